@@ -1,0 +1,42 @@
+"""The few exceptions and warnings that users see.
+
+Every message is one sentence that says what is wrong, where, what was expected and what to do.
+"""
+
+from __future__ import annotations
+
+
+class WarpgaugeError(Exception):
+    """Base of all errors that warpgauge raises on purpose."""
+
+
+class InvalidInputError(WarpgaugeError, ValueError):
+    """An argument has the wrong shape, unit, range or content."""
+
+
+class SingularModelError(WarpgaugeError, ArithmeticError):
+    """A covariance matrix cannot be factored, for instance because two exact annotations coincide."""
+
+
+class FileFormatError(WarpgaugeError, ValueError):
+    """A file is truncated, mislabelled, empty, or not of a format that warpgauge reads."""
+
+
+class AmbiguousFileError(FileFormatError):
+    """A file can be read in more than one way and does not say which; the caller has to."""
+
+
+class MissingExtraError(WarpgaugeError, ImportError):
+    """An optional dependency is needed; the message names the extra that installs it."""
+
+
+class WarpgaugeWarning(UserWarning):
+    """Base of all warnings that warpgauge gives on purpose."""
+
+
+class NumericalWarning(WarpgaugeWarning):
+    """A number was adjusted to go on; the message says by how much."""
+
+
+class SuspiciousDataWarning(WarpgaugeWarning):
+    """The data are legal but probably not what was meant."""

@@ -1,0 +1,1 @@
+"""Readers and writers of images, landmark files and transform files."""
