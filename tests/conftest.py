@@ -1,0 +1,27 @@
+"""Fixtures that all tests share."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+# No deadline: a shared machine may stall any single example. Derandomised: a failure must repeat.
+settings.register_profile(
+    "warpgauge", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow], print_blob=True
+)
+settings.load_profile("warpgauge")
+
+
+@pytest.fixture(scope="session")
+def data_dir() -> Path:
+    """Give the folder of real data, or skip with the reason when it is not at hand."""
+    folder = os.environ.get("WARPGAUGE_DATA")
+    if not folder:
+        pytest.skip("WARPGAUGE_DATA is not set: tests on real data need its folder")
+    path = Path(folder)
+    if not path.is_dir():
+        pytest.skip(f"WARPGAUGE_DATA points to {path.name!r}, which is not a folder")
+    return path
