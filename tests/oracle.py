@@ -1,0 +1,460 @@
+"""The slow, obvious implementation, straight from the formulas of the paper.
+
+Every function names the equation that it writes out, by the LaTeX label in the paper's source. There is no
+cleverness on purpose: plain loops, full Ld x Ld matrices in the paper's order (annotation by annotation, the d
+components of one annotation side by side), a linear solve wherever the paper writes an inverse. Nothing here
+imports the package, so an error cannot sit in both.
+
+Arguments that recur:
+
+``k``
+    the kernel, a function ``(x, y) -> (d, d)``; see :func:`kernel`.
+``mean``
+    the mean transformation mu, a function ``(n, d) -> (n, d)``.
+``X``, ``Y``, ``covariances``
+    the annotations x_l, y_l, Sigma_l: ``(L, d)``, ``(L, d)``, ``(L, d, d)``; L may be 0.
+``extra_noise``
+    a variance added to every Sigma_l as a multiple of I_d (not in the paper; 0 there).
+
+Where the paper is loose, the docstring says so and says what is computed.
+"""
+
+# ruff: noqa: PLR0917 (the equations have that many symbols, and every one is an argument)
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+from scipy import stats
+
+Array = np.ndarray
+Kernel = Callable[[Array, Array], Array]
+Mean = Callable[[Array], Array]
+
+R_WENDLAND = 1.0
+R_GAUSSIAN = 2.0 / (3.0 * math.sqrt(math.pi))
+R_INVERSE_QUADRATIC = 2.0 / (3.0 * math.pi)
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Kernels
+# ---------------------------------------------------------------------------------------------------------------
+
+
+def radial(family: str, r):
+    """Radial basis function K(r), with r_W = 1 and the other two set by eq:kernel_integral_normalisation.
+
+    eq:gaussian_kernel, eq:inverse_quadratic_kernel, eq:wendland_kernel_1. ``r`` may be a number or an array.
+    """
+    if family == "gaussian":
+        return np.exp(-(r**2) / R_GAUSSIAN**2)
+    if family == "inverse_quadratic":
+        return 1.0 / (1.0 + r**2 / R_INVERSE_QUADRATIC**2)
+    if family == "wendland":
+        return (4.0 * r / R_WENDLAND + 1.0) * np.maximum(1.0 - r / R_WENDLAND, 0.0) ** 4
+    raise ValueError(f"unknown family {family!r}")
+
+
+def kernel(family: str, scales, weights, x, y, trend=None) -> Array:
+    """k(x, y) = [sum_s theta_s K(|x - y| / rho_s)] I_d, eq:kernel_bundle: a ``(d, d)`` matrix.
+
+    ``trend = (translation_sd, linear_sd, center)`` adds what an affine displacement b + M (x - center) adds to the
+    covariance, when all d entries of b and all d^2 entries of M are independent Gaussians of mean 0 and standard
+    deviations ``translation_sd`` and ``linear_sd``: Cov = (translation_sd^2 + linear_sd^2 (x-c).(y-c)) I_d.
+    (The paper has no trend: its mean is the identity alone.)
+    """
+    x = np.asarray(x, dtype=float)
+    y = np.asarray(y, dtype=float)
+    distance = math.sqrt(sum((x[i] - y[i]) ** 2 for i in range(len(x))))
+    value = 0.0
+    for rho, theta in zip(scales, weights, strict=True):
+        value += theta * radial(family, distance / rho)
+    if trend is not None:
+        translation_sd, linear_sd, center = trend
+        inner = sum((x[i] - center[i]) * (y[i] - center[i]) for i in range(len(x)))
+        value += translation_sd**2 + linear_sd**2 * inner
+    return value * np.eye(len(x))
+
+
+def identity(points: Array) -> Array:
+    """Return the points: the paper's mean transformation, mu(x) = x."""
+    return np.array(points, dtype=float)
+
+
+def kernel_matrix(k: Kernel, X: Array, Y: Array) -> Array:
+    """K_{XY} of d x d blocks k(x_i, y_j), eq:definition_K_TT: ``(n d, m d)``."""
+    X, Y = _points(X), _points(Y)
+    d = X.shape[1]
+    if d != Y.shape[1]:
+        raise ValueError("the two sets of points differ in dimension")
+    matrix = np.zeros((len(X) * d, len(Y) * d))
+    for i in range(len(X)):
+        for j in range(len(Y)):
+            matrix[i * d : (i + 1) * d, j * d : (j + 1) * d] = k(X[i], Y[j])
+    return matrix
+
+
+def noise_matrix(covariances: Array, extra_noise: float = 0.0) -> Array:
+    """diag(Sigma_1, ..., Sigma_L), block diagonal, from the unlabelled equation of K_AA: ``(L d, L d)``."""
+    covariances = np.asarray(covariances, dtype=float)
+    count, d, _ = covariances.shape
+    matrix = np.zeros((count * d, count * d))
+    for i in range(count):
+        matrix[i * d : (i + 1) * d, i * d : (i + 1) * d] = covariances[i] + extra_noise * np.eye(d)
+    return matrix
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Conditioning
+# ---------------------------------------------------------------------------------------------------------------
+
+
+def posterior(
+    k: Kernel, mean: Mean, X: Array, Y: Array, covariances: Array, points: Array, extra_noise: float = 0.0
+) -> tuple[Array, Array]:
+    """Condition the process on the annotations: means ``(n, d)`` and the joint covariance ``(n d, n d)``.
+
+    mu_|A(x) = mu(x) + K_X(x)^T K_AA^-1 (Y - mu(X)), eq:gaussian_process_mean_conditioned;
+    k_|A(x, x') = k(x, x') - K_X(x)^T K_AA^-1 K_X(x'), eq:gaussian_process_covariance_conditioned, for all pairs of
+    points at once, which is eq:definition_K_TT_given_A. Without annotations both are the prior's.
+    """
+    points = _points(points)
+    prior_mean = np.asarray(mean(points), dtype=float)
+    prior_covariance = kernel_matrix(k, points, points)
+    if len(X) == 0:
+        return prior_mean, prior_covariance
+    X = _points(X)
+    K_AA = kernel_matrix(k, X, X) + noise_matrix(covariances, extra_noise)
+    K_XP = kernel_matrix(k, X, points)
+    deviation = (np.asarray(Y, dtype=float) - np.asarray(mean(X), dtype=float)).reshape(-1)
+    means = prior_mean + (K_XP.T @ np.linalg.solve(K_AA, deviation)).reshape(prior_mean.shape)
+    return means, _symmetric(prior_covariance - K_XP.T @ np.linalg.solve(K_AA, K_XP))
+
+
+def block_diagonal(joint: Array, d: int) -> Array:
+    """Give the blocks k_|A(x, x) on the diagonal of a joint covariance: ``(n, d, d)``."""
+    count = joint.shape[0] // d
+    blocks = np.zeros((count, d, d))
+    for i in range(count):
+        blocks[i] = joint[i * d : (i + 1) * d, i * d : (i + 1) * d]
+    return blocks
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Entropies and suggestion
+# ---------------------------------------------------------------------------------------------------------------
+
+
+def entropy_gaussian(covariance: Array) -> float:
+    """H = (m / 2) log(2 pi e) + 1/2 log det of an m x m covariance, eq:entropy_gp, in nats; 0 for m = 0."""
+    covariance = np.asarray(covariance, dtype=float)
+    sign, log_determinant = np.linalg.slogdet(covariance)
+    if sign <= 0:
+        raise ValueError("the covariance is not positive definite, so its entropy is not finite")
+    return 0.5 * covariance.shape[0] * math.log(2.0 * math.pi * math.e) + 0.5 * float(log_determinant)
+
+
+def joint_entropy_given(
+    k: Kernel, targets: Array, X: Array, covariances: Array, extra_noise: float = 0.0, exact_points: Array | None = None
+) -> float:
+    """H(Phi_T | tilde Phi_X, Phi_E): noisy annotations at X, exact values at E = ``exact_points``.
+
+    eq:entropy_gp with the covariance of eq:definition_K_TT_given_A, where the exact values are annotations with
+    Sigma = 0, as eq:minimisation_problem_greedy asks. No targets: 0. A target among the exact points has no finite
+    entropy (the paper's remark below eq:minimisation_problem_greedy).
+    """
+    if len(targets) == 0:
+        return 0.0
+    targets = _points(targets)
+    d = targets.shape[1]
+    locations, noises = [], []
+    for i in range(len(X)):
+        locations.append(np.asarray(X[i], dtype=float))
+        noises.append(np.asarray(covariances[i], dtype=float) + extra_noise * np.eye(d))
+    if exact_points is not None:
+        for point in exact_points:
+            locations.append(np.asarray(point, dtype=float))
+            noises.append(np.zeros((d, d)))
+    K_TT = kernel_matrix(k, targets, targets)
+    if not locations:
+        return entropy_gaussian(K_TT)
+    given = np.array(locations)
+    K_AA = kernel_matrix(k, given, given) + noise_matrix(np.array(noises))
+    K_XT = kernel_matrix(k, given, targets)
+    return entropy_gaussian(_symmetric(K_TT - K_XT.T @ np.linalg.solve(K_AA, K_XT)))
+
+
+def delta_entropy(
+    k: Kernel, candidates: Array, targets: Array | None, X: Array, covariances: Array, extra_noise: float = 0.0
+) -> Array:
+    """Delta H_l(x) of each candidate from its definition, eq:fast_optimization rearranged: ``(n,)``.
+
+    Delta H_l(x) = H(Phi_T | tilde Phi_X) - H(Phi_{T minus x} | tilde Phi_X, Phi_x). A candidate is in T where its
+    coordinates are exactly those of a target. ``targets=None`` takes T = {x} for each candidate in turn, which
+    gives H(Phi_x | tilde Phi_X); by eq:delta_H_in_T that is the value for every T that contains x.
+    """
+    gains = []
+    for x in _points(candidates):
+        T = np.array([x]) if targets is None else _points(targets)
+        rest = np.array([t for t in T if not np.array_equal(t, x)])
+        before = joint_entropy_given(k, T, X, covariances, extra_noise)
+        after = joint_entropy_given(k, rest, X, covariances, extra_noise, exact_points=np.array([x]))
+        gains.append(before - after)
+    return np.array(gains)
+
+
+def delta_entropy_formula(
+    k: Kernel, candidates: Array, targets: Array | None, X: Array, covariances: Array, extra_noise: float = 0.0
+) -> Array:
+    """Delta H_l(x) of each candidate by the two short formulas: ``(n,)``.
+
+    x in T: H(Phi_x | tilde Phi_X), eq:delta_H_in_T. x not in T: H(Phi_x | tilde Phi_X) - H(Phi_x | Phi_T, tilde
+    Phi_X), eq:delta_H_not_in_T. ``targets=None``: every candidate is in T.
+    """
+    gains = []
+    for x in _points(candidates):
+        here = np.array([x])
+        gain = joint_entropy_given(k, here, X, covariances, extra_noise)
+        if targets is not None and not any(np.array_equal(t, x) for t in targets):
+            gain -= joint_entropy_given(k, here, X, covariances, extra_noise, exact_points=_points(targets))
+        gains.append(gain)
+    return np.array(gains)
+
+
+def greedy_sequence(
+    k: Kernel,
+    candidates: Array,
+    targets: Array | None,
+    covariances_for_candidates: Array,
+    count: int,
+    first: int | None = None,
+    extra_noise: float = 0.0,
+) -> list[int]:
+    """Algorithm 1 (fig:algorithm): the first ``count`` queried candidates, by index.
+
+    Each step queries argmax of Delta H_l, eq:maximisation_problem_greedy_simplified, and the annotator answers with
+    the covariance given for that candidate. The lowest index wins a tie. ``first`` fixes the first query, for
+    comparisons that must not hang on how the tie between all candidates at l = 0 is broken. A candidate is dropped
+    by its index once queried; the candidates are a set, so they are taken to be distinct.
+    """
+    candidates = _points(candidates)
+    chosen: list[int] = []
+    while len(chosen) < count:
+        if first is not None and not chosen:
+            chosen.append(first)
+            continue
+        left = [i for i in range(len(candidates)) if i not in chosen]
+        gains = delta_entropy_formula(
+            k, candidates[left], targets, candidates[chosen], covariances_for_candidates[chosen], extra_noise
+        )
+        chosen.append(left[int(np.argmax(gains))])
+    return chosen
+
+
+def farthest_sequence(candidates: Array, first: int, count: int) -> list[int]:
+    """Give the paper's Heuristic: each query is the candidate farthest from those queried before it, by index.
+
+    Farthest: the distance to the nearest queried candidate is largest. The lowest index wins a tie.
+    """
+    candidates = _points(candidates)
+    chosen = [first]
+    while len(chosen) < count:
+        best, best_distance = -1, -1.0
+        for i in range(len(candidates)):
+            if i in chosen:
+                continue
+            distance = min(float(np.linalg.norm(candidates[i] - candidates[j])) for j in chosen)
+            if distance > best_distance:
+                best, best_distance = i, distance
+        chosen.append(best)
+    return chosen
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Annotations
+# ---------------------------------------------------------------------------------------------------------------
+
+
+def ellipse_to_covariance(half_lengths, axes_columns, alpha: float) -> Array:
+    """Sigma = V diag[(r_i / gamma)^2] V^T with F(gamma^2, d) = 1 - alpha, eq:covariance_matrix_from_ellipse."""
+    V = np.asarray(axes_columns, dtype=float)
+    d = V.shape[0]
+    gamma_squared = stats.chi2.ppf(1.0 - alpha, d)
+    covariance = np.zeros((d, d))
+    for i in range(d):
+        covariance += half_lengths[i] ** 2 / gamma_squared * np.outer(V[:, i], V[:, i])
+    return covariance
+
+
+def sample_covariance_fusion(points: Array) -> tuple[Array, Array]:
+    """Fit a Gaussian to the R raters' placements of one point: mean ``(d,)``, covariance ``(d, d)``.
+
+    sec:multiple_pointwise_annotations asks for a "d-variate Gaussian fit" and no more; this is the unbiased one,
+    with R - 1 below the sum.
+    """
+    points = _points(points)
+    center = sum(points[r] for r in range(len(points))) / len(points)
+    scatter = np.zeros((points.shape[1], points.shape[1]))
+    for r in range(len(points)):
+        scatter += np.outer(points[r] - center, points[r] - center)
+    return center, scatter / (len(points) - 1)
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Leave one out
+# ---------------------------------------------------------------------------------------------------------------
+
+
+def leave_one_out(
+    k: Kernel, mean: Mean, X: Array, Y: Array, covariances: Array, extra_noise: float = 0.0
+) -> tuple[Array, Array]:
+    """Predict each annotation from the others A^(l): residuals ``(L, d)``, predictive covariances ``(L, d, d)``.
+
+    By really leaving it out and conditioning: y_l - mu_|A(l)(x_l) and k_|A(l)(x_l, x_l) + Sigma_l (+ extra noise),
+    the distribution below the unlabelled equation of l_GPP.
+    """
+    X, Y, covariances = _points(X), _points(Y), np.asarray(covariances, dtype=float)
+    d = X.shape[1]
+    residuals = np.zeros((len(X), d))
+    predictive = np.zeros((len(X), d, d))
+    for i in range(len(X)):
+        rest = [j for j in range(len(X)) if j != i]
+        means, covariance = posterior(k, mean, X[rest], Y[rest], covariances[rest], X[i : i + 1], extra_noise)
+        residuals[i] = Y[i] - means[0]
+        predictive[i] = covariance + covariances[i] + extra_noise * np.eye(d)
+    return residuals, predictive
+
+
+def leave_one_out_negative_log_likelihoods(
+    k: Kernel, mean: Mean, X: Array, Y: Array, covariances: Array, extra_noise: float = 0.0
+) -> Array:
+    """-log P(y_l | A^(l), x_l, Sigma_l) of each annotation: ``(L,)``; their sum is the unlabelled l_GPP."""
+    residuals, predictive = leave_one_out(k, mean, X, Y, covariances, extra_noise)
+    values = []
+    for residual, covariance in zip(residuals, predictive, strict=True):
+        mahalanobis = residual @ np.linalg.solve(covariance, residual)
+        log_determinant = np.linalg.slogdet(covariance)[1]
+        values.append(0.5 * (len(residual) * math.log(2.0 * math.pi) + log_determinant + mahalanobis))
+    return np.array(values)
+
+
+def gpp_loss(k: Kernel, mean: Mean, X: Array, Y: Array, covariances: Array, extra_noise: float = 0.0) -> float:
+    """Mean over l of 1/2 (d + q_l^T D_ll^-1 q_l - log det D_ll), eq:gpp_loss_simplified over 2 L.
+
+    D_ll is the l-th diagonal block of K_AA^-1 and q_l the l-th segment of K_AA^-1 (Y - mu(X)). The paper joins this
+    to l_GPP by "proportional to"; in truth they differ by a constant too:
+    l_GPP / L = gpp_loss - d / 2 + (d / 2) log(2 pi).
+    """
+    X, Y = _points(X), _points(Y)
+    d = X.shape[1]
+    inverse = np.linalg.inv(kernel_matrix(k, X, X) + noise_matrix(covariances, extra_noise))
+    q = inverse @ (Y - np.asarray(mean(X), dtype=float)).reshape(-1)
+    total = 0.0
+    for i in range(len(X)):
+        D_ii = inverse[i * d : (i + 1) * d, i * d : (i + 1) * d]
+        q_i = q[i * d : (i + 1) * d]
+        total += 0.5 * (d + q_i @ np.linalg.solve(D_ii, q_i) - np.linalg.slogdet(D_ii)[1])
+    return float(total / len(X))
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Scores
+# ---------------------------------------------------------------------------------------------------------------
+
+
+def displacement_norm(errors: Array, p: float) -> float:
+    """(1/|T| sum |e|^p)^(1/p), the largest |e| for p = inf, eq:p_norms; ``(n, d)`` errors or ``(n,)`` lengths."""
+    errors = np.asarray(errors, dtype=float)
+    lengths = [math.sqrt(sum(float(component) ** 2 for component in np.atleast_1d(error))) for error in errors]
+    if math.isinf(p):
+        return max(lengths)
+    total = 0.0
+    for length in lengths:
+        total += length**p
+    return (total / len(lengths)) ** (1.0 / p)
+
+
+def landmark_score(mapped_landmarks: Array, Y: Array, p: float) -> float:
+    """p-norm of hat phi(x_l) - y_l over the landmarks, eq:set_landmark_displacements in eq:p_norms."""
+    return displacement_norm(_points(mapped_landmarks) - _points(Y), p)
+
+
+def posterior_score(mu: Array, mapped: Array, p: float) -> float:
+    """p-norm of hat phi(x) - mu_|A(x) over the targets, eq:target_set_displacements_on_annotations."""
+    return displacement_norm(_points(mapped) - _points(mu), p)
+
+
+def expected_squared_error(mu: Array, covariances: Array, mapped: Array) -> float:
+    """E over phi | A of the squared 2-norm of the displacement errors over T.
+
+    |hat phi - mu_|A|_2^2 + 1/|T| sum_x tr k_|A(x, x): the unlabelled identity of sec:experiments_capacity_evaluation.
+    The paper's line leaves out the 1/|T| before the sum of traces, which its own norm (eq:p_norms, a mean over T)
+    needs. ``covariances`` is ``(n, d, d)`` or the joint ``(n d, n d)``.
+    """
+    covariances = np.asarray(covariances, dtype=float)
+    mu = _points(mu)
+    if covariances.ndim == 2:
+        covariances = block_diagonal(covariances, mu.shape[1])
+    traces = 0.0
+    for block in covariances:
+        traces += float(np.trace(block))
+    return posterior_score(mu, mapped, 2) ** 2 + traces / len(mu)
+
+
+def error_score(mu: Array, covariances: Array, mapped: Array) -> Array:
+    """e(x) = F(sum_i <v_i, hat phi(x) - mu_|A(x)>^2 / sigma_i^2, d), the unlabelled equation of the heat map: ``(n,)``.
+
+    sigma_i^2 and v_i are the eigenvalues and eigenvectors of k_|A(x, x), F the chi-square distribution function
+    with d degrees of freedom. (The paper calls it the p-value; it is 1 minus the p-value.)
+    """
+    mu, mapped = _points(mu), _points(mapped)
+    scores = []
+    for i in range(len(mu)):
+        eigenvalues, eigenvectors = np.linalg.eigh(covariances[i])
+        total = 0.0
+        for j in range(mu.shape[1]):
+            total += float(eigenvectors[:, j] @ (mapped[i] - mu[i])) ** 2 / eigenvalues[j]
+        scores.append(stats.chi2.cdf(total, mu.shape[1]))
+    return np.array(scores)
+
+
+def probability_smaller_mse(mu: Array, joint: Array, mapped_a: Array, mapped_b: Array) -> float:
+    """P(MSE_a < MSE_b) for phi(T) ~ N(mu, joint): exact, since the difference is linear in phi.
+
+    MSE_a - MSE_b = 1/|T| sum_x (|a|^2 - |b|^2 - 2 (a - b).phi), so it is Gaussian with the value at phi = mu as its
+    mean and 4 / |T|^2 Delta^T K Delta, Delta = a - b, as its variance. Where that variance is 0 the answer is 1 or
+    0, and 1/2 for a tie.
+    """
+    mu, a, b = _points(mu), _points(mapped_a), _points(mapped_b)
+    expected = 0.0
+    for i in range(len(mu)):
+        expected += float((a[i] - mu[i]) @ (a[i] - mu[i]) - (b[i] - mu[i]) @ (b[i] - mu[i])) / len(mu)
+    delta = (a - b).reshape(-1)
+    variance = 4.0 / len(mu) ** 2 * float(delta @ joint @ delta)
+    if variance <= 0.0:
+        return 0.5 if expected == 0.0 else float(expected < 0.0)
+    return float(stats.norm.cdf(-expected / math.sqrt(variance)))
+
+
+def spearman(ranks_a, ranks_b) -> float:
+    """r_s = 1 - 6 / (K (K^2 - 1)) sum_k (difference of ranks)^2, the unlabelled equation; ranks 1..K without ties."""
+    K = len(ranks_a)
+    total = 0.0
+    for a, b in zip(ranks_a, ranks_b, strict=True):
+        total += (float(a) - float(b)) ** 2
+    return 1.0 - 6.0 * total / (K * (K**2 - 1))
+
+
+def _points(points) -> Array:
+    """Give the points as an ``(n, d)`` float array."""
+    points = np.asarray(points, dtype=float)
+    if points.ndim != 2:
+        raise ValueError("points must be an (n, d) array")
+    return points
+
+
+def _symmetric(matrix: Array) -> Array:
+    """Remove the rounding asymmetry of a matrix that is symmetric in exact arithmetic."""
+    return 0.5 * (matrix + matrix.T)
