@@ -1,0 +1,160 @@
+"""Small helpers that all readers share: extras, first bytes, capped text, hashes, and errors of foreign decoders."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import os
+import threading
+import warnings
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+
+from warpgauge.errors import FileFormatError, InvalidInputError, MissingExtraError, WarpgaugeError
+
+PathLike = str | os.PathLike[str]
+TEXT_LIMIT = 64 * 2**20  # bytes; the largest real text file at hand (a B-spline) has 2 MB
+_CHUNK = 2**20
+# ``warnings.catch_warnings`` changes the state of the whole process: one thread at a time may do so.
+_FOREIGN = threading.RLock()
+
+
+def require(module: str, extra: str) -> ModuleType:
+    """Import an optional library, or raise an error that names the extra to install.
+
+    Parameters
+    ----------
+    module : str
+        The dotted name to import, for instance ``"tifffile"``.
+    extra : str
+        The extra of warpgauge that brings it, for instance ``"images"``.
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        package = module.partition(".")[0]
+        raise MissingExtraError(
+            f'This file needs the library {package!r}, which is not installed; run: pip install "warpgauge[{extra}]".'
+        ) from error
+
+
+def existing_file(path: PathLike, what: str) -> Path:
+    """Give the path of a file that exists and is not empty; ``what`` names it in the error, as in "image"."""
+    file = Path(path)
+    try:
+        if file.is_dir():
+            raise InvalidInputError(f"{file.name!r} is a folder, but the {what} has to be a file.")
+        if not file.is_file():
+            raise InvalidInputError(f"There is no {what} at {str(file)!r}; check the path.")
+        if file.stat().st_size == 0:
+            raise FileFormatError(f"{file.name!r} is empty (0 bytes), so it holds no {what}; copy or export it again.")
+        with file.open("rb"):
+            pass
+    except (OSError, ValueError) as error:
+        if isinstance(error, WarpgaugeError):
+            raise
+        raise InvalidInputError(f"The {what} at {str(file)!r} cannot be opened: {one_line(error)}.") from error
+    return file
+
+
+def read_head(path: PathLike, n: int = 1024) -> bytes:
+    """Give the first ``n`` bytes of a file, fewer where it is shorter."""
+    with Path(path).open("rb") as stream:
+        return stream.read(n)
+
+
+def read_text(path: PathLike, what: str, limit: int = TEXT_LIMIT) -> str:
+    """Read a UTF-8 text file (a byte order mark is dropped), refusing binary content and more than ``limit`` bytes."""
+    file = existing_file(path, what)
+    size = file.stat().st_size
+    if size > limit:
+        raise FileFormatError(
+            f"{file.name!r} has {size} bytes, more than the {limit} that a {what} may have; it is probably not one."
+        )
+    data = read_head(file, limit)
+    if b"\0" in data:
+        raise FileFormatError(f"{file.name!r} is not text (it has zero bytes), but a {what} is a text file.")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise FileFormatError(
+            f"{file.name!r} is not UTF-8 text (byte {error.start} is wrong), but a {what} is; save it as UTF-8."
+        ) from error
+
+
+def content_hash(path: PathLike) -> str:
+    """Give ``"sha256:..."`` of the bytes of a file, or of all the files below a folder as `files_hash` orders them."""
+    root = Path(path)
+    if root.is_dir():
+        return files_hash((file for file in root.rglob("*") if file.is_file()), root)
+    digest = hashlib.sha256()
+    for chunk in _chunks(existing_file(root, "file")):
+        digest.update(chunk)
+    return f"sha256:{digest.hexdigest()}"
+
+
+def files_hash(files: Iterable[Path], root: Path) -> str:
+    """Give one hash of several files: of name below ``root``, size and bytes of each, in the order of the names.
+
+    The names are compared as text with ``/`` between folders, so that the hash is the same on every system and
+    wherever the folder stands.
+    """
+    digest = hashlib.sha256()
+    for name, file in sorted((file.relative_to(root).as_posix(), file) for file in files):
+        digest.update(f"{name}\0{file.stat().st_size}\0".encode("utf-8", "surrogateescape"))
+        for chunk in _chunks(file):
+            digest.update(chunk)
+    return f"sha256:{digest.hexdigest()}"
+
+
+def _chunks(file: Path) -> Iterator[bytes]:
+    with file.open("rb") as stream:
+        while chunk := stream.read(_CHUNK):
+            yield chunk
+
+
+def neighbour(header: Path, name: str) -> Path:
+    """Give the data file that a header names, which must lie next to the header.
+
+    A header is untrusted text: an absolute name, or one that climbs out of the folder, would let it read any file.
+    """
+    bare = name.strip()
+    if not bare or "/" in bare or "\\" in bare or bare in (".", "..") or "\0" in bare or ":" in bare:
+        raise FileFormatError(
+            f"{header.name!r} names the data file {bare!r}, but only a plain name of a file next to the header is "
+            f"read; put the data beside the header and write its bare name there."
+        )
+    data = header.parent / bare
+    if not data.is_file():
+        raise FileFormatError(
+            f"{header.name!r} says that its data are in {bare!r}, which is not next to it; copy that file there."
+        )
+    return data
+
+
+def one_line(error: BaseException, limit: int = 160) -> str:
+    """Give the message of a foreign exception as one short line, to be quoted within a sentence."""
+    text = " ".join(str(error).split()) or type(error).__name__
+    return (text if len(text) <= limit else text[: limit - 3] + "...").rstrip(". ")
+
+
+@contextmanager
+def foreign_decoder(path: PathLike, what: str) -> Iterator[None]:
+    """Turn whatever a foreign library raises on a broken file into one `FileFormatError`, and keep its warnings quiet.
+
+    Decoders of untrusted bytes raise anything from ``struct.error`` to ``IndexError``; the net has to be wide. The
+    errors of warpgauge itself pass through.
+    """
+    try:
+        with _FOREIGN, warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    except WarpgaugeError:
+        raise
+    except Exception as error:
+        raise FileFormatError(
+            f"{Path(path).name!r} cannot be read as {what}: {one_line(error)}; it is damaged, or of a kind that is not "
+            f"supported."
+        ) from error
