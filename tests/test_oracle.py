@@ -309,6 +309,9 @@ def test_farthest_sequence_by_hand():
     # (4, 3) is 5 away. Then (4, 0) and (0, 3) are both 3 from the nearest, (2, 1.4) only 2.44: the lower index wins.
     # (0, 3) keeps 3 after that, and (2, 1.4) comes last.
     assert oracle.farthest_sequence(corners, 0, 5) == [0, 3, 1, 2, 4]
+    # On a line 0, 1, 10, 5: after 0 and 10 the middle is next. It is the distance to the nearest that counts, not the
+    # farthest: by that one 1 would win with 9 against 5.
+    assert oracle.farthest_sequence(np.array([[0.0, 0], [1, 0], [10, 0], [5, 0]]), 0, 4) == [0, 2, 3, 1]
 
 
 # ------------------------------------------------------------------------------------------------ annotations
