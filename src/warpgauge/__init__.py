@@ -1,6 +1,56 @@
 """warpgauge: how good a deformable registration is, and how sure we are of it."""
 
 from warpgauge._version import __version__
+from warpgauge.core.annotations import Annotations, covariance_from_ellipse, ellipse_from_covariance
+from warpgauge.core.calibration import Calibration, calibration, leave_one_out_residuals
+from warpgauge.core.hyperparameters import FitReport, fit_kernel, leave_one_out_gradient, leave_one_out_loss
+from warpgauge.core.kernels import KernelBundle
+from warpgauge.core.leave_one_out import LeaveOneOut
+from warpgauge.core.process import Posterior, TransformationPrior
+from warpgauge.core.raters import FusedPlacements, fuse_raters
+from warpgauge.core.scoring import (
+    displacement_norm,
+    error_score,
+    expected_squared_error,
+    landmark_score,
+    posterior_score,
+    probability_of_smaller_error,
+    rank_distribution,
+    win_probabilities,
+)
+from warpgauge.core.suggestion import StoppingRule, Suggester
+from warpgauge.evaluation import Evaluation, evaluate
 from warpgauge.geometry import Grid
 
-__all__ = ["Grid", "__version__"]
+__all__ = [
+    "Annotations",
+    "Calibration",
+    "Evaluation",
+    "FitReport",
+    "FusedPlacements",
+    "Grid",
+    "KernelBundle",
+    "LeaveOneOut",
+    "Posterior",
+    "StoppingRule",
+    "Suggester",
+    "TransformationPrior",
+    "__version__",
+    "calibration",
+    "covariance_from_ellipse",
+    "displacement_norm",
+    "ellipse_from_covariance",
+    "error_score",
+    "evaluate",
+    "expected_squared_error",
+    "fit_kernel",
+    "fuse_raters",
+    "landmark_score",
+    "leave_one_out_gradient",
+    "leave_one_out_loss",
+    "leave_one_out_residuals",
+    "posterior_score",
+    "probability_of_smaller_error",
+    "rank_distribution",
+    "win_probabilities",
+]

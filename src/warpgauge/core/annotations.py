@@ -1,0 +1,144 @@
+"""Uncertain correspondences ``(x_l, y_l, Sigma_l)``, and ellipses as people draw them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import special
+
+from warpgauge.core.arrays import Floats, as_covariances, as_points, readonly
+from warpgauge.errors import InvalidInputError
+
+
+@dataclass(frozen=True, eq=False)
+class Annotations:
+    """Annotated correspondences, section III-A of the paper.
+
+    Parameters
+    ----------
+    fixed_points : (L, d) array
+        Queried locations ``x_l`` in the fixed image's world.
+    moving_points : (L, d) array
+        Expected matches ``y_l`` in the moving image's world.
+    covariances : (L, d, d) array
+        ``Sigma_l``, symmetric and positive definite, in squared world units.
+
+    Raises
+    ------
+    InvalidInputError
+        When a row is not finite, not symmetric or not positive definite; the message names the row.
+    """
+
+    fixed_points: Floats
+    moving_points: Floats
+    covariances: Floats
+
+    def __init__(self, fixed_points: ArrayLike, moving_points: ArrayLike, covariances: ArrayLike) -> None:
+        fixed = as_points(fixed_points, "fixed_points")
+        moving = as_points(moving_points, "moving_points", fixed.shape[1])
+        if len(fixed) != len(moving):
+            raise InvalidInputError(
+                f"Annotations need as many moving as fixed points, got {len(fixed)} fixed and {len(moving)} moving."
+            )
+        checked = as_covariances(covariances, len(fixed), fixed.shape[1])
+        object.__setattr__(self, "fixed_points", readonly(fixed.copy()))
+        object.__setattr__(self, "moving_points", readonly(moving.copy()))
+        object.__setattr__(self, "covariances", readonly(checked.copy()))
+
+    @classmethod
+    def isotropic(cls, fixed_points: ArrayLike, moving_points: ArrayLike, sd: float) -> Annotations:
+        """Annotations that all have the same standard deviation ``sd`` in every direction."""
+        fixed = as_points(fixed_points, "fixed_points")
+        return cls(
+            fixed, moving_points, np.broadcast_to(sd**2 * np.eye(fixed.shape[1]), (*fixed.shape, fixed.shape[1]))
+        )
+
+    @classmethod
+    def empty(cls, d: int) -> Annotations:
+        """No annotations in d dimensions."""
+        return cls(np.empty((0, d)), np.empty((0, d)), np.empty((0, d, d)))
+
+    @classmethod
+    def concatenate(cls, parts: Iterable[Annotations]) -> Annotations:
+        """All annotations of all parts, in order."""
+        sets = list(parts)
+        if not sets:
+            raise InvalidInputError(
+                "Annotations.concatenate needs at least one set; for none use Annotations.empty(d)."
+            )
+        return cls(
+            np.concatenate([part.fixed_points for part in sets]),
+            np.concatenate([part.moving_points for part in sets]),
+            np.concatenate([part.covariances for part in sets]),
+        )
+
+    @property
+    def d(self) -> int:
+        """Dimension, 2 or 3."""
+        return int(self.fixed_points.shape[1])
+
+    def __len__(self) -> int:
+        return len(self.fixed_points)
+
+    def __getitem__(self, rows: slice | ArrayLike) -> Annotations:
+        index: slice | Floats
+        index = rows if isinstance(rows, slice) else np.atleast_1d(np.asarray(rows))
+        return Annotations(self.fixed_points[index], self.moving_points[index], self.covariances[index])
+
+    def without(self, row: int) -> Annotations:
+        """All annotations but one: the ``A^(l)`` of the leave-one-out loss."""
+        if not -len(self) <= row < len(self):
+            raise InvalidInputError(f"There is no annotation {row} to leave out; there are {len(self)}.")
+        return self[np.arange(len(self)) != row % len(self)]
+
+
+def confidence_radius(d: int, alpha: float = 0.01) -> float:
+    """``gamma``: radius of the 1 - alpha region of a standard d-variate normal, ``F(gamma^2, d) = 1 - alpha``."""
+    if not 0 < alpha < 1:
+        raise InvalidInputError(f"alpha must lie between 0 and 1, got {alpha!r}.")
+    return float(np.sqrt(special.chdtri(d, alpha)))
+
+
+def covariance_from_ellipse(half_lengths: ArrayLike, axes: ArrayLike, alpha: float = 0.01) -> Floats:
+    """Covariance whose 1 - alpha region is the given ellipse or ellipsoid, Eq. (covariance_matrix_from_ellipse).
+
+    Parameters
+    ----------
+    half_lengths : (d,) or (n, d) array
+        Half-lengths ``r_i`` of the axes, positive, in world units.
+    axes : (d, d) or (n, d, d) array
+        Orthonormal directions ``v_i`` as **columns**.
+    alpha : float
+        The true match lies in the ellipse with probability ``1 - alpha``.
+
+    Returns
+    -------
+    (d, d) or (n, d, d) array
+    """
+    lengths, V = np.asarray(half_lengths, dtype=np.float64), np.asarray(axes, dtype=np.float64)
+    d = lengths.shape[-1] if lengths.ndim else 0
+    if d not in (2, 3) or V.shape != (*lengths.shape, d):
+        raise InvalidInputError(
+            f"An ellipse needs d half-lengths and d x d axes, d = 2 or 3, got shapes {lengths.shape} and {V.shape}."
+        )
+    if not np.isfinite(lengths).all() or not (lengths > 0).all():
+        raise InvalidInputError(f"Half-lengths of an ellipse must be positive and finite, got {lengths.tolist()}.")
+    if not np.allclose(np.swapaxes(V, -1, -2) @ V, np.eye(d), atol=1e-6):
+        raise InvalidInputError("The axes of an ellipse must be orthonormal columns; normalise them first.")
+    scaled = V * (lengths / confidence_radius(d, alpha))[..., None, :]
+    return np.asarray(scaled @ np.swapaxes(scaled, -1, -2))
+
+
+def ellipse_from_covariance(covariance: ArrayLike, alpha: float = 0.01) -> tuple[Floats, Floats]:
+    """Half-lengths (longest first) and axes (columns) of the 1 - alpha region, the inverse of the above."""
+    matrices = np.asarray(covariance, dtype=np.float64)
+    if matrices.ndim not in (2, 3) or matrices.shape[-1] not in (2, 3):
+        raise InvalidInputError(f"A covariance must be (d, d) or (n, d, d) with d = 2 or 3, got {matrices.shape}.")
+    d = matrices.shape[-1]
+    checked = as_covariances(matrices.reshape(-1, d, d), matrices.size // d**2, d, "covariance")
+    values, vectors = np.linalg.eigh(checked)
+    lengths = np.sqrt(values[:, ::-1]) * confidence_radius(d, alpha)
+    return lengths.reshape(matrices.shape[:-1]), vectors[:, :, ::-1].reshape(matrices.shape)

@@ -1,0 +1,66 @@
+"""Checks of the arrays that cross the public interface, and the array type of the core."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from warpgauge.errors import InvalidInputError
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+
+def readonly(array: Floats) -> Floats:
+    """Return the array marked read-only, so that a frozen value really is one."""
+    array.flags.writeable = False
+    return array
+
+
+def first_bad_row(bad: Bools) -> int:
+    """Index of the first row in which anything is marked."""
+    return int(np.argmax(bad.reshape(len(bad), -1).any(axis=1)))
+
+
+def as_points(points: ArrayLike, name: str, d: int | None = None) -> Floats:
+    """Check that ``points`` is an (n, d) array of finite world coordinates with d = 2 or 3."""
+    try:
+        array = np.ascontiguousarray(points, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(f"{name} must be an (n, d) array of numbers, got {type(points).__name__}.") from error
+    if array.ndim != 2 or array.shape[1] not in (2, 3):
+        raise InvalidInputError(f"{name} must be an (n, 2) or (n, 3) array of world points, got shape {array.shape}.")
+    if d is not None and array.shape[1] != d:
+        raise InvalidInputError(f"{name} must have {d} columns like the other points, got shape {array.shape}.")
+    finite = np.isfinite(array)
+    if not finite.all():
+        row = first_bad_row(~finite)
+        raise InvalidInputError(f"{name} row {row} is not finite: {array[row].tolist()}; remove it or mark it missing.")
+    return array
+
+
+def as_covariances(covariances: ArrayLike, count: int, d: int, name: str = "covariances") -> Floats:
+    """Check that ``covariances`` is a (count, d, d) array of symmetric positive definite matrices."""
+    array = np.ascontiguousarray(covariances, dtype=np.float64)
+    if array.shape != (count, d, d):
+        raise InvalidInputError(f"{name} must have shape ({count}, {d}, {d}), one matrix a row, got {array.shape}.")
+    if count == 0:
+        return array
+    if not np.isfinite(array).all():
+        row = first_bad_row(~np.isfinite(array))
+        raise InvalidInputError(f"{name} row {row} is not finite: {array[row].tolist()}.")
+    transposed = array.transpose(0, 2, 1)
+    asymmetric = np.abs(array - transposed) > 1e-8 * np.abs(array).max(axis=(1, 2), keepdims=True)
+    if asymmetric.any():
+        row = first_bad_row(asymmetric)
+        raise InvalidInputError(f"{name} row {row} is not symmetric: {array[row].tolist()}.")
+    array = (array + transposed) / 2
+    smallest = np.linalg.eigvalsh(array)[:, 0]
+    if not (smallest > 0).all():
+        row = int(np.argmax(~(smallest > 0)))
+        raise InvalidInputError(
+            f"{name} row {row} is not positive definite (smallest eigenvalue {smallest[row]:.3g}): "
+            "every annotation needs some uncertainty in every direction."
+        )
+    return array

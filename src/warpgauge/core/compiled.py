@@ -1,0 +1,161 @@
+"""The compiled inner loops. Everything here is cached on disk, so that no session waits for the compiler twice.
+
+A kernel reaches these loops as ``(family, breaks, table)``:
+
+=====================  ===========================================  ==================================
+family                 breaks                                       table
+=====================  ===========================================  ==================================
+0 (Wendland)           squared scales, ascending, shape (S,)        quintic coefficients, (S + 1, 6)
+1 (Gaussian)           ``1 / (r_G rho_s)^2``, shape (S,)            weights, (S, 1)
+2 (inverse quadratic)  ``1 / (r_IQ rho_s)^2``, shape (S,)           weights, (S, 1)
+=====================  ===========================================  ==================================
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numba
+import numpy as np
+
+from warpgauge.core.arrays import Bools, Floats, Ints
+
+WENDLAND, GAUSSIAN, INVERSE_QUADRATIC = 0, 1, 2
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def _compile(function: _Function) -> _Function:
+    # Fused multiply-add and another order of summation are allowed; NaN and infinity keep their meaning.
+    options = {"nogil": True, "fastmath": {"contract", "reassoc"}, "error_model": "numpy"}
+    try:
+        compiled: _Function = numba.njit(cache=True, **options)(function)
+    except RuntimeError:  # no folder can be written: compile in every process rather than fail
+        compiled = numba.njit(**options)(function)
+    return compiled
+
+
+def loop_array(array: Floats) -> Floats:
+    """Give the array in the one layout the loops are compiled for: a read-only array would compile them again."""
+    return np.require(array, np.float64, ["C", "W"])
+
+
+@_compile
+def _squared_distances(x: Floats, others: Floats, row: Floats) -> None:
+    """Squared distances from one point (d,) to the columns of ``others`` (d, m)."""
+    if x.shape[0] == 2:
+        for j in range(row.shape[0]):
+            u = x[0] - others[0, j]
+            v = x[1] - others[1, j]
+            row[j] = u * u + v * v
+    else:
+        for j in range(row.shape[0]):
+            u = x[0] - others[0, j]
+            v = x[1] - others[1, j]
+            w = x[2] - others[2, j]
+            row[j] = u * u + v * v + w * w
+
+
+@_compile
+def _kernel_of_squares(family: int, breaks: Floats, table: Floats, row: Floats) -> None:
+    """Replace squared distances by kernel values (Eq. kernel_bundle)."""
+    scales = breaks.shape[0]
+    if family == 0:
+        # Between neighbouring scales the whole bundle is one quintic. Counting the scales passed has no branch,
+        # so the loop stays in vector registers.
+        for j in range(row.shape[0]):
+            square = row[j]
+            segment = 0
+            for s in range(scales):
+                segment += 1 if square >= breaks[s] else 0
+            r = math.sqrt(square)
+            c = table[segment]
+            row[j] = ((((c[5] * r + c[4]) * r + c[3]) * r + c[2]) * r + c[1]) * r + c[0]
+    elif family == 1:
+        for j in range(row.shape[0]):
+            value = 0.0
+            for s in range(scales):
+                value += table[s, 0] * math.exp(-row[j] * breaks[s])
+            row[j] = value
+    else:
+        for j in range(row.shape[0]):
+            value = 0.0
+            for s in range(scales):
+                value += table[s, 0] / (1.0 + row[j] * breaks[s])
+            row[j] = value
+
+
+@_compile
+def kernel_values(family: int, breaks: Floats, table: Floats, squares: Floats) -> None:
+    """Replace a flat array of squared distances by kernel values."""
+    _kernel_of_squares(family, breaks, table, squares)
+
+
+@_compile
+def fill_block(
+    family: int, breaks: Floats, table: Floats, points: Floats, others: Floats, left: Floats, right: Floats, out: Floats
+) -> None:
+    """Kernel between points (n, d) and columns of ``others`` (d, m), plus a trend's ``left @ right``, into ``out``."""
+    for i in range(points.shape[0]):
+        row = out[i]
+        _squared_distances(points[i], others, row)
+        _kernel_of_squares(family, breaks, table, row)
+        for f in range(right.shape[0]):
+            factor = left[i, f]
+            for j in range(row.shape[0]):
+                row[j] += factor * right[f, j]
+
+
+@_compile
+def weighted_sums(
+    family: int, breaks: Floats, table: Floats, points: Floats, others: Floats, weights: Floats, out: Floats
+) -> None:
+    """Add ``sum_l kappa(x, x_l) weights[:, l]`` to each row of ``out`` (n, d), without storing the kernel block."""
+    row = np.empty(others.shape[1])
+    for i in range(points.shape[0]):
+        _squared_distances(points[i], others, row)
+        _kernel_of_squares(family, breaks, table, row)
+        for a in range(weights.shape[0]):
+            total = 0.0
+            for j in range(row.shape[0]):
+                total += row[j] * weights[a, j]
+            out[i, a] += total
+
+
+@_compile
+def best_exact(gains: Floats, alive: Bools, exact_at: Ints, step: int) -> float:
+    """Highest gain among the living candidates that are up to date with ``step``; -inf if there is none."""
+    best = -np.inf
+    for i in range(gains.shape[0]):
+        if gains[i] > best and alive[i] and exact_at[i] == step:
+            best = gains[i]
+    return best
+
+
+@_compile
+def reaching(gains: Floats, alive: Bools, exact_at: Ints, step: int, threshold: float, exact: bool) -> Ints:
+    """Living candidates whose gain reaches ``threshold`` and that are, or are not, ``exact`` at this step."""
+    count = 0
+    for i in range(gains.shape[0]):
+        if gains[i] >= threshold and alive[i] and (exact_at[i] == step) == exact:
+            count += 1
+    found = np.empty(count, np.int64)
+    k = 0
+    for i in range(gains.shape[0]):
+        if gains[i] >= threshold and alive[i] and (exact_at[i] == step) == exact:
+            found[k] = i
+            k += 1
+    return found
+
+
+@_compile
+def lower_distances(points: Floats, centre: Floats, distances: Floats) -> None:
+    """Lower each squared distance to the one from ``centre`` where that is nearer."""
+    for i in range(points.shape[0]):
+        square = 0.0
+        for a in range(points.shape[1]):
+            u = points[i, a] - centre[a]
+            square += u * u
+        distances[i] = min(distances[i], square)

@@ -1,0 +1,273 @@
+"""Learning the kernel's weights, and the noise, from annotated pairs by leave-one-out (section III-F-2)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy import optimize
+from scipy.linalg import lapack
+
+from warpgauge.core.annotations import Annotations
+from warpgauge.core.arrays import Floats
+from warpgauge.core.conditioning import is_isotropic
+from warpgauge.core.kernels import KernelBundle, TrendKernel
+from warpgauge.core.process import TransformationPrior
+from warpgauge.errors import InvalidInputError
+
+# Weights may range over this many powers of ten about the mean squared displacement of the training data.
+_DECADES_DOWN, _DECADES_UP = 8.0, 4.0
+
+
+@dataclass(frozen=True)
+class FitReport:
+    """How a fit went.
+
+    Attributes
+    ----------
+    converged : bool
+        Whether the optimiser met its tolerance from the best start.
+    message : str
+        The optimiser's own word.
+    loss, initial_loss : float
+        Mean leave-one-out loss over all training annotations, at the end and for the prior as given.
+    evaluations : int
+        Losses and gradients computed, over all starts.
+    starts : tuple of float
+        Final loss from each start.
+    at_bound : tuple of int
+        Scales whose weight ended at a bound: they carry no signal of their own in these data.
+    annotations : int
+        Number of training annotations.
+    """
+
+    converged: bool
+    message: str
+    loss: float
+    initial_loss: float
+    evaluations: int
+    starts: tuple[float, ...]
+    at_bound: tuple[int, ...]
+    annotations: int
+
+
+class _TrainingSet:
+    """One set's distances by scale, so that a loss and its gradient cost no kernel evaluation."""
+
+    def __init__(self, prior: TransformationPrior, annotations: Annotations) -> None:
+        X = annotations.fixed_points
+        self.count, self.d = X.shape
+        self.upper = np.triu_indices(self.count)
+        distances = np.linalg.norm(X[self.upper[0]] - X[self.upper[1]], axis=1)
+        self.basis = np.ascontiguousarray(prior.kernel.basis(distances))
+        kernel = prior.scalar_kernel(self.d)
+        self.fixed_part = np.zeros(len(distances))
+        if isinstance(kernel, TrendKernel):
+            features = kernel.features(X)
+            self.fixed_part = (features @ features.T)[self.upper]
+        self.residuals = annotations.moving_points - prior.prior_mean(X)
+        self.covariances = annotations.covariances
+        self.isotropic = is_isotropic(annotations.covariances)
+
+    def loss_and_gradient(self, weights: Floats, noise: float) -> tuple[float, Floats, float]:
+        """Sum of the loss over this set, its gradient by the weights, and by the noise variance."""
+        gram = np.empty((self.count, self.count))
+        values = weights @ self.basis + self.fixed_part
+        gram[self.upper] = values
+        gram.T[self.upper] = values
+        loss, adjoint = (self._isotropic if self.isotropic else self._anisotropic)(gram, noise)
+        # d loss / d theta_s is the inner product of the adjoint with scale s: each pair off the diagonal counts twice.
+        folded = adjoint[self.upper]
+        folded[self.upper[0] != self.upper[1]] *= 2
+        return loss, self.basis @ folded, float(np.trace(adjoint))
+
+    def _isotropic(self, gram: Floats, noise: float) -> tuple[float, Floats]:
+        """Loss and its derivative by the scalar kernel matrix, with L x L matrices only."""
+        gram[np.diag_indices(self.count)] += self.covariances[:, 0, 0] + noise
+        C = _inverse(gram)
+        q = C @ self.residuals
+        D = np.diagonal(C)
+        u = q / D[:, None]
+        loss = 0.5 * np.sum(self.d + np.square(q).sum(axis=1) / D - self.d * np.log(D))
+        B = np.square(u).sum(axis=1) + self.d / D
+        cross = (C @ u) @ q.T
+        return float(loss), (C * (0.5 * B)) @ C - 0.5 * (cross + cross.T)
+
+    def _anisotropic(self, gram: Floats, noise: float) -> tuple[float, Floats]:
+        """Do the same with Ld x Ld matrices; the derivative is summed over the components, which share the scalar."""
+        L, d = self.count, self.d
+        K = np.zeros((L, d, L, d))
+        for a in range(d):
+            K[:, a, :, a] = gram
+        rows = np.arange(L)
+        K[rows, :, rows, :] += self.covariances + noise * np.eye(d)
+        C = _inverse(K.reshape(L * d, L * d))
+        q = C @ self.residuals.reshape(-1)
+        D = C.reshape(L, d, L, d)[rows, :, rows, :]
+        D_inverse = np.linalg.inv(D)
+        u = np.einsum("lab,lb->la", D_inverse, q.reshape(L, d))
+        quadratic = np.einsum("la,la->", u, q.reshape(L, d))
+        loss = 0.5 * (L * d + quadratic - np.linalg.slogdet(D)[1].sum())
+        B = np.einsum("la,lb->lab", u, u) + D_inverse
+        C_rows = C.reshape(L, d, L * d)
+        weighted = np.einsum("lab,lbm->lam", B, C_rows)
+        # Only the diagonal components of each d x d block are needed: d products of L x Ld x L.
+        adjoint = np.zeros((L, L))
+        v = (C @ u.reshape(-1)).reshape(L, d)
+        split, split_weighted = C_rows.reshape(L * d, L, d), weighted.reshape(L * d, L, d)
+        for a in range(d):
+            adjoint += 0.5 * split[:, :, a].T @ split_weighted[:, :, a]
+            cross = np.outer(v[:, a], q.reshape(L, d)[:, a])
+            adjoint -= 0.5 * (cross + cross.T)
+        return float(loss), adjoint
+
+
+def _inverse(matrix: Floats) -> Floats:
+    """Inverse of a symmetric positive definite matrix; LinAlgError where it is not, for the caller to step back."""
+    factor, info = lapack.dpotrf(matrix, lower=1)
+    if info == 0:
+        inverse, info = lapack.dpotri(factor, lower=1)
+    if info != 0:
+        raise np.linalg.LinAlgError("not positive definite")
+    lower = np.tril(inverse)
+    return np.asarray(lower + np.tril(lower, -1).T)
+
+
+class _Objective:
+    """Mean loss over all annotations of all sets, as a function of the logarithms of weights (and noise)."""
+
+    def __init__(self, prior: TransformationPrior, sets: Sequence[Annotations], fit_noise: bool) -> None:
+        self.sets = [_TrainingSet(prior, annotations) for annotations in sets]
+        self.total = sum(part.count for part in self.sets)
+        self.noise = prior.noise
+        self.fit_noise = fit_noise
+        self.evaluations = 0
+
+    def __call__(self, parameters: Floats) -> tuple[float, Floats]:
+        """Loss and gradient by the log parameters."""
+        self.evaluations += 1
+        values = np.exp(parameters)
+        weights, noise = (values[:-1], float(values[-1])) if self.fit_noise else (values, self.noise)
+        loss, gradient, by_noise = 0.0, np.zeros(len(weights)), 0.0
+        try:
+            for part in self.sets:
+                one, by_weights, one_by_noise = part.loss_and_gradient(weights, noise)
+                loss, gradient, by_noise = loss + one, gradient + by_weights, by_noise + one_by_noise
+        except np.linalg.LinAlgError:
+            return np.inf, np.zeros(len(parameters))
+        by_values = np.append(gradient, by_noise) if self.fit_noise else gradient
+        return loss / self.total, by_values * values / self.total
+
+
+def leave_one_out_loss(prior: TransformationPrior, annotations: Annotations) -> float:
+    """Mean over l of ``1/2 (d + q_l^T D_ll^-1 q_l - log det D_ll)``, Eq. (gpp_loss_simplified)."""
+    if len(annotations) == 0:
+        raise InvalidInputError("The leave-one-out loss needs at least one annotation, got none.")
+    return leave_one_out_gradient(prior, annotations)[0]
+
+
+def leave_one_out_gradient(
+    prior: TransformationPrior, sets: Sequence[Annotations] | Annotations
+) -> tuple[float, Floats, float]:
+    """Mean leave-one-out loss over the sets, its gradient by the weights, and by the noise variance.
+
+    The derivative by the kernel matrix is formed once (one product of the matrix size); each weight's derivative is
+    then an inner product, so that the cost hardly grows with the number of scales.
+    """
+    objective = _Objective(prior, _as_sets(sets), fit_noise=False)
+    # Outside a line search a singular matrix is the caller's to know of.
+    sums = [part.loss_and_gradient(prior.kernel.weights, prior.noise) for part in objective.sets]
+    loss, gradient, by_noise = (sum(column) / objective.total for column in zip(*sums, strict=True))
+    return float(loss), np.asarray(gradient), float(by_noise)
+
+
+def _as_sets(sets: Sequence[Annotations] | Annotations) -> list[Annotations]:
+    parts = [sets] if isinstance(sets, Annotations) else list(sets)
+    if not parts or any(not isinstance(part, Annotations) for part in parts):
+        raise InvalidInputError("fit_kernel needs one or more wg.Annotations sets to learn from.")
+    if len({part.d for part in parts}) > 1:
+        raise InvalidInputError("fit_kernel needs sets of one dimension, got 2D and 3D together.")
+    if any(len(part) < 2 for part in parts):
+        raise InvalidInputError(
+            "fit_kernel needs at least 2 annotations in every set to leave one out; drop the others."
+        )
+    return parts
+
+
+def _starts(prior: TransformationPrior, spread: float, noise_start: float | None) -> list[Floats]:
+    """Log parameters to start from: as given, flat, and growing with the scale as smooth deformations do."""
+    kernel: KernelBundle = prior.kernel
+    flat = np.full(kernel.weights.size, spread / kernel.weights.size)
+    growing = kernel.scales**2 / np.sum(kernel.scales**2) * spread
+    starts = [np.log(kernel.weights), np.log(flat), np.log(growing)]
+    if noise_start is None:
+        return starts
+    return [np.append(start, np.log(noise_start)) for start in starts]
+
+
+def fit_kernel(
+    prior: TransformationPrior,
+    sets: Sequence[Annotations] | Annotations,
+    noise: bool = False,
+    *,
+    max_iterations: int = 500,
+) -> TransformationPrior:
+    """Learn the kernel's weights (and, if asked, the noise) on all annotation sets at once.
+
+    Minimises the mean leave-one-out loss of Eq. (gpp_loss_simplified) over the logarithms of the weights by L-BFGS-B
+    with an exact gradient, from the given weights and two others, within bounds far from any sensible value.
+
+    Parameters
+    ----------
+    prior : TransformationPrior
+        Its family, scales, mean and trend are kept; its weights are one of the starts.
+    sets : Annotations or sequence of Annotations
+        Training pairs, each an independent transformation from the same prior.
+    noise : bool
+        Learn the extra noise variance as well.
+    max_iterations : int
+        For each start.
+
+    Returns
+    -------
+    TransformationPrior
+        With the learned weights; its ``fit`` attribute is a :class:`FitReport`.
+    """
+    parts = _as_sets(sets)
+    objective = _Objective(prior, parts, noise)
+    squares = np.concatenate([np.square(part.residuals).reshape(-1) for part in objective.sets])
+    typical = np.concatenate([np.trace(part.covariances, axis1=1, axis2=2) / part.d for part in objective.sets])
+    spread = max(float(squares.mean()), float(typical.mean()))
+    noise_start = max(prior.noise, float(typical.mean())) if noise else None
+    starts = _starts(prior, spread, noise_start)
+    low = np.minimum(np.min(starts, axis=0), np.log(spread) - _DECADES_DOWN * np.log(10))
+    high = np.maximum(np.max(starts, axis=0), np.log(spread) + _DECADES_UP * np.log(10))
+    initial_loss = leave_one_out_gradient(prior, parts)[0]
+    runs = [
+        optimize.minimize(
+            objective,
+            start,
+            jac=True,
+            method="L-BFGS-B",
+            bounds=np.stack([low, high], axis=1),
+            options={"maxiter": max_iterations, "ftol": 1e-10, "gtol": 1e-6},
+        )
+        for start in starts
+    ]
+    best = min(runs, key=lambda run: float(run.fun))
+    values = np.exp(best.x)
+    count = prior.kernel.weights.size
+    at_bound = tuple(int(s) for s in range(count) if best.x[s] <= low[s] + 1e-6 or best.x[s] >= high[s] - 1e-6)
+    report = FitReport(
+        bool(best.success),
+        str(best.message),
+        float(best.fun),
+        initial_loss,
+        objective.evaluations,
+        tuple(float(run.fun) for run in runs),
+        at_bound,
+        objective.total,
+    )
+    fitted = prior.with_kernel(prior.kernel.with_weights(values[:count]), float(values[-1]) if noise else None)
+    return replace(fitted, fit=report)

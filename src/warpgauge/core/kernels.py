@@ -1,0 +1,224 @@
+"""Radial functions and the multi-scale bundle of them: the scalar kernel that multiplies I_d.
+
+Paper, Eqs. (kernel_bundle), (gaussian_kernel), (inverse_quadratic_kernel), (wendland_kernel_1) and
+(kernel_integral_normalisation).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from warpgauge.core import compiled
+from warpgauge.core.arrays import Floats, readonly
+from warpgauge.core.parallel import over_rows
+from warpgauge.errors import InvalidInputError
+
+# Eq. (kernel_integral_normalisation): equal integrals over r, with r_W = 1.
+R_GAUSSIAN = 2 / (3 * math.sqrt(math.pi))
+R_INVERSE_QUADRATIC = 2 / (3 * math.pi)
+
+FAMILIES: dict[str, int] = {
+    "wendland": compiled.WENDLAND,
+    "gaussian": compiled.GAUSSIAN,
+    "inverse_quadratic": compiled.INVERSE_QUADRATIC,
+}
+
+# (4 u + 1) (1 - u)^4 expanded in powers of u.
+_QUINTIC = np.array([1.0, 0.0, -10.0, 20.0, -15.0, 4.0])
+
+
+def wendland(u: Floats) -> Floats:
+    """Eq. (wendland_kernel_1): ``(4 u + 1) (1 - u)_+^4``, zero from u = 1 on."""
+    return np.asarray((4 * u + 1) * np.maximum(1 - u, 0) ** 4)
+
+
+def gaussian(u: Floats) -> Floats:
+    """Eq. (gaussian_kernel): ``exp(-u^2 / r_G^2)`` with r_G = 2 / (3 sqrt(pi))."""
+    return np.asarray(np.exp(-((u / R_GAUSSIAN) ** 2)))
+
+
+def inverse_quadratic(u: Floats) -> Floats:
+    """Eq. (inverse_quadratic_kernel): ``1 / (1 + u^2 / r_IQ^2)`` with r_IQ = 2 / (3 pi)."""
+    return np.asarray(1 / (1 + (u / R_INVERSE_QUADRATIC) ** 2))
+
+
+RADIAL: dict[str, Callable[[Floats], Floats]] = {
+    "wendland": wendland,
+    "gaussian": gaussian,
+    "inverse_quadratic": inverse_quadratic,
+}
+
+
+class ScalarKernel(Protocol):
+    """What conditioning needs of a kernel: a scalar for every pair of points, meant times I_d."""
+
+    def matrix(self, points: Floats, others: Floats, out: Floats | None = None) -> Floats:
+        """Kernel values between (n, d) points and (m, d) others, shape (n, m)."""
+        ...
+
+    def diagonal(self, points: Floats) -> Floats:
+        """Kernel value of each point with itself, shape (n,)."""
+        ...
+
+
+def _positive(values: ArrayLike, name: str) -> Floats:
+    array = np.atleast_1d(np.array(values, dtype=np.float64))
+    if array.ndim != 1 or array.size == 0 or not np.isfinite(array).all() or not (array > 0).all():
+        raise InvalidInputError(f"KernelBundle {name} must be one or more positive finite numbers, got {values!r}.")
+    return readonly(array)
+
+
+@dataclass(frozen=True, eq=False)
+class KernelBundle:
+    r"""A bundle of radial functions, Eq. (kernel_bundle).
+
+    .. math:: \kappa(r) = \sum_s \theta_s \mathcal K(r / \rho_s)
+
+    Parameters
+    ----------
+    family : {"wendland", "gaussian", "inverse_quadratic"}
+        The radial function :math:`\mathcal K`, scaled as in the paper so that the three are comparable.
+    scales : sequence of float
+        The :math:`\rho_s` in world units, in any order.
+    weights : sequence of float
+        The :math:`\theta_s` in squared world units, one for each scale.
+    """
+
+    family: str
+    scales: Floats
+    weights: Floats
+
+    def __init__(self, family: str, scales: ArrayLike, weights: ArrayLike) -> None:
+        if family not in FAMILIES:
+            raise InvalidInputError(f"Kernel family must be one of {', '.join(FAMILIES)}, got {family!r}.")
+        object.__setattr__(self, "family", family)
+        object.__setattr__(self, "scales", _positive(scales, "scales"))
+        object.__setattr__(self, "weights", _positive(weights, "weights"))
+        if self.scales.shape != self.weights.shape:
+            raise InvalidInputError(
+                f"KernelBundle needs one weight a scale, got {self.scales.size} scales and {self.weights.size} weights."
+            )
+
+    @classmethod
+    def pyramid(
+        cls, family: str = "wendland", *, smallest: float = 10.0, levels: int = 9, weight: float = 1.0
+    ) -> KernelBundle:
+        """Bundle whose scales double from ``smallest`` on, ``rho_s = 2^(s-1) rho_1``, all with the same weight."""
+        if int(levels) != levels or levels < 1:
+            raise InvalidInputError(f"KernelBundle.pyramid needs at least one level, got {levels!r}.")
+        return cls(family, smallest * 2.0 ** np.arange(int(levels)), np.full(int(levels), float(weight)))
+
+    def with_weights(self, weights: ArrayLike) -> KernelBundle:
+        """Give the same bundle other weights."""
+        return KernelBundle(self.family, self.scales, weights)
+
+    @property
+    def at_zero(self) -> float:
+        """Prior variance of each component, the sum of the weights."""
+        return float(self.weights.sum())
+
+    def __repr__(self) -> str:
+        return f"KernelBundle({self.family!r}, scales={self.scales.tolist()}, weights={self.weights.tolist()})"
+
+    @cached_property
+    def _parameters(self) -> tuple[int, Floats, Floats]:
+        """The bundle as the compiled loops take it (see compiled.py)."""
+        family = FAMILIES[self.family]
+        if family != compiled.WENDLAND:
+            radius = R_GAUSSIAN if family == compiled.GAUSSIAN else R_INVERSE_QUADRATIC
+            return family, 1 / (radius * self.scales) ** 2, np.ascontiguousarray(self.weights[:, None])
+        order = np.argsort(self.scales)
+        scales, weights = self.scales[order], self.weights[order]
+        quintics = weights[:, None] * _QUINTIC / scales[:, None] ** np.arange(6)
+        # Row g serves distances beyond g scales, where only the scales from g on still count.
+        table = np.zeros((len(scales) + 1, 6))
+        table[:-1] = np.cumsum(quintics[::-1], axis=0)[::-1]
+        return family, scales**2, table
+
+    def __call__(self, distances: ArrayLike) -> Floats:
+        """Kernel value at each distance."""
+        squares = np.asarray(distances, dtype=np.float64) ** 2
+        flat = compiled.loop_array(squares.reshape(-1))
+        compiled.kernel_values(*self._parameters, flat)
+        return flat.reshape(squares.shape)
+
+    def basis(self, distances: Floats) -> Floats:
+        """Values of each scale alone at weight 1, shape (S, ...): the derivatives by the weights."""
+        radial = RADIAL[self.family]
+        return np.stack([radial(distances / scale) for scale in self.scales])
+
+    def diagonal(self, points: Floats) -> Floats:
+        """Kernel of each point with itself."""
+        return np.full(len(points), self.at_zero)
+
+    def matrix(self, points: Floats, others: Floats, out: Floats | None = None) -> Floats:
+        """Kernel between (n, d) points and (m, d) others, shape (n, m)."""
+        return self.filled(points, others, _NO_FEATURES, _NO_FEATURES, out)
+
+    def filled(
+        self, points: Floats, others: Floats, features: Floats, other_features: Floats, out: Floats | None = None
+    ) -> Floats:
+        """Kernel block plus the products of features, in one compiled pass over the block."""
+        points = compiled.loop_array(points)
+        columns = compiled.loop_array(others.T)
+        right = compiled.loop_array(other_features.T)
+        block = np.empty((len(points), len(others))) if out is None else out
+        left = features if len(features) else np.empty((len(points), 0))
+
+        def work(start: int, stop: int) -> None:
+            compiled.fill_block(
+                *self._parameters, points[start:stop], columns, left[start:stop], right, block[start:stop]
+            )
+
+        over_rows(work, len(points), len(others))
+        return block
+
+    def add_weighted_sums(self, points: Floats, others: Floats, weights: Floats, out: Floats) -> None:
+        """Add ``sum_l kappa(x, x_l) weights[l]`` to ``out`` (n, d) without storing the kernel block."""
+        points = compiled.loop_array(points)
+        columns, rows = compiled.loop_array(others.T), compiled.loop_array(weights.T)
+
+        def work(start: int, stop: int) -> None:
+            compiled.weighted_sums(*self._parameters, points[start:stop], columns, rows, out[start:stop])
+
+        over_rows(work, len(points), len(others))
+
+
+_NO_FEATURES = np.empty((0, 0))
+
+
+@dataclass(frozen=True, eq=False)
+class TrendKernel:
+    """A bundle plus the kernel of an affine trend with independent Gaussian coefficients.
+
+    The displacement gets a random translation (standard deviation ``translation_sd``) and a random linear part about
+    ``center`` (standard deviation ``linear_sd`` of each entry), which adds
+    ``translation_sd^2 + linear_sd^2 (x - center) . (x' - center)``: again a scalar times I_d.
+    """
+
+    bundle: KernelBundle
+    translation_sd: float
+    linear_sd: float
+    center: Floats
+
+    def features(self, points: Floats) -> Floats:
+        """Coefficients' multipliers ``[translation_sd, linear_sd (x - center)]``, shape (n, d + 1)."""
+        columns = np.empty((len(points), points.shape[1] + 1))
+        columns[:, 0] = self.translation_sd
+        columns[:, 1:] = self.linear_sd * (points - self.center)
+        return columns
+
+    def diagonal(self, points: Floats) -> Floats:
+        """Kernel of each point with itself."""
+        return np.asarray(self.bundle.at_zero + np.square(self.features(points)).sum(axis=1))
+
+    def matrix(self, points: Floats, others: Floats, out: Floats | None = None) -> Floats:
+        """Kernel between (n, d) points and (m, d) others, shape (n, m)."""
+        return self.bundle.filled(points, others, self.features(points), self.features(others), out)

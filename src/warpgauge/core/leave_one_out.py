@@ -1,0 +1,84 @@
+"""Leave-one-out predictions of every annotation from all the others, in one factorisation (section III-F-2)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import optimize, special
+
+from warpgauge.core.arrays import Floats
+from warpgauge.core.conditioning import Conditioned
+from warpgauge.core.linalg import mahalanobis
+
+# Pseudo-annotations that say "the factor is 1": they rule while there are few real ones.
+PRIOR_ANNOTATIONS = 2.0
+_LOG_FACTOR_BOUND = float(np.log(1e6))
+
+
+@dataclass(frozen=True, eq=False)
+class LeaveOneOut:
+    """How well each annotation is predicted by the others.
+
+    Attributes
+    ----------
+    residuals : (L, d) array
+        ``y_l`` minus its prediction.
+    covariances : (L, d, d) array
+        What the model says their covariance is: ``k_|A(l)(x_l, x_l) + Sigma_l + noise``.
+    mahalanobis : (L,) array
+        Mahalanobis length of each residual.
+    p : (L,) array
+        Probability of a length at least that large, by the chi-square distribution.
+    """
+
+    residuals: Floats
+    covariances: Floats
+    mahalanobis: Floats
+    p: Floats
+
+
+def diagonal_blocks_of_inverse(conditioned: Conditioned) -> Floats:
+    """``D_ll``: the (L, d, d) diagonal blocks of ``K_AA^-1``."""
+    W, L, d = conditioned.W, conditioned.count, conditioned.d
+    if conditioned.isotropic:
+        return np.asarray(np.square(W).sum(axis=0)[:, None, None] * np.eye(d))
+    columns = W.reshape(L * d, L, d)
+    return np.asarray(np.einsum("rla,rlb->lab", columns, columns))
+
+
+def left_out(conditioned: Conditioned, weights: Floats) -> LeaveOneOut:
+    """Predict each annotation from the others, given ``weights = K_AA^-1 (Y - mu(X))``.
+
+    ``y_l - mu_|A(l)(x_l) = D_ll^-1 q_l`` with covariance ``D_ll^-1``.
+    """
+    covariances = np.asarray(np.linalg.inv(diagonal_blocks_of_inverse(conditioned)), dtype=np.float64)
+    residuals = np.einsum("lab,lb->la", covariances, weights)
+    squares = mahalanobis(residuals, covariances)
+    return LeaveOneOut(residuals, covariances, np.sqrt(squares), special.chdtrc(conditioned.d, squares))
+
+
+def scale_factor(conditioned: Conditioned, weights: Floats) -> float:
+    """Factor on the posterior covariance that makes the leave-one-out residuals most likely, shrunk to 1.
+
+    Residual l is taken as ``N(0, c k_l + N_l)`` with ``k_l`` the leave-one-out posterior covariance and ``N_l`` the
+    annotation's own noise, which is not scaled. The penalty ``nu (log c + 1 / c) / 2`` is that of ``nu / d`` further
+    annotations whose residuals say 1; without noise the result is ``(nu + sum m_l) / (nu + L d)``.
+    """
+    if conditioned.count == 0:
+        return 1.0
+    predicted = left_out(conditioned, weights)
+    strength = PRIOR_ANNOTATIONS * conditioned.d
+    # Noise and leave-one-out covariance are diagonalised together: c k + N becomes c t + 1 - t with t from 0 to 1.
+    root_inverse = np.linalg.inv(np.linalg.cholesky(predicted.covariances))
+    shares, vectors = np.linalg.eigh(root_inverse @ conditioned.noise @ np.swapaxes(root_inverse, 1, 2))
+    t = np.maximum(1 - shares, 0)  # rounding alone can take it below 0
+    squares = np.square(np.einsum("lba,lbc,lc->la", vectors, root_inverse, predicted.residuals))
+
+    def loss(log_factor: float) -> float:
+        variance = np.exp(log_factor) * t + 1 - t
+        data = np.log(variance) + squares / variance
+        return float(0.5 * (data.sum() + strength * (log_factor + np.exp(-log_factor))))
+
+    found = optimize.minimize_scalar(loss, bounds=(-_LOG_FACTOR_BOUND, _LOG_FACTOR_BOUND), method="bounded")
+    return float(np.exp(found.x))

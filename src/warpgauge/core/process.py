@@ -1,0 +1,237 @@
+"""The Gaussian-process model of the true transformation and its conditioning (section III-B)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from warpgauge.core.annotations import Annotations
+from warpgauge.core.arrays import Floats, as_covariances, as_points, readonly
+from warpgauge.core.conditioning import Conditioned
+from warpgauge.core.kernels import KernelBundle, ScalarKernel, TrendKernel
+from warpgauge.core.leave_one_out import scale_factor
+from warpgauge.core.sampling import prior_draws
+from warpgauge.errors import InvalidInputError
+
+MeanFunction = Callable[[Floats], Floats]
+
+
+@dataclass(frozen=True, eq=False)
+class TransformationPrior:
+    """Prior ``GP(mu, k)`` of the true transformation, Eq. (gaussian_process_definition).
+
+    Parameters
+    ----------
+    kernel : KernelBundle
+        The scalar kernel that multiplies I_d.
+    mean : {"identity", "affine"} or callable
+        ``"identity"`` is the paper's. ``"affine"`` adds to it a linear trend whose coefficients have wide, proper
+        Gaussian priors and are integrated out, so that it works from zero annotations on. A callable maps (n, d) fixed
+        points to (n, d) expected moving points.
+    noise : float
+        Variance, in squared world units, added to the covariance of every annotation in every direction.
+    center : (d,) array, optional
+        Point about which the linear part of an affine trend acts; the origin by default. Best the image's middle.
+    translation_sd, linear_sd : float, optional
+        Prior standard deviations of the trend: of its translation at ``center`` (by default the largest scale of the
+        kernel) and of each entry of its matrix (by default 1).
+    """
+
+    kernel: KernelBundle
+    mean: Literal["identity", "affine"] | MeanFunction = "identity"
+    noise: float = 0.0
+    center: ArrayLike | None = None
+    translation_sd: float | None = None
+    linear_sd: float = 1.0
+    fit: object = None  # the FitReport of fit_kernel, where this prior came from one
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.kernel, KernelBundle):
+            raise InvalidInputError(f"TransformationPrior needs a KernelBundle, got {type(self.kernel).__name__}.")
+        if not callable(self.mean) and self.mean not in ("identity", "affine"):
+            raise InvalidInputError(f'The mean must be "identity", "affine" or a callable, got {self.mean!r}.')
+        if not (np.isfinite(self.noise) and self.noise >= 0):
+            raise InvalidInputError(f"The noise must be a variance of at least 0, got {self.noise!r}.")
+        for name in ("translation_sd", "linear_sd"):
+            value = getattr(self, name)
+            if value is not None and not (np.isfinite(value) and value > 0):
+                raise InvalidInputError(f"{name} must be a positive standard deviation, got {value!r}.")
+
+    def with_kernel(self, kernel: KernelBundle, noise: float | None = None) -> TransformationPrior:
+        """Give the same prior another kernel and, where given, another noise variance."""
+        return replace(self, kernel=kernel, noise=self.noise if noise is None else noise, fit=None)
+
+    def scalar_kernel(self, d: int) -> ScalarKernel:
+        """Give the scalar that multiplies I_d: the bundle, and the trend's kernel where there is a trend."""
+        if self.mean != "affine":
+            return self.kernel
+        center = np.zeros(d) if self.center is None else np.asarray(self.center, dtype=np.float64)
+        if center.shape != (d,) or not np.isfinite(center).all():
+            raise InvalidInputError(f"The center of the affine trend must be {d} finite numbers, got {self.center!r}.")
+        translation_sd = float(self.kernel.scales.max()) if self.translation_sd is None else self.translation_sd
+        return TrendKernel(self.kernel, translation_sd, self.linear_sd, readonly(center.copy()))
+
+    def prior_mean(self, points: Floats) -> Floats:
+        """``mu`` at (n, d) points."""
+        if not callable(self.mean):
+            return points
+        values = np.asarray(self.mean(points), dtype=np.float64)
+        if values.shape != points.shape or not np.isfinite(values).all():
+            raise InvalidInputError(
+                f"The mean must give finite points of shape {points.shape}, got shape {values.shape}"
+                + ("." if values.shape != points.shape else " with values that are not finite.")
+            )
+        return values
+
+    def total_noise(self, covariances: Floats) -> Floats:
+        """``Sigma_l`` plus the extra noise."""
+        return np.asarray(covariances + self.noise * np.eye(covariances.shape[-1]))
+
+    def condition(self, annotations: Annotations, *, calibrate: bool = False) -> Posterior:
+        """Condition on annotations, Eqs. (gaussian_process_mean_conditioned) and (…covariance_conditioned).
+
+        Parameters
+        ----------
+        annotations : Annotations
+            May be empty: the posterior is then the prior.
+        calibrate : bool
+            Scale the posterior covariance by the factor that the leave-one-out residuals ask for
+            (see :func:`warpgauge.calibration`).
+        """
+        if not isinstance(annotations, Annotations):
+            raise InvalidInputError(f"condition needs wg.Annotations, got {type(annotations).__name__}.")
+        d = annotations.d
+        conditioned = Conditioned.on(
+            self.scalar_kernel(d), annotations.fixed_points, self.total_noise(annotations.covariances)
+        )
+        posterior = Posterior(self, annotations, conditioned)
+        return posterior.calibrated() if calibrate else posterior
+
+
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """``GP(mu_|A, k_|A)``: the true transformation given annotations. Made by ``TransformationPrior.condition``.
+
+    Attributes
+    ----------
+    prior : TransformationPrior
+    annotations : Annotations
+    scale : float
+        Factor on the posterior covariance, 1 unless calibrated.
+    """
+
+    prior: TransformationPrior
+    annotations: Annotations
+    conditioned: Conditioned
+    scale: float = 1.0
+    calibrates: bool = False
+
+    @property
+    def d(self) -> int:
+        """Dimension."""
+        return self.annotations.d
+
+    @property
+    def isotropic(self) -> bool:
+        """Whether all noise is isotropic, so that every covariance is a scalar times I_d."""
+        return self.conditioned.isotropic
+
+    def calibrated(self) -> Posterior:
+        """Scale the covariance by the factor estimated from the leave-one-out residuals."""
+        return replace(self, scale=scale_factor(self.conditioned, self.weights), calibrates=True)
+
+    def append(self, annotations: Annotations) -> Posterior:
+        """Posterior given further annotations as well, by a block update; a calibrated one is calibrated anew."""
+        if annotations.d != self.d:
+            raise InvalidInputError(f"Cannot append {annotations.d}D annotations to a {self.d}D posterior.")
+        grown = Posterior(
+            self.prior,
+            Annotations.concatenate([self.annotations, annotations]),
+            self.conditioned.append(annotations.fixed_points, self.prior.total_noise(annotations.covariances)),
+        )
+        return grown.calibrated() if self.calibrates else grown
+
+    @cached_property
+    def weights(self) -> Floats:
+        """``K_AA^-1 (Y - mu(X))``, shape (L, d): the ``q`` of Eq. (gpp_loss_simplified)."""
+        fixed = self.annotations.fixed_points
+        return self.conditioned.solve(self.annotations.moving_points - self.prior.prior_mean(fixed))
+
+    def mean(self, points: ArrayLike) -> Floats:
+        """Posterior mean at (n, d) points, Eq. (gaussian_process_mean_conditioned)."""
+        at = as_points(points, "points", self.d)
+        result = self.prior.prior_mean(at).copy()
+        kernel = self.conditioned.kernel
+        if len(self.annotations) == 0:
+            return result
+        self.prior.kernel.add_weighted_sums(at, self.annotations.fixed_points, self.weights, result)
+        if isinstance(kernel, TrendKernel):
+            # The trend's kernel is a product of features, so its sum over annotations is one affine map.
+            result += kernel.features(at) @ (kernel.features(self.annotations.fixed_points).T @ self.weights)
+        return result
+
+    def covariance(self, points: ArrayLike) -> Floats:
+        """Posterior covariance at each point, (n, d, d), Eq. (gaussian_process_covariance_conditioned)."""
+        return np.asarray(self.scale * self.conditioned.covariances(as_points(points, "points", self.d)))
+
+    def standard_deviation(self, points: ArrayLike) -> Floats:
+        """Root mean variance over the directions at each point, ``sqrt(tr k / d)``, in world units, shape (n,)."""
+        at = as_points(points, "points", self.d)
+        if self.isotropic:
+            return np.asarray(np.sqrt(self.scale * self.conditioned.variances(at)))
+        return np.asarray(np.sqrt(np.trace(self.covariance(at), axis1=1, axis2=2) / self.d))
+
+    def entropy(self, points: ArrayLike) -> Floats:
+        """Differential entropy of the true match at each point, in nats, Eq. (entropy_gp)."""
+        entropies = self.conditioned.entropies(as_points(points, "points", self.d))
+        return np.asarray(entropies + 0.5 * self.d * np.log(self.scale))
+
+    def annotation_covariance(self, points: ArrayLike, covariances: ArrayLike) -> Floats:
+        """Covariance of a further annotation there: posterior + its own Sigma + extra noise, (n, d, d)."""
+        at = as_points(points, "points", self.d)
+        own = as_covariances(np.broadcast_to(covariances, (len(at), self.d, self.d)), len(at), self.d)
+        return np.asarray(self.covariance(at) + self.prior.total_noise(own))
+
+    def joint_covariance(self, points: ArrayLike) -> Floats:
+        """Joint covariance of the true matches of all points, (n d, n d), ordered point by point."""
+        joint = self.conditioned.joint(as_points(points, "points", self.d))
+        return np.asarray(self.scale * (np.kron(joint, np.eye(self.d)) if self.isotropic else joint))
+
+    def sample(self, points: ArrayLike, count: int, seed: int = 0) -> Floats:
+        """Exact joint samples of the true transformation at the points, shape (count, n, d).
+
+        A draw from the prior is corrected by the annotations' residuals (Matheron's rule), so that only a scalar matrix
+        is factored, even where the noise is anisotropic.
+        """
+        at = as_points(points, "points", self.d)
+        if int(count) != count or count < 0:
+            raise InvalidInputError(f"sample needs a whole number of samples, got {count!r}.")
+        rng = np.random.default_rng(seed)
+        mean = self.mean(at)
+        fixed = self.annotations.fixed_points
+        # Drawn with zero mean: what is added to the posterior mean is the deviation from it.
+        draws = prior_draws(self.conditioned.kernel, np.concatenate([at, fixed]), int(count), rng)
+        deviations = draws[:, : len(at)]
+        if len(fixed):
+            factors = np.linalg.cholesky(self.conditioned.noise)
+            noise = np.einsum("lab,slb->sla", factors, rng.standard_normal((int(count), *fixed.shape)))
+            residuals = draws[:, len(at) :] + noise
+            deviations = deviations - self._predicted(at, residuals)
+        return np.asarray(mean + np.sqrt(self.scale) * deviations)
+
+    def _predicted(self, points: Floats, residuals: Floats) -> Floats:
+        """``K_X(points)^T K_AA^-1`` applied to (S, L, d) residuals, shape (S, n, d)."""
+        samples, L, d = residuals.shape
+        if self.isotropic:
+            solved = self.conditioned.solve(residuals.transpose(1, 0, 2).reshape(L, samples * d))
+        else:
+            W = self.conditioned.W
+            solved = W.T @ (W @ residuals.reshape(samples, L * d).T)
+            solved = solved.reshape(L, d, samples).transpose(0, 2, 1).reshape(L, samples * d)
+        block = self.conditioned.kernel.matrix(points, self.annotations.fixed_points)
+        return np.asarray((block @ solved).reshape(len(points), samples, d).transpose(1, 0, 2))

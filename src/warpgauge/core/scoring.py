@@ -1,0 +1,196 @@
+"""Scores of registrations: p-norms, expected error, the error score e(x), and ranks with their probabilities."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import special
+
+from warpgauge.core.annotations import Annotations
+from warpgauge.core.arrays import Floats, as_points
+from warpgauge.core.linalg import mahalanobis
+from warpgauge.core.process import Posterior
+from warpgauge.errors import InvalidInputError
+
+
+def _lengths(errors: ArrayLike) -> Floats:
+    array = np.asarray(errors, dtype=np.float64)
+    if array.ndim not in (1, 2) or array.size == 0:
+        raise InvalidInputError(f"errors must be (n, d) vectors or (n,) lengths with n > 0, got shape {array.shape}.")
+    lengths = np.linalg.norm(array, axis=1) if array.ndim == 2 else array
+    if np.isnan(lengths).any():
+        raise InvalidInputError(
+            f"{int(np.isnan(lengths).sum())} of {len(lengths)} errors are NaN (outside the transform's domain?); "
+            "leave them out and report their share."
+        )
+    if (lengths < 0).any():
+        raise InvalidInputError("Lengths of errors cannot be negative; pass (n, d) vectors or their norms.")
+    return np.asarray(lengths)
+
+
+def _norm_of_lengths(lengths: Floats, p: float) -> Floats:
+    """p-norm over the last axis, scaled by the largest so that a power neither overflows nor vanishes."""
+    largest = lengths.max(axis=-1)
+    if np.isinf(p):
+        return np.asarray(largest)
+    safe = np.where(largest > 0, largest, 1.0)
+    return np.asarray(largest * np.mean((lengths / safe[..., None]) ** p, axis=-1) ** (1 / p))
+
+
+def displacement_norm(errors: ArrayLike, p: float) -> float:
+    """p-norm of displacement errors, Eq. (p_norms): 1 is the mean, 2 the root mean square, inf the maximum.
+
+    Parameters
+    ----------
+    errors : (n, d) array of vectors or (n,) array of lengths
+    p : float
+        At least 1, or ``numpy.inf``.
+    """
+    if not p >= 1:
+        raise InvalidInputError(f"The norm's p must be at least 1 or infinite, got {p!r}.")
+    return float(_norm_of_lengths(_lengths(errors), p))
+
+
+def landmark_score(annotations: Annotations, mapped_points: ArrayLike, p: float) -> float:
+    """Classical score at the annotated points alone, Eq. (set_landmark_displacements), blind to their uncertainty."""
+    mapped = as_points(mapped_points, "mapped_points", annotations.d)
+    return displacement_norm(mapped - annotations.moving_points, p)
+
+
+def posterior_score(posterior: Posterior, points: ArrayLike, mapped_points: ArrayLike, p: float) -> float:
+    """Score against the posterior mean over the targets, Eq. (target_set_displacements_on_annotations)."""
+    at = as_points(points, "points", posterior.d)
+    return displacement_norm(as_points(mapped_points, "mapped_points", posterior.d) - posterior.mean(at), p)
+
+
+def expected_squared_error(posterior: Posterior, points: ArrayLike, mapped_points: ArrayLike) -> float:
+    """Posterior expectation of the mean squared error over the targets.
+
+    The squared error of the posterior mean plus the mean trace of the posterior covariance. (The identity in the paper
+    leaves out the 1 / |T| in front of the sum of traces, which its definition of the 2-norm asks for.)
+    """
+    at = as_points(points, "points", posterior.d)
+    traces = posterior.d * np.square(posterior.standard_deviation(at))
+    return posterior_score(posterior, at, mapped_points, 2) ** 2 + float(traces.mean())
+
+
+def error_score(posterior: Posterior, points: ArrayLike, mapped_points: ArrayLike) -> Floats:
+    """``e(x)`` in [0, 1]: chi-square probability of a smaller Mahalanobis distance from the posterior mean.
+
+    Near 1 where the mapped point contradicts the annotations; a low value means agreement **or** too little data.
+    """
+    at = as_points(points, "points", posterior.d)
+    mapped = as_points(mapped_points, "mapped_points", posterior.d)
+    if at.shape != mapped.shape:
+        raise InvalidInputError(f"error_score needs a mapped point for each point, got {len(at)} and {len(mapped)}.")
+    residuals = mapped - posterior.mean(at)
+    if posterior.isotropic:
+        squares = np.square(residuals).sum(axis=1) / np.square(posterior.standard_deviation(at))
+    else:
+        squares = mahalanobis(residuals, posterior.covariance(at))
+    return np.asarray(special.chdtr(posterior.d, squares))
+
+
+def probability_of_smaller_error(
+    posterior: Posterior, points: ArrayLike, mapped_a: ArrayLike, mapped_b: ArrayLike
+) -> float:
+    """Exact posterior probability that a has a smaller mean squared error over the points than b.
+
+    The difference of the two mean squared errors is linear in phi, hence Gaussian, with mean
+    ``s_2(a)^2 - s_2(b)^2`` under the posterior mean and variance ``4 / |T|^2 Delta^T K_post Delta``,
+    where ``Delta = a - b``.
+    """
+    at = as_points(points, "points", posterior.d)
+    a, b = as_points(mapped_a, "mapped_a", posterior.d), as_points(mapped_b, "mapped_b", posterior.d)
+    return float(_win_probabilities(posterior, at, np.stack([a, b]))[0, 1])
+
+
+def _win_probabilities(posterior: Posterior, points: Floats, mapped: Floats) -> Floats:
+    """Matrix (K, K) of the probabilities that the row's transform has the smaller mean squared error."""
+    n = len(points)
+    mean = posterior.mean(points)
+    squares = np.square(mapped - mean).sum(axis=2).mean(axis=1)
+    spread = quadratic_forms(posterior, points, mapped)
+    differences = squares[:, None] - squares[None, :]
+    variances = 4 / n**2 * (np.diag(spread)[:, None] + np.diag(spread)[None, :] - 2 * spread)
+    # Identical transforms tie: neither mean nor variance is left.
+    certain = variances <= 1e-14 * (np.abs(np.diag(spread)[:, None]) + np.abs(np.diag(spread)[None, :])) / n**2
+    z = np.where(certain, -np.sign(differences) * np.inf, -differences / np.sqrt(np.where(certain, 1.0, variances)))
+    return np.asarray(np.where(certain & (differences == 0), 0.5, special.ndtr(np.nan_to_num(z, nan=0.0))))
+
+
+def quadratic_forms(posterior: Posterior, points: Floats, vectors: Floats) -> Floats:
+    """``v_i^T K_post v_j`` for (K, n, d) vectors, shape (K, K), in blocks of points: K_post is never stored."""
+    K, n, d = vectors.shape
+    conditioned, kernel = posterior.conditioned, posterior.conditioned.kernel
+    flat = vectors.reshape(K, n, d)
+    result = np.zeros((K, K))
+    step = max(1, 4_000_000 // max(n, 1))
+    for start in range(0, n, step):
+        rows = slice(start, min(start + step, n))
+        block = kernel.matrix(points[rows], points)
+        left = flat[:, rows].transpose(1, 0, 2).reshape(rows.stop - rows.start, K * d)
+        right = (block @ flat.transpose(1, 0, 2).reshape(n, K * d)).reshape(-1, K, d)
+        result += np.einsum("nka,nja->kj", left.reshape(-1, K, d), right)
+    # Less what the annotations explain: |W K_X v|^2.
+    projected = np.zeros((conditioned.count, K * d))
+    for start in range(0, n, step):
+        rows = slice(start, min(start + step, n))
+        block = kernel.matrix(conditioned.locations, points[rows])
+        projected += block @ flat[:, rows].transpose(1, 0, 2).reshape(-1, K * d)
+    if conditioned.isotropic:
+        explained = (conditioned.W @ projected).reshape(-1, K, d).transpose(1, 0, 2).reshape(K, -1)
+    else:
+        columns = projected.reshape(conditioned.count, K, d).transpose(0, 2, 1).reshape(-1, K)
+        explained = (conditioned.W @ columns).T
+    return np.asarray(posterior.scale * (result - explained @ explained.T))
+
+
+@dataclass(frozen=True, eq=False)
+class RankDistribution:
+    """Ranks of K transforms over posterior samples.
+
+    Attributes
+    ----------
+    probabilities : (K, K) array
+        Probability of transform k (row) having rank r + 1 (column).
+    best : (K,) array
+        Probability of being best.
+    mean : (K,) array
+        Expected rank, from 1.
+    """
+
+    probabilities: Floats
+    best: Floats
+    mean: Floats
+
+
+def rank_distribution(scores: Floats) -> RankDistribution:
+    """Distribution of ranks from (samples, K) scores, smaller is better; equal scores share their ranks equally."""
+    K = scores.shape[1]
+    below = (scores[:, None, :] < scores[:, :, None]).sum(axis=2)
+    equal = (scores[:, None, :] == scores[:, :, None]).sum(axis=2)
+    probabilities = np.zeros((K, K))
+    for rank in range(K):
+        inside = (rank >= below) & (rank < below + equal)
+        probabilities[:, rank] = (inside / equal).mean(axis=0)
+    return RankDistribution(probabilities, probabilities[:, 0].copy(), probabilities @ np.arange(1, K + 1))
+
+
+def sampled_scores(samples: Floats, mapped: Floats, p: float) -> Floats:
+    """p-norm of every transform (K, n, d) against every posterior sample (S, n, d), shape (S, K)."""
+    scores = np.empty((len(samples), len(mapped)))
+    for k, one in enumerate(mapped):
+        scores[:, k] = _norm_of_lengths(np.linalg.norm(samples - one, axis=2), p)
+    return scores
+
+
+def win_probabilities(posterior: Posterior, points: ArrayLike, mapped: ArrayLike) -> Floats:
+    """Exact probabilities (K, K) that the row's transform has a smaller mean squared error than the column's."""
+    at = as_points(points, "points", posterior.d)
+    stacked = np.asarray(mapped, dtype=np.float64)
+    if stacked.ndim != 3 or stacked.shape[1:] != at.shape:
+        raise InvalidInputError(f"mapped must have shape (K, {len(at)}, {posterior.d}), got {stacked.shape}.")
+    return _win_probabilities(posterior, at, stacked)

@@ -1,0 +1,254 @@
+"""Where to annotate next: Algorithm 1 of the paper and the strategies it is compared with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import overload
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.spatial import cKDTree
+
+from warpgauge.core import compiled
+from warpgauge.core.annotations import confidence_radius
+from warpgauge.core.arrays import Floats, as_covariances, as_points
+from warpgauge.core.conditioning import Conditioned
+from warpgauge.core.gains import TIE, EagerGains, KernelGivenTargets, LazyGains
+from warpgauge.core.process import TransformationPrior
+from warpgauge.errors import InvalidInputError
+
+STRATEGIES = ("entropy", "farthest", "random")
+
+# A candidate this close to a target, in smallest scales, is that target.
+_SAME_POINT = 1e-9
+# A candidate whose variance given all targets is below this share of the prior's is determined by them to rounding.
+_DETERMINED = 1e-11
+
+
+@dataclass(frozen=True)
+class StoppingRule:
+    """When enough has been annotated; every rule that is given can end it.
+
+    Attributes
+    ----------
+    budget : int, optional
+        Largest number of annotations.
+    mean_sd : float, optional
+        Stop when the mean posterior standard deviation over the targets is below this, in world units.
+    gain : float, optional
+        Stop when the best expected gain is below this, in nats.
+    """
+
+    budget: int | None = None
+    mean_sd: float | None = None
+    gain: float | None = None
+
+
+def assumed_covariance(prior: TransformationPrior, d: int) -> Floats:
+    """Covariance assumed for an annotation that is not there yet.
+
+    A 99 % disc with a radius of a tenth of the kernel's smallest scale: the paper's 1 pixel where that is 10 pixels.
+    """
+    sd = 0.1 * float(prior.kernel.scales.min()) / confidence_radius(d)
+    return sd**2 * np.eye(d)
+
+
+class Suggester:
+    """Suggests the most informative candidate to annotate next, Eq. (maximisation_problem_greedy_simplified).
+
+    Parameters
+    ----------
+    prior : TransformationPrior
+    candidates : (n, d) array
+        Locations of the fixed image that may be asked for, distinct.
+    targets : (N, d) array, optional
+        Locations whose match matters. ``None`` means that every candidate is a target; which others are then has no
+        effect.
+    strategy : {"entropy", "farthest", "random"}
+        ``"farthest"`` (the paper's Heuristic) asks for the candidate farthest from all annotated ones.
+    seed : int
+        Breaks ties, picks the first of ``"farthest"`` and orders ``"random"``.
+    default_covariance : (d, d) array, optional
+        Assumed where :meth:`record` is not told one, and within a batch.
+    """
+
+    def __init__(
+        self,
+        prior: TransformationPrior,
+        candidates: ArrayLike,
+        targets: ArrayLike | None = None,
+        strategy: str = "entropy",
+        seed: int = 0,
+        default_covariance: ArrayLike | None = None,
+    ) -> None:
+        if strategy not in STRATEGIES:
+            raise InvalidInputError(f"strategy must be one of {', '.join(STRATEGIES)}, got {strategy!r}.")
+        self.prior, self.strategy, self.seed = prior, strategy, int(seed)
+        self.candidates = as_points(candidates, "candidates")
+        if len(self.candidates) == 0:
+            raise InvalidInputError("A Suggester needs at least one candidate, got none.")
+        d = self.candidates.shape[1]
+        self.targets = None if targets is None else np.unique(as_points(targets, "targets", d), axis=0)
+        assumed = assumed_covariance(prior, d) if default_covariance is None else np.asarray(default_covariance)
+        self.default_covariance = as_covariances(assumed[None], 1, d, "default_covariance")[0]
+        self._gains = self._start()
+        self._log: list[int | None] = []
+        self._skipped: set[int] = set()
+        self._alive = np.ones(len(self.candidates), dtype=np.bool_)
+        self._locations: list[Floats] = []
+        self._distances = np.full(len(self.candidates), np.inf)
+        compiled.lower_distances(self.candidates[:0], self.candidates[0].copy(), self._distances[:0])
+        # A fixed random priority for each candidate: ties are broken alike however the gains were computed.
+        self._priority = np.random.default_rng(self.seed).permutation(len(self.candidates))
+
+    def _start(self) -> LazyGains | EagerGains:
+        d = self.candidates.shape[1]
+        nothing = Conditioned.on(self.prior.scalar_kernel(d), np.empty((0, d)), np.empty((0, d, d)))
+        if self.targets is None:
+            return LazyGains(nothing, self.candidates)
+        tolerance = _SAME_POINT * float(self.prior.kernel.scales.min())
+        outside = np.flatnonzero(cKDTree(self.targets).query(self.candidates)[0] > tolerance).astype(np.int64)
+        if len(outside) == 0:
+            return LazyGains(nothing, self.candidates)
+        given = KernelGivenTargets.on(nothing.kernel, self.targets)
+        eager = EagerGains(nothing, given, self.candidates, outside, tolerance)
+        share = eager.second.prior_diagonal / nothing.kernel.diagonal(self.candidates[outside])
+        if share.min() < _DETERMINED:
+            worst = int(outside[int(np.argmin(share))])
+            raise InvalidInputError(
+                f"Candidate {worst} lies so near to the targets that its match follows from theirs to rounding; "
+                "make it one of the targets or leave it out."
+            )
+        return eager
+
+    @property
+    def d(self) -> int:
+        """Dimension."""
+        return int(self.candidates.shape[1])
+
+    @property
+    def recorded(self) -> tuple[int | None, ...]:
+        """Candidates annotated so far, in order; None for an annotation elsewhere."""
+        return tuple(self._log)
+
+    def gains(self) -> Floats:
+        """``Delta H`` of every candidate in nats, Eqs. (delta_H_in_T), (delta_H_not_in_T); -inf where not to be asked."""
+        return np.where(self._alive, self._gains.all(), -np.inf)
+
+    def _best(self) -> int:
+        if self.strategy == "entropy":
+            near, _ = self._gains.near_best(self._alive)
+        elif self.strategy == "farthest":
+            reach = np.where(self._alive, self._distances, -np.inf)
+            best = float(reach.max())
+            # Without annotations all are equally far, and the seed picks.
+            near = np.flatnonzero(reach >= (best if np.isinf(best) else best * (1 - TIE)))
+        else:
+            near = np.flatnonzero(self._alive)
+        if len(near) == 0 or not self._alive.any():
+            raise InvalidInputError("No candidate is left to suggest: all are annotated or skipped.")
+        return int(near[np.argmax(self._priority[near])])
+
+    @overload
+    def suggest(self) -> int: ...
+    @overload
+    def suggest(self, count: int) -> list[int]: ...
+    def suggest(self, count: int | None = None) -> int | list[int]:
+        """Index of the next candidate, or a list of ``count`` of them.
+
+        In a batch, each is chosen as if the former had been annotated with the default covariance.
+        """
+        if count is None:
+            return self._best()
+        left = int(self._alive.sum())
+        if int(count) != count or not 1 <= count <= left:
+            raise InvalidInputError(
+                f"A batch must have 1 to {left} suggestions, as many as candidates are left; got {count!r}."
+            )
+        batch: list[int] = []
+        try:
+            for _ in range(count):
+                batch.append(self._best())
+                if len(batch) < count:
+                    self.record(batch[-1])
+        finally:
+            for _ in batch[: count - 1]:
+                self.undo()
+        return batch
+
+    def record(self, index: int, covariance: ArrayLike | None = None) -> None:
+        """Take note that a candidate was annotated with this covariance; where its match lies is not needed."""
+        checked = self._index(index)
+        self._record_at(self.candidates[checked], covariance)
+        self._log.append(checked)
+        self._alive[checked] = False
+
+    def record_at(self, point: ArrayLike, covariance: ArrayLike | None = None) -> None:
+        """Take note of an annotation at any point, candidate or not."""
+        self._record_at(as_points(np.atleast_2d(np.asarray(point, dtype=np.float64)), "point", self.d)[0], covariance)
+        self._log.append(None)
+
+    def _record_at(self, location: Floats, covariance: ArrayLike | None) -> None:
+        given = self.default_covariance if covariance is None else np.asarray(covariance, dtype=np.float64)
+        checked = as_covariances(given[None], 1, self.d, "covariance")
+        self._gains.add(location, self.prior.total_noise(checked)[0])
+        compiled.lower_distances(self.candidates, location.copy(), self._distances)
+        self._locations.append(location)
+
+    def undo(self) -> int | None:
+        """Take the last record back and give its candidate, which may be suggested again unless it was skipped."""
+        if not self._log:
+            raise InvalidInputError("Nothing is recorded that could be undone.")
+        index = self._log.pop()
+        self._gains.drop_last()
+        self._locations.pop()
+        self._distances.fill(np.inf)
+        for location in self._locations:
+            compiled.lower_distances(self.candidates, location.copy(), self._distances)
+        if index is not None and index not in self._log and index not in self._skipped:
+            self._alive[index] = True
+        return index
+
+    def skip(self, index: int) -> None:
+        """Never suggest this candidate (again) until :meth:`restore`."""
+        checked = self._index(index)
+        self._skipped.add(checked)
+        self._alive[checked] = False
+
+    def restore(self, index: int) -> None:
+        """Let a skipped candidate be suggested again."""
+        checked = self._index(index)
+        if checked not in self._skipped:
+            raise InvalidInputError(f"Candidate {checked} was not skipped, so it cannot be restored.")
+        self._skipped.remove(checked)
+        if checked not in self._log:
+            self._alive[checked] = True
+
+    def mean_sd(self) -> float:
+        """Mean posterior standard deviation, ``sqrt(tr k / d)``, over the targets (or candidates), in world units."""
+        conditioned = self._gains.conditioned if isinstance(self._gains, LazyGains) else self._gains.plain
+        points = self.candidates if self.targets is None else self.targets
+        if conditioned.isotropic:
+            variances = conditioned.variances(points)
+        else:
+            variances = np.trace(conditioned.covariances(points), axis1=1, axis2=2) / self.d
+        return float(np.mean(np.sqrt(variances)))
+
+    def stop_reason(self, rule: StoppingRule) -> str | None:
+        """Sentence that says why to stop now, or None to go on."""
+        if rule.budget is not None and len(self._log) >= rule.budget:
+            return f"the budget of {rule.budget} annotations is used up"
+        if not self._alive.any():
+            return "no candidate is left"
+        if rule.mean_sd is not None and (sd := self.mean_sd()) < rule.mean_sd:
+            return f"the mean standard deviation over the targets, {sd:.3g}, is below {rule.mean_sd:.3g}"
+        if rule.gain is not None:
+            gain = float(self._gains.near_best(self._alive)[1].max())
+            if gain < rule.gain:
+                return f"the best expected gain, {gain:.3g} nats, is below {rule.gain:.3g}"
+        return None
+
+    def _index(self, index: int) -> int:
+        if int(index) != index or not 0 <= index < len(self.candidates):
+            raise InvalidInputError(f"There is no candidate {index!r}; there are {len(self.candidates)}, from 0 on.")
+        return int(index)
