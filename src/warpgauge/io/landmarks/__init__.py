@@ -1,0 +1,13 @@
+"""Landmark files: one module a format, one value that they all give.
+
+`read_landmarks` turns a file, or a pair of files, into `Landmarks` in world coordinates; `write_landmarks` goes back.
+"""
+
+from warpgauge.io.landmarks.detect import FORMATS
+from warpgauge.io.landmarks.model import Landmarks, Pending, Skip
+from warpgauge.io.landmarks.reading import read_landmarks
+from warpgauge.io.landmarks.writing import write_landmarks
+
+FORMAT_NAMES: tuple[str, ...] = tuple(FORMATS)
+
+__all__ = ["FORMAT_NAMES", "Landmarks", "Pending", "Skip", "read_landmarks", "write_landmarks"]

@@ -1,0 +1,174 @@
+"""A parsed table becomes `Landmarks`: frames, units, pending rows, and the warnings."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+
+from warpgauge.errors import FileFormatError, InvalidInputError, SuspiciousDataWarning
+from warpgauge.geometry import Floats, Grid
+from warpgauge.io.landmarks import checks, frames
+from warpgauge.io.landmarks.base import Format, Side, Table
+from warpgauge.io.landmarks.model import Frame, Landmarks, Pending, Skip
+
+Scale = float | tuple[float, float]
+_SMALLEST_SCALE = 1e-9
+
+
+class Assembler:
+    """Turns a table into `Landmarks`: frames, units, pending rows, and the checks."""
+
+    def __init__(
+        self,
+        formats: tuple[Format, Format],
+        name: str,
+        grids: tuple[Grid | None, Grid | None],
+        frame: str | None,
+        units: str | None,
+        scale: Scale | None,
+    ) -> None:
+        self.formats, self.name, self.grids = formats, name, grids
+        self.frame, self.units = frame, units
+        self.scales = self._scales(scale)
+        self.assumptions: list[str] = []
+
+    def _scales(self, scale: Scale | None) -> tuple[float, float]:
+        if scale is None:
+            return 1.0, 1.0
+        scales = tuple(np.broadcast_to(np.asarray(scale, dtype=np.float64), (2,)).tolist())
+        if not all(_SMALLEST_SCALE <= value <= 1 / _SMALLEST_SCALE for value in scales):
+            raise InvalidInputError(
+                f"scale must be a number between {_SMALLEST_SCALE:g} and {1 / _SMALLEST_SCALE:g}, or a pair of such "
+                f"for fixed and moving, got {scale!r}."
+            )
+        if not all(kind.scalable for kind in self.formats) or self.frame == "index1":
+            raise InvalidInputError(f"{self.name!r}: a {self.formats[0].title} has its own units; leave scale out.")
+        return scales[0], scales[1]
+
+    def assemble(self, table: Table) -> Landmarks:
+        """Convert, split off pending rows, check."""
+        self.assumptions += table.assumptions
+        sides = [table.fixed] if table.moving is None else [table.fixed, table.moving]
+        grids = self.grids[: len(sides)]
+        file_frames = [frames.file_frame(side, self.frame, self.name) for side in sides]
+        self._note_frames(sides)
+        stated = {side.units for side in sides if side.units is not None}
+        if len(stated) > 1:
+            raise FileFormatError(f"{self.name!r}: its sides are in different units, {' and '.join(sorted(stated))}.")
+        units, note = frames.decide_units(
+            next(iter(stated), None), self.units, grids, file_frames[0], table.d, self.name
+        )
+        self.assumptions += [note] if note and not file_frames[0].startswith("index") else []
+        maps = [
+            frames.affine(file_frames[i], table.d, grids[i], self.formats[i], self.units, self.name)
+            for i in range(len(sides))
+        ]
+        if any(frame in ("index", "index1", "scaled") for frame in file_frames):
+            self._refuse_half_grids(grids)
+        for side, frame in zip(sides, file_frames, strict=True):
+            if frame == "index1":
+                checks.warn_of_zero_index(self.name, side.points)
+        files = [side.points * scale for side, scale in zip(sides, self.scales, strict=False)]
+        world = [affine.to_world(points) for affine, points in zip(maps, files, strict=True)]
+        covariances = table.covariances
+        if covariances is not None and len(maps) == 2:
+            covariances = maps[1].covariances_to_world(covariances * self.scales[1] ** 2)
+        landmarks = self._landmarks(
+            table, world, covariances, maps[0], frames.world_frame_of(file_frames[0], table.d, units), units
+        )
+        self._check(landmarks, files, maps, file_frames[0])
+        return landmarks
+
+    def _note_frames(self, sides: list[Side]) -> None:
+        for side in sides:
+            if self.frame is not None and side.frame_stated and side.frame != self.frame:
+                warnings.warn(
+                    f"{self.name!r} says that its points are {side.frame}, but frame={self.frame!r} was asked for and "
+                    f"is used; is that meant?",
+                    SuspiciousDataWarning,
+                    stacklevel=5,
+                )
+
+    def _refuse_half_grids(self, grids: tuple[Grid | None, ...]) -> None:
+        missing = [side for side, grid in zip(("fixed", "moving"), grids, strict=False) if grid is None]
+        if len(missing) == 1 and len(grids) == 2:
+            raise InvalidInputError(
+                f"{self.name!r}: the other grid was given but not {missing[0]}_grid; pass both, or none."
+            )
+
+    def _landmarks(
+        self,
+        table: Table,
+        world: list[Floats],
+        covariances: Floats | None,
+        fixed_map: frames.Affine,
+        frame: Frame,
+        units: str,
+    ) -> Landmarks:
+        placed = [~np.any(np.isnan(points), axis=1) for points in world]
+        complete = placed[0] if len(placed) == 1 else placed[0] & placed[1]
+        pending = tuple(self._pending(table, world, int(row)) for row in np.flatnonzero(~complete))
+        if covariances is not None and np.any(~np.isnan(covariances[~complete])):
+            raise FileFormatError(f"{self.name!r}: a pair that lacks a point has a covariance; remove one of them.")
+        rows = np.flatnonzero(complete)
+        skips = []
+        for point, reason, rater in table.skips:
+            file_point = np.array([point]) * self.scales[0]
+            skips.append(Skip(fixed_map.to_world(file_point)[0], reason, rater))
+        return Landmarks(
+            fixed_points=world[0][rows],
+            moving_points=None if len(world) == 1 else world[1][rows],
+            covariances=None if covariances is None or len(world) == 1 else covariances[rows],
+            names=None if table.fixed.names is None else tuple(table.fixed.names[row] for row in rows),
+            raters=None if table.raters is None else tuple(table.raters[row] for row in rows),
+            active=None if table.active is None else table.active[rows],  # type: ignore[arg-type]  # None means all
+            skips=tuple(skips),
+            pending=pending,
+            frame=frame,
+            units=units,
+            image_hashes=dict(table.hashes),
+            assumptions=tuple(self.assumptions),
+            format=self.formats[0].name,
+        )
+
+    def _pending(self, table: Table, world: list[Floats], row: int) -> Pending:
+        points = [None if np.any(np.isnan(side[row])) else side[row] for side in world]
+        if all(point is None for point in points) and len(points) == 2:
+            raise FileFormatError(f"{self.name!r}: row {row + 1} has neither a fixed nor a moving point; remove it.")
+        return Pending(
+            row=row,
+            name=table.fixed.names[row] if table.fixed.names else "",
+            fixed_point=points[0],
+            moving_point=points[1] if len(points) == 2 else None,
+            active=table.active is None or bool(table.active[row]),
+            rater=table.raters[row] if table.raters else None,
+        )
+
+    def _check(self, landmarks: Landmarks, files: list[Floats], maps: list[frames.Affine], frame: str) -> None:
+        fixed_grid, moving_grid = self.grids
+        fixed, moving = landmarks.fixed_points, landmarks.moving_points
+        if not len(landmarks):
+            return
+        if moving is None:
+            if fixed_grid is not None:
+                checks.warn_of_outside(self.name, fixed, fixed_grid, "fixed")
+            return
+        checks.warn_of_mirror(self.name, fixed, moving, landmarks.units)
+        if fixed_grid is None or moving_grid is None:
+            return
+        if not self._swapped(files, maps, fixed_grid, moving_grid):
+            checks.warn_of_outside(self.name, fixed, fixed_grid, "fixed")
+            checks.warn_of_outside(self.name, moving, moving_grid, "moving")
+
+    def _swapped(self, files: list[Floats], maps: list[frames.Affine], fixed_grid: Grid, moving_grid: Grid) -> bool:
+        # Indices go through the grid, so exchanging the images exchanges the maps as well.
+        complete = ~np.any(np.isnan(files[0]) | np.isnan(files[1]), axis=1)
+        fixed, moving = files[0][complete], files[1][complete]
+
+        def outside(points: Floats, side: int, grid: Grid) -> int:
+            return int(np.sum(~grid.contains(maps[side].to_world(points))))
+
+        given = outside(fixed, 0, fixed_grid), outside(moving, 1, moving_grid)
+        other = outside(fixed, 1, moving_grid), outside(moving, 0, fixed_grid)
+        return checks.warn_of_swap(self.name, given, other, int(complete.sum()))

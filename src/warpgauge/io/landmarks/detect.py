@@ -1,0 +1,117 @@
+"""Which format a landmark file is, from its first line; its name decides only where the content cannot."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from warpgauge.errors import AmbiguousFileError, FileFormatError, InvalidInputError
+from warpgauge.io.landmarks import (
+    anhir,
+    ants_csv,
+    bigwarp,
+    dirlab,
+    napari,
+    native_json,
+    plain_csv,
+    slicer,
+    transformix_points,
+)
+from warpgauge.io.landmarks.base import Format
+from warpgauge.io.landmarks.text import csv_rows, is_number, lines, load_json, shown
+
+FORMATS: dict[str, Format] = {
+    entry.name: entry
+    for entry in (
+        native_json.FORMAT,
+        plain_csv.FORMAT,
+        anhir.FORMAT,
+        dirlab.FORMAT,
+        bigwarp.FORMAT,
+        slicer.JSON_FORMAT,
+        slicer.FCSV_FORMAT,
+        transformix_points.FORMAT,
+        ants_csv.FORMAT,
+        napari.FORMAT,
+    )
+}
+# Case1_300_T00_xyz.txt, copd1_300_iBH_xyz_r1.txt
+_DIRLAB_NAME = re.compile(r"_xyz(_r\d)?\.txt$", re.IGNORECASE)
+_SUFFIXES = {".mrk.json": "slicer-json", ".fcsv": "slicer-fcsv", ".json": "warpgauge", ".csv": "csv"}
+
+
+def named_format(name: str) -> Format:
+    """Give the format that the caller named."""
+    if name not in FORMATS:
+        raise InvalidInputError(f"The landmark format {name!r} is not one of {', '.join(FORMATS)}.")
+    return FORMATS[name]
+
+
+def format_of_path(path: Path) -> Format:
+    """Give the format to write for a file name."""
+    for suffix, name in _SUFFIXES.items():
+        if path.name.lower().endswith(suffix):
+            return FORMATS[name]
+    raise InvalidInputError(
+        f"The name {path.name!r} does not say which landmark format to write; pass format=, one of "
+        f"{', '.join(FORMATS)}."
+    )
+
+
+def detect(text: str, name: str) -> Format:
+    """Recognise the format of a text."""
+    content = lines(text[:65536])
+    if not content:
+        raise FileFormatError(f"{name!r} has only blank lines, so it holds no landmarks; export it again.")
+    first = content[0][1]
+    if first.startswith("{"):
+        return _json_format(text, name)
+    if first.startswith("#"):
+        return FORMATS["slicer-fcsv"]
+    if first in transformix_points.KEYWORDS or (first.isascii() and first.isdigit()):
+        return FORMATS["transformix"]
+    tokens = first.split()
+    if len(tokens) == 3 and all(is_number(token) for token in tokens):
+        return _bare_numbers(name)
+    return _csv_format(first, name)
+
+
+def _json_format(text: str, name: str) -> Format:
+    content = load_json(text, name)
+    if "markups" in content:
+        return FORMATS["slicer-json"]
+    if content.get("format") == native_json.IDENTIFIER:
+        return FORMATS["warpgauge"]
+    raise FileFormatError(
+        f"{name!r} is JSON without 'markups' (Slicer) and without 'format': {native_json.IDENTIFIER!r} (warpgauge), so "
+        f"it holds no landmarks that are known here; convert it to one of {', '.join(FORMATS)}."
+    )
+
+
+def _bare_numbers(name: str) -> Format:
+    if _DIRLAB_NAME.search(name):
+        return FORMATS["dirlab"]
+    raise AmbiguousFileError(
+        f"{name!r} holds bare numbers without a header, which may be indices from 0 or 1 or world points; pass "
+        f"format='dirlab' if they are voxel indices from 1, or give the file a header line."
+    )
+
+
+def _csv_format(first: str, name: str) -> Format:
+    # A quoted line break can cut the first row; then the rest of the row decides nothing anyway.
+    fields = csv_rows(first + ('"' if first.count('"') % 2 else ""), name)[0][1]
+    if bigwarp.looks_like(fields):
+        return FORMATS["bigwarp"]
+    if anhir.is_header(fields):
+        return FORMATS["anhir"]
+    if napari.is_header(fields):
+        return FORMATS["napari"]
+    if ants_csv.is_header(fields):
+        return FORMATS["ants"]
+    titles = [title.strip().lower() for title in fields]
+    if "fixed_x" in titles or titles[:2] == ["x", "y"]:
+        return FORMATS["csv"]
+    raise FileFormatError(
+        f"{name!r} begins with {shown(first)}, which is the header of no landmark format known here "
+        f"({', '.join(FORMATS)}); pass format= if it is one of them."
+    )
