@@ -1,0 +1,8 @@
+"""Images of many formats behind one type: `read_image` gives an `Image`."""
+
+from __future__ import annotations
+
+from warpgauge.io.images.base import Image
+from warpgauge.io.images.dispatch import read_image
+
+__all__ = ["Image", "read_image"]

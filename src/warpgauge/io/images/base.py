@@ -1,0 +1,232 @@
+"""What every image offers, whatever its format: a grid, levels, planes, tiles, percentiles, a hash, what was assumed.
+
+A format's module describes its file as a `StoredImage`: the levels that the file holds, each with a function that reads
+a region of it. Everything else is done here, once.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from warpgauge.errors import FileFormatError, InvalidInputError
+from warpgauge.geometry import Floats, Grid
+from warpgauge.io.files import content_hash, files_hash, foreign_decoder
+from warpgauge.io.images.pyramid import Pyramid
+from warpgauge.io.images.stored import Array, Region, StoredImage
+
+_SAMPLE_BLOCK = {2: (256, 8), 3: (32, 5)}  # edge of a block and blocks along an axis: about four million samples
+
+
+class Image:
+    """An image file, read in parts.
+
+    Use `warpgauge.io.images.read_image` to make one. Arrays are indexed ``[y, x]``, ``[y, x, channel]`` or
+    ``[z, y, x]``; `grid` tells where their elements lie in the world.
+
+    Parameters
+    ----------
+    stored : StoredImage
+        What the format's reader found in the file.
+    grid : Grid
+        The frame of level 0.
+    assumptions : list of str
+        Sentences that say what was read and what was assumed.
+    """
+
+    def __init__(self, stored: StoredImage, grid: Grid, assumptions: Sequence[str]) -> None:
+        self._stored = stored
+        self._pyramid = Pyramid(stored, grid)
+        self._lock = threading.RLock()
+        self.assumptions: list[str] = list(assumptions)
+
+    def __repr__(self) -> str:
+        grid = self.grid
+        return f"<Image {self.path.name!r}: {self.format}, size {grid.size}, spacing {grid.spacing} {grid.units}>"
+
+    @property
+    def path(self) -> Path:
+        """The file or folder that was read."""
+        return self._stored.path
+
+    @property
+    def format(self) -> str:
+        """Name of the format, as in ``"OME-TIFF"``."""
+        return self._stored.format
+
+    @property
+    def grid(self) -> Grid:
+        """The frame of level 0."""
+        return self._pyramid.grids[0]
+
+    @property
+    def channels(self) -> int:
+        """1, or 3 for red, green, blue."""
+        return self._stored.channels
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of the samples that `read` gives: the stored type, unless the header asks for a rescaling."""
+        return self._stored.dtype
+
+    @property
+    def levels(self) -> int:
+        """Number of levels of the pyramid, those included that are made by halving."""
+        return len(self._pyramid.grids)
+
+    def level_grid(self, level: int) -> Grid:
+        """Give the frame of a level; 0 is the full resolution."""
+        return self._pyramid.grids[self._level(level)]
+
+    def read(self, level: int = 0) -> Array:
+        """Give a whole level as an array ``[y, x(, c)]`` or ``[z, y, x]``."""
+        shape = self.level_grid(level).shape
+        self._check_memory(shape)
+        return self._region(level, tuple(slice(0, n) for n in shape))
+
+    def plane(self, axis: int, index: int, level: int = 0) -> Array:
+        """Give the plane whose normal is an axis of the array's grid.
+
+        Parameters
+        ----------
+        axis : int
+            The normal: 0 is x (the plane is ``[z, y]``), 1 is y (``[z, x]``), 2 is z (``[y, x]``). A 2D image has only
+            the plane ``axis=2, index=0``.
+        index : int
+            Which plane, in elements of that level.
+        level : int
+            The level of the pyramid.
+        """
+        rows, columns = self._plane_shape(axis, index, level)
+        return self.tile(axis, index, level, 0, 0, rows, columns)
+
+    def tile(self, axis: int, index: int, level: int, y0: int, x0: int, height: int, width: int) -> Array:
+        """Give a part of a plane: its rows ``y0:y0+height`` and columns ``x0:x0+width``, all within the plane."""
+        rows, columns = self._plane_shape(axis, index, level)
+        y0, x0, height, width = (int(value) for value in (y0, x0, height, width))
+        if min(y0, x0) < 0 or min(height, width) < 1 or y0 + height > rows or x0 + width > columns:
+            raise InvalidInputError(
+                f"The tile of rows {y0}:{y0 + height} and columns {x0}:{x0 + width} does not lie within the plane of "
+                f"{rows} x {columns} of {self.path.name!r} at level {level}."
+            )
+        part = (slice(y0, y0 + height), slice(x0, x0 + width))
+        if self.grid.d == 2:
+            return self._region(level, part)
+        normal = 2 - axis  # arrays are [z, y, x], axes are x, y, z
+        region = (*part[:normal], slice(index, index + 1), *part[normal:])
+        return self._region(level, region).squeeze(axis=normal)
+
+    def percentiles(self, q: Sequence[float] = (1, 99)) -> Floats:
+        """Give percentiles of the samples of all channels together; NaN is ignored.
+
+        The sample is bounded and always the same: every element of up to four million, otherwise blocks of level 0
+        spread evenly over the image.
+        """
+        wanted = np.asarray(q, dtype=np.float64)
+        if wanted.size == 0 or not np.all((wanted >= 0) & (wanted <= 100)):
+            raise InvalidInputError(f"Percentiles must be numbers from 0 to 100, got {list(q)!r}.")
+        values = self._sample
+        if values.size == 0:
+            raise FileFormatError(
+                f"{self.path.name!r} has no finite sample (all are NaN or infinite), so it shows nothing; check how it "
+                f"was written."
+            )
+        return np.asarray(np.percentile(values, wanted), dtype=np.float64)
+
+    @cached_property
+    def content_hash(self) -> str:
+        """``"sha256:..."`` of the file's bytes; of several files as `warpgauge.io.files.files_hash` orders them."""
+        files = self._stored.files
+        if len(files) == 1:
+            return content_hash(files[0])
+        return files_hash(files, self.path if self.path.is_dir() else self.path.parent)
+
+    def summary(self) -> dict[str, Any]:
+        """Give what ``warpgauge info`` shows, as plain values that JSON can hold."""
+        grid = self.grid
+        return {
+            "name": self.path.name,
+            "format": self.format,
+            "dimension": grid.d,
+            "size": list(grid.size),
+            "spacing": grid.spacing.tolist(),
+            "origin": grid.origin.tolist(),
+            "direction": grid.direction.tolist(),
+            "units": grid.units,
+            "channels": self.channels,
+            "dtype": self.dtype.name,
+            "levels": [{"size": list(g.size), "spacing": g.spacing.tolist()} for g in self._pyramid.grids],
+            "percentiles": dict(zip(("1", "50", "99"), self.percentiles((1, 50, 99)).tolist(), strict=True)),
+            "content_hash": self.content_hash,
+            "assumptions": list(self.assumptions),
+        }
+
+    @cached_property
+    def _sample(self) -> NDArray[Any]:
+        """The finite samples that percentiles are taken of."""
+        shape = self.grid.shape
+        edge, count = _SAMPLE_BLOCK[len(shape)]
+        if self.grid.count <= (edge * count) ** len(shape):
+            values = self.read().reshape(-1)
+        else:
+            starts = [np.unique(np.linspace(0, max(n - edge, 0), count).astype(int)) for n in shape]
+            corners = np.stack(np.meshgrid(*starts, indexing="ij"), axis=-1).reshape(-1, len(shape))
+            blocks = [
+                self._region(0, tuple(slice(int(a), min(int(a) + edge, n)) for a, n in zip(corner, shape, strict=True)))
+                for corner in corners
+            ]
+            values = np.concatenate([block.reshape(-1) for block in blocks])
+        return values[np.isfinite(values)] if values.dtype.kind == "f" else values
+
+    def _level(self, level: int) -> int:
+        if not 0 <= level < self.levels:
+            raise InvalidInputError(f"{self.path.name!r} has levels 0 to {self.levels - 1}, not {level!r}.")
+        return int(level)
+
+    def _plane_shape(self, axis: int, index: int, level: int) -> tuple[int, int]:
+        grid = self.level_grid(level)
+        if grid.d == 2:
+            if (axis, index) != (2, 0):
+                raise InvalidInputError(
+                    f"{self.path.name!r} is 2D and has only the plane axis=2, index=0, not axis={axis!r}, "
+                    f"index={index!r}."
+                )
+            return grid.shape[0], grid.shape[1]
+        if axis not in (0, 1, 2):
+            raise InvalidInputError(f"The axis of a plane is 0 (x), 1 (y) or 2 (z), not {axis!r}.")
+        if not 0 <= index < grid.size[axis]:
+            raise InvalidInputError(
+                f"{self.path.name!r} has planes 0 to {grid.size[axis] - 1} along {'xyz'[axis]} at level {level}, "
+                f"not {index!r}."
+            )
+        rows, columns = (n for i, n in enumerate(grid.shape) if i != 2 - axis)
+        return rows, columns
+
+    def _region(self, level: int, region: Region) -> Array:
+        with self._lock, foreign_decoder(self.path, self.format):
+            return self._pyramid.region(level, region)
+
+    def _check_memory(self, shape: tuple[int, ...]) -> None:
+        """Refuse what cannot fit, before a header's promise is turned into an allocation."""
+        needed = int(np.prod(shape, dtype=object)) * self.channels * self.dtype.itemsize
+        memory = physical_memory()
+        if needed > memory:
+            raise InvalidInputError(
+                f"{self.path.name!r} needs {needed / 2**30:.1f} GiB as one array, more than the {memory / 2**30:.1f} "
+                f"GiB of this machine; read a plane, a tile or a coarser level."
+            )
+
+
+def physical_memory() -> int:
+    """Give the bytes of memory of this machine, or 16 GiB where the system does not tell."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):
+        return 16 * 2**30

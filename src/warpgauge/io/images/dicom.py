@@ -1,0 +1,216 @@
+"""A folder of DICOM slices of one series, sorted by position; refused with the reason where they form no volume."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from warpgauge.errors import FileFormatError
+from warpgauge.geometry import Floats
+from warpgauge.io.files import foreign_decoder, read_head, require
+from warpgauge.io.images.dicom_stack import Slice, stacked
+from warpgauge.io.images.samples import rescale, rescaled_dtype
+from warpgauge.io.images.stored import Array, Region, RegionReader, StoredImage, StoredLevel
+
+_TAGS = [
+    "SeriesInstanceUID", "SeriesDescription", "ImagePositionPatient", "ImageOrientationPatient", "PixelSpacing", "Rows",
+    "Columns", "SamplesPerPixel", "BitsAllocated", "BitsStored", "PixelRepresentation", "NumberOfFrames",
+    "RescaleSlope", "RescaleIntercept", "SliceThickness", "SpacingBetweenSlices",
+    "PhotometricInterpretation", ]  # fmt: skip
+_PLAIN = ("1.2.840.10008.1.2", "1.2.840.10008.1.2.1", "1.2.840.10008.1.2.2")
+_DIRECTORY = "1.2.840.10008.1.3.10"
+_PREAMBLE = 132
+
+
+def is_dicom(path: Path) -> bool:
+    """Tell whether a file has DICOM's mark after its preamble."""
+    return read_head(path, _PREAMBLE)[128:] == b"DICM"
+
+
+@dataclass(frozen=True)
+class _Scale:
+    slope: float
+    intercept: float
+
+
+def open_dicom(folder: Path) -> StoredImage:
+    """Describe a folder of DICOM slices."""
+    pydicom = require("pydicom", "dicom")
+    notes: list[str] = []
+    with foreign_decoder(folder, "a DICOM series"):
+        headers = _headers(folder, pydicom, notes)
+        _one_series(folder, headers)
+        slices = [_slice(path, header) for path, header in headers]
+        order, frame = stacked(folder, slices, notes)
+        ordered = [headers[i] for i in order]
+        stored, scales = _kind(folder, ordered)
+        dtype = _rescaled(stored, scales, notes)
+        for path, header in ordered:
+            _check_size(path, header)
+        if any(str(header.get("PhotometricInterpretation", "")) == "MONOCHROME1" for _, header in ordered):
+            notes.append("Larger samples are darker in this series (MONOCHROME1); they are not inverted.")
+        read = _reader(pydicom, [path for path, _ in ordered], scales, dtype, frame.size)
+    files = tuple(path for path, _ in headers)
+    level = StoredLevel.full(frame.size, read)
+    return StoredImage(folder, "DICOM", frame, dtype, 1, (level,), files, notes)
+
+
+def _headers(folder: Path, pydicom: Any, notes: list[str]) -> list[tuple[Path, Any]]:
+    headers, ignored = [], []
+    for path in sorted(p for p in folder.iterdir() if p.is_file()):
+        if not is_dicom(path):
+            ignored.append(path.name)
+            continue
+        with foreign_decoder(path, "DICOM"):
+            header = pydicom.dcmread(path, stop_before_pixels=True, specific_tags=_TAGS)
+            if str(header.file_meta.get("MediaStorageSOPClassUID", "")) == _DIRECTORY:
+                ignored.append(path.name)
+                continue
+        headers.append((path, header))
+    if not headers:
+        raise FileFormatError(
+            f"The folder {folder.name!r} has no DICOM file directly in it; give the folder of one series."
+        )
+    if ignored:
+        notes.append(
+            f"{len(ignored)} files of the folder are no DICOM slices and were not read: {', '.join(ignored[:5])}."
+        )
+    return headers
+
+
+def _one_series(folder: Path, headers: list[tuple[Path, Any]]) -> None:
+    found: dict[str, list[Any]] = defaultdict(list)
+    for _, header in headers:
+        found[str(header.get("SeriesInstanceUID", ""))].append(header)
+    if len(found) > 1:
+        listed = "; ".join(
+            f"{str(members[0].get('SeriesDescription', '')) or 'unnamed'!r} {uid or 'no UID'} with {len(members)} files"
+            for uid, members in list(found.items())[:5]
+        )
+        raise FileFormatError(
+            f"The folder {folder.name!r} mixes {len(found)} series ({listed}); put the files of one series into a "
+            f"folder of their own."
+        )
+
+
+def _numbers(path: Path, header: Any, key: str, count: int) -> Floats:
+    value = header.get(key)
+    try:
+        numbers = np.array([float(v) for v in (value if count > 1 else [value])])
+    except (TypeError, ValueError):
+        numbers = np.empty(0)
+    if numbers.shape != (count,) or not np.all(np.isfinite(numbers)):
+        raise FileFormatError(
+            f"{path.name!r} has {key} {str(value)[:60]!r}, but {count} finite numbers are expected, without which a "
+            f"slice has no place in the world."
+        )
+    return numbers
+
+
+def _slice(path: Path, header: Any) -> Slice:
+    if int(header.get("NumberOfFrames") or 1) > 1:
+        raise FileFormatError(
+            f"{path.name!r} is a DICOM file of {int(header.NumberOfFrames)} frames, which is not read; convert it to "
+            f"NIfTI, or to one file a slice."
+        )
+    if int(header.get("SamplesPerPixel") or 1) != 1:
+        raise FileFormatError(f"{path.name!r} is a colour slice, but a volume of one channel is expected.")
+    rows, columns = int(header.get("Rows") or 0), int(header.get("Columns") or 0)
+    if rows < 1 or columns < 1:
+        raise FileFormatError(
+            f"{path.name!r} has no pixels ({rows} rows, {columns} columns); it is not a slice of an image."
+        )
+    orientation = _numbers(path, header, "ImageOrientationPatient", 6)
+    spacing = _numbers(path, header, "PixelSpacing", 2)
+    thickness = header.get("SpacingBetweenSlices") or header.get("SliceThickness")
+    return Slice(
+        path.name,
+        (columns, rows),
+        _numbers(path, header, "ImagePositionPatient", 3),
+        orientation[:3],
+        orientation[3:],
+        spacing[::-1],  # the file has the distance between rows (along y) first
+        None if thickness is None else float(thickness),
+    )
+
+
+def _kind(folder: Path, headers: list[tuple[Path, Any]]) -> tuple[np.dtype[Any], list[_Scale]]:
+    kinds, scales = set(), []
+    for path, header in headers:
+        bits = int(header.get("BitsAllocated") or 0)
+        if bits not in (8, 16, 32):
+            raise FileFormatError(f"{path.name!r} has samples of {bits} bits, but 8, 16 or 32 are read.")
+        kinds.add(f"{'i' if int(header.get('PixelRepresentation') or 0) else 'u'}{bits // 8}")
+        slope, intercept = header.get("RescaleSlope"), header.get("RescaleIntercept")
+        scale = _Scale(1.0 if slope is None else float(slope), 0.0 if intercept is None else float(intercept))
+        if not (np.isfinite(scale.slope) and np.isfinite(scale.intercept)) or scale.slope == 0:
+            raise FileFormatError(
+                f"{path.name!r} has the rescale slope {slope} and intercept {intercept}; it is damaged."
+            )
+        scales.append(scale)
+    if len(kinds) > 1:
+        raise FileFormatError(
+            f"The slices of {folder.name!r} have samples of several types ({', '.join(sorted(kinds))})."
+        )
+    return np.dtype(kinds.pop()), scales
+
+
+def _rescaled(stored: np.dtype[Any], scales: list[_Scale], notes: list[str]) -> np.dtype[Any]:
+    different = set(scales)
+    if different == {_Scale(1.0, 0.0)}:
+        return stored
+    if len(different) == 1:
+        scale = scales[0]
+        notes.append(
+            f"The stored {stored.name} samples are rescaled as the header says: {scale.slope:g} * sample + "
+            f"{scale.intercept:g}."
+        )
+    else:
+        notes.append(
+            f"The stored {stored.name} samples are rescaled slice by slice, with {len(different)} different scales."
+        )
+    kinds = {rescaled_dtype(stored, scale.slope, scale.intercept) for scale in different}
+    return kinds.pop() if len(kinds) == 1 else np.result_type(*kinds)
+
+
+def _check_size(path: Path, header: Any) -> None:
+    """Refuse plain slices that are shorter than their samples; packed ones are found out when they are unpacked."""
+    syntax = str(header.file_meta.get("TransferSyntaxUID", ""))
+    needed = int(header.Rows) * int(header.Columns) * int(header.BitsAllocated) // 8
+    size = path.stat().st_size
+    if needed > (size if syntax in _PLAIN else size * 2**16):
+        raise FileFormatError(
+            f"{path.name!r} is truncated: its header promises {needed} bytes of samples, but the file has {size} in "
+            f"all."
+        )
+
+
+def _reader(
+    pydicom: Any, paths: list[Path], scales: list[_Scale], dtype: np.dtype[Any], size: tuple[int, ...]
+) -> RegionReader:
+    """Read slice by slice; once a region needs most slices, keep them all, as the next plane will need them again."""
+    volume: list[Array] = []
+
+    def load(k: int) -> Array:
+        with foreign_decoder(paths[k], "DICOM"):
+            array = np.asarray(pydicom.dcmread(paths[k]).pixel_array)
+        if array.shape != (size[1], size[0]):
+            raise FileFormatError(f"{paths[k].name!r} unpacks to the shape {array.shape}, not {(size[1], size[0])}.")
+        scale = scales[k]
+        if scale == _Scale(1.0, 0.0):
+            return array.astype(dtype)
+        return rescale(array, scale.slope, scale.intercept, dtype)
+
+    def read(region: Region) -> Array:
+        slices = range(region[0].start, region[0].stop)
+        if not volume and 4 * len(slices) <= len(paths):
+            return np.stack([load(k)[region[1:]] for k in slices])
+        if not volume:
+            volume.append(np.stack([load(k) for k in range(len(paths))]))
+        return volume[0][region].copy()
+
+    return read

@@ -1,0 +1,194 @@
+"""NRRD with its data inside, or in a file next to a ``.nhdr``; 2D and 3D."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from warpgauge.errors import FileFormatError
+from warpgauge.io.files import foreign_decoder, neighbour, read_head
+from warpgauge.io.images.nrrd_frame import nrrd_frame
+from warpgauge.io.images.samples import Block, text_reader, without_alpha
+from warpgauge.io.images.stored import RegionReader, StoredImage, StoredLevel
+
+_HEADER_LIMIT = 2**20
+_TYPES = {
+    "i1": ("signed char", "int8", "int8_t"),
+    "u1": ("uchar", "unsigned char", "uint8", "uint8_t"),
+    "i2": ("short", "short int", "signed short", "signed short int", "int16", "int16_t"),
+    "u2": ("ushort", "unsigned short", "unsigned short int", "uint16", "uint16_t"),
+    "i4": ("int", "signed int", "int32", "int32_t"),
+    "u4": ("uint", "unsigned int", "uint32", "uint32_t"),
+    "i8": ("longlong", "long long", "long long int", "signed long long", "signed long long int", "int64", "int64_t"),
+    "u8": ("ulonglong", "unsigned long long", "unsigned long long int", "uint64", "uint64_t"),
+    "f4": ("float",),
+    "f8": ("double",),
+}
+_ENCODINGS = {"raw": "", "gzip": "gzip", "gz": "gzip", "bzip2": "bzip2", "bz2": "bzip2"}
+_TEXT = ("text", "txt", "ascii")
+_ALIASES = {"datafile": "data file", "byteskip": "byte skip", "lineskip": "line skip", "axismins": "axis mins",
+            "axismaxs": "axis maxs", "centerings": "centers"}  # fmt: skip
+_COLOURS = ("rgb-color", "3-color", "rgba-color", "4-color", "vector", "3-vector", "4-vector", "list")
+Fields = dict[str, str]
+
+
+def open_nrrd(path: Path) -> StoredImage:
+    """Describe a NRRD file."""
+    with foreign_decoder(path, "NRRD"):
+        fields, header_end = _fields(path)
+        sizes = _sizes(path, fields)
+        notes: list[str] = []
+        spatial, channels = _layout(path, fields, sizes, notes)
+        size = tuple(sizes[i] for i in spatial)
+        frame = nrrd_frame(path, fields, spatial, size, notes)
+        shape = size[::-1] + ((channels,) if channels > 1 else ())
+        dtype = _dtype(path, fields)
+        read, data_path = _samples(path, fields, header_end, dtype, shape)
+    if channels == 4:
+        notes.append("The alpha channel is dropped.")
+        read, channels = without_alpha(read), 3
+    files = (path,) if data_path == path else (path, data_path)
+    level = StoredLevel.full(size, read)
+    return StoredImage(path, "NRRD", frame, dtype.newbyteorder("="), channels, (level,), files, notes)
+
+
+def _fields(path: Path) -> tuple[Fields, int]:
+    """Read the header up to its empty line; a detached header may end with the file."""
+    head = read_head(path, _HEADER_LIMIT)
+    end = re.search(rb"\r?\n\r?\n", head)
+    if end is None and path.stat().st_size > _HEADER_LIMIT:
+        raise FileFormatError(
+            f"{path.name!r} has no end of its NRRD header within {_HEADER_LIMIT} bytes; it is damaged."
+        )
+    lines = head[: end.start() if end else len(head)].decode("latin-1").splitlines()
+    if not lines or not re.fullmatch(r"NRRD000\d", lines[0].strip()):
+        raise FileFormatError(
+            f"{path.name!r} does not start with a NRRD0001 to NRRD0005 line; it is damaged or mislabelled."
+        )
+    fields: Fields = {}
+    for number, line in enumerate(lines[1:], start=2):
+        if line.startswith("#") or ":=" in line or not line.strip():
+            continue  # comments and free key/value pairs say nothing about the samples
+        key, colon, value = line.partition(":")
+        if not colon:
+            raise FileFormatError(
+                f"{path.name!r} has the header line {number} {line[:60]!r}, but 'field: value' is expected."
+            )
+        key = key.strip().lower()
+        fields[_ALIASES.get(key, key)] = value.strip()
+    return fields, end.end() if end else len(head)
+
+
+def _need(path: Path, fields: Fields, key: str) -> str:
+    if key not in fields:
+        raise FileFormatError(f"{path.name!r} has no field {key!r}, which every NRRD needs; its header is damaged.")
+    return fields[key]
+
+
+def _sizes(path: Path, fields: Fields) -> list[int]:
+    text = _need(path, fields, "sizes")
+    words = text.split()
+    if (
+        not words
+        or len(words) > 16
+        or not all(w.isascii() and w.isdigit() and len(w) < 16 and int(w) > 0 for w in words)
+    ):
+        raise FileFormatError(f"{path.name!r} has sizes: {text[:80]!r}, but positive whole numbers are expected.")
+    if fields.get("dimension", "").strip() != str(len(words)):
+        raise FileFormatError(
+            f"{path.name!r} has dimension {fields.get('dimension', 'none')[:20]!r} but {len(words)} sizes; its "
+            f"header is damaged."
+        )
+    return [int(word) for word in words]
+
+
+def _layout(path: Path, fields: Fields, sizes: list[int], notes: list[str]) -> tuple[list[int], int]:
+    """Tell the spatial axes (x first) and the number of channels; colours come first in the file."""
+    kinds = fields.get("kinds", "").lower().split() or ["???"] * len(sizes)
+    directions = fields.get("space directions", "").split()
+    if len(kinds) != len(sizes):
+        raise FileFormatError(f"{path.name!r} has {len(kinds)} kinds for {len(sizes)} axes; its header is damaged.")
+    spatial = [
+        i
+        for i, kind in enumerate(kinds)
+        if kind in ("domain", "space", "???", "none")
+        and not (len(directions) == len(sizes) and directions[i].lower() == "none")
+    ]
+    others = [i for i in range(len(sizes)) if i not in spatial]
+    if (
+        len(spatial) == 2
+        and others == [0]
+        and sizes[0] in (1, 3, 4)
+        and kinds[0] in (*_COLOURS, "???", "domain", "none")
+    ):
+        if sizes[0] > 1:
+            notes.append(f"The first axis of {sizes[0]} ({kinds[0]}) is read as red, green, blue.")
+        return spatial, sizes[0]
+    if len(spatial) not in (2, 3) or any(sizes[i] > 1 for i in others):
+        raise FileFormatError(
+            f"{path.name!r} has {len(spatial)} spatial axes and {len(others)} others (sizes {sizes}), but 2 or 3 "
+            f"spatial axes and one channel (or colours in 2D) are expected; extract one image, or read a "
+            f"displacement field with read_transform."
+        )
+    return spatial, 1
+
+
+def _dtype(path: Path, fields: Fields) -> np.dtype[Any]:
+    name = _need(path, fields, "type").lower()
+    code = next((code for code, names in _TYPES.items() if name in names), None)
+    if code is None:
+        raise FileFormatError(
+            f"{path.name!r} has samples of type {name[:40]!r}, but an integer or float type is expected."
+        )
+    endian = fields.get("endian", "").lower()
+    if endian not in ("little", "big"):
+        if code[1] != "1" and fields.get("encoding", "").lower() not in _TEXT:
+            raise FileFormatError(f"{path.name!r} does not say endian: little or big, which its {name} samples need.")
+        endian = "little"
+    return np.dtype(("<" if endian == "little" else ">") + code)
+
+
+def _samples(
+    path: Path, fields: Fields, header_end: int, dtype: np.dtype[Any], shape: tuple[int, ...]
+) -> tuple[RegionReader, Path]:
+    name = fields.get("data file")
+    if name is not None and (name.split(" ")[0].upper() == "LIST" or "%" in name):
+        raise FileFormatError(f"{path.name!r} spreads its slices over several files; save it as one .nrrd file.")
+    data_path = path if name is None else neighbour(path, name)
+    start = header_end if name is None else 0
+    encoding = _need(path, fields, "encoding").lower()
+    skip = {key: _skip(path, fields, key) for key in ("line skip", "byte skip")}
+    start = _after_lines(data_path, start, skip["line skip"])
+    if encoding in _TEXT:
+        return text_reader(data_path, start, dtype, shape), data_path
+    if encoding not in _ENCODINGS:
+        raise FileFormatError(f"{path.name!r} has encoding {encoding[:40]!r}; raw, gzip, bzip2 and text are read.")
+    packed = _ENCODINGS[encoding]
+    if skip["byte skip"] == -1 and not packed:
+        start = data_path.stat().st_size - Block(data_path, 0, dtype, shape).nbytes
+        if start < 0:
+            Block(data_path, 0, dtype, shape).check()
+        return Block(data_path, start, dtype, shape).reader(), data_path
+    after = max(skip["byte skip"], 0)
+    if packed:
+        return Block(data_path, start, dtype, shape, packed, skip=after).reader(), data_path
+    return Block(data_path, start + after, dtype, shape).reader(), data_path
+
+
+def _skip(path: Path, fields: Fields, key: str) -> int:
+    text = fields.get(key, "0")
+    if not re.fullmatch(r"-?[0-9]{1,15}", text) or int(text) < -1:
+        raise FileFormatError(f"{path.name!r} has {key}: {text[:40]!r}, but a whole number is expected.")
+    return int(text)
+
+
+def _after_lines(path: Path, start: int, lines: int) -> int:
+    with path.open("rb") as stream:
+        stream.seek(start)
+        for _ in range(max(lines, 0)):
+            if not stream.readline(_HEADER_LIMIT):
+                raise FileFormatError(f"{path.name!r} ends before the {lines} lines that its header says to skip.")
+        return stream.tell()

@@ -1,0 +1,110 @@
+"""Levels of a pyramid: those of the file, and coarser ones made on the fly by taking means of two along each axis."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from warpgauge.geometry import Grid
+from warpgauge.io.images.stored import Array, Region, StoredImage, StoredLevel
+
+_COARSEST = 256  # no further level once the longest side is this short
+_BLOCK_BYTES = 64 * 2**20  # what one step of a reduction may read
+_KEEP_BYTES = 64 * 2**20  # a made level up to this size is kept, since making it may read the whole file
+_BLOCK_ROWS = 256  # steps of a multiple of this many rows decode most tiles of a file once
+
+
+def halved_grid(grid: Grid) -> Grid:
+    """Give the grid of means of two: an axis of odd length keeps a last element that is a mean of fewer.
+
+    Every element keeps the extent of its block; its centre is the block's centre, so a position in the world is the
+    same at each level.
+    """
+    factor = np.where(np.asarray(grid.size) > 1, 2, 1)
+    size = tuple(-(-n // f) for n, f in zip(grid.size, factor.tolist(), strict=True))
+    return Grid(size, grid.spacing * factor, grid.index_to_world((factor - 1) / 2), grid.direction, grid.units)
+
+
+def halve(array: Array, d: int) -> Array:
+    """Give the means of two along the first ``d`` axes, in the same type.
+
+    Integers are rounded to the nearest, ties to even. A block with a NaN gives NaN. Labels must not be read from a made
+    level: a mean of labels is no label.
+    """
+    means = array.astype(np.float64)
+    with np.errstate(all="ignore"):  # infinities of opposite sign give NaN, which is what their mean is
+        for axis in range(d):
+            n = means.shape[axis]
+            if n == 1:
+                continue
+            first = np.take(means, range(0, n - 1, 2), axis=axis)
+            second = np.take(means, range(1, n, 2), axis=axis)
+            pairs = 0.5 * first + 0.5 * second
+            rest = np.take(means, range(n - n % 2, n), axis=axis)
+            means = np.concatenate([pairs, rest], axis=axis)
+    return (np.rint(means) if array.dtype.kind in "iu" else means).astype(array.dtype)
+
+
+def level_grid(level: StoredLevel, base: Grid) -> Grid:
+    """Give the grid of a level of the file."""
+    return Grid(
+        level.size,
+        base.spacing * np.asarray(level.step),
+        base.index_to_world(level.offset),
+        base.direction,
+        base.units,
+    )
+
+
+class Pyramid:
+    """All levels of an image, by region."""
+
+    def __init__(self, stored: StoredImage, base: Grid) -> None:
+        self._stored = stored
+        self.grids: list[Grid] = [base, *(level_grid(level, base) for level in stored.levels[1:])]
+        while max(self.grids[-1].size) > _COARSEST:
+            self.grids.append(halved_grid(self.grids[-1]))
+        self._kept: dict[int, Array] = {}
+
+    def region(self, level: int, region: Region) -> Array:
+        """Read a region of a level, making it from the next finer one where the file does not hold it."""
+        if level < len(self._stored.levels):
+            return self._stored.levels[level].read(region)
+        if level not in self._kept and self._bytes(self.grids[level].shape) <= _KEEP_BYTES:
+            whole = self._made(level, tuple(slice(0, n) for n in self.grids[level].shape))
+            self._kept[level] = whole
+        if level in self._kept:
+            return self._kept[level][region].copy()
+        return self._made(level, region)
+
+    def _bytes(self, shape: Sequence[int]) -> int:
+        return int(np.prod([*shape, self._stored.channels], dtype=np.int64)) * self._stored.dtype.itemsize
+
+    def _made(self, level: int, region: Region) -> Array:
+        """Reduce block after block of rows (or planes), so that memory is bounded whatever the file's size."""
+        finer = self.grids[level - 1].shape
+        shape = [s.stop - s.start for s in region]
+        channels = [self._stored.channels] if self._stored.channels > 1 else []
+        out = np.empty(shape + channels, self._stored.dtype)
+        step = self._rows_per_block(shape[1:])
+        for start in range(region[0].start, region[0].stop, step):
+            rows = slice(start, min(start + step, region[0].stop))
+            source = tuple(
+                _doubled(s, n, f) for s, n, f in zip((rows, *region[1:]), finer, self._factor(level), strict=True)
+            )
+            block = halve(self.region(level - 1, source), len(finer))
+            out[rows.start - region[0].start : rows.stop - region[0].start] = block
+        return out
+
+    def _factor(self, level: int) -> list[int]:
+        return [2 if n > 1 else 1 for n in self.grids[level - 1].shape]
+
+    def _rows_per_block(self, rest: Sequence[int]) -> int:
+        per_row = self._bytes([2, *(2 * n for n in rest)])
+        rows = max(1, _BLOCK_BYTES // per_row)
+        return rows - rows % _BLOCK_ROWS if rows >= _BLOCK_ROWS else rows
+
+
+def _doubled(part: slice, n: int, factor: int) -> slice:
+    return slice(part.start * factor, min(part.stop * factor, n))

@@ -1,0 +1,218 @@
+"""Samples of the formats that are a header and a block of numbers: mapped, inflated or parsed, and rescaled.
+
+A header is a promise. Nothing is allocated before the promise is held against the size of the file.
+"""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from warpgauge.errors import FileFormatError
+from warpgauge.io.images.stored import Array, Region, RegionReader
+
+# The most that one byte of each kind can unfold to: deflate's is known, bzip2's is a generous bound.
+_EXPANSION = {"gzip": 1032, "zlib": 1032, "bzip2": 2_000_000}
+_CHUNK = 2**20
+
+
+@dataclass(frozen=True)
+class Block:
+    """A block of samples in a file.
+
+    Parameters
+    ----------
+    path : Path
+        The file with the samples.
+    offset : int
+        Where the block starts, in bytes; for compressed data where the compressed stream starts.
+    dtype : numpy dtype
+        Type of a sample, with its byte order.
+    shape : tuple of int
+        Shape of the array in C order.
+    compression : {"", "gzip", "zlib", "bzip2"}
+        How the block is packed.
+    skip : int
+        Bytes to leave out after unpacking.
+    """
+
+    path: Path
+    offset: int
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    compression: str = ""
+    skip: int = 0
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the unpacked samples, as a Python integer that cannot overflow."""
+        count = 1
+        for n in self.shape:
+            count *= int(n)
+        return count * self.dtype.itemsize
+
+    def check(self) -> None:
+        """Refuse a block that the file cannot hold."""
+        size = self.path.stat().st_size
+        room = size - self.offset
+        needed = self.skip + self.nbytes
+        packed = self.compression != ""
+        if room <= 0 or needed > (room * _EXPANSION[self.compression] if packed else room):
+            raise FileFormatError(
+                f"{self.path.name!r} is truncated or its header is wrong: the header promises {needed} bytes of "
+                f"samples from byte {self.offset} on, but the file has {max(room, 0)} "
+                f"{'packed ' if packed else ''}bytes there."
+            )
+
+    def reader(self) -> RegionReader:
+        """Give the reader of regions: by memory map where the block is plain, otherwise unpacked once and kept."""
+        self.check()
+        return kept(self.unpack) if self.compression else _mapped(self)
+
+    def unpack(self) -> Array:
+        """Unpack the whole block."""
+        self.check()
+        out = np.empty(self.nbytes, np.uint8)
+        with self.path.open("rb") as stream:
+            stream.seek(self.offset)
+            filled = _fill(out, _unpacked(stream, self.compression), self.skip)
+        if filled < out.size:
+            raise FileFormatError(
+                f"{self.path.name!r} is truncated: its packed samples end after {filled} of {out.size} bytes."
+            )
+        return native(out.view(self.dtype).reshape(self.shape))
+
+
+def native(array: Array) -> Array:
+    """Give the array in the byte order of this machine."""
+    return array.astype(array.dtype.newbyteorder("="), copy=False)
+
+
+def kept(load: Callable[[], Array]) -> RegionReader:
+    """Give a reader of regions of an array that is loaded when first needed and then kept."""
+    loaded: list[Array] = []
+
+    def read(region: Region) -> Array:
+        if not loaded:
+            loaded.append(load())
+        return loaded[0][region].copy()
+
+    return read
+
+
+def _mapped(block: Block) -> RegionReader:
+    maps: list[Array] = []
+
+    def read(region: Region) -> Array:
+        if not maps:
+            block.check()  # the file may have changed since it was opened
+            maps.append(np.memmap(block.path, block.dtype, "r", block.offset, block.shape))
+        part = np.array(maps[0][region])
+        return native(part)
+
+    return read
+
+
+def _fill(out: Array, chunks: Iterator[bytes], skip: int) -> int:
+    """Copy chunks into ``out`` after the first ``skip`` bytes, and read on once so that checksums are checked."""
+    filled = 0
+    for raw in chunks:
+        chunk = raw[skip:]
+        skip = max(0, skip - len(raw))
+        if filled == out.size and chunk:
+            break
+        part = chunk[: out.size - filled]
+        out[filled : filled + len(part)] = np.frombuffer(part, np.uint8)
+        filled += len(part)
+    return filled
+
+
+def _unpacked(stream: IO[bytes], compression: str) -> Iterator[bytes]:
+    if compression == "zlib":
+        return _inflated(stream)
+    opened: IO[bytes] = gzip.GzipFile(fileobj=stream) if compression == "gzip" else bz2.BZ2File(stream)  # type: ignore[assignment]
+    return iter(lambda: opened.read(_CHUNK), b"")
+
+
+def _inflated(stream: IO[bytes]) -> Iterator[bytes]:
+    inflater = zlib.decompressobj()
+    while not inflater.eof:
+        packed = inflater.unconsumed_tail or stream.read(_CHUNK)
+        chunk = inflater.decompress(packed, _CHUNK)
+        if chunk:
+            yield chunk
+        elif not packed:
+            return
+
+
+def gzip_head(path: Path, n: int) -> bytes:
+    """Give the first ``n`` bytes that a gzip file unfolds to, or fewer."""
+    with path.open("rb") as stream, gzip.GzipFile(fileobj=stream) as unpacked:
+        return unpacked.read(n)
+
+
+def gzip_promises(path: Path, nbytes: int) -> bool:
+    """Tell whether the trailer of a gzip file promises at least ``nbytes``; a truncated file's last bytes hardly do."""
+    with path.open("rb") as stream:
+        stream.seek(-4, 2)
+        promised = int.from_bytes(stream.read(4), "little")
+    return promised >= nbytes if nbytes < 2**32 else promised == nbytes % 2**32
+
+
+def without_alpha(read: RegionReader) -> RegionReader:
+    """Give a reader that leaves out the fourth channel."""
+
+    def read_colours(region: Region) -> Array:
+        return read(region)[..., :3]
+
+    return read_colours
+
+
+def text_reader(path: Path, start: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> RegionReader:
+    """Give the reader of samples that are written as text from byte ``start`` to the end of the file."""
+    count = int(np.prod(shape, dtype=object))
+    if 2 * count - 1 > path.stat().st_size - start:
+        raise FileFormatError(f"{path.name!r} is truncated: {count} numbers as text cannot stand in the bytes it has.")
+    return kept(lambda: _parsed(path.read_bytes()[start:], dtype, shape, path.name))
+
+
+def _parsed(data: bytes, dtype: np.dtype[Any], shape: tuple[int, ...], name: str) -> Array:
+    """Give the array of numbers written as text between blanks or commas."""
+    tokens = data.replace(b",", b" ").split()
+    count = int(np.prod(shape, dtype=object))
+    if len(tokens) != count:
+        raise FileFormatError(f"{name!r} has {len(tokens)} numbers as text, but its header promises {count}.")
+    kind: type[int] | type[float] = float if dtype.kind == "f" else int
+    try:
+        values = np.array([kind(token) for token in tokens], dtype.newbyteorder("="))
+    except (ValueError, OverflowError) as error:
+        raise FileFormatError(f"{name!r} has a text sample that is no {dtype.name} number: {error}.") from error
+    return values.reshape(shape)
+
+
+def rescaled_dtype(stored: np.dtype[Any], slope: float, intercept: float) -> np.dtype[Any]:
+    """Give the type that holds ``slope * stored + intercept``: integers where both are whole, otherwise floats."""
+    if stored.kind == "f":
+        return stored
+    if float(slope).is_integer() and float(intercept).is_integer():
+        limits = np.iinfo(stored)
+        ends = sorted(int(v) * int(slope) + int(intercept) for v in (limits.min, limits.max))
+        for kind in (stored, np.dtype(np.int16), np.dtype(np.int32), np.dtype(np.int64)):
+            if np.iinfo(kind).min <= ends[0] and ends[1] <= np.iinfo(kind).max:
+                return kind
+    return np.dtype(np.float32 if stored.itemsize <= 2 else np.float64)
+
+
+def rescale(array: Array, slope: float, intercept: float, dtype: np.dtype[Any]) -> Array:
+    """Give ``slope * array + intercept`` in a type that `rescaled_dtype` gave."""
+    if dtype.kind in "iu":
+        return (array.astype(np.int64) * int(slope) + int(intercept)).astype(dtype)
+    with np.errstate(all="ignore"):  # an absurd slope may overflow; the samples then are infinite, as it asks for
+        return (array.astype(np.float64) * slope + intercept).astype(dtype)

@@ -1,0 +1,105 @@
+"""Strips and tiles of one page of a TIFF: read and decode only those that a region meets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from warpgauge.errors import FileFormatError
+from warpgauge.io.images.stored import Array, Region, RegionReader
+
+# Zstandard unfolds a byte to at most about 2**15, the other codecs to far less.
+_EXPANSION = 2**16
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """How a page is cut: ``planes`` separate samples, each of ``rows x columns`` segments of ``height x width``."""
+
+    planes: int
+    rows: int
+    columns: int
+    height: int
+    width: int
+    contiguous_samples: int
+
+    @classmethod
+    def of(cls, path: Path, page: Any) -> _Layout:
+        planes, depth, length, width, samples = (int(n) for n in page.shaped)
+        tile_height, tile_width = (page.tilelength, page.tilewidth) if page.is_tiled else (page.rowsperstrip, width)
+        tile_height, tile_width = int(tile_height), int(tile_width)
+        if depth != 1 or min(planes, length, width, samples, tile_height, tile_width) < 1:
+            raise FileFormatError(f"{path.name!r} has a page cut in a way that is not supported or damaged.")
+        return cls(planes, -(-length // tile_height), -(-width // tile_width), tile_height, tile_width, samples)
+
+    @property
+    def count(self) -> int:
+        return self.planes * self.rows * self.columns
+
+
+def page_reader(path: Path, keyframe: Any, page: Any) -> RegionReader:
+    """Give a reader of regions ``[y, x, sample]`` of a page.
+
+    The file is opened for each region and closed after it, so that nothing stays open and threads do not meet.
+    """
+    layout = _Layout.of(path, keyframe)
+    offsets, counts = tuple(page.dataoffsets), tuple(page.databytecounts)
+    _check(path, keyframe, layout, offsets, counts)
+    decode, tables = keyframe.decode, page.jpegtables
+    dtype, fill = np.dtype(keyframe.dtype), keyframe.nodata
+
+    def segment(stream: IO[bytes], index: int) -> Array | None:
+        if counts[index] == 0:
+            return None  # a sparse file leaves empty segments out
+        stream.seek(offsets[index])
+        data, _, shape = decode(stream.read(counts[index]), index, jpegtables=tables)
+        return None if data is None else np.asarray(data).reshape(shape)[0]
+
+    def read(region: Region) -> Array:
+        rows, columns = region
+        height, width = rows.stop - rows.start, columns.stop - columns.start
+        out = np.full((layout.planes, height, width, layout.contiguous_samples), fill, dtype)
+        with path.open("rb") as stream:
+            for plane in range(layout.planes):
+                for r in range(rows.start // layout.height, -(-rows.stop // layout.height)):
+                    for c in range(columns.start // layout.width, -(-columns.stop // layout.width)):
+                        piece = segment(stream, (plane * layout.rows + r) * layout.columns + c)
+                        if piece is not None:
+                            _paste(out[plane], piece, r * layout.height - rows.start, c * layout.width - columns.start)
+        return out[0] if layout.planes == 1 else np.concatenate(list(out), axis=-1)
+
+    return read
+
+
+def _paste(out: Array, piece: Array, top: int, left: int) -> None:
+    """Copy what of ``piece``, whose corner lies at (top, left) of ``out``, falls within ``out``."""
+    bottom, right = min(top + piece.shape[0], out.shape[0]), min(left + piece.shape[1], out.shape[1])
+    part = piece[max(-top, 0) : bottom - top, max(-left, 0) : right - left]
+    out[max(top, 0) : bottom, max(left, 0) : right] = part
+
+
+def _check(path: Path, page: Any, layout: _Layout, offsets: tuple[int, ...], counts: tuple[int, ...]) -> None:
+    """Hold the directory against the file before anything is allocated."""
+    size = path.stat().st_size
+    if len(offsets) != layout.count or len(counts) != layout.count:
+        raise FileFormatError(
+            f"{path.name!r} lists {len(offsets)} strips or tiles, but its size needs {layout.count}; it is truncated "
+            f"or damaged."
+        )
+    ends = np.add(np.asarray(offsets, dtype=object), np.asarray(counts, dtype=object))
+    if int(max(ends)) > size or min(offsets) < 0 or min(counts) < 0:
+        raise FileFormatError(
+            f"{path.name!r} is truncated: its last strip or tile ends at byte {int(max(ends))}, but the file has "
+            f"{size}."
+        )
+    itemsize = 1 if page.dtype is None else np.dtype(page.dtype).itemsize
+    unpacked = layout.height * layout.width * layout.contiguous_samples * itemsize
+    page_bytes = layout.rows * layout.height * layout.width * layout.contiguous_samples * itemsize
+    if min(unpacked, page_bytes) > _EXPANSION * max(*counts, 1):
+        raise FileFormatError(
+            f"{path.name!r} promises {unpacked} bytes in one strip or tile of {max(counts)}, which cannot be; it is "
+            f"damaged."
+        )
