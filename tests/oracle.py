@@ -19,8 +19,6 @@ Arguments that recur:
 Where the paper is loose, the docstring says so and says what is computed.
 """
 
-# ruff: noqa: PLR0917 (the equations have that many symbols, and every one is an argument)
-
 from __future__ import annotations
 
 import math
