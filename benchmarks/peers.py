@@ -30,7 +30,7 @@ from scipy.optimize import minimize
 from scipy.spatial.distance import cdist
 
 PINS = ("scikit-learn==1.9.1", "gpytorch==1.15.2", "linear_operator==0.6.1", "torch==2.13.0")
-BLOCK = 2048  # points a prediction: in one piece both peers were two to four times slower
+BLOCK = 2048  # points a prediction: in one piece both peers were two to eight times slower
 LOG_WEIGHT_BOUNDS = (-20.0, 20.0)
 
 
