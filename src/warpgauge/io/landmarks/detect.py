@@ -18,7 +18,7 @@ from warpgauge.io.landmarks import (
     transformix_points,
 )
 from warpgauge.io.landmarks.base import Format
-from warpgauge.io.landmarks.text import csv_rows, is_number, lines, load_json, shown
+from warpgauge.io.landmarks.text import first_csv_row, is_number, lines, load_json, shown
 
 FORMATS: dict[str, Format] = {
     entry.name: entry
@@ -73,7 +73,7 @@ def detect(text: str, name: str) -> Format:
     tokens = first.split()
     if len(tokens) == 3 and all(is_number(token) for token in tokens):
         return _bare_numbers(name)
-    return _csv_format(first, name)
+    return _csv_format(text, first, name)
 
 
 def _json_format(text: str, name: str) -> Format:
@@ -97,9 +97,8 @@ def _bare_numbers(name: str) -> Format:
     )
 
 
-def _csv_format(first: str, name: str) -> Format:
-    # A quoted line break can cut the first row; then the rest of the row decides nothing anyway.
-    fields = csv_rows(first + ('"' if first.count('"') % 2 else ""), name)[0][1]
+def _csv_format(text: str, first: str, name: str) -> Format:
+    fields = first_csv_row(text, name)
     if bigwarp.looks_like(fields):
         return FORMATS["bigwarp"]
     if anhir.is_header(fields):

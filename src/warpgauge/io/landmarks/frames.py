@@ -12,7 +12,7 @@ from warpgauge.io.landmarks.base import FILE_FRAMES, FileFrame, Format, Side
 from warpgauge.io.landmarks.model import Frame
 
 # World to index and back costs a few ulp; an index this near to a whole number is that number.
-_INDEX_NOISE = 1e-9
+_INDEX_NOISE = 1e-10
 
 
 class Affine(NamedTuple):
@@ -97,7 +97,7 @@ def _index_affine(
 def snap_indices(points_index: Floats) -> Floats:
     """Remove the rounding of world to index from indices that are whole numbers."""
     whole = np.round(points_index)
-    return np.where(np.abs(points_index - whole) <= _INDEX_NOISE * np.maximum(1.0, np.abs(whole)), whole, points_index)
+    return np.where(np.abs(points_index - whole) <= _INDEX_NOISE, whole, points_index)
 
 
 def decide_units(

@@ -29,8 +29,8 @@ def pair(fixed: Table, moving: Table, fixed_name: str, moving_name: str, match: 
         )
     if len(fixed) != len(moving):
         raise FileFormatError(
-            f"{fixed_name!r} (fixed) holds {len(fixed)} points and {moving_name!r} (moving) holds {len(moving)}, so the "
-            f"rows do not correspond; remove the points that have no partner."
+            f"{fixed_name!r} (fixed) holds {len(fixed)} points and {moving_name!r} (moving) holds {len(moving)}, so "
+            f"the rows do not correspond; remove the points that have no partner."
         )
     side = moving.fixed
     if match == "name":

@@ -93,8 +93,14 @@ def _parse(file: Path, kind: str | None, d: int | None) -> tuple[Format, Table]:
     text = read_text(file, "landmark file")
     found = named_format(kind) if kind is not None else detect(text, file.name)
     table = found.parse(text, file.name, d)
+    if not text.endswith(("\n", "\r", "}")):  # a cut JSON file does not get here
+        table.assumptions.append(
+            f"{file.name!r} does not end with a line break; if it was cut, its last number is wrong."
+        )
     if d is not None and table.d != d:
-        raise FileFormatError(f"{file.name!r} holds {table.d}D points, but {d}D was expected; is it the right file?")
+        raise FileFormatError(
+            f"{file.name!r} holds {table.d}D points, but {d}D was expected; check the file, the grids and dimension=."
+        )
     return found, table
 
 

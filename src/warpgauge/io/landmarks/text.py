@@ -78,6 +78,15 @@ def csv_rows(text: str, name: str) -> list[Row]:
         fail(name, reader.line_num, f"broken comma-separated text ({error})", "export it again")
 
 
+def first_csv_row(text: str, name: str) -> list[str]:
+    """Give the fields of the first row that is not empty, without reading the others."""
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    try:
+        return next((fields for fields in reader if any(field.strip() for field in fields)), [])
+    except csv.Error as error:
+        fail(name, reader.line_num, f"broken comma-separated text ({error})", "export it again")
+
+
 def header_columns(row: Row, name: str) -> dict[str, int]:
     """Map the column titles of a header to their places; a repeated title is an error."""
     titles = [title.strip() for title in row[1]]
