@@ -1,0 +1,132 @@
+"""Several transforms after each other, or added, as one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from warpgauge.errors import InvalidInputError
+from warpgauge.geometry import Floats, Grid
+from warpgauge.io.transforms.base import Bools, Description, Transform
+
+
+def _merged(parts: Sequence[Transform], kind: str, note: str) -> Description:
+    abouts = [part.description for part in parts]
+    formats = list(dict.fromkeys(about.format for about in abouts))
+    units = list(dict.fromkeys(about.units for about in abouts if about.units != "unstated"))
+    inner = [text for about in abouts for text in about.assumptions]
+    ways = [about.interpolation for about in abouts if about.interpolation != "none"]
+    limits = [f"member {i + 1} ({a.kind}): {a.outside}" for i, a in enumerate(abouts) if not parts[i].linear]
+    return Description(
+        format=" + ".join(formats),
+        kind=kind,
+        direction=abouts[0].direction,
+        frame=abouts[0].frame,
+        units=" / ".join(units) or "unstated",
+        interpolation="; ".join(dict.fromkeys(ways)) or "none",
+        outside="; ".join(limits) or "defined everywhere",
+        assumptions=(note, *dict.fromkeys(inner)),
+        source=abouts[-1].source,
+    )
+
+
+def _same_dimension(parts: Sequence[Transform], what: str) -> None:
+    if not parts:
+        raise InvalidInputError(f"A {what} needs at least one transform, got none.")
+    for part in parts:
+        if not isinstance(part, Transform):
+            raise InvalidInputError(f"A {what} is made of transforms, but got a {type(part).__name__}.")
+    if len({part.d for part in parts}) > 1:
+        raise InvalidInputError(
+            f"A {what} needs transforms of one dimension, got {', '.join(f'{part.d}D' for part in parts)}."
+        )
+
+
+class Chain(Transform):
+    """Transforms after each other; **the first of the list is applied to the points first**.
+
+    Parameters
+    ----------
+    transforms : sequence of Transform
+        In the order of application to points.
+    description : Description, optional
+        What is known of it.
+    """
+
+    def __init__(self, transforms: Sequence[Transform], description: Description | None = None) -> None:
+        _same_dimension(transforms, "chain")
+        kinds = ", then ".join(part.description.kind or type(part).__name__ for part in transforms)
+        note = "Members apply to points in the order listed: " + kinds + "."
+        super().__init__(description or _merged(transforms, f"chain of {len(transforms)} ({kinds})", note))
+        self.transforms = tuple(transforms)
+
+    @property
+    def d(self) -> int:
+        """Dimension, 2 or 3."""
+        return self.transforms[0].d
+
+    @property
+    def support(self) -> Grid | None:
+        """The grid of the first member, if it has one."""
+        return self.transforms[0].support
+
+    def _map(self, points: Floats) -> Floats:
+        for transform in self.transforms:
+            points = transform._map(points)
+        return points
+
+    def _domain(self, points: Floats) -> Bools:
+        for transform in self.transforms[:-1]:
+            points = transform._map(points)
+        return self.transforms[-1]._domain(points)
+
+    def inverse(self, *, tolerance: float = 1e-6) -> Transform:
+        """Give the inverses of the members in the reversed order."""
+        from warpgauge.io.transforms.inverse import InverseChain
+
+        return InverseChain(self, tolerance=tolerance)
+
+    def reversed_order(self) -> Chain:
+        """Give the same members in the other order: the usual misreading of a list."""
+        return Chain(self.transforms[::-1])
+
+
+class SumTransform(Transform):
+    """``x -> T0(x) + T1(x) - x``: displacements added at the same point, as elastix does for "Add".
+
+    Parameters
+    ----------
+    first, second : Transform
+        The two, whose order plays no part.
+    """
+
+    def __init__(self, first: Transform, second: Transform) -> None:
+        _same_dimension((first, second), "sum")
+        kinds = f"{first.description.kind} and {second.description.kind}"
+        note = "Both displacements are taken at the same fixed point and added (elastix Add)."
+        super().__init__(_merged((first, second), f"sum of {kinds}", note))
+        self.transforms = (first, second)
+
+    @property
+    def d(self) -> int:
+        """Dimension, 2 or 3."""
+        return self.transforms[0].d
+
+    @property
+    def support(self) -> Grid | None:
+        """The grid of a member that has one."""
+        return self.transforms[1].support or self.transforms[0].support
+
+    def _map(self, points: Floats) -> Floats:
+        mapped = self.transforms[0]._map(points)
+        mapped += self.transforms[1]._map(points)
+        mapped -= points
+        return mapped
+
+    def _extended(self, points: Floats) -> Floats:
+        sums: Floats = self.transforms[0]._extended(points) + self.transforms[1]._extended(points) - points
+        return sums
+
+    def _domain(self, points: Floats) -> Bools:
+        return np.asarray(self.transforms[0]._domain(points) & self.transforms[1]._domain(points))

@@ -1,0 +1,187 @@
+"""Dense fields in image files: what the vectors of a file stand for, and the field that they make."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from warpgauge.errors import AmbiguousFileError, FileFormatError, InvalidInputError, SuspiciousDataWarning
+from warpgauge.geometry import Grid
+from warpgauge.io.transforms.field import DisplacementField, field_description, positions_from_index_displacements
+from warpgauge.io.transforms.lattice import Vectors
+
+FRAMES = ("LPS", "RAS", "index")
+CONVENTIONS = ("relative", "absolute")
+
+
+@dataclass
+class StoredField:
+    """A field as a file has it.
+
+    Parameters
+    ----------
+    name, file_format : str
+        For the description and for errors.
+    vectors : (d, y, x) or (d, z, y, x) array
+        As stored, the component of the first axis first.
+    grid : Grid
+        Where they stand.
+    frame : {"LPS", "RAS", "index", None}
+        What their components are; None where the file leaves it open.
+    notes, suspicions : list of str
+        What reading the header had to assume, and what looks wrong.
+    placed : bool
+        Whether the file says where the grid lies in the world.
+    """
+
+    name: str
+    file_format: str
+    vectors: Vectors
+    grid: Grid
+    frame: str | None
+    notes: list[str] = field(default_factory=list)
+    suspicions: list[str] = field(default_factory=list)
+    placed: bool = True
+
+
+def as_floats(values: np.ndarray[Any, np.dtype[Any]], name: str) -> Vectors:
+    """Give stored numbers as float32 or float64, without a copy where they are that."""
+    kind = values.dtype
+    if kind.kind not in "iuf" or kind.itemsize > 8:
+        raise FileFormatError(f"{name!r} has vectors of type {kind}, but integers or floats up to 64 bits are read.")
+    wide = kind.itemsize > 4 or (kind.kind in "iu" and kind.itemsize > 2)
+    return values.astype(np.float64 if wide else np.float32, copy=False)
+
+
+def components_first(values: Vectors) -> Vectors:
+    """Turn an array with the components last into one with them first, each of them contiguous."""
+    return np.ascontiguousarray(np.moveaxis(values, -1, 0))
+
+
+def choose_frame(stored: StoredField, asked: str | None, advice: str) -> str:
+    """Settle what the components are: as the file says, else as the caller says, else an error."""
+    if asked is not None and asked not in FRAMES:
+        raise InvalidInputError(f"frame= of a field must be one of {', '.join(FRAMES)}, got {asked!r}.")
+    if asked is None and stored.frame is None:
+        raise AmbiguousFileError(f"{stored.name!r} does not say what its vectors are; {advice}.")
+    if asked is None:
+        return str(stored.frame)
+    if stored.frame is not None and asked != stored.frame:
+        stored.notes.append(f"The file says that its vectors are {stored.frame}; read as {asked} as the caller says.")
+    return asked
+
+
+def choose_convention(name: str, asked: str | None, default: str | None) -> bool:
+    """Settle whether vectors are positions; True for absolute."""
+    chosen = asked or default
+    if chosen is None:
+        raise AmbiguousFileError(
+            f"{name!r} does not say whether its vectors are displacements or positions; give convention='relative' or "
+            f"convention='absolute'."
+        )
+    if chosen not in CONVENTIONS:
+        raise InvalidInputError(f"convention= must be 'relative' or 'absolute', got {asked!r}.")
+    return chosen == "absolute"
+
+
+def finish_field(
+    stored: StoredField, frame: str, *, absolute: bool = False, moving: Grid | None = None, order: int = 1
+) -> DisplacementField:
+    """Turn stored vectors into a field in the world.
+
+    Parameters
+    ----------
+    stored : StoredField
+        What the file has; its vectors may be changed in place.
+    frame : {"LPS", "RAS", "index"}
+        What the components are.
+    absolute : bool
+        Whether they are positions.
+    moving : Grid, optional
+        Grid of the moving image, for index vectors; that of the field by default.
+    order : {0, 1}
+        Nearest or linear interpolation.
+    """
+    vectors, grid, notes = stored.vectors, stored.grid, list(stored.notes)
+    if frame == "RAS":
+        vectors = vectors if vectors.flags.writeable else vectors.copy()
+        np.negative(vectors[:2], out=vectors[:2])
+        notes.append("The vectors are RAS; x and y change sign to give LPS.")
+    elif frame == "index":
+        vectors, absolute = _from_index(stored, absolute, moving, notes)
+    else:
+        notes.append("The vectors are in the world of the images (LPS in 3D), as ITK has them.")
+    kind = "dense field of positions" if absolute else "dense displacement field"
+    about = field_description(stored.file_format, order=order, kind=kind)
+    about = replace(
+        about,
+        frame="world, LPS" if grid.d == 3 else "world",
+        units=grid.units,
+        source=stored.name,
+        assumptions=("The field maps fixed points to moving points and stands on the fixed image.", *notes),
+    )
+    for sentence in stored.suspicions:
+        warnings.warn(sentence, SuspiciousDataWarning, stacklevel=5)
+    try:
+        return DisplacementField(vectors, grid, absolute=absolute, order=order, description=about)
+    except InvalidInputError as error:
+        raise FileFormatError(f"{stored.name!r} holds no usable field: {str(error).rstrip('.')}.") from error
+
+
+def _from_index(stored: StoredField, absolute: bool, moving: Grid | None, notes: list[str]) -> tuple[Vectors, bool]:
+    grid = stored.grid
+    other = moving or grid
+    if moving is None:
+        notes.append("The moving image is taken to have the grid of the field; give moving= where it has another.")
+    if other.d != grid.d:
+        raise InvalidInputError(f"The moving grid is {other.d}D, but the field in {stored.name!r} is {grid.d}D.")
+    notes.append("The vectors are in voxels along the axes of the image, turned into world units.")
+    if not absolute:
+        return positions_from_index_displacements(stored.vectors, grid, other)
+    index = stored.vectors.reshape(grid.d, -1).T
+    return np.ascontiguousarray(other.index_to_world(index).T).reshape(stored.vectors.shape), True
+
+
+def with_reference(stored: StoredField, reference: Grid | None) -> StoredField:
+    """Put the caller's grid in the place of that of a file which does not say where its nodes lie."""
+    if stored.placed:
+        return stored
+    if reference is None:
+        raise AmbiguousFileError(
+            f"{stored.name!r} does not say where its nodes lie in the world; give reference=, a Grid."
+        )
+    if reference.size != stored.grid.size:
+        raise InvalidInputError(
+            f"{stored.name!r} has {' x '.join(map(str, stored.grid.size))} nodes, but the reference grid has "
+            f"{' x '.join(map(str, reference.size))}; give the grid that the field stands on."
+        )
+    notes = [*stored.notes, "Position, spacing and direction of the nodes come from the caller's reference grid."]
+    return replace(stored, grid=reference, notes=notes)
+
+
+def load_field(path: Path) -> StoredField:
+    """Load a field from a NIfTI, NRRD or MetaImage file, by its content."""
+    from warpgauge.io.files import read_head
+    from warpgauge.io.transforms.metaimage_field import load_metaimage, looks_like_metaimage
+    from warpgauge.io.transforms.nifti_field import load_nifti
+    from warpgauge.io.transforms.nrrd_field import load_nrrd
+
+    head = read_head(path, 4096)
+    if head.startswith(b"NRRD"):
+        return load_nrrd(path)
+    if looks_like_metaimage(head):
+        return load_metaimage(path)
+    return load_nifti(path)
+
+
+def read_world_field(path: Path, order: int, ignore_direction: bool) -> DisplacementField:
+    """Read a field as ITK does, for the deformation fields that elastix names; elastix may ignore the direction."""
+    stored = load_field(path)
+    frame = choose_frame(stored, None, "write it again with ITK, as elastix does")
+    if ignore_direction:
+        stored.grid = replace(stored.grid, direction=np.eye(stored.grid.d))
+    return finish_field(stored, frame, order=order)

@@ -1,0 +1,110 @@
+"""Affine transforms, and the matrices that the parameters of ITK, elastix and ANTs stand for."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from warpgauge.errors import InvalidInputError
+from warpgauge.geometry import Floats
+from warpgauge.io.transforms.base import Bools, Description, Transform, flipped
+
+
+class AffineTransform(Transform):
+    """``x -> matrix @ x + offset``, defined everywhere.
+
+    Parameters
+    ----------
+    matrix : (d, d) array
+        Linear part.
+    offset : (d,) array
+        Image of the origin.
+    description : Description, optional
+        What is known of it.
+    """
+
+    linear: ClassVar[bool] = True
+
+    def __init__(self, matrix: ArrayLike, offset: ArrayLike, description: Description | None = None) -> None:
+        super().__init__(description or Description(kind="affine"))
+        self.matrix = np.array(matrix, dtype=np.float64)
+        self.offset = np.array(offset, dtype=np.float64)
+        d = self.offset.size
+        if d not in (2, 3) or self.offset.shape != (d,) or self.matrix.shape != (d, d):
+            raise InvalidInputError(
+                f"An affine transform needs a d x d matrix and d offsets with d = 2 or 3, got shapes "
+                f"{self.matrix.shape} and {self.offset.shape}."
+            )
+        if not (np.isfinite(self.matrix).all() and np.isfinite(self.offset).all()):
+            raise InvalidInputError("An affine transform needs finite numbers, but its matrix or offset has others.")
+        self.matrix.flags.writeable = self.offset.flags.writeable = False
+
+    @property
+    def d(self) -> int:
+        """Dimension, 2 or 3."""
+        return int(self.offset.size)
+
+    def _map(self, points: Floats) -> Floats:
+        mapped = points @ self.matrix.T
+        mapped += self.offset
+        if not np.isfinite(mapped).all():
+            mapped[~np.isfinite(mapped).all(axis=1)] = np.nan
+        return mapped
+
+    def _domain(self, points: Floats) -> Bools:
+        return np.asarray(np.isfinite(points).all(axis=1))
+
+    def inverse(self, *, tolerance: float = 1e-6) -> AffineTransform:
+        """Give the exact inverse; a singular matrix is refused (``tolerance`` plays no part)."""
+        if not np.linalg.cond(self.matrix) < 1e12:
+            raise InvalidInputError(
+                f"This affine transform cannot be inverted: its matrix is singular "
+                f"(determinant {np.linalg.det(self.matrix):.3g})."
+            )
+        matrix = np.linalg.inv(self.matrix)
+        about = flipped(self.description).assuming("Inverted exactly.")
+        return AffineTransform(matrix, -matrix @ self.offset, about)
+
+
+def centred(matrix: ArrayLike, centre: ArrayLike, translation: ArrayLike) -> tuple[Floats, Floats]:
+    """Give matrix and offset of ``x -> matrix @ (x - centre) + centre + translation``."""
+    linear = np.asarray(matrix, dtype=np.float64)
+    middle = np.asarray(centre, dtype=np.float64)
+    return linear, middle + np.asarray(translation, dtype=np.float64) - linear @ middle
+
+
+def rotation_2d(angle: float) -> Floats:
+    """Rotate by ``angle`` radians from x to y."""
+    c, s = np.cos(angle), np.sin(angle)
+    return np.array([[c, -s], [s, c]])
+
+
+def rotation_3d(angles: ArrayLike, zyx: bool = False) -> Floats:
+    """Rotate by Euler angles about x, y, z: ``Rz Rx Ry``, or ``Rz Ry Rx`` where ``zyx``, as ITK and elastix do."""
+    (cx, cy, cz), (sx, sy, sz) = np.cos(angles), np.sin(angles)
+    about_x = np.array([[1, 0, 0], [0, cx, -sx], [0, sx, cx]])
+    about_y = np.array([[cy, 0, sy], [0, 1, 0], [-sy, 0, cy]])
+    about_z = np.array([[cz, -sz, 0], [sz, cz, 0], [0, 0, 1]])
+    return np.asarray(about_z @ about_y @ about_x if zyx else about_z @ about_x @ about_y)
+
+
+def rotation_of_versor(versor: ArrayLike) -> Floats:
+    """Rotation of the right part ``(x, y, z)`` of a unit quaternion, whose scalar part is not negative."""
+    right = np.asarray(versor, dtype=np.float64)
+    length = float(right @ right)
+    if length > 1 + 1e-9:
+        raise InvalidInputError(f"the versor {right.tolist()} is longer than 1, so it stands for no rotation")
+    return rotation_of_quaternion([*right, np.sqrt(max(0.0, 1 - length))])
+
+
+def rotation_of_quaternion(quaternion: ArrayLike) -> Floats:
+    """Rotation of a quaternion ``(x, y, z, w)``, scaled to length 1."""
+    values = np.asarray(quaternion, dtype=np.float64)
+    length = float(np.linalg.norm(values))
+    if not length > 0:
+        raise InvalidInputError("a quaternion of length 0 stands for no rotation")
+    x, y, z, w = values / length
+    cross = np.array([[0, -z, y], [z, 0, -x], [-y, x, 0]])
+    return np.asarray(np.eye(3) + 2 * w * cross + 2 * cross @ cross)

@@ -1,0 +1,146 @@
+"""Points that a program has already mapped: a transform that is known at these points and nowhere else."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.spatial import cKDTree
+
+from warpgauge.errors import FileFormatError, InvalidInputError
+from warpgauge.geometry import Floats
+from warpgauge.io.files import read_text
+from warpgauge.io.transforms.base import Bools, Description, Transform, flipped
+from warpgauge.io.transforms.headers import default_units
+
+TOLERANCE = 1e-4
+_OUTPUT = re.compile(r"(InputPoint|OutputPoint)\s*=\s*\[([^\]]*)\]")
+TRANSFORMIX = re.compile(rb"\s*Point\s+\d+\s*;")
+
+
+class MappedPoints(Transform):
+    """A table of fixed points and where they were mapped; other points are masked.
+
+    Parameters
+    ----------
+    fixed_points, mapped_points : (n, d) arrays
+        World points in rows; a mapped point of NaN was outside.
+    tolerance : float
+        How far a point may lie from a listed one, in world units, to count as that one.
+    description : Description, optional
+        What is known of it.
+    """
+
+    def __init__(
+        self,
+        fixed_points: ArrayLike,
+        mapped_points: ArrayLike,
+        *,
+        tolerance: float = TOLERANCE,
+        description: Description | None = None,
+    ) -> None:
+        super().__init__(description or points_description("memory", "", 3))
+        self._fixed = np.array(fixed_points, dtype=np.float64)
+        self._mapped = np.array(mapped_points, dtype=np.float64)
+        if self._fixed.ndim != 2 or self._fixed.shape[1] not in (2, 3) or self._fixed.shape != self._mapped.shape:
+            raise InvalidInputError(
+                f"Mapped points need two (n, d) arrays of one shape, got {self._fixed.shape} and {self._mapped.shape}."
+            )
+        if len(self._fixed) == 0 or not np.isfinite(self._fixed).all():
+            raise InvalidInputError("Mapped points need at least one fixed point, and finite coordinates of all.")
+        if not tolerance >= 0:
+            raise InvalidInputError(f"The tolerance of mapped points must not be negative, got {tolerance!r}.")
+        self._mapped[~np.isfinite(self._mapped).all(axis=1)] = np.nan
+        self._tolerance = tolerance
+        self._tree = cKDTree(self._fixed)
+        self._refuse_contradictions()
+
+    def _refuse_contradictions(self) -> None:
+        for a, b in self._tree.query_pairs(2 * self._tolerance):
+            if not np.allclose(self._mapped[a], self._mapped[b], rtol=0, atol=2 * self._tolerance, equal_nan=True):
+                raise InvalidInputError(
+                    f"Rows {a + 1} and {b + 1} list the same fixed point {self._fixed[a].tolist()} with two different "
+                    f"mapped points."
+                )
+
+    @property
+    def d(self) -> int:
+        """Dimension, 2 or 3."""
+        return int(self._fixed.shape[1])
+
+    def _nearest(self, points: Floats) -> tuple[np.ndarray[tuple[int], np.dtype[np.intp]], Bools]:
+        finite = np.isfinite(points).all(axis=1)
+        nearest = np.zeros(len(points), dtype=np.intp)
+        known = np.zeros(len(points), dtype=np.bool_)
+        distance, nearest[finite] = self._tree.query(points[finite])
+        known[finite] = distance <= self._tolerance
+        return nearest, known
+
+    def _map(self, points: Floats) -> Floats:
+        nearest, known = self._nearest(points)
+        return np.where(known[:, None], self._mapped[nearest], np.nan)
+
+    def inverse(self, *, tolerance: float = 1e-6) -> MappedPoints:
+        """Give the table read from right to left (``tolerance`` plays no part)."""
+        kept = np.isfinite(self._mapped).all(axis=1)
+        about = flipped(self.description)
+        return MappedPoints(self._mapped[kept], self._fixed[kept], tolerance=self._tolerance, description=about)
+
+
+def points_description(file_format: str, name: str, d: int, units: str | None = None) -> Description:
+    """Describe a table of mapped points."""
+    return Description(
+        format=file_format,
+        kind="already mapped points",
+        frame="world, LPS" if d == 3 else "world",
+        units=units or default_units(d),
+        interpolation="none: only listed points are mapped",
+        outside=f"masked (NaN) at every point that is not within {TOLERANCE:g} world units of a listed fixed point",
+        source=name,
+    )
+
+
+def read_mapped_points(path: Path) -> MappedPoints:
+    """Read ``outputpoints.txt`` of transformix, or a CSV of fixed and mapped points (columns fixed_*, moving_*)."""
+    text = read_text(path, "file of mapped points")
+    if TRANSFORMIX.match(text.encode("utf-8", "replace")):
+        fixed, mapped = _transformix(text, path.name)
+        about = points_description("transformix output points", path.name, fixed.shape[1])
+        about = about.assuming("transformix prints six decimals, so points are known to 5e-7.")
+    else:
+        fixed, mapped, about = _csv(path)
+    try:
+        return MappedPoints(fixed, mapped, description=about)
+    except InvalidInputError as error:
+        raise FileFormatError(f"{path.name!r}: {str(error).rstrip('.')}.") from error
+
+
+def _csv(path: Path) -> tuple[Floats, Floats, Description]:
+    from warpgauge.io.landmarks import read_landmarks
+
+    pairs = read_landmarks(path)
+    if pairs.moving_points is None:
+        raise FileFormatError(f"{path.name!r} lists one set of points, but mapped points need fixed and mapped ones.")
+    about = points_description("CSV of mapped points", path.name, pairs.fixed_points.shape[1], pairs.units)
+    about = about.assuming("The moving points of the file are taken as the mapped ones.", *pairs.assumptions)
+    return pairs.fixed_points, pairs.moving_points, about
+
+
+def _transformix(text: str, name: str) -> tuple[Floats, Floats]:
+    rows: list[list[list[float]]] = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        if not line.strip():
+            continue
+        values = dict(_OUTPUT.findall(line))
+        try:
+            rows.append([[float(word) for word in values[key].split()] for key in ("InputPoint", "OutputPoint")])
+        except (KeyError, ValueError) as error:
+            raise FileFormatError(
+                f"{name!r}, line {number}: expected 'InputPoint = [ ... ] ; OutputPoint = [ ... ]'."
+            ) from error
+    if len({len(point) for row in rows for point in row}) != 1:
+        raise FileFormatError(f"{name!r} mixes points of different dimensions.")
+    points = np.array(rows)
+    return points[:, 0], points[:, 1]
