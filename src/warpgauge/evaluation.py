@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from warpgauge.core.arrays import Floats, as_points
 from warpgauge.core.process import Posterior
@@ -217,7 +217,7 @@ def evaluate(
     if int(samples) != samples or samples < 1:
         raise InvalidInputError(f"evaluate needs at least one sample, got {samples!r}.")
     every = np.stack([_mapped(name, one, points) for name, one in transforms.items()])
-    undefined = np.isnan(every).any(axis=2)
+    undefined: NDArray[np.bool_] = np.asarray(np.isnan(every).any(axis=2))
     kept = ~undefined.any(axis=0)
     if not kept.any():
         raise InvalidInputError("No target lies within the domain of all transforms; check their frames and units.")
@@ -264,9 +264,9 @@ def _landmark_norm(values: Floats | None, posterior: Posterior, p: float) -> flo
     """Classical score over the annotated points inside the transform's domain, or None where there is none."""
     if values is None:
         return None
-    errors = values - posterior.annotations.moving_points
-    errors = errors[np.isfinite(errors).all(axis=1)]
-    return displacement_norm(errors, p) if len(errors) else None
+    lengths = np.linalg.norm(values - posterior.annotations.moving_points, axis=1)
+    defined = lengths[np.isfinite(lengths)]
+    return displacement_norm(defined, p) if len(defined) else None
 
 
 def _interval(scores: Floats) -> tuple[float, float]:

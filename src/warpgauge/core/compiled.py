@@ -94,18 +94,25 @@ def kernel_values(family: int, breaks: Floats, table: Floats, squares: Floats) -
 
 
 @_compile
+def _kernel_row(
+    family: int, breaks: Floats, table: Floats, x: Floats, others: Floats, left: Floats, right: Floats, row: Floats
+) -> None:
+    """Kernel between one point (d,) and the columns of ``others`` (d, m), plus a trend's ``left @ right``."""
+    _squared_distances(x, others, row)
+    _kernel_of_squares(family, breaks, table, row)
+    for f in range(right.shape[0]):
+        factor = left[f]
+        for j in range(row.shape[0]):
+            row[j] += factor * right[f, j]
+
+
+@_compile
 def fill_block(
     family: int, breaks: Floats, table: Floats, points: Floats, others: Floats, left: Floats, right: Floats, out: Floats
 ) -> None:
-    """Kernel between points (n, d) and columns of ``others`` (d, m), plus a trend's ``left @ right``, into ``out``."""
+    """Fill ``out`` (n, m) with the kernel between points (n, d) and the columns of ``others``, trend included."""
     for i in range(points.shape[0]):
-        row = out[i]
-        _squared_distances(points[i], others, row)
-        _kernel_of_squares(family, breaks, table, row)
-        for f in range(right.shape[0]):
-            factor = left[i, f]
-            for j in range(row.shape[0]):
-                row[j] += factor * right[f, j]
+        _kernel_row(family, breaks, table, points[i], others, left[i], right, out[i])
 
 
 @_compile
@@ -122,6 +129,45 @@ def weighted_sums(
             for j in range(row.shape[0]):
                 total += row[j] * weights[a, j]
             out[i, a] += total
+
+
+@_compile
+def explained(
+    family: int,
+    breaks: Floats,
+    table: Floats,
+    points: Floats,
+    others: Floats,
+    left: Floats,
+    right: Floats,
+    W: Floats,
+    since: Ints,
+    out: Floats,
+) -> None:
+    """Put what annotations from ``since[i]`` on explain of the covariance at point i into ``out`` (n, b, b).
+
+    ``W`` is the inverse Cholesky factor split by component: (b, L b, L). Row block j of ``W K_X(x)`` is the whitened
+    kernel of annotation j given those before it, so that the sum of its outer squares from ``since`` on is what has to
+    be subtracted from a covariance that was exact then. No earlier product is needed for it.
+    """
+    L, b = others.shape[1], W.shape[0]
+    row = np.empty(L)
+    block = np.empty((b, b))
+    for i in range(points.shape[0]):
+        _kernel_row(family, breaks, table, points[i], others, left[i], right, row)
+        out[i] = 0.0
+        for j in range(since[i], L):
+            for r in range(b):
+                for c in range(b):
+                    weights = W[c, j * b + r]
+                    total = 0.0
+                    for k in range(j + 1):
+                        total += weights[k] * row[k]
+                    block[r, c] = total
+            for r in range(b):
+                for a in range(b):
+                    for c in range(b):
+                        out[i, a, c] += block[r, a] * block[r, c]
 
 
 @_compile

@@ -145,6 +145,12 @@ class Conditioned:
             result[rows] = block
         return result
 
+    @cached_property
+    def split_factor(self) -> Floats:
+        """W by the component of its columns, shape (b, L b, L), as the compiled loop takes it; b is 1 or d."""
+        b = 1 if self.isotropic else self.d
+        return np.ascontiguousarray(self.W.reshape(len(self.W), self.count, b).transpose(2, 0, 1))
+
     def entropies(self, points: Floats) -> Floats:
         """Differential entropy at each point in nats, Eq. (entropy_gp) for a single target."""
         result = np.empty(len(points))

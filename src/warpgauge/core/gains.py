@@ -11,21 +11,23 @@ Two ways, chosen by where the candidates lie:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from scipy.linalg import solve_triangular
 
 from warpgauge.core import compiled
 from warpgauge.core.arrays import Bools, Floats, Ints
-from warpgauge.core.conditioning import Conditioned
-from warpgauge.core.kernels import ScalarKernel
+from warpgauge.core.conditioning import Conditioned, is_isotropic
+from warpgauge.core.kernels import KernelBundle, ScalarKernel, TrendKernel
 from warpgauge.core.linalg import cholesky, log_determinants, lost_to_rounding
 from warpgauge.errors import SingularModelError
 
 # Gains that differ by less than this many nats are ties, whatever the rounding says.
 TIE = 1e-9
 _ELITE = 512
+# With so few annotations nearly all bounds are loose, and bringing all up to date costs less than choosing.
+_FEW = 8
 
 
 def entropy_constant(d: int) -> float:
@@ -36,29 +38,44 @@ def entropy_constant(d: int) -> float:
 class LazyGains:
     """Gains of candidates inside T, Eq. (delta_H_in_T), by lazy evaluation.
 
-    ``gain[i]`` is exact for the first ``exact_at[i]`` annotations and an upper bound afterwards.
+    ``covariance[i]`` and ``gain[i]`` are exact for the first ``exact_at[i]`` annotations and upper bounds afterwards.
     """
 
     def __init__(self, conditioned: Conditioned, candidates: Floats) -> None:
         self.conditioned = conditioned
         self.candidates = candidates
-        self.gain = conditioned.entropies(candidates)
-        self.exact_at: Ints = np.full(len(candidates), conditioned.count, dtype=np.int64)
+        self.d = candidates.shape[1]
+        # A number times I_d until the first anisotropic annotation: (n, 1, 1), then (n, d, d).
+        self.covariance = conditioned.kernel.diagonal(candidates)[:, None, None]
+        self.exact_at: Ints = np.zeros(len(candidates), dtype=np.int64)
+        self.gain = self._entropies(np.arange(len(candidates)))
         self._elite: Ints = np.empty(0, dtype=np.int64)
-        # Compile now, not in the first interactive call.
-        nobody = np.zeros(len(candidates), dtype=np.bool_)
-        compiled.best_exact(self.gain, nobody, self.exact_at, conditioned.count)
-        compiled.reaching(self.gain, nobody, self.exact_at, conditioned.count, 0.0, True)
+        self._compile()
+
+    def _compile(self) -> None:
+        """Have every loop compiled now, not in the first interactive call."""
+        nobody = np.zeros(len(self.candidates), dtype=np.bool_)
+        compiled.best_exact(self.gain, nobody, self.exact_at, 0)
+        compiled.reaching(self.gain, nobody, self.exact_at, 0, 0.0, True)
+        here = self.candidates[:1]
+        for noise in (np.eye(self.d), np.diag(np.arange(1.0, self.d + 1))):
+            one = Conditioned.on(self.conditioned.kernel, here, noise[None] * self.covariance[0])
+            self._explained(one, here, np.zeros(1, dtype=np.int64))
 
     def add(self, location: Floats, noise: Floats) -> None:
         """Take a further annotation into account; all gains become bounds."""
         self.conditioned = self.conditioned.append(location[None], noise[None])
+        if not self.conditioned.isotropic and self.covariance.shape[1] == 1:
+            self.covariance = self.covariance * np.eye(self.d)
 
     def drop_last(self) -> None:
-        """Take the last annotation back; gains that knew of it are computed anew."""
-        stale = np.flatnonzero(self.exact_at == self.conditioned.count)
+        """Take the last annotation back, from the candidates that know of it."""
+        knowing = np.flatnonzero(self.exact_at == self.conditioned.count)
+        since = np.full(len(knowing), self.conditioned.count - 1)
+        self.covariance[knowing] += self._explained(self.conditioned, self.candidates[knowing], since)
         self.conditioned = self.conditioned.without_last()
-        self._refresh(stale)
+        self.exact_at[knowing] -= 1
+        self.gain[knowing] = self._entropies(knowing)
 
     def all(self) -> Floats:
         """Exact gains of all candidates."""
@@ -75,7 +92,7 @@ class LazyGains:
             stale = compiled.reaching(self.gain, alive, self.exact_at, step, best - TIE, False)
             if len(stale) == 0:
                 break
-            if len(stale) > chunk:
+            if len(stale) > chunk and step > _FEW:
                 # The highest bounds first: they may raise the threshold above most of the others.
                 stale = stale[np.argpartition(self.gain[stale], -chunk)[-chunk:]]
                 chunk *= 4
@@ -91,10 +108,29 @@ class LazyGains:
         self._elite = contenders
 
     def _refresh(self, rows: Ints) -> None:
+        """Bring these candidates up to date, by what the annotations since they last were say."""
         stale = rows[self.exact_at[rows] != self.conditioned.count]
         if len(stale):
-            self.gain[stale] = self.conditioned.entropies(self.candidates[stale])
+            since = self.exact_at[stale]
+            self.covariance[stale] -= self._explained(self.conditioned, self.candidates[stale], since)
             self.exact_at[stale] = self.conditioned.count
+            self.gain[stale] = self._entropies(stale)
+
+    @staticmethod
+    def _explained(conditioned: Conditioned, points: Floats, since: Ints) -> Floats:
+        kernel = conditioned.kernel
+        if not isinstance(kernel, KernelBundle | TrendKernel):
+            raise TypeError("lazy gains work on the prior's own kernel")
+        features, other_features = kernel.features(points), kernel.features(conditioned.locations)
+        return kernel.bundle.explained(
+            points, conditioned.locations, features, other_features, conditioned.split_factor, since
+        )
+
+    def _entropies(self, rows: Ints) -> Floats:
+        covariance = self.covariance[rows]
+        # A single number stands for all d components.
+        repeats = self.d // covariance.shape[1]
+        return np.asarray(0.5 * repeats * log_determinants(covariance) + entropy_constant(self.d))
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,14 +143,22 @@ class KernelGivenTargets:
     kernel: ScalarKernel
     targets: Floats
     factor: Floats
+    known: dict[bytes, Floats] = field(default_factory=dict)
 
     @classmethod
     def on(cls, kernel: ScalarKernel, targets: Floats) -> KernelGivenTargets:
         """Condition on the targets; they must be distinct."""
         return cls(kernel, targets, cholesky(kernel.matrix(targets, targets), "the targets"))
 
+    def remember(self, point: Floats, whitened: Floats) -> None:
+        """Keep the whitened column of a point that will be asked for again, as annotated ones are."""
+        self.known[point.tobytes()] = whitened
+
     def whitened(self, points: Floats) -> Floats:
         """``G^-1 kappa(T, points)``, shape (N, n)."""
+        keys = [point.tobytes() for point in points] if len(points) <= len(self.known) else []
+        if keys and all(key in self.known for key in keys):
+            return np.stack([self.known[key] for key in keys], axis=1)
         # Filled as (n, N) and transposed: the solver wants columns contiguous, and then needs no copy.
         block = self.kernel.matrix(points, self.targets).T
         return np.asarray(solve_triangular(self.factor, block, lower=True, overwrite_b=True, check_finite=False))
@@ -159,7 +203,7 @@ class WhitenedRows:
         """Rows in use."""
         return self._rows[: self.count * self.b]
 
-    def add(self, prior_row: Floats, column: Floats, variance: float | Floats, noise: Floats) -> None:
+    def add(self, prior_row: Floats, column: Floats, variance: Floats, noise: Floats) -> None:
         """Add an annotation.
 
         Parameters
@@ -170,7 +214,7 @@ class WhitenedRows:
             Whitened rows at the new location itself.
         variance : (b, b) array
             Covariance at the new location before this annotation.
-        noise : (b, b) array
+        noise : (d, d) array
             The annotation's own covariance.
         """
         b, n = self.b, len(prior_row)
@@ -183,7 +227,7 @@ class WhitenedRows:
         for a in range(b):
             new[a, a::b] += prior_row
         if b == 1:
-            new /= np.sqrt(variance + noise)
+            new /= np.sqrt(variance[0, 0] + noise[0, 0])
             self.covariance -= np.square(new[0])
         else:
             new[...] = solve_triangular(cholesky(variance + noise, "a new annotation"), new, lower=True)
@@ -223,42 +267,52 @@ class EagerGains:
         self, conditioned: Conditioned, given: KernelGivenTargets, candidates: Floats, outside: Ints, same_point: float
     ) -> None:
         self.candidates, self.outside, self.given, self.same_point = candidates, outside, given, same_point
-        self.kernel = conditioned.kernel
-        self.plain = conditioned
-        self.by_targets = Conditioned.on(given, conditioned.locations[:0], conditioned.noise[:0])
-        self.first = WhitenedRows(self.kernel.diagonal(candidates), candidates.shape[1])
+        self.conditioned = conditioned
+        d = candidates.shape[1]
+        self.first = WhitenedRows(conditioned.kernel.diagonal(candidates), d)
         self.U = given.whitened(candidates[outside])
-        inner = self.kernel.diagonal(candidates[outside]) - np.einsum("tn,tn->n", self.U, self.U)
-        self.second = WhitenedRows(inner, candidates.shape[1])
+        inner = conditioned.kernel.diagonal(candidates[outside]) - np.einsum("tn,tn->n", self.U, self.U)
+        self.second = WhitenedRows(inner, d)
+        self._given_targets = Conditioned.on(given, np.empty((0, d)), np.empty((0, d, d)))
         self._informs_outside: list[bool] = []
 
     def add(self, location: Floats, noise: Floats) -> None:
         """Take a further annotation into account."""
-        isotropic = np.array_equal(noise, noise[0, 0] * np.eye(len(noise)))
-        if not isotropic:
+        if not is_isotropic(noise[None]):
             self.first.make_anisotropic()
             self.second.make_anisotropic()
-        row = self.kernel.matrix(location[None], self.candidates)[0]
-        column, variance = _at(self.plain, location, self.first.b)
-        self.first.add(row, column, variance, noise[: self.first.b, : self.first.b])
-        self.plain = self.plain.append(location[None], noise[None])
+        row = self.conditioned.kernel.matrix(location[None], self.candidates)[0]
+        self.first.add(row, *self._at(self.conditioned, location), noise)
+        self.conditioned = self.conditioned.append(location[None], noise[None])
         # Given exact values at all targets, an annotation of a target says nothing new.
-        known = np.linalg.norm(self.given.targets - location, axis=1).min() <= self.same_point
-        if not known:
-            u = self.given.whitened(location[None])[:, 0]
-            inner_row = row[self.outside] - u @ self.U
-            column, variance = _at(self.by_targets, location, self.second.b)
-            self.second.add(inner_row, column, variance, noise[: self.second.b, : self.second.b])
-            self.by_targets = self.by_targets.append(location[None], noise[None])
-        self._informs_outside.append(not known)
+        informs = bool(np.linalg.norm(self.given.targets - location, axis=1).min() > self.same_point)
+        self._informs_outside.append(informs)
+        if informs:
+            u = self._whitened_by_targets(location)
+            self.given.remember(location, u)
+            self.second.add(row[self.outside] - u @ self.U, *self._at(self._given_targets, location), noise)
+            self._given_targets = self._given_targets.append(location[None], noise[None])
+
+    def _whitened_by_targets(self, location: Floats) -> Floats:
+        """``G^-1 kappa(T, x)``: a stored column where x is a candidate, a triangular solve elsewhere."""
+        here = np.flatnonzero((self.candidates[self.outside] == location).all(axis=1))
+        return self.U[:, here[0]] if len(here) else self.given.whitened(location[None])[:, 0]
+
+    def _at(self, conditioned: Conditioned, location: Floats) -> tuple[Floats, Floats]:
+        """Whitened rows (rows, b) and covariance (b, b) at one location, as blocks of the size in use."""
+        b = self.first.b
+        column = conditioned.whitened(location[None])
+        if b > 1 and conditioned.isotropic:
+            column = np.asarray(np.kron(column, np.eye(b)), dtype=np.float64)
+        return column, conditioned.kernel.diagonal(location[None])[0] * np.eye(b) - column.T @ column
 
     def drop_last(self) -> None:
         """Take the last annotation back."""
         self.first.drop_last()
-        self.plain = self.plain.without_last()
+        self.conditioned = self.conditioned.without_last()
         if self._informs_outside.pop():
             self.second.drop_last()
-            self.by_targets = self.by_targets.without_last()
+            self._given_targets = self._given_targets.without_last()
 
     def all(self) -> Floats:
         """Gains of all candidates."""
@@ -272,12 +326,3 @@ class EagerGains:
         best = gains[alive].max(initial=-np.inf)
         near = np.flatnonzero(alive & (gains >= best - TIE))
         return near, gains[near]
-
-
-def _at(conditioned: Conditioned, location: Floats, b: int) -> tuple[Floats, Floats]:
-    """Whitened rows (rows, b) and covariance (b, b) at one location, as blocks of size b."""
-    column = conditioned.whitened(location[None])
-    if b > 1 and conditioned.isotropic:
-        column = np.asarray(np.kron(column, np.eye(b)), dtype=np.float64)
-    variance = conditioned.kernel.diagonal(location[None])[0] * np.eye(b)
-    return column, variance - column.T @ column

@@ -14,7 +14,7 @@ from warpgauge.core.arrays import Floats
 from warpgauge.core.conditioning import is_isotropic
 from warpgauge.core.kernels import KernelBundle, TrendKernel
 from warpgauge.core.process import TransformationPrior
-from warpgauge.errors import InvalidInputError
+from warpgauge.errors import InvalidInputError, SingularModelError
 
 # Weights may range over this many powers of ten about the mean squared displacement of the training data.
 _DECADES_DOWN, _DECADES_UP = 8.0, 4.0
@@ -162,8 +162,6 @@ class _Objective:
 
 def leave_one_out_loss(prior: TransformationPrior, annotations: Annotations) -> float:
     """Mean over l of ``1/2 (d + q_l^T D_ll^-1 q_l - log det D_ll)``, Eq. (gpp_loss_simplified)."""
-    if len(annotations) == 0:
-        raise InvalidInputError("The leave-one-out loss needs at least one annotation, got none.")
     return leave_one_out_gradient(prior, annotations)[0]
 
 
@@ -176,22 +174,25 @@ def leave_one_out_gradient(
     then an inner product, so that the cost hardly grows with the number of scales.
     """
     objective = _Objective(prior, _as_sets(sets), fit_noise=False)
-    # Outside a line search a singular matrix is the caller's to know of.
-    sums = [part.loss_and_gradient(prior.kernel.weights, prior.noise) for part in objective.sets]
+    try:
+        sums = [part.loss_and_gradient(prior.kernel.weights, prior.noise) for part in objective.sets]
+    except np.linalg.LinAlgError:
+        raise SingularModelError(
+            "The covariance of the annotations is singular: locations coincide, or their noise is too small for the "
+            "kernel; merge coinciding locations or give the annotations more uncertainty."
+        ) from None
     loss, gradient, by_noise = (sum(column) / objective.total for column in zip(*sums, strict=True))
     return float(loss), np.asarray(gradient), float(by_noise)
 
 
 def _as_sets(sets: Sequence[Annotations] | Annotations) -> list[Annotations]:
     parts = [sets] if isinstance(sets, Annotations) else list(sets)
-    if not parts or any(not isinstance(part, Annotations) for part in parts):
-        raise InvalidInputError("fit_kernel needs one or more wg.Annotations sets to learn from.")
+    if not parts or any(not isinstance(part, Annotations) or len(part) == 0 for part in parts):
+        raise InvalidInputError("Leave-one-out needs one or more wg.Annotations sets, none of them empty.")
     if len({part.d for part in parts}) > 1:
-        raise InvalidInputError("fit_kernel needs sets of one dimension, got 2D and 3D together.")
+        raise InvalidInputError("Leave-one-out needs sets of one dimension, got 2D and 3D together.")
     if any(len(part) < 2 for part in parts):
-        raise InvalidInputError(
-            "fit_kernel needs at least 2 annotations in every set to leave one out; drop the others."
-        )
+        raise InvalidInputError("fit_kernel needs at least 2 annotations in every set, to leave one out.")
     return parts
 
 
@@ -235,6 +236,8 @@ def fit_kernel(
         With the learned weights; its ``fit`` attribute is a :class:`FitReport`.
     """
     parts = _as_sets(sets)
+    if any(len(part) < 2 for part in parts):
+        raise InvalidInputError("fit_kernel needs at least 2 annotations in every set, to leave one out.")
     objective = _Objective(prior, parts, noise)
     squares = np.concatenate([np.square(part.residuals).reshape(-1) for part in objective.sets])
     typical = np.concatenate([np.trace(part.covariances, axis1=1, axis2=2) / part.d for part in objective.sets])

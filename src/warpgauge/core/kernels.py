@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from warpgauge.core import compiled
-from warpgauge.core.arrays import Floats, readonly
+from warpgauge.core.arrays import Floats, Ints, readonly
 from warpgauge.core.parallel import over_rows
 from warpgauge.errors import InvalidInputError
 
@@ -158,9 +158,35 @@ class KernelBundle:
         """Kernel of each point with itself."""
         return np.full(len(points), self.at_zero)
 
+    @property
+    def bundle(self) -> KernelBundle:
+        """The bundle itself: see :class:`TrendKernel`."""
+        return self
+
+    def features(self, points: Floats) -> Floats:
+        """No trend, no features: shape (n, 0)."""
+        return np.empty((len(points), 0))
+
     def matrix(self, points: Floats, others: Floats, out: Floats | None = None) -> Floats:
         """Kernel between (n, d) points and (m, d) others, shape (n, m)."""
-        return self.filled(points, others, _NO_FEATURES, _NO_FEATURES, out)
+        return self.filled(points, others, self.features(points), self.features(others), out)
+
+    def explained(
+        self, points: Floats, others: Floats, features: Floats, other_features: Floats, W: Floats, since: Ints
+    ) -> Floats:
+        """Covariance that annotations at ``others`` from ``since`` on explain at each point (see compiled.py)."""
+        points = compiled.loop_array(points)
+        columns, right = compiled.loop_array(others.T), compiled.loop_array(other_features.T)
+        out = np.empty((len(points), len(W), len(W)))
+
+        def work(start: int, stop: int) -> None:
+            part = slice(start, stop)
+            compiled.explained(
+                *self._parameters, points[part], columns, features[part], right, W, since[part], out[part]
+            )
+
+        over_rows(work, len(points), len(others))
+        return out
 
     def filled(
         self, points: Floats, others: Floats, features: Floats, other_features: Floats, out: Floats | None = None
@@ -170,11 +196,10 @@ class KernelBundle:
         columns = compiled.loop_array(others.T)
         right = compiled.loop_array(other_features.T)
         block = np.empty((len(points), len(others))) if out is None else out
-        left = features if len(features) else np.empty((len(points), 0))
 
         def work(start: int, stop: int) -> None:
             compiled.fill_block(
-                *self._parameters, points[start:stop], columns, left[start:stop], right, block[start:stop]
+                *self._parameters, points[start:stop], columns, features[start:stop], right, block[start:stop]
             )
 
         over_rows(work, len(points), len(others))
@@ -189,9 +214,6 @@ class KernelBundle:
             compiled.weighted_sums(*self._parameters, points[start:stop], columns, rows, out[start:stop])
 
         over_rows(work, len(points), len(others))
-
-
-_NO_FEATURES = np.empty((0, 0))
 
 
 @dataclass(frozen=True, eq=False)

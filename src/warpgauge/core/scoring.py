@@ -110,41 +110,38 @@ def probability_of_smaller_error(
 def _win_probabilities(posterior: Posterior, points: Floats, mapped: Floats) -> Floats:
     """Matrix (K, K) of the probabilities that the row's transform has the smaller mean squared error."""
     n = len(points)
-    mean = posterior.mean(points)
-    squares = np.square(mapped - mean).sum(axis=2).mean(axis=1)
-    spread = quadratic_forms(posterior, points, mapped)
+    # Errors rather than positions: their differences are the same, and nothing large cancels in the forms.
+    errors = mapped - posterior.mean(points)
+    squares = np.square(errors).sum(axis=2).mean(axis=1)
+    spread = quadratic_forms(posterior, points, errors)
+    own = np.diag(spread)
     differences = squares[:, None] - squares[None, :]
-    variances = 4 / n**2 * (np.diag(spread)[:, None] + np.diag(spread)[None, :] - 2 * spread)
-    # Identical transforms tie: neither mean nor variance is left.
-    certain = variances <= 1e-14 * (np.abs(np.diag(spread)[:, None]) + np.abs(np.diag(spread)[None, :])) / n**2
-    z = np.where(certain, -np.sign(differences) * np.inf, -differences / np.sqrt(np.where(certain, 1.0, variances)))
-    return np.asarray(np.where(certain & (differences == 0), 0.5, special.ndtr(np.nan_to_num(z, nan=0.0))))
+    variances = 4 / n**2 * (own[:, None] + own[None, :] - 2 * spread)
+    # No variance is left between transforms that are equal wherever the posterior is not: the larger error loses.
+    certain = variances <= 1e-13 * 4 / n**2 * (own[:, None] + own[None, :])
+    uncertain = special.ndtr(-differences / np.sqrt(np.where(certain, 1.0, variances)))
+    return np.asarray(np.where(certain, 0.5 - 0.5 * np.sign(differences), uncertain))
 
 
 def quadratic_forms(posterior: Posterior, points: Floats, vectors: Floats) -> Floats:
     """``v_i^T K_post v_j`` for (K, n, d) vectors, shape (K, K), in blocks of points: K_post is never stored."""
     K, n, d = vectors.shape
     conditioned, kernel = posterior.conditioned, posterior.conditioned.kernel
-    flat = vectors.reshape(K, n, d)
+    by_point = np.ascontiguousarray(vectors.transpose(1, 0, 2))  # (n, K, d)
+    columns = by_point.reshape(n, K * d)
     result = np.zeros((K, K))
     step = max(1, 4_000_000 // max(n, 1))
     for start in range(0, n, step):
         rows = slice(start, min(start + step, n))
-        block = kernel.matrix(points[rows], points)
-        left = flat[:, rows].transpose(1, 0, 2).reshape(rows.stop - rows.start, K * d)
-        right = (block @ flat.transpose(1, 0, 2).reshape(n, K * d)).reshape(-1, K, d)
-        result += np.einsum("nka,nja->kj", left.reshape(-1, K, d), right)
+        right = (kernel.matrix(points[rows], points) @ columns).reshape(-1, K, d)
+        result += np.einsum("nka,nja->kj", by_point[rows], right)
     # Less what the annotations explain: |W K_X v|^2.
-    projected = np.zeros((conditioned.count, K * d))
-    for start in range(0, n, step):
-        rows = slice(start, min(start + step, n))
-        block = kernel.matrix(conditioned.locations, points[rows])
-        projected += block @ flat[:, rows].transpose(1, 0, 2).reshape(-1, K * d)
+    projected = kernel.matrix(conditioned.locations, points) @ columns
     if conditioned.isotropic:
         explained = (conditioned.W @ projected).reshape(-1, K, d).transpose(1, 0, 2).reshape(K, -1)
     else:
-        columns = projected.reshape(conditioned.count, K, d).transpose(0, 2, 1).reshape(-1, K)
-        explained = (conditioned.W @ columns).T
+        stacked = projected.reshape(conditioned.count, K, d).transpose(0, 2, 1).reshape(-1, K)
+        explained = (conditioned.W @ stacked).T
     return np.asarray(posterior.scale * (result - explained @ explained.T))
 
 

@@ -132,7 +132,7 @@ class Suggester:
         return tuple(self._log)
 
     def gains(self) -> Floats:
-        """``Delta H`` of every candidate in nats, Eqs. (delta_H_in_T), (delta_H_not_in_T); -inf where not to be asked."""
+        """``Delta H`` of every candidate in nats, Eqs. (delta_H_in_T), (delta_H_not_in_T); -inf where not to ask."""
         return np.where(self._alive, self._gains.all(), -np.inf)
 
     def _best(self) -> int:
@@ -192,8 +192,9 @@ class Suggester:
         given = self.default_covariance if covariance is None else np.asarray(covariance, dtype=np.float64)
         checked = as_covariances(given[None], 1, self.d, "covariance")
         self._gains.add(location, self.prior.total_noise(checked)[0])
-        compiled.lower_distances(self.candidates, location.copy(), self._distances)
         self._locations.append(location)
+        if self.strategy == "farthest":
+            compiled.lower_distances(self.candidates, location.copy(), self._distances)
 
     def undo(self) -> int | None:
         """Take the last record back and give its candidate, which may be suggested again unless it was skipped."""
@@ -202,9 +203,10 @@ class Suggester:
         index = self._log.pop()
         self._gains.drop_last()
         self._locations.pop()
-        self._distances.fill(np.inf)
-        for location in self._locations:
-            compiled.lower_distances(self.candidates, location.copy(), self._distances)
+        if self.strategy == "farthest":
+            self._distances.fill(np.inf)
+            for location in self._locations:
+                compiled.lower_distances(self.candidates, location.copy(), self._distances)
         if index is not None and index not in self._log and index not in self._skipped:
             self._alive[index] = True
         return index
@@ -226,7 +228,7 @@ class Suggester:
 
     def mean_sd(self) -> float:
         """Mean posterior standard deviation, ``sqrt(tr k / d)``, over the targets (or candidates), in world units."""
-        conditioned = self._gains.conditioned if isinstance(self._gains, LazyGains) else self._gains.plain
+        conditioned = self._gains.conditioned
         points = self.candidates if self.targets is None else self.targets
         if conditioned.isotropic:
             variances = conditioned.variances(points)

@@ -1,0 +1,236 @@
+"""The core's figures: each piece of work against the arithmetic or memory traffic that bounds it."""
+
+from __future__ import annotations
+
+import statistics
+import subprocess
+import sys
+
+import numpy as np
+from scipy.linalg import solve_triangular
+from timing import Row, compare, seconds
+
+import warpgauge as wg
+from warpgauge.core.conditioning import row_blocks
+from warpgauge.core.hyperparameters import _TrainingSet
+
+EXTENT = 1000.0
+
+
+def prior(d: int, levels: int = 7) -> wg.TransformationPrior:
+    return wg.TransformationPrior(wg.KernelBundle.pyramid("wendland", smallest=10.0, levels=levels, weight=100.0))
+
+
+def covariances(count: int, d: int, isotropic: bool, rng: np.random.Generator) -> np.ndarray:
+    if isotropic:
+        return rng.uniform(0.5, 2, count)[:, None, None] * np.eye(d)
+    factors = rng.normal(size=(count, d, d))
+    return factors @ factors.transpose(0, 2, 1) + 0.5 * np.eye(d)
+
+
+def annotations(count: int, d: int, isotropic: bool, rng: np.random.Generator) -> wg.Annotations:
+    fixed = rng.uniform(0, EXTENT, (count, d))
+    return wg.Annotations(fixed, fixed + rng.normal(0, 10, (count, d)), covariances(count, d, isotropic, rng))
+
+
+def suggestion(candidates: int, L: int, isotropic: bool, limit: float, last: int) -> Row:
+    """Median time of suggest + record over the ``last`` steps before L annotations."""
+    rng = np.random.default_rng(0)
+    d = 3
+    suggester = wg.Suggester(prior(d), rng.uniform(0, EXTENT, (candidates, d)))
+    noises = covariances(L, d, isotropic, rng)
+    times = []
+    for noise in noises:
+        times.append(seconds(lambda noise=noise: suggester.record(suggester.suggest(), noise)))
+    width = L if isotropic else L * d * d
+    matrix, vector = np.ones((width, candidates)), np.ones(width)
+    bound = statistics.median(seconds(lambda: vector @ matrix) for _ in range(7))
+    ours = statistics.median(times[-last:])
+    kind = "isotropic" if isotropic else "anisotropic"
+    doubles = f"{candidates:,} x {L}" + ("" if isotropic else f" x {d * d}")
+    return Row(
+        f"suggest + record, {candidates:,} candidates, 3D, {kind}, L = {L}",
+        f"one pass over {doubles} doubles",
+        ours,
+        bound,
+        ours / bound,
+        limit,
+        f"slowest step {max(times):.3f} s, first {times[0]:.4f} s",
+    )
+
+
+def outside_targets() -> list[Row]:
+    rng = np.random.default_rng(1)
+    d, N, n, L = 3, 2000, 10_000, 100
+    targets, candidates = rng.uniform(0, EXTENT, (N, d)), rng.uniform(0, EXTENT, (n, d))
+    model = prior(d)
+    gram = model.kernel.matrix(targets, targets)
+    right = np.asfortranarray(rng.normal(size=(N, n)))
+
+    def bound() -> None:
+        factor = np.linalg.cholesky(gram)
+        solve_triangular(factor, right, lower=True, check_finite=False)
+
+    setup = compare(
+        f"set-up outside T: {N:,} targets, {n:,} candidates, 3D",
+        lambda: wg.Suggester(model, candidates, targets),
+        "one Cholesky and one triangular solve of that size",
+        bound,
+        2.0,
+        repeats=3,
+    )
+    suggester = wg.Suggester(model, candidates, targets)
+    noises = covariances(L, d, True, rng)
+    times = [seconds(lambda noise=noise: suggester.record(suggester.suggest(), noise)) for noise in noises]
+    big, small = np.ones((N, n)), np.ones((L, n))
+    u, v = np.ones(N), np.ones(L)
+
+    def passes() -> None:
+        u @ big
+        v @ small
+        v @ small
+
+    ours = statistics.median(times[-20:])
+    floor = statistics.median(seconds(passes) for _ in range(15))
+    step = Row(
+        f"suggest + record outside T, L = {L}", "one pass over N x n, two over n x L doubles", ours, floor, ours / floor, 1.5
+    )
+    return [setup, step]
+
+
+def grid(side: int) -> np.ndarray:
+    axis = np.linspace(0, EXTENT, side)
+    x, y = np.meshgrid(axis, axis)
+    return np.stack([x.reshape(-1), y.reshape(-1)], axis=1)
+
+
+def covariance_on_grid() -> Row:
+    rng = np.random.default_rng(2)
+    d, L, side = 2, 100, 512
+    posterior = prior(d).condition(annotations(L, d, False, rng))
+    points = grid(side)
+    M = [rng.normal(size=(L, L)) for _ in range(3)]
+    block = rng.normal(size=(next(row_blocks(len(points), L * 4)).stop, L))
+
+    def products() -> None:
+        for rows in row_blocks(len(points), L * 4):
+            for m in M:
+                block[: rows.stop - rows.start] @ m
+
+    return compare(
+        f"covariance on a {side} x {side} grid, L = {L}, anisotropic",
+        lambda: posterior.covariance(points),
+        "its three matrix products alone, in blocks",
+        products,
+        1.5,
+        repeats=5,
+    )
+
+
+def mean_on_grid() -> Row:
+    rng = np.random.default_rng(3)
+    d, L, side = 2, 100, 1024
+    posterior = prior(d).condition(annotations(L, d, True, rng))
+    points, fixed = grid(side), posterior.annotations.fixed_points
+    kernel = posterior.prior.kernel
+    out = np.empty((next(row_blocks(len(points), L)).stop, L))
+
+    def fill() -> None:
+        for rows in row_blocks(len(points), L):
+            kernel.matrix(points[rows], fixed, out[: rows.stop - rows.start])
+
+    return compare(
+        f"mean on a {side} x {side} grid, L = {L}", lambda: posterior.mean(points), "filling the kernel block alone", fill, 1.5
+    )
+
+
+def loss_and_gradient() -> Row:
+    rng = np.random.default_rng(4)
+    d, L = 2, 300
+    model = prior(d, levels=9)
+    part = _TrainingSet(model, annotations(L, d, True, rng))
+    gram = model.kernel.matrix(*(2 * [rng.uniform(0, EXTENT, (L, d))])) + np.eye(L)
+    return compare(
+        f"leave-one-out loss and gradient, L = {L}, S = 9, isotropic",
+        lambda: part.loss_and_gradient(model.kernel.weights, 0.0),
+        f"one inversion of {L} x {L} and one product",
+        lambda: np.linalg.inv(gram) @ gram,
+        4.0,
+        repeats=41,
+    )
+
+
+_MEMORY = """
+import resource, sys
+import numpy as np
+sys.path.insert(0, {path!r})
+import bench_core as b
+rng = np.random.default_rng(5)
+posterior = b.prior(2).condition(b.annotations(100, 2, False, rng))
+small = b.grid(64)
+posterior.entropy(small)
+points = b.grid(4096)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+result = posterior.entropy(points)
+after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+print((after - before) / 1024 - result.nbytes / 2**20)
+"""
+
+
+def map_memory() -> Row:
+    """Peak resident memory of a process above what it had with points and result, in MB."""
+    code = _MEMORY.format(path=sys.path[0])
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    megabytes = max(0.0, float(done.stdout))
+    return Row(
+        "entropy map of 4096 x 4096 points, L = 100, anisotropic: memory above the result, MB",
+        "500 MB",
+        None,
+        None,
+        megabytes / 500,
+        1.0,
+        f"{megabytes:.0f} MB",
+    )
+
+
+_FIRST_CALL = """
+import time, numpy as np, sys
+sys.path.insert(0, {path!r})
+import bench_core as b
+import warpgauge as wg
+rng = np.random.default_rng(0)
+s = wg.Suggester(b.prior(3), rng.uniform(0, b.EXTENT, (100_000, 3)))
+times = []
+for _ in range(6):
+    t = time.perf_counter(); s.record(s.suggest(), np.eye(3)); times.append(time.perf_counter() - t)
+print(times[0], max(times[1:]))
+"""
+
+
+def first_call() -> Row:
+    """The first suggest + record of a new process against the slowest of the next five."""
+    code = _FIRST_CALL.format(path=sys.path[0])
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    first, later = (float(word) for word in done.stdout.split())
+    return Row(
+        "first suggest + record in a new process, 100,000 candidates",
+        "slowest of the next five",
+        first,
+        later,
+        first / later,
+        1.5,
+    )
+
+
+def run() -> list[Row]:
+    return [
+        suggestion(100_000, 300, True, 1.0, 50),
+        suggestion(1_000_000, 100, True, 0.4, 20),
+        suggestion(100_000, 100, False, 1.5, 20),
+        first_call(),
+        *outside_targets(),
+        covariance_on_grid(),
+        mean_on_grid(),
+        loss_and_gradient(),
+        map_memory(),
+    ]

@@ -1,0 +1,327 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import oracle
+import pytest
+from models import FAMILIES, NOISE, make, random_covariances
+from hypothesis import given
+from hypothesis import strategies as st
+
+import warpgauge as wg
+from warpgauge.errors import InvalidInputError
+
+WHERE = ("inside", "outside", "mixed", "none")
+
+
+def sets(where: str, d: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray | None]:
+    """Candidates and targets: all candidates targets, none of them, or some."""
+    rng = np.random.default_rng([seed, d])
+    candidates, others = rng.uniform(0, 60, (14, d)), rng.uniform(0, 60, (7, d))
+    if where == "none":
+        return candidates, None
+    if where == "inside":
+        return candidates, np.concatenate([others, candidates])
+    if where == "outside":
+        return candidates, others
+    return candidates, np.concatenate([others, candidates[:6]])
+
+
+@pytest.mark.parametrize("where", WHERE)
+@pytest.mark.parametrize("isotropic", [True, False], ids=["iso", "aniso"])
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("d", [2, 3])
+def test_gains_equal_the_definition_after_every_annotation(d: int, family: str, isotropic: bool, where: str) -> None:
+    """Delta H from joint entropies of all targets, Eq. (fast_optimization), at every step of a sequence."""
+    model = make(d, family, isotropic, "identity")
+    candidates, targets = sets(where, d)
+    covariances = random_covariances(14, d, isotropic, np.random.default_rng(8))
+    suggester = wg.Suggester(model.prior, candidates, targets)
+    chosen: list[int] = []
+    for _ in range(5):
+        left = [i for i in range(14) if i not in chosen]
+        expected = oracle.delta_entropy(
+            model.k, candidates[left], targets, candidates[chosen], covariances[chosen], NOISE
+        )
+        gains = suggester.gains()
+        np.testing.assert_allclose(gains[left], expected, atol=1e-8)
+        assert np.isneginf(gains[chosen]).all()
+        index = suggester.suggest()
+        assert gains[index] >= gains.max() - 2e-9
+        suggester.record(index, covariances[index])
+        chosen.append(index)
+
+
+@pytest.mark.parametrize("where", WHERE)
+@pytest.mark.parametrize("isotropic", [True, False], ids=["iso", "aniso"])
+@pytest.mark.parametrize("d", [2, 3])
+def test_the_sequence_is_algorithm_1(d: int, isotropic: bool, where: str) -> None:
+    model = make(d, "wendland", isotropic, "affine")
+    candidates, targets = sets(where, d, seed=1)
+    covariances = random_covariances(14, d, isotropic, np.random.default_rng(9))
+    suggester = wg.Suggester(model.prior, candidates, targets)
+    chosen = []
+    for _ in range(6):
+        chosen.append(suggester.suggest())
+        suggester.record(chosen[-1], covariances[chosen[-1]])
+    assert chosen == oracle.greedy_sequence(
+        model.k, candidates, targets, covariances, 6, first=chosen[0], extra_noise=NOISE
+    )
+
+
+@pytest.mark.parametrize("mean", ["identity", "affine"])
+@pytest.mark.parametrize("isotropic", [True, False], ids=["iso", "aniso"])
+def test_lazy_suggestions_are_the_eager_ones(isotropic: bool, mean: str) -> None:
+    """With thousands of candidates most gains stay stale bounds, yet each suggestion has the highest exact gain."""
+    model = make(3, "wendland", isotropic, mean)
+    rng = np.random.default_rng(2)
+    candidates = rng.uniform(0, 60, (4000, 3))
+    covariances = random_covariances(40, 3, isotropic, rng)
+    lazy = wg.Suggester(model.prior, candidates)
+    chosen: list[int] = []
+    stale_shares = []
+    for step in range(40):
+        index = lazy.suggest()
+        stale_shares.append(np.mean(lazy._gains.exact_at != step))  # type: ignore[union-attr]
+        annotations = wg.Annotations(candidates[chosen], candidates[chosen], covariances[: len(chosen)])
+        exact = model.prior.condition(annotations).entropy(candidates)
+        exact[chosen] = -np.inf
+        assert exact[index] >= exact.max() - 2e-9
+        lazy.record(index, covariances[step])
+        chosen.append(index)
+    assert np.mean(stale_shares[20:]) > 0.5
+
+
+def test_a_grid_full_of_ties_is_ordered_by_the_seed_alone() -> None:
+    """On a symmetric grid rounding must not decide: lazy with and without a full refresh agree, seeds differ."""
+    axis = np.arange(0, 60, 6.0)
+    candidates = np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2)
+    prior = make(2, "wendland", True, "identity").prior
+
+    def sequence(seed: int, refresh: bool) -> list[int]:
+        suggester = wg.Suggester(prior, candidates, seed=seed)
+        chosen = []
+        for _ in range(12):
+            if refresh:
+                suggester.gains()
+            chosen.append(suggester.suggest())
+            suggester.record(chosen[-1])
+        return chosen
+
+    assert sequence(0, False) == sequence(0, True)
+    assert sequence(0, False) == sequence(0, False)
+    assert len({tuple(sequence(seed, False)) for seed in range(5)}) == 5
+
+
+def test_farthest_is_the_papers_heuristic() -> None:
+    prior = make(2, "wendland", True, "identity").prior
+    candidates = np.random.default_rng(3).uniform(0, 60, (50, 2))
+    suggester = wg.Suggester(prior, candidates, strategy="farthest", seed=4)
+    chosen = []
+    for _ in range(10):
+        chosen.append(suggester.suggest())
+        suggester.record(chosen[-1])
+    assert chosen == oracle.farthest_sequence(candidates, chosen[0], 10)
+    firsts = {wg.Suggester(prior, candidates, strategy="farthest", seed=seed).suggest() for seed in range(20)}
+    assert len(firsts) > 5
+
+
+def test_random_is_a_permutation_by_the_seed() -> None:
+    prior = make(2, "wendland", True, "identity").prior
+    candidates = np.random.default_rng(3).uniform(0, 60, (30, 2))
+
+    def sequence(seed: int) -> list[int]:
+        return wg.Suggester(prior, candidates, strategy="random", seed=seed).suggest(30)
+
+    assert sorted(sequence(1)) == list(range(30))
+    assert sequence(1) == sequence(1)
+    assert sequence(1) != sequence(2)
+
+
+@pytest.mark.parametrize("strategy", ["entropy", "farthest", "random"])
+@pytest.mark.parametrize("where", ["none", "mixed"])
+def test_a_batch_assumes_the_former_at_the_default_noise_and_leaves_no_trace(where: str, strategy: str) -> None:
+    prior = make(2, "wendland", True, "identity").prior
+    candidates, targets = sets(where, 2)
+    batched, stepped = (wg.Suggester(prior, candidates, targets, strategy, seed=2) for _ in range(2))
+    batched.record(3, 2 * np.eye(2))
+    stepped.record(3, 2 * np.eye(2))
+    before = batched.gains()
+    batch = batched.suggest(5)
+    expected = []
+    for _ in range(5):
+        expected.append(stepped.suggest())
+        stepped.record(expected[-1])
+    assert batch == expected
+    np.testing.assert_allclose(batched.gains(), before, atol=1e-12)
+    assert batched.recorded == (3,)
+
+
+@pytest.mark.parametrize("where", WHERE)
+def test_undo_gives_back_the_former_gains(where: str) -> None:
+    """Through isotropic and anisotropic annotations, elsewhere as well as at candidates."""
+    model = make(3, "wendland", True, "affine")
+    candidates, targets = sets(where, 3)
+    suggester = wg.Suggester(model.prior, candidates, targets)
+    history = []
+    rng = np.random.default_rng(1)
+    for step in range(6):
+        history.append(suggester.gains())
+        covariance = random_covariances(1, 3, step < 3, rng)[0]
+        if step == 4:
+            suggester.record_at([10.0, 20.0, 30.0], covariance)
+        else:
+            suggester.record(suggester.suggest(), covariance)
+    for former in history[::-1]:
+        suggester.undo()
+        np.testing.assert_allclose(suggester.gains(), former, atol=1e-9)
+    with pytest.raises(InvalidInputError, match="Nothing is recorded"):
+        suggester.undo()
+
+
+@pytest.mark.parametrize("where", WHERE)
+def test_annotations_elsewhere_count_like_those_at_candidates(where: str) -> None:
+    model = make(2, "wendland", False, "identity")
+    candidates, targets = sets(where, 2)
+    elsewhere = np.array([[11.0, 22.0], [40.0, 41.0]])
+    covariances = random_covariances(2, 2, False, np.random.default_rng(5))
+    suggester = wg.Suggester(model.prior, candidates, targets)
+    for point, covariance in zip(elsewhere, covariances, strict=True):
+        suggester.record_at(point, covariance)
+    expected = oracle.delta_entropy(model.k, candidates, targets, elsewhere, covariances, NOISE)
+    np.testing.assert_allclose(suggester.gains(), expected, atol=1e-8)
+
+
+def test_a_skipped_candidate_is_never_suggested_until_restored() -> None:
+    prior = make(2, "wendland", True, "identity").prior
+    candidates, _ = sets("none", 2)
+    suggester = wg.Suggester(prior, candidates)
+    first = suggester.suggest()
+    suggester.skip(first)
+    rest = suggester.suggest(13)
+    assert first not in rest
+    assert len(set(rest)) == 13
+    suggester.restore(first)
+    assert suggester.suggest() == first
+    with pytest.raises(InvalidInputError, match="was not skipped"):
+        suggester.restore(first)
+    suggester.record(first)
+    suggester.skip(first)
+    suggester.undo()
+    assert suggester.suggest() != first
+
+
+def test_it_says_when_nothing_is_left() -> None:
+    prior = make(2, "wendland", True, "identity").prior
+    suggester = wg.Suggester(prior, [[0.0, 0.0], [30.0, 0.0]])
+    suggester.record(suggester.suggest())
+    suggester.skip(suggester.suggest())
+    with pytest.raises(InvalidInputError, match="No candidate is left"):
+        suggester.suggest()
+    assert suggester.stop_reason(wg.StoppingRule()) == "no candidate is left"
+    with pytest.raises(InvalidInputError, match="1 to 0 suggestions"):
+        suggester.suggest(1)
+
+
+def test_stopping_by_budget_sd_and_gain() -> None:
+    model = make(2, "wendland", True, "identity")
+    candidates, targets = sets("inside", 2)
+    suggester = wg.Suggester(model.prior, candidates, targets)
+    assert suggester.stop_reason(wg.StoppingRule(budget=2, mean_sd=0.5, gain=0.0)) is None
+    covariance = 0.2 * np.eye(2)
+    for _ in range(2):
+        suggester.record(suggester.suggest(), covariance)
+    chosen = [i for i in suggester.recorded if i is not None]
+    _, joint = oracle.posterior(
+        model.k, lambda p: p, candidates[chosen], candidates[chosen], np.stack([covariance] * 2), targets, NOISE
+    )
+    expected = np.mean([np.sqrt(np.trace(block) / 2) for block in oracle.block_diagonal(joint, 2)])
+    assert suggester.mean_sd() == pytest.approx(expected, rel=1e-9)
+    assert "budget of 2" in str(suggester.stop_reason(wg.StoppingRule(budget=2)))
+    assert suggester.stop_reason(wg.StoppingRule(mean_sd=expected * 0.999)) is None
+    assert "standard deviation" in str(suggester.stop_reason(wg.StoppingRule(mean_sd=expected * 1.001)))
+    best = float(suggester.gains().max())
+    assert suggester.stop_reason(wg.StoppingRule(gain=best - 1e-6)) is None
+    assert "gain" in str(suggester.stop_reason(wg.StoppingRule(gain=best + 1e-6)))
+
+
+def test_the_default_noise_is_the_papers_one_pixel_disc() -> None:
+    """A 99 % disc of a tenth of the smallest scale: 1 where that is 10."""
+    prior = wg.TransformationPrior(wg.KernelBundle.pyramid("wendland", smallest=10.0, levels=3, weight=1.0))
+    suggester = wg.Suggester(prior, [[0.0, 0.0]])
+    lengths, _ = wg.ellipse_from_covariance(suggester.default_covariance)
+    np.testing.assert_allclose(lengths, [1.0, 1.0], rtol=1e-12)
+
+
+def test_a_candidate_that_follows_from_the_targets_is_refused() -> None:
+    prior = make(2, "wendland", True, "identity").prior
+    targets = np.array([[10.0, 10.0], [30.0, 30.0]])
+    with pytest.raises(InvalidInputError, match="Candidate 1 lies so near"):
+        wg.Suggester(prior, [[20.0, 10.0], [10.0, 10.0 + 1e-6]], targets)
+
+
+@pytest.mark.parametrize(
+    ("call", "word"),
+    [
+        (lambda s: s.record(14), "no candidate 14"),
+        (lambda s: s.record(-1), "no candidate -1"),
+        (lambda s: s.record(0, np.zeros((2, 2))), "not positive definite"),
+        (lambda s: s.record(0, np.eye(3)), "shape"),
+        (lambda s: s.suggest(0), "1 to 14"),
+        (lambda s: s.suggest(15), "1 to 14"),
+    ],
+)
+def test_bad_calls_are_refused_and_change_nothing(call, word: str) -> None:  # type: ignore[no-untyped-def]
+    prior = make(2, "wendland", True, "identity").prior
+    suggester = wg.Suggester(prior, sets("none", 2)[0])
+    before = suggester.gains()
+    with pytest.raises(InvalidInputError, match=word):
+        call(suggester)
+    np.testing.assert_array_equal(suggester.gains(), before)
+
+
+@given(seed=st.integers(0, 10**6), isotropic=st.booleans())
+def test_gains_inside_the_targets_never_rise(seed: int, isotropic: bool) -> None:
+    """The reason why lazy evaluation is exact."""
+    rng = np.random.default_rng(seed)
+    prior = make(2, "wendland", True, "identity").prior
+    suggester = wg.Suggester(prior, rng.uniform(0, 60, (20, 2)))
+    before = suggester.gains()
+    for _ in range(3):
+        index = suggester.suggest()
+        suggester.record(index, random_covariances(1, 2, isotropic, rng)[0])
+        after = suggester.gains()
+        alive = np.isfinite(after)
+        assert (after[alive] <= before[alive] + 1e-12).all()
+        before = after
+
+
+_COMPILES = """
+import numpy as np, warpgauge as wg
+from warpgauge.core import compiled
+loops = [value for value in vars(compiled).values() if hasattr(value, "signatures")]
+assert len(loops) >= 8
+rng = np.random.default_rng(0)
+for d in (2, 3):
+    for mean in ("identity", "affine"):
+        prior = wg.TransformationPrior(wg.KernelBundle.pyramid("wendland", smallest=5.0, levels=4, weight=1.0), mean=mean)
+        candidates = rng.uniform(0, 60, (50, d))
+        for targets in (None, rng.uniform(0, 60, (9, d))):
+            suggester = wg.Suggester(prior, candidates, targets)
+            before = [list(loop.signatures) for loop in loops]
+            for noise in (np.eye(d), np.diag(np.arange(1.0, d + 1))):
+                suggester.record(suggester.suggest(), noise)
+                suggester.gains()
+            suggester.undo()
+            after = [list(loop.signatures) for loop in loops]
+            assert before == after, [l.__name__ for l, b, a in zip(loops, before, after) if b != a]
+print("nothing compiled")
+"""
+
+
+def test_no_call_after_construction_compiles_anything() -> None:
+    """In a new process: the interactive loop never waits for the compiler, whichever path it takes."""
+    done = subprocess.run([sys.executable, "-c", _COMPILES], capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == "nothing compiled", done.stderr

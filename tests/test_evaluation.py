@@ -1,0 +1,139 @@
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import oracle
+import pytest
+from models import make
+
+import warpgauge as wg
+from warpgauge.errors import InvalidInputError
+
+
+class Shift:
+    """A transform with ``map``, undefined left of x = ``edge``."""
+
+    def __init__(self, by: float, edge: float = -np.inf) -> None:
+        self.by, self.edge = by, edge
+
+    def map(self, points: np.ndarray) -> np.ndarray:
+        mapped = points + self.by
+        mapped[points[:, 0] < self.edge] = np.nan
+        return mapped
+
+
+def setting() -> tuple[wg.Posterior, np.ndarray]:
+    model = make(2, "wendland", False, "identity", count=12)
+    posterior = model.prior.condition(model.annotations)
+    return posterior, np.random.default_rng(0).uniform(0, 60, (40, 2))
+
+
+def test_scores_ranks_and_probabilities_of_three_kinds_of_transform() -> None:
+    """An object with map, a callable and an array of mapped targets, against the oracle's scores."""
+    posterior, targets = setting()
+    mean, joint = oracle_of(posterior, targets)
+    shifted = mean + np.array([0.5, -0.3])
+    result = wg.evaluate(
+        posterior,
+        {"far": Shift(9.0), "near": lambda points: posterior.mean(points) + 0.1, "array": shifted},
+        targets,
+        samples=4000,
+        seed=1,
+    )
+    far, near, array = (result.scores[name] for name in ("far", "near", "array"))
+    for norm, p in (("1", 1), ("2", 2), ("inf", np.inf)):
+        assert far.posterior[norm] == pytest.approx(oracle.posterior_score(mean, targets + 9.0, p), rel=1e-9)
+        annotated = posterior.annotations
+        expected = oracle.landmark_score(annotated.fixed_points + 9.0, annotated.moving_points, p)
+        assert far.landmark[norm] == pytest.approx(expected, rel=1e-9)
+        assert array.landmark[norm] is None
+        assert far.interval[norm][0] < far.interval[norm][1]
+    blocks = oracle.block_diagonal(joint, 2)
+    assert near.expected_squared_error == pytest.approx(
+        oracle.expected_squared_error(mean, blocks, mean + 0.1), rel=1e-9
+    )
+    assert result.ranking("2") == ["near", "array", "far"]
+    assert result.ranking(np.inf)[-1] == "far"
+    win = oracle.probability_smaller_mse(mean, joint, mean + 0.1, shifted)
+    assert result.win_probability[1, 2] == pytest.approx(win, abs=1e-9)
+    total = sum(one.probability_best["2"] for one in result.scores.values())
+    assert total == pytest.approx(1.0)
+    assert near.probability_best["2"] == pytest.approx(win, abs=0.05)
+    assert far.rank_probabilities["2"][-1] > 0.99
+
+
+def oracle_of(posterior: wg.Posterior, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    model = make(2, "wendland", False, "identity", count=12)
+    return model.oracle_posterior(targets)
+
+
+def test_intervals_hold_the_true_score_as_often_as_stated() -> None:
+    """Truths drawn from the posterior itself: the 90 % interval holds their score in 90 % of cases."""
+    posterior, targets = setting()
+    result = wg.evaluate(posterior, {"shift": Shift(3.0)}, targets, samples=4000, seed=2)
+    truths = posterior.sample(targets, 2000, seed=77)
+    for norm, p in (("1", 1), ("2", 2), ("inf", np.inf)):
+        scores = np.array([wg.displacement_norm(targets + 3.0 - truth, p) for truth in truths])
+        low, high = result.scores["shift"].interval[norm]
+        assert np.mean((scores >= low) & (scores <= high)) == pytest.approx(0.9, abs=0.03)
+
+
+def test_targets_outside_one_domain_are_left_out_for_all_and_reported() -> None:
+    posterior, targets = setting()
+    cut = Shift(1.0, edge=20.0)
+    result = wg.evaluate(posterior, {"whole": Shift(1.0), "cut": cut}, targets, samples=200)
+    outside = targets[:, 0] < 20
+    assert result.excluded_targets == outside.sum() > 0
+    assert result.scores["cut"].outside == pytest.approx(outside.mean())
+    assert result.scores["whole"].outside == 0
+    assert result.scores["whole"].posterior == result.scores["cut"].posterior
+    assert result.win_probability[0, 1] == 0.5
+
+
+def test_an_array_over_the_annotated_points_has_a_landmark_score() -> None:
+    posterior, targets = setting()
+    fixed = posterior.annotations.fixed_points
+    both = np.concatenate([targets, fixed])
+    result = wg.evaluate(posterior, {"array": both + 2.0}, both, samples=50)
+    expected = wg.landmark_score(posterior.annotations, fixed + 2.0, 2)
+    assert result.scores["array"].landmark["2"] == pytest.approx(expected)
+
+
+def test_json_and_table_hold_the_same_numbers() -> None:
+    posterior, targets = setting()
+    result = wg.evaluate(posterior, {"a": Shift(1.0), "b": Shift(2.0)}, targets, samples=100)
+    data = json.loads(result.to_json())
+    frame = result.to_dataframe()
+    for name in ("a", "b"):
+        one = data["transforms"][name]
+        assert frame.loc[name, "posterior_2"] == one["posterior"]["2"]
+        assert frame.loc[name, "low_inf"] == one["interval"]["inf"][0]
+        assert frame.loc[name, "probability_best_1"] == one["probability_best"]["1"]
+    assert data["ranking"]["2"] == result.ranking()
+    assert data["annotations"] == 12
+    assert data["win_probability"]["a"]["b"] == result.win_probability[0, 1]
+
+
+def test_the_seed_decides_the_samples() -> None:
+    posterior, targets = setting()
+
+    def low(seed: int) -> float:
+        return wg.evaluate(posterior, {"a": Shift(1.0)}, targets, samples=100, seed=seed).scores["a"].interval["2"][0]
+
+    assert low(1) == low(1)
+    assert low(1) != low(2)
+
+
+@pytest.mark.parametrize(
+    ("transforms", "word"),
+    [
+        ({}, "at least one transform"),
+        ({"short": np.zeros((3, 2))}, "'short' must give an array of shape"),
+        ({"nowhere": Shift(1.0, edge=np.inf)}, "No target lies within"),
+    ],
+)
+def test_bad_transforms_are_refused(transforms: dict[str, object], word: str) -> None:
+    posterior, targets = setting()
+    with pytest.raises(InvalidInputError, match=word):
+        wg.evaluate(posterior, transforms, targets)
