@@ -6,6 +6,7 @@ a region of it. Everything else is done here, once.
 
 from __future__ import annotations
 
+import itertools
 import os
 import threading
 from collections.abc import Sequence
@@ -126,8 +127,8 @@ class Image:
     def percentiles(self, q: Sequence[float] = (1, 99)) -> Floats:
         """Give percentiles of the samples of all channels together; NaN is ignored.
 
-        The sample is bounded and always the same: every element of up to four million, otherwise blocks of level 0
-        spread evenly over the image.
+        The sample is bounded and always the same: the whole of a small image, otherwise blocks of level 0, spread
+        evenly, of about four million elements.
         """
         wanted = np.asarray(q, dtype=np.float64)
         if wanted.size == 0 or not np.all((wanted >= 0) & (wanted <= 100)):
@@ -171,18 +172,8 @@ class Image:
     @cached_property
     def _sample(self) -> NDArray[Any]:
         """The finite samples that percentiles are taken of."""
-        shape = self.grid.shape
-        edge, count = _SAMPLE_BLOCK[len(shape)]
-        if self.grid.count <= (edge * count) ** len(shape):
-            values = self.read().reshape(-1)
-        else:
-            starts = [np.unique(np.linspace(0, max(n - edge, 0), count).astype(int)) for n in shape]
-            corners = np.stack(np.meshgrid(*starts, indexing="ij"), axis=-1).reshape(-1, len(shape))
-            blocks = [
-                self._region(0, tuple(slice(int(a), min(int(a) + edge, n)) for a, n in zip(corner, shape, strict=True)))
-                for corner in corners
-            ]
-            values = np.concatenate([block.reshape(-1) for block in blocks])
+        parts = itertools.product(*(_spread(n, *_SAMPLE_BLOCK[self.grid.d]) for n in self.grid.shape))
+        values = np.concatenate([self._region(0, region).reshape(-1) for region in parts])
         return values[np.isfinite(values)] if values.dtype.kind == "f" else values
 
     def _level(self, level: int) -> int:
@@ -222,6 +213,14 @@ class Image:
                 f"{self.path.name!r} needs {needed / 2**30:.1f} GiB as one array, more than the {memory / 2**30:.1f} "
                 f"GiB of this machine; read a plane, a tile or a coarser level."
             )
+
+
+def _spread(n: int, edge: int, count: int) -> list[slice]:
+    """Give the whole of a short axis, otherwise a block of ``edge`` in the middle of each of ``count`` equal parts."""
+    if n <= edge * count:
+        return [slice(0, n)]
+    starts = [(2 * i + 1) * n // (2 * count) - edge // 2 for i in range(count)]
+    return [slice(start, start + edge) for start in starts]
 
 
 def physical_memory() -> int:

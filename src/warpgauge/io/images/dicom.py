@@ -89,7 +89,7 @@ def _one_series(folder: Path, headers: list[tuple[Path, Any]]) -> None:
     if len(found) > 1:
         listed = "; ".join(
             f"{str(members[0].get('SeriesDescription', '')) or 'unnamed'!r} {uid or 'no UID'} with {len(members)} files"
-            for uid, members in list(found.items())[:5]
+            for uid, members in sorted(found.items(), key=lambda item: -len(item[1]))[:5]
         )
         raise FileFormatError(
             f"The folder {folder.name!r} mixes {len(found)} series ({listed}); put the files of one series into a "

@@ -60,7 +60,7 @@ def _fields(path: Path) -> tuple[Fields, int]:
         if not line:
             continue
         key, equals, value = line.partition("=")
-        if not equals:
+        if not equals or not line.isprintable():
             raise FileFormatError(
                 f"{path.name!r} has the header line {line[:60]!r}, but MetaImage lines are 'Key = Value'."
             )

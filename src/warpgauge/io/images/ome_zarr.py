@@ -54,8 +54,7 @@ def open_ome_zarr(folder: Path) -> StoredImage:
             _level(array, axes, spatial, scale, scales[0]) for array, scale in zip(arrays, scales, strict=True)
         )
         dtype = _dtype(folder, arrays)
-    files = tuple(sorted(path for path in folder.rglob("*") if path.is_file()))
-    return StoredImage(folder, "OME-Zarr", frame, dtype, channels, levels, files, notes)
+    return StoredImage(folder, "OME-Zarr", frame, dtype, channels, levels, (folder,), notes)
 
 
 def _multiscale(folder: Path, attributes: dict[str, Any], notes: list[str]) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -10,7 +11,7 @@ from warpgauge.geometry import Grid
 from warpgauge.io.images.stored import Array, Region, StoredImage, StoredLevel
 
 _COARSEST = 256  # no further level once the longest side is this short
-_BLOCK_BYTES = 64 * 2**20  # what one step of a reduction may read
+_BLOCK_BYTES = 16 * 2**20  # what one step of a reduction may read
 _KEEP_BYTES = 64 * 2**20  # a made level up to this size is kept, since making it may read the whole file
 _BLOCK_ROWS = 256  # steps of a multiple of this many rows decode most tiles of a file once
 
@@ -32,17 +33,20 @@ def halve(array: Array, d: int) -> Array:
     Integers are rounded to the nearest, ties to even. A block with a NaN gives NaN. Labels must not be read from a made
     level: a mean of labels is no label.
     """
-    means = array.astype(np.float64)
+    axes = [axis for axis in range(d) if array.shape[axis] > 1]
+    # An odd axis has its last element doubled: the mean of a pair of the same is the mean of the one that is there.
+    odd = [(0, array.shape[axis] % 2 if axis in axes else 0) for axis in range(array.ndim)]
+    padded = np.pad(array, odd, mode="edge") if any(after for _, after in odd) else array
+    # Sums of eight 16-bit integers are exact in single precision.
+    small = array.dtype.kind in "iu" and array.dtype.itemsize <= 2
+    exact: np.dtype[Any] = np.dtype(np.float32 if small else np.float64)
+    weight = exact.type(0.5 ** len(axes))
+    means: Array = np.zeros([n // 2 if axis in axes else n for axis, n in enumerate(padded.shape)], exact)
     with np.errstate(all="ignore"):  # infinities of opposite sign give NaN, which is what their mean is
-        for axis in range(d):
-            n = means.shape[axis]
-            if n == 1:
-                continue
-            first = np.take(means, range(0, n - 1, 2), axis=axis)
-            second = np.take(means, range(1, n, 2), axis=axis)
-            pairs = 0.5 * first + 0.5 * second
-            rest = np.take(means, range(n - n % 2, n), axis=axis)
-            means = np.concatenate([pairs, rest], axis=axis)
+        for corner in np.ndindex(*(2,) * len(axes)):
+            start = dict(zip(axes, corner, strict=True))
+            part = padded[tuple(slice(start.get(a, 0), None, 2 if a in start else 1) for a in range(array.ndim))]
+            means += part * weight
     return (np.rint(means) if array.dtype.kind in "iu" else means).astype(array.dtype)
 
 

@@ -110,7 +110,7 @@ def _notes(picture: Any, deep: bool, orientation: int) -> list[str]:
         notes.append(f"Only the first of {picture.n_frames} frames is read.")
     if "dpi" in picture.info:
         dpi = picture.info["dpi"]
-        notes.append(f"The print resolution of {dpi[0]:g} x {dpi[1]:g} dpi is not taken for a physical spacing.")
+        notes.append(f"The print resolution of {dpi[0]:.0f} x {dpi[1]:.0f} dpi is not taken for a physical spacing.")
     if orientation != 1:
         notes.append(orientation_note("EXIF", orientation))
     return notes

@@ -63,7 +63,7 @@ class StoredImage:
     levels : tuple of StoredLevel
         Level 0 and the coarser ones that the file holds.
     files : tuple of Path
-        All files that the content is in.
+        All files that the content is in, or one folder that stands for all below it.
     notes : list of str
         Sentences about what was read and assumed.
     suspicions : list of str

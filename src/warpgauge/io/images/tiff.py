@@ -33,7 +33,7 @@ def open_tiff(path: Path) -> StoredImage:
         axes = _axes(path, series)
         colour = tiff_colour(path, series.keyframe, _channels(series, axes), notes)
         readers = [_level_reader(path, tiff, level, axes, colour) for level in series.levels]
-        orientation = int(series.keyframe.tags.valueof(_ORIENTATION_TAG, 1) or 1)
+        orientation = int(series.keyframe.tags.valueof(_ORIENTATION_TAG, 1))
         if orientation not in range(1, 9) or "Z" in axes:
             orientation = 1
         if orientation != 1:

@@ -105,7 +105,8 @@ def _per_unit(page: Any) -> tuple[float, float] | None:
 
 def _from_resolution(page: Any, notes: list[str]) -> tuple[list[float], Units] | None:
     per_unit = _per_unit(page)
-    unit = {2: ("inch", 25400.0), 3: ("cm", 10000.0)}.get(int(page.tags.valueof(_RESOLUTION_UNIT, 2) or 2))
+    # The default of the standard is inch; tifffile's RESUNIT.NONE is false, so "or" would turn it into the default.
+    unit = {2: ("inch", 25400.0), 3: ("cm", 10000.0)}.get(int(page.tags.valueof(_RESOLUTION_UNIT, 2)))
     if per_unit is None or unit is None or per_unit == (1.0, 1.0):
         return None  # one pixel per inch is what programs write that know nothing
     spacing = [unit[1] / value for value in per_unit]

@@ -1,0 +1,244 @@
+"""Folders of DICOM slices against SimpleITK, and the reasons for which a folder is no volume."""
+
+from __future__ import annotations
+
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pydicom
+import pytest
+from pydicom.dataset import FileDataset, FileMetaDataset
+from pydicom.uid import CTImageStorage, ExplicitVRLittleEndian, ImplicitVRLittleEndian, RLELossless
+from scipy.spatial.transform import Rotation
+
+from warpgauge.errors import FileFormatError, InvalidInputError
+from warpgauge.io.images import read_image
+
+sitk = pytest.importorskip("SimpleITK")
+
+RNG = np.random.default_rng(0)
+VOLUME = RNG.integers(0, 4096, (6, 5, 7)).astype(np.uint16)
+OBLIQUE = Rotation.from_euler("xyz", [20, -35, 50], degrees=True).as_matrix()
+SERIES = "1.2.826.0.1.3680043.8.498.1"
+
+
+def write_slice(file: Path, array: np.ndarray, position: np.ndarray, direction: np.ndarray, **tags: Any) -> None:
+    meta = FileMetaDataset()
+    meta.MediaStorageSOPClassUID = CTImageStorage
+    meta.MediaStorageSOPInstanceUID = f"{SERIES}.{zlib.crc32(file.name.encode())}"
+    meta.TransferSyntaxUID = tags.pop("syntax", ExplicitVRLittleEndian)
+    data = FileDataset(str(file), {}, file_meta=meta, preamble=b"\0" * 128)
+    data.SOPClassUID, data.SOPInstanceUID = meta.MediaStorageSOPClassUID, meta.MediaStorageSOPInstanceUID
+    data.Modality, data.SeriesInstanceUID, data.StudyInstanceUID = "CT", SERIES, SERIES + ".9"
+    data.Rows, data.Columns = array.shape
+    data.SamplesPerPixel, data.PhotometricInterpretation = 1, "MONOCHROME2"
+    data.BitsAllocated = data.BitsStored = 8 * array.dtype.itemsize
+    data.HighBit, data.PixelRepresentation = data.BitsStored - 1, int(array.dtype.kind == "i")
+    data.ImagePositionPatient = [f"{v:.9g}" for v in position]
+    data.ImageOrientationPatient = [f"{v:.12g}" for v in direction[:, :2].T.ravel()]
+    data.PixelSpacing = ["0.7", "0.5"]  # rows (y), columns (x)
+    data.SliceThickness = "9"
+    data.PixelData = array.tobytes()
+    for key, value in tags.items():
+        if value is None:
+            delattr(data, key)
+        else:
+            setattr(data, key, value)
+    if meta.TransferSyntaxUID == RLELossless:
+        meta.TransferSyntaxUID = ExplicitVRLittleEndian
+        data.compress(RLELossless, generate_instance_uid=False)
+    data.save_as(file, enforce_file_format=True)
+
+
+def write_series(
+    folder: Path,
+    volume: np.ndarray = VOLUME,
+    direction: np.ndarray = OBLIQUE,
+    along: np.ndarray | None = None,
+    names: list[str] | None = None,
+    **tags: Any,
+) -> Path:
+    """Write slices whose names have nothing to do with their order."""
+    folder.mkdir(exist_ok=True)
+    along = np.arange(len(volume)) * 2.5 if along is None else along
+    names = names or [f"{(k * 5 + 3) % 7}.dcm" for k in range(len(volume))]
+    for k, (name, distance) in enumerate(zip(names, along, strict=True)):
+        position = np.array([10.0, -20.0, 30.0]) + direction[:, 2] * distance
+        own = {key: value[k] if isinstance(value, tuple) else value for key, value in tags.items()}
+        write_slice(folder / name, volume[k], position, direction, **own)
+    return folder
+
+
+def sitk_series(folder: Path) -> sitk.Image:
+    reader = sitk.ImageSeriesReader()
+    reader.SetFileNames(reader.GetGDCMSeriesFileNames(str(folder)))
+    return reader.Execute()
+
+
+@pytest.mark.parametrize("direction", ["identity", "oblique", "coronal"])
+@pytest.mark.parametrize("dtype", ["uint16", "int16", "uint8"])
+@pytest.mark.parametrize("syntax", [ExplicitVRLittleEndian, ImplicitVRLittleEndian])
+def test_series_lies_where_simpleitk_says(tmp_path: Path, direction: str, dtype: str, syntax: str):
+    """Order, samples, origin, anisotropic spacing and direction are SimpleITK's, whatever the file names."""
+    coronal = np.array([[1.0, 0, 0], [0, 0, 1.0], [0, -1.0, 0]])
+    matrix = {"identity": np.eye(3), "oblique": OBLIQUE, "coronal": coronal}[direction]
+    volume = (VOLUME % 256).astype(dtype)
+    folder = write_series(tmp_path / "s", volume, matrix, syntax=syntax)
+    image, reference = read_image(folder), sitk_series(folder)
+    assert image.format == "DICOM"
+    assert image.grid.size == reference.GetSize() == (7, 5, 6)
+    assert image.grid.units == "mm"
+    np.testing.assert_allclose(image.grid.spacing, reference.GetSpacing(), atol=1e-6)
+    np.testing.assert_allclose(image.grid.spacing, [0.5, 0.7, 2.5], atol=1e-6)
+    np.testing.assert_allclose(image.grid.origin, reference.GetOrigin(), atol=1e-9)
+    np.testing.assert_allclose(image.grid.direction.ravel(), reference.GetDirection(), atol=1e-9)
+    assert image.dtype == np.dtype(dtype)
+    np.testing.assert_array_equal(image.read(), sitk.GetArrayFromImage(reference))
+    np.testing.assert_array_equal(image.read(), volume)
+
+
+def test_packed_slices_are_unpacked(tmp_path: Path):
+    """Slices packed by RLE give the samples that were packed."""
+    folder = write_series(tmp_path / "s", syntax=RLELossless)
+    assert pydicom.dcmread(folder / "3.dcm").file_meta.TransferSyntaxUID == RLELossless
+    np.testing.assert_array_equal(read_image(folder).read(), VOLUME)
+
+
+def test_the_normal_decides_the_order(tmp_path: Path):
+    """Slices written with falling positions are sorted along the normal, so the grid stays right-handed."""
+    folder = write_series(tmp_path / "s", along=-np.arange(6) * 2.5)
+    image = read_image(folder)
+    np.testing.assert_array_equal(image.read(), VOLUME[::-1])
+    assert np.linalg.det(image.grid.direction) == pytest.approx(1)
+
+
+@pytest.mark.parametrize(
+    ("slope", "intercept", "dtype"), [("1", "-1024", "int32"), ("2", "0", "int32"), ("0.5", "-3.25", "float32")]
+)
+def test_rescale_is_applied(tmp_path: Path, slope: str, intercept: str, dtype: str):
+    """Samples are slope * stored + intercept as in SimpleITK, and the image says so."""
+    folder = write_series(tmp_path / "s", RescaleSlope=slope, RescaleIntercept=intercept)
+    image = read_image(folder)
+    assert image.dtype == image.read().dtype == np.dtype(dtype)
+    np.testing.assert_array_equal(image.read(), sitk.GetArrayFromImage(sitk_series(folder)))
+    np.testing.assert_array_equal(image.plane(2, 3), VOLUME[3] * float(slope) + float(intercept))
+    assert any(f"{float(slope):g} * sample + {float(intercept):g}" in s for s in image.assumptions)
+
+
+def test_rescale_may_differ_by_slice(tmp_path: Path):
+    """PET scales each slice on its own."""
+    slopes = tuple(f"{0.5 + k}" for k in range(6))
+    folder = write_series(tmp_path / "s", RescaleSlope=slopes, RescaleIntercept="0")
+    expected = VOLUME * (0.5 + np.arange(6))[:, None, None]
+    np.testing.assert_allclose(read_image(folder).read(), expected, rtol=1e-7)
+
+
+def test_one_plane_opens_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """A plane of slices reads its own file only; a plane across all reads each once and keeps them."""
+    image = read_image(write_series(tmp_path / "s"))
+    opened: list[str] = []
+    read = pydicom.dcmread
+
+    def counted(path: Path, **kwargs: Any) -> Any:
+        opened.append(Path(path).name)
+        return read(path, **kwargs)
+
+    monkeypatch.setattr(pydicom, "dcmread", counted)
+    np.testing.assert_array_equal(image.plane(2, 4), VOLUME[4])
+    assert len(opened) == 1
+    np.testing.assert_array_equal(image.plane(0, 6), VOLUME[:, :, 6])
+    np.testing.assert_array_equal(image.plane(1, 1), VOLUME[:, 1])
+    assert len(opened) == 1 + 6
+
+
+def test_missing_slices_are_counted(tmp_path: Path):
+    """Two slices taken away from the middle: the sentence has their number, the gap and the neighbours."""
+    folder = write_series(tmp_path / "s", names=[f"{k}.dcm" for k in range(6)])
+    (folder / "2.dcm").unlink()
+    (folder / "3.dcm").unlink()
+    with pytest.raises(
+        FileFormatError, match=r"lacks 2 slices: between '1\.dcm'.*'4\.dcm'.*7\.500 mm instead of 2\.500"
+    ):
+        read_image(folder)
+
+
+def test_unequal_spacing_is_refused(tmp_path: Path):
+    """A gap that is no multiple of the others is named with the extremes."""
+    folder = write_series(tmp_path / "s", along=np.array([0, 2.5, 5, 7.9, 10.4, 12.9]))
+    with pytest.raises(FileFormatError, match=r"unequally spaced, from 2\.500 to 2\.900 mm"):
+        read_image(folder)
+
+
+def test_duplicates_are_refused(tmp_path: Path):
+    """Two slices at one place, as of two time points, are named."""
+    folder = write_series(tmp_path / "s", along=np.array([0, 2.5, 2.5, 5, 7.5, 10]), names=list("abcdef"))
+    with pytest.raises(FileFormatError, match="1 slices at the place of another, first 'b' and 'c'"):
+        read_image(folder)
+
+
+def test_mixed_series_are_listed(tmp_path: Path):
+    """Two series in one folder are refused with their descriptions and counts."""
+    uids = (SERIES, SERIES, SERIES, SERIES, SERIES + ".2", SERIES + ".2")
+    names = ("lung", "lung", "lung", "lung", "scout", "scout")
+    folder = write_series(tmp_path / "s", SeriesInstanceUID=uids, SeriesDescription=names)
+    with pytest.raises(FileFormatError, match=r"mixes 2 series .*'lung' .* with 4 files.*'scout' .* with 2 files"):
+        read_image(folder)
+
+
+def test_tilted_gantry_is_refused(tmp_path: Path):
+    """Slices that drift sideways form a sheared volume."""
+    (tmp_path / "s").mkdir()
+    for k in range(6):
+        write_slice(tmp_path / "s" / f"{k}", VOLUME[k], np.array([0.0, k * 0.4, k * 2.5]), np.eye(3))
+    with pytest.raises(FileFormatError, match=r"drift sideways by 2\.000 mm"):
+        read_image(tmp_path / "s")
+
+
+@pytest.mark.parametrize(
+    ("tags", "reason"),
+    [
+        ({"ImagePositionPatient": None}, "ImagePositionPatient 'None', but 3 finite numbers"),
+        ({"ImageOrientationPatient": None}, "ImageOrientationPatient 'None'"),
+        ({"PixelSpacing": None}, "PixelSpacing 'None'"),
+        ({"PixelSpacing": ["0", "0"]}, "not positive"),
+        ({"ImageOrientationPatient": ["1", "0", "0", "1", "0", "0"]}, "right angle"),
+        ({"NumberOfFrames": "3"}, "3 frames"),
+        ({"SamplesPerPixel": 3}, "colour slice"),
+        ({"RescaleSlope": "0", "RescaleIntercept": "1"}, "rescale slope 0"),
+        ({"BitsAllocated": 64}, "64 bits"),
+        ({"PixelSpacing": (["0.7", "0.5"],) * 5 + (["0.7", "0.6"],)}, "the slices of one volume must agree"),
+        ({"PixelRepresentation": (0, 0, 0, 0, 0, 1)}, "several types"),
+        ({"Rows": 4000, "Columns": 4000}, "truncated: its header promises 32000000 bytes"),
+    ],
+)
+def test_slices_that_form_no_volume(tmp_path: Path, tags: dict[str, Any], reason: str):
+    """Each missing or wrong tag is refused with its name."""
+    folder = write_series(tmp_path / "s", **tags)
+    with pytest.raises(FileFormatError, match=reason):
+        read_image(folder)
+
+
+def test_other_files_are_ignored_and_named_and_one_file_is_not_a_volume(tmp_path: Path):
+    """Notes beside the slices do no harm; one slice by itself is refused with what to do."""
+    folder = write_series(tmp_path / "s")
+    before = read_image(folder).content_hash
+    (folder / "readme.txt").write_text("hello")
+    image = read_image(folder)
+    np.testing.assert_array_equal(image.read(), VOLUME)
+    assert any("readme.txt" in s for s in image.assumptions)
+    assert image.content_hash == before  # of the slices, not of what lies beside them
+    with pytest.raises(InvalidInputError, match="give the folder that holds all slices"):
+        read_image(folder / "3.dcm")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(FileFormatError, match="no DICOM file directly in it"):
+        read_image(tmp_path / "empty")
+
+
+def test_a_single_slice_has_its_thickness(tmp_path: Path):
+    """One slice is a volume of one, as thick as it says."""
+    image = read_image(write_series(tmp_path / "s", VOLUME[:1]))
+    assert image.grid.size == (7, 5, 1)
+    np.testing.assert_allclose(image.grid.spacing, [0.5, 0.7, 9])
+    assert any("one slice only" in s for s in image.assumptions)

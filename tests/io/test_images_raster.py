@@ -1,0 +1,127 @@
+"""PNG and JPEG against Pillow: modes, depth, palettes, orientation."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from pathlib import Path
+
+import imagecodecs
+import numpy as np
+import pytest
+from PIL import Image as Pillow
+from PIL import ImageOps
+
+from warpgauge.io.images import read_image
+
+RNG = np.random.default_rng(0)
+GREY = RNG.integers(0, 256, (20, 31)).astype(np.uint8)
+COLOUR = RNG.integers(0, 256, (20, 31, 3)).astype(np.uint8)
+
+
+def said(image, words: str) -> bool:
+    return any(words in sentence for sentence in image.assumptions)
+
+
+def test_png_grey_and_colour_are_exact(tmp_path: Path):
+    """8-bit grey and RGB come back as they were written, in the order red, green, blue, in pixels."""
+    Pillow.fromarray(GREY).save(tmp_path / "g.png")
+    Pillow.fromarray(COLOUR).save(tmp_path / "c.png")
+    grey, colour = read_image(tmp_path / "g.png"), read_image(tmp_path / "c.png")
+    assert (grey.channels, colour.channels, grey.format) == (1, 3, "PNG")
+    assert grey.grid.size == (31, 20)
+    assert (grey.grid.units, grey.grid.spacing.tolist()) == ("px", [1, 1])
+    np.testing.assert_array_equal(grey.read(), GREY)
+    np.testing.assert_array_equal(colour.read(), COLOUR)
+    np.testing.assert_array_equal(colour.tile(2, 0, 0, 3, 4, 5, 6), COLOUR[3:8, 4:10])
+
+
+@pytest.mark.parametrize("channels", [1, 2, 3, 4])
+def test_png_of_16_bits_keeps_them(tmp_path: Path, channels: int):
+    """16-bit samples are not cut to 8, whatever the number of channels; alpha is dropped and said."""
+    array = RNG.integers(0, 65536, (20, 31, channels)).astype(np.uint16)
+    file = tmp_path / "x.png"
+    file.write_bytes(imagecodecs.png_encode(array if channels > 1 else array[..., 0]))
+    image = read_image(file)
+    assert image.dtype == image.read().dtype == np.uint16
+    expected = array[..., 0] if channels < 3 else array[..., :3]
+    np.testing.assert_array_equal(image.read(), expected)
+    assert said(image, "alpha") == (channels in (2, 4))
+
+
+def test_png_alpha_palette_bilevel_and_key_colour(tmp_path: Path):
+    """Alpha is dropped, palettes become colours, two levels become 0 and 255, each with a sentence."""
+    rgba = np.dstack([COLOUR, GREY])
+    Pillow.fromarray(rgba).save(tmp_path / "rgba.png")
+    image = read_image(tmp_path / "rgba.png")
+    np.testing.assert_array_equal(image.read(), COLOUR)
+    assert said(image, "alpha channel is dropped")
+
+    Pillow.merge("LA", [Pillow.fromarray(GREY), Pillow.fromarray(255 - GREY)]).save(tmp_path / "la.png")
+    np.testing.assert_array_equal(read_image(tmp_path / "la.png").read(), GREY)
+
+    palette = Pillow.fromarray(COLOUR).quantize(16)
+    palette.save(tmp_path / "p.png")
+    image = read_image(tmp_path / "p.png")
+    np.testing.assert_array_equal(image.read(), np.asarray(palette.convert("RGB")))
+    assert image.channels == 3
+    assert said(image, "palette")
+
+    Pillow.fromarray(GREY > 127).save(tmp_path / "b.png")
+    image = read_image(tmp_path / "b.png")
+    np.testing.assert_array_equal(image.read(), np.where(GREY > 127, 255, 0))
+    assert (image.dtype, image.channels) == (np.uint8, 1)
+
+    Pillow.fromarray(COLOUR).save(tmp_path / "t.png", transparency=(1, 2, 3))
+    image = read_image(tmp_path / "t.png")
+    np.testing.assert_array_equal(image.read(), COLOUR)
+    assert said(image, "transparency is dropped")
+
+
+def test_print_resolution_is_no_spacing(tmp_path: Path):
+    """A dpi value of a PNG or JPEG does not become a physical spacing, and the image says so."""
+    for name in ("x.png", "x.jpg"):
+        Pillow.fromarray(GREY).save(tmp_path / name, dpi=(300, 300))
+        image = read_image(tmp_path / name)
+        assert image.grid.units == "px"
+        assert said(image, "300")
+
+
+@pytest.mark.parametrize("mode", ["L", "RGB", "CMYK"])
+def test_jpeg_modes_decode_like_pillow(tmp_path: Path, mode: str):
+    """Grey, colour and CMYK JPEG equal Pillow's decoding; CMYK is said to be converted."""
+    smooth = Pillow.fromarray(COLOUR).resize((62, 40)).convert(mode)
+    smooth.save(tmp_path / "x.jpg", quality=95)
+    image = read_image(tmp_path / "x.jpg")
+    with Pillow.open(tmp_path / "x.jpg") as reference:
+        expected = np.asarray(reference.convert("RGB" if mode == "CMYK" else mode))
+    np.testing.assert_array_equal(image.read(), expected)
+    assert image.channels == (1 if mode == "L" else 3)
+    assert said(image, "CMYK") == (mode == "CMYK")
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+@pytest.mark.parametrize("ending", [".jpg", ".png"])
+def test_exif_orientation_is_applied_as_viewers_do(tmp_path: Path, orientation: int, ending: str):
+    """All eight orientations equal Pillow's upright image, size and grid included, and the image says so."""
+    picture = Pillow.fromarray(COLOUR)
+    exif = picture.getexif()
+    exif[274] = orientation
+    file = tmp_path / f"x{ending}"
+    picture.save(file, exif=exif)
+    image = read_image(file)
+    with Pillow.open(file) as reference:
+        upright = ImageOps.exif_transpose(reference)
+        np.testing.assert_array_equal(image.read(), np.asarray(upright))
+        assert image.grid.size == upright.size
+    assert said(image, f"EXIF orientation {orientation} is applied") == (orientation != 1)
+
+
+def test_large_pictures_are_no_bombs(tmp_path: Path):
+    """A slide of 184 million pixels opens, though Pillow's own limit of 179 would refuse it."""
+    file = tmp_path / "big.png"
+    raw = zlib.compress(b"\0" * (13601 * 13600), 1)  # rows of a filter byte and zeros
+    chunks = [(b"IHDR", struct.pack(">IIBBBBB", 13600, 13600, 8, 0, 0, 0, 0)), (b"IDAT", raw), (b"IEND", b"")]
+    body = b"".join(struct.pack(">I", len(d)) + k + d + struct.pack(">I", zlib.crc32(k + d)) for k, d in chunks)
+    file.write_bytes(b"\x89PNG\r\n\x1a\n" + body)
+    assert read_image(file).grid.size == (13600, 13600)
