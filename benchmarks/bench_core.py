@@ -39,9 +39,7 @@ def suggestion(candidates: int, L: int, isotropic: bool, limit: float, last: int
     d = 3
     suggester = wg.Suggester(prior(d), rng.uniform(0, EXTENT, (candidates, d)))
     noises = covariances(L, d, isotropic, rng)
-    times = []
-    for noise in noises:
-        times.append(seconds(lambda noise=noise: suggester.record(suggester.suggest(), noise)))
+    times = [seconds(lambda noise=noise: suggester.record(suggester.suggest(), noise)) for noise in noises]
     width = L if isotropic else L * d * d
     matrix, vector = np.ones((width, candidates)), np.ones(width)
     bound = statistics.median(seconds(lambda: vector @ matrix) for _ in range(7))
@@ -93,7 +91,12 @@ def outside_targets() -> list[Row]:
     ours = statistics.median(times[-20:])
     floor = statistics.median(seconds(passes) for _ in range(15))
     step = Row(
-        f"suggest + record outside T, L = {L}", "one pass over N x n, two over n x L doubles", ours, floor, ours / floor, 1.5
+        f"suggest + record outside T, L = {L}",
+        "one pass over N x n, two over n x L doubles",
+        ours,
+        floor,
+        ours / floor,
+        1.5,
     )
     return [setup, step]
 
@@ -140,7 +143,11 @@ def mean_on_grid() -> Row:
             kernel.matrix(points[rows], fixed, out[: rows.stop - rows.start])
 
     return compare(
-        f"mean on a {side} x {side} grid, L = {L}", lambda: posterior.mean(points), "filling the kernel block alone", fill, 1.5
+        f"mean on a {side} x {side} grid, L = {L}",
+        lambda: posterior.mean(points),
+        "filling the kernel block alone",
+        fill,
+        1.5,
     )
 
 

@@ -29,7 +29,9 @@ def main() -> None:
             rows.append(row if isinstance(row, dict) else row.to_dict())
             last = rows[-1]
             reached = {True: "reached", False: "MISSED", None: ""}[last.get("reached")]
-            print(f"{cell(last.get('ratio'), '8.2f')} x  (at most {cell(last.get('limit'), '.2f') or '-'})  {reached:8s}")
+            print(
+                f"{cell(last.get('ratio'), '8.2f')} x  (at most {cell(last.get('limit'), '.2f') or '-'})  {reached:8s}"
+            )
             print(f"    {last['work']}\n    against {last['bound']}", end="")
             if last.get("seconds") is not None:
                 print(f": {last['seconds'] * 1e3:.2f} ms against {last['bound_seconds'] * 1e3:.2f} ms", end="")

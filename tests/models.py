@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
-import oracle
 
+import oracle
 import warpgauge as wg
 
 EXTENT = 60.0

@@ -3,11 +3,11 @@ from __future__ import annotations
 import json
 
 import numpy as np
-import oracle
 import pytest
-from models import make
 
+import oracle
 import warpgauge as wg
+from models import make
 from warpgauge.errors import InvalidInputError
 
 

@@ -21,6 +21,10 @@ from warpgauge.core.scoring import (
 from warpgauge.core.suggestion import StoppingRule, Suggester
 from warpgauge.evaluation import Evaluation, evaluate
 from warpgauge.geometry import Grid
+from warpgauge.io.images import Image, read_image
+from warpgauge.io.landmarks import Landmarks, read_landmarks, write_landmarks
+from warpgauge.io.transforms import Transform, check_transform, read_transform, write_transform
+from warpgauge.maps import entropy_map, error_map, mean_map, standard_deviation_map
 
 __all__ = [
     "Annotations",
@@ -29,17 +33,23 @@ __all__ = [
     "FitReport",
     "FusedPlacements",
     "Grid",
+    "Image",
     "KernelBundle",
+    "Landmarks",
     "LeaveOneOut",
     "Posterior",
     "StoppingRule",
     "Suggester",
+    "Transform",
     "TransformationPrior",
     "__version__",
     "calibration",
+    "check_transform",
     "covariance_from_ellipse",
     "displacement_norm",
     "ellipse_from_covariance",
+    "entropy_map",
+    "error_map",
     "error_score",
     "evaluate",
     "expected_squared_error",
@@ -49,8 +59,15 @@ __all__ = [
     "leave_one_out_gradient",
     "leave_one_out_loss",
     "leave_one_out_residuals",
+    "mean_map",
     "posterior_score",
     "probability_of_smaller_error",
     "rank_distribution",
+    "read_image",
+    "read_landmarks",
+    "read_transform",
+    "standard_deviation_map",
     "win_probabilities",
+    "write_landmarks",
+    "write_transform",
 ]

@@ -1,11 +1,11 @@
 from __future__ import annotations
 
 import numpy as np
-import oracle
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import oracle
 import warpgauge as wg
 from warpgauge.core.annotations import confidence_radius
 from warpgauge.errors import InvalidInputError

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from models import make
 from scipy import stats
 
 import warpgauge as wg
+from models import make
 from warpgauge.core.calibration import binomial_interval
 from warpgauge.errors import InvalidInputError
 

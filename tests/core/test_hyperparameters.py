@@ -1,11 +1,11 @@
 from __future__ import annotations
 
 import numpy as np
-import oracle
 import pytest
-from models import GRID, NOISE, WEIGHTS, make, names
 
+import oracle
 import warpgauge as wg
+from models import GRID, NOISE, WEIGHTS, make, names
 from warpgauge.errors import InvalidInputError, SingularModelError
 
 CASES = pytest.mark.parametrize("case", GRID, ids=names)

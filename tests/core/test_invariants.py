@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from models import EXTENT, SCALES, WEIGHTS, random_covariances
 
 import warpgauge as wg
+from models import EXTENT, SCALES, WEIGHTS, random_covariances
 
 CASES = given(
     seed=st.integers(0, 10**6),

@@ -1,13 +1,13 @@
 from __future__ import annotations
 
 import numpy as np
-import oracle
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import integrate
 
+import oracle
 import warpgauge as wg
 from warpgauge.core.kernels import RADIAL, TrendKernel
 from warpgauge.errors import InvalidInputError

@@ -1,11 +1,11 @@
 from __future__ import annotations
 
 import numpy as np
-import oracle
 import pytest
-from models import GRID, NOISE, make, names
 
+import oracle
 import warpgauge as wg
+from models import GRID, NOISE, make, names
 from warpgauge.core.linalg import cholesky
 from warpgauge.errors import InvalidInputError, NumericalWarning, SingularModelError
 
@@ -208,10 +208,9 @@ def test_wrong_dimensions_are_refused() -> None:
     prior = wg.TransformationPrior(model.prior.kernel, mean="affine", center=[1.0, 2.0, 3.0])
     with pytest.raises(InvalidInputError, match="2 finite numbers"):
         prior.condition(model.annotations)
+    bad = wg.TransformationPrior(model.prior.kernel, mean=lambda at: at[:, :1])
     with pytest.raises(InvalidInputError, match="must give finite points of shape"):
-        wg.TransformationPrior(model.prior.kernel, mean=lambda points: points[:, :1]).condition(
-            model.annotations
-        ).weights
+        bad.condition(model.annotations).mean(model.points)
 
 
 def test_a_joint_sample_too_large_to_factor_is_refused_before_it_is_tried() -> None:

@@ -4,13 +4,13 @@ import subprocess
 import sys
 
 import numpy as np
-import oracle
 import pytest
-from models import FAMILIES, NOISE, make, random_covariances
 from hypothesis import given
 from hypothesis import strategies as st
 
+import oracle
 import warpgauge as wg
+from models import FAMILIES, NOISE, make, random_covariances
 from warpgauge.errors import InvalidInputError
 
 WHERE = ("inside", "outside", "mixed", "none")
@@ -304,9 +304,10 @@ from warpgauge.core import compiled
 loops = [value for value in vars(compiled).values() if hasattr(value, "signatures")]
 assert len(loops) >= 8
 rng = np.random.default_rng(0)
+kernel = wg.KernelBundle.pyramid("wendland", smallest=5.0, levels=4, weight=1.0)
 for d in (2, 3):
     for mean in ("identity", "affine"):
-        prior = wg.TransformationPrior(wg.KernelBundle.pyramid("wendland", smallest=5.0, levels=4, weight=1.0), mean=mean)
+        prior = wg.TransformationPrior(kernel, mean=mean)
         candidates = rng.uniform(0, 60, (50, d))
         for targets in (None, rng.uniform(0, 60, (9, d))):
             suggester = wg.Suggester(prior, candidates, targets)
