@@ -1,0 +1,278 @@
+"""Corners of an image in 2D and 3D: the Harris strength of the structure tensor, in world units, in bounded memory."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from warpgauge.candidates.blocks import Block, blocks, core_shape, count_blocks
+from warpgauge.candidates.gray import gray_rule, to_gray
+from warpgauge.candidates.peaks import Peaks, Pool, local_maxima, no_peaks, thin, vertex_offsets
+from warpgauge.errors import InvalidInputError, MissingExtraError, SuspiciousDataWarning
+from warpgauge.geometry import Floats, Grid
+
+# det - k trace^d is at most (1 / d^d - k) trace^d: the same share of that in 2D (where it is the usual 0.05) and 3D
+_SENSITIVITY = 0.2
+_TRUNCATE = 4.0  # of the Gaussian in skimage.feature.structure_tensor
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """Salient points of an image, the strongest first.
+
+    Parameters
+    ----------
+    points_world : (n, d) array
+        World points.
+    strengths : (n,) array
+        ``(det A - k (trace A)^d)^(1/d)``, in squared grey values per squared world unit.
+    refined : (n,) bool array
+        False where the quadratic fit failed and the point is the centre of its pixel.
+    method : str
+        What was done, with the numbers.
+    """
+
+    points_world: Floats
+    strengths: Floats
+    refined: NDArray[np.bool_]
+    method: str
+
+    def __len__(self) -> int:
+        return len(self.strengths)
+
+
+def harris_strength(image: Floats, spacing: Floats, sigma: float) -> Floats:
+    """Give det A - k (trace A)^d of the structure tensor A of gradients per world unit; negative along edges.
+
+    Parameters
+    ----------
+    image : array
+        Grey values, float64.
+    spacing : (d,) array
+        In the order of the array's axes.
+    sigma : float
+        Width of the window in world units.
+    """
+    try:
+        from skimage.feature import structure_tensor
+    except ImportError as error:
+        raise MissingExtraError(
+            'Finding corners needs scikit-image, which is not installed; run: pip install "warpgauge[saliency]".'
+        ) from error
+    d = image.ndim
+    elements = structure_tensor(image, sigma=tuple(sigma / spacing), mode="nearest", order="rc")
+    # Sobel sums 2 * 4^(d-1) differences over two pixels' distance; the rest makes it a gradient per world unit.
+    scale = 1.0 / (2.0 * 4.0 ** (d - 1) * spacing)
+    place = 0
+    for a in range(d):
+        for b in range(a, d):
+            elements[place] *= scale[a] * scale[b]
+            place += 1
+    if d == 2:
+        rr, rc, cc = elements
+        determinant, trace = rr * cc - rc * rc, rr + cc
+    else:
+        pp, pr, pc, rr, rc, cc = elements
+        determinant = pp * (rr * cc - rc * rc) - pr * (pr * cc - rc * pc) + pc * (pr * rc - rr * pc)
+        trace = pp + rr + cc
+    trace **= d
+    trace *= _SENSITIVITY / d**d
+    determinant -= trace
+    return np.asarray(determinant)
+
+
+def find_candidates(
+    image_array: Any,
+    grid: Grid,
+    *,
+    mask: Any = None,
+    count: int | None = 1000,
+    min_distance: float | None = None,
+    sigma: float | None = None,
+    border: float | None = None,
+    subpixel: bool = True,
+    progress: Progress | None = None,
+    memory: int = 512 * 2**20,
+    pool: int = 1_000_000,
+) -> Candidates:
+    """Find corners: points that a person can find again in another image.
+
+    Parameters
+    ----------
+    image_array : array
+        ``[y, x]`` or ``[z, y, x]``, colour as a last axis of 3 or 4; anything with ``shape`` that numpy can slice, so
+        that a memory map or a Zarr array is never loaded whole.
+    grid : Grid
+        Of the image.
+    mask : array, optional
+        Candidates lie in pixels where it is not zero.
+    count : int, optional
+        How many at most; None for all.
+    min_distance : float, optional
+        World distance that any two candidates exceed. By default half of the distance that ``count`` evenly spread
+        points would have (in the mask, if there is one), and not less than two sigma.
+    sigma : float, optional
+        Width of the window of the structure tensor in world units; twice the (geometric) mean spacing by default.
+    border : float, optional
+        World distance to keep from the edge of the image; three sigma by default.
+    subpixel : bool
+        Refine positions by a quadratic fit to the neighbouring strengths.
+    progress : callable, optional
+        Called with the number of blocks done and of all blocks.
+    memory : int
+        Bytes for the arrays of one block; the image is worked through in overlapping blocks that fit, with the same
+        result as at once.
+    pool : int
+        How many local maxima, the strongest, are kept for the choice.
+
+    Returns
+    -------
+    Candidates
+        The strongest first, deterministic.
+    """
+    search = _Search(image_array, grid, mask, count, min_distance, sigma, border, subpixel)
+    if pool < 1 or (count is not None and pool < count):
+        raise InvalidInputError(f"pool must be a number of maxima not below count, got {pool!r}.")
+    halo = search.halo
+    core = core_shape(grid.shape, halo, memory // (8 * (4 + grid.d + grid.d * (grid.d + 1) // 2)))
+    total, kept = count_blocks(grid.shape, core), Pool(grid.d, pool)
+    for done, block in enumerate(blocks(grid.shape, halo, core), start=1):
+        kept.add(search.peaks(block))
+        if progress is not None:
+            progress(done, total)
+    return search.choose(kept)
+
+
+class _Search:
+    """The settings of one search, checked and in the units that the work needs."""
+
+    def __init__(
+        self,
+        image: Any,
+        grid: Grid,
+        mask: Any,
+        count: int | None,
+        min_distance: float | None,
+        sigma: float | None,
+        border: float | None,
+        subpixel: bool,
+    ) -> None:
+        shape = tuple(int(n) for n in image.shape)
+        if shape[: grid.d] != grid.shape:
+            raise InvalidInputError(f"An image of shape {shape} does not lie on a grid of shape {grid.shape}.")
+        if mask is not None and tuple(mask.shape) != grid.shape:
+            raise InvalidInputError(
+                f"A mask of shape {tuple(mask.shape)} does not lie on a grid of shape {grid.shape}."
+            )
+        if count is not None and count < 1:
+            raise InvalidInputError(f"count must be at least 1, or None for all candidates, got {count!r}.")
+        self.image, self.grid, self.mask, self.count, self.subpixel = image, grid, mask, count, subpixel
+        self.rule = gray_rule(shape, grid.d)
+        self.spacing = grid.spacing[::-1]
+        self.sigma = _positive(sigma, "sigma", 2.0 * float(np.prod(grid.spacing) ** (1 / grid.d)))
+        self.border = _positive(border, "border", 3 * self.sigma, zero=True)
+        self.min_distance = _positive(min_distance, "min_distance", self._spread(), zero=True)
+
+    def _spread(self) -> float:
+        if self.count is None:
+            return 2 * self.sigma
+        elements = self.grid.count if self.mask is None else int(np.count_nonzero(self.mask))
+        volume = elements * float(np.prod(self.grid.spacing))
+        return max(2 * self.sigma, float(0.5 * (volume / self.count) ** (1 / self.grid.d)))
+
+    @property
+    def halo(self) -> tuple[int, ...]:
+        """How far a strength and its neighbours reach: Sobel, Gaussian, and one for the comparison."""
+        return tuple(int(_TRUNCATE * self.sigma / s + 0.5) + 2 for s in self.spacing)
+
+    def peaks(self, block: Block) -> Peaks:
+        """Find the maxima in the core of one block."""
+        image = np.asarray(self.image[block.read])
+        if image.dtype.kind not in "buif":
+            raise InvalidInputError(f"An image of type {image.dtype} has no grey values; give numbers.")
+        gray, _ = to_gray(image, self.grid.d)
+        gray = gray.astype(np.float64)
+        if not np.all(np.isfinite(gray)):
+            bad = int(np.sum(~np.isfinite(gray)))
+            where = tuple(slice_.start for slice_ in block.read)
+            raise InvalidInputError(
+                f"The image has {bad} values that are not finite in the block that begins at {where} (array order); "
+                f"replace them."
+            )
+        strength = harris_strength(gray, self.spacing, self.sigma)
+        found = np.argwhere(local_maxima(strength)[block.core])
+        low = np.array([part.start for part in block.core])
+        local, index = found + low, found + np.array(block.start)
+        keep = self._inside(index, slack=1.0)
+        if self.mask is not None:
+            keep &= np.asarray(self.mask[block.read])[tuple(local.T)] != 0
+        local, index = local[keep], index[keep]
+        if not len(index):
+            return no_peaks(self.grid.d)
+        peaks = Peaks(
+            np.ravel_multi_index(tuple(index.T), self.grid.shape).astype(np.int64),
+            index.astype(np.float64),
+            strength[tuple(local.T)] ** (1 / self.grid.d),
+            np.zeros(len(index), dtype=bool),
+        )
+        if self.subpixel:
+            self._refine(peaks, strength, local, index, block)
+        return peaks.take(self._inside(peaks.position))
+
+    def _inside(self, index: NDArray[Any], slack: float = 0.0) -> NDArray[np.bool_]:
+        margin = self.border / self.spacing - 0.5 - slack
+        last = np.array(self.grid.shape) - 1
+        return np.asarray(np.all((index >= margin) & (index <= last - margin), axis=1))
+
+    def _refine(
+        self, peaks: Peaks, strength: Floats, local: NDArray[np.int64], index: NDArray[np.int64], block: Block
+    ) -> None:
+        inner = np.all((index > 0) & (index < np.array(self.grid.shape) - 1), axis=1)
+        rows = np.flatnonzero(inner)
+        # The d-th root is a gradient squared like an eigenvalue of A, and nearer to a quadratic than its d-th power.
+        offsets, sound = vertex_offsets(np.sign(strength) * np.abs(strength) ** (1 / self.grid.d), local[rows])
+        if self.mask is not None:
+            # A vertex in a neighbouring pixel counts only where that pixel is in the mask as well.
+            nearest = local[rows] + np.round(offsets).astype(np.int64)
+            sound &= np.asarray(self.mask[block.read])[tuple(nearest.T)] != 0
+        peaks.position[rows[sound]] += offsets[sound]
+        peaks.refined[rows[sound]] = True
+
+    def choose(self, pool: Pool) -> Candidates:
+        """Thin the strongest maxima by distance."""
+        peaks = pool.strongest()
+        points = self.grid.index_to_world(peaks.position[:, ::-1])
+        rows = thin(points, self.min_distance, self.count)
+        if pool.dropped and (self.count is None or len(rows) < self.count):
+            warnings.warn(
+                f"Only {len(rows)} candidates were found among the {len(peaks)} strongest maxima; {pool.dropped} "
+                f"weaker ones were not kept: raise pool, or lower min_distance ({self.min_distance:.4g} {self.grid.units}).",
+                SuspiciousDataWarning,
+                stacklevel=3,
+            )
+        return Candidates(points[rows], peaks.strength[rows], peaks.refined[rows], self._method(len(rows)))
+
+    def _method(self, found: int) -> str:
+        units, d = self.grid.units, self.grid.d
+        fit = "refined by a quadratic fit" if self.subpixel else "at pixel centres"
+        return (
+            f"{found} corners {fit}: maxima of det A - k (trace A)^{d} with k = {_SENSITIVITY / d**d:.4g}, A the "
+            f"structure tensor with sigma {self.sigma:.4g} {units}; more than {self.min_distance:.4g} {units} apart, "
+            f"{self.border:.4g} {units} from the border"
+            f"{', in a mask' if self.mask is not None else ''}; {self.rule}."
+        )
+
+
+def _positive(value: float | None, name: str, default: float, zero: bool = False) -> float:
+    if value is None:
+        return default
+    if not (0 < value < np.inf or (zero and value == 0)):
+        kind = "length" if zero else "positive length"
+        raise InvalidInputError(f"{name} must be a {kind} in world units, got {value!r}.")
+    return float(value)
