@@ -212,3 +212,33 @@ def test_bare_arrays_and_plates_are_refused(tmp_path: Path):
     zarr.open_group(tmp_path / "plate.zarr", mode="w", zarr_format=2).attrs["plate"] = {"wells": []}
     with pytest.raises(FileFormatError, match="give the folder of one image in it"):
         read_image(tmp_path / "plate.zarr")
+
+
+def test_a_chunk_that_would_run_code_is_refused(tmp_path: Path):
+    """The pickle codec is refused on opening: its chunks are programs."""
+    folder = write_zarr(tmp_path / "x.zarr", [PLANE])
+    description = json.loads((folder / "s0/.zarray").read_text())
+    description["compressor"] = {"id": "pickle", "protocol": 5}
+    (folder / "s0/.zarray").write_text(json.dumps(description))
+    with pytest.raises(FileFormatError, match="coded by pickle, which is not read"):
+        read_image(folder)
+
+
+@pytest.mark.parametrize("shards", [None, (128, 128)])
+def test_truncated_blosc_chunks_are_refused(tmp_path: Path, shards: tuple[int, int] | None):
+    """Blosc chunks of Zarr 3, alone or in shards, are read, and refused once their header and length disagree."""
+    folder = write_zarr(tmp_path / "x.zarr", [PLANE], version="0.5")
+    group = zarr.open_group(folder, mode="a")
+    blosc = zarr.codecs.BloscCodec(cname="lz4", typesize=2)
+    group.create_array("s0", data=PLANE, chunks=(64, 64), shards=shards, compressors=[blosc], overwrite=True)
+    np.testing.assert_array_equal(read_image(folder).read(), PLANE)
+    chunk = folder / "s0/c/0/0"
+    data = bytearray(chunk.read_bytes())
+    # The first chunk's header has its own length in bytes 12 to 15.
+    length = int.from_bytes(data[12:16], "little")
+    data[12:16] = (length + 4096).to_bytes(4, "little")
+    chunk.write_bytes(bytes(data))
+    with pytest.raises(FileFormatError, match=f"a Blosc chunk has {length} bytes but its header says {length + 4096}"):
+        read_image(folder).read()
+    description = read_image(folder)
+    np.testing.assert_array_equal(description.tile(2, 0, 0, 200, 200, 50, 50), PLANE[200:250, 200:250])

@@ -84,7 +84,7 @@ def _gap(folder: Path, ordered: list[Slice], along: Floats, notes: list[str]) ->
         notes.append("There is one slice only; the third spacing is its thickness.")
         return thickness
     gaps = np.diff(along)
-    typical = float(np.median(gaps))
+    typical = float(np.sort(gaps)[(len(gaps) - 1) // 2])  # the lower median: a gap too wide must not count as typical
     twins = np.flatnonzero(gaps <= 1e-3 * max(typical, 1e-3))
     if twins.size:
         i = int(twins[0])

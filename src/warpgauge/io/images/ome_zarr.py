@@ -13,6 +13,7 @@ from warpgauge.geometry import Floats, Units
 from warpgauge.io.files import foreign_decoder, require
 from warpgauge.io.images.frame import Frame, length_unit
 from warpgauge.io.images.stored import Array, Region, RegionReader, StoredImage, StoredLevel
+from warpgauge.io.images.zarr_codecs import open_checked_array
 
 _MARKS = (".zgroup", ".zarray", ".zattrs", "zarr.json")
 _VERSIONS = ("0.4", "0.5")
@@ -104,7 +105,7 @@ def _array(folder: Path, zarr: Any, dataset: dict[str, Any]) -> Any:
         raise FileFormatError(
             f"{folder.name!r} promises the level {name[:60]!r}, which is missing; copy the whole folder."
         )
-    return zarr.open_array(folder / name, mode="r")
+    return open_checked_array(zarr, folder / name)
 
 
 def _layout(folder: Path, axes: _Axes, arrays: list[Any], notes: list[str]) -> tuple[tuple[str, ...], int]:

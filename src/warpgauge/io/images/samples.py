@@ -149,7 +149,7 @@ def _inflated(stream: IO[bytes]) -> Iterator[bytes]:
         if chunk:
             yield chunk
         elif not packed:
-            return
+            raise EOFError("its packed samples end early")
 
 
 def gzip_head(path: Path, n: int) -> bytes:

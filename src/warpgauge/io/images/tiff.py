@@ -63,17 +63,17 @@ def _series(path: Path, tiff: Any, notes: list[str]) -> Any:
 def _axes(path: Path, series: Any) -> str:
     """Check the axes: y and x, perhaps with samples S, slices Z, or three channels C."""
     axes, shape = str(series.axes), series.shape
-    extra = {a: n for a, n in zip(axes, shape, strict=True) if a not in "YXS"}
-    if "Y" not in axes or "X" not in axes or len(set(axes)) != len(axes) or axes.index("Y") > axes.index("X"):
-        raise FileFormatError(f"{path.name!r} has the axes {axes!r}, but an image has Y and X in this order.")
-    if not extra or extra == {"C": 3} or (set(extra) == {"Z"} and "S" not in axes):
-        return axes
     described = ", ".join(f"{a} of {n}" for a, n in zip(axes, shape, strict=True))
-    if set(extra) & set("IQ"):
+    if set(axes) & set("IQ"):
         raise AmbiguousFileError(
             f"{path.name!r} holds a stack of pages ({described}) and does not say what they are; save it as OME-TIFF "
             f"with axes ZYX if they are slices, or save one page."
         )
+    if "Y" not in axes or "X" not in axes or len(set(axes)) != len(axes) or axes.index("Y") > axes.index("X"):
+        raise FileFormatError(f"{path.name!r} has the axes {axes!r}, but an image has Y and X in this order.")
+    extra = {a: n for a, n in zip(axes, shape, strict=True) if a not in "YXS"}
+    if not extra or extra == {"C": 3} or (set(extra) == {"Z"} and "S" not in axes):
+        return axes
     raise FileFormatError(
         f"{path.name!r} has the axes {described}, but one image (YX, colours YXS, three channels CYX or slices ZYX) is "
         f"expected; save one time point, one channel or one colour of it."
