@@ -1,4 +1,4 @@
-"""`check_transform`: does another reading of a transform fit the landmarks clearly better than the one given?"""
+"""`check_transform`: compare a transform with landmarks as given, and under the usual misreadings."""
 
 from __future__ import annotations
 

@@ -97,12 +97,11 @@ def _itk_text(transform: Transform, name: str) -> bytes:
     if len(parts) > 1:
         lines += ["#Transform 0", f"Transform: CompositeTransform_double_{d}_{d}"]
     # ITK applies the last stored transform first.
-    for part in reversed(parts):
-        numbers = " ".join(repr(float(x)) for x in (*part.matrix.ravel(), *part.offset))
+    for number, part in enumerate(reversed(parts), start=int(len(parts) > 1)):
         lines += [
-            f"#Transform {len(lines) // 4}",
+            f"#Transform {number}",
             f"Transform: AffineTransform_double_{d}_{d}",
-            f"Parameters: {numbers}",
+            f"Parameters: {_text(part.matrix)} {_text(part.offset)}",
             f"FixedParameters: {' '.join(['0'] * d)}",
         ]
     return ("\n".join(lines) + "\n").encode("ascii")
