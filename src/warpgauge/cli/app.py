@@ -1,0 +1,78 @@
+"""The ``warpgauge`` command: finds its subcommands, and turns every error into one sentence and an exit code."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import warnings
+from collections.abc import Sequence
+
+import click
+
+from warpgauge._version import __version__
+from warpgauge.errors import WarpgaugeError, WarpgaugeWarning
+
+# Command name to the module of this package that defines it, in the order of the help page.
+COMMANDS: dict[str, str] = {
+    "info": "info",
+    "convert": "convert",
+}
+
+
+class _Lazy(click.Group):
+    """A group that imports a subcommand's module only when that subcommand is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"warpgauge.cli.{COMMANDS[cmd_name]}")
+        command = getattr(module, cmd_name.replace("-", "_"))
+        if not isinstance(command, click.Command):
+            raise TypeError(f"{cmd_name} is not a command")
+        return command
+
+
+@click.command(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(__version__, prog_name="warpgauge")
+def app() -> None:
+    """Measure how good a deformable registration is, from few and uncertain landmarks, and say how sure you are.
+
+    Every command has --help with an example. Tables go to standard output, notes and progress to standard error;
+    with --json, standard output holds nothing but JSON. Exit codes: 0 done, 1 it could not be done (one sentence says
+    why), 2 the call was wrong.
+    """
+
+
+def _show_note(message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:
+    prefix = "note" if issubclass(category, WarpgaugeWarning) else f"note ({category.__name__})"
+    click.echo(f"{prefix}: {message}", err=True)
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and give the exit code."""
+    warnings.showwarning = _show_note  # one line without the source code of the library
+    try:
+        result = app.main(args=arguments, prog_name="warpgauge", standalone_mode=False)
+    except click.exceptions.Exit as leaving:
+        return int(leaving.exit_code)
+    except click.Abort:
+        click.echo("warpgauge: stopped; everything that was acknowledged before is kept.", err=True)
+        return 1
+    except click.ClickException as error:
+        error.show()
+        return int(error.exit_code)
+    except WarpgaugeError as error:
+        click.echo(f"warpgauge: {error}", err=True)
+        return 1
+    except OSError as error:
+        click.echo(f"warpgauge: {error.filename or 'a file'}: {error.strerror or error}.", err=True)
+        return 1
+    return result if isinstance(result, int) else 0
+
+
+def main() -> None:
+    """Entry point of the installed command."""
+    sys.exit(run())

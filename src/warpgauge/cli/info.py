@@ -1,0 +1,108 @@
+"""``warpgauge info FILE``: what is it, in which frame, and what was assumed to read it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from warpgauge.cli.output import json_option, print_facts, print_json
+from warpgauge.errors import AmbiguousFileError, FileFormatError, InvalidInputError
+
+_LANDMARK_SUFFIXES = (".csv", ".json", ".fcsv")
+
+
+def _image(path: Path) -> dict[str, Any]:
+    from warpgauge.io.images import read_image
+
+    return read_image(path).summary()
+
+
+def _transform(path: Path) -> dict[str, Any]:
+    from warpgauge.io.transforms import read_transform
+
+    transform = read_transform(path)
+    return {"dimension": transform.d, **transform.description.to_dict()}
+
+
+def _landmarks(path: Path) -> dict[str, Any]:
+    from warpgauge.io.landmarks import read_landmarks
+
+    try:
+        found = read_landmarks(path)
+    except (FileFormatError, InvalidInputError):
+        # Voxel indices need a grid to become world points; to tell what the file holds they may stay what they are.
+        found = read_landmarks(path, units="px")
+    return {
+        "name": path.name,
+        "format": found.format,
+        "dimension": found.d,
+        "points": len(found),
+        "pairs": found.moving_points is not None,
+        "with uncertainty": int(found.has_covariance.sum()),
+        "switched off": int((~found.active).sum()),
+        "pending": len(found.pending),
+        "skipped": len(found.skips),
+        "frame": found.frame,
+        "units": found.units,
+        "low corner": found.fixed_points.min(axis=0).tolist() if len(found) else [],
+        "high corner": found.fixed_points.max(axis=0).tolist() if len(found) else [],
+        "assumptions": list(found.assumptions),
+    }
+
+
+KINDS: dict[str, Callable[[Path], dict[str, Any]]] = {
+    "image": _image,
+    "transform": _transform,
+    "landmarks": _landmarks,
+}
+
+
+def _order(path: Path) -> list[str]:
+    """Readers to try, the likelier first: a csv holds points, any other text rather a transform."""
+    if path.name.lower().endswith(_LANDMARK_SUFFIXES):
+        return ["landmarks", "transform", "image"]
+    return ["image", "transform", "landmarks"]
+
+
+def describe(path: Path, kind: str | None = None) -> dict[str, Any]:
+    """Describe a file as the first kind that can read it."""
+    if kind is not None:
+        return {"file": kind, **KINDS[kind](path)}
+    for name in _order(path):
+        try:
+            return {"file": name, **KINDS[name](path)}
+        except AmbiguousFileError:  # recognised: only the caller's word is missing
+            raise
+        except (FileFormatError, InvalidInputError):
+            continue
+    raise FileFormatError(
+        f"{path.name!r} is nothing that warpgauge reads: no image, no transform and no landmarks; "
+        "say --as image, transform or landmarks to see why not."
+    )
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  warpgauge info fixed.nii.gz
+  warpgauge info TransformParameters.0.txt --json
+  warpgauge info points.txt --as landmarks"""
+)
+@click.argument("path", type=click.Path(exists=True, path_type=Path))
+@click.option("--as", "kind", type=click.Choice(sorted(KINDS)), help="Read it as this, without guessing.")
+@json_option
+def info(path: Path, kind: str | None, as_json: bool) -> None:
+    """Tell what a file is: an image, a transform or landmarks, its frame, and what was assumed to read it."""
+    found = describe(path, kind)
+    if as_json:
+        print_json(found)
+        return
+    shown = {name: value for name, value in found.items() if name not in ("file", "name", "source")}
+    if found["file"] == "image":
+        shown["direction"] = [str(row) for row in found["direction"]]
+        shown["levels"] = len(found["levels"])
+        shown["percentiles"] = ", ".join(f"{q} %: {value:g}" for q, value in found["percentiles"].items())
+    print_facts(shown, f"{path.name}: {found['file']}")

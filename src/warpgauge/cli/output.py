@@ -1,0 +1,108 @@
+"""What the commands print: tables and notes for people, JSON for programs, progress for whoever waits."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import click
+import numpy as np
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+
+
+def plain(value: Any) -> Any:
+    """Turn arrays and numpy numbers into what JSON holds; what is not finite becomes null."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, np.ndarray):
+        return plain(value.tolist())
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, np.generic):
+        return plain(value.item())
+    if isinstance(value, float) and not np.isfinite(value):
+        return None
+    return value
+
+
+def print_json(value: Any) -> None:
+    """Print JSON to standard output."""
+    click.echo(json.dumps(plain(value), indent=2, allow_nan=False))
+
+
+def _console() -> Console:
+    # Without a terminal rich would fold at 80 columns; a pipe or a file gets whole lines.
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(highlight=False, width=160)
+
+
+def number(value: Any, digits: int = 3) -> str:
+    """Show a number with a few significant digits, and a missing one as a dash."""
+    if value is None or (isinstance(value, float) and not np.isfinite(value)):
+        return "-"
+    if isinstance(value, int | np.integer):
+        return str(value)
+    return (
+        f"{value:.{digits}g}"
+        if abs(value) < 1e-3 or abs(value) >= 1e4
+        else f"{value:.{digits}f}".rstrip("0").rstrip(".")
+    )
+
+
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], title: str | None = None) -> None:
+    """Print a table; numbers stand to the right."""
+    table = Table(title=title, title_justify="left", header_style="bold", box=None, pad_edge=False)
+    for position, column in enumerate(columns):
+        numeric = all(isinstance(row[position], int | float | np.number) or row[position] is None for row in rows)
+        table.add_column(column, justify="right" if numeric and rows else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(cell if isinstance(cell, str) else number(cell) for cell in row))
+    _console().print(table)
+
+
+def print_facts(facts: Mapping[str, Any], title: str | None = None) -> None:
+    """Print names and values below each other."""
+    if title:
+        click.echo(title)
+    width = max((len(name) for name in facts), default=0)
+    for name, value in facts.items():
+        if isinstance(value, list) and value and all(isinstance(item, str) for item in value):
+            click.echo(f"  {name:<{width}}  {value[0]}")
+            for item in value[1:]:
+                click.echo(f"  {'':<{width}}  {item}")
+        else:
+            shown = ", ".join(number(item) for item in value) if isinstance(value, list) else value
+            click.echo(f"  {name:<{width}}  {shown if isinstance(shown, str) else number(shown)}")
+
+
+@contextmanager
+def progress(label: str) -> Iterator[Callable[[int, int], None]]:
+    """Give a function (done, total) that shows a bar on standard error once the work has taken a second."""
+    console = Console(stderr=True)
+    bar = Progress(
+        TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:3.0f} %"), TimeRemainingColumn(),
+        console=console, transient=True,
+    )  # fmt: skip
+    started = time.monotonic()
+    task = bar.add_task(label, total=None)
+    shown = False
+
+    def advance(done: int, total: int) -> None:
+        nonlocal shown
+        if not shown and time.monotonic() - started > 1:
+            bar.start()
+            shown = True
+        bar.update(task, completed=done, total=total)
+
+    try:
+        yield advance
+    finally:
+        if shown:
+            bar.stop()
