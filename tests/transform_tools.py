@@ -47,7 +47,7 @@ def points_within(rng: np.random.Generator, grid: Grid, count: int = 40, margin:
     return grid.index_to_world(rng.uniform(low, high, (count, grid.d)))
 
 
-def elastix_text(  # noqa: PLR0917  # a table of one file
+def elastix_text(  # a table of one file
     d: int,
     kind: str,
     parameters: Any,

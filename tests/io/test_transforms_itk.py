@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-import SimpleITK as sitk
+
 from transform_tools import (
     DIRECTIONS,
     itk_entry,
@@ -20,11 +20,11 @@ from transform_tools import (
     run_itk,
     run_python,
 )
-
 from warpgauge.errors import AmbiguousFileError, FileFormatError
 from warpgauge.geometry import Floats, Grid
 from warpgauge.io.transforms import Chain, KernelSpline, read_transform
 
+sitk = pytest.importorskip("SimpleITK")
 _KERNEL = """
 import json, sys
 import itk
