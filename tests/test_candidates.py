@@ -22,7 +22,7 @@ from warpgauge.candidates import (
     to_gray,
 )
 from warpgauge.candidates.blocks import blocks, core_shape, count_blocks
-from warpgauge.candidates.corners import harris_strength
+from warpgauge.candidates.harris import harris_strength
 from warpgauge.candidates.peaks import thin
 from warpgauge.errors import InvalidInputError, MissingExtraError, SuspiciousDataWarning
 

@@ -214,13 +214,24 @@ def test_bare_arrays_and_plates_are_refused(tmp_path: Path):
         read_image(tmp_path / "plate.zarr")
 
 
-def test_a_chunk_that_would_run_code_is_refused(tmp_path: Path):
-    """The pickle codec is refused on opening: its chunks are programs."""
+@pytest.mark.parametrize(
+    ("edit", "reason"),
+    [
+        (
+            {"filters": [{"id": "astype", "encode_dtype": "<u2", "decode_dtype": "<u2"}]},
+            "coded by astype, which is not",
+        ),
+        ({"filters": [{"id": "pickle", "protocol": 5}]}, "pickle"),
+        ({"compressor": {"id": "pickle", "protocol": 5}}, "pickle"),
+        ({"dtype": "|O", "filters": [{"id": "pickle", "protocol": 5}], "fill_value": None}, "cannot be read|coded by"),
+    ],
+)
+def test_only_harmless_codecs(tmp_path: Path, edit: dict[str, Any], reason: str):
+    """Codecs that are not on the list are refused on opening; the chunks of pickle would be programs."""
     folder = write_zarr(tmp_path / "x.zarr", [PLANE])
     description = json.loads((folder / "s0/.zarray").read_text())
-    description["compressor"] = {"id": "pickle", "protocol": 5}
-    (folder / "s0/.zarray").write_text(json.dumps(description))
-    with pytest.raises(FileFormatError, match="coded by pickle, which is not read"):
+    (folder / "s0/.zarray").write_text(json.dumps({**description, **edit}))
+    with pytest.raises(FileFormatError, match=reason):
         read_image(folder)
 
 

@@ -87,6 +87,7 @@ def test_fcsv_frames(tmp_path: Path, word: str, sign: int) -> None:
     expected = [[-19.9 * sign, 13.9347 * sign, 29.44], [-7.3939 * sign, -76.9 * sign, 17.55]]
     np.testing.assert_allclose(lm.fixed_points, expected, rtol=1e-15)
     assert (lm.frame, lm.units, lm.names, lm.moving_points) == ("LPS", "mm", ("F-1", "F-2"), None)
+    assert ("RAS coordinates were turned into LPS." in lm.assumptions) == (sign == -1)
 
 
 def test_fcsv_without_a_frame_is_refused(tmp_path: Path) -> None:

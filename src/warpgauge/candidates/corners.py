@@ -1,4 +1,4 @@
-"""Corners of an image in 2D and 3D: the Harris strength of the structure tensor, in world units, in bounded memory."""
+"""Corners of an image in 2D and 3D, in world units, in bounded memory."""
 
 from __future__ import annotations
 
@@ -12,14 +12,13 @@ from numpy.typing import NDArray
 
 from warpgauge.candidates.blocks import Block, blocks, core_shape, count_blocks
 from warpgauge.candidates.gray import gray_rule, to_gray
+from warpgauge.candidates.harris import TRUNCATE, harris_strength, sensitivity
 from warpgauge.candidates.peaks import Peaks, Pool, local_maxima, no_peaks, thin, vertex_offsets
-from warpgauge.errors import InvalidInputError, MissingExtraError, SuspiciousDataWarning
+from warpgauge.errors import InvalidInputError, SuspiciousDataWarning
 from warpgauge.geometry import Floats, Grid
 
-# det - k trace^d is at most (1 / d^d - k) trace^d: the same share of that in 2D (where it is the usual 0.05) and 3D
-_SENSITIVITY = 0.2
-_TRUNCATE = 4.0  # of the Gaussian in skimage.feature.structure_tensor
 Progress = Callable[[int, int], None]
+_LARGEST_GRAY = 1e30  # its sixth power, the determinant in 3D, is still a number
 
 
 @dataclass(frozen=True)
@@ -45,46 +44,6 @@ class Candidates:
 
     def __len__(self) -> int:
         return len(self.strengths)
-
-
-def harris_strength(image: Floats, spacing: Floats, sigma: float) -> Floats:
-    """Give det A - k (trace A)^d of the structure tensor A of gradients per world unit; negative along edges.
-
-    Parameters
-    ----------
-    image : array
-        Grey values, float64.
-    spacing : (d,) array
-        In the order of the array's axes.
-    sigma : float
-        Width of the window in world units.
-    """
-    try:
-        from skimage.feature import structure_tensor
-    except ImportError as error:
-        raise MissingExtraError(
-            'Finding corners needs scikit-image, which is not installed; run: pip install "warpgauge[saliency]".'
-        ) from error
-    d = image.ndim
-    elements = structure_tensor(image, sigma=tuple(sigma / spacing), mode="nearest", order="rc")
-    # Sobel sums 2 * 4^(d-1) differences over two pixels' distance; the rest makes it a gradient per world unit.
-    scale = 1.0 / (2.0 * 4.0 ** (d - 1) * spacing)
-    place = 0
-    for a in range(d):
-        for b in range(a, d):
-            elements[place] *= scale[a] * scale[b]
-            place += 1
-    if d == 2:
-        rr, rc, cc = elements
-        determinant, trace = rr * cc - rc * rc, rr + cc
-    else:
-        pp, pr, pc, rr, rc, cc = elements
-        determinant = pp * (rr * cc - rc * rc) - pr * (pr * cc - rc * pc) + pc * (pr * rc - rr * pc)
-        trace = pp + rr + cc
-    trace **= d
-    trace *= _SENSITIVITY / d**d
-    determinant -= trace
-    return np.asarray(determinant)
 
 
 def find_candidates(
@@ -189,7 +148,7 @@ class _Search:
     @property
     def halo(self) -> tuple[int, ...]:
         """How far a strength and its neighbours reach: Sobel, Gaussian, and one for the comparison."""
-        return tuple(int(_TRUNCATE * self.sigma / s + 0.5) + 2 for s in self.spacing)
+        return tuple(int(TRUNCATE * self.sigma / s + 0.5) + 2 for s in self.spacing)
 
     def peaks(self, block: Block) -> Peaks:
         """Find the maxima in the core of one block."""
@@ -198,12 +157,13 @@ class _Search:
             raise InvalidInputError(f"An image of type {image.dtype} has no grey values; give numbers.")
         gray, _ = to_gray(image, self.grid.d)
         gray = gray.astype(np.float64)
-        if not np.all(np.isfinite(gray)):
-            bad = int(np.sum(~np.isfinite(gray)))
+        usable = np.abs(gray) <= _LARGEST_GRAY  # False for NaN
+        if not np.all(usable):
+            bad = int(np.sum(~usable))
             where = tuple(slice_.start for slice_ in block.read)
             raise InvalidInputError(
-                f"The image has {bad} values that are not finite in the block that begins at {where} (array order); "
-                f"replace them."
+                f"The image has {bad} values that are not finite, or beyond {_LARGEST_GRAY:g}, in the block that "
+                f"begins at {where} (array order); replace them."
             )
         strength = harris_strength(gray, self.spacing, self.sigma)
         found = np.argwhere(local_maxima(strength)[block.core])
@@ -252,7 +212,8 @@ class _Search:
         if pool.dropped and (self.count is None or len(rows) < self.count):
             warnings.warn(
                 f"Only {len(rows)} candidates were found among the {len(peaks)} strongest maxima; {pool.dropped} "
-                f"weaker ones were not kept: raise pool, or lower min_distance ({self.min_distance:.4g} {self.grid.units}).",
+                f"weaker ones were not kept: raise pool, or lower min_distance, now {self.min_distance:.4g} "
+                f"{self.grid.units}.",
                 SuspiciousDataWarning,
                 stacklevel=3,
             )
@@ -262,7 +223,7 @@ class _Search:
         units, d = self.grid.units, self.grid.d
         fit = "refined by a quadratic fit" if self.subpixel else "at pixel centres"
         return (
-            f"{found} corners {fit}: maxima of det A - k (trace A)^{d} with k = {_SENSITIVITY / d**d:.4g}, A the "
+            f"{found} corners {fit}: maxima of det A - k (trace A)^{d} with k = {sensitivity(d):.4g}, A the "
             f"structure tensor with sigma {self.sigma:.4g} {units}; more than {self.min_distance:.4g} {units} apart, "
             f"{self.border:.4g} {units} from the border"
             f"{', in a mask' if self.mask is not None else ''}; {self.rule}."

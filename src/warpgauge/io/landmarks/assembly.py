@@ -9,7 +9,7 @@ import numpy as np
 from warpgauge.errors import FileFormatError, InvalidInputError, SuspiciousDataWarning
 from warpgauge.geometry import Floats, Grid
 from warpgauge.io.landmarks import checks, frames
-from warpgauge.io.landmarks.base import Format, Side, Table
+from warpgauge.io.landmarks.base import FileFrame, Format, Side, Table
 from warpgauge.io.landmarks.model import Frame, Landmarks, Pending, Skip
 
 Scale = float | tuple[float, float]
@@ -52,7 +52,7 @@ class Assembler:
         sides = [table.fixed] if table.moving is None else [table.fixed, table.moving]
         grids = self.grids[: len(sides)]
         file_frames = [frames.file_frame(side, self.frame, self.name) for side in sides]
-        self._note_frames(sides)
+        self._note_frames(sides, file_frames, grids)
         stated = {side.units for side in sides if side.units is not None}
         if len(stated) > 1:
             raise FileFormatError(f"{self.name!r}: its sides are in different units, {' and '.join(sorted(stated))}.")
@@ -80,7 +80,19 @@ class Assembler:
         self._check(landmarks, files, maps, file_frames[0])
         return landmarks
 
-    def _note_frames(self, sides: list[Side]) -> None:
+    def _note_frames(self, sides: list[Side], file_frames: list[FileFrame], grids: tuple[Grid | None, ...]) -> None:
+        told = {
+            "RAS": "RAS coordinates were turned into LPS.",
+            "index": "Indices counted from 0 were turned into world points by the grid.",
+            "index1": "Indices counted from 1 were turned into world points by the grid.",
+            "scaled": "Distances along the image axes became world points by origin and direction of the grid.",
+        }
+        for frame, grid in zip(file_frames, grids, strict=True):
+            sentence = told.get(frame)
+            if sentence and (grid is not None or frame == "RAS") and sentence not in self.assumptions:
+                self.assumptions.append(sentence)
+        if self.scales != (1.0, 1.0):
+            self.assumptions.append(f"Coordinates were multiplied by {self.scales[0]:g} and {self.scales[1]:g}.")
         for side in sides:
             if self.frame is not None and side.frame_stated and side.frame != self.frame:
                 warnings.warn(
