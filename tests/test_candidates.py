@@ -239,7 +239,7 @@ def test_cores_tile_the_array_once() -> None:
 
 
 def test_memory_is_bounded_by_the_block() -> None:
-    """192^3 voxels in blocks of 48 MiB: the peak of all allocations stays below that and the pool, not near 700 MiB."""
+    """192^3 voxels in blocks of 48 MiB: all allocations together peak below that, where at once it takes 700 MiB."""
     grid = Grid((192, 192, 192))
     image = np.random.default_rng(0).integers(0, 255, grid.shape, dtype=np.uint8)
     limit = 48 * 2**20
@@ -249,7 +249,7 @@ def test_memory_is_bounded_by_the_block() -> None:
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert len(found) == 50
-    assert peak < 1.25 * limit
+    assert peak < limit
 
 
 def test_the_pool_keeps_the_strongest() -> None:
