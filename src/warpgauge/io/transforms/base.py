@@ -14,6 +14,8 @@ from warpgauge.errors import InvalidInputError
 from warpgauge.geometry import Floats, Grid
 
 Bools = NDArray[np.bool_]
+# Points beyond this are nowhere, and their powers would overflow; like NaN they are outside every domain.
+_FARTHEST = 1e90
 
 
 @dataclass(frozen=True)
@@ -120,6 +122,10 @@ class Transform(ABC):
             raise InvalidInputError(
                 f"A {self.d}D transform maps points of shape (n, {self.d}), but these have shape {points.shape}."
             )
+        # Two reductions without a temporary array; NaN makes both comparisons false.
+        if points.size and not (points.min() > -_FARTHEST and points.max() < _FARTHEST):
+            near = np.asarray((np.abs(points) < _FARTHEST).all(axis=1))
+            points = np.where(near[:, None], points, np.nan)
         return points
 
     def map(self, points_world: ArrayLike) -> Floats:

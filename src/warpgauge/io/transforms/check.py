@@ -211,6 +211,7 @@ def _message(errors: dict[str, Floats], better: list[str], units: str, source: s
         text += f" ({given.outside} outside its domain)"
     text += f" and {nothing.mean_error:.3g}{unit} without any transform"
     if better:
-        best = _summary(better[0], errors[better[0]])
-        text += f", but {best.mean_error:.3g}{unit} if read as {best.name!r}; check how the file is meant"
+        found = [_summary(name, errors[name]) for name in better[:3]]
+        listed = " or ".join(f"{reading.mean_error:.3g}{unit} if read as {reading.name!r}" for reading in found)
+        text += f", but {listed}; check how the file is meant"
     return text + "."

@@ -178,6 +178,7 @@ class InverseChain(Chain):
     def __init__(self, forward: Chain, tolerance: float = 1e-6) -> None:
         self.forward = forward
         super().__init__([part.inverse(tolerance=tolerance) for part in reversed(forward.transforms)])
+        self._description = replace(self._description, source=forward.description.source)
 
     def inverse(self, *, tolerance: float = 1e-6) -> Transform:
         """Give back the chain that this one inverts (``tolerance`` plays no part)."""

@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from warpgauge.errors import InvalidInputError
 from warpgauge.geometry import Floats
-from warpgauge.io.transforms.base import Bools, Description, Transform
+from warpgauge.io.transforms.base import Description, Transform
 
 # The largest array that a block of points may need: points x landmarks x d x d numbers.
 _NUMBERS = 2**22
@@ -123,9 +123,8 @@ class KernelSpline(Transform):
             rows = finite[start : start + block]
             x = points[rows]
             green = self._green(x)
-            bent = np.einsum("nmab,mb->na", green, self._weights) if elastic else green @ self._weights
-            mapped[rows] = x + x @ self._linear[:-1] + self._linear[-1] + bent
+            with np.errstate(over="ignore", invalid="ignore"):
+                bent = np.einsum("nmab,mb->na", green, self._weights) if elastic else green @ self._weights
+                mapped[rows] = x + x @ self._linear[:-1] + self._linear[-1] + bent
+        mapped[~np.isfinite(mapped).all(axis=1)] = np.nan
         return mapped
-
-    def _domain(self, points: Floats) -> Bools:
-        return np.asarray(np.isfinite(points).all(axis=1))

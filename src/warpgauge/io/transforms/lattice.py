@@ -103,8 +103,7 @@ class LatticeTransform(Transform):
 
         Where ``extended``, points outside move to the border and count as inside.
         """
-        with np.errstate(invalid="ignore", over="ignore"):
-            coordinates = self.grid.array_coordinates(points)
+        coordinates = self.grid.array_coordinates(points)
         inside = np.ones(len(points), dtype=np.bool_)
         if extended:
             for row, size in zip(coordinates, self.grid.shape, strict=True):

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from warpgauge.errors import InvalidInputError
 from warpgauge.geometry import Floats
-from warpgauge.io.transforms.base import Bools, Description, Transform, flipped
+from warpgauge.io.transforms.base import Description, Transform, flipped
 
 
 class AffineTransform(Transform):
@@ -47,14 +47,14 @@ class AffineTransform(Transform):
         return int(self.offset.size)
 
     def _map(self, points: Floats) -> Floats:
-        mapped = points @ self.matrix.T
-        mapped += self.offset
-        if not np.isfinite(mapped).all():
+        with np.errstate(over="ignore", invalid="ignore"):
+            mapped = points @ self.matrix.T
+            mapped += self.offset
+            total = mapped.sum()
+        # A row is NaN whole or not at all; the sum finds NaN without an array of flags.
+        if not np.isfinite(total):
             mapped[~np.isfinite(mapped).all(axis=1)] = np.nan
         return mapped
-
-    def _domain(self, points: Floats) -> Bools:
-        return np.asarray(np.isfinite(points).all(axis=1))
 
     def inverse(self, *, tolerance: float = 1e-6) -> AffineTransform:
         """Give the exact inverse; a singular matrix is refused (``tolerance`` plays no part)."""
