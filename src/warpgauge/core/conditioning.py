@@ -14,7 +14,13 @@ import numpy as np
 
 from warpgauge.core.arrays import Floats
 from warpgauge.core.kernels import ScalarKernel
-from warpgauge.core.linalg import append_rows, inverse_cholesky, log_determinants, lost_to_rounding
+from warpgauge.core.linalg import (
+    append_rows,
+    inverse_cholesky,
+    log_determinants,
+    lost_to_rounding,
+    times_lower,
+)
 from warpgauge.errors import SingularModelError
 
 # Rows of a kernel block that stay in the second-level cache together with their products.
@@ -132,9 +138,8 @@ class Conditioned:
     def variances(self, points: Floats) -> Floats:
         """Variance of each component at each point, (n,): the isotropic form of Eq. (…covariance_conditioned)."""
         result = self.kernel.diagonal(points)
-        transposed = self.W.T
         for rows in row_blocks(len(points), 2 * self.count):
-            V = self.kernel.matrix(points[rows], self.locations) @ transposed
+            V = times_lower(self.kernel.matrix(points[rows], self.locations), self.W)
             result[rows] -= np.einsum("nl,nl->n", V, V)
         return result
 
@@ -177,28 +182,31 @@ class Conditioned:
         for rows in row_blocks(len(points), self.count * (1 + self.d * (self.d + 1) // 2)):
             yield rows, self._anisotropic_block(points[rows], factors)
 
-    def _anisotropic_block(self, points: Floats, factors: list[Floats]) -> Floats:
+    def _anisotropic_block(self, points: Floats, factors: list[tuple[Floats, Floats]]) -> Floats:
         L, d = self.count, self.d
         k = self.kernel.matrix(points, self.locations)
-        V = [k @ factor for factor in factors]
+        own = [times_lower(k, diagonal) for diagonal, _ in factors]
+        rest = [k @ below for _, below in factors]
         block = np.empty((len(points), d, d))
         prior = self.kernel.diagonal(points)
         for a in range(d):
-            block[:, a, a] = prior - np.einsum("nl,nl->n", V[a], V[a])
+            block[:, a, a] = prior - _row_dots(own[a], own[a]) - _row_dots(rest[a], rest[a])
             for b in range(a + 1, d):
-                # Columns of component b start (b - a) L further on in V[a]: its own leading rows are zero.
-                block[:, a, b] = -np.einsum("nl,nl->n", V[a][:, (b - a) * L :], V[b])
+                # Component a meets the rows of component b in the (b - a)-th part of its rest.
+                shared, beyond = rest[a][:, (b - a - 1) * L : (b - a) * L], rest[a][:, (b - a) * L :]
+                block[:, a, b] = -_row_dots(shared, own[b]) - _row_dots(beyond, rest[b])
                 block[:, b, a] = block[:, a, b]
         return block
 
     @cached_property
-    def _component_factors(self) -> list[Floats]:
-        """Columns of W by component, transposed, when ``K_AA`` is ordered component by component.
+    def _component_factors(self) -> list[tuple[Floats, Floats]]:
+        """For each component a, the rows of W for a itself, (L, L), and for those after it, transposed.
 
-        ``K_AA`` is then a d x d grid of L x L blocks that are diagonal off the block diagonal, and its inverse Cholesky
-        factor is lower triangular by blocks: component a meets only the rows of components a to d. That makes
-        d (d + 1) / 2 products of L x L for a covariance, as many as it has entries, and each entry a sum of products
-        of whitened rows, which cannot lose definiteness as differences of quadratic forms in ``K_AA^-1`` can.
+        With ``K_AA`` ordered component by component it is a d x d grid of L x L blocks that are diagonal off the block
+        diagonal, and its inverse Cholesky factor is lower triangular by blocks: component a meets only the rows of
+        components a to d. That makes d (d + 1) / 2 products of L x L for a covariance, as many as it has entries, d of
+        them triangular, and each entry a sum of products of whitened rows, which cannot lose definiteness as
+        differences of quadratic forms in ``K_AA^-1`` can.
         """
         L, d = self.count, self.d
         gram = self.kernel.matrix(self.locations, self.locations)
@@ -210,7 +218,12 @@ class Conditioned:
                 if a == b:
                     block += gram
         W = inverse_cholesky(matrix, _WHAT)
-        return [np.ascontiguousarray(W[a * L :, a * L : (a + 1) * L].T) for a in range(d)]
+        columns = [W[a * L :, a * L : (a + 1) * L] for a in range(d)]
+        return [(np.ascontiguousarray(one[:L]), np.ascontiguousarray(one[L:].T)) for one in columns]
+
+
+def _row_dots(left: Floats, right: Floats) -> Floats:
+    return np.asarray(np.einsum("nl,nl->n", left, right))
 
 
 def _spread(scalar: Floats, d: int) -> Floats:

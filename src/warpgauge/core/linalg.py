@@ -9,7 +9,7 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
-from scipy.linalg import lapack
+from scipy.linalg import blas, lapack
 
 from warpgauge.core.arrays import Floats
 from warpgauge.errors import NumericalWarning, SingularModelError
@@ -52,7 +52,7 @@ def inverse_of_lower(factor: Floats) -> Floats:
     inverse, info = lapack.dtrtri(factor, lower=1)
     if info != 0:
         raise SingularModelError("A Cholesky factor has a zero on its diagonal; the model is singular.")
-    return np.asarray(inverse)
+    return np.ascontiguousarray(inverse)
 
 
 def inverse_cholesky(matrix: Floats, what: str) -> Floats:
@@ -60,6 +60,13 @@ def inverse_cholesky(matrix: Floats, what: str) -> Floats:
     if len(matrix) == 0:
         return np.zeros((0, 0))
     return inverse_of_lower(cholesky(matrix, what))
+
+
+def times_lower(rows: Floats, W: Floats) -> Floats:
+    """``rows @ W^T`` for (n, L) rows and a lower triangular (L, L) W, at half the work of a full product."""
+    if rows.size == 0:
+        return np.zeros(rows.shape)
+    return np.asarray(blas.dtrmm(1.0, W.T, rows.T, trans_a=1).T)
 
 
 def append_rows(W: Floats, cross: Floats, corner: Floats, what: str) -> Floats:
