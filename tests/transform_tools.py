@@ -197,3 +197,90 @@ def itk_entry(kind: str, d: int, parameters: Any, fixed: Any) -> str:
 
 def itk_text(kind: str, d: int, parameters: Any, fixed: Any) -> str:
     return f"#Insight Transform File V1.0\n#Transform 0\n{itk_entry(kind, d, parameters, fixed)}"
+
+
+def valid_files(folder: Path) -> dict[str, tuple[Path, dict[str, Any]]]:
+    """One small valid file of every format, with the options that it needs: {name: (path, options)}."""
+    import gzip
+
+    import h5py
+    import nibabel
+    import scipy.io
+
+    rng = np.random.default_rng(1)
+    grid = Grid((4, 5, 6), (1.0, 2.0, 1.5), (3.0, -4.0, 5.0), units="mm")
+    vectors = rng.normal(size=(*grid.shape, 3))
+    affine = [1.1, 0.1, 0, -0.1, 0.9, 0, 0, 0, 1, 5, 6, 7]
+    texts = {
+        "elastix_affine.txt": elastix_text(3, "AffineTransform", affine, "(CenterOfRotationPoint 1 2 3)"),
+        "elastix_bspline.txt": elastix_text(2, "BSplineTransform", rng.normal(size=40), elastix_grid(Grid((4, 5)), 3)),
+        "elastix_kernel.txt": elastix_text(
+            2,
+            "SplineKernelTransform",
+            rng.normal(size=10),
+            f'(SplineKernelType "ThinPlateSpline")\n(FixedImageLandmarks {numbers(rng.normal(size=10))})',
+        ),
+        "elastix.toml": 'Transform = "TranslationTransform"\nNumberOfParameters = 2\nTransformParameters = [1.5, 2]\n'
+        "FixedImageDimension = 2\nMovingImageDimension = 2\n",
+        "itk_affine.tfm": itk_text("AffineTransform", 3, affine, [1, 2, 3]),
+        "itk_composite.tfm": "#Insight Transform File V1.0\n#Transform 0\nTransform: CompositeTransform_double_2_2\n"
+        + itk_entry("Euler2DTransform", 2, [0.1, 2, 3], [4, 5])
+        + itk_entry("BSplineTransform", 2, rng.normal(size=40), [4, 5, 0, 0, 1, 1, 1, 0, 0, 1]),
+        "matrix.txt": "1 0 0 1\n0 1 0 2\n0 0 1 3\n0 0 0 1\n",
+        "points.csv": "fixed_x,fixed_y,moving_x,moving_y\n1,2,3,4\n5,6,7,8.5\n9,1,9,2\n2,7,3,8\n",
+        "outputpoints.txt": "Point\t0\t; InputPoint = [ 1.5 2.5 ]\t; OutputPoint = [ 3.5 4.5 ]\n",
+    }
+    for name, text in texts.items():
+        (folder / name).write_text(text)
+    files: dict[str, tuple[Path, dict[str, Any]]] = {name: (folder / name, {}) for name in texts}
+
+    def add(name: str, data: bytes, **options: Any) -> None:
+        (folder / name).write_bytes(data)
+        files[name] = (folder / name, options)
+
+    with h5py.File(folder / "itk.h5", "w") as store:
+        member = store.create_group("TransformGroup/0")
+        member["TransformType"] = np.array(["AffineTransform_double_3_3"], dtype="S")
+        member["TransformParameters"] = np.array(affine, dtype=float)
+        member["TransformFixedParameters"] = np.array([1.0, 2.0, 3.0])
+    files["itk.h5"] = (folder / "itk.h5", {})
+    content = {"AffineTransform_double_3_3": np.array(affine)[:, None], "fixed": np.ones((3, 1))}
+    scipy.io.savemat(folder / "ants.mat", content, format="4")
+    files["ants.mat"] = (folder / "ants.mat", {})
+
+    def nifti(shape: tuple[int, ...], intent: int) -> bytes:
+        image = nibabel.Nifti1Image(vectors.transpose(2, 1, 0, 3).reshape(shape), np.diag([2.0, 3.0, 4.0, 1.0]))
+        image.header["intent_code"] = intent
+        image.set_sform(image.affine, 1)
+        return bytes(image.to_bytes())
+
+    five, four = nifti((4, 5, 6, 1, 3), 1007), nifti((4, 5, 6, 3), 2006)
+    add("field.nii", five)
+    add("field.nii.gz", gzip.compress(five))
+    add("fsl.nii", four, format="fsl", convention="relative", moving=grid)
+    add("learn2reg.nii", four, format="learn2reg", layout="current", reference=grid)
+    raw = vectors.astype("<f8").tobytes()
+    nrrd = (
+        "NRRD0004\ntype: double\ndimension: 4\nspace: left-posterior-superior\nsizes: 3 4 5 6\n"
+        "space directions: none (1,0,0) (0,2,0) (0,0,1.5)\nkinds: vector domain domain domain\nendian: little\n"
+        "encoding: {}\nspace origin: (3,-4,5)\n\n"
+    )
+    add("field.nrrd", nrrd.format("raw").encode() + raw)
+    add("packed.nrrd", nrrd.format("gzip").encode() + gzip.compress(raw))
+    meta = (
+        "ObjectType = Image\nNDims = 3\nBinaryData = True\nBinaryDataByteOrderMSB = False\nCompressedData = False\n"
+        "TransformMatrix = 1 0 0 0 1 0 0 0 1\nOffset = 3 -4 5\nElementSpacing = 1 2 1.5\nDimSize = 4 5 6\n"
+        "ElementNumberOfChannels = 3\nElementType = MET_DOUBLE\nElementDataFile = LOCAL\n"
+    )
+    add("field.mha", meta.encode() + raw)
+    told = {"reference": grid, "layout": "zyxc", "components": "xyz", "frame": "LPS"}
+    np.save(folder / "field.npy", vectors)
+    files["field.npy"] = (folder / "field.npy", told)
+    np.savez(folder / "field.npz", vectors)
+    files["field.npz"] = (folder / "field.npz", told)
+    np.savez_compressed(folder / "learn2reg.npz", vectors.transpose(3, 2, 1, 0).astype(np.float16))
+    files["learn2reg.npz"] = (
+        folder / "learn2reg.npz",
+        {"format": "learn2reg", "layout": "2020", "reference": grid},
+    )
+    return files

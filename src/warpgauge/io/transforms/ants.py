@@ -51,11 +51,10 @@ def read_mat(path: Path) -> Transform:
         raise FileFormatError(f"{file.name!r} has {size} bytes, far more than a linear transform needs.")
     matrices = _matrices(read_head(file, _LIMIT), file.name)
     kinds = [name for name in matrices if name != "fixed"]
-    if len(kinds) != 1 or len(matrices) > 2:
+    if len(kinds) != 1 or len(matrices) != 2:
         found = ", ".join(repr(name) for name in list(matrices)[:5])
         raise FileFormatError(f"{file.name!r} must hold one ITK transform and 'fixed', but holds {found}.")
-    fixed = matrices.get("fixed", np.zeros(0))
-    return itk_transform(kinds[0], matrices[kinds[0]], fixed, FORMAT, file.name)
+    return itk_transform(kinds[0], matrices[kinds[0]], matrices["fixed"], FORMAT, file.name)
 
 
 def _matrices(data: bytes, name: str) -> dict[str, Floats]:

@@ -52,13 +52,13 @@ def _entry(group: Any, key: str, file: Path) -> Entry:
     value = np.asarray(stored[()]).reshape(-1)[0]
     kind = value.decode("ascii", "replace") if isinstance(value, bytes) else str(value)
     parameters, fixed = (_numbers(group[key], names, file) for names in (_PARAMETERS, _FIXED))
-    return Entry(kind, parameters, np.asarray(fixed, dtype=np.float64))
+    return Entry(kind, parameters, None if fixed is None else np.asarray(fixed, dtype=np.float64))
 
 
-def _numbers(member: Any, names: tuple[str, str], file: Path) -> Vectors:
+def _numbers(member: Any, names: tuple[str, str], file: Path) -> Vectors | None:
     found = next((member[name] for name in names if name in member), None)
     if found is None:
-        return np.zeros(0)
+        return None
     if found.dtype.kind != "f":
         raise FileFormatError(f"{file.name!r}: {names[0]} are of type {found.dtype}, but must be floating point.")
     # A dataset may promise any shape and store nothing: ask what is on the disk before allocating.

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import warnings
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from warpgauge.errors import AmbiguousFileError, FileFormatError
+from warpgauge.errors import AmbiguousFileError, FileFormatError, SuspiciousDataWarning
 from warpgauge.geometry import Floats
-from warpgauge.io.files import read_text
 from warpgauge.io.transforms.base import Transform
 from warpgauge.io.transforms.chain import Chain
+from warpgauge.io.transforms.headers import text_of
 from warpgauge.io.transforms.itk_kinds import COMPOSITE, itk_transform, split_type
 from warpgauge.io.transforms.lattice import Vectors
 
@@ -26,16 +27,22 @@ class Entry:
     """One transform of an ITK file, as stored."""
 
     type_name: str
-    parameters: Vectors = field(default_factory=lambda: np.zeros(0))
-    fixed_parameters: Floats = field(default_factory=lambda: np.zeros(0))
+    parameters: Vectors | None = None
+    fixed_parameters: Floats | None = None
 
 
 def read_itk_text(path: Path) -> Transform:
     """Read an ITK text transform file."""
-    text = read_text(path, "ITK transform file", limit=_LIMIT)
+    text = text_of(path, "ITK transform file", _LIMIT)
     if not text.startswith(SIGNATURE.decode()):
         raise FileFormatError(
             f"{path.name!r} is no ITK transform file: its first line is not '#Insight Transform File V1.0'."
+        )
+    if not text.endswith("\n"):
+        warnings.warn(
+            f"{path.name} does not end with a line end, as ITK writes it, so its last number may be cut; check it.",
+            SuspiciousDataWarning,
+            stacklevel=4,
         )
     return combine(_entries(text, path.name), FORMAT, path.name)
 
@@ -99,4 +106,7 @@ def combine(entries: list[Entry], file_format: str, name: str) -> Transform:
 
 
 def _one(entry: Entry, file_format: str, name: str) -> Transform:
+    if entry.parameters is None or entry.fixed_parameters is None:
+        missing = "parameters" if entry.parameters is None else "fixed parameters"
+        raise FileFormatError(f"{name!r} has no {missing} of its {entry.type_name[:60]}; it is truncated.")
     return itk_transform(entry.type_name, entry.parameters, entry.fixed_parameters, file_format, name)

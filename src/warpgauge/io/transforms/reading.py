@@ -228,7 +228,9 @@ def _learn2reg(path: Path, options: _Options) -> Transform:
 def _fsl(path: Path, options: _Options) -> Transform:
     text = is_text(existing_file(path, "FSL transform"))
     if text and options.convention is not None:
-        raise InvalidInputError("convention= applies to FSL warp fields, not to flirt matrices; leave it out.")
+        raise InvalidInputError(
+            f"convention= is for FSL warp fields, but {path.name!r} is text, as flirt matrices are; leave it out."
+        )
     return fsl.read_fsl(
         path, convention=options.convention, reference=options.reference, moving=options.moving, text=text
     )

@@ -1,0 +1,328 @@
+"""Broken, mislabelled and hostile files of every format: one clear sentence, never another exception."""
+
+from __future__ import annotations
+
+import gzip
+import struct
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+
+from transform_tools import elastix_grid, elastix_text, itk_entry, itk_text, valid_files
+from warpgauge.errors import FileFormatError, SuspiciousDataWarning, WarpgaugeError
+from warpgauge.geometry import Grid
+from warpgauge.io.transforms import read_transform
+
+Files = dict[str, tuple[Path, dict[str, Any]]]
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Files:
+    return valid_files(tmp_path)
+
+
+NAMES = [
+    "elastix_affine.txt",
+    "elastix_bspline.txt",
+    "elastix_kernel.txt",
+    "elastix.toml",
+    "itk_affine.tfm",
+    "itk_composite.tfm",
+    "matrix.txt",
+    "points.csv",
+    "outputpoints.txt",
+    "itk.h5",
+    "ants.mat",
+    "field.nii",
+    "field.nii.gz",
+    "fsl.nii",
+    "learn2reg.nii",
+    "field.nrrd",
+    "packed.nrrd",
+    "field.mha",
+    "field.npy",
+    "field.npz",
+    "learn2reg.npz",
+]
+
+
+def refused(path: Path, options: dict[str, Any]) -> str:
+    """Read a file that must be refused, and give the sentence after checking that it is one."""
+    with pytest.raises(WarpgaugeError) as caught:
+        read_transform(path, **options)
+    message = str(caught.value)
+    assert message.endswith(".")
+    assert "\n" not in message
+    assert "Traceback" not in message
+    assert len(message) < 500
+    assert path.name in message
+    return message
+
+
+def test_the_files_are_valid_to_begin_with(files: Files) -> None:
+    """Every file of this collection reads, so that what is refused below is refused for its damage."""
+    assert sorted(files) == sorted(NAMES)
+    for path, options in files.values():
+        transform = read_transform(path, **options)
+        assert np.isfinite(transform.map(np.zeros((1, transform.d)) + 1e-9)).size == transform.d
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_empty_and_foreign_content_is_refused(files: Files, name: str) -> None:
+    """0 bytes, binary noise, a PNG, a page of HTML and zeros under the name of each format."""
+    path, options = files[name]
+    noise = np.random.default_rng(0).integers(0, 256, 3000, dtype=np.uint8).tobytes()
+    png = b"\x89PNG\r\n\x1a\n" + bytes(200)
+    for content in (b"", noise, png, b"<!DOCTYPE html>\n<html><body>404 Not Found</body></html>\n", bytes(2000)):
+        path.write_bytes(content)
+        refused(path, options)
+        if "format" not in options:
+            for asked in ("elastix", "itk", "ants", "nifti", "nrrd", "metaimage", "matrix", "points"):
+                refused(path, {"format": asked})
+
+
+# Files in which whole rows, members or optional keys may be missing at the end and leave another valid file.
+_OPEN_ENDED = ("points.csv", "matrix.txt", "outputpoints.txt", "elastix_kernel.txt", "itk_composite.tfm")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_truncated_files_are_refused(files: Files, name: str) -> None:
+    """Cut anywhere, a file is refused, or only something that does not matter was cut off, or a warning says so."""
+    path, options = files[name]
+    whole = path.read_bytes()
+    transform = read_transform(path, **options)
+    points = np.array([[1.0, 2.0, 1.0], [4.0, -3.0, 4.0], [5.0, 6.0, 5.0]])[:, : transform.d]
+    expected = transform.map(points)
+    refusals, others = [], []
+    for length in np.unique(np.linspace(1, len(whole) - 1, 60).astype(int)):
+        path.write_bytes(whole[:length])
+        try:
+            others.append(read_transform(path, **options).map(points))
+        except (WarpgaugeError, SuspiciousDataWarning) as error:
+            refusals.append(str(error))
+    assert all(path.name in message for message in refusals)
+    assert len(refusals) > 20
+    if name not in _OPEN_ENDED:
+        for mapped in others:
+            np.testing.assert_allclose(mapped, expected, equal_nan=True)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [n for n in NAMES if n.startswith(("elastix", "itk_", "matrix", "points", "outputpoints"))],
+)
+def test_nan_in_text_is_refused(files: Files, name: str) -> None:
+    """A parameter of nan or inf in a text file."""
+    path, options = files[name]
+    text = path.read_text()
+    values = {"elastix.toml": "1.5", "points.csv": "8.5", "matrix.txt": "3\n", "outputpoints.txt": "1.5"}
+    if name.startswith("elastix_"):
+        value = text.split("(TransformParameters ")[1].split()[1]
+    elif name.startswith("itk_"):
+        value = text.split("\nParameters: ")[1].split()[1]
+    else:
+        value = values[name]
+    for bad in ("nan", "inf"):
+        path.write_text(text.replace(value, f"{bad}\n" if value.endswith("\n") else bad, 1))
+        refused(path, options)
+
+
+def test_nan_in_binary_parameters_is_refused(files: Files) -> None:
+    """NaN among the parameters of HDF5 and .mat files."""
+    path, options = files["itk.h5"]
+    with h5py.File(path, "a") as store:
+        store["TransformGroup/0/TransformParameters"][3] = np.nan
+    assert "not finite" in refused(path, options)
+    path, options = files["ants.mat"]
+    path.write_bytes(path.read_bytes().replace(struct.pack("<d", 0.9), struct.pack("<d", np.inf)))
+    assert "not finite" in refused(path, options)
+
+
+@pytest.mark.parametrize("name", ["field.nii", "field.nrrd", "field.mha", "field.npy", "fsl.nii", "learn2reg.nii"])
+def test_fields_of_nan_are_refused(files: Files, name: str) -> None:
+    """A field whose every vector is NaN maps nothing."""
+    path, options = files[name]
+    whole = path.read_bytes()
+    path.write_bytes(whole[: -8 * 360] + np.full(360, np.nan).tobytes())
+    assert "finite" in refused(path, options)
+
+
+def _elastix(kind: str, values: Any, extra: str = "") -> str:
+    return elastix_text(3, kind, values, extra)
+
+
+def _shift(*changes: tuple[str, str]) -> str:
+    """A translation with changes to its text."""
+    text = _elastix("TranslationTransform", range(3))
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    return text
+
+
+def _control(*changes: tuple[str, str], order: int = 3) -> str:
+    """A B-spline with changes to its text."""
+    text = _elastix("BSplineTransform", range(192), elastix_grid(Grid((4, 4, 4)), order))
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    return text
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("t.txt", _elastix("AffineTransform", range(11), "(CenterOfRotationPoint 0 0 0)"), "has 12 parameters"),
+        ("t.txt", _elastix("AffineTransform", range(12)), "no value of 'CenterOfRotationPoint'"),
+        ("t.txt", _elastix("AffineTransform", range(12), "(CenterOfRotationPoint 0 0)"), "must have 3 values"),
+        ("t.txt", _shift(("Parameters 3", "Parameters 4")), "promises 4"),
+        ("t.txt", _elastix("BSplineTransform", range(9), elastix_grid(Grid((4, 4, 4)), 3)), "needs 192 parameters"),
+        ("t.txt", _control(order=7), "order 1, 2 or 3"),
+        ("t.txt", _elastix("BSplineTransform", range(24), elastix_grid(Grid((2, 2, 2)), 3)), "too few nodes"),
+        ("t.txt", _control(("GridSpacing 1", "GridSpacing 0")), "no valid grid"),
+        ("t.txt", _control(("GridDirection 1", "GridDirection 2")), "no valid grid"),
+        ("t.txt", _control(("GridSize 4", "GridSize 4.5")), "needs 216 parameters"),
+        ("t.txt", _control(('UseCyclicTransform "false"', 'UseCyclicTransform "true"')), "cyclic"),
+        ("t.txt", _control(('UseCyclicTransform "false"', 'UseCyclicTransform "maybe"')), 'must be "true" or "false"'),
+        ("t.txt", _elastix("EulerStackTransform", range(3)), "which is not read; known are"),
+        ("t.txt", _shift(("Dimension 3", "Dimension 4")), "both must be 2"),
+        ("t.txt", _shift(("MovingImageDimension 3", "MovingImageDimension 2")), "both must be 2"),
+        ("t.txt", _shift(("NoInitialTransform", "t0.txt")), "neither there"),
+        ("t.txt", _shift(("NoInitialTransform", "0")), "by the number 0"),
+        ("t.txt", _shift(("(Size 9", "Size 9")), "expected '(Key values)'"),
+        ("t.txt", _shift() + "(Size 9 9 9)\n", "stands there twice"),
+        ("t.txt", _shift(('"float"', '"float')), "quotation mark"),
+        ("t.txt", _shift(("Parameters 0.0", "Parameters x")), "no numbers"),
+        ("t.txt", '(Transform "TranslationTransform")\n', "both must be 2"),
+        ("t.toml", "Transform = [\n", "neither an elastix text nor a TOML file"),
+        ("t.tfm", "#Insight Transform File V1.0\n", "holds no transform"),
+        ("t.tfm", "#Insight Transform File V1.0\nTransform: Affine\n", "not of the form of ITK"),
+        ("t.tfm", itk_text("AffineTransform", 4, range(20), range(4)), "from 4D to 4D"),
+        ("t.tfm", "#Insight Transform File V1.0\nTransform: AffineTransform_double_3_2\n", "from 3D to 2D"),
+        ("t.tfm", "#Insight Transform File V1.0\nParameters: 1 2 3\n", "before any"),
+        ("t.tfm", "#Insight Transform File V1.0\nHello\n", "expected 'Key: values'"),
+        ("t.tfm", "#Insight Transform File V1.0\nTransform: CompositeTransform_double_3_3\n", "without members"),
+        (
+            "t.tfm",
+            "#Insight Transform File V1.0\nTransform: CompositeTransform_double_3_3\n"
+            + itk_entry("TranslationTransform", 3, [1, 2, 3], [])
+            + itk_entry("TranslationTransform", 2, [1, 2], []),
+            "mixes 2D and 3D",
+        ),
+        ("t.tfm", itk_text("BSplineTransform", 2, range(8), [2, 2, 0, 0, 1, 1, 1, 0, 0, 1]), "too few nodes"),
+        ("t.tfm", itk_text("BSplineTransform", 2, range(40), [4, 5, 0, 0, 1, 1, 1, 1, 0, 1]), "orthonormal"),
+        ("t.tfm", itk_text("DisplacementFieldTransform", 2, range(9), [2, 2, 0, 0, 1, 1, 1, 0, 0, 1]), "needs 8"),
+        ("t.tfm", itk_text("DisplacementFieldTransform", 2, [], [1e30, 1e30, 0, 0, 1, 1, 1, 0, 0, 1]), "parameters"),
+        ("t.tfm", itk_text("Euler2DTransform", 3, [1, 2, 3], [0, 0]), "2D only"),
+        ("m.txt", "1 2 3\n4 5\n", "no matrix"),
+        ("m.txt", "1 2 3 4 5\n" * 5, "5 x 5"),
+        ("m.txt", "1 0 0\n0 1 0\n0 0 2\n", "last row"),
+        ("p.csv", "fixed_x,fixed_y,moving_x,moving_y\n1,2,3\n", "fields"),
+        ("p.csv", "x,y\n1,2\n3,4\n", "one set of points"),
+    ],
+)
+def test_wrong_content_is_named(tmp_path: Path, name: str, text: str, said: str) -> None:
+    """Counts, dimensions, kinds and grammar: the sentence says what is wrong."""
+    (tmp_path / name).write_text(text)
+    assert said in refused(tmp_path / name, {})
+
+
+def _huge(files: Files) -> dict[str, tuple[Path, dict[str, Any]]]:
+    """Headers that promise terabytes in files of a few kilobytes."""
+    spoiled = {}
+
+    def put(name: str, data: bytes, **changes: Any) -> None:
+        path, options = files[name]
+        path.write_bytes(data)
+        spoiled[name] = (path, {**options, **changes})
+
+    nii = bytearray(files["field.nii"][0].read_bytes())
+    nii[40:56] = struct.pack("<8h", 5, 30000, 30000, 30000, 1, 3, 1, 1)
+    put("field.nii", bytes(nii))
+    put("field.nii.gz", gzip.compress(bytes(nii)))
+    nii[40:56] = struct.pack("<8h", 4, 30000, 30000, 30000, 3, 1, 1, 1)
+    put("fsl.nii", bytes(nii))
+    put("learn2reg.nii", bytes(nii))
+    put("field.mha", files["field.mha"][0].read_bytes().replace(b"DimSize = 4 5 6", b"DimSize = 90000 90000 90000"))
+    for name in ("field.nrrd", "packed.nrrd"):
+        put(name, files[name][0].read_bytes().replace(b"sizes: 3 4 5 6", b"sizes: 3 90000 90000 90000"))
+    grid = Grid((90000, 90000, 90000), units="mm")
+    npy = files["field.npy"][0].read_bytes().replace(b"(6, 5, 4, 3), }", b"(90000, 90000, 90000, 3), }")
+    put("field.npy", npy, reference=grid)
+    text = itk_text("DisplacementFieldTransform", 3, [1], [90000] * 3 + [0] * 3 + [1] * 3 + list(np.eye(3).ravel()))
+    put("itk_affine.tfm", text.encode())
+    put(
+        "elastix_bspline.txt",
+        files["elastix_bspline.txt"][0].read_bytes().replace(b"(GridSize 4 5)", b"(GridSize 90000 90000)"),
+    )
+    mat = bytearray(files["ants.mat"][0].read_bytes())
+    mat[4:8] = struct.pack("<i", 2**31 - 1)
+    put("ants.mat", bytes(mat))
+    path, options = files["itk.h5"]
+    with h5py.File(path, "w") as store:
+        member = store.create_group("TransformGroup/0")
+        member["TransformType"] = np.array(["DisplacementFieldTransform_double_3_3"], dtype="S")
+        member["TransformFixedParameters"] = np.array([90000.0] * 3 + [0] * 3 + [1] * 3 + list(np.eye(3).ravel()))
+        member.create_dataset("TransformParameters", shape=(3 * 90000**3,), dtype="f8", chunks=(1000,))
+    spoiled["itk.h5"] = (path, options)
+    return spoiled
+
+
+def test_huge_headers_cost_no_memory(files: Files) -> None:
+    """A header that promises terabytes is held against the size of the file before anything is allocated."""
+    spoiled = _huge(files)
+    assert len(spoiled) == 12
+    for name, (path, options) in spoiled.items():
+        tracemalloc.start()
+        try:
+            refused(path, options)
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        assert peak < 30e6, name
+
+
+def test_zarr_of_another_shape_is_refused_before_loading(tmp_path: Path) -> None:
+    """A Zarr array may be any size without a single chunk on disk."""
+    zarr = pytest.importorskip("zarr")
+    zarr.create_array(str(tmp_path / "f.zarr"), shape=(90000, 90000, 90000, 3), chunks=(64, 64, 64, 3), dtype="f8")
+    options = {"reference": Grid((4, 5, 6)), "layout": "zyxc", "components": "xyz", "frame": "LPS"}
+    assert "shape (90000, 90000, 90000, 3)" in refused(tmp_path / "f.zarr", options)
+    (tmp_path / "f.zarr" / "zarr.json").write_text("{")
+    refused(tmp_path / "f.zarr", options)
+
+
+def test_pickled_arrays_are_refused(tmp_path: Path) -> None:
+    """Objects in a NumPy file could run code; they are not loaded."""
+    np.save(tmp_path / "f.npy", np.array([{"a": 1}], dtype=object))
+    options = {"reference": Grid((4, 5, 6)), "layout": "zyxc", "components": "xyz", "frame": "LPS"}
+    assert "objects" in refused(tmp_path / "f.npy", options)
+
+
+def test_several_arrays_in_one_file_are_refused(tmp_path: Path) -> None:
+    """Which of them would it be?"""
+    np.savez(tmp_path / "f.npz", a=np.zeros(3), b=np.zeros(3))
+    options = {"reference": Grid((4, 5, 6)), "layout": "zyxc", "components": "xyz", "frame": "LPS"}
+    assert "must hold one array, but holds 2 (a, b)" in refused(tmp_path / "f.npz", options)
+
+
+def test_scalar_images_are_no_fields(tmp_path: Path) -> None:
+    """An image in place of a field is named as such."""
+    sitk = pytest.importorskip("SimpleITK")
+    image = sitk.GetImageFromArray(np.zeros((4, 5, 6), np.float32))
+    for suffix in (".nii.gz", ".nrrd", ".mha"):
+        sitk.WriteImage(image, str(tmp_path / f"i{suffix}"))
+        refused(tmp_path / f"i{suffix}", {})
+
+
+def test_a_file_with_a_misleading_name_is_read_by_its_content(tmp_path: Path) -> None:
+    """An ITK text file named .h5 or .nii.gz is still one."""
+    for name in ("t.h5", "t.nii.gz", "t.mat", "t"):
+        (tmp_path / name).write_text(itk_text("TranslationTransform", 2, [1, 2], []))
+        assert read_transform(tmp_path / name).map([[0.0, 0.0]]).tolist() == [[1.0, 2.0]]
+        with pytest.raises(FileFormatError):
+            read_transform(tmp_path / name, format="nifti")
