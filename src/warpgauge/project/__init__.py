@@ -1,0 +1,35 @@
+"""A project on disk that a person can start, leave, resume, share and trust.
+
+`Project` holds images, points and settings, and an append-only log of every action; its `State` is a replay of that
+log.
+"""
+
+from warpgauge.project.errors import ConflictError, NotAllowedError, ProjectError, StorageError
+from warpgauge.project.events import ROLES, SKIP_REASONS, Draft, Event
+from warpgauge.project.project import Project
+from warpgauge.project.records import Cell, Ellipse, Placement, QueryRecord, Skipped
+from warpgauge.project.settings import Settings
+from warpgauge.project.state import State, replay
+from warpgauge.project.verify import VerifyReport, verify_project
+
+__all__ = [
+    "ROLES",
+    "SKIP_REASONS",
+    "Cell",
+    "ConflictError",
+    "Draft",
+    "Ellipse",
+    "Event",
+    "NotAllowedError",
+    "Placement",
+    "Project",
+    "ProjectError",
+    "QueryRecord",
+    "Settings",
+    "Skipped",
+    "State",
+    "StorageError",
+    "VerifyReport",
+    "replay",
+    "verify_project",
+]

@@ -1,0 +1,207 @@
+"""``project.json``: which images, in which frames, with which hashes and settings; written whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from warpgauge.errors import InvalidInputError
+from warpgauge.geometry import Grid
+from warpgauge.io.files import one_line, read_text
+from warpgauge.project.errors import ProjectError, StorageError
+from warpgauge.project.settings import Settings
+
+FILE = "project.json"
+VERSION = 1
+KIND = "warpgauge project"
+# From each version of the document to the next; version 1 is the first.
+_STEPS: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
+
+
+@dataclass(frozen=True)
+class ImageRecord:
+    """An image of the project.
+
+    Attributes
+    ----------
+    path : str
+        Relative to the project's folder, with ``/``.
+    copied : bool
+        Whether the file lies in the project's folder.
+    content_hash : str
+        Of the file or files.
+    grid : Grid
+        The frame, as it was read (and told) when the project was made.
+    spacing, units
+        What the reader was told beside the file, to be told again.
+    format, channels, dtype, assumptions
+        What the reader said.
+    """
+
+    path: str
+    copied: bool
+    content_hash: str
+    grid: Grid
+    spacing: float | list[float] | None
+    units: str | None
+    format: str
+    channels: int
+    dtype: str
+    assumptions: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give plain values."""
+        return {**vars(self), "grid": grid_to_dict(self.grid), "assumptions": list(self.assumptions)}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> ImageRecord:
+        """Read plain values."""
+        changed = {"grid": grid_from_dict(values["grid"]), "assumptions": tuple(values["assumptions"])}
+        return cls(**{**values, **changed})
+
+
+@dataclass(frozen=True)
+class PointsRecord:
+    """A stored set of points: its file, hash and number, how it came about, whether it stands for a region."""
+
+    file: str
+    content_hash: str
+    count: int
+    method: str
+    covers_candidates: bool = False
+
+
+@dataclass(frozen=True)
+class Document:
+    """The content of ``project.json``."""
+
+    id: str
+    created: str
+    program: str
+    images: Mapping[str, ImageRecord]
+    candidates: PointsRecord
+    targets: PointsRecord
+    settings: Settings
+
+    def to_text(self) -> str:
+        """Write it as JSON."""
+        content = {
+            "kind": KIND,
+            "version": VERSION,
+            "id": self.id,
+            "created": self.created,
+            "program": self.program,
+            "images": {name: record.to_dict() for name, record in self.images.items()},
+            "candidates": vars(self.candidates),
+            "targets": vars(self.targets),
+            "settings": self.settings.to_dict(),
+        }
+        return json.dumps(content, indent=1, allow_nan=False) + "\n"
+
+    @classmethod
+    def from_text(cls, text: str) -> Document:
+        """Read JSON of this or an older version."""
+        try:
+            content = json.loads(text)
+        except ValueError as error:
+            raise ProjectError(f"{FILE!r} is not JSON ({one_line(error)}); put back a copy of it.") from error
+        if not isinstance(content, dict) or content.get("kind") != KIND:
+            raise ProjectError(f"{FILE!r} does not describe a warpgauge project.")
+        content = _migrated(content)
+        try:
+            return cls(
+                content["id"],
+                content["created"],
+                content["program"],
+                {name: ImageRecord.from_dict(record) for name, record in content["images"].items()},
+                PointsRecord(**content["candidates"]),
+                PointsRecord(**content["targets"]),
+                Settings.from_dict(content["settings"]),
+            )
+        except (KeyError, TypeError, AttributeError, InvalidInputError) as error:
+            raise ProjectError(f"{FILE!r} cannot be understood: {one_line(error)}; put back a copy of it.") from error
+
+
+def _migrated(content: dict[str, Any]) -> dict[str, Any]:
+    version = content.get("version")
+    if not isinstance(version, int) or version < 1:
+        raise ProjectError(f"{FILE!r} has the version {version!r}, which is none; put back a copy of it.")
+    if version > VERSION:
+        raise ProjectError(
+            f"{FILE!r} was written by a newer warpgauge (project version {version}, this one knows up to {VERSION}); "
+            f"install the newer warpgauge to open this project."
+        )
+    for step in range(version, VERSION):
+        content = _STEPS[step](content)
+    return content
+
+
+def read_document(folder: Path) -> Document:
+    """Read the document of the project in a folder."""
+    if not folder.is_dir():
+        raise ProjectError(f"There is no project at {str(folder)!r}: it is not a folder; check the path.")
+    if not (folder / FILE).is_file():
+        raise ProjectError(
+            f"{str(folder)!r} is not a warpgauge project: it has no {FILE}; make one with Project.create."
+        )
+    return Document.from_text(read_text(folder / FILE, "project file"))
+
+
+def write_document(folder: Path, document: Document) -> None:
+    """Replace the document in one step, so that a reader sees the old or the new one, whole."""
+    path = folder / FILE
+    fresh = path.with_name(f".{FILE}.{secrets.token_hex(4)}")
+    try:
+        try:
+            with fresh.open("w", encoding="utf-8") as stream:
+                stream.write(document.to_text())
+                stream.flush()
+                os.fsync(stream.fileno())
+            fresh.replace(path)
+            sync_folder(folder)
+        finally:
+            fresh.unlink(missing_ok=True)
+    except OSError as error:
+        raise StorageError(
+            f"{FILE!r} in {str(folder)!r} could not be written ({one_line(error)}); the former one is still there."
+        ) from error
+
+
+def sync_folder(folder: Path) -> None:
+    """Have the names in a folder on the disk, where the system can."""
+    if os.name != "posix":
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def grid_to_dict(grid: Grid) -> dict[str, Any]:
+    """Give a grid as plain values."""
+    return {
+        "size": list(grid.size),
+        "spacing": grid.spacing.tolist(),
+        "origin": grid.origin.tolist(),
+        "direction": grid.direction.tolist(),
+        "units": grid.units,
+    }
+
+
+def grid_from_dict(values: Mapping[str, Any]) -> Grid:
+    """Read a grid from plain values."""
+    return Grid(
+        tuple(values["size"]),
+        np.array(values["spacing"]),
+        np.array(values["origin"]),
+        np.array(values["direction"]),
+        values["units"],
+    )

@@ -1,0 +1,193 @@
+"""The images of a project: linked or copied, found again, and compared with what they were."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import numpy as np
+
+from warpgauge.errors import InvalidInputError, WarpgaugeError
+from warpgauge.geometry import Grid
+from warpgauge.io.files import one_line
+from warpgauge.io.images import Image, read_image
+from warpgauge.project.document import ImageRecord
+from warpgauge.project.errors import ProjectError, StorageError
+
+ROLES: tuple[str, ...] = ("fixed", "moving", "fixed_mask")
+_CACHE = Path("cache") / "images.json"
+Spacing = float | Sequence[float] | None
+
+
+def record_of(image: Image, path: str, copied: bool, spacing: Spacing, units: str | None) -> ImageRecord:
+    """Describe an image as ``project.json`` keeps it."""
+    told = spacing if spacing is None or isinstance(spacing, int | float) else [float(value) for value in spacing]
+    return ImageRecord(
+        path,
+        copied,
+        image.content_hash,
+        image.grid,
+        told,
+        units,
+        image.format,
+        image.channels,
+        image.dtype.name,
+        tuple(image.assumptions),
+    )
+
+
+def relative_path(path: Path, folder: Path) -> str:
+    """Path from the folder to the image, with ``/``; absolute only where there is no way (another drive)."""
+    try:
+        return PurePosixPath(Path(os.path.relpath(path.resolve(), folder.resolve()))).as_posix()
+    except ValueError:
+        return path.resolve().as_posix()
+
+
+def copy_into(image: Image, folder: Path) -> str:
+    """Copy the image, all its files, into the folder ``images`` and give its path relative to ``folder``."""
+    place = folder / "images"
+    if image.path.is_dir():
+        aim = _free(place, image.path.name)
+        shutil.copytree(image.path, aim)
+        return aim.relative_to(folder).as_posix()
+    # A header names its data by a bare name beside it, so all files go into one folder under their own names.
+    aim = _free(place, image.path.stem) if len(files_of(image)) > 1 else place
+    if (aim / image.path.name).exists():
+        aim = _free(place, image.path.stem)
+    aim.mkdir(parents=True, exist_ok=True)
+    for file in files_of(image):
+        shutil.copy2(file, aim / file.name)
+    return (aim / image.path.name).relative_to(folder).as_posix()
+
+
+def _free(place: Path, name: str) -> Path:
+    place.mkdir(parents=True, exist_ok=True)
+    for number in range(1000):
+        aim = place / (name if number == 0 else f"{name}-{number + 1}")
+        if not aim.exists():
+            return aim
+    raise InvalidInputError(f"There are too many images named {name!r} in the project; rename some.")
+
+
+def files_of(image: Image) -> tuple[Path, ...]:
+    """All files that an image's content is in."""
+    return image._stored.files
+
+
+def found_at(folder: Path, record: ImageRecord) -> Path:
+    """Where the image of a record should be now."""
+    return Path(os.path.normpath(folder / record.path))
+
+
+def open_image(folder: Path, record: ImageRecord, role: str) -> Image:
+    """Open an image of the project, told what it was told at first; one that is not the same any more is refused."""
+    problem = image_problem(folder, record, role)
+    if problem is not None:
+        raise ProjectError(problem)
+    return read_image(found_at(folder, record), spacing=record.spacing, units=record.units)
+
+
+def image_problem(folder: Path, record: ImageRecord, role: str, *, thorough: bool = False) -> str | None:
+    """Say in a sentence what is wrong with an image of the project, or give None.
+
+    Parameters
+    ----------
+    thorough : bool
+        Hash the content in any case; otherwise files whose size and time of change are those of the last time are
+        taken for unchanged.
+    """
+    name, path = role.replace("_", " "), found_at(folder, record)
+    if not path.exists():
+        return (
+            f"The {name} image is not at {str(path)!r}, where the project looks for it; put it there, or tell where it "
+            f"is with relink({role}=PATH)."
+        )
+    try:
+        image = read_image(path, spacing=record.spacing, units=record.units)
+        print_now = _fingerprint(image)
+        if not thorough and _cached(folder, role) == [print_now, record.content_hash]:
+            return None
+        content = image.content_hash
+    except (WarpgaugeError, OSError) as error:
+        return f"The {name} image at {str(path)!r} cannot be read any more: {one_line(error)}."
+    if content != record.content_hash:
+        return (
+            f"The {name} image at {str(path)!r} has changed since the project was made, so that placements may no "
+            f"longer fit it; put back the former file, or accept the new one with relink({role}=PATH, "
+            f"accept_changed=True)."
+        )
+    if not same_grid(image.grid, record.grid):
+        return f"The {name} image at {str(path)!r} is read with another frame than when the project was made."
+    _remember(folder, role, [print_now, content])
+    return None
+
+
+def same_grid(one: Grid, other: Grid) -> bool:
+    """Tell whether two frames are the same but for the last digits."""
+    if one.size != other.size or one.units != other.units:
+        return False
+    return bool(np.allclose(one.affine, other.affine, rtol=1e-9, atol=1e-9 * float(one.spacing.min())))
+
+
+def _fingerprint(image: Image) -> list[Any]:
+    """Names, sizes and times of change of all files: cheap, and different after nearly every change."""
+    rows: list[tuple[str, int, int]] = []
+    for file in files_of(image):
+        below = sorted(file.rglob("*")) if file.is_dir() else [file]
+        for part in below:
+            status = part.stat()
+            rows.append((part.name, status.st_size, status.st_mtime_ns))
+    if len(rows) <= 20:
+        return [list(row) for row in rows]
+    return [len(rows), sum(row[1] for row in rows), max(row[2] for row in rows)]
+
+
+def _cached(folder: Path, role: str) -> Any:
+    try:
+        return json.loads((folder / _CACHE).read_text(encoding="utf-8")).get(role)
+    except (OSError, ValueError, AttributeError):
+        return None
+
+
+def _remember(folder: Path, role: str, entry: list[Any]) -> None:
+    """Keep what was found; a cache that cannot be written costs time only."""
+    path = folder / _CACHE
+    try:
+        try:
+            content = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            content = {}
+        path.parent.mkdir(exist_ok=True)
+        fresh = path.with_name(f".{path.name}.{os.getpid()}")
+        fresh.write_text(json.dumps({**content, role: entry}), encoding="utf-8")
+        fresh.replace(path)
+    except OSError:
+        return
+
+
+def relinked(folder: Path, record: ImageRecord, role: str, path: Path, accept_changed: bool) -> ImageRecord:
+    """Give the record of the same image at another place; another content only when it is accepted."""
+    image = read_image(path, spacing=record.spacing, units=record.units)
+    changed = image.content_hash != record.content_hash
+    if changed and not accept_changed:
+        raise InvalidInputError(
+            f"{str(path)!r} is not the {role.replace('_', ' ')} image of the project: its content differs; if it is "
+            f"meant all the same, pass accept_changed=True."
+        )
+    if not same_grid(image.grid, record.grid):
+        raise InvalidInputError(
+            f"{str(path)!r} has another frame (size {image.grid.size}, spacing {image.grid.spacing.tolist()} "
+            f"{image.grid.units}) than the {role.replace('_', ' ')} image of the project, so no placement would fit it."
+        )
+    inside = path.resolve().is_relative_to(folder.resolve())
+    return record_of(image, relative_path(path, folder), inside, record.spacing, record.units)
+
+
+def unwritable(folder: Path, error: OSError) -> StorageError:
+    """Say that something could not be written into the project's folder."""
+    return StorageError(f"Nothing could be written in {str(folder)!r}: {one_line(error)}; free space or change rights.")

@@ -1,0 +1,210 @@
+"""Candidates and targets: made from a specification once, then stored, so that their numbers never change."""
+
+from __future__ import annotations
+
+import hashlib
+import zipfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from warpgauge.candidates import (
+    find_candidates,
+    targets_from_domain,
+    targets_from_file,
+    targets_from_labels,
+    targets_from_mask,
+)
+from warpgauge.core.arrays import as_points
+from warpgauge.errors import InvalidInputError
+from warpgauge.geometry import Floats, Grid
+from warpgauge.io.files import one_line
+from warpgauge.io.images import Image, read_image
+from warpgauge.project.document import PointsRecord
+from warpgauge.project.errors import ProjectError
+from warpgauge.project.slices import SlicedImage
+
+Progress = Callable[[int, int], None]
+DEFAULT_CANDIDATES = 1000
+DEFAULT_TARGETS = 2000
+
+
+@dataclass(frozen=True)
+class PointSet:
+    """Points of the fixed world, how they came about, and whether they stand for a region that holds all candidates."""
+
+    points_world: Floats
+    method: str
+    covers_candidates: bool = False
+
+
+def make_candidates(spec: Any, image: Image, mask: NDArray[Any] | None, progress: Progress | None = None) -> PointSet:
+    """Make the candidates of a project.
+
+    Parameters
+    ----------
+    spec : None, int, array, path or mapping
+        None or a number: so many corners at most. An array of world points, or a landmark file. A mapping with
+        ``kind`` ``"corners"`` (further keys as `find_candidates`), ``"domain"``, ``"mask"`` or ``"file"`` (further keys
+        as the function ``targets_from_...``).
+    image : Image
+        The fixed image.
+    mask : array, optional
+        Of the fixed image.
+    progress : callable, optional
+        As `find_candidates` takes it.
+    """
+    if spec is None or _is_count(spec):
+        spec = {"kind": "corners", "count": DEFAULT_CANDIDATES if spec is None else int(spec)}
+    if isinstance(spec, Mapping) and spec.get("kind") == "corners":
+        options = {key: value for key, value in spec.items() if key != "kind"}
+        found = _called(find_candidates, SlicedImage(image), image.grid, mask=mask, progress=progress, **options)
+        points, method = found.points_world, found.method
+    else:
+        points, method = _points(spec, image.grid, mask, "candidates")
+    inside = image.grid.contains(points)
+    if not inside.all():
+        raise InvalidInputError(
+            f"Candidate {int(np.argmin(inside))}, {points[int(np.argmin(inside))].tolist()}, lies outside the fixed "
+            f"image; candidates must lie within it."
+        )
+    if len(points) == 0:
+        raise InvalidInputError(
+            "No candidate was found in the fixed image; check the mask, lower min_distance, or give candidates."
+        )
+    _, first, repeats = np.unique(points, axis=0, return_index=True, return_counts=True)
+    if repeats.max() > 1:
+        raise InvalidInputError(
+            f"Candidate {int(first[int(np.argmax(repeats))])} occurs {int(repeats.max())} times; give each point once."
+        )
+    return PointSet(points, method)
+
+
+def make_targets(spec: Any, grid: Grid, mask: NDArray[Any] | None, candidates: Floats) -> PointSet:
+    """Make the targets of a project.
+
+    Parameters
+    ----------
+    spec : None, int, array, path or mapping
+        None or a number: so many points at most of the mask, or of the whole image where there is no mask. Otherwise
+        as for the candidates, with ``kind`` ``"domain"``, ``"mask"``, ``"labels"`` or ``"file"``.
+    grid : Grid
+        Of the fixed image.
+    mask : array, optional
+        Of the fixed image.
+    candidates : (n, d) array
+        Tell whether the targets' region holds them all.
+    """
+    if spec is None or _is_count(spec):
+        count = DEFAULT_TARGETS if spec is None else int(spec)
+        spec = {"kind": "domain" if mask is None else "mask", "count": count}
+        if mask is not None:
+            spec["count"] = min(count, int(np.count_nonzero(mask)))
+    kind = spec.get("kind") if isinstance(spec, Mapping) else None
+    points, method = _points(spec, grid, mask, "targets")
+    if len(points) == 0:
+        raise InvalidInputError("The targets are empty; give at least one point.")
+    covers = kind == "domain"
+    if kind == "mask" and "path" not in spec and mask is not None:
+        nearest = np.round(grid.world_to_index(candidates)).astype(np.int64)
+        nearest = np.clip(nearest, 0, np.asarray(grid.size) - 1)
+        covers = bool((np.asarray(mask)[tuple(nearest[:, ::-1].T)] != 0).all())
+    return PointSet(points, method, covers)
+
+
+def _is_count(spec: Any) -> bool:
+    return isinstance(spec, int | np.integer) and not isinstance(spec, bool)
+
+
+def _called(function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+    """Call with options that a user wrote, and turn a wrong name into a sentence."""
+    try:
+        return function(*arguments, **options)
+    except TypeError as error:
+        raise InvalidInputError(f"The specification of the points is wrong: {one_line(error)}.") from error
+
+
+def _points(spec: Any, grid: Grid, mask: NDArray[Any] | None, what: str) -> tuple[Floats, str]:
+    if isinstance(spec, str | PathLike):
+        spec = {"kind": "file", "path": fspath(spec)}
+    if not isinstance(spec, Mapping):
+        return as_points(spec, what, grid.d), f"{len(spec)} points that were given."
+    options = {key: value for key, value in spec.items() if key not in ("kind", "path")}
+    kind, path = spec.get("kind"), spec.get("path")
+    if kind == "domain":
+        points = _called(targets_from_domain, grid, **options)
+    elif kind == "file":
+        points = _called(targets_from_file, path, grid=grid, **options)
+    elif kind == "mask":
+        chosen = mask if path is None else read_on_grid(path, grid, "mask")
+        if chosen is None:
+            raise InvalidInputError(f"The {what} are to come from a mask, but no mask is given.")
+        points = _called(targets_from_mask, chosen, grid, **options)
+    elif kind == "labels":
+        points = _called(targets_from_labels, read_on_grid(path, grid, "label image"), grid, **options)
+    else:
+        raise InvalidInputError(
+            f"The kind of {what} must be 'domain', 'mask', 'labels' or 'file'"
+            f"{' (or corners)' if what == 'candidates' else ''}, got {kind!r}."
+        )
+    told = ", ".join(f"{key} {value}" for key, value in options.items())
+    source = "" if path is None else f" {Path(path).name!r}"
+    return points, f"{len(points)} points from {kind}{source}{f' ({told})' if told else ''}."
+
+
+def read_on_grid(path: Any, grid: Grid, what: str) -> NDArray[Any]:
+    """Read a mask or label image that lies on the same grid."""
+    if path is None:
+        raise InvalidInputError(f"A {what} needs the path of its file.")
+    image = read_image(path)
+    if image.grid.shape != grid.shape or image.channels != 1:
+        raise InvalidInputError(
+            f"The {what} {image.path.name!r} has the size {image.grid.size} and {image.channels} channels, but the "
+            f"fixed image has the size {grid.size}; a {what} needs the same size and one channel."
+        )
+    physical = image.grid.units != "px" and grid.units != "px"
+    if physical and not np.allclose(image.grid.affine, grid.affine, rtol=1e-3, atol=1e-3 * float(grid.spacing.min())):
+        raise InvalidInputError(
+            f"The {what} {image.path.name!r} has the size of the fixed image but lies elsewhere in the world; resample "
+            f"it onto the fixed image."
+        )
+    return image.read()
+
+
+def points_hash(points: Floats) -> str:
+    """Hash of the numbers, whatever the file around them."""
+    array = np.ascontiguousarray(points, dtype="<f8")
+    return "sha256:" + hashlib.sha256(repr(array.shape).encode() + array.tobytes()).hexdigest()
+
+
+def store(folder: Path, name: str, made: PointSet) -> PointsRecord:
+    """Write a set of points into the project and give its record."""
+    file = f"{name}.npz"
+    np.savez_compressed(folder / file, points_world=made.points_world)
+    return PointsRecord(
+        file, points_hash(made.points_world), len(made.points_world), made.method, made.covers_candidates
+    )
+
+
+def load(folder: Path, record: PointsRecord, what: str) -> Floats:
+    """Read a set of points back, and refuse one that is not the one that was stored."""
+    path = folder / record.file
+    try:
+        with np.load(path, allow_pickle=False) as content:
+            points = np.asarray(content["points_world"], dtype=np.float64)
+    except FileNotFoundError:
+        raise ProjectError(f"The {what} of the project, {record.file!r}, are missing; put the file back.") from None
+    except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+        raise ProjectError(f"{record.file!r} cannot be read: {one_line(error)}; put back a copy of it.") from error
+    if points_hash(points) != record.content_hash:
+        raise ProjectError(
+            f"{record.file!r} is not the file that the project was made with, so the numbers of the {what} would mean "
+            f"other points; put back the former one."
+        )
+    points.flags.writeable = False
+    return points

@@ -1,0 +1,174 @@
+"""The values that the state of a project is made of; all frozen, so that a state can be copied shallowly."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from warpgauge.core.arrays import Floats, readonly
+from warpgauge.project.events import Event
+
+
+@dataclass(frozen=True)
+class Ellipse:
+    """An ellipse or ellipsoid as it was drawn: half-lengths, and orthonormal directions as columns of ``axes``."""
+
+    half_lengths: tuple[float, ...]
+    axes: tuple[tuple[float, ...], ...]
+
+
+@dataclass(frozen=True)
+class Placement:
+    """A match placed by a rater.
+
+    Attributes
+    ----------
+    point : tuple of float
+        In the moving image's world.
+    covariance : d tuples of d floats
+        Of the point, in squared world units.
+    alpha : float
+        The ellipse drawn holds the true match with probability ``1 - alpha``.
+    ellipse : Ellipse or None
+        What was drawn, where an ellipse was.
+    generation, time, duration
+        Of the event that placed or last edited it.
+    """
+
+    point: tuple[float, ...]
+    covariance: tuple[tuple[float, ...], ...]
+    alpha: float
+    ellipse: Ellipse | None
+    generation: int
+    time: str
+    duration: float | None
+
+    @property
+    def point_world(self) -> Floats:
+        """The point as an array (d,)."""
+        return readonly(np.array(self.point))
+
+    @property
+    def covariance_world(self) -> Floats:
+        """The covariance as an array (d, d)."""
+        return readonly(np.array(self.covariance))
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """A query that a rater declined, and why."""
+
+    reason: str
+    text: str
+    generation: int
+    time: str
+    duration: float | None
+
+
+Answer = Placement | Skipped | None
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What a rater has said to a query; ``disabled`` keeps a placement out of the model."""
+
+    answer: Answer = None
+    disabled: bool = False
+
+
+@dataclass(frozen=True)
+class QueryRecord:
+    """A queried location.
+
+    Attributes
+    ----------
+    number : int
+        Place in the shared list, from 0.
+    point : tuple of float
+        In the fixed image's world.
+    candidate : int or None
+        Which candidate it is; None for a location from elsewhere.
+    origin : {"suggested", "repeat", "again", "given"}
+        Chosen by the model; a location asked a second time to measure the error within raters; asked again by the
+        organiser; or brought along by an import.
+    same_as : int or None
+        The query that a repeat or a further asking repeats. Raters are not shown this.
+    for_rater : str or None
+        Only this rater is asked; None for all.
+    gain : float or None
+        Expected gain when it was chosen, in nats.
+    name : str
+        Of a given location.
+    generation : int
+        When it entered the list.
+    """
+
+    number: int
+    point: tuple[float, ...]
+    candidate: int | None
+    origin: str
+    same_as: int | None
+    for_rater: str | None
+    gain: float | None
+    name: str
+    generation: int
+
+    @property
+    def location(self) -> int:
+        """Number of the first query at this location."""
+        return self.number if self.same_as is None else self.same_as
+
+    def asks(self, rater: str) -> bool:
+        """Whether this rater is asked."""
+        return self.for_rater is None or self.for_rater == rater
+
+
+@dataclass(frozen=True)
+class RaterRecord:
+    """A registered person; ``token_hash`` is opaque here."""
+
+    name: str
+    role: str
+    token_hash: str | None
+    revoked: bool
+    generation: int
+
+
+@dataclass(frozen=True)
+class TransformRecord:
+    """A registration result that was added; files are relative to the project's folder."""
+
+    name: str
+    files: tuple[str, ...]
+    hashes: tuple[str, ...]
+    options: dict[str, Any]
+    generation: int
+
+
+@dataclass(frozen=True)
+class Step:
+    """One action in a rater's history: what a cell was before and after it."""
+
+    generation: int
+    query: int
+    before: Cell
+    after: Cell
+
+
+def placement_of(event: Event) -> Placement:
+    """Read the placement that a ``place`` or ``edit`` event holds."""
+    payload, drawn = event.payload, event.payload.get("ellipse")
+    ellipse = None
+    if drawn is not None:
+        ellipse = Ellipse(tuple(drawn["half_lengths"]), tuple(tuple(row) for row in drawn["axes"]))
+    return Placement(
+        tuple(payload["point"]),
+        tuple(tuple(row) for row in payload["covariance"]),
+        payload["alpha"],
+        ellipse,
+        event.generation,
+        event.time,
+        event.duration,
+    )

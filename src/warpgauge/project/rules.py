@@ -1,0 +1,99 @@
+"""Which event may follow which state; the same rules hold for those who write and those who replay."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from warpgauge.errors import InvalidInputError
+from warpgauge.project.errors import ConflictError
+from warpgauge.project.events import ACTIONS, Draft
+from warpgauge.project.records import Placement, Skipped
+
+if TYPE_CHECKING:
+    from warpgauge.project.state import State
+
+# What an answer must be for an action on it.
+_NEEDS: dict[str, tuple[str, ...]] = {
+    "place": ("not answered", "skipped"),
+    "edit": ("placed",),
+    "skip": ("not answered", "placed"),
+    "restore": ("skipped",),
+    "defer": ("not answered",),
+    "disable": ("placed",),
+    "enable": ("placed",),
+}
+
+
+def check(state: State, draft: Draft) -> None:
+    """Raise when this may not be written after this state."""
+    if draft.query is not None and draft.kind != "query" and not 0 <= draft.query < len(state.queries):
+        raise InvalidInputError(f"There is no query {draft.query}; the list has {len(state.queries)}, from 0 on.")
+    _check_conflict(state, draft)
+    if draft.kind in ACTIONS or draft.kind == "defer":
+        _check_action(state, draft)
+    elif draft.kind in ("undo", "redo"):
+        steps = (state.done if draft.kind == "undo" else state.undone).get(draft.rater, [])
+        if not steps:
+            raise InvalidInputError(f"{draft.rater} has nothing to {draft.kind}.")
+        if draft.payload["target"] != steps[-1].generation:
+            raise InvalidInputError(f"The next action to {draft.kind} is not the one of generation "
+                                    f"{draft.payload['target']}; look again.")  # fmt: skip
+    elif draft.kind in ("exclude", "include"):
+        _check_mark(state, draft)
+    elif draft.kind == "query":
+        _check_query(state, draft)
+    elif draft.kind == "transform" and not draft.payload.get("files") and draft.payload["name"] not in state.transforms:
+        raise InvalidInputError(f"There is no transform {draft.payload['name']!r} to remove.")
+
+
+def _check_conflict(state: State, draft: Draft) -> None:
+    if draft.base_generation is None:
+        return
+    if draft.kind in ("undo", "redo"):
+        newer = state.last_action.get(draft.rater)
+    else:
+        whose = draft.payload.get("of", draft.rater)
+        newer = state.touched.get((whose, draft.query or 0))
+    if newer is not None and newer.generation > draft.base_generation:
+        where = "" if draft.query is None else f" of query {draft.query}"
+        raise ConflictError(
+            f"{newer.rater} changed the answer{where} at {newer.time} (generation {newer.generation}, {newer.kind}), "
+            f"after generation {draft.base_generation} on which this {draft.kind} was based; look at it and decide "
+            f"again.",
+            newer,
+        )
+
+
+def _check_action(state: State, draft: Draft) -> None:
+    rater, query, kind = draft.rater, draft.query or 0, draft.kind
+    if not state.queries[query].asks(rater):
+        raise InvalidInputError(f"Query {query} is for {state.queries[query].for_rater} only, not for {rater}.")
+    cell = state.cell(rater, query)
+    has = {Placement: "placed", Skipped: "skipped", type(None): "not answered"}[type(cell.answer)]
+    if has not in _NEEDS[kind]:
+        raise InvalidInputError(
+            f"{rater} cannot {kind} query {query}, which is {has}; it would have to be {' or '.join(_NEEDS[kind])}."
+        )
+    if kind in ("disable", "enable") and cell.disabled == (kind == "disable"):
+        raise InvalidInputError(f"The placement of {rater} at query {query} is {kind}d already.")
+
+
+def _check_mark(state: State, draft: Draft) -> None:
+    """Excluding needs a mark that is not excluded, including one that is."""
+    whose, query = draft.payload["of"], draft.query or 0
+    excluded = (whose, query) in state.excluded
+    if draft.kind == "include" and not excluded:
+        raise InvalidInputError(f"The mark of {whose} at query {query} is not excluded.")
+    if draft.kind == "exclude" and (excluded or not isinstance(state.answer(whose, query), Placement)):
+        raise InvalidInputError(
+            f"{whose} has no mark at query {query} that could be excluded"
+            f"{': it is excluded already' if excluded else ''}."
+        )
+
+
+def _check_query(state: State, draft: Draft) -> None:
+    if draft.query != len(state.queries):
+        raise InvalidInputError(f"The next query has the number {len(state.queries)}, not {draft.query}.")
+    same_as = draft.payload["same_as"]
+    if same_as is not None and (not 0 <= same_as < draft.query or state.queries[same_as].same_as is not None):
+        raise InvalidInputError(f"Query {draft.query} cannot repeat query {same_as}: that is no first query.")

@@ -1,0 +1,119 @@
+"""The tables of the log, their versions, and the way from each version to the next.
+
+Version 1 had neither the base generation nor the chain of digests; both came with version 2.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+from warpgauge.project.errors import ProjectError
+from warpgauge.project.events import chained
+
+VERSION = 2
+APPLICATION_ID = 0x57474C47  # "WGLG", so that `file` and we can tell the log from other databases
+COLUMNS = "generation, time, rater, kind, query, duration, base_generation, payload"
+
+_TABLE = """
+CREATE TABLE events (
+    generation INTEGER PRIMARY KEY CHECK (generation > 0),
+    time TEXT NOT NULL,
+    rater TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    query INTEGER,
+    duration REAL,
+    base_generation INTEGER,
+    payload TEXT NOT NULL,
+    digest TEXT NOT NULL
+) STRICT
+"""
+# The database itself refuses to change or drop an event and to leave a gap, whoever writes.
+TRIGGERS: dict[str, str] = {
+    "events_are_never_changed": """
+CREATE TRIGGER events_are_never_changed BEFORE UPDATE ON events
+BEGIN SELECT RAISE(ABORT, 'events are never changed'); END""",
+    "events_are_never_deleted": """
+CREATE TRIGGER events_are_never_deleted BEFORE DELETE ON events
+BEGIN SELECT RAISE(ABORT, 'events are never deleted'); END""",
+    "generations_have_no_gaps": """
+CREATE TRIGGER generations_have_no_gaps BEFORE INSERT ON events
+WHEN NEW.generation IS NOT (SELECT COALESCE(MAX(generation), 0) + 1 FROM events)
+BEGIN SELECT RAISE(ABORT, 'generations have no gaps'); END""",
+}
+
+
+def create(connection: sqlite3.Connection, project_id: str) -> None:
+    """Make the tables of a new log."""
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    connection.execute("BEGIN IMMEDIATE")
+    connection.execute("CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT")
+    connection.execute("INSERT INTO meta VALUES ('project', ?)", (project_id,))
+    _make_events(connection)
+    connection.execute(f"PRAGMA user_version = {VERSION}")
+    connection.execute("COMMIT")
+
+
+def _make_events(connection: sqlite3.Connection) -> None:
+    connection.execute(_TABLE)
+    for trigger in TRIGGERS.values():
+        connection.execute(trigger)
+
+
+def version(connection: sqlite3.Connection, name: str) -> int:
+    """Version of the log, after a check that it is one."""
+    application = connection.execute("PRAGMA application_id").fetchone()[0]
+    found = int(connection.execute("PRAGMA user_version").fetchone()[0])
+    if application != APPLICATION_ID or found < 1:
+        raise ProjectError(f"{name!r} is an SQLite file, but not the annotation log of a warpgauge project.")
+    if found > VERSION:
+        raise ProjectError(
+            f"{name!r} was written by a newer warpgauge (log version {found}, this one knows up to {VERSION}); "
+            f"install the newer warpgauge to open this project."
+        )
+    return found
+
+
+def migrate(connection: sqlite3.Connection, path: Path) -> None:
+    """Bring an older log to this version, in one transaction, after a copy of it was put beside it."""
+    found = version(connection, path.name)
+    if found == VERSION:
+        return
+    kept = path.with_name(f"{path.stem}.version{found}{path.suffix}")
+    if not kept.exists():
+        with sqlite3.connect(kept) as backup:
+            connection.backup(backup)
+        backup.close()
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        # Another process may have migrated it while this one waited for the lock.
+        found = version(connection, path.name)
+        for step in range(found, VERSION):
+            _STEPS[step](connection)
+            connection.execute(f"PRAGMA user_version = {step + 1}")
+        connection.execute("COMMIT")
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
+
+
+def _from_1_to_2(connection: sqlite3.Connection) -> None:
+    """Add the base generation (unknown) and the chain of digests; the rows are written anew into a new table."""
+    connection.execute("ALTER TABLE events RENAME TO events_1")
+    triggers = connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall()
+    for (trigger,) in triggers:
+        connection.execute(f'DROP TRIGGER "{trigger}"')
+    _make_events(connection)
+    digest = ""
+    rows = connection.execute(
+        "SELECT generation, time, rater, kind, query, duration, NULL, payload FROM events_1 ORDER BY generation"
+    ).fetchall()
+    for row in rows:
+        digest = chained(digest, row)
+        connection.execute(f"INSERT INTO events ({COLUMNS}, digest) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", (*row, digest))
+    connection.execute("DROP TABLE events_1")
+
+
+_STEPS: dict[int, Callable[[sqlite3.Connection], None]] = {1: _from_1_to_2}

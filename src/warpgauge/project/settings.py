@@ -1,0 +1,160 @@
+"""The settings of a project, checked, and their way to JSON and back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+
+from warpgauge.core.kernels import FAMILIES
+from warpgauge.core.suggestion import STRATEGIES
+from warpgauge.errors import InvalidInputError
+
+_CHOICES: dict[str, tuple[str, ...]] = {
+    "model": ("default", "paper"),
+    "family": tuple(FAMILIES),
+    "strategy": STRATEGIES,
+    "order": ("list", "random"),
+    "suggest_with": ("answers", "default"),
+    "refit": ("auto", "never"),
+}
+# Smallest and largest value; both may be taken.
+_RANGES: dict[str, tuple[float, float]] = {
+    "smallest_scale_px": (0.1, 1e6),
+    "default_radius": (1e-9, 1e9),
+    "alpha": (1e-6, 0.9),
+    "repeat_fraction": (0.0, 0.5),
+    "refit_growth": (1.01, 100.0),
+    "stop_mean_sd": (0.0, 1e12),
+    "stop_max_sd": (0.0, 1e12),
+    "stop_gain": (-1e6, 1e6),
+    "batch": (1, 10_000),
+    "repeat_lag": (1, 10_000),
+    "refit_first": (3, 1_000_000),
+    "budget": (1, 10_000_000),
+    "seed": (0, 2**32 - 1),
+}
+_WHOLE = ("batch", "repeat_lag", "refit_first", "budget", "seed")
+_OPTIONAL = ("default_radius", "batch", "budget", "stop_mean_sd", "stop_max_sd", "stop_gain")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a project is annotated.
+
+    Attributes
+    ----------
+    model : {"default", "paper"}
+        ``"default"``: affine trend, weights refitted, calibrated. ``"paper"``: identity mean, no refit unless trained,
+        no calibration.
+    family : str
+        Of the radial functions.
+    smallest_scale_px : float
+        Smallest scale of the kernel in pixels of the fixed image.
+    default_radius : float, optional
+        Radius, in world units, of the disc that stands for a plain click; a tenth of the smallest scale by default.
+    alpha : float
+        A drawn ellipse holds the true match with probability ``1 - alpha``.
+    hide_prediction : bool
+        Raters are not shown where the model expects the match.
+    blind : bool
+        A rater sees, and is predicted from, their own answers only.
+    strategy : {"entropy", "farthest", "random"}
+        How the next location is chosen.
+    suggest_with : {"answers", "default"}
+        Whether the choice uses the stated uncertainties, or the default one for all, which makes the list independent
+        of the answers (as long as the weights are not refitted).
+    order : {"list", "random"}
+        Whether raters are asked in the order of the list, or each in a random order of their own within each batch.
+    batch : int, optional
+        By how many locations the list grows at a time; 1 by default, 10 in random order.
+    repeat_fraction : float
+        Share of the locations that are asked a second time, unannounced; 0 to 0.5.
+    repeat_lag : int
+        At least so many queries lie between the two.
+    refit : {"auto", "never"}
+        Whether the weights are refitted by leave-one-out as annotations come in.
+    refit_first, refit_growth
+        At how many annotations for the first time, and by which factor that number grows from one refit to the next.
+    budget : int, optional
+        Largest number of locations.
+    stop_mean_sd, stop_max_sd, stop_gain : float, optional
+        The list is not extended when the mean or the largest standard deviation over the targets (world units), or the
+        best expected gain (nats), is below this.
+    seed : int
+        Of all that is random.
+    """
+
+    model: str = "default"
+    family: str = "wendland"
+    smallest_scale_px: float = 10.0
+    default_radius: float | None = None
+    alpha: float = 0.01
+    hide_prediction: bool = False
+    blind: bool = True
+    strategy: str = "entropy"
+    suggest_with: str = "answers"
+    order: str = "list"
+    batch: int | None = None
+    repeat_fraction: float = 0.0
+    repeat_lag: int = 5
+    refit: str = "auto"
+    refit_first: int = 10
+    refit_growth: float = 1.5
+    budget: int | None = None
+    stop_mean_sd: float | None = None
+    stop_max_sd: float | None = None
+    stop_gain: float | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name, choices in _CHOICES.items():
+            if getattr(self, name) not in choices:
+                raise InvalidInputError(
+                    f"The setting {name} must be one of {', '.join(choices)}, got {getattr(self, name)!r}."
+                )
+        for name, (low, high) in _RANGES.items():
+            self._check_number(name, low, high)
+        for name in ("hide_prediction", "blind"):
+            if not isinstance(getattr(self, name), bool):
+                raise InvalidInputError(f"The setting {name} must be true or false, got {getattr(self, name)!r}.")
+
+    def _check_number(self, name: str, low: float, high: float) -> None:
+        value = getattr(self, name)
+        if value is None and name in _OPTIONAL:
+            return
+        number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+        whole = name not in _WHOLE or (number and int(value) == value)
+        if not number or not whole or not low <= value <= high:
+            kind = "a whole number" if name in _WHOLE else "a number"
+            raise InvalidInputError(f"The setting {name} must be {kind} from {low:g} to {high:g}, got {value!r}.")
+        object.__setattr__(self, name, int(value) if name in _WHOLE else float(value))
+
+    @property
+    def growth(self) -> int:
+        """By how many locations the list grows at a time."""
+        return self.batch if self.batch is not None else (10 if self.order == "random" else 1)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give plain values."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Settings:
+        """Read plain values; a name that is not known is an error, not a silent loss."""
+        _check_names(values)
+        return cls(**values)
+
+    def changed(self, **changes: Any) -> Settings:
+        """Give the settings with some of them changed."""
+        _check_names(changes)
+        return replace(self, **changes)
+
+
+def _check_names(values: Mapping[str, Any]) -> None:
+    known = {entry.name for entry in fields(Settings)}
+    unknown = sorted(set(values) - known)
+    if unknown:
+        raise InvalidInputError(f"There is no setting {unknown[0]!r}; there are {', '.join(sorted(known))}.")

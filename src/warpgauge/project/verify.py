@@ -1,0 +1,175 @@
+"""Is a project whole? Every check that fails is a sentence; nothing is repaired."""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from warpgauge.errors import WarpgaugeError
+from warpgauge.io.files import content_hash, one_line
+from warpgauge.project import schema
+from warpgauge.project.creation import LOG
+from warpgauge.project.document import Document, read_document
+from warpgauge.project.errors import ProjectError
+from warpgauge.project.events import Event, canonical, chained
+from warpgauge.project.images import image_problem
+from warpgauge.project.log import EventLog
+from warpgauge.project.points import load
+from warpgauge.project.state import State, replay
+
+
+@dataclass(frozen=True)
+class VerifyReport:
+    """What `Project.verify` found.
+
+    Attributes
+    ----------
+    problems : tuple of str
+        One sentence each; empty when all is well.
+    checked : tuple of str
+        What was checked, with numbers.
+    """
+
+    problems: tuple[str, ...]
+    checked: tuple[str, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether no problem was found."""
+        return not self.problems
+
+
+class _Verifier:
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.problems: list[str] = []
+        self.checked: list[str] = []
+
+    def run(self) -> VerifyReport:
+        try:
+            document = read_document(self.folder)
+            self.checked.append("project.json was read.")
+        except WarpgaugeError as error:
+            return VerifyReport((str(error),), ())
+        self._images(document)
+        candidates = self._points(document)
+        events = self._log(document)
+        if events is not None:
+            self._chain(events)
+            state = self._replay(events)
+            if state is not None:
+                self._queries(state, candidates)
+                self._transforms(state)
+        return VerifyReport(tuple(self.problems), tuple(self.checked))
+
+    def _images(self, document: Document) -> None:
+        for role, record in document.images.items():
+            problem = image_problem(self.folder, record, role, thorough=True)
+            if problem:
+                self.problems.append(problem)
+            else:
+                self.checked.append(f"The {role.replace('_', ' ')} image is unchanged ({record.content_hash[:19]}...).")
+
+    def _points(self, document: Document) -> np.ndarray | None:
+        candidates = None
+        for what, record in (("candidates", document.candidates), ("targets", document.targets)):
+            try:
+                points = load(self.folder, record, what)
+                self.checked.append(f"The {len(points)} {what} are unchanged.")
+                candidates = points if what == "candidates" else candidates
+            except ProjectError as error:
+                self.problems.append(str(error))
+        return candidates
+
+    def _log(self, document: Document) -> list[Event] | None:
+        """Check the file as SQLite sees it, and read its events."""
+        try:
+            log = EventLog(self.folder / LOG)
+        except WarpgaugeError as error:
+            self.problems.append(str(error))
+            return None
+        try:
+            if log.project_id != document.id:
+                self.problems.append("The annotation log belongs to another project than project.json.")
+            with log._reading() as connection:
+                self._integrity(connection)
+            return log.read()
+        except WarpgaugeError as error:
+            self.problems.append(str(error))
+            return None
+        finally:
+            log.close()
+
+    def _integrity(self, connection: sqlite3.Connection) -> None:
+        lines = [str(row[0]) for row in connection.execute("PRAGMA integrity_check(5)")]
+        if lines == ["ok"]:
+            self.checked.append("SQLite finds the log sound.")
+        else:
+            self.problems.append(f"SQLite finds the log damaged: {one_line(Exception('; '.join(lines)))}.")
+        found = dict(connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'").fetchall())
+        for name, text in schema.TRIGGERS.items():
+            if "".join(found.get(name, "").split()) != "".join(text.split()):
+                self.problems.append(
+                    f"The trigger {name!r} of the log is missing or changed, so that events may have been altered."
+                )
+
+    def _chain(self, events: list[Event]) -> None:
+        digest = ""
+        for expected, event in enumerate(events, start=1):
+            if event.generation != expected:
+                self.problems.append(f"The log has no event {expected}, but {event.generation}: events were taken out.")
+                return
+            row = (
+                event.generation,
+                event.time,
+                event.rater,
+                event.kind,
+                event.query,
+                event.duration,
+                event.base_generation,
+                canonical(event.payload),
+            )
+            digest = chained(digest, row)
+            if digest != event.digest:
+                self.problems.append(
+                    f"Event {event.generation} ({event.kind} by {event.rater}) is not what was written: its digest "
+                    f"does not fit; it or an earlier event was altered."
+                )
+                return
+        self.checked.append(f"The digests of {len(events)} events fit.")
+
+    def _replay(self, events: list[Event]) -> State | None:
+        try:
+            state = replay(events)
+        except ProjectError as error:
+            self.problems.append(str(error))
+            return None
+        self.checked.append(f"{len(events)} events were replayed to {len(state.queries)} queries.")
+        return state
+
+    def _queries(self, state: State, candidates: np.ndarray | None) -> None:
+        if candidates is None:
+            return
+        for query in state.queries:
+            index = query.candidate
+            if index is not None and not (index < len(candidates) and np.array_equal(candidates[index], query.point)):
+                self.problems.append(f"Query {query.number} does not lie at candidate {index}, from which it came.")
+
+    def _transforms(self, state: State) -> None:
+        for record in state.transforms.values():
+            for file, expected in zip(record.files, record.hashes, strict=True):
+                path = self.folder / file
+                if not path.is_file():
+                    self.problems.append(f"The file {file!r} of the transform {record.name!r} is missing.")
+                elif content_hash(path) != expected:
+                    self.problems.append(f"The file {file!r} of the transform {record.name!r} has changed.")
+        if state.transforms:
+            self.checked.append(f"The files of {len(state.transforms)} transforms were compared.")
+
+
+def verify_project(folder: Path) -> VerifyReport:
+    """Check the project in a folder."""
+    return _Verifier(folder).run()
