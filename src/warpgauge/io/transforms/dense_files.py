@@ -142,8 +142,9 @@ def _from_index(stored: StoredField, absolute: bool, moving: Grid | None, notes:
     notes.append("The vectors are in voxels along the axes of the image, turned into world units.")
     if not absolute:
         return positions_from_index_displacements(stored.vectors, grid, other)
-    index = stored.vectors.reshape(grid.d, -1).T
-    return np.ascontiguousarray(other.index_to_world(index).T).reshape(stored.vectors.shape), True
+    with np.errstate(over="ignore", invalid="ignore"):  # what overflows is infinite, and so masked
+        positions = other.index_to_world(stored.vectors.reshape(grid.d, -1).T)
+    return np.ascontiguousarray(positions.T).reshape(stored.vectors.shape), True
 
 
 def with_reference(stored: StoredField, reference: Grid | None) -> StoredField:

@@ -106,11 +106,12 @@ def positions_from_index_displacements(vectors: Vectors, fixed: Grid, moving: Gr
     flat = vectors.reshape(fixed.d, -1)
     world = np.empty(flat.shape)
     same = np.array_equal(fixed.affine, moving.affine)
-    for start in range(0, fixed.count, _BLOCK):
-        part = flat[:, start : start + _BLOCK].T.astype(np.float64)
-        if same:
-            world[:, start : start + _BLOCK] = ((part * fixed.spacing) @ fixed.direction.T).T
-        else:
-            index = fixed.world_to_index(fixed.points(start, start + _BLOCK))
-            world[:, start : start + _BLOCK] = moving.index_to_world(index + part).T
+    with np.errstate(over="ignore", invalid="ignore"):  # what overflows is infinite, and so masked
+        for start in range(0, fixed.count, _BLOCK):
+            part = flat[:, start : start + _BLOCK].T.astype(np.float64)
+            if same:
+                world[:, start : start + _BLOCK] = ((part * fixed.spacing) @ fixed.direction.T).T
+            else:
+                index = fixed.world_to_index(fixed.points(start, start + _BLOCK))
+                world[:, start : start + _BLOCK] = moving.index_to_world(index + part).T
     return world.reshape(vectors.shape), not same

@@ -93,12 +93,13 @@ def _world_positions(vectors: Vectors, fixed: Grid, moving: Grid, absolute: bool
     back = np.linalg.inv(out_of_fsl)
     flat = vectors.reshape(3, -1)
     world = np.empty(flat.shape)
-    for first in range(0, fixed.count, _BLOCK):
-        part = flat[:, first : first + _BLOCK].T.astype(np.float64)
-        if not absolute:
-            index = fixed.world_to_index(fixed.points(first, first + _BLOCK))
-            part += index @ to_fsl.T + start
-        world[:, first : first + _BLOCK] = moving.index_to_world((part - moving_start) @ back.T).T
+    with np.errstate(over="ignore", invalid="ignore"):  # what overflows is infinite, and so masked
+        for first in range(0, fixed.count, _BLOCK):
+            part = flat[:, first : first + _BLOCK].T.astype(np.float64)
+            if not absolute:
+                index = fixed.world_to_index(fixed.points(first, first + _BLOCK))
+                part += index @ to_fsl.T + start
+            world[:, first : first + _BLOCK] = moving.index_to_world((part - moving_start) @ back.T).T
     return world.reshape(vectors.shape)
 
 
