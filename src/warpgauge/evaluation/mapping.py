@@ -1,0 +1,54 @@
+"""What a candidate transform may be, and its values at points."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from warpgauge.core.arrays import Floats
+from warpgauge.errors import InvalidInputError
+
+
+@runtime_checkable
+class MapsPoints(Protocol):
+    """Anything with ``map(points_world) -> points_world``, as ``read_transform`` gives."""
+
+    def map(self, points_world: Floats) -> Floats:
+        """Map (n, d) fixed world points to moving world points."""
+        ...
+
+
+Candidate = MapsPoints | Callable[[Floats], ArrayLike] | ArrayLike
+
+
+def function_of(candidate: Any) -> Callable[[Floats], ArrayLike] | None:
+    """Give the function of points behind a candidate, or None where it is an array of mapped targets."""
+    if isinstance(candidate, MapsPoints):
+        return candidate.map
+    return candidate if callable(candidate) else None
+
+
+def mapped_points(name: str, candidate: Any, points: Floats) -> Floats:
+    """Values of a candidate at points; NaN rows where it is not defined."""
+    function = function_of(candidate)
+    # A copy, since a function that works in place must not change the caller's points.
+    array = np.asarray(candidate if function is None else function(points.copy()), dtype=np.float64)
+    if array.shape != points.shape:
+        raise InvalidInputError(
+            f"Transform {name!r} must give an array of shape {points.shape} for the targets, got {array.shape}."
+        )
+    return array
+
+
+def landmark_values(name: str, candidate: Any, points: Floats, at_targets: Floats, fixed: Floats) -> Floats | None:
+    """Values at the annotated points; for an array of mapped targets only where they are among the targets."""
+    if function_of(candidate) is not None:
+        return mapped_points(name, candidate, fixed)
+    rows = {point.tobytes(): row for row, point in enumerate(points + 0.0)}
+    found = [rows.get(point.tobytes()) for point in fixed + 0.0]
+    if any(row is None for row in found):
+        return None
+    return np.asarray(at_targets[[row for row in found if row is not None]])

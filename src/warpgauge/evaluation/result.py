@@ -1,0 +1,217 @@
+"""What an evaluation found, as values, rows and JSON."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+
+from warpgauge.core.arrays import Floats
+from warpgauge.errors import InvalidInputError, MissingExtraError
+from warpgauge.evaluation.further import FurtherAnnotations
+from warpgauge.evaluation.jacobian import Regularity
+from warpgauge.evaluation.statistics import Interval
+
+
+def norm_name(p: float) -> str:
+    """Name of a norm in tables: ``1``, ``2``, ``inf``."""
+    return "inf" if np.isinf(p) else f"{p:g}"
+
+
+@dataclass(frozen=True, eq=False)
+class TransformScores:
+    """Scores of one transform; the first dictionaries are keyed by the norm's name (``"1"``, ``"2"``, ``"inf"``).
+
+    Attributes
+    ----------
+    landmark : dict
+        Classical score at the annotated points; None where the transform's values there are not known.
+    posterior : dict
+        The paper's score against the posterior mean over the targets.
+    interval : dict
+        Central 90 % credible interval of the true score.
+    expected_squared_error, root_expected_squared_error : float
+        Posterior expectation of the mean squared error over the targets, and its root.
+    probability_best, expected_rank : dict
+        Over posterior samples.
+    rank_probabilities : dict
+        Probability of each rank, best first.
+    outside : float
+        Share of the targets outside the transform's domain.
+    statistics : dict of Interval
+        Over joint posterior samples: ``mean``, ``rms``, ``median``, ``p90``, ``max`` of the error over the targets,
+        ``above_tolerance`` where a tolerance was given, ``relative_mean``, ``relative_median`` and ``relative_max``
+        where a diagonal was.
+    landmark_statistics : dict or None
+        The same numbers at the annotated points alone, the classical way; None as for ``landmark``.
+    regularity : Regularity or None
+        None where it was not asked for, or cannot be had from mapped points alone.
+    """
+
+    name: str
+    landmark: dict[str, float | None]
+    posterior: dict[str, float]
+    interval: dict[str, tuple[float, float]]
+    expected_squared_error: float
+    root_expected_squared_error: float
+    probability_best: dict[str, float]
+    expected_rank: dict[str, float]
+    rank_probabilities: dict[str, list[float]]
+    outside: float
+    statistics: dict[str, Interval] = field(default_factory=dict)
+    landmark_statistics: dict[str, float] | None = None
+    regularity: Regularity | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """All numbers as plain Python values."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """What :func:`evaluate` found.
+
+    Attributes
+    ----------
+    scores : dict
+        :class:`TransformScores` by name.
+    norms : tuple of str
+    win_probability : (K, K) array
+        Exact probability that the row's transform has a smaller mean squared error than the column's.
+    annotations, targets, samples, seed : int
+        What it was computed from.
+    excluded_targets : int
+        Targets left out for all because some transform is not defined there.
+    tolerance, diagonal : float or None
+        As given, in world units.
+    tied : list of list of str
+        The ranking by the 2-norm, cut wherever a transform beats the next one with probability 0.95 or more:
+        neighbours within a group are not told apart by the annotations.
+    further : FurtherAnnotations or None
+        How many more annotations would decide; None where nothing is undecided or it was not asked for.
+    verdict : str
+        All that in a sentence.
+    draws : dict
+        Posterior draws (samples, K) of each norm (under ``"norm 2"`` and so on) and of each statistic.
+    """
+
+    scores: dict[str, TransformScores]
+    norms: tuple[str, ...]
+    win_probability: Floats
+    annotations: int
+    targets: int
+    samples: int
+    seed: int
+    excluded_targets: int
+    tolerance: float | None = None
+    diagonal: float | None = None
+    tied: list[list[str]] = field(default_factory=list)
+    further: FurtherAnnotations | None = None
+    verdict: str = ""
+    draws: dict[str, Floats] = field(default_factory=dict, repr=False)
+
+    def ranking(self, norm: str | float = "2") -> list[str]:
+        """Names from best to worst by the posterior score."""
+        key = norm if isinstance(norm, str) else norm_name(norm)
+        if key not in self.norms:
+            raise InvalidInputError(f"The evaluation has the norms {', '.join(self.norms)}, not {key}.")
+        return sorted(self.scores, key=lambda name: self.scores[name].posterior[key])
+
+    def probability_below(self, name: str, value: float, statistic: str = "rms") -> float:
+        """Posterior probability that a statistic of a transform's true error is at most ``value``.
+
+        Parameters
+        ----------
+        name : str
+            Of the transform.
+        value : float
+            In the statistic's own unit.
+        statistic : str
+            ``mean``, ``rms``, ``median``, ``p90``, ``max``, or another that the evaluation has.
+        """
+        if name not in self.scores:
+            raise InvalidInputError(f"There is no transform {name!r}; there are {', '.join(self.scores)}.")
+        if statistic not in self.draws:
+            raise InvalidInputError(f"There is no statistic {statistic!r}; there are {', '.join(self.draws)}.")
+        return float(np.mean(self.draws[statistic][:, list(self.scores).index(name)] <= value))
+
+    def to_dict(self) -> dict[str, Any]:
+        """All numbers as plain Python values (not the draws)."""
+        return {
+            "verdict": self.verdict,
+            "annotations": self.annotations,
+            "targets": self.targets,
+            "excluded_targets": self.excluded_targets,
+            "samples": self.samples,
+            "seed": self.seed,
+            "tolerance": self.tolerance,
+            "diagonal": self.diagonal,
+            "norms": list(self.norms),
+            "ranking": {norm: self.ranking(norm) for norm in self.norms},
+            "tied": self.tied,
+            "further_annotations": _further_dict(self.further),
+            "transforms": {name: scores.to_dict() for name, scores in self.scores.items()},
+            "win_probability": {
+                name: dict(zip(self.scores, row.tolist(), strict=True))
+                for name, row in zip(self.scores, self.win_probability, strict=True)
+            },
+        }
+
+    def to_json(self) -> str:
+        """All numbers as JSON."""
+        return json.dumps(self.to_dict(), indent=2, allow_nan=False)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One flat row a transform, in the order given."""
+        return [self._row(name, one) for name, one in self.scores.items()]
+
+    def _row(self, name: str, one: TransformScores) -> dict[str, Any]:
+        row: dict[str, Any] = {"transform": name}
+        for norm in self.norms:
+            row[f"landmark_{norm}"] = one.landmark[norm]
+            row[f"posterior_{norm}"] = one.posterior[norm]
+            row[f"low_{norm}"], row[f"high_{norm}"] = one.interval[norm]
+            row[f"probability_best_{norm}"] = one.probability_best[norm]
+            row[f"expected_rank_{norm}"] = one.expected_rank[norm]
+        row["expected_squared_error"] = one.expected_squared_error
+        row["root_expected_squared_error"] = one.root_expected_squared_error
+        row["outside"] = one.outside
+        classical = one.landmark_statistics or {}
+        for statistic, interval in one.statistics.items():
+            row[f"landmark_{statistic}"] = classical.get(statistic)
+            row[statistic] = interval.median
+            row[f"{statistic}_low"], row[f"{statistic}_high"] = interval.low, interval.high
+        if one.regularity is not None:
+            row["folding"] = one.regularity.folding
+            row["sd_log_jacobian"] = one.regularity.sd_log_jacobian
+        row["group"] = next((place for place, group in enumerate(self.tied, 1) if name in group), None)
+        return row
+
+    def to_dataframe(self) -> Any:
+        """One row a transform, as a pandas DataFrame (needs ``warpgauge[tables]``)."""
+        try:
+            import pandas as pd
+        except ImportError as error:
+            raise MissingExtraError(
+                'to_dataframe needs pandas; install it with: pip install "warpgauge[tables]".'
+            ) from error
+        return pd.DataFrame(self.rows()).set_index("transform")
+
+
+def _further_dict(further: FurtherAnnotations | None) -> dict[str, Any] | None:
+    if further is None:
+        return None
+    return {
+        "best": further.best,
+        "all_ranks": further.all_ranks,
+        "pairs": [
+            {"ranks": [i + 1, j + 1], "needed": needed, "chance": further.chance[i, j]}
+            for (i, j), needed in further.pairs.items()
+        ],
+        "level": further.level,
+        "cap": further.cap,
+        "sd": further.sd,
+        "locations": further.locations.tolist(),
+    }

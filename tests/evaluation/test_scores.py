@@ -1,0 +1,195 @@
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import warpgauge as wg
+from models import make
+from warpgauge.errors import InvalidInputError
+from warpgauge.evaluation import evaluate, further_annotations, summaries, tied_groups
+
+
+def setting(isotropic: bool = False, count: int = 12) -> tuple[wg.Posterior, np.ndarray]:
+    model = make(2, "wendland", isotropic, "identity", count=count)
+    return model.prior.condition(model.annotations), np.random.default_rng(0).uniform(0, 60, (40, 2))
+
+
+def test_summaries_of_a_case_solved_by_hand() -> None:
+    """Lengths 1, 2, 3, 4, 10: mean 4, rms sqrt(26), median 3, 90th percentile 4 + 0.6 * 6, maximum 10."""
+    found = summaries(np.array([10.0, 1.0, 3.0, 2.0, 4.0]), tolerance=3.0, diagonal=20.0)
+    assert found["mean"] == pytest.approx(4)
+    assert found["rms"] == pytest.approx(np.sqrt(26))
+    assert found["median"] == pytest.approx(3)
+    assert found["p90"] == pytest.approx(7.6)
+    assert found["max"] == 10
+    assert found["above_tolerance"] == pytest.approx(0.4)
+    assert found["relative_mean"] == pytest.approx(0.2)
+    assert found["relative_median"] == pytest.approx(0.15)
+    assert found["relative_max"] == pytest.approx(0.5)
+
+
+def test_intervals_of_every_statistic_hold_truths_drawn_from_the_posterior() -> None:
+    """Truths drawn from the posterior itself: each 90 % interval holds their own statistic in 90 % of cases."""
+    posterior, targets = setting()
+    grid = wg.Grid((60, 60))
+    result = evaluate(posterior, {"shift": targets + 3.0}, targets, samples=4000, seed=2, tolerance=4.0, diagonal=grid)
+    truths = posterior.sample(targets, 3000, seed=77)
+    lengths = np.linalg.norm(targets + 3.0 - truths, axis=2)
+    true = {
+        "mean": lengths.mean(axis=1),
+        "rms": np.sqrt((lengths**2).mean(axis=1)),
+        "median": np.sort(lengths, axis=1)[:, 19:21].mean(axis=1),
+        "p90": np.percentile(lengths, 90, axis=1),
+        "max": lengths.max(axis=1),
+        "relative_mean": lengths.mean(axis=1) / np.hypot(60, 60),
+    }
+    for name, values in true.items():
+        interval = result.scores["shift"].statistics[name]
+        assert np.mean((values >= interval.low) & (values <= interval.high)) == pytest.approx(0.9, abs=0.025), name
+        assert interval.mean == pytest.approx(values.mean(), rel=0.03)
+    # A share is discrete, so its interval holds at least what it states.
+    shares = (lengths > 4.0).mean(axis=1)
+    interval = result.scores["shift"].statistics["above_tolerance"]
+    assert np.mean((shares >= interval.low) & (shares <= interval.high)) >= 0.88
+    assert result.probability_below("shift", 4.0, "mean") == pytest.approx(np.mean(true["mean"] <= 4.0), abs=0.03)
+
+
+def test_expected_squared_error_and_win_probability_agree_with_monte_carlo() -> None:
+    posterior, targets = setting()
+    near, far = posterior.mean(targets) + np.array([0.8, 0.0]), posterior.mean(targets) + np.array([0.0, 1.1])
+    result = evaluate(posterior, {"near": near, "far": far}, targets, samples=10, seed=0)
+    truths = posterior.sample(targets, 40_000, seed=5)
+    errors = [np.square(one - truths).sum(axis=2).mean(axis=1) for one in (near, far)]
+    assert result.scores["near"].expected_squared_error == pytest.approx(errors[0].mean(), rel=0.02)
+    assert result.win_probability[0, 1] == pytest.approx(np.mean(errors[0] < errors[1]), abs=0.01)
+
+
+def test_the_posterior_mean_itself_scores_zero() -> None:
+    posterior, targets = setting()
+    result = evaluate(posterior, {"mean": posterior.mean, "other": lambda x: x + 9.0}, targets, samples=100)
+    assert all(score == 0 for score in result.scores["mean"].posterior.values())
+    assert result.ranking() == ["mean", "other"]
+
+
+def test_equal_transforms_tie() -> None:
+    """Equal transforms share their ranks, win one half, and no annotation is promised to part them."""
+    posterior, targets = setting()
+    result = evaluate(posterior, {"a": targets + 1.0, "b": targets + 1.0}, targets, samples=50, further=20)
+    assert result.win_probability[0, 1] == 0.5
+    assert result.tied == [["a", "b"]]
+    assert result.scores["a"].probability_best["2"] == 0.5
+    assert result.scores["a"].rank_probabilities["2"] == [0.5, 0.5]
+    assert result.further is not None
+    assert result.further.best is None
+    assert "more than 20 more would be needed" in result.verdict
+
+
+def test_groups_are_cut_where_neighbours_are_decided() -> None:
+    """Order c, a, d, b with P(c>a) = 0.99, P(a>d) = 0.7, P(d>b) = 0.96."""
+    win = np.full((4, 4), 0.5)
+    win[2, 0], win[0, 3], win[3, 1] = 0.99, 0.7, 0.96
+    assert tied_groups([2, 0, 3, 1], win) == [[2], [0, 3], [1]]
+    assert tied_groups([2, 0, 3, 1], win, level=0.97) == [[2], [0, 3, 1]]
+
+
+def test_the_sentence_names_the_best_the_undecided_and_the_effort() -> None:
+    posterior, targets = setting()
+    mean = posterior.mean(targets)
+    aside = np.array([12.0, 0.0])
+    transforms = {"good": mean, "left": mean + aside, "right": mean - 1.001 * aside, "bad": mean + 60}
+    result = evaluate(posterior, transforms, targets, samples=200, further=3)
+    assert result.tied == [["good"], ["left", "right"], ["bad"]]
+    assert result.verdict.startswith("good is best with probability ")
+    assert "ranks 2 to 3 are not decided by 12 annotations; more than 3 more would be needed." in result.verdict
+    decided = evaluate(posterior, {"good": mean, "bad": mean + 60}, targets, samples=50)
+    assert decided.verdict.endswith("all ranks are decided by 12 annotations.")
+    assert decided.further is None
+    undecided = evaluate(posterior, {"left": mean + aside, "right": mean - 1.001 * aside}, targets, samples=50)
+    assert undecided.verdict.startswith("The annotations do not decide which is best (probabilities: left ")
+
+
+@pytest.mark.parametrize("isotropic", [True, False])
+@pytest.mark.parametrize("scale", [1.0, 2.5])
+def test_the_estimated_number_of_annotations_really_decides(isotropic: bool, scale: float) -> None:
+    """Appending exactly the suggested annotations on the posterior mean reaches the level, and one fewer does not."""
+    posterior, targets = setting(isotropic)
+    posterior = wg.Posterior(posterior.prior, posterior.annotations, posterior.conditioned, scale)
+    mean = posterior.mean(targets)
+    wave = np.sqrt(scale) * np.sin(targets / 9.0)
+    mapped = np.stack([mean + 1.0 * wave, mean + 1.6 * wave[:, ::-1]])
+    found = further_annotations(posterior, targets, mapped, cap=60, covariance=0.5 * np.eye(2))
+    assert found.best is not None
+    assert 1 < found.best == found.all_ranks == len(found.locations)
+    winner = int(np.argmin(np.square(mapped - mean).sum(axis=(1, 2))))
+
+    def win_after(count: int) -> float:
+        at = found.locations[:count]
+        more = wg.Annotations(at, posterior.mean(at), np.broadcast_to(0.5 * np.eye(2), (count, 2, 2)))
+        grown = posterior.prior.condition(wg.Annotations.concatenate([posterior.annotations, more]))
+        grown = wg.Posterior(grown.prior, grown.annotations, grown.conditioned, scale)
+        assert grown.mean(targets) == pytest.approx(mean, abs=1e-8)
+        return float(wg.win_probabilities(grown, targets, mapped)[winner, 1 - winner])
+
+    assert win_after(found.best - 1) < 0.95 <= win_after(found.best)
+
+
+def test_the_chance_of_a_decision_is_what_true_matches_give() -> None:
+    """Truths drawn from the posterior, annotated at the suggested places: the share of decided pairs is the chance."""
+    posterior, targets = setting(True)
+    mean = posterior.mean(targets)
+    wave = np.sin(targets / 9.0)
+    mapped = np.stack([mean + 1.0 * wave, mean + 1.6 * wave[:, ::-1]])
+    noise = 0.5 * np.eye(2)
+    found = further_annotations(posterior, targets, mapped, cap=60, covariance=noise)
+    rng, decided = np.random.default_rng(3), 0
+    total = posterior.prior.noise + 0.5
+    truths = posterior.sample(found.locations, 300, seed=9)
+    for truth in truths:
+        moving = truth + rng.normal(0, np.sqrt(total), truth.shape)
+        grown = posterior.append(wg.Annotations(found.locations, moving, np.broadcast_to(noise, (len(moving), 2, 2))))
+        win = wg.win_probabilities(grown, targets, mapped)[0, 1]
+        decided += bool(max(win, 1 - win) >= 0.95)
+    low, high = stats.binomtest(decided, 300).proportion_ci(0.999)
+    assert low <= found.chance[0, 1] <= high
+
+
+def test_every_new_number_is_in_the_json_and_the_rows() -> None:
+    posterior, targets = setting()
+    result = evaluate(posterior, {"a": lambda x: x + 1, "b": lambda x: x + 2}, targets, samples=50, tolerance=2.0)
+    data = json.loads(result.to_json())
+    row = {row["transform"]: row for row in result.rows()}["a"]
+    one = data["transforms"]["a"]
+    assert one["statistics"]["p90"]["median"] == row["p90"]
+    assert one["statistics"]["above_tolerance"]["low"] == row["above_tolerance_low"]
+    assert one["landmark_statistics"]["median"] == row["landmark_median"]
+    assert one["regularity"]["folding"] == row["folding"] == 0
+    assert one["regularity"]["sd_log_jacobian"] == pytest.approx(0, abs=1e-9)
+    assert data["verdict"] == result.verdict
+    residuals = posterior.annotations.fixed_points + 1 - posterior.annotations.moving_points
+    assert row["landmark_median"] == pytest.approx(np.median(np.linalg.norm(residuals, axis=1)))
+
+
+@pytest.mark.parametrize(
+    ("changes", "word"),
+    [
+        ({"tolerance": -1.0}, "tolerance must be a positive number"),
+        ({"diagonal": 0.0}, "diagonal must be a positive number"),
+        ({"samples": 0}, "at least one sample"),
+    ],
+)
+def test_bad_settings_are_refused(changes: dict[str, float], word: str) -> None:
+    posterior, targets = setting()
+    with pytest.raises(InvalidInputError, match=word):
+        evaluate(posterior, {"a": targets}, targets, **changes)
+
+
+def test_asking_for_what_is_not_there_is_refused() -> None:
+    posterior, targets = setting()
+    result = evaluate(posterior, {"a": targets}, targets, samples=5)
+    with pytest.raises(InvalidInputError, match="no transform 'b'"):
+        result.probability_below("b", 1.0)
+    with pytest.raises(InvalidInputError, match="no statistic 'p99'"):
+        result.probability_below("a", 1.0, "p99")
