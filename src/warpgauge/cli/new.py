@@ -1,0 +1,129 @@
+"""``warpgauge new``: start a project from two images."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from warpgauge.cli.output import json_option, print_facts, print_json, progress
+from warpgauge.errors import InvalidInputError
+
+_IN = click.Path(exists=True, path_type=Path)
+
+
+def points_spec(text: str | None) -> Any:
+    """Turn what a user wrote for candidates or targets into what a project takes.
+
+    A number, a landmark file, or ``kind:...``: ``mask:FILE``, ``labels:FILE:17,53`` (edge of these labels),
+    ``domain:5000``.
+    """
+    if text is None:
+        return None
+    if text.isdigit():
+        return int(text)
+    kind, _, rest = text.partition(":")
+    if kind == "domain" and rest.isdigit():
+        return {"kind": "domain", "count": int(rest)}
+    if kind == "mask" and rest:
+        return {"kind": "mask", "path": rest}
+    if kind == "labels" and rest:
+        path, _, labels = rest.rpartition(":")
+        if path and all(label.strip().lstrip("-").isdigit() for label in labels.split(",")):
+            return {"kind": "labels", "path": path, "labels": [int(label) for label in labels.split(",")]}
+        raise InvalidInputError(f"{text!r} must read labels:FILE:17,53 with the numbers of the labels.")
+    if Path(text).exists():
+        return text
+    raise InvalidInputError(
+        f"{text!r} is neither a number, nor a file, nor domain:N, mask:FILE or labels:FILE:17,53; see --help."
+    )
+
+
+def settings_from(pairs: tuple[str, ...]) -> dict[str, Any]:
+    """Turn ``name=value`` into settings; a value is a number, true, false, none or a word."""
+    settings: dict[str, Any] = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals:
+            raise InvalidInputError(f"--set {pair!r} must read name=value.")
+        settings[name.strip().replace("-", "_")] = _value(value.strip())
+    return settings
+
+
+def _value(text: str) -> Any:
+    words: dict[str, Any] = {"true": True, "false": False, "none": None}
+    if text.lower() in words:
+        return words[text.lower()]
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  warpgauge new lesion --fixed he.png --moving ki67.png
+  warpgauge new lung --fixed inhale.nii.gz --moving exhale.nii.gz --fixed-mask lungs.nii.gz --copy
+  warpgauge new brain --fixed t1.nii.gz --moving t2.nii.gz --targets labels:aseg.nii.gz:17,53
+  warpgauge new pair --fixed a.png --moving b.png --spacing 3.48 --units um --set hide-prediction=true"""
+)
+@click.argument("project", type=click.Path(path_type=Path))
+@click.option("--fixed", type=_IN, required=True, help="Fixed image.")
+@click.option("--moving", type=_IN, required=True, help="Moving image.")
+@click.option("--fixed-mask", type=_IN, help="Where it is not zero there are candidates and targets.")
+@click.option("--targets", help="Where it matters: a number, a file, domain:N, mask:FILE or labels:FILE:17,53.")
+@click.option("--candidates", help="Where to ask: a number of corners to find, a file of points, or mask:FILE.")
+@click.option(
+    "--spacing", help="Pixel size where the images do not say it: one number, or one for each axis (x,y[,z])."
+)
+@click.option("--units", type=click.Choice(["px", "um", "mm"]), help="Unit of the spacing.")
+@click.option("--copy", is_flag=True, help="Copy the images into the project instead of referring to them.")
+@click.option("--set", "pairs", multiple=True, metavar="NAME=VALUE", help="A setting; docs/project.md lists them.")
+@json_option
+def new(project: Path, fixed: Path, moving: Path, **options: Any) -> None:
+    """Start a PROJECT: a folder with the two images' frames, candidates, targets and an empty log of annotations."""
+    from warpgauge.project import Project
+
+    with progress("looking for candidates") as show:
+        made = Project.create(
+            project,
+            fixed=fixed,
+            moving=moving,
+            fixed_mask=options["fixed_mask"],
+            targets=points_spec(options["targets"]),
+            candidates=points_spec(options["candidates"]),
+            spacing=_spacing(options["spacing"]),
+            units=options["units"],
+            copy=options["copy"],
+            settings=settings_from(options["pairs"]),
+            progress=show,
+        )
+    with made:
+        facts = {
+            "project": str(project),
+            "dimension": made.d,
+            "units": made.units,
+            "candidates": len(made.candidates),
+            "targets": len(made.targets),
+            "candidates are": made.document.candidates.method,
+            "targets are": made.document.targets.method,
+        }
+    if options["as_json"]:
+        print_json(facts)
+        return
+    print_facts(facts)
+    click.echo(f"\nNext: warpgauge annotate {project}   (or: warpgauge suggest {project})")
+
+
+def _spacing(text: str | None) -> float | list[float] | None:
+    if text is None:
+        return None
+    try:
+        numbers = [float(part) for part in text.split(",")]
+    except ValueError:
+        raise InvalidInputError(f"--spacing {text!r} must be numbers such as 0.5 or 0.6,0.6,2.5.") from None
+    return numbers[0] if len(numbers) == 1 else numbers

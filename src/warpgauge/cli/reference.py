@@ -1,0 +1,42 @@
+"""The command reference, generated from the commands: ``python -m warpgauge.cli.reference > docs/commands.md``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+
+import click
+
+from warpgauge.cli.app import app
+
+_HEAD = """# Command reference
+
+Generated from the commands themselves (`python -m warpgauge.cli.reference > docs/commands.md`); a test compares them.
+
+Shell completion: `eval "$(_WARPGAUGE_COMPLETE=bash_source warpgauge)"` in bash, `zsh_source` in zsh, and
+`_WARPGAUGE_COMPLETE=fish_source warpgauge | source` in fish.
+"""
+
+
+def commands(command: click.Command, context: click.Context) -> Iterator[click.Context]:
+    """Walk through a command and all of its subcommands."""
+    yield context
+    if isinstance(command, click.Group):
+        for name in command.list_commands(context):
+            child = command.get_command(context, name)
+            if child is not None:
+                yield from commands(child, click.Context(child, info_name=name, parent=context))
+
+
+def reference() -> str:
+    """Give the page as Markdown."""
+    root = click.Context(app, info_name="warpgauge", max_content_width=100, terminal_width=100)
+    parts = [_HEAD]
+    for context in commands(app, root):
+        context.terminal_width = context.max_content_width = 100
+        parts.append(f"## {context.command_path}\n\n```text\n{context.get_help()}\n```\n")
+    return "\n".join(parts)
+
+
+if __name__ == "__main__":
+    sys.stdout.write(reference())
