@@ -1,0 +1,40 @@
+"""Simulation as in the paper: known deformations of images, and annotators who know the truth."""
+
+from __future__ import annotations
+
+from warpgauge.simulate.annotators import (
+    CIMA_LOG_MEAN,
+    CIMA_LOG_SD,
+    SKIP_REASONS,
+    Annotator,
+    Answer,
+    EllipseAnnotator,
+    ExpertAnnotator,
+    IsotropicAnnotator,
+    SimulatedAnswers,
+)
+from warpgauge.simulate.deformation import InverseDeformation, SimulatedDeformation, random_deformation
+from warpgauge.simulate.images import warp_image
+from warpgauge.simulate.raters import ExpertPanel, GrossErrorAnnotator, SkippingAnnotator
+from warpgauge.simulate.velocity import VelocityField, random_velocity
+
+__all__ = [
+    "CIMA_LOG_MEAN",
+    "CIMA_LOG_SD",
+    "SKIP_REASONS",
+    "Annotator",
+    "Answer",
+    "EllipseAnnotator",
+    "ExpertAnnotator",
+    "ExpertPanel",
+    "GrossErrorAnnotator",
+    "InverseDeformation",
+    "IsotropicAnnotator",
+    "SimulatedAnswers",
+    "SimulatedDeformation",
+    "SkippingAnnotator",
+    "VelocityField",
+    "random_deformation",
+    "random_velocity",
+    "warp_image",
+]

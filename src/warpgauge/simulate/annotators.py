@@ -1,0 +1,281 @@
+"""Simulated annotators who know the truth and answer with a stated uncertainty."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from warpgauge.core.annotations import Annotations, confidence_radius
+from warpgauge.core.arrays import Bools, Floats, Ints, as_points
+from warpgauge.errors import InvalidInputError
+from warpgauge.simulate.velocity import checked_rng
+
+SKIP_REASONS = ("not_visible", "ambiguous", "torn_or_missing", "outside_image", "other")
+
+# Of the logarithm of the eigenvalues of Sigma, in px^2: the paper's user of the CIMA set.
+CIMA_LOG_MEAN = 2.8927
+CIMA_LOG_SD = 0.8295
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """What an annotator said about one location.
+
+    Parameters
+    ----------
+    placement : (d,) array, or None
+        Where the match was put; None for a skip.
+    covariance : (d, d) array, or None
+        The stated uncertainty.
+    reason : str, or None
+        Why it was skipped, one of `SKIP_REASONS`.
+    gross : bool
+        Whether the placement is a gross error, which an annotator does not know.
+    """
+
+    placement: Floats | None
+    covariance: Floats | None
+    reason: str | None = None
+    gross: bool = False
+
+    @classmethod
+    def skip(cls, reason: str) -> Answer:
+        """Give no placement, for a reason."""
+        return cls(None, None, checked_reason(reason))
+
+
+@dataclass(frozen=True, eq=False)
+class SimulatedAnswers:
+    """Answers to many locations.
+
+    Attributes
+    ----------
+    annotations : Annotations
+        The placements, without the skipped locations.
+    rows : (L,) array
+        Which location each annotation belongs to.
+    gross : (L,) array of bool
+        Which annotations are gross errors.
+    skipped : dict
+        Reason of each skipped location, by row.
+    """
+
+    annotations: Annotations
+    rows: Ints
+    gross: Bools
+    skipped: dict[int, str]
+
+
+class Annotator(ABC):
+    """Answers queried locations; a subclass gives `answer`."""
+
+    @abstractmethod
+    def answer(self, point: Floats, truth: Floats, rng: np.random.Generator) -> Answer:
+        """Answer one location.
+
+        Parameters
+        ----------
+        point : (d,) array
+            Fixed world point that is asked for.
+        truth : (d,) array
+            Its true match ``phi(point)``, finite.
+        rng : numpy.random.Generator
+            Source of all chance.
+        """
+
+    def answers(self, fixed_points: ArrayLike, true_map: Any, seed: int) -> SimulatedAnswers:
+        """Answer (n, d) locations.
+
+        Each row has its own stream of random numbers, ``(seed, row)``: the answers to the first locations do not
+        change when more are asked.
+
+        Parameters
+        ----------
+        fixed_points : (n, d) array
+            Locations to annotate, world.
+        true_map : object with ``map``, or callable
+            The true transformation. Where it is not defined (NaN) the location is skipped as ``"outside_image"``.
+        seed : int
+            The same seed gives the same answers.
+        """
+        points, truth = true_matches(fixed_points, true_map)
+        given: list[Answer] = []
+        for row, (point, match) in enumerate(zip(points, truth, strict=True)):
+            rng = checked_rng(seed, row)
+            given.append(self.answer(point, match, rng) if np.isfinite(match).all() else Answer.skip("outside_image"))
+        return _collected(points, given)
+
+    def annotate(self, fixed_points: ArrayLike, true_map: Any, seed: int) -> Annotations:
+        """Give the annotations of `answers` alone; skipped locations are left out."""
+        return self.answers(fixed_points, true_map, seed).annotations
+
+
+@dataclass(frozen=True)
+class IsotropicAnnotator(Annotator):
+    """States the same disc or ball everywhere.
+
+    ``Sigma = (radius / gamma)^2 I``, with ``gamma`` from Eq. (covariance_matrix_from_ellipse).
+
+    Parameters
+    ----------
+    radius : float
+        Of the disc or ball that holds the true match with probability ``1 - alpha``, world units.
+    alpha : float
+        Significance level.
+    noisy : bool
+        Whether placements scatter about the truth by ``N(0, Sigma)``; else they are exact.
+    """
+
+    radius: float
+    alpha: float = 0.01
+    noisy: bool = True
+
+    def __post_init__(self) -> None:
+        positive(self.radius, "radius")
+        confidence_radius(2, self.alpha)  # refuses a bad alpha here rather than at the first answer
+
+    def answer(self, point: Floats, truth: Floats, rng: np.random.Generator) -> Answer:
+        """Answer one location, see `Annotator.answer`."""
+        d = len(truth)
+        sd = self.radius / confidence_radius(d, self.alpha)
+        noise = rng.standard_normal(d)
+        return Answer(truth + sd * noise if self.noisy else truth.copy(), sd**2 * np.eye(d))
+
+
+@dataclass(frozen=True)
+class EllipseAnnotator(Annotator):
+    """States ellipses with log-normal semi-axes and a random orientation; the defaults are the paper's CIMA user.
+
+    The eigenvalues of ``Sigma`` are independent, ``lambda_i = (scale * pixel_size)^2 exp(log_mean + log_sd z_i)`` with
+    standard normal ``z_i``, and the orientation is uniform over all rotations. As a semi-axis is
+    ``r_i = gamma sqrt(lambda_i)``, it is log-normal too, with half the standard deviation of the logarithm.
+
+    Parameters
+    ----------
+    log_mean, log_sd : float
+        Mean and standard deviation of the logarithm of the eigenvalues, for eigenvalues in squared pixels.
+    scale : float
+        Factor on the **semi-axes**, so that the eigenvalues grow by its square; the paper's fivefold is 5.
+    pixel_size : float
+        World units of one pixel.
+    noisy : bool
+        Whether placements scatter about the truth by ``N(0, Sigma)``; else they are exact.
+    """
+
+    log_mean: float = CIMA_LOG_MEAN
+    log_sd: float = CIMA_LOG_SD
+    scale: float = 1.0
+    pixel_size: float = 1.0
+    noisy: bool = True
+
+    def __post_init__(self) -> None:
+        positive(self.scale, "scale")
+        positive(self.pixel_size, "pixel_size")
+        if not (np.isfinite(self.log_mean) and np.isfinite(self.log_sd) and self.log_sd >= 0):
+            raise InvalidInputError(
+                f"log_mean must be finite and log_sd 0 or more, got {self.log_mean!r} and {self.log_sd!r}."
+            )
+
+    def answer(self, point: Floats, truth: Floats, rng: np.random.Generator) -> Answer:
+        """Answer one location, see `Annotator.answer`."""
+        d = len(truth)
+        lengths = self.scale * self.pixel_size * np.exp((self.log_mean + self.log_sd * rng.standard_normal(d)) / 2)
+        axes = random_axes(d, rng)
+        root = axes * lengths
+        noise = root @ rng.standard_normal(d)
+        return Answer(truth + noise if self.noisy else truth.copy(), root @ root.T)
+
+
+@dataclass(frozen=True)
+class ExpertAnnotator(Annotator):
+    """Errs by a length with the given mean and standard deviation, in a uniformly random direction.
+
+    The length is gamma distributed, with shape ``(mean / sd)^2`` and scale ``sd^2 / mean``; a gamma distribution is
+    positive and has any ratio of the two, also the standard deviations above the mean that observers show. Where
+    ``error_sd`` is 0 the length is constant.
+
+    The stated covariance is isotropic with the second moment of that error, ``(mean^2 + sd^2) / d`` in each
+    direction.
+
+    Parameters
+    ----------
+    error_mean, error_sd : float
+        Mean and standard deviation of the distance between placement and truth, world units.
+    """
+
+    error_mean: float
+    error_sd: float
+
+    def __post_init__(self) -> None:
+        positive(self.error_mean, "error_mean")
+        if not (np.isfinite(self.error_sd) and self.error_sd >= 0):
+            raise InvalidInputError(f"error_sd must be 0 or more, got {self.error_sd!r}.")
+
+    def answer(self, point: Floats, truth: Floats, rng: np.random.Generator) -> Answer:
+        """Answer one location, see `Annotator.answer`."""
+        d = len(truth)
+        length = self.error_mean
+        if self.error_sd > 0:
+            length = rng.gamma((self.error_mean / self.error_sd) ** 2, self.error_sd**2 / self.error_mean)
+        covariance = (self.error_mean**2 + self.error_sd**2) / d * np.eye(d)
+        return Answer(truth + length * random_direction(d, rng), covariance)
+
+
+def random_direction(d: int, rng: np.random.Generator) -> Floats:
+    """Give a unit vector, uniform over the circle or sphere."""
+    vector = rng.standard_normal(d)
+    return np.asarray(vector / np.linalg.norm(vector))
+
+
+def random_axes(d: int, rng: np.random.Generator) -> Floats:
+    """Give orthonormal columns, uniform over all orientations."""
+    q, r = np.linalg.qr(rng.standard_normal((d, d)))
+    # The factorisation fixes the signs in its own way; those of r's diagonal make q uniform (Haar).
+    return np.asarray(q * np.sign(np.diag(r)))
+
+
+def true_matches(fixed_points: ArrayLike, true_map: Any) -> tuple[Floats, Floats]:
+    """Give checked fixed points and their true matches, NaN where the map is not defined."""
+    points = as_points(fixed_points, "fixed_points")
+    mapped: Callable[[Floats], ArrayLike] = getattr(true_map, "map", true_map)
+    if not callable(mapped):
+        raise InvalidInputError(
+            f"true_map must have a map method or be callable, got {type(true_map).__name__}; "
+            "a SimulatedDeformation is one."
+        )
+    truth = np.asarray(mapped(points.copy()), dtype=np.float64)
+    if truth.shape != points.shape:
+        raise InvalidInputError(f"true_map gave shape {truth.shape} for points of shape {points.shape}.")
+    return points, truth
+
+
+def positive(value: float, name: str) -> None:
+    """Refuse what is not a positive number."""
+    if not (np.isfinite(value) and value > 0):
+        raise InvalidInputError(f"{name} must be a positive number, got {value!r}.")
+
+
+def checked_reason(reason: str) -> str:
+    """Refuse a reason that a project would not take."""
+    if reason not in SKIP_REASONS:
+        raise InvalidInputError(f"The reason of a skip must be one of {', '.join(SKIP_REASONS)}, got {reason!r}.")
+    return reason
+
+
+def _collected(points: Floats, given: list[Answer]) -> SimulatedAnswers:
+    d = points.shape[1]
+    rows = np.array([row for row, answer in enumerate(given) if answer.placement is not None], dtype=np.int64)
+    placed = [given[row] for row in rows]
+    annotations = Annotations(
+        points[rows],
+        np.array([answer.placement for answer in placed]).reshape(-1, d),
+        np.array([answer.covariance for answer in placed]).reshape(-1, d, d),
+    )
+    gross = np.array([answer.gross for answer in placed], dtype=np.bool_)
+    skipped = {row: str(answer.reason) for row, answer in enumerate(given) if answer.placement is None}
+    return SimulatedAnswers(annotations, rows, gross, skipped)

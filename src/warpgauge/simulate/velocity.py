@@ -1,0 +1,187 @@
+"""Stationary velocity fields from a random control grid, as in section IV-A of the paper."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.ndimage import distance_transform_edt, map_coordinates
+
+from warpgauge.core.arrays import Floats, readonly
+from warpgauge.errors import InvalidInputError
+from warpgauge.geometry import Grid
+
+_BLOCK = 2**18
+
+
+@dataclass(frozen=True, eq=False)
+class VelocityField:
+    """``v(x) = w(x) * sum_j b_j(x) c_j``: vectors ``c_j`` at control points, multilinear between them, times a weight.
+
+    The field is stationary and acts for one unit of time, so a velocity is in world units too. Beyond the outer pixel
+    centres of ``grid`` it goes on with the value of the nearest border point (each index is limited to the grid), so
+    that the flow of a point near the border is well defined.
+
+    Parameters
+    ----------
+    grid : Grid
+        The fixed image's grid.
+    control_grid : Grid
+        Where the control points stand; covers ``grid``.
+    control_vectors : (d, y, x) or (d, z, y, x) array
+        World components x, y[, z] first.
+    weight : array of ``grid.shape``, optional
+        Factor in [0, 1] at the pixel centres, multilinear between them; 1 everywhere by default.
+    """
+
+    grid: Grid
+    control_grid: Grid
+    control_vectors: Floats
+    weight: Floats | None = None
+
+    def __post_init__(self) -> None:
+        vectors = np.array(self.control_vectors, dtype=np.float64)
+        if min(self.grid.size) < 2:
+            raise InvalidInputError(
+                f"A deformation needs a grid of at least 2 elements along each axis, got {self.grid.size}."
+            )
+        if self.control_grid.d != self.grid.d or vectors.shape != (self.grid.d, *self.control_grid.shape):
+            raise InvalidInputError(
+                f"control_vectors must have shape {(self.grid.d, *self.control_grid.shape)} (components first), "
+                f"got {vectors.shape}."
+            )
+        if not np.isfinite(vectors).all():
+            raise InvalidInputError("control_vectors must be finite, but some are NaN or infinite.")
+        self._check_cover()
+        object.__setattr__(self, "control_vectors", readonly(vectors))
+        if self.weight is not None:
+            weight = np.array(self.weight, dtype=np.float64)
+            if weight.shape != self.grid.shape or not ((weight >= 0) & (weight <= 1)).all():
+                raise InvalidInputError(
+                    f"The weight of a velocity must have the grid's shape {self.grid.shape} and values in [0, 1], "
+                    f"got shape {weight.shape}."
+                )
+            object.__setattr__(self, "weight", readonly(weight))
+
+    def _check_cover(self) -> None:
+        sides = np.stack(np.meshgrid(*([0, n - 1] for n in self.grid.size), indexing="ij"), axis=-1)
+        corners = self.control_grid.world_to_index(self.grid.index_to_world(sides.reshape(-1, self.grid.d)))
+        if (corners < -1e-6).any() or (corners > np.asarray(self.control_grid.size) - 1 + 1e-6).any():
+            raise InvalidInputError(
+                "The control grid does not cover the image's grid; take more control points or move its origin."
+            )
+
+    def at(self, points_world: ArrayLike) -> Floats:
+        """Velocity at (n, d) world points, world components."""
+        index = np.clip(self.grid.world_to_index(points_world), 0, np.asarray(self.grid.size) - 1)
+        coordinates = self.control_grid.array_coordinates(self.grid.index_to_world(index))
+        # "nearest" matters only for the rounding of coordinates on the border: the control grid covers the image.
+        values = [map_coordinates(part, coordinates, order=1, mode="nearest") for part in self.control_vectors]
+        velocity = np.stack(values, axis=-1)
+        if self.weight is not None:
+            here = np.ascontiguousarray(index[:, ::-1].T)
+            velocity *= map_coordinates(self.weight, here, order=1, mode="nearest")[:, None]
+        return velocity
+
+    def index_velocity(self) -> Floats:
+        """Velocity at all pixel centres in index units, an (n, d) array in array order with columns x, y[, z]."""
+        dense = np.empty((self.grid.count, self.grid.d))
+        to_index = np.linalg.inv(self.grid.direction).T / self.grid.spacing
+        for rows, points in self.grid.blocks(_BLOCK):
+            dense[rows] = self.at(points) @ to_index
+        return dense
+
+
+def random_velocity(
+    grid: Grid,
+    amplitude: float,
+    spacing: float | Sequence[float],
+    seed: int,
+    mask: ArrayLike | None = None,
+    *,
+    taper: float | None = None,
+    taper_side: Literal["outside", "inside"] = "outside",
+) -> VelocityField:
+    """Draw a velocity field from a random control grid.
+
+    Every component of every control point's velocity is drawn independently from a normal distribution with mean 0
+    and standard deviation ``amplitude``. Linear interpolation averages neighbours, so between control points the
+    variance is smaller: at the centre of a cell by ``2^-d``, on average over a cell by ``(2/3)^d``.
+
+    Parameters
+    ----------
+    grid : Grid
+        The fixed image's grid.
+    amplitude : float
+        Standard deviation of each component of the control velocities, in world units per unit time; the flow lasts
+        one unit.
+    spacing : float or sequence of float
+        Distance between control points in world units, along the image's axes x, y[, z] if several.
+    seed : int
+        The same seed gives the same field.
+    mask : array of ``grid.shape``, optional
+        Where the image may move, nonzero. With ``taper_side="outside"`` the velocity is full in the mask and falls
+        linearly to zero over the distance ``taper`` beyond it; with ``"inside"`` it is zero outside and rises linearly
+        from the border of the mask to full at the depth ``taper``, so that the mask is mapped onto itself.
+        Distances are Euclidean, in world units, between pixel centres.
+    taper : float, optional
+        Width of the fall, in world units; the (smallest) control spacing by default.
+
+    Returns
+    -------
+    VelocityField
+    """
+    d = grid.d
+    steps = np.asarray(spacing, dtype=np.float64)
+    steps = np.full(d, steps) if steps.ndim == 0 else steps
+    if steps.shape != (d,) or not (np.isfinite(steps) & (steps > 0)).all():
+        raise InvalidInputError(f"spacing must be one positive number or {d} of them, got {spacing!r}.")
+    if not (np.isfinite(amplitude) and amplitude >= 0):
+        raise InvalidInputError(f"amplitude must be a standard deviation of 0 or more, got {amplitude!r}.")
+    control_grid = _control_grid(grid, steps)
+    draws = checked_rng(seed).standard_normal((d, *control_grid.shape))
+    weight = None if mask is None else _taper(grid, mask, float(steps.min()) if taper is None else taper, taper_side)
+    return VelocityField(grid, control_grid, amplitude * draws, weight)
+
+
+def checked_rng(seed: int, *stream: int) -> np.random.Generator:
+    """Give a generator that depends on the seed and, if given, on the number of an independent stream of it."""
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+        raise InvalidInputError(f"seed must be an integer of 0 or more, got {seed!r}.")
+    return np.random.default_rng([int(seed), *stream])
+
+
+def _control_grid(grid: Grid, steps: Floats) -> Grid:
+    """Fewest control points at the given distances that cover the outer pixel centres, about centred on the image.
+
+    The first one stands on a whole index: where the spacing is a multiple of the pixel's, all of them stand on pixel
+    centres, and sampling the velocity there loses none of its kinks.
+    """
+    extent = (np.asarray(grid.size) - 1) * grid.spacing
+    # An extent that is a multiple of the spacing but for rounding needs no further point.
+    size = np.maximum(np.ceil(extent / steps - 1e-9).astype(int) + 1, 2)
+    first = np.ceil((extent - (size - 1) * steps) / 2 / grid.spacing - 1e-9)
+    return Grid(tuple(size.tolist()), steps, grid.index_to_world(first), grid.direction, grid.units)
+
+
+def _taper(grid: Grid, mask: ArrayLike, width: float, side: str) -> Floats:
+    inside = np.asarray(mask) != 0
+    if inside.shape != grid.shape:
+        raise InvalidInputError(f"The mask must have the grid's shape {grid.shape}, got {inside.shape}.")
+    if not inside.any():
+        raise InvalidInputError("The mask is empty, so nothing would move; give one with nonzero elements.")
+    if not (np.isfinite(width) and width > 0):
+        raise InvalidInputError(f"taper must be a positive width in world units, got {width!r}.")
+    spacing = grid.spacing[::-1]
+    if side == "outside":
+        if inside.all():
+            return np.ones(grid.shape)
+        return np.asarray(np.clip(1 - distance_transform_edt(~inside, sampling=spacing) / width, 0, 1))
+    if side != "inside":
+        raise InvalidInputError(f'taper_side must be "outside" or "inside", got {side!r}.')
+    if inside.all():
+        raise InvalidInputError('The mask has no border for taper_side="inside" to start from; leave the mask away.')
+    return np.asarray(np.clip(distance_transform_edt(inside, sampling=spacing) / width, 0, 1))

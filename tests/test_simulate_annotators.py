@@ -1,0 +1,350 @@
+"""Simulated annotators: the moments that they state and that they show."""
+
+from __future__ import annotations
+
+import csv
+import doctest
+import functools
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import warpgauge as wg
+from warpgauge.errors import InvalidInputError
+from warpgauge.simulate import (
+    Annotator,
+    EllipseAnnotator,
+    ExpertAnnotator,
+    ExpertPanel,
+    GrossErrorAnnotator,
+    IsotropicAnnotator,
+    SkippingAnnotator,
+    random_deformation,
+)
+
+COUNT = 20_000
+
+
+def locations(d: int, count: int = COUNT) -> np.ndarray:
+    return np.random.default_rng(0).uniform(0, 500, (count, d))
+
+
+def truth(points: np.ndarray) -> np.ndarray:
+    """Any known map will do."""
+    return 1.1 * points + 3.0
+
+
+@functools.cache
+def cima_user(d: int) -> wg.Annotations:
+    return EllipseAnnotator().annotate(locations(d), truth, seed=3)
+
+
+def errors(annotations: wg.Annotations) -> np.ndarray:
+    return annotations.moving_points - truth(annotations.fixed_points)
+
+
+def covered(annotations: wg.Annotations, alpha: float) -> float:
+    """Share of true matches in the stated 1 - alpha regions, by the chi-squared distribution of scipy."""
+    e = errors(annotations)
+    square = np.einsum("ni,nij,nj->n", e, np.linalg.inv(annotations.covariances), e)
+    return float(np.mean(square <= stats.chi2.ppf(1 - alpha, annotations.d)))
+
+
+@pytest.mark.parametrize("d", [2, 3])
+def test_isotropic_annotator(d: int) -> None:
+    """A ball of radius 3 at alpha 0.01: its covariance, 99 % coverage of the ball itself, and no bias."""
+    annotations = IsotropicAnnotator(3.0).annotate(locations(d), truth, seed=1)
+    variance = 9.0 / {2: 9.21034, 3: 11.34487}[d]  # table of the chi-squared distribution
+    np.testing.assert_allclose(annotations.covariances, np.broadcast_to(variance * np.eye(d), (COUNT, d, d)), rtol=1e-5)
+    e = errors(annotations)
+    np.testing.assert_allclose(np.cov(e.T), variance * np.eye(d), atol=0.04 * variance)
+    assert np.mean(np.linalg.norm(e, axis=1) <= 3.0) == pytest.approx(0.99, abs=0.003)
+    assert covered(annotations, 0.5) == pytest.approx(0.5, abs=0.012)
+    np.testing.assert_allclose(e.mean(axis=0), 0, atol=0.04)
+
+
+def test_exact_placements() -> None:
+    """With noisy=False the placement is the truth itself and the statement is the same."""
+    points = locations(2, 50)
+    for exact, noisy in (
+        (IsotropicAnnotator(3.0, noisy=False), IsotropicAnnotator(3.0)),
+        (EllipseAnnotator(noisy=False), EllipseAnnotator()),
+    ):
+        answers = exact.annotate(points, truth, seed=2)
+        np.testing.assert_array_equal(answers.moving_points, truth(points))
+        np.testing.assert_array_equal(answers.covariances, noisy.annotate(points, truth, seed=2).covariances)
+
+
+def test_other_alpha() -> None:
+    """At alpha 0.05 the same disc stands for a larger covariance: 95 % of the truths lie in it."""
+    annotations = IsotropicAnnotator(3.0, alpha=0.05).annotate(locations(2), truth, seed=1)
+    assert np.mean(np.linalg.norm(errors(annotations), axis=1) <= 3.0) == pytest.approx(0.95, abs=0.006)
+
+
+@pytest.mark.parametrize("d", [2, 3])
+def test_cima_user(d: int) -> None:
+    """The paper's user: log eigenvalues of mean 2.8927 and SD 0.8295, independent; ellipses hold 99 % of the truths."""
+    annotations = cima_user(d)
+    logs = np.log(np.linalg.eigvalsh(annotations.covariances))
+    assert logs.mean() == pytest.approx(2.8927, abs=0.02)
+    # Within one matrix the eigenvalues come sorted; all of them together are the whole sample again.
+    assert logs.std() == pytest.approx(0.8295, abs=0.015)
+    # Independent draws: the mean log of a matrix has the variance divided by d.
+    assert logs.mean(axis=1).std() == pytest.approx(0.8295 / np.sqrt(d), abs=0.015)
+    assert stats.kstest(logs.ravel()[:4000], "norm", args=(2.8927, 0.8295)).pvalue > 0.001
+    assert covered(annotations, 0.01) == pytest.approx(0.99, abs=0.003)
+    assert covered(annotations, 0.2) == pytest.approx(0.8, abs=0.012)
+
+
+def test_cima_semi_axes() -> None:
+    """A median semi-axis of 3.0349 e^(2.8927 / 2) = 12.89 px; fivefold multiplies semi-axes by 5, eigenvalues by 25."""
+    points = locations(2, 3000)
+    half, _ = wg.ellipse_from_covariance(EllipseAnnotator().annotate(points, truth, seed=4).covariances)
+    assert np.median(half) == pytest.approx(12.89, rel=0.03)
+    assert np.log(half).std() == pytest.approx(0.8295 / 2, rel=0.04)
+    fivefold = EllipseAnnotator(scale=5.0).annotate(points, truth, seed=4)
+    five, _ = wg.ellipse_from_covariance(fivefold.covariances)
+    np.testing.assert_allclose(five, 5 * half, rtol=1e-10)
+    micrometres = EllipseAnnotator(pixel_size=3.48).annotate(points, truth, seed=4)
+    np.testing.assert_allclose(wg.ellipse_from_covariance(micrometres.covariances)[0], 3.48 * half, rtol=1e-10)
+
+
+@pytest.mark.parametrize("d", [2, 3])
+def test_orientation_is_uniform(d: int) -> None:
+    """The long axis points everywhere alike: its outer product averages to I / d, and in 2D its angle is uniform."""
+    annotations = cima_user(d)
+    _, axes = wg.ellipse_from_covariance(annotations.covariances)
+    long = axes[:, :, 0]
+    np.testing.assert_allclose(long.T @ long / COUNT, np.eye(d) / d, atol=0.012)
+    if d == 2:
+        angle = np.arctan2(long[:, 1], long[:, 0]) % np.pi
+        assert stats.kstest(angle, "uniform", args=(0, np.pi)).pvalue > 0.001
+
+
+@pytest.mark.parametrize(("mean", "sd"), [(0.65, 0.73), (1.06, 1.51), (2.0, 0.5)])
+def test_expert_errors(mean: float, sd: float) -> None:
+    """Distances have the stated mean and SD, also where the SD is the larger; directions are isotropic."""
+    annotations = ExpertAnnotator(mean, sd).annotate(locations(3), truth, seed=6)
+    e = errors(annotations)
+    length = np.linalg.norm(e, axis=1)
+    assert length.mean() == pytest.approx(mean, rel=0.03)
+    assert length.std() == pytest.approx(sd, rel=0.05)
+    # The distribution is the gamma one, whose parameters follow from the two moments.
+    assert stats.kstest(length[:4000], "gamma", args=((mean / sd) ** 2, 0, sd**2 / mean)).pvalue > 0.001
+    direction = e / length[:, None]
+    np.testing.assert_allclose(direction.T @ direction / COUNT, np.eye(3) / 3, atol=0.015)
+    np.testing.assert_allclose(direction.mean(axis=0), 0, atol=0.02)
+    # The stated covariance is that of the errors.
+    np.testing.assert_allclose(annotations.covariances[0], (mean**2 + sd**2) / 3 * np.eye(3), rtol=1e-12)
+    np.testing.assert_allclose(np.cov(e.T), annotations.covariances[0], atol=0.1 * annotations.covariances[0, 0, 0])
+
+
+def test_constant_expert_error() -> None:
+    """Without a spread every error has exactly the mean length."""
+    lengths = np.linalg.norm(errors(ExpertAnnotator(2.0, 0.0).annotate(locations(2, 100), truth, seed=0)), axis=1)
+    np.testing.assert_allclose(lengths, 2.0, rtol=1e-10)
+
+
+def test_published_observers(data_dir: Path) -> None:
+    """Three simulated observers of each COPDgene case show the published mean and SD of error."""
+    with (data_dir / "copdgene" / "copd_cases.csv").open() as file:
+        cases = list(csv.DictReader(file))
+    assert len(cases) >= 5
+    points = locations(3, 2500)
+    for case in cases:
+        mean, sd = float(case["observer_mean_mm"]), float(case["observer_sd_mm"])
+        placed = ExpertPanel.alike(int(case["n_observers"]), mean, sd).placements(points, truth, seed=9)
+        length = np.linalg.norm(placed - truth(points), axis=2)
+        assert length.mean() == pytest.approx(mean, rel=0.05)
+        assert length.std() == pytest.approx(sd, rel=0.1)
+
+
+def test_panel_is_fused() -> None:
+    """The annotation is the mean of independent placements, and its covariance the scatter of one placement."""
+    points = locations(3, 4000)
+    panel = ExpertPanel.alike(3, 0.65, 0.73)
+    placed = panel.placements(points, truth, seed=10)
+    assert placed.shape == (3, 4000, 3)
+    annotations = panel.annotate(points, truth, seed=10)
+    np.testing.assert_allclose(annotations.moving_points, placed.mean(axis=0), rtol=1e-12)
+    variance = (0.65**2 + 0.73**2) / 3
+    np.testing.assert_allclose(annotations.covariances.mean(axis=0), variance * np.eye(3), atol=0.1 * variance)
+    # The mean of three independent errors has a third of the variance.
+    np.testing.assert_allclose(np.cov(errors(annotations).T), variance / 3 * np.eye(3), atol=0.05 * variance)
+    e = placed - truth(points)
+    assert abs(np.corrcoef(e[0, :, 0], e[1, :, 0])[0, 1]) < 0.05
+
+
+def test_panel_by_the_papers_method() -> None:
+    """The sample covariance at each location is numpy's; with three experts in 3D it is singular and needs a floor."""
+    points = locations(2, 30)
+    panel = ExpertPanel.alike(4, 2.0, 1.0, method="sample")
+    placed = panel.placements(points, truth, seed=11)
+    expected = [np.cov(placed[:, row].T) for row in range(30)]
+    np.testing.assert_allclose(panel.annotate(points, truth, seed=11).covariances, expected, rtol=1e-9)
+    points = locations(3, 30)
+    with pytest.raises(InvalidInputError, match="singular"):
+        ExpertPanel.alike(3, 0.65, 0.73, method="sample").annotate(points, truth, seed=0)
+    floored = ExpertPanel.alike(3, 0.65, 0.73, method="sample", floor=0.1).annotate(points, truth, seed=0)
+    assert np.linalg.eigvalsh(floored.covariances)[:, 0] == pytest.approx(0.01)
+
+
+def test_panel_with_skips() -> None:
+    """A location counts with those who placed it, and is left out where nobody did."""
+    points = locations(2, 2000)
+    half = SkippingAnnotator(ExpertAnnotator(1.0, 0.5), 0.5)
+    panel = ExpertPanel((half, half, half))
+    placed = panel.placements(points, truth, seed=12)
+    counts = np.isfinite(placed[:, :, 0]).sum(axis=0)
+    np.testing.assert_allclose(np.bincount(counts, minlength=4) / 2000, [1 / 8, 3 / 8, 3 / 8, 1 / 8], atol=0.035)
+    annotations = panel.annotate(points, truth, seed=12)
+    np.testing.assert_array_equal(annotations.fixed_points, points[counts > 0])
+    np.testing.assert_allclose(annotations.moving_points, np.nanmean(placed[:, counts > 0], axis=0), rtol=1e-12)
+    never = SkippingAnnotator(ExpertAnnotator(1.0, 0.5), 1.0)
+    assert len(ExpertPanel((never, never)).annotate(points, truth, seed=0)) == 0
+
+
+def test_skips() -> None:
+    """A tenth is skipped with its reason; the others get the very answers they would get anyway."""
+    points = locations(2, 8000)
+    plain = EllipseAnnotator().answers(points, truth, seed=13)
+    answers = SkippingAnnotator(EllipseAnnotator(), 0.1, reason="torn_or_missing").answers(points, truth, seed=13)
+    assert len(answers.skipped) / 8000 == pytest.approx(0.1, abs=0.012)
+    assert set(answers.skipped.values()) == {"torn_or_missing"}
+    assert sorted([*answers.skipped, *answers.rows.tolist()]) == list(range(8000))
+    np.testing.assert_array_equal(answers.annotations.moving_points, plain.annotations.moving_points[answers.rows])
+    np.testing.assert_array_equal(answers.annotations.fixed_points, points[answers.rows])
+    assert len(SkippingAnnotator(EllipseAnnotator(), 0.0).annotate(points[:200], truth, seed=0)) == 200
+    assert len(SkippingAnnotator(EllipseAnnotator(), 1.0).annotate(points[:200], truth, seed=0)) == 0
+
+
+def test_gross_errors() -> None:
+    """A twentieth is 80 px off while the stated ellipse stays as small; the others are as they would be anyway."""
+    points = locations(2, 10_000)
+    plain = IsotropicAnnotator(3.0).answers(points, truth, seed=14)
+    answers = GrossErrorAnnotator(IsotropicAnnotator(3.0), 0.05, distance=80.0).answers(points, truth, seed=14)
+    assert answers.gross.mean() == pytest.approx(0.05, abs=0.008)
+    assert not plain.gross.any()
+    moved = answers.annotations.moving_points - plain.annotations.moving_points
+    np.testing.assert_allclose(np.linalg.norm(moved[answers.gross], axis=1), 80.0, rtol=1e-9)
+    np.testing.assert_array_equal(moved[~answers.gross], 0)
+    np.testing.assert_array_equal(answers.annotations.covariances, plain.annotations.covariances)
+    # All directions alike: the mean of n unit vectors has a length of about n^-1/2.
+    assert np.linalg.norm((moved[answers.gross] / 80).mean(axis=0)) < 0.1
+    # The statement no longer covers: 1 % outside by design and 5 % gross.
+    assert covered(answers.annotations, 0.01) == pytest.approx(0.9405, abs=0.008)
+
+
+def test_skips_and_gross_errors_together() -> None:
+    """The wrappers go into one another in either order; a skipped location is never a gross error."""
+    points = locations(2, 8000)
+    inner = IsotropicAnnotator(3.0)
+    for both in (
+        SkippingAnnotator(GrossErrorAnnotator(inner, 0.2, 50.0), 0.3, "ambiguous"),
+        GrossErrorAnnotator(SkippingAnnotator(inner, 0.3, "ambiguous"), 0.2, 50.0),
+    ):
+        answers = both.answers(points, truth, seed=15)
+        assert len(answers.skipped) / 8000 == pytest.approx(0.3, abs=0.02)
+        assert answers.gross.mean() == pytest.approx(0.2, abs=0.02)
+        assert (np.linalg.norm(errors(answers.annotations), axis=1) > 25).tolist() == answers.gross.tolist()
+
+
+ANNOTATORS: list[Annotator | ExpertPanel] = [
+    IsotropicAnnotator(2.0),
+    EllipseAnnotator(),
+    ExpertAnnotator(1.0, 2.0),
+    SkippingAnnotator(EllipseAnnotator(), 0.3),
+    GrossErrorAnnotator(EllipseAnnotator(), 0.3, 50.0),
+    ExpertPanel.alike(3, 1.0, 1.0),
+]
+
+
+@pytest.mark.parametrize("annotator", ANNOTATORS, ids=lambda a: type(a).__name__)
+def test_determinism(annotator: Annotator | ExpertPanel) -> None:
+    """The same seed gives the same answers, another one others, and further locations do not change the first."""
+    points = locations(2, 60)
+    one, same, other = (annotator.annotate(points, truth, seed=s) for s in (5, 5, 6))
+    np.testing.assert_array_equal(one.moving_points, same.moving_points)
+    np.testing.assert_array_equal(one.covariances, same.covariances)
+    assert len(one) != len(other) or np.abs(one.moving_points - other.moving_points).min() > 0
+    first = annotator.annotate(points[:20], truth, seed=5)
+    if not isinstance(annotator, ExpertPanel):  # whose covariances are pooled over all locations
+        np.testing.assert_array_equal(first.covariances, one.covariances[: len(first)])
+    np.testing.assert_array_equal(first.moving_points, one.moving_points[: len(first)])
+
+
+def test_rows_are_independent() -> None:
+    """Neighbouring rows and neighbouring seeds share no randomness."""
+    points = locations(2, 4000)
+    a, b = (errors(IsotropicAnnotator(3.0).annotate(points, truth, seed=s)) for s in (0, 1))
+    assert abs(np.corrcoef(a[:-1, 0], a[1:, 0])[0, 1]) < 0.05
+    assert abs(np.corrcoef(a[:, 0], b[:, 0])[0, 1]) < 0.05
+    assert abs(np.corrcoef(a[:-1, 0], b[1:, 0])[0, 1]) < 0.05
+
+
+def test_outside_the_deformation_is_skipped() -> None:
+    """Where the truth is not defined an annotator skips, for that reason, and a panel leaves the location out."""
+    grid = wg.Grid((50, 40))
+    deformation = random_deformation(grid, 1.0, 12.0, seed=0)
+    points = np.array([[10.0, 10.0], [60.0, 10.0], [30.0, 20.0]])
+    answers = IsotropicAnnotator(1.0, noisy=False).answers(points, deformation, seed=0)
+    assert answers.skipped == {1: "outside_image"}
+    np.testing.assert_array_equal(answers.rows, [0, 2])
+    np.testing.assert_array_equal(answers.annotations.moving_points, deformation.map(points[[0, 2]]))
+    assert len(ExpertPanel.alike(3, 1.0, 1.0).annotate(points, deformation, seed=0)) == 2
+
+
+def test_known_map_is_recovered() -> None:
+    """A process conditioned on exact answers comes nearer to the true deformation than one on fivefold ellipses."""
+    grid = wg.Grid((200, 200))
+    deformation = random_deformation(grid, 5.0, 50.0, seed=1)
+    rng = np.random.default_rng(2)
+    asked, checked = rng.uniform(5, 194, (80, 2)), rng.uniform(20, 180, (300, 2))
+    prior = wg.TransformationPrior(wg.KernelBundle("wendland", scales=[40, 80, 160], weights=[10.0, 10.0, 10.0]))
+    error = {}
+    for name, annotator in {
+        "exact": IsotropicAnnotator(0.5, noisy=False),
+        "cima": EllipseAnnotator(),
+        "fivefold": EllipseAnnotator(scale=5.0),
+    }.items():
+        mean = prior.condition(annotator.annotate(asked, deformation, seed=3)).mean(checked)
+        error[name] = float(np.linalg.norm(mean - deformation.map(checked), axis=1).mean())
+    untouched = float(np.linalg.norm(checked - deformation.map(checked), axis=1).mean())
+    assert error["exact"] < 0.6 * untouched
+    assert error["exact"] < error["cima"] < error["fivefold"]
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: IsotropicAnnotator(0.0), "radius"),
+        (lambda: IsotropicAnnotator(1.0, alpha=1.5), "alpha"),
+        (lambda: EllipseAnnotator(scale=-1.0), "scale"),
+        (lambda: EllipseAnnotator(log_sd=-0.1), "log_sd"),
+        (lambda: EllipseAnnotator(pixel_size=np.nan), "pixel_size"),
+        (lambda: ExpertAnnotator(0.0, 1.0), "error_mean"),
+        (lambda: ExpertAnnotator(1.0, -1.0), "error_sd"),
+        (lambda: SkippingAnnotator(EllipseAnnotator(), 1.1), "probability"),
+        (lambda: SkippingAnnotator(EllipseAnnotator(), 0.1, "tired"), "tired"),
+        (lambda: GrossErrorAnnotator(EllipseAnnotator(), 0.1, 0.0), "distance"),
+        (lambda: ExpertPanel.alike(1, 1.0, 1.0), "two or more"),
+        (lambda: EllipseAnnotator().annotate(np.zeros((1, 2)), truth, seed=-3), "seed"),
+        (lambda: EllipseAnnotator().annotate(np.zeros((1, 2)), "truth", seed=0), "true_map"),
+        (lambda: EllipseAnnotator().annotate(np.zeros((2, 2)), lambda p: p[:1], seed=0), "true_map gave shape"),
+        (lambda: EllipseAnnotator().annotate([[np.nan, 0.0]], truth, seed=0), "fixed_points row 0"),
+    ],
+)
+def test_bad_arguments_are_named(make: object, words: str) -> None:
+    with pytest.raises(InvalidInputError, match=words):
+        make()  # type: ignore[operator]
+
+
+def test_the_page_runs_as_printed() -> None:
+    """The examples of docs/simulation.md give what is printed there."""
+    page = Path(__file__).parent.parent / "docs" / "simulation.md"
+    flags = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
+    results = doctest.testfile(str(page), module_relative=False, optionflags=flags)
+    assert results.attempted > 5
+    assert results.failed == 0

@@ -1,0 +1,367 @@
+"""Simulated deformations against closed forms, a fine solver of the same equation, and finite differences."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy.integrate import solve_ivp
+from scipy.interpolate import RegularGridInterpolator
+from scipy.linalg import expm
+from scipy.spatial.transform import Rotation
+
+from warpgauge.errors import InvalidInputError
+from warpgauge.geometry import Grid
+from warpgauge.io.transforms import read_transform, write_transform
+from warpgauge.simulate import SimulatedDeformation, VelocityField, random_deformation, random_velocity
+
+TILTED = Rotation.from_euler("xyz", [0.3, -0.2, 0.5]).as_matrix()
+GRIDS = {
+    "2D": Grid((70, 61)),
+    "2D, micrometres": Grid((70, 61), (3.48, 3.0), (100.0, -50.0), units="um"),
+    "3D, tilted": Grid((30, 26, 22), (0.7, 0.9, 1.5), (-20.0, 5.0, 40.0), TILTED, units="mm"),
+}
+
+
+def deformation_on(name: str, seed: int = 0) -> SimulatedDeformation:
+    """Amplitude of up to 2 pixels, and control points 12 pixels apart, on a grid of any pixel size."""
+    grid = GRIDS[name]
+    return random_deformation(grid, 2 * float(grid.spacing.min()), 12 * grid.spacing, seed)
+
+
+def pixels(grid: Grid, difference: np.ndarray) -> np.ndarray:
+    """Lengths of world differences in pixels."""
+    return np.linalg.norm(difference @ grid.direction / grid.spacing, axis=1)
+
+
+def scattered(grid: Grid, count: int, seed: int = 1) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    index = rng.uniform(0, np.asarray(grid.size) - 1, (count, grid.d))
+    index[: count // 5, 0] = 0.0  # some on a face, where points enter and leave the image
+    return grid.index_to_world(index)
+
+
+def solved(velocity: VelocityField, points: np.ndarray, sign: float = 1.0) -> np.ndarray:
+    """Flow by an adaptive Runge-Kutta solver, with an interpolation that shares no code with the package."""
+    control, grid = velocity.control_grid, velocity.grid
+    axes = [np.arange(n, dtype=float) for n in control.size]
+    interpolate = RegularGridInterpolator(axes, np.moveaxis(velocity.control_vectors, 0, -1).swapaxes(0, grid.d - 1))
+    top = np.asarray(grid.size) - 1
+
+    def derivative(_: float, flat: np.ndarray) -> np.ndarray:
+        index = (flat.reshape(-1, grid.d) - grid.origin) @ grid.direction / grid.spacing
+        world = (np.clip(index, 0, top) * grid.spacing) @ grid.direction.T + grid.origin
+        at = (world - control.origin) @ control.direction / control.spacing
+        # Only rounding at the border is clipped here: the control grid covers the image.
+        return sign * interpolate(np.clip(at, 0, np.asarray(control.size) - 1)).ravel()
+
+    solution = solve_ivp(derivative, (0, 1), points.ravel(), rtol=1e-8, atol=1e-8, max_step=0.02)
+    return solution.y[:, -1].reshape(-1, grid.d)
+
+
+def affine_velocity(grid: Grid, matrix: np.ndarray, centre: np.ndarray) -> VelocityField:
+    """v(x) = A (x - c), which is linear and so the same on any control grid."""
+    control = Grid((2,) * grid.d, (np.asarray(grid.size) - 1) * grid.spacing, grid.origin, grid.direction, grid.units)
+    vectors = ((control.points() - centre) @ matrix.T).T.reshape(grid.d, *control.shape)
+    return VelocityField(grid, control, vectors)
+
+
+# Points flow inwards, so that the closed form holds for the whole image.
+INWARD = {
+    2: np.array([[-0.25, 0.1], [-0.12, -0.3]]),
+    3: np.array([[-0.25, 0.1, 0.05], [-0.1, -0.3, 0.08], [0.03, -0.06, -0.2]]),
+}
+
+
+@pytest.mark.parametrize("d", [2, 3])
+def test_velocity_statistics(d: int) -> None:
+    """Each component has the stated SD at control points, 2^-d/2 of it at cell centres, and (2/3)^d of its variance."""
+    grid = Grid((401, 401) if d == 2 else (81, 81, 81))
+    velocity = random_velocity(grid, 3.0, 4.0, seed=5)
+    control = velocity.control_vectors
+    assert control.shape == (d, *((101, 101) if d == 2 else (21, 21, 21)))
+    assert control.std() == pytest.approx(3.0, rel=0.02)
+    assert abs(control.mean()) < 0.06
+    for axis in range(d):
+        assert control[axis].std() == pytest.approx(3.0, rel=0.03)
+    # Neighbours are independent.
+    assert abs(np.corrcoef(control[0, 1:].ravel(), control[0, :-1].ravel())[0, 1]) < 0.03
+    centres = velocity.control_grid.points()
+    centres = centres[(centres < centres.max(axis=0)).all(axis=1)] + 2.0
+    assert velocity.at(centres).std() == pytest.approx(3.0 * 2 ** (-d / 2), rel=0.04)
+    anywhere = velocity.at(np.random.default_rng(0).uniform(0, grid.size[0] - 1, (40_000, d)))
+    assert np.mean(anywhere**2) == pytest.approx(9.0 * (2 / 3) ** d, rel=0.06 if d == 2 else 0.08)
+
+
+def test_small_displacements_are_the_velocity() -> None:
+    """To first order the displacement after unit time is the velocity."""
+    grid = Grid((60, 50))
+    velocity = random_velocity(grid, 0.01, 10.0, seed=3)
+    expected = velocity.at(grid.points()).T.reshape(2, *grid.shape)
+    # The next order is |v| |grad v| / 2, about 0.03 * 0.005 / 2 here.
+    np.testing.assert_allclose(SimulatedDeformation(velocity).displacements(), expected, atol=2e-4)
+    assert np.abs(expected).max() > 0.02
+
+
+def test_amplitude_and_spacing_are_world_units() -> None:
+    """The same numbers with all lengths times 0.5 give the same deformation at half the size."""
+    one = random_deformation(Grid((60, 50)), 2.0, 12.0, seed=4)
+    half = random_deformation(Grid((60, 50), (0.5, 0.5), (7.0, 9.0), units="mm"), 1.0, 6.0, seed=4)
+    np.testing.assert_allclose(half.displacements(), one.displacements() / 2, atol=1e-12)
+
+
+def test_spacing_along_each_axis() -> None:
+    """Control points stand at the given distances and cover the image with the fewest points."""
+    control = random_velocity(Grid((61, 50), (2.0, 1.0)), 1.0, (30.0, 10.0), seed=0).control_grid
+    np.testing.assert_array_equal(control.spacing, [30.0, 10.0])
+    assert control.size == (5, 6)  # 0 to 120 by 30, and 49 = 4.9 times 10
+    ends = control.index_to_world(np.array([[0, 0], [4, 5]]))
+    assert (ends[0] <= 0).all()
+    assert (ends[1] >= [120, 49]).all()
+
+
+@pytest.mark.parametrize("d", [2, 3])
+def test_constant_velocity_is_a_translation(d: int) -> None:
+    """Everywhere in the image, and back, to rounding; and what comes from outside the image is masked."""
+    grid = GRIDS["2D" if d == 2 else "3D, tilted"]
+    shift = np.array([3.3, -7.9, 2.2])[:d]
+    control = Grid((2,) * d, np.asarray(grid.size) * grid.spacing, grid.origin, grid.direction)
+    vectors = np.broadcast_to(shift.reshape(d, *[1] * d), (d, *control.shape))
+    deformation = SimulatedDeformation(VelocityField(grid, control, vectors))
+    points = scattered(grid, 200)
+    np.testing.assert_allclose(deformation.map(points), points + shift, atol=1e-11)
+    np.testing.assert_allclose(deformation.inverse_map(points + shift), points, atol=1e-7)
+    np.testing.assert_allclose(deformation.jacobian_determinants(), 1.0, atol=1e-11)
+    origins = points - shift
+    index = (origins - grid.origin) @ grid.direction / grid.spacing
+    inside = ((index >= 0) & (index <= np.asarray(grid.size) - 1)).all(axis=1)
+    assert 0.1 < inside.mean() < 0.95
+    np.testing.assert_array_equal(np.isfinite(deformation.inverse_map(points)).all(axis=1), inside)
+
+
+@pytest.mark.parametrize("d", [2, 3])
+def test_affine_velocity_gives_the_matrix_exponential(d: int) -> None:
+    """x -> c + e^A (x - c), its inverse, and the determinant e^tr(A), all to 1e-4 pixels or better."""
+    grid = GRIDS["2D, micrometres" if d == 2 else "3D, tilted"]
+    centre = grid.index_to_world((np.asarray(grid.size) - 1) / 2)
+    deformation = SimulatedDeformation(affine_velocity(grid, INWARD[d], centre))
+    points = scattered(grid, 300)
+    expected = centre + (points - centre) @ expm(INWARD[d]).T
+    # What remains is the midpoint rule's error, of the order |A|^3 4^-squarings / 6 times the distance from c.
+    assert pixels(grid, deformation.map(points) - expected).max() < 1e-4
+    inner = expected[60:]  # those on the border may come back from just beyond it, which is masked
+    assert pixels(grid, deformation.inverse_map(inner) - points[60:]).max() < 1e-4
+    np.testing.assert_allclose(deformation.jacobian_determinants(), np.exp(np.trace(INWARD[d])), rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", GRIDS)
+def test_integration_against_a_fine_solver(name: str) -> None:
+    """Scaling and squaring follows the flow of the same velocity to hundredths of a pixel, on the border too.
+
+    The worst points lie on kinks of the velocity, which linear interpolation between pixels cannot follow.
+    """
+    deformation = deformation_on(name)
+    points = scattered(deformation.grid, 250)
+    error = pixels(deformation.grid, deformation.map(points) - solved(deformation.velocity, points))
+    assert error.mean() < 0.02
+    assert error.max() < 0.2
+    moved = pixels(deformation.grid, deformation.map(points) - points)
+    assert moved.mean() > 0.8  # the comparison is about something
+
+
+@pytest.mark.parametrize("name", GRIDS)
+def test_reversed_flow_is_the_inverse(name: str) -> None:
+    """The inverse is also the flow of the reversed velocity, as far as the integration goes."""
+    deformation = deformation_on(name)
+    grid = deformation.grid
+    moving = deformation.map(scattered(grid, 150))
+    error = pixels(grid, deformation.inverse_map(moving) - solved(deformation.velocity, moving, sign=-1.0))
+    assert error.mean() < 0.02
+    assert error.max() < 0.25
+
+
+@pytest.mark.parametrize("name", GRIDS)
+@pytest.mark.parametrize("seed", [0, 1])
+def test_round_trip(name: str, seed: int) -> None:
+    """Both orders come back far below 0.05 pixels, at every pixel and at points between them, and none is lost."""
+    deformation = deformation_on(name, seed)
+    grid = deformation.grid
+    for points in (grid.points(), scattered(grid, 2000)):
+        moving = deformation.map(points)
+        assert pixels(grid, deformation.inverse_map(moving) - points).max() < 1e-6
+    back = deformation.inverse_map(grid.points())
+    found = np.isfinite(back).all(axis=1)
+    assert found.mean() > 0.6
+    assert pixels(grid, deformation.map(back[found]) - grid.points()[found]).max() < 1e-6
+
+
+def test_a_strong_deformation_comes_back_too() -> None:
+    """Displacements of tens of pixels with determinants down to a third, without folds, still invert everywhere."""
+    deformation = random_deformation(Grid((300, 280)), 15.0, 60.0, seed=2)
+    points = deformation.grid.points()
+    moving = deformation.map(points)
+    assert pixels(deformation.grid, moving - points).max() > 25
+    assert deformation.jacobian_determinants().min() < 0.5
+    assert np.abs(deformation.inverse_map(moving) - points).max() < 1e-6
+
+
+@pytest.mark.parametrize("name", GRIDS)
+def test_outside_is_masked(name: str) -> None:
+    """Beyond the outer pixel centres there is NaN, not the identity, in both directions; borders belong to it."""
+    deformation = deformation_on(name)
+    grid = deformation.grid
+    top = np.asarray(grid.size) - 1.0
+    beyond = grid.index_to_world(np.array([top + 0.01 * (top == top[0]), top * 0 - 0.01, top * 1000]))
+    assert np.isnan(deformation.map(beyond)).all()
+    assert not deformation.domain(beyond).any()
+    assert np.isnan(deformation.inverse_map(beyond[2:])).all()
+    assert np.isnan(deformation.inverse_map(np.full((1, grid.d), np.nan))).all()
+    assert np.isnan(deformation.map(np.full((1, grid.d), np.inf))).all()
+    corners = grid.index_to_world(np.array(list(itertools.product(*([0, t] for t in top)))))
+    assert deformation.domain(corners).all()
+    assert np.isfinite(deformation.map(corners)).all()
+
+
+def one_sided_determinants(deformation: SimulatedDeformation, at: np.ndarray) -> np.ndarray:
+    """Smallest determinant of differences of ``map`` into each of the cells around inner pixel centres ``at``."""
+    grid, h = deformation.grid, 1e-3
+    to_index = np.linalg.inv(grid.direction * grid.spacing)
+    found = []
+    for signs in itertools.product((-1.0, 1.0), repeat=grid.d):
+        here = deformation.map(grid.index_to_world(at))
+        columns = []
+        for a in range(grid.d):
+            step = np.zeros(grid.d)
+            step[a] = signs[a] * h
+            columns.append((deformation.map(grid.index_to_world(at + step)) - here) @ to_index.T / step[a])
+        found.append(np.linalg.det(np.stack(columns, axis=-1)))
+    return np.min(found, axis=0)
+
+
+@pytest.mark.parametrize("name", GRIDS)
+def test_jacobian_against_finite_differences(name: str) -> None:
+    """The determinant at a pixel centre is the smallest of those of ``map`` in the cells that meet there."""
+    deformation = deformation_on(name)
+    grid = deformation.grid
+    rng = np.random.default_rng(0)
+    at = rng.integers(1, np.asarray(grid.size) - 1, (300, grid.d))
+    given = deformation.jacobian_determinants()[tuple(at[:, ::-1].T)]
+    np.testing.assert_allclose(given, one_sided_determinants(deformation, at.astype(float)), rtol=1e-6)
+    assert given.std() > 0.05
+
+
+def test_folding_is_refused_and_counted() -> None:
+    """A control spacing of four pixels folds: the error states the share, and nothing is made smaller in silence."""
+    velocity = random_velocity(Grid((80, 80)), 5.0, 4.0, seed=1)
+    with pytest.raises(InvalidInputError, match=r"folds at \d+\.\d+% of the pixels"):
+        SimulatedDeformation(velocity)
+    folded = SimulatedDeformation(velocity, allow_folding=True)
+    inner = np.stack(np.meshgrid(np.arange(1, 79), np.arange(1, 79), indexing="xy"), axis=-1).reshape(-1, 2)
+    by_hand = one_sided_determinants(folded, inner.astype(float)) <= 0
+    assert by_hand.mean() > 0.02
+    np.testing.assert_array_equal((folded.jacobian_determinants()[1:-1, 1:-1] <= 0).ravel(), by_hand)
+    assert folded.folding_fraction == (folded.jacobian_determinants() <= 0).mean()
+    # Where it does not fold there is nothing to allow.
+    assert random_deformation(Grid((80, 80)), 2.0, 16.0, seed=1).folding_fraction == 0
+
+
+def test_mask_with_taper_outside() -> None:
+    """Full velocity in the mask, a linear fall beyond it in world units, and no movement at all farther out."""
+    grid = Grid((60, 50), (2.0, 1.0))
+    mask = np.zeros(grid.shape, dtype=np.uint8)
+    mask[20:30, 20:40] = 1
+    free = random_velocity(grid, 1.0, 12.0, seed=0)
+    velocity = random_velocity(grid, 1.0, 12.0, seed=0, mask=mask, taper=10.0)
+    np.testing.assert_array_equal(velocity.control_vectors, free.control_vectors)
+    # Row 25: the mask begins at x index 20, world 40; 6 units before it the weight is 1 - 6/10.
+    at = grid.index_to_world(np.array([[25.0, 25], [17, 25], [15, 25], [14, 25], [25, 36]]))
+    factors = np.array([1, 0.4, 0, 0, 1 - 7 / 10])
+    np.testing.assert_allclose(velocity.at(at), factors[:, None] * free.at(at), atol=1e-12)
+    deformation = SimulatedDeformation(velocity)
+    moved = np.abs(deformation.displacements()).max(axis=0)
+    assert (moved[:10] == 0).all()
+    assert (moved[:, :15] == 0).all()
+    assert moved[mask > 0].mean() > 0.3
+
+
+def test_mask_with_taper_inside() -> None:
+    """The mask is mapped onto itself: no point leaves it, and none outside moves."""
+    grid = Grid((60, 50))
+    y, x = np.mgrid[:50, :60]
+    mask = (x - 30) ** 2 + (y - 25) ** 2 < 18**2
+    deformation = random_deformation(grid, 1.5, 12.0, seed=3, mask=mask, taper=6.0, taper_side="inside")
+    moved = np.abs(deformation.displacements()).max(axis=0)
+    assert (moved[~mask] == 0).all()
+    assert moved[mask].max() > 1.5
+    points = grid.points()[mask.ravel()]
+    radius = np.linalg.norm(deformation.map(points) - [30, 25], axis=1)
+    # The border of the mask runs between pixels at 18; the velocity falls to zero within a pixel beyond it.
+    assert radius.max() < 18.5
+
+
+def test_determinism() -> None:
+    """The same seed gives the same numbers, another one others; a caller's array cannot change a velocity."""
+    a, b, c = (random_deformation(Grid((40, 30)), 1.5, 10.0, seed=s).displacements() for s in (7, 7, 8))
+    np.testing.assert_array_equal(a, b)
+    assert np.abs(a - c).max() > 0.5
+    with pytest.raises(ValueError, match="read-only"):
+        random_velocity(Grid((40, 30)), 1.0, 10.0, seed=0).control_vectors[0] = 0
+
+
+def test_inverse_is_a_transform() -> None:
+    """``inverse()`` maps moving to fixed points, says so, and its inverse is the deformation itself."""
+    deformation = deformation_on("2D")
+    points = scattered(deformation.grid, 50)
+    inverse = deformation.inverse()
+    np.testing.assert_array_equal(inverse.map(points), deformation.inverse_map(points))
+    assert inverse.description.direction == "moving_to_fixed"
+    assert inverse.inverse() is deformation
+    assert "scaling and squaring" in deformation.description.assumptions[0]
+
+
+def test_the_truth_can_be_written_and_read(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    """A displacement field on disk maps as the deformation does, so that the truth can be shared."""
+    deformation = deformation_on("3D, tilted")
+    read = read_transform(write_transform(deformation, tmp_path / "truth.mha"))
+    points = scattered(deformation.grid, 200)[40:]
+    assert pixels(deformation.grid, read.map(points) - deformation.map(points)).max() < 1e-4
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"amplitude": -1.0}, "amplitude"),
+        ({"amplitude": np.nan}, "amplitude"),
+        ({"spacing": 0.0}, "spacing"),
+        ({"spacing": (1.0, 2.0, 3.0)}, "spacing"),
+        ({"seed": -1}, "seed"),
+        ({"seed": 0.5}, "seed"),
+        ({"mask": np.ones((3, 3))}, "mask"),
+        ({"mask": np.zeros((30, 40))}, "mask is empty"),
+        ({"mask": np.eye(30, 40), "taper": 0.0}, "taper"),
+        ({"mask": np.eye(30, 40), "taper_side": "left"}, "taper_side"),
+        ({"mask": np.ones((30, 40)), "taper_side": "inside"}, "no border"),
+        ({"grid": Grid((40, 1))}, "at least 2"),
+    ],
+)
+def test_bad_arguments_are_named(change: dict[str, object], words: str) -> None:
+    arguments = {"grid": Grid((40, 30)), "amplitude": 1.0, "spacing": 10.0, "seed": 0} | change
+    with pytest.raises(InvalidInputError, match=words):
+        random_velocity(**arguments)  # type: ignore[arg-type]
+
+
+def test_bad_velocities_are_named() -> None:
+    grid, control = Grid((40, 30)), Grid((3, 3), (20.0, 20.0))
+    with pytest.raises(InvalidInputError, match="shape"):
+        VelocityField(grid, control, np.zeros((2, 3, 4)))
+    with pytest.raises(InvalidInputError, match="finite"):
+        VelocityField(grid, control, np.full((2, 3, 3), np.nan))
+    with pytest.raises(InvalidInputError, match="does not cover"):
+        VelocityField(Grid((60, 30)), control, np.zeros((2, 3, 3)))
+    with pytest.raises(InvalidInputError, match="weight"):
+        VelocityField(grid, control, np.zeros((2, 3, 3)), np.full(grid.shape, 2.0))
+    with pytest.raises(InvalidInputError, match="squarings"):
+        SimulatedDeformation(VelocityField(grid, control, np.zeros((2, 3, 3))), squarings=-1)
+    with pytest.raises(InvalidInputError, match="shape"):
+        deformation_on("2D").inverse_map(np.zeros((4, 3)))
