@@ -362,6 +362,19 @@ def test_zarr_folders_broken(tmp_path: Path, version: int):
     assert "not of a kind that is read" in sentence(tmp_path / "file.zarr")
 
 
+@pytest.mark.parametrize("big", [False, True])
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_pages_in_a_circle(tmp_path: Path, big: bool, order: str):
+    """A directory that names itself as the next does not run for ever."""
+    data = tiff(bigtiff=big, byteorder=order)
+    with tifffile.TiffFile(io.BytesIO(data)) as opened:
+        start = opened.pages[0].offset
+        entries = len(opened.pages[0].tags)
+    at = start + (8 + 20 * entries if big else 2 + 12 * entries)
+    (tmp_path / "x.tif").write_bytes(patched(data, at, struct.pack(f"{order}{'Q' if big else 'I'}", start)))
+    assert "in a circle" in sentence(tmp_path / "x.tif")
+
+
 def test_broken_files_do_not_warn(tmp_path: Path):
     """Libraries' warnings about a damaged file stay out of the way of the sentence."""
     data = bytearray(tiff(tile=(16, 16), compression="zlib"))

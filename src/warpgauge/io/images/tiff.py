@@ -15,7 +15,7 @@ from warpgauge.io.images.samples import Block
 from warpgauge.io.images.stored import Array, Region, RegionReader, StoredImage, StoredLevel
 from warpgauge.io.images.tiff_colour import Colour, tiff_colour
 from warpgauge.io.images.tiff_scale import tiff_frame
-from warpgauge.io.images.tiff_segments import page_reader
+from warpgauge.io.images.tiff_segments import check_directories, page_reader
 
 # tifffile reports oddities of damaged files to its logger; without a handler they would be printed beside our sentence.
 logging.getLogger("tifffile").addHandler(logging.NullHandler())
@@ -26,6 +26,7 @@ def open_tiff(path: Path) -> StoredImage:
     """Describe a TIFF or OME-TIFF file."""
     tifffile = require("tifffile", "images")
     require("imagecodecs", "images")
+    check_directories(path)
     # Other files that an OME-TIFF names are not opened: a header must not make us read elsewhere.
     with foreign_decoder(path, "TIFF"), tifffile.TiffFile(path, _multifile=False) as tiff:
         notes: list[str] = []

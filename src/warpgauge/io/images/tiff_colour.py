@@ -32,6 +32,8 @@ def tiff_colour(path: Path, page: Any, samples: int, notes: list[str]) -> Colour
     photometric = int(page.photometric)
     if samples == 1:
         return _single(path, page, photometric, dtype, notes)
+    if dtype.kind == "b":
+        raise FileFormatError(f"{path.name!r} has {samples} samples of 1 bit a pixel, which is not read; convert it.")
     if photometric == _CMYK and samples in (4, 5) and dtype.kind == "u":
         notes.append("CMYK is turned into red, green, blue by the plain formula, without a colour profile.")
         return Colour(dtype, 3, _from_cmyk)

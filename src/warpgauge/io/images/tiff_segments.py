@@ -1,10 +1,10 @@
-"""Strips and tiles of one page of a TIFF: read and decode only those that a region meets."""
+"""The chain of a TIFF's directories, and strips and tiles of one page: decode only those that a region meets."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Literal
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from warpgauge.io.images.stored import Array, Region, RegionReader
 
 # Zstandard unfolds a byte to at most about 2**15, the other codecs to far less.
 _EXPANSION = 2**16
+_ENTRIES = 4096  # more tags than any page has
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,27 @@ class _Layout:
     @property
     def count(self) -> int:
         return self.planes * self.rows * self.columns
+
+
+def check_directories(path: Path) -> None:
+    """Refuse a chain of directories that runs in a circle, which a library would follow for ever."""
+    with path.open("rb") as stream:
+        head = stream.read(16)
+        order: Literal["little", "big"] = "little" if head[:2] == b"II" else "big"
+        big = int.from_bytes(head[2:4], order) == 43  # BigTIFF: longer counts, entries and offsets
+        count_size, entry_size, offset_size = (8, 20, 8) if big else (2, 12, 4)
+        offset = int.from_bytes(head[8:16] if big else head[4:8], order)
+        seen: set[int] = set()
+        while 0 < offset < path.stat().st_size:
+            if offset in seen:
+                raise FileFormatError(f"{path.name!r} has pages that follow each other in a circle; it is damaged.")
+            seen.add(offset)
+            stream.seek(offset)
+            entries = int.from_bytes(stream.read(count_size), order)
+            if entries > _ENTRIES:
+                return  # the library stops there too
+            stream.seek(entries * entry_size, 1)
+            offset = int.from_bytes(stream.read(offset_size), order)
 
 
 def page_reader(path: Path, keyframe: Any, page: Any) -> RegionReader:
