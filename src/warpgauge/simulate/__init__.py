@@ -5,14 +5,11 @@ from __future__ import annotations
 from warpgauge.simulate.annotators import (
     CIMA_LOG_MEAN,
     CIMA_LOG_SD,
-    SKIP_REASONS,
-    Annotator,
-    Answer,
     EllipseAnnotator,
     ExpertAnnotator,
     IsotropicAnnotator,
-    SimulatedAnswers,
 )
+from warpgauge.simulate.answers import SKIP_REASONS, Annotator, Answer, SimulatedAnswers
 from warpgauge.simulate.deformation import InverseDeformation, SimulatedDeformation, random_deformation
 from warpgauge.simulate.images import warp_image
 from warpgauge.simulate.raters import ExpertPanel, GrossErrorAnnotator, SkippingAnnotator

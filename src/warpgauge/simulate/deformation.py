@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -11,21 +10,18 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from warpgauge.core.arrays import Bools, Floats, Ints
+from warpgauge.core.arrays import Bools, Floats
 from warpgauge.core.parallel import over_rows
 from warpgauge.errors import InvalidInputError
 from warpgauge.geometry import Grid
 from warpgauge.io.transforms.base import Description, Transform, flipped
-from warpgauge.simulate.compiled import evaluate_field, invert_points, node_determinants, step_nodes
+from warpgauge.simulate.compiled import invert_points, node_determinants
+from warpgauge.simulate.integration import COST, evaluated, excursions, flow, padded, squarings_needed
 from warpgauge.simulate.velocity import VelocityField, random_velocity
 
 # A world point on the border comes back from the index frame with rounding: this much of an index counts as on it.
 _BORDER = 1e-6
 _TOLERANCE = 1e-8  # of the inverse, in pixels
-_FIRST_STEP = 0.1  # longest first step of scaling and squaring, in pixels
-_FIRST_CHANGE = 0.05  # largest change of the velocity over one pixel in the first step
-_COST = 200  # about the cost of one point beside that of one kernel value
-_SPARE = 2  # nodes beyond the farthest that a point of the image can leave it
 
 
 class SimulatedDeformation(Transform):
@@ -60,18 +56,18 @@ class SimulatedDeformation(Transform):
         self.velocity = velocity
         self.grid = velocity.grid
         dense = velocity.index_velocity()
-        self.squarings = _squarings(dense, self.grid) if squarings is None else int(squarings)
+        self.squarings = squarings_needed(dense, self.grid) if squarings is None else int(squarings)
         self._size = np.asarray(self.grid.size, dtype=np.int64)
-        self._pad = _excursions(dense, self.grid)
-        flow = _flow(_padded(dense, self.grid, self._pad), self._size + 2 * self._pad, self.squarings)
+        self._pad = excursions(dense, self.grid)
+        displaced = flow(padded(dense, self.grid, self._pad), self._size + 2 * self._pad, self.squarings)
         del dense
         inner = tuple(slice(p, p + n) for p, n in zip(self._pad[::-1], self.grid.shape, strict=True))
-        padded = flow.reshape(*(self._size + 2 * self._pad)[::-1], self.d)
-        self._displacements = np.ascontiguousarray(padded[inner]).reshape(-1, self.d)
+        whole = displaced.reshape(*(self._size + 2 * self._pad)[::-1], self.d)
+        self._displacements = np.ascontiguousarray(whole[inner]).reshape(-1, self.d)
         self.folding_fraction = float(np.mean(self.jacobian_determinants() <= 0))
         if self.folding_fraction > 0 and not allow_folding:
             raise InvalidInputError(
-                f"The deformation folds at {self.folding_fraction:.3%} of the pixels; take a smaller amplitude or a "
+                f"The deformation folds at {100 * self.folding_fraction:.3g} % of the pixels; take a smaller amplitude or a "
                 "larger control spacing, or allow_folding=True."
             )
         super().__init__(_description(self))
@@ -99,7 +95,7 @@ class SimulatedDeformation(Transform):
         all values are positive the map folds nowhere; in 3D it is positive at all corners of all cells.
         """
         out = np.empty(self.grid.count)
-        over_rows(lambda a, b: node_determinants(self._displacements, self._size, a, b, out), len(out), _COST)
+        over_rows(lambda a, b: node_determinants(self._displacements, self._size, a, b, out), len(out), COST)
         return out.reshape(self.grid.shape)
 
     def _inside(self, index: Floats) -> Bools:
@@ -115,14 +111,14 @@ class SimulatedDeformation(Transform):
         mapped = np.full(points.shape, np.nan)
         inside = self._inside(index)
         kept = np.ascontiguousarray(index[inside])
-        mapped[inside] = self.grid.index_to_world(kept + _evaluated(self._displacements, self._size, kept))
+        mapped[inside] = self.grid.index_to_world(kept + evaluated(self._displacements, self._size, kept))
         return mapped
 
     @cached_property
     def _backward(self) -> Floats:
         """Displacements of the flow of the reversed velocity on the enlarged grid: where to start the inverse."""
-        reverse = _padded(-self.velocity.index_velocity(), self.grid, self._pad)
-        return _flow(reverse, self._size + 2 * self._pad, self.squarings)
+        reverse = padded(-self.velocity.index_velocity(), self.grid, self._pad)
+        return flow(reverse, self._size + 2 * self._pad, self.squarings)
 
     def inverse_map(self, points_world: ArrayLike) -> Floats:
         """Map (n, d) moving points to the fixed points that `map` sends there; NaN where there is none.
@@ -135,12 +131,12 @@ class SimulatedDeformation(Transform):
         solution = np.full(points.shape, np.nan)
         rows = np.flatnonzero(np.isfinite(points).all(axis=1))
         targets = self.grid.world_to_index(points[rows])
-        x = targets + _evaluated(self._backward, self._size + 2 * self._pad, targets + self._pad)
+        x = targets + evaluated(self._backward, self._size + 2 * self._pad, targets + self._pad)
         solved = np.zeros(len(rows), dtype=np.bool_)
         over_rows(
             lambda a, b: invert_points(self._displacements, self._size, targets, _TOLERANCE, a, b, x, solved),
             len(rows),
-            _COST,
+            COST,
         )
         solved &= self._inside(x)
         solution[rows[solved]] = self.grid.index_to_world(x[solved])
@@ -198,57 +194,6 @@ def random_deformation(
     return SimulatedDeformation(velocity, allow_folding=allow_folding)
 
 
-def _squarings(dense: Floats, grid: Grid) -> int:
-    speed = math.sqrt(float(np.square(dense).sum(axis=1).max()))
-    on_grid = dense.reshape(*grid.shape, grid.d)
-    change = max(float(np.abs(np.diff(on_grid, axis=a)).max()) for a in range(grid.d))
-    steps = max(speed / _FIRST_STEP, change / _FIRST_CHANGE, 1.0)
-    return max(5, math.ceil(math.log2(steps)))
-
-
-def _excursions(dense: Floats, grid: Grid) -> Ints:
-    """Nodes by which the grid must be enlarged along x, y[, z] for no point of the image to leave it.
-
-    Beyond a face the velocity is that of the nearest point of the face, so nothing gets farther out in unit time than
-    the largest velocity across that face.
-    """
-    on_grid = dense.reshape(*grid.shape, grid.d)
-    farthest = np.empty(grid.d)
-    for a in range(grid.d):
-        faces = np.take(on_grid[..., a], [0, -1], axis=grid.d - 1 - a)
-        farthest[a] = np.abs(faces).max()
-    return np.ceil(farthest).astype(np.int64) + _SPARE
-
-
-def _padded(dense: Floats, grid: Grid, pad: Ints) -> Floats:
-    around = [(int(p), int(p)) for p in pad[::-1]]
-    whole = np.pad(dense.reshape(*grid.shape, grid.d), [*around, (0, 0)], mode="edge")
-    return whole.reshape(-1, grid.d)
-
-
-def _flow(velocity: Floats, size: Ints, squarings: int) -> Floats:
-    """Displacements of the flow after unit time; overwrites ``velocity``, which serves as the second buffer."""
-    h = 2.0**-squarings
-    flow = np.empty_like(velocity)
-    _step(velocity, size, (0.0, h / 2, h), flow)
-    other = velocity
-    for _ in range(squarings):
-        _step(flow, size, (1.0, 1.0, 1.0), other)
-        flow, other = other, flow
-    return flow
-
-
-def _step(field: Floats, size: Ints, factors: tuple[float, float, float], out: Floats) -> None:
-    over_rows(lambda a, b: step_nodes(field, size, *factors, a, b, out), len(field), _COST)
-
-
-def _evaluated(field: Floats, size: Ints, points_index: Floats) -> Floats:
-    out = np.empty(points_index.shape)
-    points = np.ascontiguousarray(points_index)
-    over_rows(lambda a, b: evaluate_field(field, size, points, a, b, out), len(points), _COST)
-    return out
-
-
 def _description(deformation: SimulatedDeformation) -> Description:
     return Description(
         kind="simulated deformation",
@@ -257,6 +202,6 @@ def _description(deformation: SimulatedDeformation) -> Description:
         outside="masked (NaN) beyond the outer pixel centres of the fixed image",
         assumptions=(
             f"A stationary velocity field was integrated by scaling and squaring with {deformation.squarings} "
-            f"squarings; {deformation.folding_fraction:.3%} of the pixels are folded.",
+            f"squarings; {100 * deformation.folding_fraction:.3g} % of the pixels are folded.",
         ),
     )

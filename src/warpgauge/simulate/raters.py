@@ -12,15 +12,8 @@ from warpgauge.core.annotations import Annotations
 from warpgauge.core.arrays import Floats
 from warpgauge.core.raters import fuse_raters
 from warpgauge.errors import InvalidInputError
-from warpgauge.simulate.annotators import (
-    Annotator,
-    Answer,
-    ExpertAnnotator,
-    checked_reason,
-    positive,
-    random_direction,
-    true_matches,
-)
+from warpgauge.simulate.annotators import ExpertAnnotator, random_direction
+from warpgauge.simulate.answers import Annotator, Answer, checked_reason, positive, true_matches
 from warpgauge.simulate.velocity import checked_rng
 
 
