@@ -1,0 +1,171 @@
+"""Is the posterior to be trusted? Leave-one-out coverage, residuals, outliers, and where annotations say nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import special
+
+from warpgauge.core.arrays import Floats
+from warpgauge.core.calibration import LEVELS, Coverage, binomial_interval
+from warpgauge.core.leave_one_out import left_out, scale_factor
+from warpgauge.core.linalg import mahalanobis
+from warpgauge.core.process import Posterior
+from warpgauge.errors import InvalidInputError
+
+# The three coverages are tested together at 5 % (Bonferroni).
+TEST_LEVEL = 1 - 0.05 / len(LEVELS)
+# With fewer annotations the binomial intervals are too wide to find anything out.
+FEWEST = 10
+OUTLYING = 0.01
+UNINFORMED = 0.9
+
+
+@dataclass(frozen=True)
+class Outlier:
+    """An annotation that the others contradict: its row, p-value, and p-value adjusted by Benjamini-Hochberg."""
+
+    row: int
+    p: float
+    adjusted_p: float
+    mahalanobis: float
+
+
+@dataclass(frozen=True, eq=False)
+class Diagnostics:
+    """Leave-one-out diagnostics of a posterior, at the scale that the posterior itself uses.
+
+    Attributes
+    ----------
+    coverage : tuple of Coverage
+        Share of the annotations inside their own 50, 80 and 95 % regions, with 95 % binomial intervals.
+    standardised : (L, d) array
+        Residuals whitened by their stated covariance: standard normal if the model is right.
+    mahalanobis, p, adjusted_p : (L,) array
+        Length of each residual, its chi-square p-value, and that adjusted by Benjamini-Hochberg.
+    qq_normal : (L d, 2) array
+        Expected and observed quantiles of the standardised components.
+    qq_chi : (L, 2) array
+        Expected and observed quantiles of the Mahalanobis lengths.
+    applied_factor, asked_factor : float
+        Factor on the covariance that the posterior uses, and the one that its residuals ask for.
+    outliers : tuple of Outlier
+        Annotations with p below 0.01 / L, the most surprising first.
+    uninformed : float or None
+        Share of the targets at which the standard deviation is above 0.9 of the prior's without its trend: the
+        annotations say nothing there yet.
+    verdict : {"calibrated", "overconfident", "underconfident", "undetermined"}
+        By the stated test: is each level within the binomial interval of its coverage, the three together at 5 %?
+    sentence : str
+    """
+
+    coverage: tuple[Coverage, ...]
+    standardised: Floats
+    mahalanobis: Floats
+    p: Floats
+    adjusted_p: Floats
+    qq_normal: Floats
+    qq_chi: Floats
+    applied_factor: float
+    asked_factor: float
+    outliers: tuple[Outlier, ...]
+    uninformed: float | None
+    verdict: str
+    sentence: str
+
+    @property
+    def calibrated(self) -> bool:
+        """Whether the test found nothing wrong (and could have)."""
+        return self.verdict == "calibrated"
+
+
+def benjamini_hochberg(p: Floats) -> Floats:
+    """Adjust p-values so that those below q have a false discovery rate of at most q."""
+    order = np.argsort(p)
+    scaled = p[order] * len(p) / np.arange(1, len(p) + 1)
+    adjusted = np.empty(len(p))
+    adjusted[order] = np.minimum(np.minimum.accumulate(scaled[::-1])[::-1], 1)
+    return adjusted
+
+
+def diagnose(posterior: Posterior, targets: Floats | None = None) -> Diagnostics:
+    """Compare every annotation with its prediction from all others, as sure as this posterior claims to be.
+
+    A calibrated posterior is tested with its own factor: residual l has the covariance ``c k_l + N_l``.
+    """
+    count, d = len(posterior.annotations), posterior.d
+    if count == 0:
+        raise InvalidInputError("Diagnostics need at least one annotation, got none.")
+    raw = left_out(posterior.conditioned, posterior.weights)
+    noise = posterior.conditioned.noise
+    covariances = posterior.scale * (raw.covariances - noise) + noise
+    squares = mahalanobis(raw.residuals, covariances)
+    factors = np.linalg.cholesky(covariances)
+    standardised = np.linalg.solve(factors, raw.residuals[..., None])[..., 0]
+    p = np.asarray(special.chdtrc(d, squares))
+    adjusted = benjamini_hochberg(p)
+    coverage = tuple(_coverage(level, squares, d) for level in LEVELS)
+    outliers = tuple(
+        Outlier(int(row), float(p[row]), float(adjusted[row]), float(np.sqrt(squares[row])))
+        for row in np.argsort(p)
+        if p[row] < OUTLYING / count
+    )
+    verdict = _verdict(coverage)
+    return Diagnostics(
+        coverage=coverage,
+        standardised=standardised,
+        mahalanobis=np.sqrt(squares),
+        p=p,
+        adjusted_p=adjusted,
+        qq_normal=_quantiles(standardised.reshape(-1), special.ndtri),
+        qq_chi=_quantiles(np.sqrt(squares), lambda share: np.sqrt(special.chdtri(d, 1 - share))),
+        applied_factor=float(posterior.scale),
+        asked_factor=scale_factor(posterior.conditioned, posterior.weights),
+        outliers=outliers,
+        uninformed=None if targets is None else _uninformed(posterior, targets),
+        verdict=verdict,
+        sentence=_sentence(verdict, coverage, outliers),
+    )
+
+
+def _coverage(level: float, squares: Floats, d: int) -> Coverage:
+    inside, count = int(np.sum(squares <= special.chdtri(d, 1 - level))), len(squares)
+    return Coverage(level, inside, count, inside / count, *binomial_interval(inside, count))
+
+
+def _quantiles(values: Floats, quantile: object) -> Floats:
+    shares = (np.arange(len(values)) + 0.5) / len(values)
+    return np.stack([np.asarray(quantile(shares)), np.sort(values)], axis=1)  # type: ignore[operator]
+
+
+def _verdict(coverage: tuple[Coverage, ...]) -> str:
+    if coverage[0].count < FEWEST:
+        return "undetermined"
+    intervals = [(one.level, *binomial_interval(one.inside, one.count, TEST_LEVEL)) for one in coverage]
+    if any(high < level for level, _, high in intervals):
+        return "overconfident"
+    if any(low > level for level, low, _ in intervals):
+        return "underconfident"
+    return "calibrated"
+
+
+def _sentence(verdict: str, coverage: tuple[Coverage, ...], outliers: tuple[Outlier, ...]) -> str:
+    found = ", ".join(f"{one.inside} of {one.count} in their {one.level:.0%} region" for one in coverage)
+    words = {
+        "calibrated": f"The posterior is as sure as it should be: left out, {found}",
+        "overconfident": f"The posterior is surer than it should be, so do not rely on the ranking: left out, {found}",
+        "underconfident": f"The posterior is less sure than it could be, so differences may be overlooked: {found}",
+        "undetermined": f"{coverage[0].count} annotations are too few to test the calibration ({FEWEST} are needed)",
+    }[verdict]
+    if outliers:
+        rows = ", ".join(str(one.row) for one in outliers)
+        several = len(outliers) > 1
+        words += f"; annotation{'s' if several else ''} {rows} contradict{'' if several else 's'} the others"
+    return words + "."
+
+
+def _uninformed(posterior: Posterior, targets: Floats) -> float:
+    # The trend's own variance is left out: it is wide by design and the first few annotations take it away.
+    prior_sd = np.sqrt(posterior.scale * posterior.prior.kernel.at_zero)
+    return float(np.mean(posterior.standard_deviation(targets) > UNINFORMED * prior_sd))

@@ -1,0 +1,225 @@
+"""Classical metrics under the names that challenges gave them, each with its definition.
+
+All take lengths of errors at landmarks: no model, no uncertainty. Where a definition was found, and how sure it is, is
+in ``docs/evaluation.md``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from warpgauge.core.arrays import Floats
+from warpgauge.errors import InvalidInputError
+
+
+def target_registration_errors(mapped_points: ArrayLike, moving_points: ArrayLike) -> Floats:
+    """TRE: Euclidean distance of each mapped landmark from its match, in world units."""
+    mapped, moving = np.asarray(mapped_points, dtype=np.float64), np.asarray(moving_points, dtype=np.float64)
+    if mapped.shape != moving.shape or mapped.ndim != 2 or len(mapped) == 0:
+        raise InvalidInputError(
+            f"TRE needs two (n, d) arrays of the same landmarks, got shapes {mapped.shape} and {moving.shape}."
+        )
+    return np.asarray(np.linalg.norm(mapped - moving, axis=1))
+
+
+def _lengths(values: ArrayLike, what: str) -> Floats:
+    array = np.asarray(values, dtype=np.float64)
+    if array.ndim != 1 or array.size == 0 or not np.isfinite(array).all() or (array < 0).any():
+        raise InvalidInputError(f"{what} must be one or more finite lengths of at least 0.")
+    return array
+
+
+@dataclass(frozen=True)
+class AnhirCase:
+    """ANHIR's numbers of one image pair.
+
+    Attributes
+    ----------
+    average, median, maximum : float
+        Of rTRE = TRE / image diagonal over the landmarks of the pair.
+    robustness : float or None
+        Share of the landmarks whose rTRE is strictly smaller than before registration.
+    """
+
+    average: float
+    median: float
+    maximum: float
+    robustness: float | None
+
+
+def anhir_case(errors: ArrayLike, diagonal: float, initial: ArrayLike | None = None) -> AnhirCase:
+    """ANHIR's rTRE of one pair: TRE divided by the diagonal ``sqrt(w^2 + h^2)`` of the image, and the robustness.
+
+    Parameters
+    ----------
+    errors, initial : (n,) array
+        TRE of each landmark after, and before, registration.
+    diagonal : float
+        Of the image, in the unit of the errors.
+    """
+    after = _lengths(errors, "errors")
+    if not diagonal > 0:
+        raise InvalidInputError(f"The image diagonal must be positive, got {diagonal!r}.")
+    share = None
+    if initial is not None:
+        before = _lengths(initial, "initial")
+        if before.shape != after.shape:
+            raise InvalidInputError(f"There are {len(after)} errors but {len(before)} initial ones; give one for each.")
+        share = float(np.mean(after < before))
+    relative = after / diagonal
+    return AnhirCase(float(relative.mean()), float(np.median(relative)), float(relative.max()), share)
+
+
+@dataclass(frozen=True)
+class Anhir:
+    """ANHIR's aggregates over pairs: the first letter is the aggregate over pairs, the second the one over landmarks.
+
+    Attributes
+    ----------
+    AArTRE, MArTRE : float
+        Average and median over pairs of the average rTRE.
+    AMrTRE, MMrTRE : float
+        Average and median over pairs of the median rTRE; the first is the challenge's main figure.
+    AMxrTRE, MMxrTRE : float
+        Average and median over pairs of the maximal rTRE.
+    robustness : float or None
+        Average over pairs of the share of landmarks that improved.
+    cases : int
+    """
+
+    AArTRE: float
+    MArTRE: float
+    AMrTRE: float
+    MMrTRE: float
+    AMxrTRE: float
+    MMxrTRE: float
+    robustness: float | None
+    cases: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values by name."""
+        return asdict(self)
+
+
+def anhir(cases: Sequence[AnhirCase]) -> Anhir:
+    """Aggregate pairs as ANHIR did."""
+    if not cases:
+        raise InvalidInputError("ANHIR's aggregates need at least one pair.")
+    average, median, maximum = np.array([[one.average, one.median, one.maximum] for one in cases]).T
+    shares = [one.robustness for one in cases if one.robustness is not None]
+    return Anhir(
+        float(average.mean()),
+        float(np.median(average)),
+        float(median.mean()),
+        float(np.median(median)),
+        float(maximum.mean()),
+        float(np.median(maximum)),
+        float(np.mean(shares)) if len(shares) == len(cases) else None,
+        len(cases),
+    )
+
+
+def acrobat_case(errors: ArrayLike) -> float:
+    """ACROBAT's number of one pair: 90th percentile of the TRE of its landmarks.
+
+    Where several annotators marked the same landmarks, ``errors`` are to be the averages of the distances to each.
+    """
+    return float(np.percentile(_lengths(errors, "errors"), 90))
+
+
+def acrobat(percentiles: ArrayLike, year: int = 2022) -> float:
+    """ACROBAT's aggregate of the pairs' 90th percentiles: their median in 2022, their mean in 2023."""
+    values = _lengths(percentiles, "percentiles")
+    if year not in (2022, 2023):
+        raise InvalidInputError(f"ACROBAT's aggregates are known for 2022 and 2023, not for {year!r}.")
+    return float(np.median(values) if year == 2022 else values.mean())
+
+
+def learn2reg_tre30(case_means: ArrayLike) -> float:
+    """Learn2Reg's ``30`` aggregate: the 0.3 quantile over the cases of the mean TRE of each case."""
+    return float(np.quantile(_lengths(case_means, "case_means"), 0.3))
+
+
+def learn2reg_robust(case_means: ArrayLike, initial_means: ArrayLike, share: float = 0.3) -> float:
+    """Learn2Reg's robustness: mean over the ``share`` of the cases that were worst before registration.
+
+    Their ranking picks the rows that are worst initially, so that all methods are compared on the same hard cases; at
+    least one case is taken.
+    """
+    after, before = _lengths(case_means, "case_means"), _lengths(initial_means, "initial_means")
+    if after.shape != before.shape or not 0 < share <= 1:
+        raise InvalidInputError("Learn2Reg's robustness needs as many initial means as means, and a share in (0, 1].")
+    hardest = np.argsort(-before, kind="stable")[: max(1, round(share * len(after)))]
+    return float(after[hardest].mean())
+
+
+@dataclass(frozen=True)
+class Criterion:
+    """One criterion: what was found, what is allowed, and whether it passes."""
+
+    name: str
+    value: float
+    limit: float
+    passed: bool
+
+
+@dataclass(frozen=True)
+class TG132:
+    """Pass or fail by AAPM TG-132's quantities; ``passed`` where every criterion passes."""
+
+    criteria: tuple[Criterion, ...]
+    passed: bool
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values."""
+        return asdict(self)
+
+
+def tg132(
+    residuals: ArrayLike,
+    voxel: ArrayLike,
+    *,
+    folding: float | None = None,
+    tolerance: float = 2.0,
+    largest: float = 5.0,
+) -> TG132:
+    """Pass or fail of a deformable registration by the quantities of the AAPM TG-132 report.
+
+    Parameters
+    ----------
+    residuals : (n, d) array
+        Error vectors in mm.
+    voxel : (d,) array
+        Voxel spacing in mm.
+    folding : float, optional
+        Share of the volume with a Jacobian determinant of at most 0; it has to be 0.
+    tolerance, largest : float
+        95 % of the errors have to be within ``tolerance``, their mean below the larger of it and the largest voxel
+        dimension, and all below ``largest``.
+    """
+    errors = np.asarray(residuals, dtype=np.float64)
+    spacing = np.asarray(voxel, dtype=np.float64)
+    if errors.ndim != 2 or len(errors) == 0 or spacing.shape != errors.shape[1:] or not np.isfinite(errors).all():
+        raise InvalidInputError("tg132 needs finite (n, d) error vectors and d voxel dimensions, in mm.")
+    lengths = np.linalg.norm(errors, axis=1)
+    bound = max(tolerance, float(spacing.max()))
+    within = float(np.mean(lengths <= tolerance))
+    criteria = [
+        Criterion("mean TRE (mm)", float(lengths.mean()), bound, bool(lengths.mean() <= bound)),
+        Criterion(f"share within {tolerance:g} mm", within, 0.95, within >= 0.95),
+        Criterion("maximal TRE (mm)", float(lengths.max()), largest, bool(lengths.max() < largest)),
+        Criterion(
+            "largest error along an axis, in its largest voxel dimension",
+            float(np.abs(errors).max() / spacing.max()),
+            1.0,
+            bool(np.abs(errors).max() <= spacing.max()),
+        ),
+    ]
+    if folding is not None:
+        criteria.append(Criterion("folding fraction", float(folding), 0.0, folding == 0))
+    return TG132(tuple(criteria), all(one.passed for one in criteria))

@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import warpgauge as wg
+from models import make
+from warpgauge.errors import InvalidInputError
+from warpgauge.evaluation import benjamini_hochberg, diagnose, trust
+from warpgauge.evaluation.variations import means_without_each
+
+KERNEL = wg.KernelBundle("wendland", [20.0, 60.0], [4.0, 9.0])
+PRIOR = wg.TransformationPrior(KERNEL)
+
+
+def drawn(count: int, spread: float = 1.0, seed: int = 0, sd: float = 0.5) -> wg.Annotations:
+    """Annotations of a transformation drawn from the prior itself; ``spread`` > 1 makes the model overconfident."""
+    rng = np.random.default_rng(seed)
+    fixed = rng.uniform(0, 200, (count, 2))
+    empty = PRIOR.condition(wg.Annotations.empty(2))
+    truth = empty.sample(fixed, 1, seed=seed)[0]
+    moving = fixed + spread * (truth - fixed + rng.normal(0, sd, fixed.shape))
+    return wg.Annotations.isotropic(fixed, moving, sd)
+
+
+@pytest.mark.parametrize("isotropic", [True, False])
+@pytest.mark.parametrize("mean", ["identity", "affine"])
+def test_each_annotation_left_out_equals_conditioning_anew(isotropic: bool, mean: str) -> None:
+    model = make(3, "gaussian", isotropic, mean)
+    posterior = model.prior.condition(model.annotations)
+    found = means_without_each(posterior, model.points)
+    for row in range(len(model.annotations)):
+        expected = model.prior.condition(model.annotations.without(row)).mean(model.points)
+        assert found[row] == pytest.approx(expected, abs=1e-7)
+
+
+def test_a_model_that_is_right_is_called_calibrated_and_wrong_ones_are_not() -> None:
+    assert trust(PRIOR.condition(drawn(80))).verdict == "calibrated"
+    assert trust(PRIOR.condition(drawn(80, spread=3.0))).verdict == "overconfident"
+    assert trust(PRIOR.condition(drawn(80, spread=0.3))).verdict == "underconfident"
+    assert trust(PRIOR.condition(drawn(9))).verdict == "undetermined"
+
+
+def test_the_false_alarm_rate_of_the_verdict() -> None:
+    """Models drawn from themselves are called calibrated in at least 93 of 100 cases: the test has the level 5 %."""
+    verdicts = [diagnose(PRIOR.condition(drawn(40, seed=seed))).verdict for seed in range(100)]
+    assert verdicts.count("calibrated") >= 93
+
+
+def test_a_calibrated_posterior_is_tested_with_its_own_factor() -> None:
+    """The residuals of a model three times too sure are right again under its factor, nearly nine."""
+    annotations = drawn(80, spread=3.0, sd=0.05)
+    found = diagnose(PRIOR.condition(annotations, calibrate=True))
+    assert found.applied_factor == pytest.approx(found.asked_factor)
+    assert 6 < found.applied_factor < 12
+    assert found.calibrated
+    raw = wg.calibration(PRIOR, annotations)
+    plain = diagnose(PRIOR.condition(annotations))
+    assert [one.inside for one in plain.coverage] == [one.inside for one in raw.coverage]
+    assert plain.standardised == pytest.approx(raw.standardised, abs=1e-10)
+
+
+def test_quantiles_are_those_of_the_distributions() -> None:
+    found = diagnose(PRIOR.condition(drawn(30)))
+    assert found.qq_normal[0, 0] == pytest.approx(stats.norm.ppf(0.5 / 60))
+    assert found.qq_normal[:, 1] == pytest.approx(np.sort(found.standardised.ravel()))
+    assert found.qq_chi[-1, 0] == pytest.approx(np.sqrt(stats.chi2.ppf(29.5 / 30, 2)))
+    assert np.all(np.diff(found.qq_chi[:, 1]) >= 0)
+
+
+def test_a_misplaced_annotation_is_found() -> None:
+    annotations = drawn(40)
+    moving = annotations.moving_points.copy()
+    moving[17] += 25.0
+    found = diagnose(PRIOR.condition(wg.Annotations(annotations.fixed_points, moving, annotations.covariances)))
+    assert found.outliers[0].row == 17
+    assert found.outliers[0].p < 0.01 / 40
+    assert "17" in found.sentence
+    assert not diagnose(PRIOR.condition(annotations)).outliers
+
+
+def test_benjamini_hochberg_by_hand() -> None:
+    """p = 0.01, 0.02, 0.03, 0.5 times 4/1, 4/2, 4/3, 4/4, made monotone from above."""
+    assert benjamini_hochberg(np.array([0.5, 0.02, 0.03, 0.01])) == pytest.approx([0.5, 0.04, 0.04, 0.04])
+    rng = np.random.default_rng(0)
+    p = rng.uniform(0, 1, 50)
+    assert benjamini_hochberg(p) == pytest.approx(stats.false_discovery_control(p))
+
+
+def test_where_the_annotations_say_nothing() -> None:
+    """Targets at the annotations are informed; those farther away than the largest scale are not."""
+    annotations = drawn(20)
+    near, far = annotations.fixed_points, annotations.fixed_points + 1000.0
+    assert diagnose(PRIOR.condition(annotations), near).uninformed == 0
+    assert diagnose(PRIOR.condition(annotations), np.concatenate([near, far])).uninformed == 0.5
+
+
+def test_sensitivity_names_what_the_ranking_hangs_on() -> None:
+    """Two transforms that differ at one annotation only: leaving it out changes the best, and nothing else does."""
+    fixed = np.array([[0.0, 0.0], [500.0, 0.0], [0.0, 500.0], [500.0, 500.0]])
+    moving = fixed + np.array([[8.0, 0.0], [0.0, 0.0], [0.0, 0.0], [0.0, 0.0]])
+    posterior = PRIOR.condition(wg.Annotations.isotropic(fixed, moving, 0.1))
+
+    def bump(points: np.ndarray) -> np.ndarray:
+        return points + np.array([8.0, 0.0]) * np.exp(-np.sum(points**2, axis=1) / 800)[:, None]
+
+    targets = np.random.default_rng(1).uniform(-30, 530, (300, 2))
+    targets = np.concatenate([targets, fixed])
+    found = trust(posterior, {"bump": bump, "identity": lambda x: x}, targets)
+    assert found.sensitivity is not None
+    assert found.sensitivity.ranking == ("bump", "identity")
+    assert found.sensitivity.decisive == ("without annotation 0",)
+    left_out = found.sensitivity.of("left out")
+    assert [one.kendall_distance for one in left_out] == [1.0, 0.0, 0.0, 0.0]
+    assert [one.spearman for one in left_out] == [-1.0, 1.0, 1.0, 1.0]
+    assert len(found.sensitivity.of("kernel")) == 4
+    assert len(found.sensitivity.of("noise")) == 2
+    for one in found.sensitivity.of("kernel"):
+        assert one.lead is not None
+    weaker = PRIOR.with_kernel(KERNEL.with_weights(KERNEL.weights / 4)).condition(posterior.annotations)
+    mapped = np.stack([bump(targets), targets])
+    expected = wg.win_probabilities(weaker, targets, mapped)[0, 1]
+    assert found.sensitivity.of("kernel")[1].lead == pytest.approx(expected)
+    assert "without annotation 0" in found.sentence
+    data = json.loads(found.to_json())
+    assert data["sensitivity"]["ranking"] == ["bump", "identity"]
+    assert data["verdict"] == "undetermined"
+
+
+def test_no_annotations_no_diagnostics() -> None:
+    with pytest.raises(InvalidInputError, match="at least one annotation"):
+        trust(PRIOR.condition(wg.Annotations.empty(2)))
