@@ -1,0 +1,40 @@
+"""Dense maps over a grid, made block by block: memory is bounded by the block, whatever the grid."""
+
+from __future__ import annotations
+
+from warpgauge.maps.blending import blended_map, entropy_limits, entropy_of_deviation, known_share
+from warpgauge.maps.blocks import Maps, Progress
+from warpgauge.maps.dense import (
+    entropy_map,
+    error_map,
+    exceedance_map,
+    mean_map,
+    p_value_map,
+    significance_map,
+    standard_deviation_map,
+)
+from warpgauge.maps.exceedance import exceedance_probability
+from warpgauge.maps.significance import adjusted_significance
+from warpgauge.maps.warping import deformation_grid, warped_image
+from warpgauge.maps.writing import write_map
+
+__all__ = [
+    "Maps",
+    "Progress",
+    "adjusted_significance",
+    "blended_map",
+    "deformation_grid",
+    "entropy_limits",
+    "entropy_map",
+    "entropy_of_deviation",
+    "error_map",
+    "exceedance_map",
+    "exceedance_probability",
+    "known_share",
+    "mean_map",
+    "p_value_map",
+    "significance_map",
+    "standard_deviation_map",
+    "warped_image",
+    "write_map",
+]

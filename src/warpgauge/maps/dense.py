@@ -1,0 +1,158 @@
+"""The maps of a posterior, and of a transform against it, over a grid."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from scipy import special
+
+from warpgauge.core.arrays import Floats
+from warpgauge.core.linalg import mahalanobis
+from warpgauge.core.process import Posterior
+from warpgauge.geometry import Grid
+from warpgauge.maps.blocks import Maps, PathLike, Progress, defined_rows, over_grid, point_function
+from warpgauge.maps.exceedance import exceedance_probability
+from warpgauge.maps.significance import adjusted_significance
+
+_Transform = Maps | Callable[[Floats], Floats] | Posterior
+
+
+def mean_map(
+    posterior: Posterior, grid: Grid, *, progress: Progress | None = None, checkpoint: PathLike | None = None
+) -> Floats:
+    """Posterior mean **displacement** ``mu_|A(x) - x`` at every element, (*grid.shape, d), components x, y[, z].
+
+    Every map takes ``progress``, called with (finished, all) elements after each block, and ``checkpoint``, an ``.npy``
+    file in which it is kept and continued after an interruption.
+    """
+    return over_grid(
+        "mean",
+        posterior,
+        grid,
+        lambda points: posterior.mean(points) - points,
+        components=grid.d,
+        progress=progress,
+        checkpoint=checkpoint,
+    )
+
+
+def entropy_map(
+    posterior: Posterior, grid: Grid, *, progress: Progress | None = None, checkpoint: PathLike | None = None
+) -> Floats:
+    """Entropy of the true match at every element, in nats, shape ``grid.shape``."""
+    return over_grid("entropy", posterior, grid, posterior.entropy, progress=progress, checkpoint=checkpoint)
+
+
+def standard_deviation_map(
+    posterior: Posterior, grid: Grid, *, progress: Progress | None = None, checkpoint: PathLike | None = None
+) -> Floats:
+    """Posterior standard deviation ``sqrt(tr k / d)`` at every element, in world units, shape ``grid.shape``."""
+    return over_grid("sd", posterior, grid, posterior.standard_deviation, progress=progress, checkpoint=checkpoint)
+
+
+def error_map(
+    posterior: Posterior,
+    transform: _Transform,
+    grid: Grid,
+    *,
+    progress: Progress | None = None,
+    checkpoint: PathLike | None = None,
+) -> Floats:
+    """Error score e(x) of a transform at every element, in [0, 1], NaN outside its domain, shape ``grid.shape``."""
+    value = _against(
+        posterior, transform, "error_map", lambda points, gaps: special.chdtr(grid.d, _squares(posterior, points, gaps))
+    )
+    return over_grid("error", posterior, grid, value, progress=progress, checkpoint=checkpoint, transform=transform)
+
+
+def exceedance_map(
+    posterior: Posterior,
+    transform: _Transform,
+    grid: Grid,
+    tolerance: float,
+    *,
+    progress: Progress | None = None,
+    checkpoint: PathLike | None = None,
+) -> Floats:
+    """Probability that a transform's error exceeds ``tolerance`` (world units) at every element.
+
+    Shape ``grid.shape``, NaN outside the transform's domain; see `exceedance_probability` for the method.
+    """
+    apply = point_function(transform, "exceedance_map")
+
+    def value(points: Floats) -> Floats:
+        return exceedance_probability(posterior, points, apply(points), tolerance)
+
+    return over_grid(
+        "exceedance",
+        posterior,
+        grid,
+        value,
+        progress=progress,
+        checkpoint=checkpoint,
+        transform=transform,
+        settings={"tolerance": float(tolerance)},
+    )
+
+
+def p_value_map(
+    posterior: Posterior,
+    transform: _Transform,
+    grid: Grid,
+    *,
+    progress: Progress | None = None,
+    checkpoint: PathLike | None = None,
+) -> Floats:
+    """``1 - e(x)`` without cancellation: how probable a deviation at least that large is, were the transform right."""
+    value = _against(
+        posterior,
+        transform,
+        "p_value_map",
+        lambda points, gaps: special.chdtrc(grid.d, _squares(posterior, points, gaps)),
+    )
+    return over_grid("p", posterior, grid, value, progress=progress, checkpoint=checkpoint, transform=transform)
+
+
+def significance_map(
+    posterior: Posterior,
+    transform: _Transform,
+    grid: Grid,
+    *,
+    progress: Progress | None = None,
+    checkpoint: PathLike | None = None,
+) -> Floats:
+    """Benjamini-Hochberg-adjusted p-values over the elements at which the transform is defined.
+
+    Elements below q may be called contradicted by the annotations with a share of at most q of false calls expected.
+    NaN outside the transform's domain. Needs all elements at once: about three times the memory of the result.
+    """
+    return adjusted_significance(p_value_map(posterior, transform, grid, progress=progress, checkpoint=checkpoint))
+
+
+def _against(
+    posterior: Posterior, transform: Any, asked_by: str, value: Callable[[Floats, Floats], Floats]
+) -> Callable[[Floats], Floats]:
+    """``value(points, deviations from the posterior mean)`` where the transform is defined, NaN elsewhere."""
+    apply = point_function(transform, asked_by)
+
+    def at(points: Floats) -> Floats:
+        mapped = apply(points)
+        defined = defined_rows(mapped)
+        result = np.full(len(points), np.nan)
+        if defined.all():
+            return np.asarray(value(points, mapped - posterior.mean(points)))
+        if defined.any():
+            inside = points[defined]
+            result[defined] = value(inside, mapped[defined] - posterior.mean(inside))
+        return result
+
+    return at
+
+
+def _squares(posterior: Posterior, points: Floats, gaps: Floats) -> Floats:
+    """Squared Mahalanobis lengths of deviations from the posterior mean."""
+    if posterior.isotropic:
+        return np.asarray(np.square(gaps).sum(axis=1) / np.square(posterior.standard_deviation(points)))
+    return mahalanobis(gaps, posterior.covariance(points))

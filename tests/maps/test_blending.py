@@ -1,0 +1,52 @@
+"""The blended map: unknown is not good."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import warpgauge as wg
+from models import make
+from warpgauge.errors import InvalidInputError
+from warpgauge.maps import blended_map, entropy_limits, entropy_of_deviation, known_share
+
+pytest.importorskip("matplotlib")
+
+
+def test_opacity_never_rises_with_entropy_and_reaches_both_ends() -> None:
+    entropy = np.linspace(-5, 5, 101)
+    opacity = blended_map(np.full(101, 0.3), entropy, (-2.0, 3.0))[:, 3].astype(int)
+    assert np.all(np.diff(opacity) <= 0)
+    assert np.all(opacity[entropy <= -2] == 255)
+    assert np.all(opacity[entropy >= 3] == 0)
+    assert opacity[50] == round(255 * 3 / 5)
+
+
+def test_colour_follows_the_error_alone_and_undefined_is_transparent() -> None:
+    """The ends of the colour scale as published for cividis; NaN shows nothing, however low the entropy."""
+    result = blended_map([0.0, 1.0, np.nan], [0.0, 0.5, -9.0], (0.0, 1.0))
+    np.testing.assert_allclose(result[0, :3], [0, 34, 78], atol=1)
+    np.testing.assert_allclose(result[1, :3], [254, 232, 56], atol=1)
+    assert result[:, 3].tolist() == [255, 128, 0]
+
+
+def test_limits_are_absolute() -> None:
+    """With a tolerance: half and twice of it as deviations. A map without annotations is wholly transparent."""
+    model = make(2, "wendland", True, "identity")
+    posterior = model.prior.condition(model.annotations)
+    low, high = entropy_limits(posterior, tolerance=2.0)
+    np.testing.assert_allclose([low, high], [np.log(2 * np.pi * np.e), np.log(2 * np.pi * np.e * 16)])
+    empty = model.prior.condition(wg.Annotations.empty(2))
+    points = np.random.default_rng(0).uniform(0, 60, (50, 2))
+    for one in (empty, posterior):
+        far = one.entropy(points + 1e4)
+        assert np.all(known_share(far, entropy_limits(one)) < 1e-9)
+    assert known_share(posterior.entropy(model.annotations.fixed_points), entropy_limits(posterior)).max() > 0.99
+    assert entropy_of_deviation(1.0, 3) == pytest.approx(1.5 * np.log(2 * np.pi * np.e))
+
+
+def test_wrong_limits_and_shapes_are_refused() -> None:
+    with pytest.raises(InvalidInputError, match="ascending entropies"):
+        known_share([0.0], (1.0, 1.0))
+    with pytest.raises(InvalidInputError, match="same grid"):
+        blended_map(np.zeros(3), np.zeros(4), (0.0, 1.0))
