@@ -153,6 +153,10 @@ def test_what_does_not_exist_is_refused(picture: Path, volume: Path):
     flat, solid = read_image(picture), read_image(volume)
     with pytest.raises(InvalidInputError, match="levels 0 to 0, not 1"):
         flat.read(1)
+    with pytest.raises(InvalidInputError, match=r"whole numbers, got 0\.5"):
+        solid.plane(0, 0.5)  # type: ignore[arg-type]
+    with pytest.raises(InvalidInputError, match=r"whole numbers, got 1\.5"):
+        flat.tile(2, 0, 0, 1.5, 0, 2, 5)  # type: ignore[arg-type]
     with pytest.raises(InvalidInputError, match="only the plane axis=2, index=0"):
         flat.plane(0, 0)
     with pytest.raises(InvalidInputError, match="planes 0 to 5 along x at level 0, not 6"):

@@ -7,6 +7,7 @@ a region of it. Everything else is done here, once.
 from __future__ import annotations
 
 import itertools
+import operator
 import os
 import threading
 from collections.abc import Sequence
@@ -111,7 +112,7 @@ class Image:
     def tile(self, axis: int, index: int, level: int, y0: int, x0: int, height: int, width: int) -> Array:
         """Give a part of a plane: its rows ``y0:y0+height`` and columns ``x0:x0+width``, all within the plane."""
         rows, columns = self._plane_shape(axis, index, level)
-        y0, x0, height, width = (int(value) for value in (y0, x0, height, width))
+        y0, x0, height, width = (_whole(value) for value in (y0, x0, height, width))
         if min(y0, x0) < 0 or min(height, width) < 1 or y0 + height > rows or x0 + width > columns:
             raise InvalidInputError(
                 f"The tile of rows {y0}:{y0 + height} and columns {x0}:{x0 + width} does not lie within the plane of "
@@ -121,7 +122,7 @@ class Image:
         if self.grid.d == 2:
             return self._region(level, part)
         normal = 2 - axis  # arrays are [z, y, x], axes are x, y, z
-        region = (*part[:normal], slice(index, index + 1), *part[normal:])
+        region = (*part[:normal], slice(_whole(index), _whole(index) + 1), *part[normal:])
         return self._region(level, region).squeeze(axis=normal)
 
     def percentiles(self, q: Sequence[float] = (1, 99)) -> Floats:
@@ -177,9 +178,9 @@ class Image:
         return values[np.isfinite(values)] if values.dtype.kind == "f" else values
 
     def _level(self, level: int) -> int:
-        if not 0 <= level < self.levels:
+        if not 0 <= _whole(level) < self.levels:
             raise InvalidInputError(f"{self.path.name!r} has levels 0 to {self.levels - 1}, not {level!r}.")
-        return int(level)
+        return _whole(level)
 
     def _plane_shape(self, axis: int, index: int, level: int) -> tuple[int, int]:
         grid = self.level_grid(level)
@@ -213,6 +214,14 @@ class Image:
                 f"{self.path.name!r} needs {needed / 2**30:.1f} GiB as one array, more than the {memory / 2**30:.1f} "
                 f"GiB of this machine; read a plane, a tile or a coarser level."
             )
+
+
+def _whole(value: Any) -> int:
+    """Give a position as an integer; half a pixel is not cut off in silence."""
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise InvalidInputError(f"Levels, planes and tiles are counted by whole numbers, got {value!r}.") from None
 
 
 def _spread(n: int, edge: int, count: int) -> list[slice]:

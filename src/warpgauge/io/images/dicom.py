@@ -77,7 +77,8 @@ def _headers(folder: Path, pydicom: Any, notes: list[str]) -> list[tuple[Path, A
         )
     if ignored:
         notes.append(
-            f"{len(ignored)} files of the folder are no DICOM slices and were not read: {', '.join(ignored[:5])}."
+            f"{len(ignored)} files of the folder are no DICOM slices and were not read: "
+            f"{', '.join(map(repr, ignored[:5]))}."
         )
     return headers
 
@@ -88,7 +89,7 @@ def _one_series(folder: Path, headers: list[tuple[Path, Any]]) -> None:
         found[str(header.get("SeriesInstanceUID", ""))].append(header)
     if len(found) > 1:
         listed = "; ".join(
-            f"{str(members[0].get('SeriesDescription', '')) or 'unnamed'!r} {uid or 'no UID'} with {len(members)} files"
+            f"{str(members[0].get('SeriesDescription', '')) or 'unnamed'!r} {uid[:64]!r} with {len(members)} files"
             for uid, members in sorted(found.items(), key=lambda item: -len(item[1]))[:5]
         )
         raise FileFormatError(

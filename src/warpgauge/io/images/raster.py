@@ -44,7 +44,7 @@ def _open(path: Path, name: str, plugin: Callable[..., Any]) -> StoredImage:
             _check_size(path, name, picture)
             deep = _is_deep_colour(path) if name == "PNG" else False
             dtype, channels = (np.dtype(np.uint16), _deep_channels(path)) if deep else _sample_kind(picture)
-            orientation = _orientation(picture)
+            orientation = _orientation(picture, notes)
             width, height = oriented_size(picture.size, orientation)
             notes += _notes(picture, deep, orientation)
 
@@ -87,8 +87,12 @@ def _sample_kind(picture: Any) -> tuple[np.dtype[Any], int]:
     return np.dtype(np.uint8), 1 if picture.mode in ("1", "L", "LA") else 3
 
 
-def _orientation(picture: Any) -> int:
-    value = picture.getexif().get(_ORIENTATION_TAG, 1)
+def _orientation(picture: Any, notes: list[str]) -> int:
+    try:
+        value = picture.getexif().get(_ORIENTATION_TAG, 1)
+    except Exception:  # Pillow's parser of EXIF raises many things, and a good picture may carry damaged EXIF
+        notes.append("The EXIF data are damaged, so no orientation is applied.")
+        return 1
     return int(value) if isinstance(value, int) and 1 <= value <= 8 else 1
 
 
