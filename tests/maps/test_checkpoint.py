@@ -16,7 +16,7 @@ from warpgauge.errors import FileFormatError, InvalidInputError
 GRID = wg.Grid((61, 37))
 
 
-class Interruption(Exception):
+class InterruptionError(Exception):
     """Stands for a killed process."""
 
 
@@ -29,7 +29,7 @@ class Counting:
     def map(self, points: np.ndarray) -> np.ndarray:
         if len(points) > 64:  # the probes of the key are not counted
             if self.mapped >= self.stop_after:
-                raise Interruption
+                raise InterruptionError
             self.mapped += len(points)
         return points * 1.1
 
@@ -48,7 +48,7 @@ def posterior(seed: int = 0) -> wg.Posterior:
 def test_resuming_gives_the_same_bytes_and_maps_only_what_was_missing(tmp_path: Path) -> None:
     whole = maps.error_map(posterior(), Counting(), GRID, checkpoint=tmp_path / "whole.npy")
     np.testing.assert_array_equal(whole, wg.error_map(posterior(), Counting(), GRID))
-    with pytest.raises(Interruption):
+    with pytest.raises(InterruptionError):
         maps.error_map(posterior(), Counting(1000), GRID, checkpoint=tmp_path / "parts.npy")
     rest = Counting()
     seen: list[int] = []

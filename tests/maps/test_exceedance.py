@@ -47,9 +47,9 @@ def test_quadrature_equals_the_noncentral_chi_square_where_all_deviations_are_eq
 
 def test_quadrature_equals_scipys_double_integral_in_an_unrotated_frame() -> None:
     """Strongly anisotropic and correlated: dblquad of the plain bivariate density over the disc."""
-    rng = np.random.default_rng(1)
+    rng, t = np.random.default_rng(1), 2.5
     for covariance in random_covariances(4, 2, False, rng):
-        mean, t = rng.normal(0, 2, 2), 2.5
+        mean = rng.normal(0, 2, 2)
         inverse, norm = np.linalg.inv(covariance), 2 * np.pi * np.sqrt(np.linalg.det(covariance))
 
         def density(y: float, x: float, m: np.ndarray = mean, P: np.ndarray = inverse, c: float = norm) -> float:

@@ -109,9 +109,9 @@ def test_tiff_and_zarr_keep_spacing_units_and_numbers(d: int, units: str, tmp_pa
 
 def test_a_format_that_cannot_hold_the_frame_is_refused_by_name(tmp_path: Path) -> None:
     grid = GRIDS["2d-turned"]
-    with pytest.raises(InvalidInputError, match="cannot hold the direction of its axes; write .nrrd"):
+    with pytest.raises(InvalidInputError, match="cannot hold the direction of its axes; write"):
         write_map(numbers(grid), grid, tmp_path / "map.zarr")
-    with pytest.raises(InvalidInputError, match="cannot hold its origin; write .nrrd or .nii.gz or .zarr"):
+    with pytest.raises(InvalidInputError, match=r"cannot hold its origin; write \.nrrd or \.nii\.gz or \.zarr"):
         write_map(numbers(GRIDS["2d-um"]), GRIDS["2d-um"], tmp_path / "map.tif")
     with pytest.raises(InvalidInputError, match=r"must end in \.nii"):
         write_map(numbers(grid), grid, tmp_path / "map.csv")

@@ -2,8 +2,8 @@
 
 ``P(|X| <= t)`` for independent ``X_a ~ N(m_a, s_a^2)``, the standard deviations ascending. In 2D the second component
 is integrated in closed form and the first by adaptive Gauss-Kronrod quadrature (7 and 15 nodes) after
-``x = t sin(psi)``, which takes away the square root at both ends. In 3D the same is done once more around it. The component with the
-smallest deviation is outermost: within its few deviations the inner probability changes slowly.
+``x = t sin(psi)``, which takes away the square root at both ends. In 3D the same is done once more around it. The
+component with the smallest deviation is outermost: within its few deviations the inner probability changes slowly.
 """
 
 from __future__ import annotations

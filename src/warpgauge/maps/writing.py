@@ -73,21 +73,11 @@ def _check(values: NDArray[Any], grid: Grid, file: Path, suffix: str, drop_frame
             f"{file.name!r} is not written: an array of shape {values.shape} does not lie on a grid of shape "
             f"{grid.shape}."
         )
-    if (
-        values.dtype.kind not in "fiub"
-        or values.dtype.itemsize > 8
-        or values.dtype.name in ("float16", "int64", "uint64")
-    ):
+    if values.dtype != np.bool_ and values.dtype.str[1:] not in _NRRD_TYPES:
         raise InvalidInputError(
             f"{file.name!r} is not written: maps are float32, float64, bool or integers of up to 32 bits, not "
             f"{values.dtype.name}."
         )
-    if (
-        suffix in (".nii", ".nii.gz")
-        and grid.d == 2
-        and not np.allclose(grid.direction[:2, :2].T @ grid.direction, np.eye(2))
-    ):
-        raise InvalidInputError(f"{file.name!r} is not written: the grid's direction is not orthonormal.")
     turned = not np.array_equal(grid.direction, np.eye(grid.d))
     moved = suffix in (".tif", ".tiff") and bool(np.any(grid.origin != 0))
     if (turned or moved) and suffix in (".zarr", ".tif", ".tiff") and not drop_frame:
