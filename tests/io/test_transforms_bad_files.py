@@ -326,3 +326,21 @@ def test_a_file_with_a_misleading_name_is_read_by_its_content(tmp_path: Path) ->
         assert read_transform(tmp_path / name).map([[0.0, 0.0]]).tolist() == [[1.0, 2.0]]
         with pytest.raises(FileFormatError):
             read_transform(tmp_path / name, format="nifti")
+
+
+def test_hostile_text_takes_no_time(tmp_path: Path) -> None:
+    """Text made to send a search back and forth, or to ask for a huge matrix, is refused at once."""
+    many = 200_000
+    landmarks = " ".join(["1"] * 3 * 20_000)
+    kernel = f'(SplineKernelType "ThinPlateSpline")\n(FixedImageLandmarks {landmarks})'
+    hostile = {
+        "numbers.txt": "  #c\n" * 600 + "x",
+        "quotes.txt": '(Transform "' + "//" * many + "\n",
+        "slashes.txt": "//" * many + "\n(a)",
+        "points.txt": "Point 0 ; " + "InputPoint = [" * many + "\n",
+        "kernel.txt": _elastix("SplineKernelTransform", np.ones(60_000), kernel),
+        "same.csv": "fixed_x,fixed_y,moving_x,moving_y\n" + "1,2,3,4\n" * 20_000,
+    }
+    for name, text in hostile.items():
+        (tmp_path / name).write_text(text)
+        refused(tmp_path / name, {})

@@ -33,7 +33,8 @@ _HEAD = 4096
 _GZIP = b"\x1f\x8b"
 _ELASTIX = re.compile(rb"^\s*\(\s*[A-Za-z]\w*\s+\S", re.MULTILINE)
 _TOML = re.compile(rb"^\s*[A-Za-z]\w*\s*=\s*\S", re.MULTILINE)
-_NUMBERS = re.compile(rb"(?:\s*#[^\n]*\n|[-+0-9.eE,\s]|nan|inf)*\Z", re.IGNORECASE)
+# Each alternative starts with other bytes, so that no input can make the search go back and forth.
+_NUMBERS = re.compile(rb"(?:#[^\n]*\n|[-+0-9.eE,\s]|nan|inf)*\Z", re.IGNORECASE)
 _TITLES = re.compile(rb"[^\n]*[A-Za-z_][^\n]*,", re.MULTILINE)
 _ZARR = ("zarr.json", ".zarray", ".zgroup")
 

@@ -15,7 +15,6 @@ from warpgauge.io.files import one_line
 from warpgauge.io.transforms.headers import text_of
 
 _TOKEN = re.compile(r'"([^"]*)"|([^\s"]+)')
-_COMMENT = re.compile(r'//(?=(?:[^"]*"[^"]*")*[^"]*$)')  # not within quotes
 _KEY = re.compile(r"[A-Za-z_]\w*\Z")
 _LIMIT = 2**28
 
@@ -107,9 +106,7 @@ def _toml(text: str, name: str) -> dict[str, list[Any]]:
 def _classic(text: str, name: str) -> dict[str, list[Any]]:
     values: dict[str, list[Any]] = {}
     for number, raw in enumerate(text.splitlines(), start=1):
-        line = raw.strip()
-        if "//" in line:
-            line = _COMMENT.split(line, maxsplit=1)[0].rstrip()
+        line = _without_comment(raw).strip()
         if not line:
             continue
         if not (line.startswith("(") and line.endswith(")")):
@@ -119,6 +116,17 @@ def _classic(text: str, name: str) -> dict[str, list[Any]]:
             raise FileFormatError(f"{name!r}, line {number}: {key!r} stands there twice; remove one.")
         values[key] = entries
     return values
+
+
+def _without_comment(line: str) -> str:
+    """Cut a line at the first ``//`` that does not stand within quotation marks."""
+    if "//" not in line:
+        return line
+    parts = line.split('"')
+    for i in range(0, len(parts), 2):  # every second part lies within quotation marks
+        if "//" in parts[i]:
+            return '"'.join([*parts[:i], parts[i].partition("//")[0]])
+    return line
 
 
 def _entry(body: str, name: str, line: int) -> tuple[str, list[Any]]:

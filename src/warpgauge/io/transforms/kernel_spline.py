@@ -11,6 +11,7 @@ from warpgauge.io.transforms.base import Description, Transform
 
 # The largest array that a block of points may need: points x landmarks x d x d numbers.
 _NUMBERS = 2**22
+_LARGEST = 9000  # coordinates of all landmarks together; the square of this many numbers are 0.6 GB
 ISOTROPIC = ("ThinPlateSpline", "ThinPlateR2LogRSpline", "VolumeSpline")
 ELASTIC = ("ElasticBodySpline", "ElasticBodyReciprocalSpline")
 
@@ -63,6 +64,11 @@ class KernelSpline(Transform):
             np.isfinite(self._source).all() and np.isfinite(moved).all() and np.isfinite([stiffness, poisson]).all()
         ):
             raise InvalidInputError("A spline through landmarks needs finite numbers, but some are not.")
+        if self._source.size > _LARGEST:
+            raise InvalidInputError(
+                f"A spline through {len(self._source)} landmarks needs a matrix too large to solve; at most "
+                f"{_LARGEST // self._source.shape[1]} are taken."
+            )
         self._kernel, self._poisson = kernel, poisson
         self._weights, self._linear = self._fit(moved - self._source, stiffness)
 

@@ -15,6 +15,7 @@ from warpgauge.io.transforms.base import Bools, Description, Transform, flipped
 from warpgauge.io.transforms.headers import default_units, text_of
 
 TOLERANCE = 1e-4
+_LONGEST_LINE = 4096
 _OUTPUT = re.compile(r"(InputPoint|OutputPoint)\s*=\s*\[([^\]]*)\]")
 TRANSFORMIX = re.compile(rb"\s*Point\s+\d+\s*;")
 
@@ -57,6 +58,12 @@ class MappedPoints(Transform):
         self._refuse_contradictions()
 
     def _refuse_contradictions(self) -> None:
+        count = int(self._tree.count_neighbors(self._tree, 2 * self._tolerance))
+        if count > 100 * len(self._fixed):  # before they are listed
+            raise InvalidInputError(
+                f"The {len(self._fixed)} fixed points lie closer together than the tolerance of {self._tolerance:g}, "
+                f"so they cannot be told apart."
+            )
         for a, b in self._tree.query_pairs(2 * self._tolerance):
             if not np.allclose(self._mapped[a], self._mapped[b], rtol=0, atol=2 * self._tolerance, equal_nan=True):
                 raise InvalidInputError(
@@ -132,6 +139,8 @@ def _transformix(text: str, name: str) -> tuple[Floats, Floats]:
     for number, line in enumerate(text.splitlines(), start=1):
         if not line.strip():
             continue
+        if len(line) > _LONGEST_LINE:
+            raise FileFormatError(f"{name!r}, line {number}: {len(line)} characters are too many for one point.")
         values = dict(_OUTPUT.findall(line))
         try:
             rows.append([[float(word) for word in values[key].split()] for key in ("InputPoint", "OutputPoint")])
