@@ -89,13 +89,13 @@ class EventLog:
     @property
     def project_id(self) -> str:
         """Identifier of the project that the log belongs to."""
-        with self._reading() as connection:
+        with self.reading() as connection:
             row = connection.execute("SELECT value FROM meta WHERE key = 'project'").fetchone()
         return str(row[0]) if row else ""
 
     def read(self, after: int = 0) -> list[Event]:
         """Give the events with a generation above ``after``, in order."""
-        with self._reading() as connection:
+        with self.reading() as connection:
             return _read(connection, after)
 
     def append(self, after: int, decide: Callable[[list[Event]], Sequence[Draft]]) -> list[Event]:
@@ -164,7 +164,8 @@ class EventLog:
         return written
 
     @contextmanager
-    def _reading(self) -> Iterator[sqlite3.Connection]:
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """Give the connection, to read with; what SQLite raises becomes a sentence."""
         with self._lock:
             try:
                 yield self._connected()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -14,11 +15,14 @@ from warpgauge.project import schema
 from warpgauge.project.creation import LOG
 from warpgauge.project.document import Document, read_document
 from warpgauge.project.errors import ProjectError
-from warpgauge.project.events import Event, canonical, chained
+from warpgauge.project.events import chained
 from warpgauge.project.images import image_problem
 from warpgauge.project.log import EventLog
 from warpgauge.project.points import load
+from warpgauge.project.rows import SELECT, event_of
 from warpgauge.project.state import State, replay
+
+Row = tuple[Any, ...]
 
 
 @dataclass(frozen=True)
@@ -56,10 +60,10 @@ class _Verifier:
             return VerifyReport((str(error),), ())
         self._images(document)
         candidates = self._points(document)
-        events = self._log(document)
-        if events is not None:
-            self._chain(events)
-            state = self._replay(events)
+        rows = self._log(document)
+        if rows is not None:
+            self._chain(rows)
+            state = self._replay(rows)
             if state is not None:
                 self._queries(state, candidates)
                 self._transforms(state)
@@ -84,8 +88,8 @@ class _Verifier:
                 self.problems.append(str(error))
         return candidates
 
-    def _log(self, document: Document) -> list[Event] | None:
-        """Check the file as SQLite sees it, and read its events."""
+    def _log(self, document: Document) -> list[Row] | None:
+        """Check the file as SQLite sees it, and read its rows."""
         try:
             log = EventLog(self.folder / LOG)
         except WarpgaugeError as error:
@@ -94,9 +98,9 @@ class _Verifier:
         try:
             if log.project_id != document.id:
                 self.problems.append("The annotation log belongs to another project than project.json.")
-            with log._reading() as connection:
+            with log.reading() as connection:
                 self._integrity(connection)
-            return log.read()
+                return list(connection.execute(f"{SELECT} ORDER BY generation"))
         except WarpgaugeError as error:
             self.problems.append(str(error))
             return None
@@ -116,38 +120,28 @@ class _Verifier:
                     f"The trigger {name!r} of the log is missing or changed, so that events may have been altered."
                 )
 
-    def _chain(self, events: list[Event]) -> None:
+    def _chain(self, rows: list[Row]) -> None:
         digest = ""
-        for expected, event in enumerate(events, start=1):
-            if event.generation != expected:
-                self.problems.append(f"The log has no event {expected}, but {event.generation}: events were taken out.")
+        for expected, row in enumerate(rows, start=1):
+            if row[0] != expected:
+                self.problems.append(f"The log has no event {expected}, but {row[0]}: events were taken out.")
                 return
-            row = (
-                event.generation,
-                event.time,
-                event.rater,
-                event.kind,
-                event.query,
-                event.duration,
-                event.base_generation,
-                canonical(event.payload),
-            )
-            digest = chained(digest, row)
-            if digest != event.digest:
+            digest = chained(digest, row[:-1])
+            if digest != row[-1]:
                 self.problems.append(
-                    f"Event {event.generation} ({event.kind} by {event.rater}) is not what was written: its digest "
-                    f"does not fit; it or an earlier event was altered."
+                    f"Event {row[0]} ({row[3]} by {row[2]}) is not what was written: its digest does not fit; it or an "
+                    f"earlier event was altered."
                 )
                 return
-        self.checked.append(f"The digests of {len(events)} events fit.")
+        self.checked.append(f"The digests of {len(rows)} events fit.")
 
-    def _replay(self, events: list[Event]) -> State | None:
+    def _replay(self, rows: list[Row]) -> State | None:
         try:
-            state = replay(events)
+            state = replay(event_of(row) for row in rows)
         except ProjectError as error:
             self.problems.append(str(error))
             return None
-        self.checked.append(f"{len(events)} events were replayed to {len(state.queries)} queries.")
+        self.checked.append(f"{len(rows)} events were replayed to {len(state.queries)} queries.")
         return state
 
     def _queries(self, state: State, candidates: np.ndarray | None) -> None:

@@ -1,0 +1,454 @@
+"""Projects are made, opened, moved, linked anew and verified; nothing is believed that can be checked."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from project.tools import edit, grid_points, place, query, skip, write_images
+from warpgauge.errors import InvalidInputError, SuspiciousDataWarning
+from warpgauge.project import Draft, NotAllowedError, Project, ProjectError, Settings, StorageError
+
+Make = Callable[..., Project]
+
+
+def test_created_project_says_what_it_holds(make_project: Make, tmp_path: Path) -> None:
+    """Frames, units, points and settings are those that were given; images are referenced by a relative path."""
+    project = make_project(settings={"alpha": 0.05, "budget": 40}, spacing=0.5, units="um", candidates=9)
+    assert project.units == "um"
+    assert project.fixed_grid.size == (64, 48)
+    assert np.array_equal(project.fixed_grid.spacing, [0.5, 0.5])
+    assert project.settings == Settings(alpha=0.05, budget=40)
+    content = json.loads((project.folder / "project.json").read_text())
+    assert content["images"]["fixed"]["path"] == "../pictures/fixed.png"
+    assert str(tmp_path) not in (project.folder / "project.json").read_text()
+    again = Project.open(project.folder)
+    assert again.id == project.id
+    assert np.array_equal(again.candidates, project.candidates)
+
+
+def test_points_keep_their_numbers(make_project: Make) -> None:
+    """Candidates given as an array come back in their order, and targets of the whole image cover all of them."""
+    project = make_project()
+    assert np.array_equal(project.candidates, grid_points())
+    assert project.document.targets.covers_candidates
+    assert project.fixed_grid.contains(project.targets).all()
+
+
+def test_candidates_and_targets_in_a_mask(make_project: Make, tmp_path: Path) -> None:
+    """With a mask, corners and targets lie in it, and suggestions need no separate target set."""
+    mask = np.zeros((48, 64), np.uint8)
+    mask[10:40, 20:60] = 255
+    Image.fromarray(mask).save(tmp_path / "mask.png")
+    project = make_project(candidates=25, fixed_mask=tmp_path / "mask.png", copy=True)
+    for points in (project.candidates, project.targets):
+        index = np.round(project.fixed_grid.world_to_index(points)).astype(int)
+        assert (mask[index[:, 1], index[:, 0]] > 0).all()
+    assert 5 <= len(project.candidates) <= 25
+    assert len(project.targets) == 30 * 40
+    assert project.document.targets.covers_candidates
+    assert project.image("fixed_mask").read().sum() == mask.sum()
+
+
+def test_targets_elsewhere_do_not_cover(make_project: Make, tmp_path: Path) -> None:
+    """Targets from labels or a list of points stand for themselves only."""
+    labels = np.zeros((48, 64), np.uint8)
+    labels[20:30, 20:30] = 7
+    Image.fromarray(labels).save(tmp_path / "labels.png")
+    spec = {"kind": "labels", "path": tmp_path / "labels.png", "label": 7, "edge": True}
+    project = make_project(targets=spec)
+    assert len(project.targets) == 4 * 10 - 4  # the rim of a 10 x 10 square
+    assert not project.document.targets.covers_candidates
+    assert "labels.png" in project.document.targets.method
+    other = make_project("other", targets=[[1.0, 2.0], [3.0, 4.0]])
+    assert np.array_equal(other.targets, [[1.0, 2.0], [3.0, 4.0]])
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"candidates": [[1000.0, 0.0]]}, "outside the fixed image"),
+        ({"candidates": [[5.0, 5.0], [5.0, 5.0]]}, "occurs 2 times"),
+        ({"candidates": {"kind": "corners", "counts": 3}}, "specification of the points is wrong"),
+        ({"targets": {"kind": "mask"}}, "no mask is given"),
+        ({"targets": {"kind": "cloud"}}, "kind of targets must be"),
+        ({"settings": {"alpha": 2}}, "alpha must be a number from"),
+        ({"settings": {"colour": "red"}}, "no setting 'colour'"),
+        ({"settings": {"batch": 2.5}}, "batch must be a whole number"),
+        ({"settings": {"model": "best"}}, "model must be one of default, paper"),
+        ({"spacing": {"fixed": 1.0, "moved": 2.0}}, "not for 'moved'"),
+        ({"spacing": {"fixed": 0.5, "moving": None}, "candidates": 5}, "units"),
+    ],
+)
+def test_creation_refuses_nonsense_and_leaves_nothing(
+    make_project: Make, tmp_path: Path, options: dict[str, object], sentence: str
+) -> None:
+    """A project that cannot be made says why, and no folder is left behind."""
+    with pytest.raises(InvalidInputError, match=sentence):
+        make_project(**options)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["pictures"]
+
+
+def test_creation_refuses_an_existing_folder(make_project: Make, tmp_path: Path) -> None:
+    """Nothing is ever written over; an empty folder is taken."""
+    (tmp_path / "project").mkdir()
+    project = make_project()
+    with pytest.raises(InvalidInputError, match="exists already"):
+        make_project()
+    assert Project.open(project.folder).id == project.id
+
+
+def test_a_moved_project_with_copies_opens(make_project: Make, tmp_path: Path) -> None:
+    """A project that holds copies of its images can be moved anywhere, alone."""
+    with make_project(copy=True) as project:
+        project.append(query(0), place(0))
+    shutil.rmtree(tmp_path / "pictures")
+    folder = (
+        Path(shutil.move(project.folder, tmp_path / "far" / "away")) if (tmp_path / "far").mkdir() is None else None
+    )
+    with Project.open(folder) as moved:
+        assert moved.state.answer("ada", 0).point == (11.0, 12.0)
+        assert moved.image("moving").read().shape == (48, 64)
+        assert moved.verify().ok
+
+
+def test_a_project_moved_together_with_its_images_opens(make_project: Make, tmp_path: Path) -> None:
+    """References are relative: moving images and project together changes nothing."""
+    make_project().close()
+    (tmp_path / "else").mkdir()
+    for name in ("pictures", "project"):
+        shutil.move(tmp_path / name, tmp_path / "else" / name)
+    with Project.open(tmp_path / "else" / "project") as moved:
+        assert moved.verify().ok
+
+
+def test_a_lost_image_is_named_and_linked_anew(make_project: Make, tmp_path: Path) -> None:
+    """The sentence says where the image was looked for and what to do; linking it anew mends the project."""
+    make_project().close()
+    shutil.move(tmp_path / "pictures", tmp_path / "album")
+    with pytest.warns(SuspiciousDataWarning) as caught:
+        project = Project.open(tmp_path / "project")
+    said = str(caught[0].message)
+    assert f"fixed image is not at {str(tmp_path / 'pictures' / 'fixed.png')!r}" in said
+    assert "relink(fixed=PATH)" in said
+    with pytest.raises(ProjectError, match="is not at"):
+        project.image("fixed")
+    with pytest.raises(InvalidInputError, match="its content differs"):
+        project.relink(fixed=tmp_path / "album" / "moving.png")
+    project.relink(fixed=tmp_path / "album" / "fixed.png", moving=tmp_path / "album" / "moving.png")
+    project.close()
+    with Project.open(tmp_path / "project") as mended:
+        assert mended.verify().ok
+        assert "linked anew" in mended.events()[-1].payload["text"]
+
+
+def test_a_changed_image_is_noticed(make_project: Make, tmp_path: Path) -> None:
+    """One changed pixel is noticed on opening, by verify, and before the image is shown."""
+    make_project().close()
+    path = tmp_path / "pictures" / "moving.png"
+    array = np.array(Image.open(path))
+    array[5, 5] ^= 1
+    Image.fromarray(array).save(path)
+    with pytest.warns(SuspiciousDataWarning, match="moving image at .* has changed since"):
+        project = Project.open(tmp_path / "project")
+    with pytest.raises(ProjectError, match="has changed"):
+        project.image("moving")
+    assert any("moving image" in problem and "has changed" in problem for problem in project.verify().problems)
+    project.relink(moving=path, accept_changed=True)
+    assert project.verify().ok
+    Image.fromarray(array[:-1]).save(path)
+    with pytest.raises(InvalidInputError, match="another frame"):
+        project.relink(moving=path, accept_changed=True)
+
+
+def test_header_and_data_are_copied_together(tmp_path: Path) -> None:
+    """An image of several files is copied whole, and a change of its data file is noticed."""
+    rng = np.random.default_rng(0)
+    source = tmp_path / "source"
+    source.mkdir()
+    for name in ("a", "b"):
+        (source / f"{name}.raw").write_bytes(rng.integers(0, 255, (12, 16, 20), dtype=np.uint8).tobytes())
+        (source / f"{name}.mhd").write_text(
+            "ObjectType = Image\nNDims = 3\nDimSize = 20 16 12\nElementSpacing = 1 1 2\nElementType = MET_UCHAR\n"
+            f"ElementByteOrderMSB = False\nElementDataFile = {name}.raw\n"
+        )
+    spec = {"kind": "domain", "count": 30}
+    project = Project.create(
+        tmp_path / "p", fixed=source / "a.mhd", moving=source / "b.mhd", candidates=spec, units="mm", copy=True
+    )
+    shutil.rmtree(source)
+    assert project.d == 3
+    assert project.verify().ok
+    data = next((project.folder / "images").rglob("b.raw"))
+    status = data.stat()
+    data.write_bytes(bytes(len(data.read_bytes())))
+    assert "moving image" in project.image_problems()[0]
+    # Opening trusts size and time of change; verify does not.
+    os.utime(data, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert project.image_problems() == []
+    assert "moving image" in project.verify().problems[0]
+
+
+def test_damaged_points_are_refused(make_project: Make) -> None:
+    """Other candidates under the same numbers would give every query another meaning."""
+    project = make_project()
+    np.savez_compressed(project.folder / "candidates.npz", points_world=grid_points() + 1)
+    with pytest.raises(ProjectError, match="not the file that the project was made with"):
+        _ = Project.open(project.folder).candidates
+    assert any("candidates" in problem for problem in project.verify().problems)
+
+
+def raw(project: Project) -> sqlite3.Connection:
+    return sqlite3.connect(project.folder / "annotations.sqlite", isolation_level=None)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE events SET rater = 'eve' WHERE generation = 1",
+        "DELETE FROM events WHERE generation = 2",
+        "INSERT OR REPLACE INTO events SELECT 1, time, 'eve', kind, query, duration, base_generation, payload, digest "
+        "FROM events WHERE generation = 1",
+        "INSERT INTO events SELECT 9, time, 'eve', kind, query, duration, base_generation, payload, digest FROM events "
+        "WHERE generation = 1",
+    ],
+)
+def test_the_database_itself_refuses_changes(make_project: Make, statement: str) -> None:
+    """Triggers forbid changing, deleting, replacing and leaving gaps, whoever writes."""
+    with make_project() as project:
+        project.append(query(0), place(0))
+        before = project.events()
+        connection = raw(project)
+        with pytest.raises(sqlite3.IntegrityError, match=r"events are never|generations have no gaps"):
+            connection.execute(statement)
+        connection.close()
+        assert project.events() == before
+        assert project.verify().ok
+
+
+def test_verify_notices_events_that_were_altered(make_project: Make) -> None:
+    """Who removes the triggers and rewrites an event is found out by the chain of digests and the missing trigger."""
+    with make_project() as project:
+        project.append(query(0), place(0), edit(0, (5.0, 5.0)))
+        project.close()
+        connection = raw(project)
+        connection.execute("DROP TRIGGER events_are_never_changed")
+        connection.execute("UPDATE events SET payload = replace(payload, '5.0', '6.0') WHERE generation = 3")
+        connection.close()
+        problems = project.verify().problems
+    assert any("events_are_never_changed" in problem for problem in problems)
+    assert any("Event 3 (edit by ada) is not what was written" in problem for problem in problems)
+
+
+def test_verify_notices_a_log_that_cannot_be_replayed(make_project: Make) -> None:
+    """A log cut at its beginning, or damaged as a file, is a problem in a sentence, not an exception."""
+    with make_project() as project:
+        project.append(query(0), place(0))
+    path = project.folder / "annotations.sqlite"
+    good = path.read_bytes()
+    path.write_bytes(good[: len(good) // 2])
+    assert any("damaged" in problem or "cannot be read" in problem for problem in project.verify().problems)
+    path.write_bytes(b"not a database at all" * 100)
+    assert any("damaged" in problem for problem in project.verify().problems)
+    with pytest.raises(ProjectError, match="damaged"):
+        Project.open(project.folder)
+    path.unlink()
+    with pytest.raises(ProjectError, match="no annotation log"):
+        Project.open(project.folder)
+
+
+def make_version_1(project: Project) -> None:
+    """Write the log as version 1 had it: no base generation, no digest, two triggers."""
+    events = project.events()
+    project.close()
+    path = project.folder / "annotations.sqlite"
+    path.unlink()
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.executescript(
+        f"""
+        PRAGMA application_id = {0x57474C47};
+        PRAGMA user_version = 1;
+        CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
+        INSERT INTO meta VALUES ('project', '{project.id}');
+        CREATE TABLE events (generation INTEGER PRIMARY KEY, time TEXT NOT NULL, rater TEXT NOT NULL,
+            kind TEXT NOT NULL, query INTEGER, duration REAL, payload TEXT NOT NULL) STRICT;
+        CREATE TRIGGER no_update BEFORE UPDATE ON events BEGIN SELECT RAISE(ABORT, 'no'); END;
+        CREATE TRIGGER no_delete BEFORE DELETE ON events BEGIN SELECT RAISE(ABORT, 'no'); END;
+        """
+    )
+    for event in events:
+        row = (event.generation, event.time, event.rater, event.kind, event.query, event.duration)
+        connection.execute("INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?)", (*row, json.dumps(event.payload)))
+    connection.close()
+
+
+def test_an_older_log_is_brought_forward(make_project: Make) -> None:
+    """A log of version 1 opens with the same state, gains the chain and the triggers, and a copy of it is kept."""
+    project = make_project()
+    project.append(query(0), query(1), place(0, duration=3.5), skip(1))
+    state = project.state.copy()
+    make_version_1(project)
+    with Project.open(project.folder) as migrated:
+        assert migrated.state.cells == state.cells
+        assert migrated.state.queries == state.queries
+        assert migrated.verify().ok
+        migrated.append(edit(0, (1.0, 1.0), base_generation=4))
+    kept = sqlite3.connect(project.folder / "annotations.version1.sqlite")
+    assert kept.execute("PRAGMA user_version").fetchone() == (1,)
+    assert kept.execute("SELECT COUNT(*) FROM events").fetchone() == (4,)
+    kept.close()
+    with Project.open(project.folder) as again:
+        assert again.state.answer("ada", 0).point == (1.0, 1.0)
+
+
+def test_a_newer_project_is_refused(make_project: Make) -> None:
+    """A log or document of a later version says so, and is left untouched."""
+    project = make_project()
+    project.close()
+    connection = raw(project)
+    connection.execute("PRAGMA user_version = 7")
+    connection.close()
+    with pytest.raises(ProjectError, match=r"newer warpgauge \(log version 7, this one knows up to 2\)"):
+        Project.open(project.folder)
+    path = project.folder / "project.json"
+    content = json.loads(path.read_text())
+    path.write_text(json.dumps({**content, "version": 3}))
+    with pytest.raises(ProjectError, match=r"newer warpgauge \(project version 3"):
+        Project.open(project.folder)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [("{", "not JSON"), ("[]", "does not describe"), ('{"kind": "warpgauge project", "version": 1}', "understood")],
+)
+def test_a_damaged_document_is_one_sentence(make_project: Make, text: str, sentence: str) -> None:
+    """project.json that is cut or foreign is refused with what to do."""
+    project = make_project()
+    (project.folder / "project.json").write_text(text)
+    with pytest.raises(ProjectError, match=sentence):
+        Project.open(project.folder)
+
+
+def test_mixed_projects_are_refused(make_project: Make) -> None:
+    """The log of one project under the document of another is found out."""
+    one, other = make_project("one"), make_project("other")
+    one.close()
+    other.close()
+    shutil.copy(one.folder / "annotations.sqlite", other.folder / "annotations.sqlite")
+    with pytest.raises(ProjectError, match="belongs to another project"):
+        Project.open(other.folder)
+
+
+def test_not_a_project(tmp_path: Path) -> None:
+    """A folder that is none, and a path that is no folder, say so."""
+    with pytest.raises(ProjectError, match=r"no project\.json"):
+        Project.open(tmp_path)
+    with pytest.raises(ProjectError, match="not a folder"):
+        Project.open(tmp_path / "nowhere")
+
+
+def test_several_events_are_written_together_or_not_at_all(make_project: Make) -> None:
+    """Where one of several events is refused, none is written."""
+    with make_project() as project:
+        with pytest.raises(InvalidInputError, match="cannot place query 0, which is placed"):
+            project.append(query(0), place(0), place(0))
+        assert project.events() == []
+        project.append(query(0), place(0), edit(0, (2.0, 2.0)))
+        assert project.state.generation == 3
+
+
+def test_two_openings_follow_each_other(make_project: Make) -> None:
+    """What one process writes the other sees, and a stale action of the same rater is a conflict with that event."""
+    from warpgauge.project import ConflictError
+
+    with make_project() as one, Project.open(one.folder) as other:
+        one.append(query(0))
+        seen = other.state.generation
+        one.append(place(0))
+        with pytest.raises(ConflictError, match="ada changed the answer of query 0") as caught:
+            other.append(place(0, (1.0, 1.0), base_generation=seen))
+        assert caught.value.newer == one.events()[-1]
+        assert other.state == one.state
+
+
+def test_settings_change_for_all(make_project: Make) -> None:
+    """A change of settings is kept, noted in the log, and seen by others on reload."""
+    with make_project() as one, Project.open(one.folder) as other:
+        one.change_settings(blind=False, budget=12)
+        with pytest.raises(InvalidInputError, match="budget"):
+            one.change_settings(budget=-1)
+        other.reload()
+        assert (other.settings.blind, other.settings.budget) == (False, 12)
+        assert "budget = 12" in other.events()[-1].payload["text"]
+
+
+def test_roles(make_project: Make) -> None:
+    """Where people are registered, raters cannot organise and viewers cannot write; before, everybody may."""
+    with make_project() as project:
+        project.append(query(0), place(0))
+        project.append(Draft("exclude", "ada", 0, {"of": "ada"}), Draft("include", "ada", 0, {"of": "ada"}))
+        project.add_rater("ada", token_hash="h1")
+        project.add_rater("vera", "viewer")
+        assert project.state.role("organiser") == "organiser"
+        with pytest.raises(NotAllowedError, match="ada is a rater of this project and may not exclude"):
+            project.append(Draft("exclude", "ada", 0, {"of": "ada"}))
+        with pytest.raises(NotAllowedError, match="vera is a viewer"):
+            project.append(place(0, rater="vera"))
+        with pytest.raises(NotAllowedError, match="may not change it"):
+            project.change_settings("ada", alpha=0.1)
+        project.append(Draft("exclude", "organiser", 0, {"of": "ada"}))
+        project.revoke_rater("ada")
+        assert project.state.raters["ada"].token_hash is None
+        with pytest.raises(NotAllowedError):
+            project.append(edit(0, (1.0, 1.0)))
+
+
+def test_transforms_are_copied_with_their_hash(make_project: Make, tmp_path: Path) -> None:
+    """An added transform lives in the project; a change of its file is noticed; removing keeps the history."""
+    source = tmp_path / "affine.txt"
+    source.write_text("1 0 0\n0 1 0\n")
+    with make_project() as project:
+        project.add_transform("my affine/1", source, options={"format": "matrix"})
+        project.add_transform("my affine/1", source)
+        record = project.state.transforms["my affine/1"]
+        assert record.files == ("transforms/my_affine_1-2/affine.txt",)
+        assert project.verify().ok
+        (project.folder / record.files[0]).write_text("2 0 0\n0 1 0\n")
+        assert "has changed" in project.verify().problems[0]
+        project.remove_transform("my affine/1")
+        assert project.state.transforms == {}
+        with pytest.raises(InvalidInputError, match="no transform"):
+            project.remove_transform("my affine/1")
+
+
+def test_the_wait_for_another_writer_ends(make_project: Make) -> None:
+    """A writer that holds the log for too long ends in a sentence; when it lets go, work goes on."""
+    with make_project() as project:
+        project.append(query(0))
+        project._ledger.log.busy_seconds = 0.2
+        holder = raw(project)
+        holder.execute("BEGIN IMMEDIATE")
+        with pytest.raises(StorageError, match=r"held by other processes for too long.*not saved"):
+            project.append(place(0))
+        holder.execute("ROLLBACK")
+        holder.close()
+        project.append(place(0))
+
+
+def test_odd_folder_names(tmp_path: Path) -> None:
+    """A folder whose name has blanks, percent signs, question marks and letters of other scripts works."""
+    fixed, moving = write_images(tmp_path / "pictures")
+    folder = tmp_path / "a b%20?c#d ä 日本"
+    with Project.create(folder, fixed=fixed, moving=moving, candidates=grid_points()) as project:
+        project.append(query(0), place(0))
+    with Project.open(folder) as again:
+        assert again.verify().ok
+        assert again.state.generation == 2
