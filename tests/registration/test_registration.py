@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import ndimage
+
+import warpgauge as wg
+from odd_registrations import Odd
+from warpgauge.errors import InvalidInputError
+from warpgauge.maps import write_map
+from warpgauge.registration import ElastixSetting, SimpleItkSetting, paper_grid, run_registrations, write_input
+
+
+def test_one_that_crashes_raises_or_hangs_takes_nothing_with_it(tmp_path: Path) -> None:
+    """Each failure is reported as a sentence in its own row, and the others finish."""
+    settings = [Odd("crashes"), Odd("works"), Odd("raises"), Odd("hangs")]
+    seen: list[tuple[int, int]] = []
+    results = run_registrations(
+        tmp_path / "a", tmp_path / "b", settings, tmp_path, jobs=2, time_limit=12, progress=lambda *n: seen.append(n)
+    )
+    assert [one.name for one in results] == ["crashes", "works", "raises", "hangs"]
+    crashed, worked, raised, hung = results
+    assert crashed.path is None
+    assert "code 3" in str(crashed.problem)
+    assert worked.problem is None
+    np.testing.assert_allclose(wg.read_transform(worked.path).map([[1.0, 1.0]]), [[3.0, 4.0]])
+    assert raised.problem == "ValueError: no overlap"
+    assert "no overlap" in (tmp_path / "raises" / "error.log").read_text()
+    assert "not finished within 12 s" in str(hung.problem)
+    assert seen[-1] == (4, 4)
+
+
+def test_names_must_differ(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInputError, match="different names"):
+        run_registrations(tmp_path, tmp_path, [Odd("a"), Odd("a")], tmp_path)
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, np.ndarray]:
+    """A smooth random texture and itself shifted by (3, -2) world units, on a grid with spacing 0.5 x 0.5."""
+    folder = tmp_path_factory.mktemp("pair")
+    rng = np.random.default_rng(0)
+    texture = ndimage.gaussian_filter(rng.normal(size=(140, 140)), 4)
+    texture = (255 * (texture - texture.min()) / np.ptp(texture)).astype(np.float32)
+    grid = wg.Grid((100, 100), [0.5, 0.5], units="mm")
+    write_map(texture[20:120, 20:120], grid, folder / "fixed.nrrd")
+    # What is at x in the fixed image is at x + (3, -2): 6 columns to the right and 4 rows up.
+    write_map(texture[24:124, 14:114], grid, folder / "moving.nrrd")
+    return folder / "fixed.nrrd", folder / "moving.nrrd", np.array([3.0, -2.0])
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        SimpleItkSetting("affine", "affine", "squares", share=0.5),
+        SimpleItkSetting("bspline", "bspline", "mattes", mesh=2, iterations=15, share=0.5),
+        SimpleItkSetting("demons", "demons", iterations=20, share=0.5),
+    ],
+    ids=lambda one: one.name,
+)
+def test_simpleitk_recovers_a_known_shift_fixed_to_moving(
+    pair: tuple[Path, Path, np.ndarray], tmp_path: Path, setting: SimpleItkSetting
+) -> None:
+    """Direction and world units: the transform that comes back maps fixed to moving points, to less than a pixel."""
+    fixed, moving, shift = pair
+    (result,) = run_registrations(fixed, moving, [setting], tmp_path)
+    assert result.problem is None
+    points = np.array([[20.0, 20.0], [30.0, 25.0], [25.0, 30.0]])
+    mapped = wg.read_transform(result.path).map(points)
+    assert np.linalg.norm(mapped - points - shift, axis=1).mean() < 0.4
+
+
+def test_elastix_recovers_a_known_shift_fixed_to_moving(pair: tuple[Path, Path, np.ndarray], tmp_path: Path) -> None:
+    fixed, moving, shift = pair
+    setting = ElastixSetting("NC", 80, 2, spacing=25.0)
+    (result,) = run_registrations(fixed, moving, [setting], tmp_path)
+    assert result.problem is None
+    points = np.array([[20.0, 20.0], [30.0, 25.0], [25.0, 30.0]])
+    mapped = wg.read_transform(result.path).map(points)
+    assert np.linalg.norm(mapped - points - shift, axis=1).mean() < 0.4
+    assert (tmp_path / setting.name / "elastix.log").is_file()
+
+
+def test_the_papers_grid_has_30_settings_and_40_for_one_modality() -> None:
+    names = [one.name for one in paper_grid()]
+    assert len(set(names)) == len(names) == 30
+    assert len(paper_grid(one_modality=True)) == 40
+    assert {one.resolutions for one in paper_grid()} == {4, 5, 6, 7, 8}
+    assert {one.iterations for one in paper_grid()} == {500, 1000}
+    assert len(paper_grid(quick=True)) == 6
+
+
+def test_inputs_keep_the_frame_that_the_user_gave(tmp_path: Path) -> None:
+    """A colour PNG with a spacing of 2 um becomes one channel in that frame, as SimpleITK sees it."""
+    import SimpleITK as sitk  # noqa: N813
+    from PIL import Image
+
+    Image.fromarray(np.full((4, 6, 3), [10, 20, 30], np.uint8)).save(tmp_path / "colour.png")
+    image = wg.read_image(tmp_path / "colour.png", spacing=2.0, units="um")
+    read = sitk.ReadImage(str(write_input(image, tmp_path / "out.nrrd")))
+    assert read.GetSize() == (6, 4)
+    assert read.GetSpacing() == (2.0, 2.0)
+    assert sitk.GetArrayFromImage(read)[0, 0] == pytest.approx(0.2126 * 10 + 0.7152 * 20 + 0.0722 * 30, abs=1e-4)
