@@ -14,13 +14,12 @@ from transform_tools import (
     itk_entry,
     itk_text,
     map_with_itk,
-    numbers,
     points_within,
     random_grid,
     run_itk,
     run_python,
 )
-from warpgauge.errors import AmbiguousFileError, FileFormatError
+from warpgauge.errors import AmbiguousFileError, FileFormatError, SuspiciousDataWarning
 from warpgauge.geometry import Floats, Grid
 from warpgauge.io.transforms import Chain, KernelSpline, read_transform
 
@@ -391,6 +390,12 @@ def test_numbers_that_do_not_fit_the_kind_are_refused(tmp_path: Path) -> None:
     file.write_text(itk_text("VersorTransform", 3, [1, 2, 3], [0, 0, 0]))
     with pytest.raises(FileFormatError, match="longer than 1"):
         read_transform(file)
-    file.write_text(f"#Insight Transform File V1.0\nTransform: X_double_3_3\nParameters: {numbers([1.0])}\n")
-    with pytest.raises(FileFormatError, match="'X', which warpgauge does not read"):
+    file.write_text(itk_text("XTransform", 3, [1], []))
+    with pytest.raises(FileFormatError, match="'XTransform', which warpgauge does not read"):
+        read_transform(file)
+    file.write_text("#Insight Transform File V1.0\nTransform: AffineTransform_double_2_2\nParameters: 1 0 0 1 2 3\n")
+    with pytest.raises(FileFormatError, match="no fixed parameters of its AffineTransform_double_2_2; it is truncated"):
+        read_transform(file)
+    file.write_text(itk_text("TranslationTransform", 2, [1, 2], []).rstrip("\n"))
+    with pytest.warns(SuspiciousDataWarning, match="last number may be cut"):
         read_transform(file)
