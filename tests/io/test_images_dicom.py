@@ -242,3 +242,19 @@ def test_a_single_slice_has_its_thickness(tmp_path: Path):
     assert image.grid.size == (7, 5, 1)
     np.testing.assert_allclose(image.grid.spacing, [0.5, 0.7, 9])
     assert any("one slice only" in s for s in image.assumptions)
+
+
+def test_inverted_display_directories_and_damaged_slices(tmp_path: Path):
+    """MONOCHROME1 is said and not inverted, a DICOMDIR is passed over, and a slice without pixels is refused."""
+    image = read_image(write_series(tmp_path / "a", PhotometricInterpretation="MONOCHROME1"))
+    np.testing.assert_array_equal(image.read(), VOLUME)
+    assert any("MONOCHROME1" in s for s in image.assumptions)
+    folder = write_series(tmp_path / "b")
+    data = pydicom.dcmread(folder / "3.dcm")
+    data.SOPClassUID = "1.2.840.10008.1.3.10"
+    data.save_as(folder / "DICOMDIR", enforce_file_format=True)
+    assert any("DICOMDIR" in s for s in read_image(folder).assumptions)
+    with pytest.raises(FileFormatError, match="no pixels"):
+        read_image(write_series(tmp_path / "c", Rows=0))
+    with pytest.raises(FileFormatError, match="one slice and no SliceThickness"):
+        read_image(write_series(tmp_path / "d", VOLUME[:1], SliceThickness=None))

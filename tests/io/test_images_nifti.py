@@ -213,3 +213,31 @@ def test_complex_samples_are_refused(tmp_path: Path):
     file = nifti(tmp_path / "x.nii", ARRAY.astype(np.complex64))
     with pytest.raises(FileFormatError, match="complex64"):
         read_image(file)
+
+
+def test_a_truncated_gzip_is_found_on_opening_and_members_are_joined(tmp_path: Path):
+    """A cut file of many blocks is refused on opening; one of two gzip members, whose trailer tells less, is read."""
+    noise = np.random.default_rng(0).normal(size=(20, 30, 40)).astype(np.float32)
+    file = nifti(tmp_path / "x.nii.gz", noise)
+    data = file.read_bytes()
+    file.write_bytes(data[: len(data) // 2])
+    with pytest.raises(FileFormatError, match=r"'x\.nii\.gz' cannot be read as NIfTI: .*end"):
+        read_image(file)
+    raw = gzip.decompress(data)
+    file.write_bytes(gzip.compress(raw[:50_000]) + gzip.compress(raw[50_000:]))
+    np.testing.assert_array_equal(read_image(file).read(), noise)
+    file.write_bytes(gzip.compress(raw[:-1000]))  # a whole gzip file of too few samples
+    with pytest.raises(FileFormatError, match="its packed samples end after 95000 of 96000 bytes"):
+        read_image(file)
+
+
+def test_headers_that_describe_no_image(tmp_path: Path):
+    """Impossible dimensions, colour volumes and a pixdim without a unit each get their own words."""
+    with pytest.raises(FileFormatError, match=r"dimensions \[3, 5, -4, 3, .*which no image has"):
+        read_image(nifti(tmp_path / "x.nii", dim=[3, 5, -4, 3, 1, 1, 1, 1]))
+    with pytest.raises(FileFormatError, match="colour volume"):
+        read_image(nifti(tmp_path / "x.nii", datatype=128, bitpix=24))
+    spacing = [1, 0.5, 0.75, 3, 1, 1, 1, 1]
+    image = read_image(nifti(tmp_path / "x.nii", qform_code=0, sform_code=0, xyzt_units=0, pixdim=spacing))
+    assert image.grid.units == "mm"
+    assert any("taken to be mm" in s for s in image.assumptions)

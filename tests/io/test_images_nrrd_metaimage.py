@@ -143,6 +143,14 @@ def test_nrrd_detached_and_skips(tmp_path: Path):
         ("endian: little\nencoding: raw\nspace: LPS\nspace directions: (1,0) (0,2)\n", "4 3 2", "one vector of 3"),
         ("endian: little\nencoding: raw\nspace: LPS\nspace directions: (nan,0,0) (0,2,0) (0,0,3)\n", "4 3 2", "finite"),
         ("no colon here\n", "4 3 2", "'field: value' is expected"),
+        ("endian: little\nencoding: raw\nkinds: domain domain\n", "4 3 2", "2 kinds for 3 axes"),
+        ("endian: little\nencoding: raw\nspacings: a b c\n", "4 3 2", "3 numbers are expected"),
+        ("endian: little\nencoding: raw\nspace: LPS\nspace directions: (a,b,c) (0,2,0) (0,0,3)\n", "4 3 2", "vectors"),
+        ("endian: little\nencoding: raw\nspace: LPS\n" + AXES.replace("10,20,30", "1"), "4 3 2", "space origin"),
+        ("endian: little\nencoding: raw\nbyte skip: -7\n", "4 3 2", "a whole number is expected"),
+        ("endian: little\nencoding: raw\nline skip: 99\n", "4 3 2", "ends before the 99 lines"),
+        ("endian: little\nencoding: raw\nbyte skip: -1\n", "40 30 20", "promises 48000 bytes"),
+        ("encoding: text\n", "40 30 20", "24000 numbers as text cannot stand"),
     ],
 )
 def test_nrrd_refusals(tmp_path: Path, fields: str, sizes: str, reason: str):
@@ -150,6 +158,27 @@ def test_nrrd_refusals(tmp_path: Path, fields: str, sizes: str, reason: str):
     file = write_nrrd(tmp_path / "x.nrrd", fields, ARRAY.tobytes(), sizes)
     with pytest.raises(FileFormatError, match=reason):
         read_image(file)
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "reason"),
+    [("int16", b"1 2 3 " * 9, "27 numbers as text, but its header promises 24"),
+     ("int16", b"1 2 x " * 8, "no int16 number"), ("uint8", b"1 2 999 " * 8, "no uint8 number"),
+     ("block", b"1 2 3 " * 8, "samples of type 'block'")],
+)  # fmt: skip
+def test_text_samples_that_are_wrong(tmp_path: Path, kind: str, text: bytes, reason: str):
+    """Too many numbers, no number, and a number that does not fit are refused."""
+    file = write_nrrd(tmp_path / "x.nrrd", "encoding: text\n", text, kind=kind)
+    with pytest.raises(FileFormatError, match=reason):
+        read_image(file).read()
+
+
+def test_nrrd_with_an_unknown_spacing_is_pixels(tmp_path: Path):
+    """NaN is how NRRD says that a spacing is not known: then none is used, and said."""
+    fields = "spacings: 1 nan 1\nendian: little\nencoding: raw\n"
+    image = read_image(write_nrrd(tmp_path / "x.nrrd", fields, ARRAY.tobytes()))
+    assert image.grid.units == "px"
+    assert any("not known along every axis" in s for s in image.assumptions)
 
 
 @pytest.mark.parametrize("matrix", ["TransformMatrix", "Rotation", "Orientation"])
@@ -244,6 +273,9 @@ def test_metaimage_units(tmp_path: Path):
         ("DimSize = 4 3\nElementType = MET_SHORT\nElementDataFile = LOCAL\n", "DimSize"),
         ("ElementNumberOfChannels = 3\nElementType = MET_SHORT\nElementDataFile = LOCAL\n", "3D with 3 channels"),
         ("ObjectType = Tube\nElementType = MET_SHORT\nElementDataFile = LOCAL\n", "'Tube', not an Image"),
+        ("\nDimSize = 4 3 2.5\nElementType = MET_SHORT\nElementDataFile = LOCAL\n", "positive whole numbers"),
+        ("ElementSpacing = a b c\nElementType = MET_SHORT\nElementDataFile = LOCAL\n", "3 finite numbers"),
+        ("HeaderSize = -1\nDimSize = 40 30 20\nElementType = MET_SHORT\nElementDataFile = LOCAL\n", "promises 48000"),
         ("HeaderSize = x\nElementType = MET_SHORT\nElementDataFile = LOCAL\n", "whole number"),
         ("just words\nElementType = MET_SHORT\nElementDataFile = LOCAL\n", "'Key = Value'"),
     ],

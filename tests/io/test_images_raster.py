@@ -125,3 +125,21 @@ def test_large_pictures_are_no_bombs(tmp_path: Path):
     body = b"".join(struct.pack(">I", len(d)) + k + d + struct.pack(">I", zlib.crc32(k + d)) for k, d in chunks)
     file.write_bytes(b"\x89PNG\r\n\x1a\n" + body)
     assert read_image(file).grid.size == (13600, 13600)
+
+
+def test_profiles_and_frames_are_named(tmp_path: Path):
+    """A colour profile that is not applied, and frames that are not read, are said."""
+    Pillow.fromarray(COLOUR).save(tmp_path / "x.png", icc_profile=b"0" * 128)
+    assert said(read_image(tmp_path / "x.png"), "colour profile is not applied")
+    frames = [Pillow.fromarray(COLOUR), Pillow.fromarray(COLOUR // 2)]
+    frames[0].save(tmp_path / "a.png", save_all=True, append_images=frames[1:])
+    image = read_image(tmp_path / "a.png")
+    assert said(image, "Only the first of 2 frames")
+    np.testing.assert_array_equal(image.read(), COLOUR)
+
+
+def test_damaged_exif_does_not_cost_the_picture(tmp_path: Path):
+    """A picture with broken EXIF data is read as it is stored."""
+    Pillow.fromarray(GREY).save(tmp_path / "x.jpg", exif=b"Exif\0\0MM\0*\xff\xff\xff\xff")
+    expected = imagecodecs.jpeg_decode((tmp_path / "x.jpg").read_bytes())
+    np.testing.assert_array_equal(read_image(tmp_path / "x.jpg").read(), expected)

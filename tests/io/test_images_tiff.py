@@ -362,3 +362,69 @@ def test_a_made_level_is_made_in_bounded_memory(tmp_path: Path):
     np.testing.assert_array_equal(tile, means)
     np.testing.assert_array_equal(coarse, np.rint(means.reshape(25, 2, 30, 2).mean(axis=(1, 3))))
     assert peak < array.nbytes
+
+
+def test_sparse_tiles_are_filled(tmp_path: Path):
+    """Tiles that a sparse file leaves out are zero."""
+    file = tmp_path / "x.tif"
+    tiles = (tile for tile in (GREY8[:32, :48], None, GREY8[:32, 96:130], None))
+
+    def padded() -> Any:
+        for tile in tiles:
+            yield None if tile is None else np.pad(tile, [(0, 0), (0, 48 - tile.shape[1])])
+
+    tifffile.imwrite(file, padded(), shape=(32, 190), dtype=np.uint8, tile=(32, 48), photometric="minisblack")
+    array = read_image(file).read()
+    np.testing.assert_array_equal(array[:, :48], GREY8[:32, :48])
+    np.testing.assert_array_equal(array[:, 48:96], 0)
+    np.testing.assert_array_equal(array[:, 96:130], GREY8[:32, 96:130])
+
+
+def test_spacing_follows_a_swap_of_axes(tmp_path: Path):
+    """Where an orientation exchanges rows and columns, so are the two spacings."""
+    tags = [(274, "H", 1, 6, True)]
+    tifffile.imwrite(
+        tmp_path / "x.tif", GREY8, resolution=(20000, 10000), resolutionunit="CENTIMETER", metadata=None, extratags=tags
+    )
+    grid = read_image(tmp_path / "x.tif").grid
+    assert grid.size == (100, 130)
+    np.testing.assert_allclose(grid.spacing, [1.0, 0.5])
+
+
+def test_descriptions_that_say_too_little_or_nonsense(tmp_path: Path):
+    """An ImageJ stack without slice distance and Aperio without MPP are px; nonsense in OME is refused."""
+    volume = np.zeros((5, 20, 30), np.uint16)
+    file = tmp_path / "ij.tif"
+    tifffile.imwrite(file, volume, imagej=True, resolution=(4, 2), metadata={"unit": "um", "axes": "ZYX"})
+    assert read_image(file).grid.units == "px"
+    assert said(read_image(file), "no distance between slices")
+    tifffile.imwrite(file, volume[0], imagej=True, metadata={"unit": "parsec"})
+    assert read_image(file).grid.units == "px"
+    file = tmp_path / "x.svs"
+    tifffile.imwrite(
+        file, COLOUR, photometric="rgb", tile=(64, 64), metadata=None, description="Aperio Image Library v1"
+    )
+    assert read_image(file).grid.units == "px"
+    for size in ("-1", "0", "many"):
+        tifffile.imwrite(
+            tmp_path / "x.ome.tif", GREY8, metadata={"axes": "YX", "PhysicalSizeX": 1.5, "PhysicalSizeY": 1}
+        )
+        data = (tmp_path / "x.ome.tif").read_bytes()
+        assert b'PhysicalSizeX="1.5"' in data
+        # The description keeps its length, so that no offset of the file moves.
+        patched = data.replace(b'PhysicalSizeX="1.5"', f'PhysicalSizeX="{size}"'.encode().ljust(19)[:19])
+        (tmp_path / "x.ome.tif").write_bytes(patched)
+        if len(size) <= 3:
+            with pytest.raises(FileFormatError, match="which no pixel has"):
+                read_image(tmp_path / "x.ome.tif")
+
+
+def test_levels_and_pages_that_do_not_fit(tmp_path: Path):
+    """An OME description that promises more slices than the file has is refused with both numbers."""
+    volume = RNG.integers(0, 99, (5, 20, 30)).astype(np.uint16)
+    tifffile.imwrite(tmp_path / "x.ome.tif", volume, metadata={"axes": "ZYX"}, compression="zlib")
+    data = (tmp_path / "x.ome.tif").read_bytes()
+    assert data.count(b'SizeZ="5"') == 1
+    (tmp_path / "x.ome.tif").write_bytes(data.replace(b'SizeZ="5"', b'SizeZ="7"'))
+    with pytest.raises(FileFormatError, match="5 pages of the 7"):
+        read_image(tmp_path / "x.ome.tif")

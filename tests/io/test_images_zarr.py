@@ -253,3 +253,40 @@ def test_truncated_blosc_chunks_are_refused(tmp_path: Path, shards: tuple[int, i
         read_image(folder).read()
     description = read_image(folder)
     np.testing.assert_array_equal(description.tile(2, 0, 0, 200, 200, 50, 50), PLANE[200:250, 200:250])
+
+
+def test_mixed_units_identity_and_no_scale(tmp_path: Path):
+    """Axes of different units become um, identity changes nothing, and a scale of 1 without unit is px."""
+    folder = write_zarr(
+        tmp_path / "x.zarr", [PLANE], transforms=[[{"type": "identity"}, {"type": "scale", "scale": [2, 3]}]]
+    )
+    attributes = json.loads((folder / ".zattrs").read_text())
+    attributes["multiscales"][0]["axes"][0]["unit"] = "millimeter"
+    attributes["multiscales"].append({})
+    (folder / ".zattrs").write_text(json.dumps(attributes))
+    image = read_image(folder)
+    assert image.grid.units == "um"
+    np.testing.assert_array_equal(image.grid.spacing, [3, 2000])
+    assert any("2 multiscale images" in s for s in image.assumptions)
+    attributes["multiscales"][0]["axes"][0]["unit"] = "furlong"
+    (folder / ".zattrs").write_text(json.dumps(attributes))
+    assert any("not lengths" in s for s in read_image(folder).assumptions)
+    image = read_image(
+        write_zarr(tmp_path / "y.zarr", [PLANE], unit=None, transforms=[[{"type": "scale", "scale": [1, 1]}]])
+    )
+    assert "The file has no physical spacing: spacing 1 and units px." in image.assumptions
+
+
+def test_levels_that_do_not_fit(tmp_path: Path):
+    """Levels of different type or channels, and samples that are no numbers, are refused."""
+    with pytest.raises(FileFormatError, match="levels of different types"):
+        read_image(write_zarr(tmp_path / "a.zarr", [PLANE, PLANE.astype(np.float32)]))
+    with pytest.raises(FileFormatError, match="different numbers of channels"):
+        read_image(write_zarr(tmp_path / "b.zarr", [PLANE[None], np.stack([PLANE] * 3)], "cyx"))
+    with pytest.raises(FileFormatError, match="samples of type complex64"):
+        read_image(write_zarr(tmp_path / "c.zarr", [PLANE.astype(np.complex64)]))
+    folder = write_zarr(tmp_path / "d.zarr", [PLANE])
+    description = json.loads((folder / "s0/.zarray").read_text())
+    (folder / "s0/.zarray").write_text(json.dumps({**description, "chunks": [10**6, 10**6]}))
+    with pytest.raises(FileFormatError, match="chunks of 2000000000000 bytes"):
+        read_image(folder)

@@ -21,6 +21,7 @@ from warpgauge.io.images.stored import Array, Region, RegionReader
 # The most that one byte of each kind can unfold to: deflate's is known, bzip2's is a generous bound.
 _EXPANSION = {"gzip": 1032, "zlib": 1032, "bzip2": 2_000_000}
 _CHUNK = 2**20
+_TRAILING = 4096  # bytes after the samples that raise no suspicion
 
 
 @dataclass(frozen=True)
@@ -159,11 +160,11 @@ def gzip_head(path: Path, n: int) -> bytes:
 
 
 def gzip_promises(path: Path, nbytes: int) -> bool:
-    """Tell whether the trailer of a gzip file promises at least ``nbytes``; a truncated file's last bytes hardly do."""
+    """Tell whether the trailer of a gzip file promises ``nbytes`` or a little more, as a cut file's end hardly does."""
     with path.open("rb") as stream:
         stream.seek(-4, 2)
         promised = int.from_bytes(stream.read(4), "little")
-    return promised >= nbytes if nbytes < 2**32 else promised == nbytes % 2**32
+    return 0 <= (promised - nbytes) % 2**32 <= _TRAILING
 
 
 def without_alpha(read: RegionReader) -> RegionReader:
