@@ -1,0 +1,275 @@
+"""``STUDY.toml``: which pairs, which methods, and by which rules they are compared."""
+
+from __future__ import annotations
+
+import math
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from warpgauge.core.kernels import FAMILIES
+from warpgauge.errors import FileFormatError, InvalidInputError
+from warpgauge.io.files import PathLike, one_line, read_text
+
+MISSING_RULES = ("worst rank", "exclude", "error")
+FITS = ("pair", "together", "never")
+_FIELD = re.compile(r"\{(\w*)\}")
+
+
+@dataclass(frozen=True)
+class StudySettings:
+    """Rules of the comparison.
+
+    Attributes
+    ----------
+    norm : float or "inf"
+        The p of the score that is compared: 1, 2 or infinity.
+    tolerance : float, optional
+        Also count the share of targets with an error above this, in world units.
+    missing : {"worst rank", "exclude", "error"}
+        What happens to a pair for which a method has no transform: the method gets the last rank there (and no score),
+        the pair is left out for **all** methods, or the study stops.
+    most_outside : float
+        A transform that is undefined at more than this share of the targets counts as missing.
+    samples, bootstrap, targets : int
+        Posterior samples a pair, bootstrap rounds, and targets a pair.
+    sd : float, optional
+        Standard deviation, in world units, of landmarks that carry no covariance of their own.
+    seed : int
+    """
+
+    norm: float | str = 2.0
+    tolerance: float | None = None
+    missing: str = "worst rank"
+    most_outside: float = 0.5
+    samples: int = 500
+    bootstrap: int = 2000
+    targets: int = 1000
+    sd: float | None = None
+    seed: int = 0
+
+    @property
+    def p(self) -> float:
+        """The norm as a number."""
+        return float(self.norm)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "norm", math.inf if self.norm == "inf" else self.norm)
+        if self.norm not in (1, 2, math.inf):
+            raise InvalidInputError(f'The norm of a study must be 1, 2 or "inf", got {self.norm!r}.')
+        if self.missing not in MISSING_RULES:
+            raise InvalidInputError(f"missing must be one of {', '.join(MISSING_RULES)}, got {self.missing!r}.")
+        for name in ("samples", "bootstrap", "targets"):
+            _check(name, getattr(self, name), whole=True, low=1)
+        for name in ("tolerance", "sd"):
+            if getattr(self, name) is not None:
+                _check(name, getattr(self, name), low=1e-300)
+        _check("most_outside", self.most_outside, low=0, high=1)
+        _check("seed", self.seed, whole=True, low=0)
+
+
+@dataclass(frozen=True)
+class ModelSettings:
+    """The prior of every pair that is not a project (a project brings its own).
+
+    Attributes
+    ----------
+    family, mean : str
+        Of the kernel, and of the prior: ``"affine"`` or ``"identity"``.
+    smallest_scale : float, optional
+        In world units; 10 pixels of the fixed image, or a 64th of the landmarks' extent without one.
+    fit : {"pair", "together", "never"}
+        Whether the kernel's weights are learned on each pair, on all pairs at once, or not at all.
+    noise : bool
+        Whether an extra noise is learned as well.
+    calibrate : bool
+        Whether the posterior is scaled by its leave-one-out residuals.
+    """
+
+    family: str = "wendland"
+    mean: str = "affine"
+    smallest_scale: float | None = None
+    fit: str = "pair"
+    noise: bool = True
+    calibrate: bool = True
+
+    def __post_init__(self) -> None:
+        for name, choices in (("family", tuple(FAMILIES)), ("mean", ("affine", "identity")), ("fit", FITS)):
+            if getattr(self, name) not in choices:
+                raise InvalidInputError(f"{name} must be one of {', '.join(choices)}, got {getattr(self, name)!r}.")
+        for name in ("noise", "calibrate"):
+            if not isinstance(getattr(self, name), bool):
+                raise InvalidInputError(f"{name} must be true or false, got {getattr(self, name)!r}.")
+        if self.smallest_scale is not None:
+            _check("smallest_scale", self.smallest_scale, low=1e-300)
+
+
+@dataclass(frozen=True)
+class PairSpec:
+    """One image pair: a project's folder, or landmarks with the fixed image (or a file of targets).
+
+    Paths are absolute. ``landmark_options`` go to ``read_landmarks``.
+    """
+
+    name: str
+    project: Path | None = None
+    landmarks: Path | None = None
+    moving_landmarks: Path | None = None
+    fixed: Path | None = None
+    moving: Path | None = None
+    mask: Path | None = None
+    targets: Path | None = None
+    sd: float | None = None
+    landmark_options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class MethodSpec:
+    """One method: where its transform for a pair lies, and options for ``read_transform``.
+
+    ``transform`` holds patterns with ``{pair}`` (several form a chain, in the order of application to points); none
+    means the transform of that name within each project.
+    """
+
+    name: str
+    transform: tuple[str, ...] = ()
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Study:
+    """A study: pairs, methods and rules; ``folder`` is what relative paths start from."""
+
+    name: str
+    folder: Path
+    pairs: tuple[PairSpec, ...]
+    methods: tuple[MethodSpec, ...]
+    settings: StudySettings = field(default_factory=StudySettings)
+    model: ModelSettings = field(default_factory=ModelSettings)
+
+    def __post_init__(self) -> None:
+        for what, items in (("pair", self.pairs), ("method", self.methods)):
+            names = [item.name for item in items]
+            if not names:
+                raise InvalidInputError(f"The study has no [[{what}]]; give at least one.")
+            if len(set(names)) < len(names):
+                twice = next(name for name in names if names.count(name) > 1)
+                raise InvalidInputError(f"The {what} {twice!r} occurs twice in the study; give each its own name.")
+        for pair in self.pairs:
+            _check_pair(pair)
+        loose = [method.name for method in self.methods if not method.transform]
+        plain = [pair.name for pair in self.pairs if pair.project is None]
+        if loose and plain:
+            raise InvalidInputError(
+                f"The method {loose[0]!r} has no transform pattern, but the pair {plain[0]!r} is no project that could "
+                "hold one; give transform = '...{pair}...'."
+            )
+
+
+def read_study(path: PathLike) -> Study:
+    """Read a study's description; relative paths are taken from its folder."""
+    text = read_text(path, "study")
+    file = Path(path)
+    try:
+        content = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise FileFormatError(f"{file.name!r} is not valid TOML: {one_line(error)}.") from error
+    folder = file.resolve().parent
+    try:
+        _check_keys(content, {"name", "settings", "model", "pair", "method"}, "the study")
+        return Study(
+            name=str(content.get("name", file.stem)),
+            folder=folder,
+            pairs=tuple(_pair(entry, folder) for entry in _tables(content, "pair")),
+            methods=tuple(_method(entry) for entry in _tables(content, "method")),
+            settings=_settings(StudySettings, content.get("settings", {}), "[settings]"),
+            model=_settings(ModelSettings, content.get("model", {}), "[model]"),
+        )
+    except InvalidInputError as error:
+        raise InvalidInputError(f"{file.name!r}: {error}") from error
+
+
+def _check(name: str, value: Any, *, whole: bool = False, low: float, high: float = math.inf) -> None:
+    number = isinstance(value, int if whole else int | float) and not isinstance(value, bool)
+    if not number or not low <= value <= high:
+        kind = "a whole number" if whole else "a number"
+        bound = "above 0" if low == 1e-300 else f"of at least {low:g}"
+        limit = "" if math.isinf(high) else f" and at most {high:g}"
+        raise InvalidInputError(f"{name} must be {kind} {bound}{limit}, got {value!r}.")
+
+
+def _check_keys(values: Mapping[str, Any], known: set[str], where: str) -> None:
+    unknown = sorted(set(values) - known)
+    if unknown:
+        raise InvalidInputError(f"There is no {unknown[0]!r} in {where}; there are {', '.join(sorted(known))}.")
+
+
+def _tables(content: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
+    entries = content.get(name, [])
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+        raise InvalidInputError(f"Write every {name} under a heading [[{name}]] of its own.")
+    return entries
+
+
+def _settings(kind: Any, values: Any, where: str) -> Any:
+    if not isinstance(values, Mapping):
+        raise InvalidInputError(f"{where} must be a table.")
+    _check_keys(values, {entry.name for entry in fields(kind)}, where)
+    return kind(**values)
+
+
+def _text(values: Mapping[str, Any], key: str, where: str) -> str:
+    value = values.get(key)
+    if not isinstance(value, str) or not value.strip():
+        raise InvalidInputError(f"{where} needs {key} = '...'.")
+    return value
+
+
+def _pair(values: Mapping[str, Any], folder: Path) -> PairSpec:
+    name = _text(values, "name", "Every [[pair]]")
+    paths = ("project", "landmarks", "moving_landmarks", "fixed", "moving", "mask", "targets")
+    _check_keys(values, {*paths, "name", "sd", "landmark_options"}, f"the pair {name!r}")
+    found = {key: folder / _text(values, key, f"The pair {name!r}") for key in paths if key in values}
+    return PairSpec(name, **found, sd=values.get("sd"), landmark_options=dict(values.get("landmark_options", {})))
+
+
+def _check_pair(pair: PairSpec) -> None:
+    if re.search(r"[\\/\0]", pair.name) or pair.name in (".", ".."):
+        raise InvalidInputError(f"The pair's name {pair.name!r} goes into file names and may not hold a slash.")
+    if (pair.project is None) == (pair.landmarks is None):
+        raise InvalidInputError(f"The pair {pair.name!r} needs either project = '...' or landmarks = '...'.")
+    if pair.landmarks is not None and pair.fixed is None and pair.targets is None:
+        raise InvalidInputError(
+            f"The pair {pair.name!r} needs fixed = '...' (the image) or targets = '...' (a file of points), so that "
+            "it is known where the error counts."
+        )
+    if pair.mask is not None and pair.fixed is None:
+        raise InvalidInputError(f"The pair {pair.name!r} has a mask but no fixed image.")
+    if pair.sd is not None:
+        _check(f"sd of the pair {pair.name!r}", pair.sd, low=1e-300)
+
+
+def _method(values: Mapping[str, Any]) -> MethodSpec:
+    name = _text(values, "name", "Every [[method]]")
+    _check_keys(values, {"name", "transform", "options"}, f"the method {name!r}")
+    given = values.get("transform", [])
+    patterns = [given] if isinstance(given, str) else given
+    if not isinstance(patterns, list) or not all(isinstance(one, str) and one.strip() for one in patterns):
+        raise InvalidInputError(f"transform of the method {name!r} must be a path, or a list of paths.")
+    for pattern in patterns:
+        unknown = [word for word in _FIELD.findall(pattern) if word not in ("pair", "method")]
+        if unknown:
+            raise InvalidInputError(
+                f"The pattern {pattern!r} of the method {name!r} holds {{{unknown[0]}}}; only {{pair}} and {{method}} "
+                "are filled in."
+            )
+    return MethodSpec(name, tuple(patterns), dict(values.get("options", {})))
+
+
+def fill(pattern: str, pair: str, method: str) -> str:
+    """Fill ``{pair}`` and ``{method}`` into a pattern."""
+    names = {"pair": pair, "method": method}
+    return _FIELD.sub(lambda match: names[match.group(1)], pattern)

@@ -1,0 +1,266 @@
+"""What a study found: one row a method, one row a case, tests, and everything as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from warpgauge._version import __version__
+from warpgauge.core.arrays import Floats
+from warpgauge.errors import InvalidInputError
+from warpgauge.evaluation import Interval, metrics, norm_name
+from warpgauge.study.bootstrap import Bootstrap, hierarchical_bootstrap, mean_present, ranks
+from warpgauge.study.comparisons import PairedTest, paired_tests
+from warpgauge.study.description import Study
+from warpgauge.study.pairs import PairOutcome
+
+LEVEL = 0.95
+
+
+@dataclass(frozen=True)
+class MethodResult:
+    """One method over all pairs.
+
+    Attributes
+    ----------
+    name : str
+    rank : float
+        Final rank by the mean per-case rank; equal ones share it.
+    mean_rank, mean_score : float
+        Over the pairs, of the posterior scores; a missing case counts by the study's rule. The score is None where
+        there is none.
+    rank_interval, score_interval : Interval
+        Over the hierarchical bootstrap, 90 %.
+    probability_first : float
+        Share of the bootstrap rounds in which the method is first.
+    rank_probabilities : list of float
+        Share of the rounds with each final rank, best first.
+    cases, missing : int
+        Pairs in the comparison with and without a transform.
+    anhir, acrobat, learn2reg_tre30
+        Classical metrics over the pairs with a transform; None where they cannot be had.
+    """
+
+    name: str
+    rank: float
+    mean_rank: float
+    mean_score: float | None
+    rank_interval: Interval
+    score_interval: Interval | None
+    probability_first: float
+    rank_probabilities: list[float]
+    cases: int
+    missing: int
+    anhir: dict[str, Any] | None
+    acrobat: float | None
+    learn2reg_tre30: float | None
+
+
+@dataclass(frozen=True, eq=False)
+class StudyResult:
+    """What :func:`run_study` found.
+
+    Attributes
+    ----------
+    study : Study
+    methods : tuple of MethodResult
+        Best first.
+    outcomes : tuple of PairOutcome
+        All pairs, those left out included.
+    excluded : tuple of str
+        Pairs left out for all methods by the rule ``"exclude"``.
+    tests : tuple of PairedTest
+    stability : float
+        Mean Kendall rank correlation of the bootstrap rounds' rankings with the final one.
+    computed, cached : tuple of str
+        Pairs computed in this run, and taken from the output folder.
+    """
+
+    study: Study
+    methods: tuple[MethodResult, ...]
+    outcomes: tuple[PairOutcome, ...]
+    excluded: tuple[str, ...]
+    tests: tuple[PairedTest, ...]
+    stability: float
+    computed: tuple[str, ...] = ()
+    cached: tuple[str, ...] = ()
+
+    @property
+    def untrusted(self) -> tuple[str, ...]:
+        """Pairs whose posterior is surer than it should be."""
+        return tuple(one.name for one in self.outcomes if one.verdict == "overconfident")
+
+    @property
+    def verdict(self) -> str:
+        """Calibration first, then who is first and how surely, then what is missing."""
+        parts = []
+        if self.untrusted:
+            parts.append(
+                f"In {len(self.untrusted)} of {len(self.outcomes)} pairs the posterior is surer than it should be "
+                f"({', '.join(self.untrusted[:5])}{', ...' if len(self.untrusted) > 5 else ''}), so be careful."
+            )
+        best, count = self.methods[0], len(self.outcomes) - len(self.excluded)
+        sure = best.probability_first >= LEVEL
+        parts.append(
+            f"{best.name} is {'first' if sure else 'first, but not surely,'} over {count} "
+            f"pair{'s' if count != 1 else ''} with probability {best.probability_first:.2f} (mean rank "
+            f"{best.mean_rank:.2f} of {len(self.methods)})."
+        )
+        missing = sum(len(one.missing) for one in self.outcomes)
+        if missing:
+            parts.append(f"{missing} case{'s are' if missing != 1 else ' is'} missing ({self._rule()}).")
+        return " ".join(parts)
+
+    def _rule(self) -> str:
+        if self.study.settings.missing == "exclude":
+            return f"{len(self.excluded)} pairs are left out for all methods"
+        return "each has the last rank of its pair"
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One flat row a method, best first."""
+        rows = []
+        for one in self.methods:
+            row: dict[str, Any] = {
+                "method": one.name,
+                "rank": one.rank,
+                "mean_rank": one.mean_rank,
+                "mean_rank_low": one.rank_interval.low,
+                "mean_rank_high": one.rank_interval.high,
+                "mean_score": one.mean_score,
+                "mean_score_low": one.score_interval.low if one.score_interval else None,
+                "mean_score_high": one.score_interval.high if one.score_interval else None,
+                "probability_first": one.probability_first,
+                "cases": one.cases,
+                "missing": one.missing,
+                "ACROBAT": one.acrobat,
+                "TRE30": one.learn2reg_tre30,
+            }
+            row.update(one.anhir or {})
+            rows.append(row)
+        return rows
+
+    def case_rows(self) -> list[dict[str, Any]]:
+        """One flat row a pair and method, with the score, its interval, the rank, and why it is missing."""
+        rows = []
+        for outcome in self.outcomes:
+            case_ranks = ranks(outcome.scores)
+            for k, method in enumerate(outcome.methods):
+                row: dict[str, Any] = {"pair": outcome.name, "method": method}
+                row["missing"] = outcome.missing.get(method)
+                row["excluded"] = outcome.name in self.excluded
+                present = method not in outcome.missing
+                interval = Interval.of(outcome.draws[:, k]) if present else None
+                row["score"] = float(outcome.scores[k]) if present else None
+                row["low"], row["high"] = (interval.low, interval.high) if interval else (None, None)
+                row["rank"] = float(case_ranks[k])
+                classical = outcome.landmark_errors.get(method)
+                row["landmark_mean"] = float(np.mean(classical)) if classical else None
+                row["calibration"] = outcome.verdict
+                rows.append(row)
+        return rows
+
+    def to_dict(self) -> dict[str, Any]:
+        """All numbers as plain Python values."""
+        settings = asdict(self.study.settings)
+        settings["norm"] = norm_name(self.study.settings.p)
+        return {
+            "study": self.study.name,
+            "program": __version__,
+            "verdict": self.verdict,
+            "settings": settings,
+            "model": asdict(self.study.model),
+            "methods": [asdict(one) for one in self.methods],
+            "cases": self.case_rows(),
+            "excluded": list(self.excluded),
+            "tests": [asdict(one) for one in self.tests],
+            "stability": self.stability,
+            "pairs": [
+                {"name": one.name, "calibration": one.verdict, "sentence": one.sentence, "evaluation": one.evaluation}
+                for one in self.outcomes
+            ],
+        }
+
+    def to_json(self) -> str:
+        """All numbers as JSON."""
+        return json.dumps(self.to_dict(), indent=2, allow_nan=False)
+
+
+def summarise(
+    study: Study, outcomes: Sequence[PairOutcome], computed: Sequence[str] = (), cached: Sequence[str] = ()
+) -> StudyResult:
+    """Bring the pairs together: bootstrap, ranks, tests and classical metrics."""
+    excluded = tuple(one.name for one in outcomes if one.missing) if study.settings.missing == "exclude" else ()
+    kept = [one for one in outcomes if one.name not in excluded]
+    if not kept:
+        raise InvalidInputError(
+            "Every pair has a missing case, so the rule 'exclude' leaves none; use missing = 'worst rank'."
+        )
+    names = [method.name for method in study.methods]
+    scores = np.stack([one.scores for one in kept])
+    boot = hierarchical_bootstrap([one.draws for one in kept], study.settings.bootstrap, study.settings.seed)
+    mean_ranks, mean_scores = ranks(scores).mean(axis=0), mean_present(scores)
+    final = ranks(mean_ranks)
+    methods = [
+        _method(k, name, kept, boot, float(mean_ranks[k]), float(mean_scores[k]), float(final[k]))
+        for k, name in enumerate(names)
+    ]
+    return StudyResult(
+        study=study,
+        methods=tuple(sorted(methods, key=lambda one: one.mean_rank)),
+        outcomes=tuple(outcomes),
+        excluded=excluded,
+        tests=tuple(paired_tests(names, scores)),
+        stability=_stability(mean_ranks, boot.mean_ranks),
+        computed=tuple(computed),
+        cached=tuple(cached),
+    )
+
+
+def _method(
+    k: int, name: str, kept: Sequence[PairOutcome], boot: Bootstrap, mean_rank: float, mean_score: float, rank: float
+) -> MethodResult:
+    present = [one for one in kept if name not in one.missing]
+    drawn = boot.scores[:, k]
+    known = drawn[np.isfinite(drawn)]
+    errors = [one.landmark_errors[name] for one in present if one.landmark_errors[name]]
+    return MethodResult(
+        name=name,
+        rank=rank,
+        mean_rank=mean_rank,
+        mean_score=mean_score if present else None,
+        rank_interval=Interval.of(boot.mean_ranks[:, k]),
+        score_interval=Interval.of(known) if len(known) else None,
+        probability_first=float(boot.first[k]),
+        rank_probabilities=boot.rank_probabilities[k].tolist(),
+        cases=len(present),
+        missing=len(kept) - len(present),
+        anhir=_anhir(name, present),
+        acrobat=metrics.acrobat([metrics.acrobat_case(one) for one in errors]) if errors else None,
+        learn2reg_tre30=metrics.learn2reg_tre30([float(np.mean(one)) for one in errors]) if errors else None,
+    )
+
+
+def _anhir(name: str, present: Sequence[PairOutcome]) -> dict[str, Any] | None:
+    """ANHIR's aggregates; they need a diagonal of every pair, and every landmark within the transform's domain."""
+    cases = []
+    for one in present:
+        errors = one.landmark_errors[name]
+        if one.diagonal is None or len(errors) != len(one.initial_errors) or not errors:
+            return None
+        cases.append(metrics.anhir_case(errors, one.diagonal, one.initial_errors))
+    return metrics.anhir(cases).to_dict() if cases else None
+
+
+def _stability(final: Floats, rounds: Floats) -> float:
+    """Mean over the rounds of Kendall's correlation (concordant less discordant pairs, over all pairs)."""
+    K = len(final)
+    if K < 2:
+        return 1.0
+    above = np.triu_indices(K, 1)
+    signs = np.sign(final[:, None] - final[None])[above]
+    drawn = np.sign(rounds[:, :, None] - rounds[:, None, :])[:, above[0], above[1]]
+    return float(np.mean(drawn * signs))

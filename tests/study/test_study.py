@@ -1,0 +1,248 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import warpgauge as wg
+from study_tools import make_pair, make_study, shift
+from warpgauge.errors import FileFormatError, InvalidInputError
+from warpgauge.study import Progress, read_study, run_study
+from warpgauge.study import pairs as pairs_module
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Names of the pairs that were really computed."""
+    made: list[str] = []
+    original = pairs_module.compute_pair
+
+    def counting(job: pairs_module.Job) -> pairs_module.PairOutcome:
+        made.append(job.pair.name)
+        return original(job)
+
+    monkeypatch.setattr(pairs_module, "compute_pair", counting)
+    return made
+
+
+def test_a_small_study_end_to_end(tmp_path: Path) -> None:
+    """The shift by 0.5 beats those by 30 and 60 in every pair; scores are near the true errors."""
+    result = run_study(make_study(tmp_path, settings="tolerance = 5.0"), tmp_path / "out")
+    assert [one.name for one in result.methods] == ["near", "far", "farther"]
+    assert [one.mean_rank for one in result.methods] == [1, 2, 3]
+    assert [one.probability_first for one in result.methods] == [1, 0, 0]
+    assert result.stability == 1
+    assert result.methods[0].rank_probabilities == [1, 0, 0]
+    # The true displacement has a root mean square of 4 (two sines of amplitude 4), so the scores follow by hand.
+    assert result.methods[0].mean_score == pytest.approx(4, rel=0.15)
+    assert result.methods[1].mean_score == pytest.approx(np.hypot(30, 4), rel=0.05)
+    assert len(result.tests) == 3
+    assert all(test.cases == 3 and test.median_difference < 0 for test in result.tests)
+    assert "near is first over 3 pairs with probability 1.00" in result.verdict
+    data = json.loads(result.to_json())
+    assert data["methods"][0]["name"] == "near"
+    assert {row["method"] for row in result.rows()} == {"near", "far", "farther"}
+    row = next(row for row in result.case_rows() if row["pair"] == "case1" and row["method"] == "far")
+    assert row["low"] < row["score"] < row["high"]
+    assert row["rank"] == 2
+
+
+def test_classical_metrics_are_those_of_the_landmarks(tmp_path: Path) -> None:
+    """Without an image there is no diagonal, so no rTRE; ACROBAT and TRE30 come from the landmark errors by hand."""
+    result = run_study(make_study(tmp_path), tmp_path / "out")
+    lengths = []
+    for number in range(3):
+        pair = wg.read_landmarks(tmp_path / f"case{number}.json")
+        lengths.append(np.linalg.norm(pair.fixed_points + np.array([30.0, 0.0]) - pair.moving_points, axis=1))
+    far = result.methods[1]
+    assert far.anhir is None
+    assert far.acrobat == pytest.approx(np.median([np.percentile(one, 90) for one in lengths]))
+    means = sorted(one.mean() for one in lengths)
+    assert far.learn2reg_tre30 == pytest.approx(means[0] + 0.6 * (means[1] - means[0]))
+
+
+def test_a_second_run_computes_nothing_and_a_changed_file_only_its_pair(tmp_path: Path, calls: list[str]) -> None:
+    path = make_study(tmp_path)
+    first = run_study(path, tmp_path / "out")
+    assert calls == ["case0", "case1", "case2"]
+    seen: list[Progress] = []
+    second = run_study(path, tmp_path / "out", progress=seen.append)
+    assert calls == ["case0", "case1", "case2"]
+    assert second.cached == ("case0", "case1", "case2")
+    assert [(one.done, one.total, one.cached) for one in seen] == [(1, 3, True), (2, 3, True), (3, 3, True)]
+    assert second.to_json() == first.to_json()
+    shift(tmp_path, "far", "case1", 31.0)
+    third = run_study(path, tmp_path / "out")
+    assert calls[3:] == ["case1"]
+    assert third.computed == ("case1",)
+    run_study(path, tmp_path / "out", fresh=True)
+    assert len(calls) == 7
+
+
+def test_other_settings_are_computed_anew_but_bootstrap_rounds_are_not(tmp_path: Path, calls: list[str]) -> None:
+    path = make_study(tmp_path, pairs=1)
+    run_study(path, tmp_path / "out")
+    path.write_text(path.read_text().replace("bootstrap = 300", "bootstrap = 400"))
+    run_study(path, tmp_path / "out")
+    assert calls == ["case0"]
+    path.write_text(path.read_text().replace("samples = 100", "samples = 50"))
+    run_study(path, tmp_path / "out")
+    assert calls == ["case0", "case0"]
+
+
+def test_a_damaged_result_is_computed_anew(tmp_path: Path, calls: list[str]) -> None:
+    path = make_study(tmp_path, pairs=1)
+    run_study(path, tmp_path / "out")
+    (stored,) = (tmp_path / "out" / "pairs").glob("*.npz")
+    stored.write_bytes(stored.read_bytes()[:100])
+    run_study(path, tmp_path / "out")
+    assert calls == ["case0", "case0"]
+
+
+def test_processes_give_the_same_numbers(tmp_path: Path) -> None:
+    path = make_study(tmp_path, pairs=2)
+    alone = run_study(path, tmp_path / "alone")
+    together = run_study(path, tmp_path / "together", workers=2)
+    assert together.to_json() == alone.to_json()
+
+
+def test_a_failed_pair_is_named_and_the_others_are_kept(tmp_path: Path, calls: list[str]) -> None:
+    path = make_study(tmp_path)
+    good = (tmp_path / "case1.json").read_text()
+    (tmp_path / "case1.json").write_text("{ broken")
+    with pytest.raises(FileFormatError, match="'case1'"):
+        run_study(path, tmp_path / "out")
+    (tmp_path / "case1.json").write_text(good)
+    assert run_study(path, tmp_path / "out").cached == ("case0", "case2")
+
+
+class TestMissing:
+    """The method "near" has no transform for case1."""
+
+    def study(self, folder: Path, rule: str) -> Path:
+        path = make_study(folder, settings=f'missing = "{rule}"')
+        (folder / "near" / "case1.tfm").unlink()
+        return path
+
+    def test_worst_rank(self, tmp_path: Path) -> None:
+        """Ranks 1, 3, 1 for near, 2, 1, 2 for far: both have the mean 5/3; near's score is that of two pairs."""
+        result = run_study(self.study(tmp_path, "worst rank"), tmp_path / "out")
+        by_name = {one.name: one for one in result.methods}
+        assert by_name["near"].mean_rank == pytest.approx(5 / 3)
+        assert by_name["far"].mean_rank == pytest.approx(5 / 3)
+        assert by_name["farther"].mean_rank == pytest.approx((3 + 2 + 3) / 3)
+        assert (by_name["near"].cases, by_name["near"].missing) == (2, 1)
+        rows = [row for row in result.case_rows() if row["pair"] == "case1" and row["method"] == "near"]
+        assert rows[0]["score"] is None
+        assert rows[0]["rank"] == 3
+        assert "no file 'near/case1.tfm'" in rows[0]["missing"]
+        assert "1 case is missing (each has the last rank of its pair)." in result.verdict
+        assert result.tests[0].cases == 2
+
+    def test_exclude(self, tmp_path: Path) -> None:
+        result = run_study(self.study(tmp_path, "exclude"), tmp_path / "out")
+        assert result.excluded == ("case1",)
+        assert [one.mean_rank for one in result.methods] == [1, 2, 3]
+        assert [one.cases for one in result.methods] == [2, 2, 2]
+        assert len(result.outcomes) == 3
+
+    def test_error(self, tmp_path: Path) -> None:
+        with pytest.raises(InvalidInputError, match="'near' is missing for the pair 'case1'"):
+            run_study(self.study(tmp_path, "error"), tmp_path / "out")
+
+    def test_nothing_left(self, tmp_path: Path) -> None:
+        path = self.study(tmp_path, "exclude")
+        for number in (0, 2):
+            (tmp_path / "far" / f"case{number}.tfm").unlink()
+        with pytest.raises(InvalidInputError, match="leaves none"):
+            run_study(path, tmp_path / "out")
+
+    def test_an_unreadable_transform_is_missing_with_its_reason(self, tmp_path: Path) -> None:
+        path = make_study(tmp_path, pairs=1)
+        (tmp_path / "far" / "case0.tfm").write_text("#Insight Transform File V1.0\nnonsense\n")
+        result = run_study(path, tmp_path / "out")
+        assert "case0.tfm" in result.outcomes[0].missing["far"]
+
+
+def test_weights_learned_together_serve_all_pairs(tmp_path: Path) -> None:
+    """One set of weights on all pairs gives other numbers than each pair's own, and the same ranking."""
+    model = 'fit = "together"\nsmallest_scale = 12.0\nmean = "identity"'
+    together = run_study(make_study(tmp_path, model=model), tmp_path / "out")
+    alone = run_study(make_study(tmp_path, model=model.replace("together", "pair")), tmp_path / "out")
+    assert [one.name for one in together.methods] == [one.name for one in alone.methods]
+    assert together.methods[0].mean_score != alone.methods[0].mean_score
+    assert together.methods[0].mean_score == pytest.approx(4, rel=0.15)
+
+
+def test_an_image_gives_targets_and_the_diagonal(tmp_path: Path) -> None:
+    """A 200 x 200 PNG has the diagonal 200 sqrt(2), by which ANHIR's errors are divided."""
+    from PIL import Image
+
+    Image.fromarray(np.zeros((200, 200), dtype=np.uint8)).save(tmp_path / "fixed.png")
+    make_pair(tmp_path, 0)
+    shift(tmp_path, "far", "case0", 30.0)
+    (tmp_path / "STUDY.toml").write_text(
+        "[settings]\nsd = 0.3\nsamples = 50\nbootstrap = 50\ntargets = 100\n"
+        '[[pair]]\nname = "case0"\nlandmarks = "case0.json"\nfixed = "fixed.png"\n'
+        '[[method]]\nname = "far"\ntransform = "far/{pair}.tfm"\n'
+    )
+    result = run_study(tmp_path / "STUDY.toml", tmp_path / "out")
+    pair = wg.read_landmarks(tmp_path / "case0.json")
+    lengths = np.linalg.norm(pair.fixed_points + np.array([30.0, 0.0]) - pair.moving_points, axis=1)
+    before = np.linalg.norm(pair.fixed_points - pair.moving_points, axis=1)
+    anhir = result.methods[0].anhir
+    assert anhir is not None
+    assert anhir["AMrTRE"] == pytest.approx(np.median(lengths) / (200 * np.sqrt(2)))
+    assert anhir["robustness"] == pytest.approx(np.mean(lengths < before))
+    assert result.outcomes[0].evaluation["targets"] == 100
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "word"),
+    [
+        ("sd = 0.3", "", "carry no covariance; give sd"),
+        ("sd = 0.3", "sd = -1", "sd must be a number above 0"),
+        ("samples = 100", "samples = 1.5", "samples must be a whole number"),
+        ("samples = 100", 'missing = "ignore"', "missing must be one of"),
+        ("samples = 100", "norm = 3", 'must be 1, 2 or "inf"'),
+        ("samples = 100", "sample = 100", "no 'sample' in"),
+        ('name = "case1"', 'name = "case0"', "'case0' occurs twice"),
+        ('name = "case1"', 'name = "a/b"', "may not hold a slash"),
+        ('landmarks = "case1.json"', "", "either project = '...' or landmarks"),
+        ('targets = "targets1.json"', "", "needs fixed = '...'"),
+        ("{method}/{pair}.tfm", "{methods}/{pair}.tfm", "only {pair} and {method}"),
+        ("{method}/{pair}.tfm", "{method}/*.tfm", "fits 3 files"),
+    ],
+)
+def test_wrong_descriptions_are_refused_with_a_reason(tmp_path: Path, old: str, new: str, word: str) -> None:
+    path = make_study(tmp_path)
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new, 1))
+    with pytest.raises(InvalidInputError) as caught:
+        run_study(path, tmp_path / "out")
+    assert word in str(caught.value)
+
+
+def test_broken_toml_and_missing_parts(tmp_path: Path) -> None:
+    path = tmp_path / "STUDY.toml"
+    path.write_text("name = ")
+    with pytest.raises(FileFormatError, match="not valid TOML"):
+        read_study(path)
+    path.write_text('name = "empty"')
+    with pytest.raises(InvalidInputError, match=r"no \[\[pair\]\]"):
+        read_study(path)
+    path.write_text('[pair]\nname = "a"')
+    with pytest.raises(InvalidInputError, match=r"heading \[\[pair\]\]"):
+        read_study(path)
+    with pytest.raises(InvalidInputError, match="workers"):
+        run_study(make_study(tmp_path), tmp_path / "out", workers=0)
+
+
+def test_the_infinite_norm(tmp_path: Path) -> None:
+    study = read_study(make_study(tmp_path, settings='norm = "inf"'))
+    assert study.settings.p == np.inf
+    result = run_study(study, tmp_path / "out")
+    assert json.loads(result.to_json())["settings"]["norm"] == "inf"
