@@ -1,0 +1,20 @@
+"""The annotator in the browser: a server for one project, and the page that it serves.
+
+Needs the extra ``web``: ``pip install "warpgauge[web]"``.
+"""
+
+from __future__ import annotations
+
+from warpgauge.errors import MissingExtraError
+
+try:
+    from warpgauge.web.app import create_app
+    from warpgauge.web.server import Launch, Link, prepare, serve
+except ModuleNotFoundError as error:
+    if error.name is None or error.name.partition(".")[0] not in ("fastapi", "starlette", "uvicorn", "pydantic"):
+        raise
+    raise MissingExtraError(
+        f'The annotator needs {error.name}, which is not installed; run pip install "warpgauge[web]".'
+    ) from error
+
+__all__ = ["Launch", "Link", "create_app", "prepare", "serve"]

@@ -1,0 +1,71 @@
+"""The application: routes, behind the guard."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from fastapi import FastAPI
+
+from warpgauge._version import __version__
+from warpgauge.project import Project
+from warpgauge.web.desk import Desk
+from warpgauge.web.failures import REFUSALS, add_handlers
+from warpgauge.web.guard import Guard
+from warpgauge.web.hosts import AllowedHosts
+from warpgauge.web.image_routes import image_router
+from warpgauge.web.static_routes import static_router
+from warpgauge.web.tokens import Gate
+
+
+def create_app(
+    project: Project | str | Path,
+    tokens: Mapping[str, str],
+    *,
+    host: str = "127.0.0.1",
+    allowed_hosts: Iterable[str] = (),
+) -> FastAPI:
+    """Make the application that serves one project.
+
+    Parameters
+    ----------
+    project : Project or path
+        Images that are missing or changed are refused here, not at the first tile.
+    tokens : mapping of token to name
+        Secrets of this launch and whose they are; the hashes of the raters' own stand in the project.
+    host : str
+        What the server will be bound to.
+    allowed_hosts : iterable of str
+        Further names that may stand in a Host header.
+
+    Returns
+    -------
+    FastAPI
+        An ASGI application; ``app.state.desk`` is what it works on.
+    """
+    opened = project if isinstance(project, Project) else Project.open(project)
+    desk = Desk(opened)
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        desk.warm()
+        yield
+        opened.close()
+
+    app = FastAPI(
+        title="warpgauge",
+        version=__version__,
+        summary="The annotator of one project.",
+        openapi_url="/api/openapi.json",
+        docs_url=None,
+        redoc_url=None,
+        lifespan=lifespan,
+        responses=REFUSALS,
+    )
+    app.state.desk = desk
+    add_handlers(app)
+    for router in (image_router(desk), static_router()):
+        app.include_router(router)
+    app.add_middleware(Guard, gate=Gate(opened, tokens), hosts=AllowedHosts(host, allowed_hosts))
+    return app

@@ -1,0 +1,214 @@
+"""What stands before every route: Host and Origin, sizes, the cookie, and the headers of every response.
+
+Nobody gets past it without a valid token, whatever routes there are behind it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from http.cookies import CookieError, SimpleCookie
+from urllib.parse import parse_qsl
+
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from warpgauge.web.hosts import AllowedHosts, split_host
+from warpgauge.web.tokens import Gate
+
+LARGEST_BODY = 64 * 1024
+COOKIE_SECONDS = 30 * 24 * 3600
+_SAFE = ("GET", "HEAD", "OPTIONS")
+_HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'self'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; connect-src 'self'; "
+        "object-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+_PAGE = (
+    '<!doctype html><html lang="en"><head><meta charset="utf-8">{head}<title>warpgauge</title></head>'
+    "<body><p>{text}</p></body></html>"
+)
+_NO_TOKEN = "Open the link that warpgauge annotate printed, or ask the organiser for yours: a valid token is needed."
+
+
+def failure(status: int, sentence: str) -> JSONResponse:
+    """Give the answer to a request that is refused."""
+    return JSONResponse({"error": sentence}, status)
+
+
+def cookie_name(scope: Scope) -> str:
+    """Name of the cookie; browsers share cookies between the ports of a host, so the port is in it."""
+    server = scope.get("server") or ("", 0)
+    return f"warpgauge-{server[1]}"
+
+
+class Guard:
+    """Middleware around the whole application.
+
+    Parameters
+    ----------
+    app : ASGI application
+    gate : Gate
+    hosts : AllowedHosts
+    largest_body : int
+        Bytes that a request's body may have.
+    """
+
+    def __init__(self, app: ASGIApp, gate: Gate, hosts: AllowedHosts, largest_body: int = LARGEST_BODY) -> None:
+        self.app, self.gate, self.hosts, self.largest_body = app, gate, hosts, largest_body
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer, or hand on, one request."""
+        if scope["type"] == "lifespan":
+            await self.app(scope, receive, send)
+            return
+        if scope["type"] != "http":
+            await send({"type": "websocket.close", "code": 1008})
+            return
+        send = _with_headers(send)
+        headers = Headers(scope=scope)
+        refused = self._foreign(scope, headers) or self._unfit(scope, headers)
+        if refused is None:
+            token = _query_token(scope)
+            if token is not None:
+                refused = await self._login(scope, token)
+        if refused is None:
+            person = await run_in_threadpool(self.gate.person, _cookie(headers, cookie_name(scope)))
+            if person is None:
+                refused = _stranger(scope, headers)
+            else:
+                scope.setdefault("state", {})["person"] = person
+        if refused is not None:
+            await refused(scope, receive, send)
+            return
+        await self._bounded(scope, receive, send)
+
+    def _foreign(self, scope: Scope, headers: Headers) -> Response | None:
+        """Refuse what another site's page asks for."""
+        given = headers.getlist("host")
+        name, _ = split_host(given[0]) if len(given) == 1 else ("", None)
+        if not self.hosts.allows(name):
+            return failure(403, "This server does not answer to that host name; use the link that it printed.")
+        origin = headers.get("origin")
+        if origin is not None and origin != f"{scope['scheme']}://{given[0]}":
+            return failure(403, "The request comes from the page of another site and was refused.")
+        site = headers.get("sec-fetch-site")
+        if origin is None and site not in (None, "same-origin", "none"):
+            # Following a link to the page itself is all that another site may do.
+            to_page = scope["path"] == "/" and scope["method"] == "GET" and headers.get("sec-fetch-mode") == "navigate"
+            if not to_page:
+                return failure(403, "The request comes from the page of another site and was refused.")
+        return None
+
+    def _unfit(self, scope: Scope, headers: Headers) -> Response | None:
+        """Refuse what is too long or of another type than JSON, before it is read."""
+        if scope["method"] in _SAFE:
+            return None
+        length = headers.get("content-length", "0")
+        if not (length.isascii() and length.isdigit()):
+            return failure(400, "The length of the request's body is not a number.")
+        if len(length) > 15 or int(length) > self.largest_body:
+            return self._too_large()
+        kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+        if kind != "application/json":
+            return failure(415, "The body of a request must be JSON: send it with Content-Type application/json.")
+        return None
+
+    def _too_large(self) -> Response:
+        return failure(413, f"The body of a request may have {self.largest_body} bytes at most.")
+
+    async def _login(self, scope: Scope, token: str) -> Response:
+        """Turn the token of a link into a cookie, and take it out of the address."""
+        person = await run_in_threadpool(self.gate.person, token)
+        if person is None:
+            return _page(401, _NO_TOKEN)
+        response = RedirectResponse("/", 303)
+        response.set_cookie(
+            cookie_name(scope),
+            token,
+            max_age=COOKIE_SECONDS,
+            path="/",
+            httponly=True,
+            samesite="strict",
+            secure=scope["scheme"] == "https",
+        )
+        response.headers["Cache-Control"] = "no-store"
+        return response
+
+    async def _bounded(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Hand on, but end a body that grows beyond the bound whatever its header said."""
+        seen, started = 0, False
+
+        async def counted() -> Message:
+            nonlocal seen
+            message = await receive()
+            seen += len(message.get("body", b""))
+            if seen > self.largest_body:
+                raise _TooLargeError
+            return message
+
+        async def noted(message: Message) -> None:
+            nonlocal started
+            started = True
+            await send(message)
+
+        try:
+            await self.app(scope, counted, noted)
+        except _TooLargeError:
+            if not started:
+                await self._too_large()(scope, receive, send)
+
+
+class _TooLargeError(BaseException):
+    """Not an Exception, so that nothing between here and the reader of the body takes it for its own."""
+
+
+def _with_headers(send: Send) -> Callable[[Message], Awaitable[None]]:
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(scope=message)
+            for name, value in _HEADERS.items():
+                headers[name] = value
+            headers.setdefault("Cache-Control", "no-store")
+        await send(message)
+
+    return sending
+
+
+def _query_token(scope: Scope) -> str | None:
+    if scope["path"] != "/" or scope["method"] != "GET":
+        return None
+    pairs = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True, max_num_fields=None)
+    return next((value for key, value in pairs if key == "token"), None)
+
+
+def _cookie(headers: Headers, name: str) -> str | None:
+    for header in headers.getlist("cookie"):
+        try:
+            morsel = SimpleCookie(header).get(name)
+        except CookieError:
+            continue
+        if morsel is not None:
+            return morsel.value
+    return None
+
+
+def _stranger(scope: Scope, headers: Headers) -> Response:
+    if scope["path"].startswith("/api/") or scope["method"] != "GET":
+        return failure(401, "A valid token is needed: open the link that warpgauge annotate printed.")
+    if scope["path"] == "/" and headers.get("sec-fetch-site") == "cross-site":
+        # A strict cookie is not sent on a way that began at another site (a link in a mail); going on from our own
+        # page sends it. That second request comes from this site, so that this cannot go round in circles.
+        return _page(200, "Opening the annotator ...", '<meta http-equiv="refresh" content="0; url=/">')
+    return _page(401, _NO_TOKEN)
+
+
+def _page(status: int, text: str, head: str = "") -> Response:
+    return HTMLResponse(_PAGE.format(text=text, head=head), status, headers={"Cache-Control": "no-store"})

@@ -1,0 +1,161 @@
+"""The two images as the page wants them: raw tiles of 8 or 16 bits, which the browser colours.
+
+Samples of any other type are rescaled linearly to 16 bits; ``value = scale * sample + offset`` gives them back.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from warpgauge.errors import InvalidInputError
+from warpgauge.io.images import Image
+
+TILE = 256
+_CACHE_BYTES = 128 * 2**20
+_TOP = 65535
+
+
+@dataclass(frozen=True)
+class Rescaling:
+    """How samples become those that are sent: ``sample = round((value - offset) / scale)``, in this type."""
+
+    dtype: str
+    scale: float
+    offset: float
+
+    def apply(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Give the samples to send, little-endian; what is not finite becomes 0, what lies beyond the range its end."""
+        if self.dtype == "uint8":
+            return np.ascontiguousarray(values, dtype=np.uint8)
+        if self.scale == 1.0 and values.dtype.kind in "iu":
+            exact = values.astype(np.int64) - int(self.offset)
+            return np.ascontiguousarray(exact, dtype="<u2")
+        scaled = np.rint((np.nan_to_num(values.astype(np.float64), nan=self.offset) - self.offset) / self.scale)
+        return np.ascontiguousarray(np.clip(scaled, 0, _TOP), dtype="<u2")
+
+
+def rescaling(image: Image) -> Rescaling:
+    """Choose how an image is sent: as it is where it has 8 or 16 bits, else over the range of its values.
+
+    Where a few samples lie so far out that 16 bits would show little of the rest, the range ends nearer; samples
+    beyond it are shown as its ends.
+    """
+    dtype = image.dtype
+    if dtype.kind == "b" or dtype == np.uint8:
+        return Rescaling("uint8", 1.0, 0.0)
+    if dtype.kind in "iu" and dtype.itemsize <= 2:
+        return Rescaling("uint16", 1.0, float(np.iinfo(dtype).min))
+    low, first, last, high = image.percentiles((0, 0.1, 99.9, 100)).tolist()
+    bulk = last - first
+    if bulk > 0 and high - low > 64 * bulk:
+        low, high = max(low, first - 8 * bulk), min(high, last + 8 * bulk)
+    span = (high - low) / _TOP
+    if not np.isfinite(span) or span <= 0:
+        span = 1.0
+    return Rescaling("uint16", span, low)
+
+
+class Picture:
+    """An image of the project, ready to be sent in tiles.
+
+    Parameters
+    ----------
+    image : Image
+    content_hash : str
+        Of the image, for the tags of its tiles.
+    """
+
+    def __init__(self, image: Image, content_hash: str) -> None:
+        self.image, self.grid = image, image.grid
+        self.version = hashlib.sha256(content_hash.encode()).hexdigest()[:16]
+        self.rescaling = rescaling(image)
+        self._window = self._first_window()
+        self._tiles: OrderedDict[tuple[int, ...], NDArray[Any]] = OrderedDict()
+        self._bytes, self._lock = 0, threading.Lock()
+
+    def _first_window(self) -> tuple[float, float]:
+        """Give between which samples, as they are sent, the page should first show dark to bright."""
+        if self.image.channels > 1 and self.rescaling.dtype == "uint8":
+            return 0.0, 255.0
+        low, high = ((self.image.percentiles((1, 99)) - self.rescaling.offset) / self.rescaling.scale).tolist()
+        return (low, high) if high > low else (low, low + 1.0)
+
+    def describe(self) -> dict[str, Any]:
+        """Give what the page must know of the image."""
+        grid, image = self.grid, self.image
+        levels = [image.level_grid(level) for level in range(image.levels)]
+        return {
+            "size": list(grid.size),
+            "spacing": grid.spacing.tolist(),
+            "origin": grid.origin.tolist(),
+            "direction": grid.direction.tolist(),
+            "units": grid.units,
+            "channels": image.channels,
+            "dtype": self.rescaling.dtype,
+            "scale": self.rescaling.scale,
+            "offset": self.rescaling.offset,
+            "window": list(self._window),
+            "levels": [
+                {"size": list(g.size), "spacing": g.spacing.tolist(), "origin": g.origin.tolist()} for g in levels
+            ],
+            "tile": TILE,
+            "version": self.version,
+            "name": image.path.name,
+        }
+
+    def plane_shape(self, axis: int, index: int, level: int) -> tuple[int, int]:
+        """Rows and columns of a plane; raises where there is none."""
+        if not 0 <= level < self.image.levels:
+            raise InvalidInputError(f"The image has levels 0 to {self.image.levels - 1}, not {level}.")
+        grid = self.image.level_grid(level)
+        if axis not in ((0, 1, 2) if grid.d == 3 else (2,)):
+            raise InvalidInputError(f"The axis of a plane of a {grid.d}D image cannot be {axis}.")
+        planes = grid.size[axis] if grid.d == 3 else 1
+        if not 0 <= index < planes:
+            raise InvalidInputError(
+                f"The image has planes 0 to {planes - 1} along {'xyz'[axis]} at level {level}, not {index}."
+            )
+        columns, rows = (n for i, n in enumerate(grid.size) if i != axis or grid.d == 2)
+        return rows, columns
+
+    def tile(self, axis: int, index: int, level: int, row: int, column: int) -> NDArray[Any]:
+        """Give a tile ``[row, column(, channel)]`` as it is sent; those at the end of a plane are smaller."""
+        rows, columns = self.plane_shape(axis, index, level)
+        if not (0 <= row * TILE < rows and 0 <= column * TILE < columns):
+            raise InvalidInputError(
+                f"The plane of {rows} x {columns} has tiles of rows 0 to {(rows - 1) // TILE} and columns 0 to "
+                f"{(columns - 1) // TILE}, not row {row}, column {column}."
+            )
+        key = (axis, index, level, row, column)
+        with self._lock:
+            if key in self._tiles:
+                self._tiles.move_to_end(key)
+                return self._tiles[key]
+        y0, x0 = row * TILE, column * TILE
+        values = self.image.tile(axis, index, level, y0, x0, min(TILE, rows - y0), min(TILE, columns - x0))
+        samples = self.rescaling.apply(values)
+        self._keep(key, samples)
+        return samples
+
+    def _keep(self, key: tuple[int, ...], samples: NDArray[Any]) -> None:
+        with self._lock:
+            if key not in self._tiles:
+                self._tiles[key] = samples
+                self._bytes += samples.nbytes
+            while self._bytes > _CACHE_BYTES and len(self._tiles) > 1:
+                _, old = self._tiles.popitem(last=False)
+                self._bytes -= old.nbytes
+
+    def warm(self) -> None:
+        """Make the coarse levels that the file does not hold, so that the first picture does not wait for them."""
+        level = self.image.levels - 1
+        axis = 2
+        depth = self.image.level_grid(level).size[2] if self.grid.d == 3 else 1
+        self.tile(axis, depth // 2, level, 0, 0)

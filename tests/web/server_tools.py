@@ -1,0 +1,161 @@
+"""Projects, and real servers of them in processes of their own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import nibabel as nib
+import numpy as np
+from PIL import Image
+
+from warpgauge.project import Project
+
+_MAIN = """
+import sys
+from warpgauge.web import serve
+raters = [name for name in sys.argv[3].split(",") if name]
+serve(sys.argv[1], port=int(sys.argv[2]), raters=raters or None, open_browser=False, token=sys.argv[4],
+      echo=lambda line: print(line, flush=True))
+"""
+TOKEN = "test-token-of-whoever-launches-the-server-0123456789"
+
+
+class Served:
+    """A server in a process of its own, on a port of its own."""
+
+    def __init__(self, folder: Path, raters: str = "", port: int = 0) -> None:
+        command = [sys.executable, "-c", _MAIN, str(folder), str(port), raters, TOKEN]
+        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+        self.folder = folder
+        self.links: dict[str, str] = {}
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            words = line.split()
+            if line.startswith("The annotator is at"):
+                self.links["launcher"] = words[4]
+            elif line.startswith("Link for"):
+                self.links[words[2]] = words[-1]
+            elif line.startswith("Press Ctrl-C"):
+                break
+        assert self.links, "the server did not start"
+        self.base = self.links["launcher"].partition("/?")[0]
+        self.port = int(self.base.rpartition(":")[2])
+        self._clients: list[httpx.Client] = []
+
+    def client(self, who: str = "launcher", **options: object) -> httpx.Client:
+        """Give a browser that has followed the link of this person."""
+        client = httpx.Client(base_url=self.base, timeout=60, trust_env=False, **options)  # type: ignore[arg-type]
+        self._clients.append(client)
+        assert client.get(self.links[who]).status_code == 303
+        return client
+
+    def stranger(self) -> httpx.Client:
+        """Give a browser without a cookie."""
+        client = httpx.Client(base_url=self.base, timeout=60, trust_env=False)
+        self._clients.append(client)
+        return client
+
+    def kill(self) -> None:
+        """End it as a crash would."""
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+
+    def stop(self) -> int:
+        """End it as Ctrl-C would, and give the exit code."""
+        for client in self._clients:
+            client.close()
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGINT)
+        code = self.process.wait(30)
+        if self.process.stdout is not None:
+            self.process.stdout.close()
+        return code
+
+
+@contextmanager
+def served(folder: Path, raters: str = "", port: int = 0) -> Iterator[Served]:
+    """Serve a project for the length of a with block."""
+    server = Served(folder, raters, port)
+    try:
+        yield server
+    finally:
+        if server.process.poll() is None:
+            server.stop()
+        elif server.process.stdout is not None:
+            server.process.stdout.close()
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = 20) -> None:
+    """Wait for something that another process does."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not come about in time"
+        time.sleep(0.02)
+
+
+def lattice(low: tuple[float, ...], high: tuple[float, ...], counts: tuple[int, ...]) -> np.ndarray:
+    """Points of a regular lattice, jittered a little so that no two gains tie."""
+    axes = [np.linspace(a, b, n) for a, b, n in zip(low, high, counts, strict=True)]
+    points = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(low))
+    return points + np.random.default_rng(5).uniform(-0.4, 0.4, points.shape)
+
+
+def write_pictures(folder: Path, size: tuple[int, int] = (300, 280)) -> tuple[Path, Path]:
+    """A grey fixed and a colour moving image, both with every sample different from its neighbours."""
+    rng = np.random.default_rng(1)
+    folder.mkdir(parents=True, exist_ok=True)
+    Image.fromarray(rng.integers(0, 255, size[::-1], dtype=np.uint8)).save(folder / "fixed.png")
+    Image.fromarray(rng.integers(0, 255, (*size[::-1], 3), dtype=np.uint8)).save(folder / "moving.png")
+    return folder / "fixed.png", folder / "moving.png"
+
+
+def oblique_affine() -> np.ndarray:
+    """Index to world of a volume that is turned about two axes and has voxels of 0.7 x 1.1 x 2.5 mm."""
+    a, b = np.deg2rad(20), np.deg2rad(-35)
+    turn = np.array([[np.cos(a), -np.sin(a), 0], [np.sin(a), np.cos(a), 0], [0, 0, 1]]) @ np.array(
+        [[1, 0, 0], [0, np.cos(b), -np.sin(b)], [0, np.sin(b), np.cos(b)]]
+    )
+    affine = np.eye(4)
+    affine[:3, :3] = turn * [0.7, 1.1, 2.5]
+    affine[:3, 3] = [-12.0, 34.0, -56.0]
+    return affine
+
+
+def write_volumes(folder: Path) -> tuple[Path, Path]:
+    """A signed and a floating-point volume, anisotropic and oblique, with an extra margin in the moving one."""
+    rng = np.random.default_rng(2)
+    folder.mkdir(parents=True, exist_ok=True)
+    # nibabel's arrays are [x, y, z] and its world is RAS; the reader turns both.
+    fixed = nib.Nifti1Image(rng.integers(-1000, 2000, (40, 30, 20)).astype(np.int16), oblique_affine())
+    moving = nib.Nifti1Image(rng.normal(0, 1, (44, 36, 22)).astype(np.float32), oblique_affine())
+    for image in (fixed, moving):
+        image.header.set_xyzt_units("mm")
+    nib.save(fixed, folder / "fixed.nii.gz")
+    nib.save(moving, folder / "moving.nii.gz")
+    return folder / "fixed.nii.gz", folder / "moving.nii.gz"
+
+
+def make_flat(folder: Path, **settings: object) -> Path:
+    """Make a 2D project and give its folder."""
+    fixed, moving = write_pictures(folder.parent / "pictures")
+    points = lattice((20, 20), (280, 260), (10, 9))
+    Project.create(folder, fixed=fixed, moving=moving, candidates=points, targets=points, settings=settings).close()
+    return folder
+
+
+def make_solid(folder: Path, **settings: object) -> Path:
+    """Make a 3D project of oblique volumes and give its folder."""
+    fixed, moving = write_volumes(folder.parent / "volumes")
+    project = Project.create(folder, fixed=fixed, moving=moving, candidates={"kind": "domain", "count": 60},
+                             targets={"kind": "domain", "count": 60}, settings=settings)  # fmt: skip
+    project.close()
+    return folder
