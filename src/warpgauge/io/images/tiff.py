@@ -35,7 +35,8 @@ def open_tiff(path: Path) -> StoredImage:
         colour = tiff_colour(path, series.keyframe, _channels(series, axes), notes)
         readers = [_level_reader(path, tiff, level, axes, colour) for level in series.levels]
         orientation = int(series.keyframe.tags.valueof(_ORIENTATION_TAG, 1))
-        if orientation not in range(1, 9) or "Z" in axes:
+        if orientation not in range(1, 9) or ("Z" in axes and orientation != 1):
+            notes.append(f"The TIFF orientation {orientation} is not applied.")
             orientation = 1
         if orientation != 1:
             notes.append(orientation_note("TIFF", orientation))
@@ -95,10 +96,10 @@ def _size(series: Any, axes: str, orientation: int) -> tuple[int, ...]:
 
 def _level(full: tuple[int, ...], size: tuple[int, ...], read: RegionReader) -> StoredLevel:
     """Place a level: a whole factor where the sizes agree with one up to rounding, otherwise the ratio of the sizes."""
-    step = [
-        float(round(a / b)) if b in (a // round(a / b), -(-a // round(a / b))) else a / b
-        for a, b in zip(full, size, strict=True)
-    ]
+    if any(b > a for a, b in zip(full, size, strict=True)):
+        raise FileFormatError(f"A level of {size} is larger than the first one of {full}, so the pyramid is damaged.")
+    factors = [round(a / b) for a, b in zip(full, size, strict=True)]
+    step = [float(f) if b in (a // f, -(-a // f)) else a / b for a, b, f in zip(full, size, factors, strict=True)]
     return StoredLevel(size, read, tuple(step), tuple((s - 1) / 2 for s in step))
 
 
