@@ -23,10 +23,10 @@ def test_opacity_never_rises_with_entropy_and_reaches_both_ends() -> None:
 
 
 def test_colour_follows_the_error_alone_and_undefined_is_transparent() -> None:
-    """The ends of the colour scale as published for cividis; NaN shows nothing, however low the entropy."""
+    """The ends of the colour scale as published for plasma; NaN shows nothing, however low the entropy."""
     result = blended_map([0.0, 1.0, np.nan], [0.0, 0.5, -9.0], (0.0, 1.0))
-    np.testing.assert_allclose(result[0, :3], [0, 34, 78], atol=1)
-    np.testing.assert_allclose(result[1, :3], [254, 232, 56], atol=1)
+    np.testing.assert_allclose(result[0, :3], [13, 8, 135], atol=1)
+    np.testing.assert_allclose(result[1, :3], [240, 249, 33], atol=1)
     assert result[:, 3].tolist() == [255, 128, 0]
 
 
@@ -41,7 +41,7 @@ def test_limits_are_absolute() -> None:
     for one in (empty, posterior):
         far = one.entropy(points + 1e4)
         assert np.all(known_share(far, entropy_limits(one)) < 1e-9)
-    assert known_share(posterior.entropy(model.annotations.fixed_points), entropy_limits(posterior)).max() > 0.99
+    assert known_share(posterior.entropy(model.annotations.fixed_points), entropy_limits(posterior)).min() > 0.5
     assert entropy_of_deviation(1.0, 3) == pytest.approx(1.5 * np.log(2 * np.pi * np.e))
 
 

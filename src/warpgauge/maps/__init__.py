@@ -14,16 +14,22 @@ from warpgauge.maps.dense import (
     standard_deviation_map,
 )
 from warpgauge.maps.exceedance import exceedance_probability
+from warpgauge.maps.pictures import KINDS, Picture, displayable, map_picture, save_picture
+from warpgauge.maps.planes import Plane, orthogonal_planes, picture_grid
 from warpgauge.maps.significance import adjusted_significance
 from warpgauge.maps.warping import deformation_grid, warped_image
 from warpgauge.maps.writing import write_map
 
 __all__ = [
+    "KINDS",
     "Maps",
+    "Picture",
+    "Plane",
     "Progress",
     "adjusted_significance",
     "blended_map",
     "deformation_grid",
+    "displayable",
     "entropy_limits",
     "entropy_map",
     "entropy_of_deviation",
@@ -31,8 +37,12 @@ __all__ = [
     "exceedance_map",
     "exceedance_probability",
     "known_share",
+    "map_picture",
     "mean_map",
+    "orthogonal_planes",
     "p_value_map",
+    "picture_grid",
+    "save_picture",
     "significance_map",
     "standard_deviation_map",
     "warped_image",

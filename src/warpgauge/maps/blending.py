@@ -11,6 +11,7 @@ from warpgauge.errors import InvalidInputError
 from warpgauge.maps.colours import ERROR_COLOURS, coloured
 
 _NATS = 0.5 * np.log(2 * np.pi * np.e)
+_KNOWN, _UNKNOWN = 1 / 3, 0.9  # shares of the kernel's own standard deviation
 
 
 def entropy_of_deviation(deviation: float, d: int) -> float:
@@ -22,20 +23,17 @@ def entropy_limits(posterior: Posterior, tolerance: float | None = None) -> tupl
     """Entropies between which the blended map fades: wholly known up to the first, unknown from the second on.
 
     Both are absolute, so that a map on which nothing is known shows nothing. With a tolerance (world units) they are
-    the entropies of a standard deviation of half the tolerance and of twice the tolerance. Without one, the first is
-    the median entropy at the annotated points, and the second that of the kernel alone, as at a point that no
-    annotation reaches; they are at least a doubling of the standard deviation apart.
+    the entropies of a standard deviation of half the tolerance and of twice the tolerance. Without one they are those
+    of a third and of nine tenths of the standard deviation of the kernel alone, which is what is left at a point that
+    no annotation reaches.
     """
     d = posterior.d
     if tolerance is not None:
         if not (np.isfinite(tolerance) and tolerance > 0):
             raise InvalidInputError(f"The tolerance must be a positive length in world units, got {tolerance!r}.")
         return entropy_of_deviation(tolerance / 2, d), entropy_of_deviation(2 * tolerance, d)
-    alone = entropy_of_deviation(float(np.sqrt(posterior.scale * posterior.prior.kernel.at_zero)), d)
-    if len(posterior.annotations) == 0:
-        return alone - d * float(np.log(2)), alone
-    known = float(np.median(posterior.entropy(posterior.annotations.fixed_points)))
-    return min(known, alone - d * float(np.log(2))), alone
+    alone = float(np.sqrt(posterior.scale * posterior.prior.kernel.at_zero))
+    return entropy_of_deviation(_KNOWN * alone, d), entropy_of_deviation(_UNKNOWN * alone, d)
 
 
 def known_share(entropy: ArrayLike, limits: tuple[float, float]) -> Floats:
@@ -60,7 +58,7 @@ def blended_map(
         From `entropy_map`, same shape.
     limits : (float, float)
         From `entropy_limits`.
-    colours : {"cividis", "viridis", "magma"}
+    colours : {"plasma", "viridis", "magma"}
         A perceptually uniform colour scale.
     """
     values, nats = np.asarray(error, dtype=np.float64), np.asarray(entropy, dtype=np.float64)

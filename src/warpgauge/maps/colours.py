@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from warpgauge.errors import InvalidInputError, MissingExtraError
 
 # One scale for each kind of map, so that two kinds are never taken for one another.
-ERROR_COLOURS = "cividis"
+ERROR_COLOURS = "plasma"  # none of its colours is grey, so that it shows on any grey image
 ENTROPY_COLOURS = "viridis"
 PROBABILITY_COLOURS = "magma"
 SCALES = (ERROR_COLOURS, ENTROPY_COLOURS, PROBABILITY_COLOURS)

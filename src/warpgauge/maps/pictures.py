@@ -1,0 +1,272 @@
+"""Maps as pictures: image below, map above, faded and hatched where unknown, with legend, scale bar and units."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from warpgauge.core.arrays import Floats
+from warpgauge.errors import InvalidInputError
+from warpgauge.geometry import Grid
+from warpgauge.maps.blending import known_share
+from warpgauge.maps.colours import ENTROPY_COLOURS, ERROR_COLOURS, PROBABILITY_COLOURS, matplotlib
+from warpgauge.maps.planes import Plane, orthogonal_planes, scale_bar_length
+
+UNKNOWN = "not enough annotations"
+OUTSIDE = "outside the transform's domain"
+_BACKGROUND = "#808080"  # neutral, as images are judged by eye
+_OPACITY = 0.8  # of a known element over an image
+_DIMMED = (0.15, 0.7)  # range of an image below a map: less contrast, so that the map's colours can be read
+_OUTSIDE_COLOUR = "#D9D9D9"
+_HATCHED_BELOW = 0.5
+_HALO = "#000000"
+
+
+@dataclass(frozen=True)
+class Kind:
+    """How a kind of map is drawn: its colour scale, its ends (None: those of the numbers), and words for them."""
+
+    label: str
+    colours: str
+    low: float | None = None
+    high: float | None = None
+    words: tuple[str, str] = ("", "")
+
+
+KINDS: Mapping[str, Kind] = {
+    "error": Kind("error score e(x)", ERROR_COLOURS, 0.0, 1.0, ("agrees", "contradicts")),
+    "exceedance": Kind("probability of an error above {tolerance}", PROBABILITY_COLOURS, 0.0, 1.0, ("no", "certain")),
+    "significance": Kind(
+        "adjusted p-value (Benjamini-Hochberg)", f"{ERROR_COLOURS}_r", 0.0, 0.2, ("contradicts", "not significant")
+    ),
+    "standard deviation": Kind("standard deviation ({units})", ENTROPY_COLOURS, 0.0, None, ("sure", "unsure")),
+    "entropy": Kind("entropy (nats)", ENTROPY_COLOURS, None, None, ("sure", "unsure")),
+    "displacement": Kind("length of the displacement ({units})", ENTROPY_COLOURS, 0.0, None),
+    "image": Kind("", "gray", 0.0, 1.0),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Picture:
+    """What `map_picture` draws.
+
+    Parameters
+    ----------
+    panels : mapping of str to array
+        Titles and maps on the grid, all with one colour scale; of kind ``"image"`` grey in [0, 1] or colour.
+    grid : Grid
+    kind : str
+        A key of `KINDS`.
+    image : array, optional
+        Drawn below: grey or colour in [0, 1] on the grid, as `displayable` gives it.
+    entropy, limits : array and (float, float), optional
+        Fades and hatches where the entropy is high, see `entropy_limits`.
+    points : (n, d) array, optional
+        Annotated points, drawn as small open circles.
+    lines : list of (m, d) arrays, optional
+        Lines such as those of `deformation_grid`; in 3D their projection onto each plane is drawn.
+    planes : sequence of Plane, optional
+        For 3D; three middle planes by default.
+    tolerance : float, optional
+        Named in the legend of exceedance maps.
+    """
+
+    panels: Mapping[str, NDArray[Any]]
+    grid: Grid
+    kind: str = "error"
+    image: NDArray[Any] | None = None
+    entropy: Floats | None = None
+    limits: tuple[float, float] | None = None
+    points: Floats | None = None
+    lines: Sequence[Floats] = field(default_factory=tuple)
+    planes: Sequence[Plane] | None = None
+    tolerance: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise InvalidInputError(f"The kind of a picture must be one of {', '.join(KINDS)}, got {self.kind!r}.")
+        if not self.panels:
+            raise InvalidInputError("A picture needs at least one map.")
+        for name, array in {**self.panels, "image": self.image, "entropy": self.entropy}.items():
+            if array is not None and np.shape(array)[: self.grid.d] != self.grid.shape:
+                raise InvalidInputError(
+                    f"{name!r} has shape {np.shape(array)}, which does not lie on the grid {self.grid.shape}."
+                )
+        if (self.entropy is None) != (self.limits is None):
+            raise InvalidInputError("A picture fades by entropy and limits; give both or neither.")
+
+
+def displayable(samples: NDArray[Any], percentiles: Sequence[float] = (1, 99)) -> Floats:
+    """Stretch samples, NaN aside, to [0, 1] between two of their percentiles, for drawing."""
+    finite = samples[np.isfinite(samples)]
+    if finite.size == 0:
+        return np.full(samples.shape, np.nan)
+    low, high = np.percentile(finite, percentiles)
+    return np.asarray(np.clip((samples - low) / (high - low if high > low else 1.0), 0.0, 1.0), dtype=np.float64)
+
+
+def map_picture(picture: Picture, *, title: str = "", width: float = 10.0) -> Any:
+    """Draw maps side by side with one colour scale, and give matplotlib's Figure; see `save_picture`.
+
+    Parameters
+    ----------
+    picture : Picture
+    title : str
+        Above all.
+    width : float
+        In inches.
+    """
+    library = matplotlib()
+    planes = list(picture.planes) if picture.planes is not None else orthogonal_planes(picture.grid)
+    columns = min(3, len(picture.panels)) if len(planes) == 1 else min(3, len(planes))
+    cells = [(name, plane) for name in picture.panels for plane in planes]
+    rows = math.ceil(len(cells) / columns)
+    shape = max(abs(plane.extent[3] - plane.extent[2]) / plane.extent[1] for plane in planes)
+    height = rows * (min(shape, 1.6) * width / columns * 0.95 + 0.45) + (1.2 if title else 0.9)
+    figure = library.figure.Figure(figsize=(width, height), layout="constrained", facecolor="white")
+    if title:
+        figure.suptitle(title, fontsize=12)
+    axes = figure.subplots(rows, columns, squeeze=False)
+    drawn = None
+    for cell, place in zip(cells, axes.flat, strict=False):
+        drawn = _draw(library, place, picture, *cell)
+    for place in list(axes.flat)[len(cells) :]:
+        place.set_axis_off()
+    _scale_bar(axes.flat[0], cells[0][1])
+    if picture.kind != "image" and drawn is not None:
+        _legend(library, figure, axes, picture, drawn)
+    return figure
+
+
+def save_picture(figure: Any, path: str | os.PathLike[str], *, dpi: float = 150) -> Path:
+    """Write a figure as ``.png`` or ``.svg``; the same figure gives the same bytes."""
+    file = Path(path)
+    if file.suffix.lower() not in (".png", ".svg"):
+        raise InvalidInputError(f"{file.name!r} must end in .png or .svg to be written as a picture.")
+    if not file.parent.is_dir():
+        raise InvalidInputError(f"There is no folder {str(file.parent)!r} to write {file.name!r} into; make it first.")
+    metadata = {"Date": None} if file.suffix.lower() == ".svg" else {"Software": None}
+    with matplotlib().rc_context({"svg.hashsalt": "warpgauge"}):
+        figure.savefig(file, format=file.suffix[1:].lower(), dpi=dpi, metadata=metadata)
+    return file
+
+
+def colour_ends(picture: Picture) -> tuple[float, float]:
+    """Give the ends of the colour scale: those of the kind, otherwise those of all panels together."""
+    kind = KINDS[picture.kind]
+    known = [array[np.isfinite(array)] for array in picture.panels.values()]
+    low = kind.low if kind.low is not None else min((float(part.min()) for part in known if part.size), default=0.0)
+    high = kind.high if kind.high is not None else max((float(part.max()) for part in known if part.size), default=1.0)
+    return low, high if high > low else low + 1.0
+
+
+def _draw(library: Any, place: Any, picture: Picture, name: str, plane: Plane) -> Any:
+    kind = KINDS[picture.kind]
+    place.set_facecolor(_BACKGROUND)
+    options = {"extent": plane.extent, "origin": "lower" if plane.upright else "upper", "interpolation": "nearest"}
+    if picture.image is not None:
+        below = np.nan_to_num(plane.cut(picture.image), nan=0.5)
+        place.imshow(_DIMMED[0] + (_DIMMED[1] - _DIMMED[0]) * below, cmap="gray", vmin=0, vmax=1, **options)
+    values = plane.cut(picture.panels[name])
+    low, high = colour_ends(picture)
+    drawn = None
+    if picture.kind == "image" and values.ndim == 3:
+        place.imshow(np.where(np.isnan(values), 0.5, values), **options)
+    else:
+        opacity = np.full(values.shape, 1.0 if picture.image is None else _OPACITY)
+        if picture.entropy is not None and picture.limits is not None:
+            share = known_share(plane.cut(picture.entropy), picture.limits)
+            opacity *= share
+            _hatch(place, plane, np.where(np.isnan(values), 1.0, share))
+        opacity[np.isnan(values)] = 1.0
+        colours = library.colormaps[kind.colours].with_extremes(bad=_OUTSIDE_COLOUR)
+        drawn = place.imshow(values, cmap=colours, vmin=low, vmax=high, alpha=opacity, **options)
+    _marks(library, place, picture, plane)
+    place.set_title(" · ".join(part for part in (name, plane.caption) if part), fontsize=9)
+    place.set_xlim(plane.extent[:2])
+    place.set_ylim(plane.extent[2:])
+    place.set_aspect("equal")
+    place.set_xticks([])
+    place.set_yticks([])
+    return drawn
+
+
+def _hatch(place: Any, plane: Plane, share: Floats) -> None:
+    if min(share.shape) < 2 or not (share < _HATCHED_BELOW).any():
+        return
+    right, down = (float(plane.grid.spacing[axis]) for axis in plane.axes)
+    x, y = (np.arange(share.shape[1]) + 0.5) * right, (np.arange(share.shape[0]) + 0.5) * down
+    hatch = place.contourf(x, y, share, levels=[-1.0, _HATCHED_BELOW], colors="none", hatches=["///"], zorder=3)
+    hatch.set_edgecolor("#FFFFFF99")
+    hatch.set_linewidth(0.0)
+    if hasattr(hatch, "set_hatch_linewidth"):  # from matplotlib 3.10 on
+        hatch.set_hatch_linewidth(0.6)
+
+
+def _marks(library: Any, place: Any, picture: Picture, plane: Plane) -> None:
+    from matplotlib import patheffects
+
+    halo = [patheffects.withStroke(linewidth=2.2, foreground=_HALO)]
+    for line in picture.lines:
+        positions, _ = plane.positions(line)
+        place.plot(positions[:, 0], positions[:, 1], color="#E69F00", linewidth=0.7, zorder=4)
+    if picture.points is not None and len(picture.points):
+        positions, near = plane.positions(picture.points, within=2.0)
+        place.plot(
+            *positions[near].T, "o", markersize=4, markerfacecolor="none", markeredgecolor="white", markeredgewidth=0.9,
+            path_effects=halo, zorder=5,
+        )  # fmt: skip
+
+
+def _scale_bar(place: Any, plane: Plane) -> None:
+    from matplotlib import patheffects
+
+    left, right, bottom, top = plane.extent
+    length = scale_bar_length(right - left)
+    x, y = left + 0.05 * (right - left), bottom + 0.06 * (top - bottom)
+    halo = [patheffects.withStroke(linewidth=3.5, foreground=_HALO)]
+    place.plot([x, x + length], [y, y], color="white", linewidth=2, path_effects=halo, solid_capstyle="butt", zorder=6)
+    place.annotate(
+        f"{length:g} {plane.grid.units}", (x + length / 2, y), xytext=(0, 4), textcoords="offset points", color="white",
+        ha="center", va="bottom", fontsize=9, path_effects=[patheffects.withStroke(linewidth=2, foreground=_HALO)],
+        zorder=6,
+    )  # fmt: skip
+
+
+def _legend(library: Any, figure: Any, axes: Any, picture: Picture, drawn: Any) -> None:
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    kind, (low, high) = KINDS[picture.kind], colour_ends(picture)
+    units = picture.grid.units
+    tolerance = "the tolerance" if picture.tolerance is None else f"{picture.tolerance:g} {units}"
+    # A mappable of its own: the drawn one has an opacity for each element, which a bar cannot have.
+    mappable = ScalarMappable(drawn.norm, library.colormaps[kind.colours])
+    bar = figure.colorbar(mappable, ax=axes, orientation="horizontal", shrink=0.6, aspect=40, pad=0.02)
+    bar.set_label(kind.label.format(units=units, tolerance=tolerance), fontsize=9)
+    bar.ax.tick_params(labelsize=8)
+    for x, word, side in ((low, kind.words[0], "right"), (high, kind.words[1], "left")):
+        offset = (-8, 0) if side == "right" else (8, 0)
+        bar.ax.annotate(
+            word, (x, 0.5), xycoords=("data", "axes fraction"), xytext=offset, textcoords="offset points", ha=side,
+            va="center", fontsize=9,
+        )  # fmt: skip
+    handles: list[Any] = []
+    if picture.entropy is not None:
+        handles.append(Patch(facecolor="#808080", edgecolor="white", hatch="///", label=UNKNOWN))
+    if any(np.isnan(array).any() for array in picture.panels.values()):
+        handles.append(Patch(facecolor=_OUTSIDE_COLOUR, edgecolor="#808080", label=OUTSIDE))
+    if picture.points is not None and len(picture.points):
+        handles.append(
+            Line2D([], [], linestyle="", marker="o", markerfacecolor="none", color="black", label="annotated point")
+        )
+    if handles:
+        figure.legend(handles=handles, loc="outside lower center", ncols=3, fontsize=9, frameon=False)
