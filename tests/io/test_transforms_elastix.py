@@ -20,6 +20,7 @@ from transform_tools import (
 from warpgauge.errors import FileFormatError, InvalidInputError, SuspiciousDataWarning
 from warpgauge.geometry import Floats, Grid
 from warpgauge.io.transforms import Chain, read_transform
+from warpgauge.io.transforms.elastix import initial_files
 
 Cases = dict[str, tuple[Path, Floats]]
 # transformix prints six decimals, so 5e-7 is its own rounding.
@@ -331,3 +332,16 @@ def test_binary_parameters_equal_the_same_as_text(tmp_path: Path) -> None:
     (tmp_path / "binary.dat").write_bytes(coefficients.astype("<f4").tobytes())
     with pytest.raises(FileFormatError, match="promises 8 for each"):
         read_transform(tmp_path / "binary.txt")
+
+
+def test_all_files_that_a_file_draws_in_are_listed(tmp_path: Path) -> None:
+    """Initial transforms along the chain, and data files, so that a change of any of them can be noticed."""
+    (tmp_path / "a.txt").write_text(elastix_text(2, "TranslationTransform", [1, 2]))
+    binary = '(TransformParameters "b.dat")\n(UseBinaryFormatForTransformationParameters "true")'
+    text = elastix_text(2, "TranslationTransform", [3, 4], initial="a.txt")
+    (tmp_path / "b.txt").write_text(text.replace("(TransformParameters 3.0 4.0)", binary))
+    (tmp_path / "b.dat").write_bytes(np.array([3.0, 4.0]).tobytes())
+    (tmp_path / "c.txt").write_text(elastix_text(2, "TranslationTransform", [5, 6], initial="b.txt"))
+    assert read_transform(tmp_path / "c.txt").map([[0.0, 0.0]]).tolist() == [[9.0, 12.0]]
+    names = sorted(file.name for file in initial_files(tmp_path / "c.txt"))
+    assert names == ["a.txt", "b.dat", "b.txt"]

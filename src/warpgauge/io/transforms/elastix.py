@@ -15,7 +15,7 @@ from warpgauge.geometry import Grid
 from warpgauge.io.transforms import linear
 from warpgauge.io.transforms.base import Description, Transform
 from warpgauge.io.transforms.chain import Chain, SumTransform
-from warpgauge.io.transforms.elastix_kinds import own_transform
+from warpgauge.io.transforms.elastix_kinds import named_files, own_transform
 from warpgauge.io.transforms.elastix_parameters import ParameterTable, beside, read_parameters
 
 _NO_INITIAL = "NoInitialTransform"
@@ -39,9 +39,9 @@ def read_elastix(path: Path, fixed: Grid | None = None, moving: Grid | None = No
 
 
 def initial_files(path: Path) -> list[Path]:
-    """List the files that a parameter file draws in, itself not included."""
+    """List the files that a parameter file draws in, itself not included: initial transforms, fields, other data."""
     _, tables = _read_chain(path, ())
-    return [table.path.resolve() for table in tables[:-1]]
+    return [table.path.resolve() for table in tables[:-1]] + [file for table in tables for file in named_files(table)]
 
 
 def _read_chain(path: Path, seen: tuple[Path, ...]) -> tuple[Transform, list[ParameterTable]]:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 from scipy.linalg import expm
@@ -46,6 +47,15 @@ class _Context:
             assumptions=("elastix maps fixed points to moving points in the world of the images (LPS in 3D).",),
             source=self.name,
         )
+
+
+def named_files(table: ParameterTable) -> list[Path]:
+    """List the files beside the initial transform that a parameter file needs."""
+    keys = {"DeformationFieldTransform": "DeformationFieldFileName", "File": "TransformFileName"}
+    key = keys.get(table.text("Transform"))
+    if key is None and table.flag("UseBinaryFormatForTransformationParameters", False):
+        key = "TransformParameters"
+    return [] if key is None else [beside(table.path, table.text(key), "data")[0].resolve()]
 
 
 def own_transform(table: ParameterTable) -> Transform:
