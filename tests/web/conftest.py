@@ -16,14 +16,14 @@ def flat(tmp_path: Path) -> Path:
     return make_flat(tmp_path / "flat")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def flat_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """A server of a 2D project with two raters, for tests that only look."""
     with served(make_flat(tmp_path_factory.mktemp("flat") / "flat"), "ada,ben") as server:
         yield server
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def solid_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """A server of a 3D project, for tests that only look."""
     with served(make_solid(tmp_path_factory.mktemp("solid") / "solid"), "ada,ben") as server:

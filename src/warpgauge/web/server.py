@@ -59,6 +59,11 @@ class Launch:
     links: list[Link]
     kept: list[str] = field(default_factory=list)
 
+    def close(self) -> None:
+        """Give up the port and the project without serving."""
+        self.socket.close()
+        self.app.state.desk.project.close()
+
     def run(self, *, open_browser: bool = False) -> None:
         """Serve until interrupted."""
         server = _Server(
@@ -80,8 +85,7 @@ class Launch:
         except KeyboardInterrupt:
             pass
         finally:
-            self.socket.close()
-            self.app.state.desk.project.close()
+            self.close()
 
     def _open(self, server: uvicorn.Server) -> None:
         while not server.started:
@@ -110,6 +114,7 @@ def prepare(
 ) -> Launch:
     """Open a project, register raters, and bind the port; see `serve`."""
     project = Project.open(project_folder)
+    listening: socket.socket | None = None
     try:
         named = _distinct(raters or ())
         if not is_loopback(host) and not named and not _has_tokens(project):
@@ -123,11 +128,12 @@ def prepare(
         listening = _bind(host, port)
         url = _url(host, listening.getsockname()[1])
         fresh, kept = _register(project, named)
-        role = project.state.role(launcher)
     except BaseException:
+        if listening is not None:
+            listening.close()
         project.close()
         raise
-    links = [Link(launcher, role, f"{url}/?token={secret}")]
+    links = [Link(launcher, project.state.role(launcher), f"{url}/?token={secret}")]
     links += [Link(name, project.state.role(name), f"{url}/?token={each}") for name, each in fresh.items()]
     return Launch(app, listening, url, links, kept)
 
