@@ -164,21 +164,41 @@ def test_integration_against_a_fine_solver(name: str) -> None:
     deformation = deformation_on(name)
     points = scattered(deformation.grid, 250)
     error = pixels(deformation.grid, deformation.map(points) - solved(deformation.velocity, points))
-    assert error.mean() < 0.02
-    assert error.max() < 0.2
+    assert error.mean() < 0.015
+    assert error.max() < 0.15
     moved = pixels(deformation.grid, deformation.map(points) - points)
     assert moved.mean() > 0.8  # the comparison is about something
 
 
+def test_points_that_leave_and_come_back() -> None:
+    """The flow is right for points that leave the image on their way, where the velocity is that of the border.
+
+    The velocity has no kink within the image, so that the solver is followed to hundredths of a pixel; without the
+    room around the image the error is 0.25 pixels.
+    """
+    grid, control = Grid((61, 61)), Grid((2, 3), (60.0, 30.0))
+    # To the right in the upper half, to the left in the lower one, faster towards the right, and down everywhere.
+    sideways, down = np.array([[0.0, 40.0], [0.0, 0.0], [0.0, -40.0]]), np.full((3, 2), 30.0)
+    velocity = VelocityField(grid, control, np.stack([sideways, down]))
+    points = np.random.default_rng(0).uniform([50, 5], [60, 25], (300, 2))
+    error = np.linalg.norm(SimulatedDeformation(velocity).map(points) - solved(velocity, points), axis=1)
+    assert error.max() < 0.03
+
+
 @pytest.mark.parametrize("name", GRIDS)
 def test_reversed_flow_is_the_inverse(name: str) -> None:
-    """The inverse is also the flow of the reversed velocity, as far as the integration goes."""
+    """The inverse is also the flow of the reversed velocity, as far as the integration goes.
+
+    So is what the Newton iteration starts from, which cannot be told from its result.
+    """
     deformation = deformation_on(name)
     grid = deformation.grid
+    start = deformation._reversed_flow(grid.world_to_index(deformation.map(grid.points())))
+    assert np.linalg.norm(start - grid.world_to_index(grid.points()), axis=1).mean() < 0.02
     moving = deformation.map(scattered(grid, 150))
     error = pixels(grid, deformation.inverse_map(moving) - solved(deformation.velocity, moving, sign=-1.0))
-    assert error.mean() < 0.02
-    assert error.max() < 0.25
+    assert error.mean() < 0.015
+    assert error.max() < 0.15
 
 
 @pytest.mark.parametrize("name", GRIDS)

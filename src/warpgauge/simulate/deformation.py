@@ -67,8 +67,8 @@ class SimulatedDeformation(Transform):
         self.folding_fraction = float(np.mean(self.jacobian_determinants() <= 0))
         if self.folding_fraction > 0 and not allow_folding:
             raise InvalidInputError(
-                f"The deformation folds at {100 * self.folding_fraction:.3g} % of the pixels; take a smaller amplitude or a "
-                "larger control spacing, or allow_folding=True."
+                f"The deformation folds at {100 * self.folding_fraction:.3g} % of the pixels; take a smaller amplitude "
+                "or a larger control spacing, or allow_folding=True."
             )
         super().__init__(_description(self))
 
@@ -120,6 +120,11 @@ class SimulatedDeformation(Transform):
         reverse = padded(-self.velocity.index_velocity(), self.grid, self._pad)
         return flow(reverse, self._size + 2 * self._pad, self.squarings)
 
+    def _reversed_flow(self, points_index: Floats) -> Floats:
+        """Follow the reversed velocity from (n, d) indices: the inverse but for the errors of the integration."""
+        size = self._size + 2 * self._pad
+        return points_index + evaluated(self._backward, size, points_index + self._pad)
+
     def inverse_map(self, points_world: ArrayLike) -> Floats:
         """Map (n, d) moving points to the fixed points that `map` sends there; NaN where there is none.
 
@@ -131,7 +136,7 @@ class SimulatedDeformation(Transform):
         solution = np.full(points.shape, np.nan)
         rows = np.flatnonzero(np.isfinite(points).all(axis=1))
         targets = self.grid.world_to_index(points[rows])
-        x = targets + evaluated(self._backward, self._size + 2 * self._pad, targets + self._pad)
+        x = self._reversed_flow(targets)
         solved = np.zeros(len(rows), dtype=np.bool_)
         over_rows(
             lambda a, b: invert_points(self._displacements, self._size, targets, _TOLERANCE, a, b, x, solved),
