@@ -73,7 +73,7 @@ def read_text(path: PathLike, what: str, limit: int = TEXT_LIMIT) -> str:
         raise FileFormatError(
             f"{file.name!r} has {size} bytes, more than the {limit} that a {what} may have; it is probably not one."
         )
-    data = read_head(file, limit)
+    data = file.read_bytes()
     if b"\0" in data:
         raise FileFormatError(f"{file.name!r} is not text (it has zero bytes), but a {what} is a text file.")
     try:

@@ -32,13 +32,13 @@ def looks_like_metaimage(head: bytes) -> bool:
 def open_metaimage(path: Path) -> StoredImage:
     """Describe a MetaImage file."""
     with foreign_decoder(path, "MetaImage"):
-        fields, header_end = _fields(path)
+        fields, header_end = header_fields(path)
         size, channels = _size(path, fields)
         notes: list[str] = []
-        frame = _frame(path, fields, size, notes)
+        frame = header_frame(path, fields, size, notes)
         shape = size[::-1] + ((channels,) if channels > 1 else ())
-        dtype = _dtype(path, fields)
-        read, data_path = _samples(path, fields, header_end, dtype, shape)
+        dtype = sample_type(path, fields)
+        read, data_path = stored_samples(path, fields, header_end, dtype, shape)
         if channels == 4:
             notes.append("The alpha channel is dropped.")
             read, channels = without_alpha(read), 3
@@ -47,7 +47,7 @@ def open_metaimage(path: Path) -> StoredImage:
     return StoredImage(path, "MetaImage", frame, dtype.newbyteorder("="), channels, (level,), files, notes)
 
 
-def _fields(path: Path) -> tuple[Fields, int]:
+def header_fields(path: Path) -> tuple[Fields, int]:
     """Read the header's fields; ElementDataFile is the last one, and LOCAL data start on the next line."""
     head = read_head(path, _HEADER_LIMIT)
     fields: Fields = {}
@@ -77,7 +77,8 @@ def _first(fields: Fields, *keys: str) -> str | None:
     return next((fields[key] for key in keys if key in fields), None)
 
 
-def _numbers(path: Path, key: str, text: str, count: int) -> Floats:
+def header_numbers(path: Path, key: str, text: str, count: int) -> Floats:
+    """Read ``count`` numbers of a header entry."""
     try:
         values = np.array([float(word) for word in text.split()])
     except ValueError:
@@ -89,7 +90,8 @@ def _numbers(path: Path, key: str, text: str, count: int) -> Floats:
     return values
 
 
-def _whole(path: Path, key: str, text: str) -> int:
+def whole_numbers(path: Path, key: str, text: str) -> int:
+    """Read a whole number of a header entry."""
     try:
         return int(text)
     except ValueError:
@@ -105,15 +107,15 @@ def _true(fields: Fields, *keys: str) -> bool:
 def _size(path: Path, fields: Fields) -> tuple[tuple[int, ...], int]:
     if fields.get("ObjectType", "Image") != "Image":
         raise FileFormatError(f"{path.name!r} holds a MetaIO {fields['ObjectType']!r}, not an Image.")
-    d = _whole(path, "NDims", fields.get("NDims", ""))
+    d = whole_numbers(path, "NDims", fields.get("NDims", ""))
     if d not in (2, 3):
         raise FileFormatError(f"{path.name!r} has {d} dimensions, but an image has 2 or 3; extract one image of it.")
-    numbers = _numbers(path, "DimSize", fields.get("DimSize", ""), d)
+    numbers = header_numbers(path, "DimSize", fields.get("DimSize", ""), d)
     if np.any(numbers < 1) or np.any(numbers != np.floor(numbers)) or np.any(numbers > 2**40):
         raise FileFormatError(
             f"{path.name!r} has DimSize = {fields['DimSize']!r}, but positive whole numbers are expected."
         )
-    channels = _whole(path, "ElementNumberOfChannels", fields.get("ElementNumberOfChannels", "1"))
+    channels = whole_numbers(path, "ElementNumberOfChannels", fields.get("ElementNumberOfChannels", "1"))
     if channels not in ((1, 3, 4) if d == 2 else (1,)):
         raise FileFormatError(
             f"{path.name!r} is {d}D with {channels} channels, but 1 channel (or colours in 2D) is expected; save one "
@@ -122,7 +124,8 @@ def _size(path: Path, fields: Fields) -> tuple[tuple[int, ...], int]:
     return tuple(int(n) for n in numbers), channels
 
 
-def _dtype(path: Path, fields: Fields) -> np.dtype[Any]:
+def sample_type(path: Path, fields: Fields) -> np.dtype[Any]:
+    """Give the type of the stored samples, byte order included."""
     name = fields.get("ElementType", "")
     if name not in _TYPES:
         raise FileFormatError(
@@ -132,7 +135,8 @@ def _dtype(path: Path, fields: Fields) -> np.dtype[Any]:
     return np.dtype((">" if big else "<") + _TYPES[name])
 
 
-def _frame(path: Path, fields: Fields, size: tuple[int, ...], notes: list[str]) -> Frame:
+def header_frame(path: Path, fields: Fields, size: tuple[int, ...], notes: list[str]) -> Frame:
+    """Give the frame that the header describes."""
     d = len(size)
     spacing_text = _first(fields, "ElementSpacing", "ElementSize")
     origin_text = _first(fields, "Offset", "Position", "Origin")
@@ -141,10 +145,14 @@ def _frame(path: Path, fields: Fields, size: tuple[int, ...], notes: list[str]) 
         if origin_text is not None or matrix_text is not None:
             notes.append("Offset and TransformMatrix are not used, since the header has no ElementSpacing.")
         return Frame(size)
-    spacing = _numbers(path, "ElementSpacing", spacing_text, d)
-    origin = np.zeros(d) if origin_text is None else _numbers(path, "Offset", origin_text, d)
+    spacing = header_numbers(path, "ElementSpacing", spacing_text, d)
+    origin = np.zeros(d) if origin_text is None else header_numbers(path, "Offset", origin_text, d)
     # Each row of the text is the direction of one axis of the array, so the transpose has them as columns.
-    axes = np.eye(d) if matrix_text is None else _numbers(path, "TransformMatrix", matrix_text, d * d).reshape(d, d).T
+    axes = (
+        np.eye(d)
+        if matrix_text is None
+        else header_numbers(path, "TransformMatrix", matrix_text, d * d).reshape(d, d).T
+    )
     if np.any(spacing <= 0):
         raise FileFormatError(
             f"{path.name!r} has ElementSpacing = {spacing_text!r}, but positive numbers are expected."
@@ -163,9 +171,10 @@ def _frame(path: Path, fields: Fields, size: tuple[int, ...], notes: list[str]) 
     return frame_from_affine(path, affine, size, unit[0])
 
 
-def _samples(
+def stored_samples(
     path: Path, fields: Fields, header_end: int, dtype: np.dtype[Any], shape: tuple[int, ...]
 ) -> tuple[RegionReader, Path]:
+    """Give a reader of regions of the samples, and the file that holds them."""
     name = fields["ElementDataFile"]
     if name.split(" ")[0].upper() == "LIST" or "%" in name:
         raise FileFormatError(f"{path.name!r} spreads its slices over several files; save it as one .mha file.")
@@ -175,7 +184,7 @@ def _samples(
     if not _true({"BinaryData": "True", **fields}, "BinaryData"):
         return text_reader(data_path, start, dtype, shape), data_path
     packed = _true(fields, "CompressedData")
-    skip = _whole(path, "HeaderSize", fields.get("HeaderSize", "0"))
+    skip = whole_numbers(path, "HeaderSize", fields.get("HeaderSize", "0"))
     block = Block(data_path, start, dtype, shape, "zlib" if packed else "")
     if skip == -1 and not packed:
         start = data_path.stat().st_size - block.nbytes  # the samples are the last bytes of the file

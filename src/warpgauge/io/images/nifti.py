@@ -40,7 +40,7 @@ def nifti_header(head: bytes) -> Any | None:
 def open_nifti(path: Path) -> StoredImage:
     """Describe a NIfTI file."""
     with foreign_decoder(path, "NIfTI"):
-        path, data_path = _pair(path)
+        path, data_path = header_and_data(path)
         packed = read_head(path, 2) == _GZIP
         header = nifti_header(gzip_head(path, 540) if packed else read_head(path, 540))
         if header is None:
@@ -48,16 +48,16 @@ def open_nifti(path: Path) -> StoredImage:
                 f"{path.name!r} does not start with a NIfTI header; the file is damaged or mislabelled."
             )
         size, channels = _size(path, header)
-        stored = _sample_dtype(path, header)
+        stored = sample_type(path, header)
         shape = size[::-1] + ((channels,) if channels > 1 else ())
-        offset = 0 if data_path != path else max(_offset(path, header), 0)
+        offset = 0 if data_path != path else max(data_offset(path, header), 0)
         if packed or read_head(data_path, 2) == _GZIP:
             block = Block(data_path, 0, stored, shape, "gzip", skip=offset)
         else:
             block = Block(data_path, offset, stored, shape)
         notes: list[str] = []
         suspicions: list[str] = []
-        frame = _frame(path, header, size, notes, suspicions)
+        frame = header_frame(path, header, size, notes, suspicions)
         read, dtype, channels = _values(header, block, stored, channels, notes)
     if block.compression and not gzip_promises(data_path, block.skip + block.nbytes):
         with foreign_decoder(path, "NIfTI"):
@@ -67,7 +67,7 @@ def open_nifti(path: Path) -> StoredImage:
     return StoredImage(path, "NIfTI", frame, dtype, channels, (level,), files, notes, suspicions)
 
 
-def _pair(path: Path) -> tuple[Path, Path]:
+def header_and_data(path: Path) -> tuple[Path, Path]:
     """Give header and data file, which are the same unless the file is a .hdr/.img pair."""
     name = path.name
     for head, data in ((".hdr", ".img"), (".hdr.gz", ".img.gz")):
@@ -102,7 +102,8 @@ def _size(path: Path, header: Any) -> tuple[tuple[int, ...], int]:
     return size, channels
 
 
-def _sample_dtype(path: Path, header: Any) -> np.dtype[Any]:
+def sample_type(path: Path, header: Any) -> np.dtype[Any]:
+    """Give the type of the stored samples."""
     if int(header["datatype"]) in (_RGB, _RGBA):
         return np.dtype(np.uint8)
     dtype: np.dtype[Any] = header.get_data_dtype()
@@ -113,7 +114,8 @@ def _sample_dtype(path: Path, header: Any) -> np.dtype[Any]:
     return dtype
 
 
-def _offset(path: Path, header: Any) -> int:
+def data_offset(path: Path, header: Any) -> int:
+    """Give where the samples start in their file."""
     offset = float(header["vox_offset"])
     if not (np.isfinite(offset) and 0 <= offset < 2**53):
         raise FileFormatError(f"{path.name!r} says that its samples start at byte {offset}; its header is damaged.")
@@ -144,7 +146,8 @@ def _values(
     return read_scaled, scaled, channels
 
 
-def _frame(path: Path, header: Any, size: tuple[int, ...], notes: list[str], suspicions: list[str]) -> Frame:
+def header_frame(path: Path, header: Any, size: tuple[int, ...], notes: list[str], suspicions: list[str]) -> Frame:
+    """Give the frame by the rule of ITK where sform and qform are both set."""
     units, factor = _units(header, notes)
     sform = header.get_sform() if int(header["sform_code"]) > 0 else None
     qform = header.get_qform() if int(header["qform_code"]) > 0 else None

@@ -38,15 +38,15 @@ Fields = dict[str, str]
 def open_nrrd(path: Path) -> StoredImage:
     """Describe a NRRD file."""
     with foreign_decoder(path, "NRRD"):
-        fields, header_end = _fields(path)
-        sizes = _sizes(path, fields)
+        fields, header_end = header_fields(path)
+        sizes = header_sizes(path, fields)
         notes: list[str] = []
         spatial, channels = _layout(path, fields, sizes, notes)
         size = tuple(sizes[i] for i in spatial)
         frame = nrrd_frame(path, fields, spatial, size, notes)
         shape = size[::-1] + ((channels,) if channels > 1 else ())
-        dtype = _dtype(path, fields)
-        read, data_path = _samples(path, fields, header_end, dtype, shape)
+        dtype = sample_type(path, fields)
+        read, data_path = stored_samples(path, fields, header_end, dtype, shape)
     if channels == 4:
         notes.append("The alpha channel is dropped.")
         read, channels = without_alpha(read), 3
@@ -55,7 +55,7 @@ def open_nrrd(path: Path) -> StoredImage:
     return StoredImage(path, "NRRD", frame, dtype.newbyteorder("="), channels, (level,), files, notes)
 
 
-def _fields(path: Path) -> tuple[Fields, int]:
+def header_fields(path: Path) -> tuple[Fields, int]:
     """Read the header up to its empty line; a detached header may end with the file."""
     head = read_head(path, _HEADER_LIMIT)
     end = re.search(rb"\r?\n\r?\n", head)
@@ -88,7 +88,8 @@ def _need(path: Path, fields: Fields, key: str) -> str:
     return fields[key]
 
 
-def _sizes(path: Path, fields: Fields) -> list[int]:
+def header_sizes(path: Path, fields: Fields) -> list[int]:
+    """Give the sizes of the axes, fastest first."""
     text = _need(path, fields, "sizes")
     words = text.split()
     if (
@@ -136,7 +137,8 @@ def _layout(path: Path, fields: Fields, sizes: list[int], notes: list[str]) -> t
     return spatial, 1
 
 
-def _dtype(path: Path, fields: Fields) -> np.dtype[Any]:
+def sample_type(path: Path, fields: Fields) -> np.dtype[Any]:
+    """Give the type of the stored samples, byte order included."""
     name = _need(path, fields, "type").lower()
     code = next((code for code, names in _TYPES.items() if name in names), None)
     if code is None:
@@ -151,9 +153,10 @@ def _dtype(path: Path, fields: Fields) -> np.dtype[Any]:
     return np.dtype(("<" if endian == "little" else ">") + code)
 
 
-def _samples(
+def stored_samples(
     path: Path, fields: Fields, header_end: int, dtype: np.dtype[Any], shape: tuple[int, ...]
 ) -> tuple[RegionReader, Path]:
+    """Give a reader of regions of the samples, and the file that holds them."""
     name = fields.get("data file")
     if name is not None and (name.split(" ")[0].upper() == "LIST" or "%" in name):
         raise FileFormatError(f"{path.name!r} spreads its slices over several files; save it as one .nrrd file.")

@@ -11,8 +11,7 @@ import numpy as np
 
 from warpgauge.errors import FileFormatError
 from warpgauge.geometry import Floats
-from warpgauge.io.files import one_line
-from warpgauge.io.transforms.headers import text_of
+from warpgauge.io.files import one_line, read_text
 
 _TOKEN = re.compile(r'"([^"]*)"|([^\s"]+)')
 _KEY = re.compile(r"[A-Za-z_]\w*\Z")
@@ -89,7 +88,7 @@ def _plain(value: Any) -> str:
 
 def read_parameters(path: Path) -> ParameterTable:
     """Read a parameter file of elastix, in text or TOML form by its content."""
-    text = text_of(path, "elastix parameter file", _LIMIT)
+    text = read_text(path, "elastix parameter file", _LIMIT)
     if path.suffix.lower() == ".toml" or not text.lstrip().startswith(("(", "//")):
         return ParameterTable(path, _toml(text, path.name))
     return ParameterTable(path, _classic(text, path.name))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import cast
 
 import numpy as np
@@ -10,9 +9,7 @@ from numpy.typing import ArrayLike
 
 from warpgauge.errors import FileFormatError, InvalidInputError
 from warpgauge.geometry import UNITS, Grid, Units
-from warpgauge.io.files import existing_file, read_text
 
-TEXT_LIMIT = 64 * 2**20
 # deflate, the strongest compression among the formats here, cannot make anything smaller than this factor.
 INFLATION = 1032
 
@@ -45,9 +42,3 @@ def check_room(path_name: str, needed: int, at_hand: int, what: str) -> None:
             f"{path_name!r} is truncated, or its header is wrong: {what} need {needed} bytes, but at most {at_hand} "
             f"can be there."
         )
-
-
-def text_of(path: Path, what: str, limit: int = TEXT_LIMIT) -> str:
-    """Read a text file of at most ``limit`` bytes, with a buffer of its own size rather than of the limit's."""
-    size = existing_file(path, what).stat().st_size
-    return read_text(path, what, limit=min(size, limit))

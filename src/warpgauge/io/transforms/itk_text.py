@@ -10,9 +10,9 @@ import numpy as np
 
 from warpgauge.errors import AmbiguousFileError, FileFormatError, SuspiciousDataWarning
 from warpgauge.geometry import Floats
+from warpgauge.io.files import read_text
 from warpgauge.io.transforms.base import Transform
 from warpgauge.io.transforms.chain import Chain
-from warpgauge.io.transforms.headers import text_of
 from warpgauge.io.transforms.itk_kinds import COMPOSITE, itk_transform, split_type
 from warpgauge.io.transforms.lattice import Vectors
 
@@ -33,7 +33,7 @@ class Entry:
 
 def read_itk_text(path: Path) -> Transform:
     """Read an ITK text transform file."""
-    text = text_of(path, "ITK transform file", _LIMIT)
+    text = read_text(path, "ITK transform file", _LIMIT)
     if not text.startswith(SIGNATURE.decode()):
         raise FileFormatError(
             f"{path.name!r} is no ITK transform file: its first line is not '#Insight Transform File V1.0'."

@@ -11,8 +11,9 @@ from scipy.spatial import cKDTree
 
 from warpgauge.errors import FileFormatError, InvalidInputError
 from warpgauge.geometry import Floats
+from warpgauge.io.files import read_text
 from warpgauge.io.transforms.base import Bools, Description, Transform, flipped
-from warpgauge.io.transforms.headers import default_units, text_of
+from warpgauge.io.transforms.headers import default_units
 
 TOLERANCE = 1e-4
 _LONGEST_LINE = 4096
@@ -110,7 +111,7 @@ def points_description(file_format: str, name: str, d: int, units: str | None = 
 
 def read_mapped_points(path: Path) -> MappedPoints:
     """Read ``outputpoints.txt`` of transformix, or a CSV of fixed and mapped points (columns fixed_*, moving_*)."""
-    text = text_of(path, "file of mapped points")
+    text = read_text(path, "file of mapped points")
     if TRANSFORMIX.match(text.encode("utf-8", "replace")):
         fixed, mapped = _transformix(text, path.name)
         about = points_description("transformix output points", path.name, fixed.shape[1])

@@ -8,8 +8,9 @@ import numpy as np
 
 from warpgauge.errors import FileFormatError, InvalidInputError
 from warpgauge.geometry import Floats
+from warpgauge.io.files import read_text
 from warpgauge.io.transforms.base import Description
-from warpgauge.io.transforms.headers import default_units, text_of
+from warpgauge.io.transforms.headers import default_units
 from warpgauge.io.transforms.linear import AffineTransform
 
 FORMAT = "matrix"
@@ -18,7 +19,7 @@ _LIMIT = 2**16
 
 def read_numbers(path: Path) -> Floats:
     """Read rows of numbers between blanks or commas; lines that start with ``#`` are comments."""
-    text = text_of(path, "matrix", _LIMIT)
+    text = read_text(path, "matrix", _LIMIT)
     rows: list[list[float]] = []
     for number, line in enumerate(text.splitlines(), start=1):
         words = line.partition("#")[0].replace(",", " ").split()

@@ -11,7 +11,7 @@ from warpgauge.errors import FileFormatError
 from warpgauge.geometry import Grid
 from warpgauge.io.files import existing_file, foreign_decoder, read_head
 from warpgauge.io.images.frame import resolve_grid
-from warpgauge.io.images.nifti import _frame, _offset, _pair, _sample_dtype, nifti_header
+from warpgauge.io.images.nifti import data_offset, header_and_data, header_frame, nifti_header, sample_type
 from warpgauge.io.images.samples import Block, gzip_head
 from warpgauge.io.transforms.dense_files import StoredField, as_floats
 from warpgauge.io.transforms.lattice import Vectors
@@ -66,7 +66,7 @@ def load_nifti_array(path: Path) -> tuple[Vectors, list[int]]:
 
 def _files(path: Path) -> tuple[Path, Path]:
     existing_file(path, "field")
-    return _pair(path)
+    return header_and_data(path)
 
 
 def _header(path: Path) -> Any:
@@ -82,9 +82,9 @@ def _load(path: Path, data_path: Path) -> tuple[Any, Vectors]:
     dim = [int(n) for n in header["dim"]]
     if not 1 <= dim[0] <= 7 or any(n < 1 for n in dim[1 : dim[0] + 1]):
         raise FileFormatError(f"{path.name!r} has the dimensions {dim}, which no field has; its header is damaged.")
-    dtype = _sample_dtype(path, header)
+    dtype = sample_type(path, header)
     shape = tuple(dim[dim[0] : 0 : -1])
-    offset = _offset(path, header) if data_path == path else 0
+    offset = data_offset(path, header) if data_path == path else 0
     if read_head(data_path, 2) == _GZIP:
         values = Block(data_path, 0, dtype, shape, "gzip", skip=offset).unpack()
     else:
@@ -113,6 +113,6 @@ def _layout(name: str, dim: list[int]) -> tuple[int, tuple[int, ...]]:
 def _grid(path: Path, header: Any, size: tuple[int, ...], notes: list[str], suspicions: list[str]) -> Grid:
     if int(header["xyzt_units"]) & 7 == 1:
         raise FileFormatError(f"{path.name!r} has lengths in metres, which leaves the unit of its vectors open.")
-    grid, more = resolve_grid(_frame(path, header, size, notes, suspicions), path, None, None)
+    grid, more = resolve_grid(header_frame(path, header, size, notes, suspicions), path, None, None)
     notes.extend(more)
     return grid

@@ -11,7 +11,7 @@ from warpgauge.errors import FileFormatError
 from warpgauge.io.files import existing_file, foreign_decoder
 from warpgauge.io.images.frame import resolve_grid
 from warpgauge.io.images.nrrd_frame import nrrd_frame
-from warpgauge.io.images.nrrd_image import Fields, _dtype, _fields, _samples, _sizes
+from warpgauge.io.images.nrrd_image import Fields, header_fields, header_sizes, sample_type, stored_samples
 from warpgauge.io.transforms.dense_files import StoredField, as_floats, components_first
 from warpgauge.io.transforms.lattice import Vectors
 
@@ -28,14 +28,14 @@ def load_nrrd(path: Path) -> StoredField:
     """
     existing_file(path, "field")
     with foreign_decoder(path, "a NRRD field"):
-        fields, header_end = _fields(path)
-        sizes = _sizes(path, fields)
+        fields, header_end = header_fields(path)
+        sizes = header_sizes(path, fields)
         axis, spatial = _axes(path, fields, sizes)
         size = tuple(sizes[i] for i in spatial)
         notes: list[str] = []
         grid, more = resolve_grid(nrrd_frame(path, fields, spatial, size, notes), path, None, None)
         shape = tuple(sizes[::-1])
-        read, _ = _samples(path, fields, header_end, _dtype(path, fields), shape)
+        read, _ = stored_samples(path, fields, header_end, sample_type(path, fields), shape)
         values = as_floats(read(tuple(slice(None) for _ in shape)), path.name)
         vectors = _ordered(values, axis)
     return StoredField(path.name, FORMAT, vectors, grid, _vector_frame(fields, len(size)), [*notes, *more])
