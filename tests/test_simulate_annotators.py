@@ -22,6 +22,7 @@ from warpgauge.simulate import (
     IsotropicAnnotator,
     SkippingAnnotator,
     random_deformation,
+    random_velocity,
 )
 
 COUNT = 20_000
@@ -282,6 +283,18 @@ def test_rows_are_independent() -> None:
     assert abs(np.corrcoef(a[:-1, 0], a[1:, 0])[0, 1]) < 0.05
     assert abs(np.corrcoef(a[:, 0], b[:, 0])[0, 1]) < 0.05
     assert abs(np.corrcoef(a[:-1, 0], b[1:, 0])[0, 1]) < 0.05
+    assert abs(np.corrcoef(a[1:, 0], b[:-1, 0])[0, 1]) < 0.05
+
+
+def test_deformation_and_annotators_share_no_randomness() -> None:
+    """With one seed for everything, neither the control velocities nor two experts draw the same numbers again."""
+    velocity = random_velocity(wg.Grid((200, 200)), 1.0, 10.0, seed=4).control_vectors.ravel()
+    unit = IsotropicAnnotator(wg.ellipse_from_covariance(np.eye(2))[0][0])  # whose noise is standard normal
+    alone = errors(unit.annotate(np.zeros((30, 2)), truth, seed=4))
+    first, second = ExpertPanel((unit, unit)).placements(np.zeros((30, 2)), truth, seed=4) - 3.0
+    for one, other in ((velocity, alone), (velocity, first), (alone, second), (first, second), (alone, first)):
+        nearest = np.abs(one.ravel()[:, None] - other.ravel()[None, :]).min()
+        assert nearest > 1e-9
 
 
 def test_outside_the_deformation_is_skipped() -> None:

@@ -148,10 +148,11 @@ def random_velocity(
 
 
 def checked_rng(seed: int, *stream: int) -> np.random.Generator:
-    """Give a generator that depends on the seed and, if given, on the number of an independent stream of it."""
+    """Give a generator that depends on the seed and, if given, on the numbers of an independent stream of it."""
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
         raise InvalidInputError(f"seed must be an integer of 0 or more, got {seed!r}.")
-    return np.random.default_rng([int(seed), *stream])
+    # A spawn key, not a longer list of seeds: numpy takes [5], [5, 0] and [5, 0, 0] for the same seed.
+    return np.random.default_rng(np.random.SeedSequence(int(seed), spawn_key=stream))
 
 
 def _control_grid(grid: Grid, steps: Floats) -> Grid:
