@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import threading
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -146,6 +147,11 @@ class Project:
     def readonly(self) -> bool:
         """Whether the folder could not be opened for writing."""
         return self._ledger.log.readonly
+
+    @property
+    def lock(self) -> threading.RLock:
+        """Held while the state changes; hold it to read several things of one state."""
+        return self._ledger.lock
 
     @property
     def d(self) -> int:

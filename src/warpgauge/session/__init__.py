@@ -1,0 +1,26 @@
+"""The loop of suggesting, annotating and refitting on a project; no HTTP and no terminal in it."""
+
+from warpgauge.session.agreement import Agreement, IntraRater, LocationAgreement, RaterSummary
+from warpgauge.session.answering import Saved
+from warpgauge.session.gather import Mark
+from warpgauge.session.listing import ListRow
+from warpgauge.session.predictions import Prediction
+from warpgauge.session.progress import Curve, Progress, StopRule
+from warpgauge.session.queries import Query
+from warpgauge.session.session import Session
+
+__all__ = [
+    "Agreement",
+    "Curve",
+    "IntraRater",
+    "ListRow",
+    "LocationAgreement",
+    "Mark",
+    "Prediction",
+    "Progress",
+    "Query",
+    "RaterSummary",
+    "Saved",
+    "Session",
+    "StopRule",
+]

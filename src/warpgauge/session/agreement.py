@@ -1,0 +1,218 @@
+"""What the organiser sees: how raters agree with each other and each with themselves."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+
+from warpgauge.core.annotations import ellipse_from_covariance
+from warpgauge.geometry import Floats
+from warpgauge.project import Placement, Skipped, State
+from warpgauge.session.gather import LocatedAnnotations, Mark, all_marks
+
+
+@dataclass(frozen=True, eq=False)
+class IntraRater:
+    """Error of a rater against themselves, from locations asked twice.
+
+    Attributes
+    ----------
+    pairs : int
+        Locations placed both times.
+    distances : (pairs,) array
+        Between the two placements, world units.
+    mean_distance : float
+    sd : float
+        Standard deviation of one placement in one direction, ``sqrt(mean distance^2 / (2 d))``.
+    changed_mind : int
+        Locations placed one time and skipped the other.
+    """
+
+    pairs: int
+    distances: Floats
+    mean_distance: float
+    sd: float
+    changed_mind: int
+
+
+@dataclass(frozen=True, eq=False)
+class RaterSummary:
+    """A rater's work.
+
+    Attributes
+    ----------
+    name, role : str
+    placed, deferred : int
+    skipped : dict
+        Number by reason.
+    median_seconds : float or None
+    bias, bias_se : (d,) array or None
+        Mean offset from the other raters and its standard error, where locations are shared.
+    scatter : float or None
+        Root mean squared distance from the fused placement.
+    intra : IntraRater or None
+    """
+
+    name: str
+    role: str
+    placed: int
+    deferred: int
+    skipped: dict[str, int]
+    median_seconds: float | None
+    bias: Floats | None
+    bias_se: Floats | None
+    scatter: float | None
+    intra: IntraRater | None
+
+
+@dataclass(frozen=True, eq=False)
+class LocationAgreement:
+    """A location as its raters see it.
+
+    Attributes
+    ----------
+    location : int
+        Number of the first query there.
+    fixed_point : (d,) array
+    marks : tuple of Mark
+        All marks, those of repeats and those taken out included.
+    skips : dict
+        Rater to reason.
+    mean_distance, max_distance : float or None
+        Between the raters whose marks the model uses.
+    fused_point, fused_covariance, half_lengths, axes : arrays or None
+        What the model uses; the ellipse is that of the project's level.
+    resolved : str or None
+        The organiser's words where the location was settled.
+    """
+
+    location: int
+    fixed_point: Floats
+    marks: tuple[Mark, ...]
+    skips: dict[str, str]
+    mean_distance: float | None
+    max_distance: float | None
+    fused_point: Floats | None
+    fused_covariance: Floats | None
+    half_lengths: Floats | None
+    axes: Floats | None
+    resolved: str | None
+
+
+@dataclass(frozen=True, eq=False)
+class Agreement:
+    """Raters and locations; ``pooled_sd`` is the scatter of a single placement over all shared locations, or None."""
+
+    raters: tuple[RaterSummary, ...]
+    locations: tuple[LocationAgreement, ...]
+    pooled_sd: float | None
+
+
+def intra_rater(state: State, rater: str) -> IntraRater | None:
+    """Compare a rater's answers to repeated queries with the first ones; None where none was asked twice."""
+    distances, changed, d = [], 0, 2
+    for query in state.queries:
+        if query.origin != "repeat" or query.same_as is None:
+            continue
+        first, second = state.answer(rater, query.same_as), state.answer(rater, query.number)
+        if isinstance(first, Placement) and isinstance(second, Placement):
+            d = len(first.point)
+            distances.append(float(np.linalg.norm(np.subtract(first.point, second.point))))
+        elif first is not None and second is not None and type(first) is not type(second):
+            changed += 1
+    if not distances and not changed:
+        return None
+    lengths = np.array(distances)
+    mean, sd = (float("nan"), float("nan"))
+    if distances:
+        mean, sd = float(lengths.mean()), float(np.sqrt(np.mean(lengths**2) / (2 * d)))
+    return IntraRater(len(distances), lengths, mean, sd, changed)
+
+
+def median_seconds(state: State, rater: str | None = None) -> float | None:
+    """Give the median time for an answer, where times were told."""
+    told = [
+        cell.answer.duration
+        for (who, _), cell in state.cells.items()
+        if cell.answer is not None and cell.answer.duration is not None and (rater is None or who == rater)
+    ]
+    return float(np.median(told)) if told else None
+
+
+def agreement(state: State, located: LocatedAnnotations, alpha: float) -> Agreement:
+    """Summarise raters and locations."""
+    names = sorted(set(state.who_answered()) | {name for name, _ in state.deferred} | set(state.raters))
+    summaries = tuple(_summary(state, located, name) for name in names)
+    rows = {location: row for row, location in enumerate(located.locations)}
+    marks: dict[int, list[Mark]] = {}
+    for mark in all_marks(state):
+        marks.setdefault(mark.query.location, []).append(mark)
+    asked = sorted({query.location for query in state.queries})
+    locations = tuple(_location(state, located, rows.get(where), where, marks.get(where, []), alpha) for where in asked)
+    pooled = None
+    if located.fused is not None:
+        pooled = float(np.sqrt(np.trace(located.fused.pooled_covariance) / located.annotations.d))
+    return Agreement(summaries, locations, pooled)
+
+
+def _summary(state: State, located: LocatedAnnotations, name: str) -> RaterSummary:
+    answers = [cell.answer for (who, _), cell in state.cells.items() if who == name]
+    fused, bias, bias_se, scatter = located.fused, None, None, None
+    if fused is not None and name in fused.raters:
+        row = fused.raters.index(name)
+        bias, bias_se = fused.bias[row], fused.bias_se[row]
+        offsets = [
+            np.subtract(mark.placement.point, fused.points[number])
+            for number, place in enumerate(located.fused_rows)
+            for mark in located.marks[place]
+            if mark.rater == name
+        ]
+        scatter = float(np.sqrt(np.mean(np.square(offsets).sum(axis=1))))
+    return RaterSummary(
+        name,
+        state.role(name),
+        sum(isinstance(answer, Placement) for answer in answers),
+        sum(who == name for who, _ in state.deferred),
+        dict(Counter(answer.reason for answer in answers if isinstance(answer, Skipped))),
+        median_seconds(state, name),
+        bias,
+        bias_se,
+        scatter,
+        intra_rater(state, name),
+    )
+
+
+def _location(
+    state: State, located: LocatedAnnotations, row: int | None, location: int, marks: list[Mark], alpha: float
+) -> LocationAgreement:
+    used = located.marks[row] if row is not None else ()
+    lengths = [
+        float(np.linalg.norm(np.subtract(one.placement.point, other.placement.point)))
+        for one, other in combinations(used, 2)
+    ]
+    point = covariance = half_lengths = axes = None
+    if row is not None:
+        point, covariance = located.annotations.moving_points[row], located.annotations.covariances[row]
+        half_lengths, axes = ellipse_from_covariance(covariance, alpha)
+    skips = {
+        who: cell.answer.reason
+        for (who, number), cell in state.cells.items()
+        if isinstance(cell.answer, Skipped) and state.queries[number].location == location
+    }
+    settled = state.resolved.get(location)
+    return LocationAgreement(
+        location,
+        np.array(state.queries[location].point),
+        tuple(marks),
+        skips,
+        float(np.mean(lengths)) if lengths else None,
+        max(lengths) if lengths else None,
+        point,
+        covariance,
+        half_lengths,
+        axes,
+        None if settled is None else str(settled.payload["text"]),
+    )

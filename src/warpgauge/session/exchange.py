@@ -1,0 +1,164 @@
+"""Landmarks in and out of a project."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from warpgauge.errors import InvalidInputError
+from warpgauge.geometry import Floats
+from warpgauge.io.landmarks import Landmarks, Skip
+from warpgauge.project import SKIP_REASONS, Draft, Project, Skipped, State
+from warpgauge.session.gather import LocatedAnnotations, all_marks
+from warpgauge.session.prior import pixel
+
+# Two points nearer than this share of a pixel are the same location.
+_SAME = 1e-6
+
+
+def import_drafts(
+    project: Project, state: State, landmarks: Landmarks, rater: str | None, shared: bool, default: Floats
+) -> list[Draft]:
+    """Turn landmarks into events: a query and a placement for each, switched off where they were, and skips.
+
+    A landmark at a location of the list answers that query; others become queries for their rater only, or for all
+    (``shared``).
+    """
+    if landmarks.moving_points is None and not landmarks.skips:
+        raise InvalidInputError("These landmarks are points of one image; an import needs pairs.")
+    if landmarks.d != project.d or landmarks.units != project.units:
+        raise InvalidInputError(
+            f"The landmarks are {landmarks.d}D in {landmarks.units}, the project is {project.d}D in {project.units}; "
+            f"read them with the project's grids, or with units= and scale=."
+        )
+    covariances = np.broadcast_to(default, (len(landmarks), *default.shape)).copy()
+    if landmarks.covariances is not None:
+        covariances[landmarks.has_covariance] = landmarks.covariances[landmarks.has_covariance]
+    entry = _Entry(project, state, shared)
+    names = landmarks.names or ("",) * len(landmarks)
+    raters = landmarks.raters or (None,) * len(landmarks)
+    placed = landmarks.moving_points if landmarks.moving_points is not None else np.empty((0, landmarks.d))
+    for row, point in enumerate(placed):
+        who = _who(raters[row], rater, row)
+        number = entry.query(landmarks.fixed_points[row], who, names[row])
+        payload = {
+            "point": point.tolist(),
+            "covariance": covariances[row].tolist(),
+            "alpha": project.settings.alpha,
+        }
+        entry.drafts.append(Draft("place", who, number, payload))
+        if not landmarks.active[row]:
+            entry.drafts.append(Draft("disable", who, number))
+    for skip in landmarks.skips:
+        who = _who(skip.rater, rater, None)
+        reason, text = _reason(skip.reason)
+        number = entry.query(skip.fixed_point, who, "")
+        entry.drafts.append(Draft("skip", who, number, {"reason": reason, "text": text}))
+    return entry.drafts
+
+
+def _who(named: str | None, rater: str | None, row: int | None) -> str:
+    who = rater if rater is not None else named
+    if who is None:
+        where = "A skip" if row is None else f"Landmark {row} (counted from 0)"
+        raise InvalidInputError(f"{where} does not say who placed it; give the rater.")
+    return who
+
+
+def _reason(text: str) -> tuple[str, str]:
+    """Split ``"reason: text"`` as it is exported; anything else is another reason."""
+    head, _, tail = text.partition(": ")
+    return (head, tail) if head in SKIP_REASONS else ("other", text)
+
+
+class _Entry:
+    """The events of an import as they come together, and the queries that they will have made."""
+
+    def __init__(self, project: Project, state: State, shared: bool) -> None:
+        self.project, self.state, self.shared = project, state, shared
+        self.drafts: list[Draft] = []
+        self.tolerance = _SAME * pixel(project.fixed_grid)
+        self.points: list[tuple[float, ...]] = [query.point for query in state.queries]
+        self.only: list[str | None] = [query.for_rater for query in state.queries]
+        self.first: list[int] = [query.location for query in state.queries]
+        self.taken = {(who, number) for (who, number), cell in state.cells.items() if cell.answer is not None}
+
+    def query(self, point: Floats, who: str, name: str) -> int:
+        """Give the number of the query at a point that the rater can answer; a new one where there is none."""
+        near = self._near(np.array(self.points), point) if self.points else []
+        for number in near:
+            if self.only[number] in (None, who) and (who, number) not in self.taken:
+                self.taken.add((who, number))
+                return number
+        if any((who, number) in self.taken for number in near):
+            raise InvalidInputError(
+                f"{who} has an answer at {point.tolist()} already; undo or skip it first, or leave the landmark out."
+            )
+        candidates = self._near(self.project.candidates, point)
+        payload = {
+            "point": point.tolist(),
+            "candidate": int(candidates[0]) if len(candidates) else None,
+            "origin": "given",
+            "same_as": self.first[near[0]] if len(near) else None,
+            "for_rater": None if self.shared else who,
+            "name": name,
+        }
+        if payload["candidate"] is not None:
+            payload["point"] = self.project.candidates[candidates[0]].tolist()
+        number = len(self.points)
+        self.drafts.append(Draft("query", who, number, payload))
+        self.points.append(tuple(payload["point"]))
+        self.only.append(payload["for_rater"])
+        self.first.append(number if payload["same_as"] is None else payload["same_as"])
+        self.taken.add((who, number))
+        return number
+
+    def _near(self, points: Floats, point: Floats) -> list[int]:
+        return [int(row) for row in np.flatnonzero(np.abs(points - point).max(axis=1) <= self.tolerance)]
+
+
+def raters_landmarks(project: Project, state: State, rater: str | None) -> Landmarks:
+    """Give every mark that stands, of all raters or one, with who placed it, what is switched off, and the skips."""
+    marks = list(all_marks(state, rater))
+    skips = [
+        Skip(np.array(state.queries[number].point), f"{cell.answer.reason}: {cell.answer.text}".removesuffix(": "), who)
+        for (who, number), cell in sorted(state.cells.items(), key=lambda item: (item[0][1], item[0][0]))
+        if isinstance(cell.answer, Skipped) and (rater is None or who == rater)
+    ]
+    bare = _landmarks(
+        project,
+        [mark.query.point for mark in marks],
+        [mark.placement.point for mark in marks],
+        [mark.placement.covariance for mark in marks],
+        [mark.query.name or f"q{mark.query.number}" for mark in marks],
+    )
+    return replace(
+        bare,
+        raters=tuple(mark.rater for mark in marks),
+        active=np.array([mark.active for mark in marks], dtype=bool),
+        skips=tuple(skips),
+    )
+
+
+def fused_landmarks(project: Project, state: State, located: LocatedAnnotations) -> Landmarks:
+    """Give what the model rests on: one landmark a location, raters fused."""
+    a = located.annotations
+    names = [state.queries[number].name or f"q{number}" for number in located.locations]
+    return _landmarks(project, a.fixed_points, a.moving_points, a.covariances, names)
+
+
+def _landmarks(
+    project: Project, fixed: ArrayLike, moving: ArrayLike, covariances: ArrayLike, names: list[str]
+) -> Landmarks:
+    d, images = project.d, project.document.images
+    return Landmarks(
+        np.reshape(np.asarray(fixed, dtype=np.float64), (-1, d)),
+        np.reshape(np.asarray(moving, dtype=np.float64), (-1, d)),
+        np.reshape(np.asarray(covariances, dtype=np.float64), (-1, d, d)),
+        tuple(names),
+        frame="LPS" if d == 3 and project.units == "mm" else "image",
+        units=project.units,
+        image_hashes={role: images[role].content_hash for role in ("fixed", "moving")},
+    )

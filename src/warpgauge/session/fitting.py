@@ -1,0 +1,108 @@
+"""Learning the weights: from the project's own annotations as they come, or from other projects.
+
+A leave-one-out fit to few annotations is too sure of itself. On 20 pairs of the CIMA histology landmarks a plain fit to
+the first 10 annotations covered 80 % of the held-out points by its 95 % regions (mean negative log density 7.87), the
+initial weights with a leave-one-out scale 86 % (7.09). So the fitted weights are averaged with the initial ones, which
+count as 20 annotations: 86 % (7.14) with 10 annotations, 89 % (6.73) with 15, 90 % (6.07) with 33.
+
+The extra noise is not learned unless asked for: annotations that lie farther apart than the smallest scale cannot tell
+noise from deformation at that scale (on the same pairs it made no difference), and what is called noise is left out of
+the posterior at the targets, so that the error would be on the sure side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from warpgauge.core.annotations import Annotations
+from warpgauge.core.hyperparameters import fit_kernel
+from warpgauge.core.process import TransformationPrior
+from warpgauge.errors import InvalidInputError
+from warpgauge.project import Event, Project, Settings
+from warpgauge.session.gather import located_annotations
+from warpgauge.session.prior import PAPER, default_covariance, default_prior, fit_payload, middle
+
+SHRINKAGE_ANNOTATIONS = 20
+FEWEST = 3
+
+
+def next_refit(settings: Settings, fits: Sequence[Event]) -> int | None:
+    """Say at how many annotations the weights are to be refitted next; None for never."""
+    if settings.refit == "never" or settings.model == PAPER or (fits and fits[-1].payload["source"] == "projects"):
+        return None
+    if not fits:
+        return settings.refit_first
+    last = int(fits[-1].payload["annotations"])
+    return max(settings.refit_first, last + 1, int(last * settings.refit_growth))
+
+
+def shrunk(fitted: TransformationPrior, initial: TransformationPrior, annotations: int) -> TransformationPrior:
+    """Average fitted and initial weights; the initial ones count as `SHRINKAGE_ANNOTATIONS`."""
+    share = annotations / (annotations + SHRINKAGE_ANNOTATIONS)
+    weights = share * fitted.kernel.weights + (1 - share) * initial.kernel.weights
+    return replace(fitted, kernel=fitted.kernel.with_weights(weights))
+
+
+def own_fit(project: Project, annotations: Annotations, generation: int, noise: bool) -> dict[str, Any]:
+    """Fit the weights to the project's own annotations and describe the result for the log."""
+    if len(annotations) < FEWEST:
+        raise InvalidInputError(
+            f"Refitting the weights needs at least {FEWEST} annotations, there are {len(annotations)}."
+        )
+    initial = default_prior(project.fixed_grid, project.settings)
+    fitted = fit_kernel(initial, annotations, noise)
+    if project.settings.model != PAPER:
+        fitted = shrunk(fitted, initial, len(annotations))
+    provenance = {"source": "annotations", "annotations": len(annotations), "at_generation": generation}
+    return fit_payload(fitted, {**provenance, "fitted_noise": noise})
+
+
+def trained_fit(project: Project, others: Sequence[Project], noise: bool) -> dict[str, Any]:
+    """Fit the weights to the annotations of other projects and describe the result for the log."""
+    if not others:
+        raise InvalidInputError("Learning from other projects needs at least one of them.")
+    initial = default_prior(project.fixed_grid, project.settings)
+    sets, sources = [], []
+    for other in others:
+        found = _shifted(project, other)
+        sets.append(found)
+        sources.append(
+            {
+                "project": other.id,
+                "name": other.folder.resolve().name,
+                "log": other.fingerprint(),
+                "annotations": len(found),
+            }
+        )
+    fitted = fit_kernel(initial, sets, noise)
+    total = sum(len(found) for found in sets)
+    if project.settings.model != PAPER:
+        fitted = shrunk(fitted, initial, total)
+    provenance = {"source": "projects", "annotations": total, "projects": sources, "fitted_noise": noise}
+    return fit_payload(fitted, provenance)
+
+
+def _shifted(project: Project, other: Project) -> Annotations:
+    """Give another project's annotations, moved so that the middles of the fixed images coincide.
+
+    Fixed and moving points are moved alike, which leaves displacements as they are and makes the affine trend of both
+    act about the same point.
+    """
+    name = other.folder.resolve().name
+    if (other.d, other.units) != (project.d, project.units):
+        raise InvalidInputError(
+            f"The project {name!r} is {other.d}D in {other.units}, this one {project.d}D in {project.units}; weights "
+            f"can only be learned in the same dimension and unit."
+        )
+    default = default_covariance(other.fixed_grid, other.settings)
+    found = located_annotations(other.state, other.d, default).annotations
+    if len(found) < FEWEST:
+        raise InvalidInputError(
+            f"The project {name!r} has {len(found)} annotations; learning from it needs at least {FEWEST}."
+        )
+    shift = middle(project.fixed_grid) - middle(other.fixed_grid)
+    return Annotations(found.fixed_points + shift, found.moving_points + shift, np.asarray(found.covariances))

@@ -1,0 +1,163 @@
+"""A Suggester that is kept alive and follows the answers, instead of being built anew for each of them."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from warpgauge.core.gains import LazyGains
+from warpgauge.core.process import TransformationPrior
+from warpgauge.core.suggestion import Suggester
+from warpgauge.errors import InvalidInputError, SuspiciousDataWarning
+from warpgauge.geometry import Floats
+from warpgauge.project import Placement, Project, State
+from warpgauge.session.gather import standing_marks
+
+# Taking one record back costs about a fortieth of building the Suggester anew (20,000 candidates, 200 records).
+_MOST_UNDONE = 20
+# Numbers that may be stored for candidates outside the targets: targets x candidates.
+_LARGEST_BLOCK = 20_000_000
+_FEWEST_TARGETS, _MOST_TARGETS = 200, 2000
+
+
+@dataclass(frozen=True)
+class Record:
+    """What the Suggester knows of a location."""
+
+    point: tuple[float, ...]
+    candidate: int | None
+    covariance: tuple[tuple[float, ...], ...]
+
+
+def wanted_records(state: State, default: Floats, with_answers: bool) -> dict[int, Record]:
+    """Say what the choice of the next location is to rest on.
+
+    A location counts with the covariance that its first standing mark states. Fused covariances are not used here: they
+    change everywhere with every further rater, and are known only at the end (section IV-A-4 of the paper does the
+    same). A location that nobody has answered counts with the default covariance; one that was only skipped, put aside
+    or switched off gives nothing. Without answers, every location of the list counts with the default covariance.
+    """
+    plain = tuple(tuple(row) for row in default.tolist())
+    records = {
+        query.location: Record(query.point, query.candidate, plain) for query in state.queries if query.same_as is None
+    }
+    if not with_answers:
+        return records
+    said = {state.queries[number].location for (_, number), cell in state.cells.items() if cell.answer is not None}
+    said |= {state.queries[number].location for _, number in state.deferred}
+    marks = standing_marks(state)
+    for location in said:
+        record = records.pop(location)
+        if location in marks:
+            first: Placement = min((mark.placement for mark in marks[location]), key=lambda one: one.generation)
+            records[location] = Record(record.point, record.candidate, first.covariance)
+    return dict(sorted(records.items()))
+
+
+class Follower:
+    """Gives the next locations for one prior, following `wanted_records` with as few updates as possible.
+
+    Parameters
+    ----------
+    project : Project
+        Its candidates, targets and settings.
+    prior : TransformationPrior
+    default : (d, d) array
+        Covariance of a plain click.
+    """
+
+    def __init__(self, project: Project, prior: TransformationPrior, default: Floats) -> None:
+        self.project, self.prior, self.default = project, prior, default
+        self.suggester = self._new()
+        self._stack: list[tuple[int, Record]] = []
+        self._closed: set[int] = set()
+
+    def _new(self) -> Suggester:
+        settings = self.project.settings
+        options = {"strategy": settings.strategy, "seed": settings.seed, "default_covariance": self.default}
+        targets = self._targets()
+        try:
+            return Suggester(self.prior, self.project.candidates, targets, **options)  # type: ignore[arg-type]
+        except InvalidInputError as error:
+            if targets is None:
+                raise
+            warnings.warn(
+                f"{error} The candidates are taken for targets too, so that locations can be suggested.",
+                SuspiciousDataWarning,
+                stacklevel=2,
+            )
+            return Suggester(self.prior, self.project.candidates, None, **options)  # type: ignore[arg-type]
+
+    def _targets(self) -> Floats | None:
+        """Targets as the Suggester needs them: none where they cover the candidates, else a bounded sample."""
+        if self.project.document.targets.covers_candidates:
+            return None
+        targets, candidates = self.project.targets, self.project.candidates
+        most = int(np.clip(_LARGEST_BLOCK // len(candidates), _FEWEST_TARGETS, _MOST_TARGETS))
+        if len(targets) <= most:
+            return targets
+        rows = np.random.default_rng(self.project.settings.seed).choice(len(targets), most, replace=False)
+        return np.asarray(targets[np.sort(rows)])
+
+    def follow(self, wanted: Mapping[int, Record]) -> None:
+        """Bring the Suggester to what is wanted."""
+        same = 0
+        while same < len(self._stack) and wanted.get(self._stack[same][0]) == self._stack[same][1]:
+            same += 1
+        if len(self._stack) - same > _MOST_UNDONE:
+            self.suggester, self._stack, self._closed, same = self._new(), [], set(), 0
+        again = self._stack[same:]
+        for _ in again:
+            self.suggester.undo()
+        del self._stack[same:]
+        known = {location for location, _ in self._stack}
+        # What was there before comes first, so that what changes often stays at the end, where it is cheap to change.
+        order = [location for location, record in again if wanted.get(location) == record]
+        order += [location for location in wanted if location not in known and location not in order]
+        for location in order:
+            self._record(location, wanted[location])
+
+    def _record(self, location: int, record: Record) -> None:
+        covariance = np.array(record.covariance)
+        if record.candidate is None:
+            self.suggester.record_at(record.point, covariance)
+        else:
+            self.suggester.record(record.candidate, covariance)
+        self._stack.append((location, record))
+
+    def close(self, state: State) -> None:
+        """See to it that no location of the list is suggested again."""
+        for query in state.queries:
+            if query.candidate is not None and query.candidate not in self._closed:
+                self.suggester.skip(query.candidate)
+                self._closed.add(query.candidate)
+
+    def left(self) -> int:
+        """Count the candidates that can still be suggested."""
+        return len(self.suggester.candidates) - len(self._closed)
+
+    def best(self, count: int) -> list[tuple[int, float]]:
+        """Give the next candidates with their expected gains, each as if the former had the default covariance."""
+        chosen: list[tuple[int, float]] = []
+        recorded, wanted = 0, min(count, self.left())
+        try:
+            while len(chosen) < wanted:
+                index = self.suggester.suggest()
+                chosen.append((index, self._gain(index)))
+                if len(chosen) < wanted:
+                    self.suggester.record(index)
+                    recorded += 1
+        finally:
+            for _ in range(recorded):
+                self.suggester.undo()
+        return chosen
+
+    def _gain(self, index: int) -> float:
+        gains = self.suggester._gains
+        if isinstance(gains, LazyGains):
+            # Only this candidate's: all gains would bring every candidate up to date.
+            return float(gains.conditioned.entropies(self.suggester.candidates[index][None])[0])
+        return float(gains.all()[index])

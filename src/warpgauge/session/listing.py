@@ -1,0 +1,209 @@
+"""All marks with how well the others predict them: residuals, outliers, and pairs that were likely swapped."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy import special
+
+from warpgauge.core.annotations import ellipse_from_covariance
+from warpgauge.core.leave_one_out import left_out
+from warpgauge.core.linalg import mahalanobis
+from warpgauge.core.process import Posterior
+from warpgauge.geometry import Floats
+from warpgauge.session.gather import Mark
+from warpgauge.session.model import View
+
+FAMILY_LEVEL = 0.05
+# A pair is called swapped when exchanging its two placements makes them this much more likely, in nats.
+_SWAP_GAIN = 10.0
+_MOST_SUSPECTS = 40
+
+
+@dataclass(frozen=True, eq=False)
+class ListRow:
+    """One mark and how it fits the others.
+
+    Attributes
+    ----------
+    query, location : int
+    rater : str
+    fixed_point, moving_point : (d,) array
+    covariance : (d, d) array
+    half_lengths, axes : (d,) and (d, d) array
+        Its ellipse at level ``1 - alpha``.
+    alpha : float
+    residual : (d,) array
+        Placement less what the marks at all other locations predict there.
+    distance : float
+        Length of the residual, world units.
+    mahalanobis, p : float
+        Length in units of what the model expects, and the probability of one at least so large.
+    flag : {"", "outlier", "swapped"}
+    partner : int or None
+        The query with which it was likely swapped.
+    sentence : str
+        What the flag means, with numbers; empty without a flag.
+    disabled, excluded : bool
+        Why the model does not use it, if so.
+    generation, time, duration
+        Of the event that placed or last edited it.
+    """
+
+    query: int
+    location: int
+    rater: str
+    fixed_point: Floats
+    moving_point: Floats
+    covariance: Floats
+    half_lengths: Floats
+    axes: Floats
+    alpha: float
+    residual: Floats
+    distance: float
+    mahalanobis: float
+    p: float
+    flag: str
+    partner: int | None
+    sentence: str
+    disabled: bool
+    excluded: bool
+    generation: int
+    time: str
+    duration: float | None
+
+
+class _LeftOut:
+    """What the annotations at all other locations predict at each location."""
+
+    def __init__(self, view: View) -> None:
+        self.posterior = view.posterior
+        self.rows = {location: row for row, location in enumerate(view.located.locations)}
+        if self.rows:
+            conditioned = self.posterior.conditioned
+            found = left_out(conditioned, self.posterior.weights)
+            self.means = self.posterior.annotations.moving_points - found.residuals
+            # D_ll^-1 is the prediction's covariance plus the noise; only the former is scaled by the calibration.
+            self.covariances = self.posterior.scale * (found.covariances - conditioned.noise)
+
+    def predict(self, location: int, point: Floats) -> tuple[Floats, Floats]:
+        """Mean and covariance of the true match, the location's own marks left out."""
+        if location in self.rows:
+            row = self.rows[location]
+            return self.means[row], self.covariances[row]
+        return self.posterior.mean(point[None])[0], self.posterior.covariance(point[None])[0]
+
+
+def list_rows(marks: list[Mark], view: View, units: str) -> list[ListRow]:
+    """Describe marks against the view's model."""
+    left = _LeftOut(view)
+    prior, d = view.posterior.prior, view.posterior.d
+    # Of many marks some look odd by chance: the level is shared out among them (Bonferroni).
+    threshold = FAMILY_LEVEL / max(1, sum(mark.active for mark in marks))
+    rows = []
+    for mark in marks:
+        placement = mark.placement
+        at = np.array(mark.query.point)
+        mean, predicted = left.predict(mark.query.location, at)
+        own = np.array(placement.covariance)
+        residual = np.array(placement.point) - mean
+        square = float(mahalanobis(residual[None], (predicted + prior.total_noise(own[None])[0])[None])[0])
+        p, distance = float(special.chdtrc(d, square)), float(np.linalg.norm(residual))
+        half_lengths, axes = ellipse_from_covariance(own, placement.alpha)
+        outlier = p < threshold
+        sentence = ""
+        if outlier:
+            sentence = (
+                f"It lies {distance:.3g} {units} from where the others expect it, {np.sqrt(square):.2g} times the "
+                f"expected deviation (p = {p:.2g})."
+            )
+        rows.append(
+            ListRow(
+                mark.query.number,
+                mark.query.location,
+                mark.rater,
+                at,
+                np.array(placement.point),
+                own,
+                half_lengths,
+                axes,
+                placement.alpha,
+                residual,
+                distance,
+                float(np.sqrt(square)),
+                p,
+                "outlier" if outlier else "",
+                None,
+                sentence,
+                mark.disabled,
+                mark.excluded,
+                placement.generation,
+                placement.time,
+                placement.duration,
+            )
+        )
+    return _with_swaps(rows, view)
+
+
+def _with_swaps(rows: list[ListRow], view: View) -> list[ListRow]:
+    """Flag the pairs of poorly predicted annotations that fit when their placements are exchanged."""
+    place = {location: row for row, location in enumerate(view.located.locations)}
+    suspects = sorted((row.p, place[row.location]) for row in rows if row.p < 0.01 and row.location in place)
+    numbers = list(dict.fromkeys(number for _, number in suspects))[:_MOST_SUSPECTS]
+    partners: dict[int, tuple[float, int]] = {}
+    for position, one in enumerate(numbers):
+        for other in numbers[position + 1 :]:
+            gain = _swap_gain(view.posterior, one, other)
+            for here, there in ((one, other), (other, one)):
+                if gain > max(_SWAP_GAIN, partners.get(here, (0.0, 0))[0]):
+                    partners[here] = gain, there
+    locations, result = view.located.locations, []
+    for row in rows:
+        found = partners.get(place.get(row.location, -1))
+        # Both must name each other, or a third placement is the better explanation.
+        mutual = found is not None and partners.get(found[1], (0.0, -1))[1] == place[row.location]
+        if not mutual or found is None:
+            result.append(row)
+            continue
+        partner = locations[found[1]]
+        words = f"It fits much better when exchanged with that of query {partner}: they were likely swapped."
+        result.append(replace(row, flag="swapped", partner=partner, sentence=words))
+    return result
+
+
+def _swap_gain(posterior: Posterior, one: int, other: int) -> float:
+    """Log likelihood of two placements exchanged, less that as they are, given all others; 0 where neither fits."""
+    d, pair = posterior.d, [one, other]
+    W = posterior.conditioned.W
+    if posterior.isotropic:
+        block = np.kron(W[:, pair].T @ W[:, pair], np.eye(d))
+    else:
+        columns = np.concatenate([np.arange(number * d, (number + 1) * d) for number in pair])
+        block = W[:, columns].T @ W[:, columns]
+    # As for one annotation left out: D^-1 q is the residual of the pair and D^-1 its covariance.
+    covariance = np.linalg.inv(block)
+    residual = covariance @ posterior.weights[pair].reshape(-1)
+    placed = posterior.annotations.moving_points[pair].reshape(-1)
+    expected = placed - residual
+    exchanged = posterior.annotations.moving_points[pair[::-1]].reshape(-1) - expected
+    noise = np.zeros((2 * d, 2 * d))
+    swapped_noise = noise.copy()
+    for row, number in enumerate(pair):
+        own = posterior.conditioned.noise[number]
+        noise[row * d : (row + 1) * d, row * d : (row + 1) * d] = own
+        swapped_noise[(1 - row) * d : (2 - row) * d, (1 - row) * d : (2 - row) * d] = own
+    predicted = posterior.scale * (covariance - noise)
+    as_is, swapped = (
+        _log_likelihood(residual, predicted + noise),
+        _log_likelihood(exchanged, predicted + swapped_noise),
+    )
+    if float(special.chdtrc(2 * d, swapped[1])) < 0.001:
+        return 0.0
+    return swapped[0] - as_is[0]
+
+
+def _log_likelihood(residual: Floats, covariance: Floats) -> tuple[float, float]:
+    """Log density but for a constant, and squared Mahalanobis length."""
+    square = float(residual @ np.linalg.solve(covariance, residual))
+    return -0.5 * (square + float(np.linalg.slogdet(covariance)[1])), square

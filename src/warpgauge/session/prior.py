@@ -1,0 +1,89 @@
+"""The prior of a project: sensible before anything is learned, then with the weights of the last fit.
+
+Scales double from ``smallest_scale_px`` pixels (times the geometric mean of the fixed image's spacing) until one
+reaches the longest side of the image. Without a fit their weights grow with the square of the scale, as smooth
+deformations do, and add up to the square of 2 % of the image's diagonal. The default model adds an affine trend about
+the middle of the image (translation with the standard deviation of the largest scale, matrix entries with 1); the
+paper's model has the identity as its mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from warpgauge.core.annotations import confidence_radius
+from warpgauge.core.hyperparameters import FitReport
+from warpgauge.core.kernels import KernelBundle
+from warpgauge.core.process import TransformationPrior
+from warpgauge.geometry import Floats, Grid
+from warpgauge.project import Event, Project, Settings
+
+TYPICAL_SHARE = 0.02
+PAPER = "paper"
+
+
+def pixel(grid: Grid) -> float:
+    """World length of a pixel: the geometric mean of the spacing."""
+    return float(np.prod(grid.spacing) ** (1 / grid.d))
+
+
+def middle(grid: Grid) -> Floats:
+    """World point in the middle of the image."""
+    return grid.index_to_world((np.asarray(grid.size) - 1) / 2)
+
+
+def default_scales(grid: Grid, settings: Settings) -> Floats:
+    """Scales in world units, doubling until one reaches the image's longest side."""
+    smallest = settings.smallest_scale_px * pixel(grid)
+    longest = float(np.max(grid.spacing * np.asarray(grid.size)))
+    levels = 1 + max(0, int(np.ceil(np.log2(longest / smallest) - 1e-9)))
+    return np.asarray(smallest * 2.0 ** np.arange(levels))
+
+
+def default_prior(grid: Grid, settings: Settings) -> TransformationPrior:
+    """Give the prior of a project that has learned nothing yet."""
+    scales = default_scales(grid, settings)
+    weights = (TYPICAL_SHARE * grid.diagonal) ** 2 * scales**2 / np.sum(scales**2)
+    kernel = KernelBundle(settings.family, scales, weights)
+    if settings.model == PAPER:
+        return TransformationPrior(kernel)
+    return TransformationPrior(kernel, mean="affine", center=middle(grid))
+
+
+def current_prior(project: Project, fits: list[Event]) -> TransformationPrior:
+    """Give the prior with the weights of the last fit, if there is one."""
+    prior = default_prior(project.fixed_grid, project.settings)
+    if not fits:
+        return prior
+    content = fits[-1].payload
+    kernel = KernelBundle(content["family"], content["scales"], content["weights"])
+    return prior.with_kernel(kernel, float(content["noise"]))
+
+
+def default_covariance(grid: Grid, settings: Settings) -> Floats:
+    """Covariance of a plain click: the disc or ball of the default radius at the project's level."""
+    sd = default_radius(grid, settings) / confidence_radius(grid.d, settings.alpha)
+    return np.asarray(sd**2 * np.eye(grid.d))
+
+
+def default_radius(grid: Grid, settings: Settings) -> float:
+    """Radius of a plain click in world units; a tenth of the smallest scale unless the settings say otherwise."""
+    if settings.default_radius is not None:
+        return settings.default_radius
+    return 0.1 * settings.smallest_scale_px * pixel(grid)
+
+
+def fit_payload(prior: TransformationPrior, provenance: Mapping[str, Any]) -> dict[str, Any]:
+    """Describe a fitted prior for the log, with where its weights came from."""
+    report = prior.fit
+    return {
+        "family": prior.kernel.family,
+        "scales": prior.kernel.scales.tolist(),
+        "weights": prior.kernel.weights.tolist(),
+        "noise": float(prior.noise),
+        "report": dict(vars(report)) if isinstance(report, FitReport) else None,
+        **provenance,
+    }

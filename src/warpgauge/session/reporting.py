@@ -1,0 +1,179 @@
+"""What the model says: predictions, the posterior, progress, the list of marks."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from warpgauge.core.annotations import Annotations
+from warpgauge.core.process import Posterior, TransformationPrior
+from warpgauge.errors import InvalidInputError
+from warpgauge.project import Placement, Skipped, State
+from warpgauge.session.agreement import IntraRater, intra_rater, median_seconds
+from warpgauge.session.base import SessionBase, number_of
+from warpgauge.session.fitting import next_refit
+from warpgauge.session.gather import all_marks
+from warpgauge.session.listing import ListRow, list_rows
+from warpgauge.session.model import View
+from warpgauge.session.predictions import Prediction, predict
+from warpgauge.session.progress import Curve, Progress, StopRule, stop_rules, uncertainty_curve
+from warpgauge.session.queries import Query, locations_in_list, open_queries, room
+
+
+class Reporting(SessionBase):
+    """The part of a session that reports."""
+
+    _last_curve: tuple[Posterior, Curve] | None = None
+    _last_spread: tuple[Posterior, float, float] | None = None
+
+    def prediction(self, query: int | Query, rater: str | None = None) -> Prediction:
+        """Predict the match of a query, in the moving frame, from what the rater may see.
+
+        For the query that the rater has before them this is the prediction of the moment at which it was handed out.
+        """
+        who, number = self._who(rater), number_of(query)
+        with self._lock:
+            held = self._held.get(who)
+            if held is not None and held.number == number:
+                return held.prediction
+            state = self.project.state
+            if not 0 <= number < len(state.queries):
+                raise InvalidInputError(f"There is no query {number}; the list has {len(state.queries)}.")
+            posterior = self._shown(state, who).posterior
+            return predict(
+                posterior, state.queries[number].point, self.project.moving_grid, self.project.settings.alpha
+            )
+
+    def view(self, rater: str | None = None) -> Posterior:
+        """Give the posterior that a rater's linked views and overlays go by.
+
+        It rests on what the rater may see, and stays the same while they have a query before them.
+        """
+        who = self._who(rater)
+        with self._lock:
+            held = self._held.get(who)
+            return (held.view if held is not None else self._shown(self.project.state, who)).posterior
+
+    def posterior(self, rater: str | None = None) -> Posterior:
+        """Give the posterior given all annotations (raters fused), or given one rater's own."""
+        return self._view(rater).posterior
+
+    def annotations(self, rater: str | None = None) -> Annotations:
+        """Give all annotations, raters fused where several answered, or one rater's own with their covariances."""
+        return self._view(rater).located.annotations
+
+    def prior(self) -> TransformationPrior:
+        """Give the prior in force."""
+        with self._lock:
+            return self._model.prior(self.project.state)
+
+    def _view(self, rater: str | None) -> View:
+        with self._lock:
+            return self._model.view(self.project.state, rater)
+
+    def listing(self, rater: str | None = None) -> list[ListRow]:
+        """List marks with leave-one-out residuals and flags: one rater's, or, for None, those of all.
+
+        A rater's marks are held against the rater's own others in a blind project, else against all.
+        """
+        with self._lock:
+            state = self.project.state
+            view = self._model.view(state, None) if rater is None else self._shown(state, rater)
+            marks = list(all_marks(state, rater))
+        return list_rows(marks, view, self.project.units)
+
+    def skipped(self, rater: str | None = None) -> list[tuple[str, int, Skipped]]:
+        """List the skips that stand, as rater, query and reason: one rater's, or, for None, those of all."""
+        with self._lock:
+            return [
+                (who, number, cell.answer)
+                for (who, number), cell in sorted(self.project.state.cells.items(), key=lambda item: item[0][1])
+                if isinstance(cell.answer, Skipped) and rater in (None, who)
+            ]
+
+    def intra_rater(self, rater: str | None = None) -> IntraRater | None:
+        """Give the error of a rater against themselves, from repeated queries; None where there are none yet."""
+        with self._lock:
+            return intra_rater(self.project.state, self._who(rater))
+
+    def progress(self, rater: str | None = None) -> Progress:
+        """Say how far along the work is: of a rater (counts and times), or, for None, of all."""
+        with self._lock:
+            state, settings = self.project.state, self.project.settings
+            view = self._model.view(state, None)
+            mean_sd, max_sd = self._spread(view.posterior)
+            gain = self._next_gain(state, rater)
+            rules = self._rules(state, gain)
+            left = self._model.follower(state).left()
+            reasons = [rule.sentence for rule in rules if rule.met]
+            if left == 0:
+                reasons.append("No candidate is left to ask for.")
+            cells = [cell for (who, _), cell in state.cells.items() if rater in (None, who)]
+            placed = sum(isinstance(cell.answer, Placement) for cell in cells)
+            skipped = sum(isinstance(cell.answer, Skipped) for cell in cells)
+            return Progress(
+                len(view.located),
+                len(state.queries),
+                len(locations_in_list(state)),
+                placed + skipped,
+                placed,
+                skipped,
+                sum(rater in (None, who) for who, _ in state.deferred),
+                mean_sd,
+                max_sd,
+                self.project.units,
+                len(self.project.targets),
+                gain,
+                self._curve(view.posterior),
+                rules,
+                bool(reasons) or room(state, settings) == 0,
+                tuple(reasons),
+                median_seconds(state, rater),
+                self._weights_sentence(state),
+                next_refit(settings, state.fits),
+                view.posterior.scale,
+            )
+
+    def _spread(self, posterior: Posterior) -> tuple[float, float]:
+        """Mean and largest standard deviation over the targets."""
+        if self._last_spread is None or self._last_spread[0] is not posterior:
+            sd = posterior.standard_deviation(self.project.targets)
+            self._last_spread = posterior, float(sd.mean()), float(sd.max())
+        return self._last_spread[1:]
+
+    def _curve(self, posterior: Posterior) -> Curve:
+        if self._last_curve is None or self._last_curve[0] is not posterior:
+            curve = uncertainty_curve(posterior, self.project.targets, self.project.settings.seed)
+            self._last_curve = posterior, curve
+        return self._last_curve[1]
+
+    def _next_gain(self, state: State, rater: str | None) -> float | None:
+        """Give the expected gain of the next query: of the list where one waits, else of what would be suggested."""
+        if rater is None:
+            answered = {number for (_, number), cell in state.cells.items() if cell.answer is not None}
+            waiting = [query.number for query in state.queries if query.number not in answered]
+        else:
+            waiting = open_queries(state, self.project.settings, rater)[0]
+        if waiting:
+            return state.queries[waiting[0]].gain
+        best = self._model.follower(state).best(1)
+        return best[0][1] if best else None
+
+    def _rules(self, state: State, gain: float | Literal["later"] | None = "later") -> tuple[StopRule, ...]:
+        """Hold the stop rules against the state; numbers that no rule asks for are not computed."""
+        settings = self.project.settings
+        if settings.stop_mean_sd is None and settings.stop_max_sd is None:
+            mean_sd = max_sd = float("nan")
+        else:
+            mean_sd, max_sd = self._spread(self._model.view(state, None).posterior)
+        known = None if gain == "later" else gain
+        return stop_rules(settings, self.project.units, len(locations_in_list(state)), mean_sd, max_sd, known)
+
+    @staticmethod
+    def _weights_sentence(state: State) -> str:
+        if not state.fits:
+            return "The weights of the kernel are the initial ones; nothing has been learned yet."
+        fit = state.fits[-1]
+        count = fit.payload["annotations"]
+        if fit.payload["source"] == "projects":
+            return f"The weights were learned from {len(fit.payload['projects'])} other projects ({count} annotations)."
+        return f"The weights were refitted by leave-one-out to {count} annotations (generation {fit.generation})."
