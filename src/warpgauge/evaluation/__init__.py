@@ -7,6 +7,7 @@ from warpgauge.evaluation.diagnostics import Diagnostics, Outlier, benjamini_hoc
 from warpgauge.evaluation.further import FurtherAnnotations, further_annotations
 from warpgauge.evaluation.jacobian import Regularity, default_step, jacobian_determinants, regularity
 from warpgauge.evaluation.reliability import Trust, trust
+from warpgauge.evaluation.residual import residual_posterior, residual_samples
 from warpgauge.evaluation.result import Evaluation, TransformScores, norm_name
 from warpgauge.evaluation.scores import evaluate
 from warpgauge.evaluation.statistics import Interval, summaries
@@ -33,6 +34,8 @@ __all__ = [
     "jacobian_determinants",
     "norm_name",
     "regularity",
+    "residual_posterior",
+    "residual_samples",
     "sensitivity",
     "summaries",
     "tied_groups",

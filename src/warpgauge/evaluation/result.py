@@ -48,6 +48,10 @@ class TransformScores:
         The same numbers at the annotated points alone, the classical way; None as for ``landmark``.
     regularity : Regularity or None
         None where it was not asked for, or cannot be had from mapped points alone.
+    residual : dict of Interval, or None
+        The same statistics with the registration itself as the prior's mean (see
+        :func:`warpgauge.evaluation.residual_samples`): the size of its error even where it knows more than the
+        annotations. None where it was not asked for or cannot be had.
     """
 
     name: str
@@ -63,6 +67,7 @@ class TransformScores:
     statistics: dict[str, Interval] = field(default_factory=dict)
     landmark_statistics: dict[str, float] | None = None
     regularity: Regularity | None = None
+    residual: dict[str, Interval] | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """All numbers as plain Python values."""
@@ -183,6 +188,9 @@ class Evaluation:
             row[f"landmark_{statistic}"] = classical.get(statistic)
             row[statistic] = interval.median
             row[f"{statistic}_low"], row[f"{statistic}_high"] = interval.low, interval.high
+        for statistic, interval in (one.residual or {}).items():
+            row[f"residual_{statistic}"] = interval.median
+            row[f"residual_{statistic}_low"], row[f"residual_{statistic}_high"] = interval.low, interval.high
         if one.regularity is not None:
             row["folding"] = one.regularity.folding
             row["sd_log_jacobian"] = one.regularity.sd_log_jacobian

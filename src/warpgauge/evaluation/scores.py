@@ -17,6 +17,7 @@ from warpgauge.evaluation.comparison import Comparable, comparable
 from warpgauge.evaluation.further import CAP, further_annotations
 from warpgauge.evaluation.jacobian import Regularity, regularity
 from warpgauge.evaluation.mapping import function_of
+from warpgauge.evaluation.residual import residual_samples
 from warpgauge.evaluation.result import Evaluation, TransformScores, norm_name
 from warpgauge.evaluation.statistics import Interval, positive, summaries
 from warpgauge.evaluation.ties import tied_groups, verdict
@@ -40,6 +41,7 @@ def evaluate(
     jacobian_step: float | None = None,
     further: int = CAP,
     candidates: ArrayLike | None = None,
+    residual: bool = False,
 ) -> Evaluation:
     """Score and rank transforms by what the annotations say about the true one.
 
@@ -69,6 +71,9 @@ def evaluate(
         Largest number of further annotations to try where the ranking is undecided; 0 to leave the estimate out.
     candidates : (m, d) array, optional
         Where further annotations may be suggested; the targets by default.
+    residual : bool
+        Also give the size of each registration's error with the registration itself as the prior's mean: one fit of the
+        kernel's weights a transform. It needs 8 annotations and transforms that map any point.
 
     Returns
     -------
@@ -100,6 +105,13 @@ def evaluate(
             name: replace(one, regularity=_regularity(transforms[name], where, mask, jacobian_step))
             for name, one in scores.items()
         }
+    if residual:
+        scores = {
+            name: replace(
+                one, residual=_residual(posterior, transforms[name], common.points, samples, seed, tolerance, length)
+            )
+            for name, one in scores.items()
+        }
     best = dict(zip(names, rank_distribution(draws["rms"]).best.tolist(), strict=True))
     return Evaluation(
         scores=scores,
@@ -123,6 +135,21 @@ def _regularity(transform: Any, where: Any, mask: Any, step: float | None) -> Re
     if function_of(transform) is None:
         return None
     return regularity(transform, where, mask=mask, step=step)
+
+
+def _residual(
+    posterior: Posterior,
+    transform: Any,
+    points: Floats,
+    samples: int,
+    seed: int,
+    tolerance: float | None,
+    diagonal: float | None,
+) -> dict[str, Interval] | None:
+    if function_of(transform) is None:
+        return None
+    lengths = residual_samples(posterior, transform, points, int(samples), seed)
+    return {key: Interval.of(value) for key, value in summaries(lengths, tolerance, diagonal).items()}
 
 
 def _draws(
