@@ -14,7 +14,7 @@ from warpgauge.maps.dense import (
     standard_deviation_map,
 )
 from warpgauge.maps.exceedance import exceedance_probability
-from warpgauge.maps.pictures import KINDS, Picture, displayable, map_picture, save_picture
+from warpgauge.maps.pictures import KINDS, Picture, displayable, map_picture, picture_bytes, plain_text, save_picture
 from warpgauge.maps.planes import Plane, orthogonal_planes, picture_grid
 from warpgauge.maps.significance import adjusted_significance
 from warpgauge.maps.warping import deformation_grid, warped_image
@@ -41,7 +41,9 @@ __all__ = [
     "mean_map",
     "orthogonal_planes",
     "p_value_map",
+    "picture_bytes",
     "picture_grid",
+    "plain_text",
     "save_picture",
     "significance_map",
     "standard_deviation_map",

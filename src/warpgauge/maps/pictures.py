@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import math
 import os
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -132,7 +134,7 @@ def map_picture(picture: Picture, *, title: str = "", width: float = 10.0) -> An
     height = rows * (min(shape, 1.6) * width / columns * 0.95 + 0.45) + (1.2 if title else 0.9)
     figure = library.figure.Figure(figsize=(width, height), layout="constrained", facecolor="white")
     if title:
-        figure.suptitle(title, fontsize=12)
+        figure.suptitle(plain_text(title, 120), fontsize=12)
     axes = figure.subplots(rows, columns, squeeze=False)
     drawn = None
     for cell, place in zip(cells, axes.flat, strict=False):
@@ -152,10 +154,29 @@ def save_picture(figure: Any, path: str | os.PathLike[str], *, dpi: float = 150)
         raise InvalidInputError(f"{file.name!r} must end in .png or .svg to be written as a picture.")
     if not file.parent.is_dir():
         raise InvalidInputError(f"There is no folder {str(file.parent)!r} to write {file.name!r} into; make it first.")
-    metadata = {"Date": None} if file.suffix.lower() == ".svg" else {"Software": None}
-    with matplotlib().rc_context({"svg.hashsalt": "warpgauge"}):
-        figure.savefig(file, format=file.suffix[1:].lower(), dpi=dpi, metadata=metadata)
+    try:
+        file.write_bytes(picture_bytes(figure, file.suffix[1:].lower(), dpi=dpi))
+    except OSError as error:
+        raise InvalidInputError(f"{file.name!r} cannot be written: {error.strerror or error}.") from error
     return file
+
+
+def picture_bytes(figure: Any, kind: str, *, dpi: float = 150) -> bytes:
+    """Give a figure as the bytes of a ``"png"`` or ``"svg"`` file."""
+    metadata = {"Date": None, "Creator": None} if kind == "svg" else {"Software": None}
+    stream = io.BytesIO()
+    with matplotlib().rc_context({"svg.hashsalt": "warpgauge"}), warnings.catch_warnings():
+        # A name in a script that the font lacks is drawn as boxes; the text beside the picture has it.
+        warnings.filterwarnings("ignore", message=r"Glyph .* missing from font")
+        figure.savefig(stream, format=kind, dpi=dpi, metadata=metadata)
+    return stream.getvalue()
+
+
+def plain_text(text: str, longest: int = 40) -> str:
+    """Make a name safe to draw: one line, not too long, and no dollar sign that would begin a formula."""
+    line = " ".join(str(text).split())
+    short = line if len(line) <= longest else line[: longest - 1] + "…"
+    return short.replace("$", r"\$")
 
 
 def colour_ends(picture: Picture) -> tuple[float, float]:
@@ -189,7 +210,7 @@ def _draw(library: Any, place: Any, picture: Picture, name: str, plane: Plane) -
         colours = library.colormaps[kind.colours].with_extremes(bad=_OUTSIDE_COLOUR)
         drawn = place.imshow(values, cmap=colours, vmin=low, vmax=high, alpha=opacity, **options)
     _marks(library, place, picture, plane)
-    place.set_title(" · ".join(part for part in (name, plane.caption) if part), fontsize=9)
+    place.set_title(" · ".join(part for part in (plain_text(name), plane.caption) if part), fontsize=9)
     place.set_xlim(plane.extent[:2])
     place.set_ylim(plane.extent[2:])
     place.set_aspect("equal")

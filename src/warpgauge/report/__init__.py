@@ -1,0 +1,9 @@
+"""The report: one self-contained HTML file with verdict, tables, charts and maps, and a JSON with every number."""
+
+from __future__ import annotations
+
+from warpgauge.report.content import Content
+from warpgauge.report.method_maps import MethodMaps, method_maps
+from warpgauge.report.writing import report_page, write_report
+
+__all__ = ["Content", "MethodMaps", "method_maps", "report_page", "write_report"]

@@ -1,0 +1,175 @@
+"""The report's charts, as matplotlib figures without pyplot."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from warpgauge.core.arrays import Floats
+from warpgauge.evaluation import Diagnostics, Evaluation
+from warpgauge.maps.colours import OKABE_ITO, matplotlib
+from warpgauge.maps.pictures import plain_text
+
+_BLUE, _RED, _GREEN = OKABE_ITO[0], OKABE_ITO[1], OKABE_ITO[2]
+_GREY = "#595959"
+
+
+def _axes(width: float, height: float) -> tuple[Any, Any]:
+    figure = matplotlib().figure.Figure(figsize=(width, height), layout="constrained", facecolor="white")
+    axes = figure.subplots()
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.tick_params(labelsize=9)
+    return figure, axes
+
+
+def _named(axes: Any, names: Sequence[str]) -> None:
+    axes.set_yticks(range(len(names)), [plain_text(name) for name in names])
+    axes.set_ylim(len(names) - 0.5, -0.5)
+
+
+def intervals(evaluation: Evaluation, norm: str, label: str) -> Any:
+    """Posterior score with its 90 % interval, and the landmark-based score, best on top; ties are shaded."""
+    names = evaluation.ranking(norm)
+    figure, axes = _axes(8.5, 0.9 + 0.42 * len(names))
+    start = 0
+    for at, group in enumerate(evaluation.tied):
+        if at % 2 == 0 and norm == "2":
+            axes.axhspan(start - 0.5, start + len(group) - 0.5, color="#EEF2F5", zorder=0)
+        start += len(group)
+    for row, name in enumerate(names):
+        one = evaluation.scores[name]
+        low, high = one.interval[norm]
+        axes.plot([low, high], [row, row], color=_BLUE, linewidth=3, solid_capstyle="butt", zorder=2)
+        axes.plot(one.posterior[norm], row, "o", color=_BLUE, markeredgecolor="white", markersize=8, zorder=4)
+        if one.landmark[norm] is not None:
+            axes.plot(one.landmark[norm], row, "D", color=_RED, markerfacecolor="none", markersize=7, zorder=3)
+    axes.plot([], [], "o-", color=_BLUE, linewidth=3, markersize=8, label="by the posterior, with 90 % interval")
+    axes.plot([], [], "D", color=_RED, markerfacecolor="none", label="at the landmarks alone (classical)")
+    _named(axes, names)
+    axes.set_xlim(left=0)
+    axes.grid(axis="x", color="#DDDDDD", linewidth=0.7)
+    axes.set_xlabel(label, fontsize=10)
+    figure.legend(loc="outside upper right", ncols=2, fontsize=9, frameon=False)
+    return figure
+
+
+def _matrix(values: Floats, rows: Sequence[str], columns: Sequence[str], label: str, x: str) -> Any:
+    size = 0.52 * len(columns)
+    figure, axes = _axes(max(4.5, 3.2 + size), max(2.0, 1.3 + 0.42 * len(rows)))
+    scale = matplotlib().colormaps["cividis"]
+    shown = axes.imshow(values, cmap=scale, vmin=0, vmax=1, aspect="auto")
+    for (row, column), value in np.ndenumerate(values):
+        if np.isfinite(value):
+            ink = "white" if value < 0.55 else "black"
+            axes.text(column, row, f"{100 * value:.0f}", ha="center", va="center", color=ink, fontsize=8)
+    _named(axes, rows)
+    turned = max((len(name) for name in columns), default=0) > 3
+    axes.set_xticks(range(len(columns)), [plain_text(name, 24) for name in columns], rotation=40 if turned else 0,
+                    ha="right" if turned else "center", rotation_mode="anchor")  # fmt: skip
+    axes.set_xlabel(x, fontsize=10)
+    axes.spines[:].set_visible(False)
+    bar = figure.colorbar(shown, ax=axes, format=lambda value, _: f"{100 * value:.0f} %")
+    bar.set_label(label, fontsize=9)
+    bar.ax.tick_params(labelsize=8)
+    return figure
+
+
+def ranks(evaluation: Evaluation, norm: str) -> Any:
+    """Heat map of the probability of each rank."""
+    names = evaluation.ranking(norm)
+    values = np.array([evaluation.scores[name].rank_probabilities[norm] for name in names])
+    return _matrix(values, names, [str(k + 1) for k in range(len(names))], "probability", "rank")
+
+
+def wins(evaluation: Evaluation, norm: str) -> Any:
+    """Heat map of the probability that the row's method beats the column's."""
+    names, given = evaluation.ranking(norm), list(evaluation.scores)
+    order = [given.index(name) for name in names]
+    values = evaluation.win_probability[np.ix_(order, order)].copy()
+    np.fill_diagonal(values, np.nan)
+    return _matrix(values, names, names, "probability of the smaller error", "against")
+
+
+def boxes(errors: Mapping[str, Floats], label: str, tolerance: float | None = None) -> Any:
+    """Box plots of errors against the posterior mean over the targets; whiskers from 5 to 95 %."""
+    figure, axes = _axes(8.5, 1.0 + 0.42 * len(errors))
+    drawn = axes.boxplot(
+        list(errors.values()), orientation="horizontal", positions=range(len(errors)), widths=0.55, whis=(5, 95),
+        showfliers=False, patch_artist=True, medianprops={"color": "black", "linewidth": 1.6},
+    )  # fmt: skip
+    for box in drawn["boxes"]:
+        box.set(facecolor="#BFD9EA", edgecolor=_BLUE)
+    if tolerance is not None:
+        axes.axvline(tolerance, color=_RED, linestyle="--", linewidth=1.3)
+        axes.annotate(
+            f"tolerance {tolerance:g}", (tolerance, 1), xycoords=("data", "axes fraction"), xytext=(4, -2),
+            textcoords="offset points", fontsize=9, color="#9A4300", va="top",
+        )  # fmt: skip
+    _named(axes, list(errors))
+    axes.set_xlim(left=0)
+    axes.grid(axis="x", color="#DDDDDD", linewidth=0.7)
+    axes.set_xlabel(label, fontsize=10)
+    return figure
+
+
+def coverage(found: Diagnostics) -> Any:
+    """Stated against observed coverage, with binomial intervals."""
+    figure, axes = _axes(4.6, 3.4)
+    for at, one in enumerate(found.coverage):
+        colour = _GREEN if one.consistent else _RED
+        axes.bar(at, one.share, width=0.55, color=colour, alpha=0.75)
+        axes.plot([at, at], [one.low, one.high], color="black", linewidth=1.6)
+        axes.plot([at - 0.36, at + 0.36], [one.level, one.level], color="black", linestyle=(0, (4, 2)), linewidth=1.8)
+    axes.plot([], [], color="black", linestyle=(0, (4, 2)), label="as stated")
+    axes.plot([], [], color="black", label="95 % interval of the share")
+    axes.set_xticks(range(len(found.coverage)), [f"{100 * one.level:.0f} % region" for one in found.coverage])
+    axes.set_ylim(0, 1.02)
+    axes.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f} %")
+    axes.set_ylabel("annotations inside", fontsize=10)
+    figure.legend(loc="outside upper right", ncols=2, fontsize=8, frameon=False)
+    return figure
+
+
+def residuals(found: Diagnostics) -> Any:
+    """Standardised leave-one-out residuals of each annotation, by component."""
+    figure, axes = _axes(4.6, 3.4)
+    axes.axhspan(-1.96, 1.96, color="#EEF2F5", zorder=0)
+    axes.axhline(0, color=_GREY, linewidth=0.8)
+    for component, marker in zip(range(found.standardised.shape[1]), "osD", strict=False):
+        axes.plot(
+            found.standardised[:, component], marker, color=OKABE_ITO[component], markerfacecolor="none", markersize=5,
+            label=f"component {component + 1}",
+        )  # fmt: skip
+    for one in found.outliers:
+        axes.annotate(str(one.row), (one.row, found.standardised[one.row].max()), fontsize=8, xytext=(3, 3),
+                      textcoords="offset points")  # fmt: skip
+    axes.set_xlabel("annotation", fontsize=10)
+    axes.set_ylabel("standardised residual", fontsize=10)
+    figure.legend(loc="outside upper right", ncols=3, fontsize=8, frameon=False)
+    return figure
+
+
+def quantiles(found: Diagnostics) -> Any:
+    """Quantile-quantile plot of the lengths of the standardised residuals."""
+    figure, axes = _axes(4.6, 3.4)
+    largest = 1.05 * float(found.qq_chi.max())
+    axes.plot([0, largest], [0, largest], color=_GREY, linewidth=1)
+    axes.plot(found.qq_chi[:, 0], found.qq_chi[:, 1], "o", color=_BLUE, markerfacecolor="none", markersize=5)
+    axes.set_xlim(0, largest)
+    axes.set_ylim(0, largest)
+    axes.set_xlabel("expected length", fontsize=10)
+    axes.set_ylabel("observed length", fontsize=10)
+    return figure
+
+
+def components(found: Diagnostics) -> Any:
+    """Quantile-quantile plot of the components of the standardised residuals against the normal distribution."""
+    figure, axes = _axes(4.6, 3.4)
+    largest = 1.05 * float(np.abs(found.qq_normal).max())
+    axes.plot([-largest, largest], [-largest, largest], color=_GREY, linewidth=1)
+    axes.plot(found.qq_normal[:, 0], found.qq_normal[:, 1], "o", color=_BLUE, markerfacecolor="none", markersize=4)
+    axes.set_xlabel("expected quantile", fontsize=10)
+    axes.set_ylabel("observed quantile", fontsize=10)
+    return figure

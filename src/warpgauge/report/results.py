@@ -1,0 +1,124 @@
+"""The verdict, and the part of the page that says which method is best."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from warpgauge.evaluation import Interval
+from warpgauge.report import charts
+from warpgauge.report.content import Content
+from warpgauge.report.html import Cell, box, chart, figure_cell, heading, number, percent, percent_cell, table
+
+_SCORES = {"1": "mean error", "2": "root mean square error", "inf": "largest error"}
+
+
+def score_name(norm: str) -> str:
+    """Give the words for a norm."""
+    return _SCORES.get(norm, f"{norm}-norm of the error")
+
+
+def verdict(content: Content) -> str:
+    """Give the boxes on top: what spoils everything first, then who is best."""
+    found, trust = content.evaluation, content.trust
+    sentence = found.verdict or f"{found.ranking(content.norm)[0]} has the smallest {score_name(content.norm)}."
+    first = ""
+    if trust is None:
+        first = box("warning", "There is no annotation, so nothing below says how good a registration is.")
+    elif trust.verdict == "overconfident":
+        first = box("warning", f"Calibration failed. {trust.sentence}")
+    elif not trust.calibrated:
+        first = box("notice", trust.sentence)
+    last = box("verdict", sentence)
+    return first + last + (box("notice", trust.sentence) if trust is not None and trust.calibrated else "")
+
+
+def results_section(content: Content) -> str:
+    """Give the table, the intervals, the ranks and the box plots."""
+    found, norm, units = content.evaluation, content.norm, content.units
+    names = found.ranking(norm)
+    parts = [score_table(content)]
+    best = found.scores[names[0]]
+    low, high = best.interval[norm]
+    parts += [
+        heading("Scores with their uncertainty"),
+        chart(
+            charts.intervals(found, norm, f"{score_name(norm)} ({units})"),
+            f"Scores of {len(names)} methods with 90 % intervals. Best: {names[0]} with {number(best.posterior[norm])} "
+            f"{units}, interval {number(low)} to {number(high)}.",
+            "Dots: error against the most probable true transformation over all targets. Bars: where the true score "
+            "lies with probability 90 %. Diamonds: error at the annotated points alone, as is usual. Methods on the "
+            "same shade are not told apart by the annotations.",
+        ),
+    ]
+    if len(names) > 1:
+        parts += [
+            heading("Ranks"),
+            '<div class="pair">',
+            chart(
+                charts.ranks(found, norm),
+                f"Probability of each rank for each method, in percent. {names[0]} has rank 1 with probability "
+                f"{percent(best.probability_best[norm])}.",
+                "Probability in percent that a method has a rank, over the transformations that fit the annotations.",
+            ),
+            chart(
+                charts.wins(found, norm),
+                "Probability in percent that the method of the row has a smaller mean squared error than that of the "
+                "column.",
+                "Exact probability in percent that the method of the row has the smaller mean squared error.",
+            ),
+            "</div>",
+        ]
+    if content.errors:
+        words = "; ".join(f"{name}: {number(float(np.median(values)))}" for name, values in content.errors.items())
+        parts += [
+            heading("Errors over the targets"),
+            chart(
+                charts.boxes(content.errors, f"distance from the most probable true match ({units})", found.tolerance),
+                f"Box plots of the errors of each method over {found.targets} targets. Medians in {units}: {words}.",
+                "Boxes: half of all targets; line: median; whiskers: 5 to 95 % of the targets.",
+            ),
+        ]
+    return "".join(parts)
+
+
+def _with_interval(one: Interval | None, share: bool = False) -> Cell:
+    if one is None:
+        return Cell("–")
+    write = percent if share else number
+    return Cell(f"{write(one.median)} ({write(one.low)} to {write(one.high)})", one.median)
+
+
+def score_table(content: Content) -> str:
+    """Give the table of scores, best method first."""
+    found, norm, units = content.evaluation, content.norm, content.units
+    heads = ["method", "rank", "tied group", f"{score_name(norm)} ({units})", "90 % interval from", "to",
+             f"at landmarks ({units})", "best with probability", "expected rank",
+             f"90th percentile ({units})"]  # fmt: skip
+    if found.tolerance is not None:
+        heads.append(f"targets above {found.tolerance:g} {units}")
+    heads += ["outside its domain", "folded"]
+    rows = []
+    for place, name in enumerate(found.ranking(norm), 1):
+        one = found.scores[name]
+        group = next((at for at, members in enumerate(found.tied, 1) if name in members), None)
+        cells = [
+            Cell(str(place), place),
+            Cell("–" if group is None else str(group), group),
+            figure_cell(one.posterior[norm]),
+            figure_cell(one.interval[norm][0]),
+            figure_cell(one.interval[norm][1]),
+            figure_cell(one.landmark[norm]),
+            percent_cell(one.probability_best[norm]),
+            figure_cell(one.expected_rank[norm]),
+            _with_interval(one.statistics.get("p90")),
+        ]
+        if found.tolerance is not None:
+            cells.append(_with_interval(one.statistics.get("above_tolerance"), share=True))
+        folded = None if one.regularity is None else one.regularity.folding
+        rows.append((name, [*cells, percent_cell(one.outside), percent_cell(folded)]))
+    left_out = f" {found.excluded_targets} targets outside some domain are left out." if found.excluded_targets else ""
+    caption = (
+        f"Scores over {found.targets} targets from {found.annotations} annotations and {found.samples} posterior "
+        f"samples (seed {found.seed}); in brackets 90 % intervals.{left_out}"
+    )
+    return table(caption, heads, rows, name="scores")

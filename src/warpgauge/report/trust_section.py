@@ -1,0 +1,101 @@
+"""The part of the page that says whether the numbers can be trusted."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from warpgauge.report import charts
+from warpgauge.report.content import Content
+from warpgauge.report.html import (
+    Cell,
+    box,
+    chart,
+    figure_cell,
+    heading,
+    number,
+    paragraph,
+    percent,
+    percent_cell,
+    table,
+    text_cell,
+)
+
+
+def trust_section(content: Content) -> str:
+    """Give coverage, residuals, quantiles, factor, outliers and sensitivity."""
+    if content.trust is None:
+        return paragraph("There is no annotation to test the model with.")
+    found = content.trust.diagnostics
+    said = "; ".join(f"{one.inside} of {one.count} in the {100 * one.level:.0f} % region" for one in found.coverage)
+    rows = [
+        (f"{100 * one.level:.0f} %", [Cell(f"{one.inside} of {one.count}", one.inside), percent_cell(one.share),
+         percent_cell(one.low), percent_cell(one.high), text_cell("yes" if one.consistent else "no")])
+        for one in found.coverage
+    ]  # fmt: skip
+    parts = [
+        paragraph(
+            "Each annotation is predicted from all others. If the model is as sure as it should be, half of them lie "
+            "within their 50 % region, and 19 of 20 within their 95 % region."
+        ),
+        box("warning" if found.verdict == "overconfident" else "notice", found.sentence),
+        table(
+            "Leave-one-out coverage with 95 % binomial intervals.",
+            ("region", "inside", "share", "interval from", "to", "consistent"),
+            rows,
+            flagged=frozenset(f"{100 * one.level:.0f} %" for one in found.coverage if not one.consistent),
+            name="coverage",
+        ),
+        paragraph(
+            f"Factor on the posterior covariance: {number(found.applied_factor)} is used, and the residuals ask for "
+            f"{number(found.asked_factor)}."
+            + (
+                ""
+                if found.uninformed is None
+                else f" The annotations say nothing yet about {percent(found.uninformed)} of the targets."
+            )
+        ),
+        '<div class="pair">',
+        chart(charts.coverage(found), f"Bars of coverage: {said}.", "Coverage, stated (dashed) and observed."),
+        chart(
+            charts.residuals(found),
+            f"Standardised residuals of {len(found.p)} annotations; "
+            f"{int((np.abs(found.standardised) > 1.96).sum())} of {found.standardised.size} beyond 1.96.",
+            "Standardised residuals; 95 % should lie in the shaded band.",
+        ),
+        chart(
+            charts.quantiles(found),
+            f"Quantile plot of the residual lengths; the largest is {number(float(found.mahalanobis.max()))}.",
+            "Lengths of the standardised residuals against those expected: points above the line say that the model is "
+            "too sure.",
+        ),
+        chart(
+            charts.components(found),
+            "Quantile plot of the components of the standardised residuals against the normal distribution.",
+            "Components of the standardised residuals against the normal distribution.",
+        ),
+        "</div>",
+    ]
+    return "".join(parts) + _sensitivity(content)
+
+
+def _sensitivity(content: Content) -> str:
+    tested = None if content.trust is None else content.trust.sensitivity
+    if tested is None or len(tested.ranking) < 2:
+        return ""
+    shown = [one for one in tested.variations if one.kind != "left out" or one.best_changes]
+    rows = [
+        (one.name, [text_cell(one.ranking[0]), figure_cell(one.spearman), percent_cell(one.kendall_distance),
+                    percent_cell(one.lead)])
+        for one in shown
+    ]  # fmt: skip
+    return (
+        heading("What the ranking hangs on")
+        + paragraph(tested.sentence)
+        + table(
+            "The ranking under changed assumptions; annotations left out one by one are listed where the best changes.",
+            ("change", "best method", "rank correlation", "pairs that change order", "the best still leads with"),
+            rows,
+            flagged=frozenset(one.name for one in shown if one.best_changes),
+            name="sensitivity",
+        )
+    )
