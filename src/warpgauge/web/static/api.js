@@ -1,0 +1,180 @@
+/**
+ * Talking with the server: nothing that was done is lost when it is away.
+ *
+ * A write is kept in the browser's storage until the server has acknowledged it, and is sent again with growing pauses,
+ * also after a reload. Writes go one after the other.
+ * @module
+ */
+
+/** @import { Conflict } from "./types.js" */
+/** @typedef {{path: string, body: Record<string, unknown>, kept: number}} Pending */
+
+const PAUSES = [300, 600, 1200, 2500, 5000];
+
+/** An answer with an error code; its message is the server's sentence. */
+export class RefusedError extends Error {
+  /**
+   * @param {number} status
+   * @param {string} message
+   * @param {any} body
+   */
+  constructor(status, message, body) {
+    super(message);
+    this.status = status;
+    this.body = body;
+  }
+
+  /** @returns {Conflict | null} what another tab wrote, where that is why */
+  get conflict() {
+    return this.status === 409 && this.body && "theirs" in this.body ? this.body : null;
+  }
+}
+
+export class Api {
+  /**
+   * @param {object} options
+   * @param {(connected: boolean) => void} options.onConnection
+   * @param {typeof fetch} [options.send]
+   * @param {Pick<Storage, "getItem" | "setItem" | "removeItem">} [options.storage]
+   * @param {(milliseconds: number) => Promise<void>} [options.pause]
+   */
+  constructor({ onConnection, send, storage, pause }) {
+    this.onConnection = onConnection;
+    this.send = send ?? ((input, init) => fetch(input, init));
+    this.storage = storage ?? localStorage;
+    this.pause = pause ?? ((ms) => new Promise((done) => setTimeout(done, ms)));
+    this.key = "warpgauge:pending";
+    /** @type {Promise<unknown>} */
+    this.queue = Promise.resolve();
+  }
+
+  /**
+   * Read; waits for a server that is away.
+   * @param {string} path
+   * @returns {Promise<any>}
+   */
+  async get(path) {
+    return (await this.untilAnswered(path, {})).json();
+  }
+
+  /**
+   * Read raw bytes once; the caller decides whether to try again.
+   * @param {string} path
+   * @param {AbortSignal} [signal]
+   * @returns {Promise<{bytes: ArrayBuffer, headers: Headers}>}
+   */
+  async bytes(path, signal) {
+    const response = await this.send(path, { signal, credentials: "same-origin" });
+    if (!response.ok) throw await refusal(response);
+    return { bytes: await response.arrayBuffer(), headers: response.headers };
+  }
+
+  /**
+   * Write. Kept in the storage until it is acknowledged or refused.
+   * @param {string} path
+   * @param {Record<string, unknown>} body
+   * @returns {Promise<any>}
+   */
+  post(path, body) {
+    const turn = this.queue.then(() => this.deliver({ path, body, kept: Date.now() }));
+    this.queue = turn.catch(() => undefined);
+    return turn;
+  }
+
+  /** @returns {Pending | null} the write of a former visit that was never acknowledged */
+  pending() {
+    try {
+      return JSON.parse(this.storage.getItem(this.key) ?? "null");
+    } catch {
+      return null;
+    }
+  }
+
+  /**
+   * Send what a former visit left; null when there is nothing.
+   * @returns {Promise<any>}
+   */
+  async resume() {
+    const left = this.pending();
+    if (!left) return null;
+    try {
+      return await this.deliver(left);
+    } catch (error) {
+      // The acknowledgement was lost, not the write: what the server holds is what we sent.
+      if (error instanceof RefusedError && error.conflict && sameAnswer(left.body, error.conflict.theirs)) return null;
+      throw error;
+    }
+  }
+
+  /**
+   * @param {Pending} write
+   * @returns {Promise<any>}
+   */
+  async deliver(write) {
+    this.storage.setItem(this.key, JSON.stringify(write));
+    try {
+      const response = await this.untilAnswered(write.path, {
+        method: "POST",
+        headers: { "Content-Type": "application/json" },
+        body: JSON.stringify(write.body),
+      });
+      const answer = await response.json();
+      this.storage.removeItem(this.key);
+      return answer;
+    } catch (error) {
+      // A visitor who is not known any more may come back with a new link: their last action waits for that.
+      if (error instanceof RefusedError && error.status !== 401) this.storage.removeItem(this.key);
+      throw error;
+    }
+  }
+
+  /**
+   * @param {string} path
+   * @param {RequestInit} init
+   * @returns {Promise<Response>}
+   */
+  async untilAnswered(path, init) {
+    for (let attempt = 0; ; attempt++) {
+      let response = null;
+      try {
+        response = await this.send(path, { credentials: "same-origin", ...init });
+      } catch {
+        this.onConnection(false);
+      }
+      if (response && ![502, 503, 504].includes(response.status)) {
+        this.onConnection(true);
+        if (!response.ok) throw await refusal(response);
+        return response;
+      }
+      await this.pause(PAUSES[Math.min(attempt, PAUSES.length - 1)]);
+    }
+  }
+}
+
+/**
+ * @param {Response} response
+ * @returns {Promise<RefusedError>}
+ */
+async function refusal(response) {
+  let body = null;
+  try {
+    body = await response.json();
+  } catch {
+    // Not JSON: the code must do.
+  }
+  return new RefusedError(response.status, body?.error ?? `The server answered with code ${response.status}.`, body);
+}
+
+/**
+ * Whether what was sent is what is stored.
+ * @param {Record<string, any>} sent
+ * @param {Record<string, any> | null} stored
+ * @returns {boolean}
+ */
+export function sameAnswer(sent, stored) {
+  if (!stored) return false;
+  if (stored.kind === "skip") return sent.reason === stored.reason && (sent.text ?? "") === (stored.text ?? "");
+  const numbers = (/** @type {any} */ answer) => [answer.point, answer.covariance].flat(2);
+  const [mine, theirs] = [numbers(sent), numbers(stored)];
+  return mine.length === theirs.length && mine.every((value, i) => Math.abs(value - theirs[i]) <= 1e-9 * (1 + Math.abs(value)));
+}

@@ -1,0 +1,131 @@
+/**
+ * The page: puts the parts together.
+ * @module
+ */
+
+import { Annotator } from "./annotator.js";
+import { Api, RefusedError } from "./api.js";
+import { buildBar, buildButtons, showUncertainty } from "./bar.js";
+import { initialColours } from "./colour.js";
+import { makeCommands } from "./commands.js";
+import { askConflict } from "./dialogs.js";
+import { byId } from "./dom.js";
+import { Drawer } from "./drawer.js";
+import { holdSpace } from "./gestures.js";
+import { listenToKeys } from "./keys.js";
+import { Organiser } from "./organiser.js";
+import { SIDES, Stage } from "./stage.js";
+import { Store } from "./store.js";
+import { restoreTheme, surroundColour } from "./theme.js";
+import { drawPlace, spanOf } from "./thumbs.js";
+import { buildPane2d } from "./view2d.js";
+import { buildPane3d } from "./view3d.js";
+
+/** @import { Project, State } from "./types.js" */
+
+/** @returns {State} */
+function initialState() {
+  return {
+    project: null,
+    query: null,
+    done: null,
+    mark: null,
+    dirty: false,
+    past: [],
+    future: [],
+    saved: null,
+    writing: "idle",
+    connection: "ok",
+    message: "Opening the project…",
+    tone: "note",
+    predictionHidden: false,
+    linked: false,
+    views: { fixed: {}, moving: {} },
+    cross: { fixed: null, moving: null },
+    colours: { fixed: { windows: [], invert: false }, moving: { windows: [], invert: false } },
+    maximised: null,
+    drawer: null,
+    overlays: { candidates: false, former: true, grid: false, map: "off", transform: null, warp: "off", opacity: 0.5, lensHeld: false },
+    magnifier: false,
+    rows: [],
+    picked: null,
+  };
+}
+
+async function open() {
+  restoreTheme();
+  /** @type {Store<State>} */
+  const store = new Store(initialState());
+  const api = new Api({ onConnection: (connected) => {
+    if (store.state.connection !== "refused") store.set({ connection: connected ? "ok" : "lost" });
+  } });
+  /** @type {Project} */
+  const project = await api.get("/api/project");
+  document.title = `${project.name} · warpgauge`;
+  api.key = `warpgauge:pending:${project.name}:${project.rater}`;
+  store.set({
+    project,
+    predictionHidden: project.settings.hide_prediction,
+    colours: { fixed: initialColours(project.images.fixed), moving: initialColours(project.images.moving) },
+    overlays: { ...store.state.overlays, transform: project.transforms?.[0] ?? null },
+  });
+
+  /** @type {Stage} */
+  let stage;
+  const annotator = new Annotator(store, api, project, (conflict) =>
+    askConflict(conflict, (canvas, answer) => {
+      if (!answer?.point) return;
+      const shown = { point: answer.point, span: spanOf(stage, "moving", answer.covariance), marks: [{ point: answer.point, covariance: answer.covariance, alpha: answer.alpha ?? 0.01 }] };
+      stage.extras.add({ draw: () => canvas.isConnected && drawPlace(stage, "moving", canvas, shown) });
+      stage.drawSoon();
+    }),
+  );
+  stage = new Stage(store, api, annotator, project.images);
+  annotator.stage = stage;
+  stage.surround = surroundColour();
+  for (const side of SIDES) (project.d === 2 ? buildPane2d : buildPane3d)(stage, side, byId(side));
+
+  const drawer = new Drawer(stage, annotator);
+  const commands = makeCommands(stage, annotator, { toggleDrawer: () => drawer.toggle() });
+  listenToKeys(commands);
+  listenToSpace();
+  buildBar(store, annotator, project);
+  buildButtons(store, commands);
+
+  const refresh = async () => {
+    try {
+      const [rows, progress] = await Promise.all([api.get("/api/list"), api.get("/api/progress")]);
+      store.set({ rows: Array.isArray(rows) ? rows : rows.rows });
+      showUncertainty(progress, project.units);
+    } catch (error) {
+      if (!(error instanceof RefusedError)) throw error;
+    }
+    drawer.refresh();
+  };
+  annotator.onWritten = () => {
+    stage.overlays.forget();
+    void refresh();
+  };
+  if (project.role === "organiser") new Organiser(stage, annotator).offer();
+  await annotator.start();
+  await refresh();
+  stage.planesOf("moving")[0].canvas.focus({ preventScroll: true });
+}
+
+function listenToSpace() {
+  const typing = () => document.activeElement?.matches("input, select, textarea, button") ?? false;
+  document.addEventListener("keydown", (event) => {
+    if (event.key !== " " || typing()) return;
+    event.preventDefault();
+    holdSpace(true);
+  });
+  document.addEventListener("keyup", (event) => event.key === " " && holdSpace(false));
+}
+
+open().catch((error) => {
+  const message = byId("message");
+  message.className = "error";
+  message.textContent = error instanceof RefusedError && error.status === 401
+    ? "This link is not valid any more: open the link that the server printed."
+    : error.message;
+});

@@ -1,0 +1,71 @@
+/**
+ * The drawer on the right: the list, the progress, the comparison of added transforms.
+ * @module
+ */
+
+import { buildCompare } from "./compare.js";
+import { byId, make } from "./dom.js";
+import { buildList } from "./list.js";
+import { buildProgress } from "./progress.js";
+
+/** @import { Annotator } from "./annotator.js" */
+/** @import { Stage } from "./stage.js" */
+/** @typedef {"list" | "progress" | "compare"} LeafName */
+
+export class Drawer {
+  /**
+   * @param {Stage} stage
+   * @param {Annotator} annotator
+   */
+  constructor(stage, annotator) {
+    this.stage = stage;
+    this.annotator = annotator;
+    this.element = byId("drawer");
+    /** @type {LeafName} */
+    this.last = "list";
+    this.leaf = make("div", { class: "leaf", tabIndex: 0 });
+    /** @type {LeafName[]} */
+    const names = ["list", "progress", ...(annotator.project.compare ? [/** @type {LeafName} */ ("compare")] : [])];
+    this.tabs = names.map((name) =>
+      make("button", { type: "button", role: "tab", "data-leaf": name, "aria-selected": "false", onclick: () => this.open(name) }, name[0].toUpperCase() + name.slice(1)));
+    const close = make("button", { type: "button", "aria-label": "Close the drawer", onclick: () => this.toggle() }, "×");
+    this.element.replaceChildren(make("div", { class: "tabs", role: "tablist" }, ...this.tabs, make("span", { class: "spring" }), close), this.leaf);
+    stage.store.watch(["drawer"], () => this.arrange());
+    stage.store.watch(["rows", "query"], () => stage.store.state.drawer === "list" && this.fill());
+  }
+
+  toggle() {
+    const { store } = this.stage;
+    if (store.state.drawer) store.set({ drawer: null });
+    else this.open(this.last);
+  }
+
+  /** @param {LeafName} name */
+  open(name) {
+    this.last = name;
+    this.stage.store.set({ drawer: name });
+  }
+
+  arrange() {
+    const { drawer } = this.stage.store.state;
+    this.element.hidden = drawer === null;
+    byId("stage").classList.toggle("with-drawer", drawer !== null);
+    byId("drawer-button").setAttribute("aria-pressed", String(drawer !== null));
+    for (const tab of this.tabs) tab.setAttribute("aria-selected", String(tab.dataset.leaf === drawer));
+    this.stage.extras.clear();
+    if (drawer) this.fill();
+    else this.stage.planesOf("moving")[0]?.canvas.focus({ preventScroll: true });
+  }
+
+  /** What was written changes what the drawer shows. */
+  refresh() {
+    if (this.stage.store.state.drawer) this.fill();
+  }
+
+  fill() {
+    const { drawer } = this.stage.store.state;
+    if (drawer === "list") buildList(this.stage, this.annotator, this.leaf);
+    if (drawer === "progress") void buildProgress(this.stage, this.leaf);
+    if (drawer === "compare") void buildCompare(this.stage, this.leaf);
+  }
+}

@@ -1,0 +1,223 @@
+/**
+ * What the hand does on a plane: panning, zooming, slices; on the moving image, drawing and editing the ellipse.
+ * @module
+ */
+
+import { dragHandle, ellipseFromDrag, handleUnderPoint, levelOfPoint, scaledEllipse, stretchedSecond, turnedEllipse } from "./ellipse.js";
+import { admissible, ballMark, markFromEllipse, markWithSection, sectionOfMark } from "./ellipsoid.js";
+import { planeToWorld, screenToPlane } from "./viewport.js";
+
+/** @import { Ellipse, Handle } from "./ellipse.js" */
+/** @import { Mark } from "./ellipsoid.js" */
+/** @import { Modifiers } from "./gestures.js" */
+/** @import { Vector } from "./linalg.js" */
+/** @import { PlaneView } from "./planeview.js" */
+/** @import { Colours } from "./types.js" */
+/** @typedef {{kind: "edit", mark: Mark, section: Ellipse, handle: Handle} | {kind: "new"} | {kind: "pan", last: Vector} | {kind: "cross"} | {kind: "window", colours: Colours}} Drag */
+
+export class PlaneHand {
+  /** @param {PlaneView} pane */
+  constructor(pane) {
+    this.pane = pane;
+    /** @type {Drag | null} */
+    this.dragging = null;
+    /** @type {Handle | null} */
+    this.hovered = null;
+    this.notches = 0;
+  }
+
+  get annotator() {
+    return this.pane.stage.annotator;
+  }
+
+  /** Whether marks may be drawn here. */
+  get editable() {
+    return this.pane.side === "moving" && this.annotator.editable;
+  }
+
+  /** Stand-off of the handles of a small ellipse, plane units. */
+  get reach() {
+    return 22 / this.pane.view.scale;
+  }
+
+  /** @returns {Ellipse | null} one's own ellipse in this plane */
+  get section() {
+    const { mark } = this.pane.stage.store.state;
+    return mark && this.pane.side === "moving" ? sectionOfMark(this.pane.plane, mark, this.pane.depth) : null;
+  }
+
+  /**
+   * @param {Vector} at
+   * @param {boolean} touch
+   * @returns {Handle | null}
+   */
+  handleAt(at, touch) {
+    const section = this.editable ? this.section : null;
+    if (!section) return null;
+    const tolerance = (touch ? 22 : 9) / this.pane.view.scale;
+    return handleUnderPoint(section, screenToPlane(this.pane.view, at), tolerance, this.reach);
+  }
+
+  /**
+   * @param {Vector} at
+   * @param {Modifiers} modifiers
+   */
+  holds(at, modifiers) {
+    return this.handleAt(at, modifiers.touch) !== null;
+  }
+
+  /** @param {Vector | null} at */
+  hover(at) {
+    this.pane.pointer = at;
+    const handle = at ? this.handleAt(at, false) : null;
+    this.hovered = handle;
+    const cursors = { centre: "move", inside: this.pane.stage.store.state.mark ? "ns-resize" : "crosshair", rim: "nwse-resize" };
+    const named = handle === null ? "crosshair" : (cursors[/** @type {"rim"} */ (handle)] ?? "grab");
+    this.pane.canvas.style.cursor = this.pane.side === "moving" || this.pane.plane.d === 3 ? named : "grab";
+    this.pane.stage.drawSoon();
+  }
+
+  /** @param {Vector} at */
+  toWorld(at) {
+    return planeToWorld(this.pane.plane, screenToPlane(this.pane.view, at), this.pane.depth);
+  }
+
+  /** @param {Vector} at */
+  click(at) {
+    const { pane } = this;
+    const point = this.toWorld(at);
+    if (this.editable) {
+      const { mark } = pane.stage.store.state;
+      const section = this.section;
+      // Inside one's own ellipse a click corrects the centre and keeps the shape.
+      const inside = mark && section && levelOfPoint(section, screenToPlane(pane.view, at)) < 1;
+      const next = inside ? { ...mark, point } : ballMark(point, this.annotator.radius, this.annotator.alpha);
+      this.annotator.edit(next);
+    } else if (pane.side === "moving") this.annotator.explainLock();
+    if (pane.plane.d === 3) pane.stage.setCross(pane.side, point);
+  }
+
+  /**
+   * @param {"start" | "move" | "end" | "cancel"} phase
+   * @param {Vector} from
+   * @param {Vector} to
+   * @param {Modifiers} modifiers
+   */
+  drag(phase, from, to, modifiers) {
+    if (phase === "start") {
+      this.dragging = this.beginDrag(from, modifiers);
+      if (this.dragging.kind === "edit" || this.dragging.kind === "new") this.annotator.beginEdit();
+      return;
+    }
+    if (phase === "cancel") this.annotator.cancelEdit();
+    else if (this.dragging) this.moveDrag(this.dragging, from, to);
+    if (phase !== "move") {
+      const drawn = this.dragging?.kind === "edit" || this.dragging?.kind === "new";
+      this.dragging = null;
+      if (drawn && phase === "end") {
+        this.annotator.commitEdit();
+        const { mark } = this.pane.stage.store.state;
+        if (mark && this.pane.plane.d === 3) this.pane.stage.setCross("moving", mark.point);
+      }
+    }
+  }
+
+  /**
+   * @param {Vector} from
+   * @param {Modifiers} modifiers
+   * @returns {Drag}
+   */
+  beginDrag(from, modifiers) {
+    const { pane } = this;
+    const { mark, colours } = pane.stage.store.state;
+    if (modifiers.control) return { kind: "window", colours: colours[pane.side] };
+    const handle = this.handleAt(from, modifiers.touch);
+    const section = this.section;
+    if (handle && mark && section) return { kind: "edit", mark, section, handle };
+    if (this.editable) return { kind: "new" };
+    return pane.plane.d === 3 ? { kind: "cross" } : { kind: "pan", last: from };
+  }
+
+  /**
+   * @param {Drag} drag
+   * @param {Vector} from
+   * @param {Vector} to
+   */
+  moveDrag(drag, from, to) {
+    const { pane } = this;
+    if (drag.kind === "pan") {
+      pane.pan([to[0] - drag.last[0], to[1] - drag.last[1]]);
+      drag.last = to;
+    } else if (drag.kind === "cross") pane.stage.setCross(pane.side, this.toWorld(to));
+    else if (drag.kind === "window") pane.stage.shiftWindow(pane.side, drag.colours, [to[0] - from[0], to[1] - from[1]]);
+    else {
+      const [a, b] = [from, to].map((at) => screenToPlane(pane.view, at));
+      if (drag.kind === "edit") {
+        const after = dragHandle(drag.section, drag.handle, a, b, { floor: this.annotator.floor, reach: this.reach });
+        this.apply(drag.mark, drag.section, after);
+      } else {
+        const drawn = ellipseFromDrag(a, b, this.annotator.radius, this.annotator.floor);
+        this.annotator.preview(markFromEllipse(pane.plane, drawn, pane.depth, this.annotator.radius, this.annotator.alpha));
+      }
+    }
+  }
+
+  /**
+   * @param {Mark} mark
+   * @param {Ellipse} before
+   * @param {Ellipse} after
+   */
+  apply(mark, before, after) {
+    const next = markWithSection(this.pane.plane, mark, this.pane.depth, before, after);
+    const { floor } = this.annotator;
+    const bounds = /** @type {const} */ ([floor / 2, floor * 1e6]);
+    // A needle too thin to compute with: the handle stops there. What was thinner from the start may still be edited.
+    if (admissible(next, ...bounds) || !admissible(mark, ...bounds)) this.annotator.preview(next);
+  }
+
+  /** @param {Vector} shift */
+  pan(shift) {
+    this.pane.pan(shift);
+  }
+
+  /**
+   * @param {Vector} at
+   * @param {number} factor
+   */
+  pinch(at, factor) {
+    this.pane.zoom(at, factor);
+  }
+
+  /**
+   * @param {Vector} at
+   * @param {number} notches
+   * @param {Modifiers} modifiers
+   */
+  wheel(at, notches, modifiers) {
+    const { pane } = this;
+    const handle = modifiers.control ? null : this.handleAt(at, false);
+    const section = this.section;
+    const { mark } = pane.stage.store.state;
+    if (handle && section && mark) {
+      this.annotator.quickEdit(() => this.apply(mark, section, this.wheeled(section, notches, modifiers)));
+    } else if (pane.plane.d === 3 && !modifiers.shift && !modifiers.control) {
+      this.notches += notches;
+      const steps = Math.trunc(this.notches * 1.0001);
+      this.notches -= steps;
+      if (steps) pane.turnSlices(steps);
+    } else pane.zoom(at, 1.25 ** -notches);
+  }
+
+  /**
+   * @param {Ellipse} section
+   * @param {number} notches
+   * @param {Modifiers} modifiers
+   * @returns {Ellipse}
+   */
+  wheeled(section, notches, modifiers) {
+    const factor = 1.12 ** -notches;
+    if (modifiers.alt) return turnedEllipse(section, (notches * Math.PI) / 36);
+    if (modifiers.shift) return scaledEllipse(section, factor, this.annotator.floor);
+    return stretchedSecond(section, factor, this.annotator.floor);
+  }
+}

@@ -1,0 +1,122 @@
+/**
+ * Linked views: what one image shows, the other shows too, through the current model.
+ *
+ * The server maps the middle of the view and its neighbourhood; between two answers the last one is carried on as a
+ * linear map, so that the other image follows without waiting.
+ * @module
+ */
+
+import { add, multiplyVector, subtract } from "./linalg.js";
+import { planeToWorld, worldToPlane } from "./viewport.js";
+
+/** @import { Matrix, Vector } from "./linalg.js" */
+/** @import { Stage } from "./stage.js" */
+/** @import { Side } from "./types.js" */
+/** @typedef {{from: Vector, to: Vector, slope: Matrix}} Local */
+
+/**
+ * The linear map through a point and its neighbours.
+ * @param {Vector} from
+ * @param {Vector} to
+ * @param {Vector[]} steps where the neighbours are, relative to `from`: along each world axis
+ * @param {Vector[]} mapped
+ * @returns {Local}
+ */
+export function localMap(from, to, steps, mapped) {
+  const columns = mapped.map((point, k) => subtract(point, to).map((value) => value / steps[k][k]));
+  return { from, to, slope: from.map((_, i) => columns.map((column) => column[i])) };
+}
+
+/**
+ * @param {Local} local
+ * @param {Vector} point
+ * @returns {Vector}
+ */
+export function applyLocal(local, point) {
+  return add(local.to, multiplyVector(local.slope, subtract(point, local.from)));
+}
+
+export class Link {
+  /** @param {Stage} stage */
+  constructor(stage) {
+    this.stage = stage;
+    /** @type {Record<Side, Local | null>} */
+    this.local = { fixed: null, moving: null };
+    this.asking = false;
+    /** @type {Side | null} */
+    this.again = null;
+  }
+
+  /** The model changed: former answers do not hold. */
+  forget() {
+    this.local = { fixed: null, moving: null };
+  }
+
+  /**
+   * The user moved in one image.
+   * @param {Side} side
+   */
+  follow(side) {
+    if (!this.stage.store.state.linked) return;
+    this.carry(side);
+    if (this.asking) this.again = side;
+    else void this.ask(side);
+  }
+
+  /**
+   * The world point that an image shows in its middle: the crosshair of a volume.
+   * @param {Side} side
+   * @returns {Vector | null}
+   */
+  middle(side) {
+    const pane = this.stage.planesOf(side)[0];
+    if (!pane?.visible) return null;
+    if (pane.plane.d === 3) return this.stage.store.state.cross[side];
+    return planeToWorld(pane.plane, pane.view.centre, pane.depth);
+  }
+
+  /** @param {Side} side */
+  carry(side) {
+    const local = this.local[side];
+    const middle = this.middle(side);
+    const pane = this.stage.planesOf(side)[0];
+    if (!local || !middle || !pane) return;
+    const other = side === "fixed" ? "moving" : "fixed";
+    const point = applyLocal(local, middle);
+    let { views, cross } = this.stage.store.state;
+    for (const there of this.stage.planesOf(other)) {
+      if (!there.visible) continue;
+      // A volume keeps its pan; its planes move to the mapped crosshair.
+      const centre = there.plane.d === 2 ? worldToPlane(there.plane, point).slice(0, 2) : there.view.centre;
+      views = { ...views, [other]: { ...views[other], [there.axis]: { ...there.view, centre, scale: pane.view.scale } } };
+    }
+    cross = { ...cross, [other]: point };
+    this.stage.store.set({ views, cross });
+  }
+
+  /** @param {Side} side */
+  async ask(side) {
+    const middle = this.middle(side);
+    const pane = this.stage.planesOf(side)[0];
+    if (!middle || !pane) return;
+    this.asking = true;
+    const reach = Math.max(pane.size.width / pane.view.scale / 4, this.stage.images[side].spacing[0]);
+    const steps = middle.map((_, k) => middle.map((_, i) => (i === k ? reach : 0)));
+    const asked = [middle, ...steps.map((step) => add(middle, step))];
+    const text = asked.map((point) => point.join(",")).join(";");
+    try {
+      const { points } = await this.stage.api.get(`/api/linked?from=${side}&points=${encodeURIComponent(text)}`);
+      if (points.every((/** @type {Vector | null} */ point) => point !== null)) {
+        this.local[side] = localMap(middle, points[0], steps, points.slice(1));
+        if (this.stage.store.state.linked) this.carry(side);
+      }
+    } catch (error) {
+      this.stage.store.set({ linked: false, message: `Views cannot be linked: ${error instanceof Error ? error.message : error}`, tone: "warning" });
+    } finally {
+      this.asking = false;
+      const next = this.again;
+      this.again = null;
+      if (next) void this.ask(next);
+    }
+  }
+}

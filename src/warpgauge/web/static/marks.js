@@ -1,0 +1,215 @@
+/**
+ * How marks look: one shape and one colour-blind-safe colour (Okabe and Ito) for each kind, with a dark halo so that
+ * they show on any tissue.
+ * @module
+ */
+
+import { handlesOfEllipse } from "./ellipse.js";
+import { planeToScreen } from "./viewport.js";
+
+/** @import { Ellipse } from "./ellipse.js" */
+/** @import { Vector } from "./linalg.js" */
+/** @import { View } from "./viewport.js" */
+
+export const COLOURS = {
+  query: "#E69F00",
+  prediction: "#56B4E9",
+  yours: "#F0E442",
+  former: "#CC79A7",
+  outlier: "#D55E00",
+  skipped: "#FFFFFF",
+  candidate: "#009E73",
+  grid: "#56B4E9",
+};
+const HALO = "rgba(0, 0, 0, 0.75)";
+const LINE = 1.5;
+
+/**
+ * Draw a path twice: the halo, then the line.
+ * @param {CanvasRenderingContext2D} context
+ * @param {string} colour
+ * @param {() => void} path
+ * @param {{alpha?: number, dash?: number[], width?: number, fill?: string}} [look]
+ */
+export function strokeWithHalo(context, colour, path, { alpha = 1, dash = [], width = LINE, fill } = {}) {
+  context.save();
+  context.globalAlpha = alpha;
+  context.setLineDash(dash);
+  context.lineJoin = "round";
+  context.beginPath();
+  path();
+  if (fill) {
+    context.fillStyle = fill;
+    context.fill();
+  }
+  context.strokeStyle = HALO;
+  context.lineWidth = width + 2;
+  context.stroke();
+  context.strokeStyle = colour;
+  context.lineWidth = width;
+  context.stroke();
+  context.restore();
+}
+
+/**
+ * The point asked for: a crosshair that leaves its middle free.
+ * @param {CanvasRenderingContext2D} context
+ * @param {Vector} at screen
+ * @param {number} [alpha]
+ */
+export function drawQuery(context, [x, y], alpha = 1) {
+  const [inner, outer] = [5, 20];
+  strokeWithHalo(
+    context,
+    COLOURS.query,
+    () => {
+      for (const [dx, dy] of [[1, 0], [-1, 0], [0, 1], [0, -1]]) {
+        context.moveTo(x + dx * inner, y + dy * inner);
+        context.lineTo(x + dx * outer, y + dy * outer);
+      }
+    },
+    { alpha, width: 2 },
+  );
+  strokeWithHalo(context, COLOURS.query, () => context.arc(x, y, 1, 0, 2 * Math.PI), { alpha });
+}
+
+/**
+ * An ellipse of a plane.
+ * @param {CanvasRenderingContext2D} context
+ * @param {View} view
+ * @param {Ellipse} ellipse
+ * @param {string} colour
+ * @param {{alpha?: number, dash?: number[], width?: number, fill?: string}} [look]
+ */
+export function drawEllipse(context, view, ellipse, colour, look) {
+  const [x, y] = planeToScreen(view, ellipse.centre);
+  const [a, b] = ellipse.radii.map((radius) => Math.max(radius * view.scale, 0.5));
+  strokeWithHalo(context, colour, () => context.ellipse(x, y, a, b, ellipse.angle, 0, 2 * Math.PI), look);
+}
+
+/**
+ * The handles of one's own ellipse: squares at the ends of the first axis, diamonds at those of the second.
+ * @param {CanvasRenderingContext2D} context
+ * @param {View} view
+ * @param {Ellipse} ellipse
+ * @param {number} reach plane units
+ * @param {string | null} active name of the handle under the pointer
+ */
+export function drawHandles(context, view, ellipse, reach, active) {
+  const centre = planeToScreen(view, ellipse.centre);
+  for (const { name, point } of handlesOfEllipse(ellipse, reach)) {
+    const at = planeToScreen(view, point);
+    const size = name === active ? 6 : 4;
+    if (name === "centre") {
+      drawPlus(context, at, COLOURS.yours, 6);
+      continue;
+    }
+    const radius = ellipse.radii[name.startsWith("first") ? 0 : 1];
+    if (radius < reach) {
+      strokeWithHalo(context, COLOURS.yours, () => line(context, centre, at), { alpha: 0.5, dash: [2, 3], width: 1 });
+    }
+    const turn = ellipse.angle + (name.startsWith("first") ? 0 : Math.PI / 4);
+    strokeWithHalo(context, COLOURS.yours, () => square(context, at, size, turn), { fill: name === active ? COLOURS.yours : "#222" });
+  }
+}
+
+/**
+ * @param {CanvasRenderingContext2D} context
+ * @param {Vector} from
+ * @param {Vector} to
+ */
+function line(context, from, to) {
+  context.moveTo(from[0], from[1]);
+  context.lineTo(to[0], to[1]);
+}
+
+/**
+ * @param {CanvasRenderingContext2D} context
+ * @param {Vector} at
+ * @param {number} size
+ * @param {number} angle
+ */
+function square(context, [x, y], size, angle) {
+  const arm = size * Math.SQRT2;
+  for (let k = 0; k < 4; k++) {
+    const t = angle + Math.PI / 4 + (k * Math.PI) / 2;
+    const corner = [x + arm * Math.cos(t), y + arm * Math.sin(t)];
+    if (k === 0) context.moveTo(corner[0], corner[1]);
+    else context.lineTo(corner[0], corner[1]);
+  }
+  context.closePath();
+}
+
+/**
+ * @param {CanvasRenderingContext2D} context
+ * @param {Vector} at
+ * @param {string} colour
+ * @param {number} size
+ * @param {number} [alpha]
+ */
+export function drawPlus(context, [x, y], colour, size, alpha = 1) {
+  strokeWithHalo(
+    context,
+    colour,
+    () => {
+      line(context, [x - size, y], [x + size, y]);
+      line(context, [x, y - size], [x, y + size]);
+    },
+    { alpha },
+  );
+}
+
+/**
+ * A former annotation: an open circle; an outlier is a triangle, a skipped one an x.
+ * @param {CanvasRenderingContext2D} context
+ * @param {Vector} at
+ * @param {"former" | "outlier" | "skipped"} kind
+ * @param {{alpha?: number, label?: string}} [look]
+ */
+export function drawFormer(context, [x, y], kind, { alpha = 1, label } = {}) {
+  const path = {
+    former: () => context.arc(x, y, 5, 0, 2 * Math.PI),
+    outlier: () => {
+      context.moveTo(x, y - 7);
+      context.lineTo(x + 6.5, y + 5);
+      context.lineTo(x - 6.5, y + 5);
+      context.closePath();
+    },
+    skipped: () => {
+      line(context, [x - 4, y - 4], [x + 4, y + 4]);
+      line(context, [x - 4, y + 4], [x + 4, y - 4]);
+    },
+  }[kind];
+  strokeWithHalo(context, COLOURS[kind], path, { alpha });
+  if (label) drawText(context, label, [x + 9, y + 5], { alpha });
+}
+
+/**
+ * Text with a halo.
+ * @param {CanvasRenderingContext2D} context
+ * @param {string} text
+ * @param {Vector} at
+ * @param {{alpha?: number, align?: CanvasTextAlign, size?: number}} [look]
+ */
+export function drawText(context, text, [x, y], { alpha = 1, align = "left", size = 13 } = {}) {
+  context.save();
+  context.globalAlpha = alpha;
+  context.font = `${size}px system-ui, sans-serif`;
+  context.textAlign = align;
+  context.lineWidth = 3;
+  context.lineJoin = "round";
+  context.strokeStyle = "rgba(0, 0, 0, 0.85)";
+  context.strokeText(text, x, y);
+  context.fillStyle = "#fff";
+  context.fillText(text, x, y);
+  context.restore();
+}
+
+/**
+ * How visible a mark is that lies `away` slices from the one shown: it fades, it never vanishes.
+ * @param {number} away slices
+ * @returns {number}
+ */
+export function fade(away) {
+  return Math.max(0.18, 1 - Math.max(0, Math.abs(away) - 0.5) / 6);
+}

@@ -1,0 +1,134 @@
+/**
+ * The marks on one plane: query, prediction, one's own ellipse, former annotations, the crosshair of a volume.
+ * @module
+ */
+
+import { distanceFromSlice, markFromCovariance, projectionOfMark, sectionOfMark } from "./ellipsoid.js";
+import { COLOURS, drawEllipse, drawFormer, drawHandles, drawPlus, drawQuery, drawText, fade, strokeWithHalo } from "./marks.js";
+import { planeToScreen, worldToPlane, worldToScreen } from "./viewport.js";
+
+/** @import { PlaneView } from "./planeview.js" */
+/** @import { Mark } from "./ellipsoid.js" */
+/** @import { Vector } from "./linalg.js" */
+/** @import { Row, State } from "./types.js" */
+/** @import { View } from "./viewport.js" */
+
+/**
+ * @param {PlaneView} pane
+ * @param {CanvasRenderingContext2D} context
+ * @param {View} view
+ * @param {State} state
+ */
+export function drawPlaneMarks(pane, context, view, state) {
+  if (pane.plane.d === 3) drawCross(pane, context, view, state);
+  if (state.overlays.former) drawFormerRows(pane, context, view, state);
+  const { query } = state;
+  if (!query) return;
+  if (pane.side === "fixed") {
+    drawQuery(context, worldToScreen(pane.plane, view, query.location), slicesAway(pane, query.location));
+    return;
+  }
+  if (query.prediction && !state.predictionHidden) drawPrediction(pane, context, view, query.prediction);
+  if (state.mark) drawOwn(pane, context, view, state.mark);
+}
+
+/**
+ * @param {PlaneView} pane
+ * @param {Vector} point_world
+ * @returns {number} opacity
+ */
+function slicesAway(pane, point_world) {
+  if (pane.plane.d === 2) return 1;
+  return fade((worldToPlane(pane.plane, point_world)[2] - pane.depth) / pane.plane.frame.spacing[pane.axis]);
+}
+
+/**
+ * @param {PlaneView} pane
+ * @param {CanvasRenderingContext2D} context
+ * @param {View} view
+ * @param {import("./types.js").Prediction} prediction
+ */
+function drawPrediction(pane, context, view, prediction) {
+  const mark = markFromCovariance(prediction.mean, prediction.covariance, prediction.alpha);
+  const section = sectionOfMark(pane.plane, mark, pane.depth);
+  if (section) drawEllipse(context, view, section, COLOURS.prediction, { dash: [7, 5] });
+  if (pane.plane.d === 3) {
+    drawEllipse(context, view, projectionOfMark(pane.plane, mark), COLOURS.prediction, { dash: [2, 5], alpha: 0.35, width: 1 });
+  }
+  drawPlus(context, worldToScreen(pane.plane, view, prediction.mean), COLOURS.prediction, 5, slicesAway(pane, prediction.mean));
+}
+
+/**
+ * @param {PlaneView} pane
+ * @param {CanvasRenderingContext2D} context
+ * @param {View} view
+ * @param {Mark} mark
+ */
+function drawOwn(pane, context, view, mark) {
+  if (pane.plane.d === 3) {
+    const alpha = Math.max(0.25, 0.6 - 0.15 * distanceFromSlice(pane.plane, mark, pane.depth));
+    drawEllipse(context, view, projectionOfMark(pane.plane, mark), COLOURS.yours, { alpha, width: 1, dash: [1, 3] });
+  }
+  const section = sectionOfMark(pane.plane, mark, pane.depth);
+  if (!section) {
+    drawPlus(context, worldToScreen(pane.plane, view, mark.point), COLOURS.yours, 6, slicesAway(pane, mark.point));
+    return;
+  }
+  drawEllipse(context, view, section, COLOURS.yours);
+  if (pane.hand.editable) drawHandles(context, view, section, pane.hand.reach, pane.hand.hovered);
+  else drawPlus(context, planeToScreen(view, section.centre), COLOURS.yours, 6);
+}
+
+/**
+ * @param {PlaneView} pane
+ * @param {CanvasRenderingContext2D} context
+ * @param {View} view
+ * @param {State} state
+ */
+function drawFormerRows(pane, context, view, state) {
+  for (const row of state.rows) {
+    if (row.query === state.query?.query) continue;
+    const point = pane.side === "fixed" ? row.location : row.point;
+    if (!point) continue;
+    const at = worldToScreen(pane.plane, view, point);
+    if (at[0] < -20 || at[1] < -20 || at[0] > view.width + 20 || at[1] > view.height + 20) continue;
+    const near = pane.pointer !== null && Math.hypot(pane.pointer[0] - at[0], pane.pointer[1] - at[1]) < 12;
+    const alpha = slicesAway(pane, point) * (row.disabled ? 0.4 : 1);
+    drawFormer(context, at, kindOfRow(row), { alpha, label: near || state.picked === row.query ? String(row.query) : undefined });
+  }
+}
+
+/**
+ * @param {Row} row
+ * @returns {"former" | "outlier" | "skipped"}
+ */
+function kindOfRow(row) {
+  if (row.skipped) return "skipped";
+  return row.outlier || row.swapped ? "outlier" : "former";
+}
+
+/**
+ * Thin lines where the other two planes cut this one; they leave the middle free.
+ * @param {PlaneView} pane
+ * @param {CanvasRenderingContext2D} context
+ * @param {View} view
+ * @param {State} state
+ */
+function drawCross(pane, context, view, state) {
+  const cross = state.cross[pane.side];
+  if (!cross) return;
+  const [x, y] = worldToScreen(pane.plane, view, cross);
+  const gap = 26;
+  strokeWithHalo(
+    context,
+    "#e0e0e0",
+    () => {
+      for (const [from, to] of [[[0, y], [x - gap, y]], [[x + gap, y], [view.width, y]], [[x, 0], [x, y - gap]], [[x, y + gap], [x, view.height]]]) {
+        context.moveTo(from[0], from[1]);
+        context.lineTo(to[0], to[1]);
+      }
+    },
+    { alpha: 0.35, width: 1 },
+  );
+  if (x < 0 || y < 0 || x > view.width || y > view.height) drawText(context, "crosshair is outside this view", [10, 16], { alpha: 0.7 });
+}

@@ -1,0 +1,229 @@
+/**
+ * One plane of one image on the screen: its picture, its marks, and what the hand does there.
+ * @module
+ */
+
+import { length } from "./dom.js";
+import { listenToHand } from "./gestures.js";
+import { PlaneHand } from "./hand.js";
+import { drawPlaneMarks } from "./planemarks.js";
+import { COLOURS, drawText, strokeWithHalo } from "./marks.js";
+import {
+  depthToSlice,
+  edgeLetters,
+  fitPlaneToScreen,
+  panByScreen,
+  planeOfImage,
+  planeToWorld,
+  resizedView,
+  scaleBar,
+  scaleLimits,
+  sliceToDepth,
+  worldToPlane,
+  zoomAboutScreen,
+} from "./viewport.js";
+
+/** @import { Vector } from "./linalg.js" */
+/** @import { Stage } from "./stage.js" */
+/** @import { Side, State } from "./types.js" */
+/** @import { View } from "./viewport.js" */
+
+export const PLANE_NAMES = ["sagittal", "coronal", "axial"];
+
+export class PlaneView {
+  /**
+   * @param {Stage} stage
+   * @param {Side} side
+   * @param {number} axis
+   * @param {HTMLCanvasElement} canvas
+   */
+  constructor(stage, side, axis, canvas) {
+    this.stage = stage;
+    this.side = side;
+    this.axis = axis;
+    this.canvas = canvas;
+    this.image = stage.images[side];
+    this.plane = planeOfImage(this.image, axis);
+    /** @type {Vector | null} */
+    this.pointer = null;
+    this.size = { width: 0, height: 0 };
+    this.turned = 0;
+    this.context = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
+    this.hand = new PlaneHand(this);
+    this.machine = listenToHand(canvas, this.hand, (at, notches, modifiers) => this.hand.wheel(at, notches, modifiers));
+    new ResizeObserver(() => this.resize()).observe(canvas);
+    canvas.addEventListener("focus", () => (stage.active = this));
+    canvas.addEventListener("pointerenter", () => (stage.active = this));
+  }
+
+  /** @returns {View} */
+  get view() {
+    return this.stage.store.state.views[this.side][this.axis] ?? fitPlaneToScreen(this.plane, this.size);
+  }
+
+  /** @param {View} view */
+  set view(view) {
+    this.stage.setView(this.side, this.axis, view);
+  }
+
+  /** Index of the slice that is shown. */
+  get slice() {
+    const cross = this.stage.store.state.cross[this.side];
+    return cross ? depthToSlice(this.plane, worldToPlane(this.plane, cross)[2] ?? 0) : 0;
+  }
+
+  /** Its depth along the normal. */
+  get depth() {
+    return sliceToDepth(this.plane, this.slice);
+  }
+
+  get limits() {
+    return scaleLimits(this.plane, this.size);
+  }
+
+  get visible() {
+    return this.size.width > 1 && this.size.height > 1;
+  }
+
+  resize() {
+    const box = this.canvas.getBoundingClientRect();
+    this.size = { width: box.width, height: box.height };
+    const ratio = globalThis.devicePixelRatio || 1;
+    this.canvas.width = Math.max(1, Math.round(box.width * ratio));
+    this.canvas.height = Math.max(1, Math.round(box.height * ratio));
+    const known = this.stage.store.state.views[this.side][this.axis];
+    const usable = known && known.width > 1;
+    if (this.visible) {
+      const view = usable ? resizedView(known, box.width, box.height) : fitPlaneToScreen(this.plane, this.size);
+      this.stage.store.set({ views: withView(this.stage.store.state, this.side, this.axis, view) });
+      this.stage.arrived(this);
+    }
+    this.stage.drawSoon();
+  }
+
+  /** @param {Vector} shift */
+  pan(shift) {
+    this.view = panByScreen(this.view, shift);
+  }
+
+  /**
+   * @param {Vector} at
+   * @param {number} factor
+   */
+  zoom(at, factor) {
+    this.view = zoomAboutScreen(this.view, at, factor, this.limits);
+  }
+
+  fit() {
+    this.view = fitPlaneToScreen(this.plane, this.size);
+  }
+
+  /**
+   * Go to another slice.
+   * @param {number} steps
+   */
+  turnSlices(steps) {
+    if (this.plane.d === 2) return;
+    const cross = this.stage.store.state.cross[this.side];
+    if (!cross) return;
+    const slice = Math.min(this.image.size[this.axis] - 1, Math.max(0, this.slice + steps));
+    const at = worldToPlane(this.plane, cross);
+    this.stage.setCross(this.side, planeToWorld(this.plane, at, sliceToDepth(this.plane, slice)));
+  }
+
+  draw() {
+    if (!this.visible) return;
+    const { context, view } = this;
+    const state = this.stage.store.state;
+    const ratio = this.canvas.width / this.size.width;
+    context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    context.fillStyle = this.stage.surround;
+    context.fillRect(0, 0, this.size.width, this.size.height);
+    const complete = this.drawPicture(context, view, state);
+    this.canvas.dataset.complete = String(complete);
+    this.stage.overlays.drawBelow(this, context, view, state);
+    drawPlaneMarks(this, context, view, state);
+    if (state.magnifier && this.pointer) this.drawMagnifier(this.pointer, state);
+    this.drawLabels(context, view, state);
+  }
+
+  /**
+   * @param {CanvasRenderingContext2D} context
+   * @param {View} view
+   * @param {State} state
+   */
+  drawPicture(context, view, state) {
+    const source = this.stage.sources[this.side];
+    const complete = source.draw(context, this.plane, view, this.depth, state.colours[this.side]);
+    if (complete && this.plane.d === 3) {
+      // The neighbours, so that slices come at the speed of the wheel.
+      const spacing = this.plane.frame.spacing[this.axis];
+      for (const step of [1, -1, 2, -2]) source.prefetch(this.plane, view, this.depth + step * spacing, context);
+    }
+    return complete;
+  }
+
+  /**
+   * @param {Vector} at
+   * @param {State} state
+   */
+  drawMagnifier(at, state) {
+    const { context } = this;
+    const radius = 80;
+    const view = zoomAboutScreen(this.view, at, 4, [0, this.limits[1] * 4]);
+    context.save();
+    context.beginPath();
+    context.arc(at[0], at[1], radius, 0, 2 * Math.PI);
+    context.clip();
+    context.fillStyle = this.stage.surround;
+    context.fillRect(at[0] - radius, at[1] - radius, 2 * radius, 2 * radius);
+    this.stage.sources[this.side].draw(context, this.plane, view, this.depth, state.colours[this.side]);
+    drawPlaneMarks(this, context, view, state);
+    context.restore();
+    strokeWithHalo(context, "#ddd", () => context.arc(at[0], at[1], radius, 0, 2 * Math.PI));
+  }
+
+  /**
+   * @param {CanvasRenderingContext2D} context
+   * @param {View} view
+   * @param {State} state
+   */
+  drawLabels(context, view, state) {
+    const { width, height } = this.size;
+    const bar = scaleBar(view, Math.min(130, width / 3));
+    const [x, y] = [width - 14 - bar.pixels, 18];
+    strokeWithHalo(context, "#fff", () => {
+      context.moveTo(x, y - 4);
+      context.lineTo(x, y + 4);
+      context.moveTo(x, y);
+      context.lineTo(x + bar.pixels, y);
+      context.moveTo(x + bar.pixels, y - 4);
+      context.lineTo(x + bar.pixels, y + 4);
+    });
+    drawText(context, length(bar.length, this.image.units), [x - 6, y + 4], { align: "right" });
+    if (this.plane.d === 2) return;
+    const position = state.cross[this.side] ? length(this.depth, this.image.units) : "";
+    drawText(context, `${PLANE_NAMES[this.axis]}  ${this.slice + 1} / ${this.image.size[this.axis]}   ${position}`, [10, height - 10]);
+    if (this.image.units !== "mm") return;
+    const [left, top, right, bottom] = edgeLetters(this.plane);
+    drawText(context, left, [6, height / 2]);
+    drawText(context, right, [width - 6, height / 2], { align: "right" });
+    drawText(context, top, [width / 2, 16], { align: "center" });
+    drawText(context, bottom, [width / 2, height - 6], { align: "center" });
+  }
+
+  /** Colours of this side's crosshair. */
+  get crossColour() {
+    return this.side === "fixed" ? COLOURS.query : COLOURS.prediction;
+  }
+}
+
+/**
+ * @param {State} state
+ * @param {Side} side
+ * @param {number} axis
+ * @param {View} view
+ */
+export function withView(state, side, axis, view) {
+  return { ...state.views, [side]: { ...state.views[side], [axis]: view } };
+}

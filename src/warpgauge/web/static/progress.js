@@ -1,0 +1,83 @@
+/**
+ * Progress: the curve of uncertainty, the stop rules, the time, and whether the ranking is decided.
+ * @module
+ */
+
+import { length, make, number } from "./dom.js";
+
+/** @import { Stage } from "./stage.js" */
+/** @import { Progress } from "./types.js" */
+
+/**
+ * @param {Stage} stage
+ * @param {HTMLElement} leaf
+ */
+export async function buildProgress(stage, leaf) {
+  /** @type {Progress} */
+  const progress = await stage.api.get("/api/progress");
+  const units = stage.images.fixed.units;
+  const curve = progress.curve.map((entry) => [entry.annotations, entry.mean_sd]);
+  const seconds = progress.seconds ?? [];
+  const sorted = [...seconds].sort((a, b) => a - b);
+  leaf.replaceChildren(
+    make("p", {}, `${progress.annotations} annotations, uncertainty over ${progress.targets} targets: mean ${length(progress.mean_sd, units)}, largest ${length(progress.max_sd, units)}.`),
+    make("p", { class: "quiet" }, `Expected gain of the next query: ${number(progress.next_gain)} nats.`),
+    make("h3", {}, "Uncertainty over annotations"),
+    chart(curve, "annotations", units === "um" ? "µm" : units),
+    make("h3", {}, "Time per annotation"),
+    sorted.length ? make("p", {}, `Median ${number(sorted[Math.floor((sorted.length - 1) / 2)])} s`) : make("p", { class: "quiet" }, "No time yet."),
+    chart(seconds.map((value, i) => [i + 1, value]), "annotation", "s"),
+    make("h3", {}, "When to stop"),
+    ...(progress.stop.length ? progress.stop.map((rule) => make("p", {}, `${rule.met ? "✓" : "○"} ${rule.sentence}`)) : [make("p", { class: "quiet" }, "The project has no stop rule.")]),
+    ...ranking(progress),
+  );
+}
+
+/** @param {Progress} progress */
+function ranking(progress) {
+  if (!progress.ranking) return [];
+  const sentence = progress.ranking.sentence ?? "";
+  const decided = progress.ranking.probability_decided ?? progress.ranking.probability;
+  return [
+    make("h3", {}, "The ranking"),
+    make("p", {}, sentence),
+    decided === undefined || decided === null ? null : make("p", {}, `Probability that it is decided: ${Math.round(100 * decided)} %.`),
+  ].filter((element) => element !== null);
+}
+
+const SVG = "http://www.w3.org/2000/svg";
+
+/**
+ * A line through points, with its axes in words.
+ * @param {number[][]} points
+ * @param {string} across
+ * @param {string} up
+ */
+export function chart(points, across, up) {
+  const [width, height, left, bottom] = [360, 150, 44, 26];
+  const svg = document.createElementNS(SVG, "svg");
+  svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
+  svg.setAttribute("class", "chart");
+  svg.setAttribute("role", "img");
+  svg.setAttribute("aria-label", `${up} over ${across}`);
+  const draw = (/** @type {string} */ tag, /** @type {Record<string, string | number>} */ attributes, text = "") => {
+    const element = document.createElementNS(SVG, tag);
+    for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, String(value));
+    element.textContent = text;
+    svg.append(element);
+  };
+  const finite = points.filter((point) => point.every(Number.isFinite));
+  const [last, top] = [Math.max(1, ...finite.map(([x]) => x)), Math.max(1e-12, ...finite.map(([, y]) => y))];
+  const at = (/** @type {number[]} */ [x, y]) => [left + (x / last) * (width - left - 8), height - bottom - (y / top) * (height - bottom - 12)];
+  const ink = "currentColor";
+  draw("path", { d: `M${left} 8V${height - bottom}H${width - 8}`, fill: "none", stroke: ink, "stroke-opacity": 0.5 });
+  draw("text", { x: left - 4, y: 16, "text-anchor": "end", "font-size": 12, fill: ink }, finite.length ? number(top) : "");
+  draw("text", { x: left - 4, y: height - bottom, "text-anchor": "end", "font-size": 12, fill: ink }, "0");
+  draw("text", { x: left + 6, y: 16, "font-size": 12, fill: ink }, up);
+  draw("text", { x: width - 8, y: height - 8, "text-anchor": "end", "font-size": 12, fill: ink }, `${last} ${across}`);
+  if (finite.length) {
+    draw("polyline", { points: finite.map((point) => at(point).join(",")).join(" "), fill: "none", stroke: ink, "stroke-width": 1.8 });
+    for (const point of finite.length < 60 ? finite : []) draw("circle", { cx: at(point)[0], cy: at(point)[1], r: 2.4, fill: ink });
+  }
+  return svg;
+}

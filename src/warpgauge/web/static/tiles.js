@@ -1,0 +1,304 @@
+/**
+ * Pictures from tiles: only what is visible is asked for, nearest to the middle first; drawn from what is in memory,
+ * coarser tiles standing in until the fine ones are there.
+ * @module
+ */
+
+import { brightnessTables, colourSamples } from "./colour.js";
+import { multiplyVector, subtract } from "./linalg.js";
+import { planeToScreen, screenToPlane } from "./viewport.js";
+
+/** @import { Api } from "./api.js" */
+/** @import { Colours, ImageInfo, Side } from "./types.js" */
+/** @import { Plane, View } from "./viewport.js" */
+/** @typedef {{axis: number, index: number, level: number, row: number, column: number}} TileId */
+/** @typedef {{samples: Uint8Array | Uint16Array, width: number, height: number, channels: number, picture: HTMLCanvasElement | null, colours: Colours | null, bytes: number}} Tile */
+
+const MOST_BYTES = 384 * 2 ** 20;
+const AT_ONCE = 6;
+
+/**
+ * Where the tiles of a level lie in a plane: position of index 0, step of one element (negative where flipped).
+ * @param {ImageInfo} image
+ * @param {Plane} plane
+ * @param {number} level
+ */
+export function levelInPlane(image, plane, level) {
+  const { size, spacing, origin } = image.levels[level];
+  const start = multiplyVector(plane.fromWorld, subtract(origin, image.origin));
+  const [u, v] = plane.order;
+  return {
+    start: [start[0], start[1]],
+    step: [plane.sign[0] * spacing[u], plane.sign[1] * spacing[v]],
+    count: [size[u], size[v]],
+    depth: plane.d === 2 ? 0 : start[2],
+    gap: plane.d === 2 ? 1 : spacing[plane.axis],
+    slices: plane.d === 2 ? 1 : size[plane.axis],
+  };
+}
+
+/**
+ * The coarsest level whose pixels are no larger than a screen pixel.
+ * @param {ImageInfo} image
+ * @param {Plane} plane
+ * @param {number} scale device pixels per unit
+ * @returns {number}
+ */
+export function levelForScale(image, plane, scale) {
+  let best = 0;
+  for (let level = 1; level < image.levels.length; level++) {
+    const { step } = levelInPlane(image, plane, level);
+    if (Math.max(Math.abs(step[0]), Math.abs(step[1])) * scale <= 1.2) best = level;
+  }
+  return best;
+}
+
+/**
+ * The tiles of a level that a view shows, nearest to its middle first.
+ * @param {ImageInfo} image
+ * @param {Plane} plane
+ * @param {View} view
+ * @param {number} level
+ * @param {number} depth
+ * @returns {TileId[]}
+ */
+export function visibleTiles(image, plane, view, level, depth) {
+  const place = levelInPlane(image, plane, level);
+  const index = Math.min(place.slices - 1, Math.max(0, Math.round((depth - place.depth) / place.gap)));
+  const corners = [screenToPlane(view, [0, 0]), screenToPlane(view, [view.width, view.height])];
+  const range = [0, 1].map((k) => {
+    const at = corners.map((corner) => (corner[k] - place.start[k]) / place.step[k] + 0.5);
+    const first = Math.max(0, Math.floor(Math.min(...at) / image.tile));
+    const last = Math.min(Math.ceil(place.count[k] / image.tile) - 1, Math.floor(Math.max(...at) / image.tile));
+    return { first, last, middle: (at[0] + at[1]) / 2 / image.tile - 0.5 };
+  });
+  const tiles = [];
+  for (let row = range[1].first; row <= range[1].last; row++) {
+    for (let column = range[0].first; column <= range[0].last; column++) {
+      const away = Math.hypot(row - range[1].middle, column - range[0].middle);
+      tiles.push({ id: { axis: plane.axis, index, level, row, column }, away });
+    }
+  }
+  return tiles.sort((one, other) => one.away - other.away).map(({ id }) => id);
+}
+
+/** The tiles of one image. */
+export class TileSource {
+  /**
+   * @param {Side} side
+   * @param {ImageInfo} image
+   * @param {Api} api
+   * @param {() => void} onChange a tile has arrived
+   * @param {(sentence: string) => void} onFailure
+   */
+  constructor(side, image, api, onChange, onFailure) {
+    this.side = side;
+    this.image = image;
+    this.api = api;
+    this.onChange = onChange;
+    this.onFailure = onFailure;
+    /** @type {Map<string, Tile>} */
+    this.tiles = new Map();
+    /** @type {Map<string, TileId>} */
+    this.wanted = new Map();
+    /** @type {Map<string, AbortController>} */
+    this.loading = new Map();
+    /** @type {Map<string, number>} */
+    this.failed = new Map();
+    this.bytes = 0;
+    /** @type {{colours: Colours, tables: Uint8ClampedArray[]} | null} */
+    this.tables = null;
+  }
+
+  /**
+   * Draw a plane from what is in memory, and ask for what is missing.
+   * @param {CanvasRenderingContext2D} context already scaled to CSS pixels
+   * @param {Plane} plane
+   * @param {View} view
+   * @param {number} depth
+   * @param {Colours} colours
+   * @returns {boolean} whether everything visible was there at the right level
+   */
+  draw(context, plane, view, depth, colours) {
+    const ratio = context.getTransform().a || 1;
+    const best = levelForScale(this.image, plane, view.scale * ratio);
+    const fine = visibleTiles(this.image, plane, view, best, depth);
+    const complete = fine.every((id) => this.tiles.has(keyOf(id)));
+    // From coarse to fine: what is there of a finer level covers what stands in for it.
+    for (let level = this.image.levels.length - 1; level >= best; level--) {
+      if (complete && level > best) continue;
+      const ids = level === best ? fine : visibleTiles(this.image, plane, view, level, depth);
+      for (const id of ids) this.drawTile(context, plane, view, id, colours);
+    }
+    const coarse = this.image.levels.length - 1;
+    if (!complete && coarse > best) this.ask(visibleTiles(this.image, plane, view, coarse, depth));
+    this.ask(fine);
+    return complete;
+  }
+
+  /**
+   * @param {CanvasRenderingContext2D} context
+   * @param {Plane} plane
+   * @param {View} view
+   * @param {TileId} id
+   * @param {Colours} colours
+   */
+  drawTile(context, plane, view, id, colours) {
+    const tile = this.tiles.get(keyOf(id));
+    if (!tile) return;
+    this.touch(keyOf(id), tile);
+    const place = levelInPlane(this.image, plane, id.level);
+    const first = [id.column, id.row].map((n, k) => place.start[k] + (n * this.image.tile - 0.5) * place.step[k]);
+    const end = [first[0] + tile.width * place.step[0], first[1] + tile.height * place.step[1]];
+    // On device pixels, so that neighbours meet without a seam.
+    const ratio = context.getTransform().a || 1;
+    const [x0, y0] = planeToScreen(view, first).map((value) => Math.round(value * ratio) / ratio);
+    const [x1, y1] = planeToScreen(view, end).map((value) => Math.round(value * ratio) / ratio);
+    context.save();
+    // Enlarged pixels stay pixels: an expert judges samples, not their interpolation.
+    context.imageSmoothingEnabled = Math.abs(place.step[0]) * view.scale < 2;
+    context.transform((x1 - x0) / tile.width, 0, 0, (y1 - y0) / tile.height, x0, y0);
+    context.drawImage(this.pictureOf(tile, colours), 0, 0);
+    context.restore();
+  }
+
+  /**
+   * @param {Tile} tile
+   * @param {Colours} colours
+   * @returns {HTMLCanvasElement}
+   */
+  pictureOf(tile, colours) {
+    if (!tile.picture) {
+      tile.picture = document.createElement("canvas");
+      tile.picture.width = tile.width;
+      tile.picture.height = tile.height;
+    }
+    if (tile.colours !== colours) {
+      if (this.tables?.colours !== colours) this.tables = { colours, tables: brightnessTables(this.image, colours) };
+      const pixels = new ImageData(tile.width, tile.height);
+      colourSamples(tile.samples, tile.channels, this.tables.tables, pixels.data);
+      /** @type {CanvasRenderingContext2D} */ (tile.picture.getContext("2d")).putImageData(pixels, 0, 0);
+      tile.colours = colours;
+    }
+    return tile.picture;
+  }
+
+  /**
+   * A frame begins: what is asked for from here on is what is still wanted.
+   */
+  beginFrame() {
+    this.wanted.clear();
+  }
+
+  /**
+   * All views have drawn: stop loading what nobody wants any more, load the rest.
+   */
+  endFrame() {
+    for (const [key, control] of this.loading) if (!this.wanted.has(key)) control.abort();
+    this.pump();
+  }
+
+  /**
+   * Ask for a neighbour of what is shown.
+   * @param {Plane} plane
+   * @param {View} view
+   * @param {number} depth
+   * @param {CanvasRenderingContext2D} context
+   */
+  prefetch(plane, view, depth, context) {
+    const level = levelForScale(this.image, plane, view.scale * (context.getTransform().a || 1));
+    this.ask(visibleTiles(this.image, plane, view, level, depth));
+  }
+
+  /** @param {TileId[]} ids */
+  ask(ids) {
+    for (const id of ids) {
+      const key = keyOf(id);
+      if (!this.tiles.has(key)) this.wanted.set(key, id);
+    }
+  }
+
+  pump() {
+    for (const [key, id] of this.wanted) {
+      if (this.loading.size >= AT_ONCE) return;
+      if (!this.loading.has(key) && !this.tiles.has(key) && (this.failed.get(key) ?? 0) < Date.now()) this.load(key, id);
+    }
+  }
+
+  /**
+   * @param {string} key
+   * @param {TileId} id
+   */
+  async load(key, id) {
+    const control = new AbortController();
+    this.loading.set(key, control);
+    const question = new URLSearchParams(Object.entries(id).map(([name, value]) => [name, String(value)]));
+    question.set("v", this.image.version ?? "");
+    try {
+      const { bytes, headers } = await this.api.bytes(`/api/images/${this.side}/tile?${question}`, control.signal);
+      this.keep(key, bytes, headers);
+    } catch (error) {
+      if (!control.signal.aborted) {
+        this.failed.set(key, Date.now() + 2000);
+        setTimeout(() => this.onChange(), 2100);
+        if (error instanceof Error && "status" in error) this.onFailure(error.message);
+      }
+    } finally {
+      this.loading.delete(key);
+      this.pump();
+    }
+  }
+
+  /**
+   * @param {string} key
+   * @param {ArrayBuffer} bytes
+   * @param {Headers} headers
+   */
+  keep(key, bytes, headers) {
+    const samples = this.image.dtype === "uint8" ? new Uint8Array(bytes) : new Uint16Array(bytes);
+    const [height, width, channels] = ["X-Height", "X-Width", "X-Channels"].map((name) => Number(headers.get(name)));
+    const tile = { samples, width, height, channels, picture: null, colours: null, bytes: bytes.byteLength + width * height * 4 };
+    this.tiles.set(key, tile);
+    this.bytes += tile.bytes;
+    for (const [old, { bytes: size }] of this.tiles) {
+      if (this.bytes <= MOST_BYTES) break;
+      this.tiles.delete(old);
+      this.bytes -= size;
+    }
+    this.onChange();
+  }
+
+  /**
+   * Last used, last dropped.
+   * @param {string} key
+   * @param {Tile} tile
+   */
+  touch(key, tile) {
+    this.tiles.delete(key);
+    this.tiles.set(key, tile);
+  }
+
+  /**
+   * Brightness of an element of level 0 (first channels averaged), or null where its tile is not in memory.
+   * @param {number} axis
+   * @param {number} index
+   * @param {number} x column
+   * @param {number} y row
+   * @returns {number | null}
+   */
+  sample(axis, index, x, y) {
+    const [column, row] = [Math.floor(x / this.image.tile), Math.floor(y / this.image.tile)];
+    const tile = this.tiles.get(keyOf({ axis, index, level: 0, row, column }));
+    const [i, j] = [x - column * this.image.tile, y - row * this.image.tile];
+    if (!tile || i < 0 || j < 0 || i >= tile.width || j >= tile.height) return null;
+    const first = (j * tile.width + i) * tile.channels;
+    let sum = 0;
+    for (let c = 0; c < tile.channels; c++) sum += tile.samples[first + c];
+    return sum / tile.channels;
+  }
+}
+
+/** @param {TileId} id */
+function keyOf(id) {
+  return `${id.axis}/${id.index}/${id.level}/${id.row}/${id.column}`;
+}
