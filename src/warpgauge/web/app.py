@@ -15,6 +15,9 @@ from warpgauge.web.failures import REFUSALS, add_handlers
 from warpgauge.web.guard import Guard
 from warpgauge.web.hosts import AllowedHosts
 from warpgauge.web.image_routes import image_router
+from warpgauge.web.overlay_routes import overlay_router
+from warpgauge.web.query_routes import query_router
+from warpgauge.web.report_routes import organiser_router, report_router
 from warpgauge.web.static_routes import static_router
 from warpgauge.web.tokens import Gate
 
@@ -45,12 +48,14 @@ def create_app(
         An ASGI application; ``app.state.desk`` is what it works on.
     """
     opened = project if isinstance(project, Project) else Project.open(project)
-    desk = Desk(opened)
+    gate = Gate(opened, tokens)
+    desk = Desk(opened, gate)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        desk.warm()
+        desk.start()
         yield
+        desk.stop()
         opened.close()
 
     app = FastAPI(
@@ -65,7 +70,14 @@ def create_app(
     )
     app.state.desk = desk
     add_handlers(app)
-    for router in (image_router(desk), static_router()):
+    for router in (
+        image_router(desk),
+        query_router(desk),
+        report_router(desk),
+        overlay_router(desk),
+        organiser_router(desk),
+        static_router(),
+    ):
         app.include_router(router)
-    app.add_middleware(Guard, gate=Gate(opened, tokens), hosts=AllowedHosts(host, allowed_hosts))
+    app.add_middleware(Guard, gate=gate, hosts=AllowedHosts(host, allowed_hosts))
     return app

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from typing import Any
 
+from warpgauge.core.process import Posterior
+from warpgauge.errors import WarpgaugeError
 from warpgauge.project import SKIP_REASONS, Project
+from warpgauge.session import Session
+from warpgauge.session.prior import default_radius
+from warpgauge.web.answering import Answering
+from warpgauge.web.comparison import Comparison
+from warpgauge.web.organising import Organisation
+from warpgauge.web.overlays import Overlays
 from warpgauge.web.pictures import Picture
-from warpgauge.web.tokens import Person
+from warpgauge.web.reporting import Reports
+from warpgauge.web.tokens import Gate, Person
+
+logger = logging.getLogger("warpgauge.web")
 
 
 class Desk:
@@ -16,46 +28,91 @@ class Desk:
     Parameters
     ----------
     project : Project
+    gate : Gate
 
     Attributes
     ----------
     lock : RLock
-        Held by whoever uses the session, so that two requests cannot cross in it.
+        The project's own: held by whoever uses the session or reads its state, so that two requests cannot cross.
     pictures : dict
         The fixed and the moving image.
     """
 
-    def __init__(self, project: Project) -> None:
-        self.project = project
-        self.lock = threading.RLock()
+    def __init__(self, project: Project, gate: Gate) -> None:
+        self.project, self.gate = project, gate
+        self.lock = project.lock
         self.pictures = {
             side: Picture(project.image(side), project.document.images[side].content_hash)
             for side in ("fixed", "moving")
         }
+        self.session = Session(project, auto_refit=False)
+        self.overlays = Overlays(project, self.pictures)
+        self.comparison = Comparison(project, self.overlays)
+        self.answering = Answering(self)
+        self.reports = Reports(self)
+        self.organisation = Organisation(self)
+        self._wake, self._over = threading.Event(), threading.Event()
 
-    def warm(self) -> None:
-        """Prepare, in the background, what the first picture needs."""
+    # --- in the background -------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Prepare what the first picture needs, and refit the weights whenever that is due, in the background."""
         threading.Thread(target=self._warm, name="warpgauge-warm", daemon=True).start()
+        threading.Thread(target=self._refit, name="warpgauge-refit", daemon=True).start()
+        self.changed()
+
+    def stop(self) -> None:
+        """End what runs in the background."""
+        self._over.set()
+        self._wake.set()
+
+    def changed(self) -> None:
+        """Say that answers have changed."""
+        self._wake.set()
 
     def _warm(self) -> None:
-        for picture in self.pictures.values():
-            picture.warm()
+        try:
+            for picture in self.pictures.values():
+                picture.warm()
+        except WarpgaugeError as error:
+            logger.error("%s", error)
 
-    @property
-    def default_radius(self) -> float:
-        """Radius of a plain click in world units."""
-        settings = self.project.settings
-        if settings.default_radius is not None:
-            return settings.default_radius
-        return 0.1 * settings.smallest_scale_px * float(self.project.fixed_grid.spacing.min())
+    def _refit(self) -> None:
+        while not self._over.is_set():
+            self._wake.wait()
+            self._wake.clear()
+            if self._over.is_set() or self.project.readonly:
+                return
+            try:
+                self.session.refit_if_due()
+            except WarpgaugeError as error:  # nobody waits for it, and the weights in force go on being used
+                logger.error("The weights were not refitted: %s", error)
+
+    # --- who may see what --------------------------------------------------------------------------------------------
 
     def compares(self, person: Person) -> bool:
         """Whether a person may see the transforms that were added: not a rater who should be blind."""
         return person.role != "rater" or not self.project.settings.blind
 
+    def sees_all(self, person: Person) -> bool:
+        """Whether a person may see the answers of others."""
+        return person.role != "rater" or not self.project.settings.blind
+
+    def predicts(self, person: Person) -> bool:
+        """Whether a person may see where the model expects matches."""
+        return person.role != "rater" or not self.project.settings.hide_prediction
+
+    def posterior(self, person: Person) -> Posterior:
+        """Give the model that a person may see: a rater's stays the same while they have a query before them."""
+        if person.role == "rater":
+            return self.session.view(person.name)
+        return self.session.posterior()
+
     def describe(self, person: Person) -> dict[str, Any]:
         """Give what ``/api/project`` answers."""
-        project, settings, state = self.project, self.project.settings, self.project.state
+        project, settings = self.project, self.project.settings
+        with self.lock:
+            generation, names = project.state.generation, list(project.state.transforms)
         compare = self.compares(person)
         return {
             "name": project.folder.resolve().name,
@@ -63,15 +120,15 @@ class Desk:
             "units": project.units,
             "rater": person.name,
             "role": person.role,
-            "generation": state.generation,
+            "generation": generation,
             "readonly": project.readonly,
             "compare": compare,
-            "transforms": list(state.transforms) if compare else [],
+            "transforms": names if compare else [],
             "settings": {
                 "hide_prediction": settings.hide_prediction,
                 "blind": settings.blind,
                 "alpha": settings.alpha,
-                "default_radius": self.default_radius,
+                "default_radius": default_radius(project.fixed_grid, settings),
                 "order": settings.order,
                 "budget": settings.budget,
                 "skip_reasons": list(SKIP_REASONS),

@@ -32,13 +32,12 @@ class Rescaling:
 
     def apply(self, values: NDArray[Any]) -> NDArray[Any]:
         """Give the samples to send, little-endian; what is not finite becomes 0, what lies beyond the range its end."""
-        if self.dtype == "uint8":
-            return np.ascontiguousarray(values, dtype=np.uint8)
-        if self.scale == 1.0 and values.dtype.kind in "iu":
-            exact = values.astype(np.int64) - int(self.offset)
-            return np.ascontiguousarray(exact, dtype="<u2")
+        kind, top = ("u1", 255) if self.dtype == "uint8" else ("<u2", _TOP)
+        if self.scale == 1.0 and values.dtype.kind in "biu":
+            exact = values if self.offset == 0 else values.astype(np.int64) - int(self.offset)
+            return np.ascontiguousarray(exact, dtype=kind)
         scaled = np.rint((np.nan_to_num(values.astype(np.float64), nan=self.offset) - self.offset) / self.scale)
-        return np.ascontiguousarray(np.clip(scaled, 0, _TOP), dtype="<u2")
+        return np.ascontiguousarray(np.clip(scaled, 0, top), dtype=kind)
 
 
 def rescaling(image: Image) -> Rescaling:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from warpgauge.project import Project
 
 LONGEST_TOKEN = 200
+_FRESH_SECONDS = 0.25
+_STALE_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,14 @@ class Person:
         return self.role != "viewer"
 
 
+@dataclass(frozen=True)
+class _Known:
+    """People and the hashes of their tokens, as of a moment."""
+
+    time: float
+    people: tuple[tuple[str, Person], ...]
+
+
 def new_token() -> str:
     """Give a secret of 256 random bits that can stand in a link."""
     return secrets.token_urlsafe(32)
@@ -51,6 +62,9 @@ def token_hash(token: str) -> str:
 class Gate:
     """Knows whose a token is.
 
+    A tile must not wait for a suggestion that is being computed, so who is known is looked up afresh only when the
+    project is free. The log decides on every write once more, by the roles of that very moment.
+
     Parameters
     ----------
     project : Project
@@ -62,14 +76,41 @@ class Gate:
     def __init__(self, project: Project, launch: Mapping[str, str]) -> None:
         self._project = project
         self._launch = [(token_hash(token), name) for token, name in launch.items()]
+        self._known = self._look()
 
     def person(self, token: str | None) -> Person | None:
         """Give whose token this is, with the role that they have now, or None."""
         if not token or len(token) > LONGEST_TOKEN:
             return None
-        state, given = self._project.state, token_hash(token)
-        known = list(self._launch)
-        known += [(r.token_hash, r.name) for r in state.raters.values() if r.token_hash and not r.revoked]
+        given, age = token_hash(token), time.monotonic() - self._known.time
+        if age > _FRESH_SECONDS:
+            self._renew(wait=age > _STALE_SECONDS)
+        found = self._find(given)
+        if found is None:
+            self._renew(wait=True)  # somebody who was registered a moment ago
+            found = self._find(given)
+        return found
+
+    def renew(self) -> None:
+        """Take note of people who were registered or revoked just now."""
+        self._renew(wait=True)
+
+    def _find(self, given: str) -> Person | None:
         # Every hash is compared, so that the time tells nothing about which one was near.
-        names = [name for stored, name in known if hmac.compare_digest(stored, given)]
-        return Person(names[0], state.role(names[0])) if names else None
+        found = [person for stored, person in self._known.people if hmac.compare_digest(stored, given)]
+        return found[0] if found else None
+
+    def _renew(self, *, wait: bool) -> None:
+        if not self._project.lock.acquire(blocking=wait):
+            return
+        try:
+            self._known = self._look()
+        finally:
+            self._project.lock.release()
+
+    def _look(self) -> _Known:
+        with self._project.lock:
+            now, state = time.monotonic(), self._project.state
+            known = list(self._launch)
+            known += [(r.token_hash, r.name) for r in state.raters.values() if r.token_hash and not r.revoked]
+            return _Known(now, tuple((stored, Person(name, state.role(name))) for stored, name in known))

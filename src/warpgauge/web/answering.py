@@ -1,0 +1,269 @@
+"""Queries and answers, between the session and the wire: one lock, one rater at a time.
+
+A write is answered only when the log has it; what comes next is computed after that.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from warpgauge.core.arrays import as_covariances
+from warpgauge.errors import InvalidInputError
+from warpgauge.geometry import Grid
+from warpgauge.project import ConflictError, Placement, Skipped, State
+from warpgauge.project.records import Answer
+from warpgauge.session import Prediction, Query, Saved
+from warpgauge.web.failures import LockedError, NotFoundError
+from warpgauge.web.tokens import Person
+from warpgauge.web.wire import PlaceRequest, SkipRequest
+
+if TYPE_CHECKING:
+    from warpgauge.web.desk import Desk
+
+_FARTHEST = 20.0  # diagonals of the moving image that a placement may lie from its middle
+_THINNEST = 1e-4  # pixels that a standard deviation must have
+_WIDEST = 20.0  # diagonals that a standard deviation may have
+
+
+class Answering:
+    """What raters do to queries.
+
+    Parameters
+    ----------
+    desk : Desk
+    """
+
+    def __init__(self, desk: Desk) -> None:
+        self.desk, self.session, self.project = desk, desk.session, desk.project
+
+    # --- looking -----------------------------------------------------------------------------------------------------
+
+    def current(self, person: Person) -> dict[str, Any]:
+        """Give the person's current query, or that there is none."""
+        if not person.writes:
+            return self._done(person, ["You look on in this project; open an answer from the list to see it."])
+        with self.desk.lock:
+            query = self.session.next_query(person.name)
+            return self._done(person, self._reasons(person)) if query is None else self.shown(query, person)
+
+    def former(self, number: int, person: Person) -> dict[str, Any]:
+        """Give a query by its number."""
+        with self.desk.lock:
+            self._known(number, person)
+            return self.shown(self.session.go_to(number, person.name), person)
+
+    def previous(self, number: int | None, person: Person) -> dict[str, Any]:
+        """Give the query that the person saw before this one."""
+        with self.desk.lock:
+            if number is not None:
+                self._known(number, person)
+            query = self.session.previous(number, person.name)
+            if query is None:
+                raise NotFoundError("There is no former query.")
+            return self.shown(query, person)
+
+    def shown(self, query: Query, person: Person) -> dict[str, Any]:
+        """Describe a query to a person; whether it repeats another one is not told."""
+        state = self.project.state
+        return {
+            "query": query.number,
+            "number": query.position,
+            "total": query.total,
+            "location": list(query.point),
+            "gain": query.gain,
+            "why": query.why,
+            "generation": query.generation,
+            "prediction": None if query.prediction is None else _predicted(query.prediction),
+            "answer": described(query.answer),
+            "disabled": query.cell.disabled,
+            "locked": self._locked(state, query.number, person),
+            **_steps(state, person),
+        }
+
+    def _done(self, person: Person, reasons: list[str]) -> dict[str, Any]:
+        state = self.project.state
+        return {"done": True, "reasons": reasons, "generation": state.generation, **_steps(state, person)}
+
+    def _reasons(self, person: Person) -> list[str]:
+        reasons = list(self.session.progress(person.name).reasons)
+        return reasons or ["Every location has been answered and no candidate is left."]
+
+    # --- writing -----------------------------------------------------------------------------------------------------
+
+    def place(self, number: int, request: PlaceRequest, person: Person) -> dict[str, Any]:
+        """Save a placement, or the change of one, and give what comes next."""
+        point, covariance = sane_placement(self.project.moving_grid, request.point, request.covariance)
+
+        def write() -> Saved:
+            known = isinstance(self.project.state.answer(person.name, number), Placement)
+            return (self.session.edit if known else self.session.place)(
+                number,
+                point,
+                covariance=covariance,
+                alpha=request.alpha,
+                duration=request.duration,
+                base_generation=request.generation,
+                rater=person.name,
+            )
+
+        return self._written(number, request.generation, person, write)
+
+    def skip(self, number: int, request: SkipRequest, person: Person) -> dict[str, Any]:
+        """Save that a query was declined, and give what comes next."""
+
+        def write() -> Saved:
+            if isinstance(self.project.state.answer(person.name, number), Skipped):
+                # Another reason: the former skip is taken back first, so that both can be undone one by one.
+                self.session.restore(number, base_generation=request.generation, rater=person.name)
+                return self.session.skip(
+                    number, request.reason, request.text, duration=request.duration, rater=person.name
+                )
+            return self.session.skip(
+                number,
+                request.reason,
+                request.text,
+                duration=request.duration,
+                base_generation=request.generation,
+                rater=person.name,
+            )
+
+        return self._written(number, request.generation, person, write)
+
+    def _written(self, number: int, generation: int, person: Person, write: Callable[[], Saved]) -> dict[str, Any]:
+        with self.desk.lock:
+            self._open(number, generation, person)
+            saved = write()
+            self.desk.changed()
+            return {"saved": _saved(saved), "next": self.current(person)}
+
+    def another(self, number: int, generation: int, person: Person) -> dict[str, Any]:
+        """Put a query aside and give the next best."""
+        with self.desk.lock:
+            state = self._open(number, generation, person)
+            aside = state.deferred.get((person.name, number), 0)
+            if aside > generation:
+                raise InvalidInputError(f"Query {number} has been put aside already; reload to see what comes next.")
+            touched = state.touched.get((person.name, number))
+            if touched is not None and touched.generation > generation:
+                raise ConflictError(f"Query {number} was answered meanwhile; look at it and decide again.", touched)
+            query = self.session.another(number, person.name)
+            self.desk.changed()
+            return self._done(person, self._reasons(person)) if query is None else self.shown(query, person)
+
+    def disable(self, number: int, disabled: bool, generation: int, person: Person) -> dict[str, Any]:
+        """Take a placement out of the model, or put it back."""
+        with self.desk.lock:
+            self._open(number, generation, person)
+            act = self.session.disable if disabled else self.session.enable
+            saved = act(number, base_generation=generation, rater=person.name)
+            self.desk.changed()
+            return {"saved": _saved(saved), "query": self.shown(self.session.go_to(number, person.name), person)}
+
+    def step(self, kind: str, generation: int, person: Person) -> dict[str, Any]:
+        """Undo or redo."""
+        with self.desk.lock:
+            state = self._recent(generation)
+            steps = (state.done if kind == "undo" else state.undone).get(person.name, [])
+            if steps and self._locked(state, steps[-1].query, person):
+                raise LockedError("The organiser has settled that location, so this cannot be changed any more.")
+            act = self.session.undo if kind == "undo" else self.session.redo
+            saved = act(person.name, base_generation=generation)
+            if saved is None:
+                raise InvalidInputError(f"There is nothing to {kind}.")
+            self.desk.changed()
+            shown = self.shown(self.session.go_to(saved.query, person.name), person)
+            return {"saved": _saved(saved), "query": shown}
+
+    # --- checks ------------------------------------------------------------------------------------------------------
+
+    def _recent(self, generation: int) -> State:
+        state = self.project.state
+        if generation > state.generation:
+            raise InvalidInputError(f"Generation {generation} has not been reached; the log is at {state.generation}.")
+        return state
+
+    def _known(self, number: int, person: Person) -> State:
+        state = self.project.state
+        if not 0 <= number < len(state.queries) or not state.queries[number].asks(person.name):
+            raise NotFoundError(f"There is no query {number} for {person.name}.")
+        return state
+
+    def _open(self, number: int, generation: int, person: Person) -> State:
+        """Refuse a write to a query that is not there, not yet known to the sender, or settled."""
+        self._recent(generation)
+        state = self._known(number, person)
+        if generation < state.queries[number].generation:
+            raise InvalidInputError(f"Query {number} was not yet asked at generation {generation}; reload the page.")
+        if self._locked(state, number, person):
+            raise LockedError("The organiser has settled this location, so it cannot be changed any more.")
+        return state
+
+    @staticmethod
+    def _locked(state: State, number: int, person: Person) -> bool:
+        """Whether the location was settled after it was asked; asking it again opens it."""
+        query = state.queries[number]
+        settled = state.resolved.get(query.location)
+        return settled is not None and settled.generation > query.generation and not person.organises
+
+
+def sane_placement(grid: Grid, point: list[float], covariance: list[list[float]]) -> tuple[Any, Any]:
+    """Refuse what no person means and no model survives: points far out, hair-thin or endless ellipses."""
+    if len(point) != grid.d or any(len(row) != grid.d for row in covariance) or len(covariance) != grid.d:
+        raise InvalidInputError(
+            f"A placement in this project has {grid.d} coordinates and a {grid.d} x {grid.d} matrix."
+        )
+    matrix = as_covariances(np.asarray(covariance, dtype=np.float64)[None], 1, grid.d, "The covariance")[0]
+    middle = grid.index_to_world((np.asarray(grid.size) - 1) / 2)
+    if math.dist(point, middle) > _FARTHEST * grid.diagonal:
+        raise InvalidInputError("The point lies far away from the moving image; place it within or near the image.")
+    sizes = np.sqrt(np.linalg.eigvalsh(matrix))
+    if sizes[0] < _THINNEST * float(grid.spacing.min()) or sizes[-1] > _WIDEST * grid.diagonal:
+        raise InvalidInputError(
+            f"The ellipse is too thin or too large: its standard deviations must lie between {_THINNEST:g} pixels and "
+            f"{_WIDEST:g} times the image, got {sizes[0]:.3g} to {sizes[-1]:.3g} {grid.units}."
+        )
+    return np.asarray(point, dtype=np.float64), matrix
+
+
+def described(answer: Answer) -> dict[str, Any] | None:
+    """Describe an answer."""
+    if isinstance(answer, Placement):
+        return {
+            "kind": "place",
+            "point": list(answer.point),
+            "covariance": [list(row) for row in answer.covariance],
+            "alpha": answer.alpha,
+            "generation": answer.generation,
+            "time": answer.time,
+        }
+    if isinstance(answer, Skipped):
+        return {
+            "kind": "skip",
+            "reason": answer.reason,
+            "text": answer.text,
+            "generation": answer.generation,
+            "time": answer.time,
+        }
+    return None
+
+
+def _predicted(prediction: Prediction) -> dict[str, Any]:
+    return {
+        "mean": prediction.mean.tolist(),
+        "covariance": prediction.covariance.tolist(),
+        "ellipse": {"half_lengths": prediction.half_lengths.tolist(), "axes": prediction.axes.tolist()},
+        "alpha": prediction.alpha,
+        "outside": not prediction.inside,
+    }
+
+
+def _saved(saved: Saved) -> dict[str, Any]:
+    return {"generation": saved.generation, "time": saved.time}
+
+
+def _steps(state: State, person: Person) -> dict[str, bool]:
+    return {"can_undo": bool(state.done.get(person.name)), "can_redo": bool(state.undone.get(person.name))}

@@ -1,0 +1,194 @@
+"""What the organiser sees and does: raters side by side, locations, adjudication, links."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from warpgauge.core.annotations import ellipse_from_covariance
+from warpgauge.errors import InvalidInputError
+from warpgauge.project import Event
+from warpgauge.project.state import State
+from warpgauge.session import IntraRater, LocationAgreement, Mark, RaterSummary
+from warpgauge.web.failures import NotFoundError
+from warpgauge.web.tokens import Person, new_token, token_hash
+from warpgauge.web.wire import RaterRequest
+
+if TYPE_CHECKING:
+    from warpgauge.web.desk import Desk
+
+Act = Literal["resolve", "exclude", "include", "ask_again"]
+
+
+class Organisation:
+    """The organiser's page.
+
+    Parameters
+    ----------
+    desk : Desk
+    """
+
+    def __init__(self, desk: Desk) -> None:
+        self.desk, self.session, self.project = desk, desk.session, desk.project
+
+    def raters(self) -> dict[str, Any]:
+        """Give a row for each rater."""
+        with self.desk.lock:
+            state, found = self.project.state, self.session.agreement()
+            rows = [_rater(state, one) for one in found.raters]
+            return {"raters": rows, "pooled_sd": found.pooled_sd, "generation": state.generation}
+
+    def locations(self) -> dict[str, Any]:
+        """Give a row for each location."""
+        with self.desk.lock:
+            state, found = self.project.state, self.session.agreement()
+            rows = [_location(state, one) for one in found.locations]
+            return {"locations": rows, "alpha": self.project.settings.alpha, "generation": state.generation}
+
+    def register(self, request: RaterRequest, base: str, person: Person) -> dict[str, Any]:
+        """Register a person, give them a new link, or revoke them.
+
+        Parameters
+        ----------
+        base : str
+            Address of this server as the organiser's browser knows it.
+        """
+        name = request.name
+        with self.desk.lock:
+            if name == person.name:
+                raise InvalidInputError("You cannot change your own role or link here.")
+            if request.action == "revoke":
+                if name not in self.project.state.raters:
+                    raise NotFoundError("There is no registered rater of that name.")
+                event, secret = self.project.revoke_rater(name, by=person.name), None
+            else:
+                secret = new_token()
+                event = self.project.add_rater(name, request.role, token_hash=token_hash(secret), by=person.name)
+            role = self.project.state.role(name)
+        self.desk.gate.renew()
+        link = None if secret is None else f"{base}/?token={secret}"
+        return {"name": name, "role": role, "link": link, "saved": _saved(event)}
+
+    def adjudicate(
+        self, act: Act, number: int, generation: int, person: Person, *, rater: str | None = None, text: str = ""
+    ) -> dict[str, Any]:
+        """Settle a location, take a mark out or in, or ask again."""
+        with self.desk.lock:
+            state = self.project.state
+            if not 0 <= number < len(state.queries):
+                raise NotFoundError(f"There is no query {number}.")
+            if generation > state.generation:
+                raise InvalidInputError(
+                    f"Generation {generation} has not been reached; the log is at {state.generation}."
+                )
+            self._unchanged(state, number, generation)
+            if act == "resolve":
+                event = self.session.resolve(number, text, rater=person.name)
+            elif act == "ask_again":
+                if rater is not None and rater not in {*state.raters, *state.who_answered()}:
+                    raise NotFoundError("There is no rater of that name.")
+                event = self.session.ask_again(number, rater, rater=person.name)
+            else:
+                change = self.session.exclude if act == "exclude" else self.session.include
+                event = change(number, rater or "", text, rater=person.name)
+            self.desk.changed()
+            return {"saved": _saved(event)}
+
+    @staticmethod
+    def _unchanged(state: State, number: int, generation: int) -> None:
+        """Refuse to judge what the organiser has not seen: a location that was changed since, or judged already."""
+        location = state.queries[number].location
+        events = [event for (_, query), event in state.touched.items() if state.queries[query].location == location]
+        events += [event for (_, query), event in state.excluded.items() if state.queries[query].location == location]
+        settled = state.resolved.get(location)
+        asked = max(query.generation for query in state.queries if query.location == location)
+        newest = max([asked, *(event.generation for event in events), settled.generation if settled else 0])
+        if newest > generation:
+            raise InvalidInputError(
+                f"The location of query {number} was changed at generation {newest}, after what you saw; reload and "
+                f"decide again."
+            )
+
+
+def _saved(event: Event) -> dict[str, Any]:
+    return {"generation": event.generation, "time": event.time}
+
+
+def _rater(state: State, one: RaterSummary) -> dict[str, Any]:
+    record = state.raters.get(one.name)
+    return {
+        "name": one.name,
+        "role": one.role,
+        "registered": record is not None,
+        "has_link": record is not None and bool(record.token_hash),
+        "revoked": record is not None and record.revoked,
+        "placed": one.placed,
+        "deferred": one.deferred,
+        "skipped": one.skipped,
+        "median_seconds": one.median_seconds,
+        "bias": None if one.bias is None else one.bias.tolist(),
+        "bias_se": None if one.bias_se is None else [_finite(value) for value in one.bias_se.tolist()],
+        "scatter": one.scatter,
+        "intra": None if one.intra is None else _intra(one.intra),
+    }
+
+
+def _intra(intra: IntraRater) -> dict[str, Any]:
+    return {
+        "pairs": intra.pairs,
+        "mean_distance": _finite(intra.mean_distance),
+        "sd": _finite(intra.sd),
+        "changed_mind": intra.changed_mind,
+    }
+
+
+def _location(state: State, one: LocationAgreement) -> dict[str, Any]:
+    fused = None
+    if one.fused_point is not None and one.fused_covariance is not None:
+        assert one.half_lengths is not None
+        assert one.axes is not None
+        fused = {
+            "point": one.fused_point.tolist(),
+            "covariance": one.fused_covariance.tolist(),
+            "ellipse": {"half_lengths": one.half_lengths.tolist(), "axes": one.axes.tolist()},
+        }
+    settled = state.resolved.get(one.location)
+    asked = max(query.generation for query in state.queries if query.location == one.location)
+    return {
+        "query": one.location,
+        "location": one.fixed_point.tolist(),
+        "marks": [_mark(mark) for mark in one.marks],
+        "skips": one.skips,
+        "mean_distance": one.mean_distance,
+        "max_distance": one.max_distance,
+        "fused": fused,
+        "resolved": one.resolved,
+        "locked": settled is not None and settled.generation > asked,
+    }
+
+
+def _mark(mark: Mark) -> dict[str, Any]:
+    placement = mark.placement
+    half_lengths, axes = ellipse_from_covariance(placement.covariance_world, placement.alpha)
+    return {
+        "rater": mark.rater,
+        "query": mark.query.number,
+        "origin": mark.query.origin,
+        "point": list(placement.point),
+        "covariance": _rows(placement.covariance),
+        "ellipse": {"half_lengths": half_lengths.tolist(), "axes": axes.tolist()},
+        "alpha": placement.alpha,
+        "disabled": mark.disabled,
+        "excluded": mark.excluded,
+        "generation": placement.generation,
+        "time": placement.time,
+    }
+
+
+def _rows(matrix: Sequence[Sequence[float]]) -> list[list[float]]:
+    return [list(row) for row in matrix]
+
+
+def _finite(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None

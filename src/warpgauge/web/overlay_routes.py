@@ -1,0 +1,132 @@
+"""What is drawn over the images, as raw planes and as points."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+import numpy as np
+from fastapi import APIRouter, Query
+from numpy.typing import NDArray
+from starlette.responses import Response
+
+from warpgauge.errors import InvalidInputError
+from warpgauge.geometry import Floats, Grid
+from warpgauge.maps.blocks import defined_rows
+from warpgauge.project import NotAllowedError
+from warpgauge.web.access import Asking
+from warpgauge.web.desk import Desk
+from warpgauge.web.image_routes import RAW, Axis, LevelNumber, Side, Small
+from warpgauge.web.overlays import MapKind
+from warpgauge.web.planes import plane_frame, plane_lines
+from warpgauge.web.tokens import Person
+from warpgauge.web.wire import LinesAnswer, LinkedAnswer, PointsAnswer, TransformsAnswer
+
+Width = Annotated[int, Query(ge=8, le=512, description="Columns at most.")]
+TransformName = Annotated[str | None, Query(max_length=100)]
+MOST_POINTS = 500
+
+
+def overlay_router(desk: Desk) -> APIRouter:
+    """Give the routes of the overlays."""
+    router = APIRouter()
+
+    @router.get("/api/linked", response_model=LinkedAnswer)
+    def linked(
+        asking: Asking,
+        points: Annotated[str, Query(max_length=40_000, description="x,y;x,y or x,y,z;x,y,z")],
+        side: Annotated[Side, Query(alias="from")] = "fixed",
+    ) -> dict[str, Any]:
+        """Map points of one image to the other by the posterior mean, for linked views."""
+        _may_predict(desk, asking)
+        mapped = desk.overlays.linked(desk.posterior(asking), side, parsed_points(points, desk.project.d))
+        return {"points": rows_or_null(mapped)}
+
+    @router.get("/api/map/{kind}", response_class=Response, responses={200: RAW})
+    def overlay_map(
+        kind: MapKind,
+        asking: Asking,
+        transform: TransformName = None,
+        axis: Axis = 2,
+        index: Small = 0,
+        width: Width = 128,
+    ) -> Response:
+        """Give a map over a plane of the fixed image as raw float32; NaN where there is no value."""
+        if kind in ("error", "blended"):
+            _may_compare(desk, asking)
+        values, grid, limits = desk.overlays.map(kind, desk.posterior(asking), transform, axis, index, width)
+        return _plane(values.astype("<f4"), grid, axis, limits)
+
+    @router.get("/api/warped", response_class=Response, responses={200: RAW})
+    def warped(asking: Asking, axis: Axis = 2, index: Small = 0, level: LevelNumber = 0) -> Response:
+        """Give the moving image at the posterior mean of a plane of the fixed image, as tiles are sent."""
+        _may_predict(desk, asking)
+        samples, grid = desk.overlays.warped(desk.posterior(asking), axis, index, level)
+        return _plane(samples, grid, axis)
+
+    @router.get("/api/grid_lines", response_model=LinesAnswer)
+    def grid_lines(
+        asking: Asking, axis: Axis = 2, index: Small = 0, lines: Annotated[int, Query(ge=2, le=60)] = 20
+    ) -> dict[str, Any]:
+        """Give a square lattice over a plane of the fixed image, mapped into the moving image by the posterior mean."""
+        _may_predict(desk, asking)
+        posterior = desk.posterior(asking)
+        steps = 60
+        found = plane_lines(desk.project.fixed_grid, axis, index, lines, steps)
+        mapped = posterior.mean(np.concatenate(found)).reshape(len(found), steps, -1)
+        return {"lines": [rows_or_null(line) for line in mapped]}
+
+    @router.get("/api/candidates", response_model=PointsAnswer)
+    def candidates(asking: Asking) -> dict[str, Any]:
+        """Give the points that may be asked for."""
+        return {"points": desk.project.candidates.tolist()}
+
+    @router.get("/api/transforms", response_model=TransformsAnswer)
+    def transforms(asking: Asking) -> dict[str, Any]:
+        """Give the transforms that were added, and their ranking so far."""
+        _may_compare(desk, asking)
+        return desk.comparison.describe(desk.posterior(asking))
+
+    return router
+
+
+def _may_predict(desk: Desk, person: Person) -> None:
+    if not desk.predicts(person):
+        raise NotAllowedError("In this project raters are not shown where the model expects matches.")
+
+
+def _may_compare(desk: Desk, person: Person) -> None:
+    if not desk.compares(person):
+        raise NotAllowedError("In a blind project raters do not see the transforms that are to be judged.")
+
+
+def parsed_points(text: str, d: int) -> Floats:
+    """Read ``x,y;x,y``."""
+    rows = [part.split(",") for part in text.split(";")] if text else []
+    if len(rows) > MOST_POINTS:
+        raise InvalidInputError(f"At most {MOST_POINTS} points are mapped at a time, not {len(rows)}.")
+    try:
+        points = np.array([[float(value) for value in row] for row in rows]).reshape(len(rows), -1)
+    except ValueError:
+        points = np.empty((0, 0))
+    if points.shape[1:] != (d,) or not len(points) or not np.all(np.abs(points) <= 1e9):
+        raise InvalidInputError(f"Points must be written as {'x,y;x,y' if d == 2 else 'x,y,z;x,y,z'}, finite numbers.")
+    return points
+
+
+def rows_or_null(points: Floats) -> list[list[float] | None]:
+    """Give points as JSON can hold them."""
+    defined = defined_rows(points)
+    return [row if there else None for row, there in zip(points.tolist(), defined.tolist(), strict=True)]
+
+
+def _plane(values: NDArray[Any], grid: Grid, axis: int, limits: tuple[float, float] | None = None) -> Response:
+    headers = {
+        "X-Height": str(values.shape[0]),
+        "X-Width": str(values.shape[1]),
+        "X-Channels": str(values.shape[2] if values.ndim == 3 else 1),
+        "X-Frame": json.dumps(plane_frame(grid, axis)),
+    }
+    if limits is not None:
+        headers["X-Known-From-To"] = json.dumps(limits)
+    return Response(np.ascontiguousarray(values).tobytes(), media_type="application/octet-stream", headers=headers)

@@ -1,0 +1,169 @@
+"""What is drawn over the images: maps, the warped moving image, the deformed grid, and points through the model.
+
+Nothing here holds the session's lock: a posterior does not change once it is made.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from warpgauge.core.process import Posterior
+from warpgauge.errors import InvalidInputError
+from warpgauge.geometry import Floats, Grid
+from warpgauge.io.transforms import FunctionTransform, NumericalInverse, Transform, read_transform
+from warpgauge.maps import entropy_limits, entropy_map, error_map, known_share, standard_deviation_map, warped_image
+from warpgauge.maps.warping import fitting_level
+from warpgauge.project import Project
+from warpgauge.web.failures import NotFoundError
+from warpgauge.web.pictures import Picture
+from warpgauge.web.planes import plane_array, plane_grid
+
+MapKind = Literal["entropy", "sd", "error", "blended"]
+MOST_WARPED = 1 << 20
+_MOST_READ = 256 * 2**20
+_TOLERANCE = 1e-3  # of a pixel, for points through the inverse
+
+
+class Kept:
+    """A few results that took long, kept until others push them out; each is made by one thread only."""
+
+    def __init__(self, count: int) -> None:
+        self._count, self._lock = count, threading.Lock()
+        self._values: OrderedDict[Hashable, Any] = OrderedDict()
+        self._making: dict[Hashable, threading.Lock] = {}
+
+    def get(self, key: Hashable, make: Callable[[], Any]) -> Any:
+        """Give the value of a key, made now where it is not there."""
+        with self._lock:
+            making = self._making.setdefault(key, threading.Lock())
+        try:
+            with making:
+                with self._lock:
+                    if key in self._values:
+                        self._values.move_to_end(key)
+                        return self._values[key]
+                value = make()
+                with self._lock:
+                    self._values[key] = value
+                    while len(self._values) > self._count:
+                        self._values.popitem(last=False)
+                return value
+        finally:
+            with self._lock:
+                self._making.pop(key, None)
+
+
+class MeanTransform(FunctionTransform):
+    """The posterior mean as a transform that is looked for over the fixed image when it is inverted."""
+
+    def __init__(self, posterior: Posterior, grid: Grid) -> None:
+        super().__init__(posterior.mean, posterior.d)
+        self._grid = grid
+
+    @property
+    def support(self) -> Grid:
+        """The fixed image."""
+        return self._grid
+
+
+class Overlays:
+    """Computes overlays of one project.
+
+    Parameters
+    ----------
+    project : Project
+    pictures : dict
+        Both images.
+    """
+
+    def __init__(self, project: Project, pictures: dict[str, Picture]) -> None:
+        self.project, self.pictures = project, pictures
+        self._maps, self._transforms, self._inverses, self._levels = Kept(64), Kept(32), Kept(4), Kept(2)
+
+    def transform(self, name: str) -> Transform:
+        """Read a transform of the project by its name; only names of the log lead to a file."""
+        record = self.project.state.transforms.get(name)
+        if record is None:
+            raise NotFoundError("The project has no transform of that name.")
+
+        def make() -> Transform:
+            files = [self.project.folder / file for file in record.files]
+            return read_transform(
+                files if len(files) > 1 else files[0],
+                **{"reference": self.project.fixed_grid, "moving": self.project.moving_grid, **record.options},
+            )
+
+        found: Transform = self._transforms.get((name, record.generation), make)
+        return found
+
+    def map(
+        self, kind: MapKind, posterior: Posterior, transform: str | None, axis: int, index: int, width: int
+    ) -> tuple[NDArray[np.float32], Grid, tuple[float, float] | None]:
+        """Give a map over a plane, the plane's grid, and the entropies between which knowledge ends.
+
+        ``"blended"`` has two channels: the error score, and how far it is known, 1 to 0.
+        """
+        mapped = None if transform is None else self.transform(transform)
+        if kind in ("error", "blended") and mapped is None:
+            raise InvalidInputError(f"The map {kind!r} is that of a transform; name one.")
+        grid = plane_grid(self.project.fixed_grid, axis, index, width)
+        of = None if kind in ("entropy", "sd") else (transform, id(mapped))
+        key = (kind, of, axis, index, width)
+        # The posterior is part of the value, so that its identity cannot be taken over by another one.
+        made = self._maps.get((*key, id(posterior)), lambda: (posterior, self._make(kind, posterior, mapped, grid)))
+        values, limits = made[1]
+        return plane_array(grid, axis, values), grid, limits
+
+    def _make(
+        self, kind: MapKind, posterior: Posterior, transform: Transform | None, grid: Grid
+    ) -> tuple[NDArray[np.float32], tuple[float, float] | None]:
+        if kind == "sd":
+            return np.asarray(standard_deviation_map(posterior, grid), dtype=np.float32), None
+        if kind == "error":
+            return np.asarray(error_map(posterior, transform, grid), dtype=np.float32), None  # type: ignore[arg-type]
+        limits, entropy = entropy_limits(posterior), entropy_map(posterior, grid)
+        if kind == "entropy":
+            return np.asarray(entropy, dtype=np.float32), limits
+        error = error_map(posterior, transform, grid)  # type: ignore[arg-type]
+        return np.stack([error, known_share(entropy, limits)], axis=-1).astype(np.float32), limits
+
+    def warped(self, posterior: Posterior, axis: int, index: int, level: int) -> tuple[NDArray[Any], Grid]:
+        """Give the moving image at the posterior mean of a plane of the fixed image, as tiles are sent."""
+        fixed, moving = self.pictures["fixed"], self.pictures["moving"]
+        rows, columns = fixed.plane_shape(axis, index, level)
+        if rows * columns > MOST_WARPED:
+            raise InvalidInputError(
+                f"The plane of {rows} x {columns} at level {level} is too large to be warped; ask for a coarser level."
+            )
+        level_grid = fixed.image.level_grid(level)
+        grid = plane_grid(level_grid, axis, index, columns)
+        source = self._source(fitting_level(moving.image, float(level_grid.spacing.min())))
+        values = warped_image(source, posterior, grid)
+        return moving.rescaling.apply(plane_array(grid, axis, values)), grid
+
+    def _source(self, level: int) -> tuple[NDArray[Any], Grid]:
+        """Read a level of the moving image, or the first coarser one that is not too large to be held."""
+        image = self.pictures["moving"].image
+        size = image.channels * image.dtype.itemsize
+        while level < image.levels - 1 and image.level_grid(level).count * size > _MOST_READ:
+            level += 1
+        found: tuple[NDArray[Any], Grid] = self._levels.get(level, lambda: (image.read(level), image.level_grid(level)))
+        return found
+
+    def linked(self, posterior: Posterior, side: Literal["fixed", "moving"], points: Floats) -> Floats:
+        """Map points of one image to the other by the posterior mean; NaN rows have no counterpart."""
+        if side == "fixed":
+            return posterior.mean(points)
+        tolerance = _TOLERANCE * float(self.project.moving_grid.spacing.min())
+
+        def make() -> tuple[Posterior, NumericalInverse]:
+            return posterior, NumericalInverse(MeanTransform(posterior, self.project.fixed_grid), tolerance)
+
+        inverse: NumericalInverse = self._inverses.get(id(posterior), make)[1]
+        return inverse.map(points)

@@ -1,0 +1,83 @@
+"""Planes of the fixed image as grids of their own: where overlays are computed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from warpgauge.errors import InvalidInputError
+from warpgauge.geometry import Floats, Grid
+
+
+def in_plane(d: int, axis: int) -> tuple[int, int]:
+    """Axes along which the columns and the rows of a plane run: x, y; x, z; or y, z."""
+    if axis not in ((0, 1, 2) if d == 3 else (2,)):
+        raise InvalidInputError(f"The axis of a plane of a {d}D image cannot be {axis}.")
+    column, row = (k for k in range(d) if k != axis or d == 2)
+    return column, row
+
+
+def plane_grid(grid: Grid, axis: int, index: int, width: int) -> Grid:
+    """Give a grid of about ``width`` columns over one plane of an image; a volume's plane is one element thick.
+
+    Parameters
+    ----------
+    grid : Grid
+    axis, index : int
+        The plane, as tiles are asked for.
+    width : int
+        Columns at most; rows follow, so that elements keep the shape of the pixels.
+    """
+    column, row = in_plane(grid.d, axis)
+    planes = grid.size[axis] if grid.d == 3 else 1
+    if not 0 <= index < planes:
+        raise InvalidInputError(f"The image has planes 0 to {planes - 1} along {'xyz'[axis]}, not {index}.")
+    factor = max(1.0, grid.size[column] / width, grid.size[row] / (8 * width))
+    old, new = np.asarray(grid.size, dtype=float), np.ones(grid.d)
+    for k in (column, row):
+        new[k] = max(1, round(grid.size[k] / factor))
+    ratio = old / new
+    start = (ratio - 1) / 2
+    if grid.d == 3:
+        start[axis], ratio[axis] = index, 1.0
+    size = tuple(int(n) for n in new)
+    return Grid(size, grid.spacing * ratio, grid.index_to_world(start), grid.direction, grid.units)
+
+
+def plane_frame(grid: Grid, axis: int) -> dict[str, Any]:
+    """Say where the elements of a plane lie: world = origin + column number * column + row number * row."""
+    column, row = in_plane(grid.d, axis)
+    steps = grid.direction * grid.spacing
+    return {"origin": grid.origin.tolist(), "column": steps[:, column].tolist(), "row": steps[:, row].tolist()}
+
+
+def plane_array(grid: Grid, axis: int, values: NDArray[Any]) -> NDArray[Any]:
+    """Give an array on a plane's grid as ``[row, column(, channel)]``."""
+    return values if grid.d == 2 else values.squeeze(axis=2 - axis)
+
+
+def plane_lines(grid: Grid, axis: int, index: int, lines: int, steps: int) -> list[Floats]:
+    """Give the lines of a square lattice over one plane, as world points of the fixed image.
+
+    Parameters
+    ----------
+    lines : int
+        Along the longer side.
+    steps : int
+        Points on each line.
+    """
+    plane = plane_grid(grid, axis, index, max(grid.size))
+    column, row = in_plane(grid.d, axis)
+    lengths = {k: (plane.size[k] - 1) * float(plane.spacing[k]) for k in (column, row)}
+    distance = max(*lengths.values(), float(plane.spacing.min())) / (lines - 1)
+    found = []
+    for along, across in ((column, row), (row, column)):
+        count = max(2, round(lengths[across] / distance) + 1)
+        for place in np.linspace(0, plane.size[across] - 1, count):
+            points = np.zeros((steps, grid.d))
+            points[:, along] = np.linspace(0, plane.size[along] - 1, steps)
+            points[:, across] = place
+            found.append(plane.index_to_world(points))
+    return found

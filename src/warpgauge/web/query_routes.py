@@ -1,0 +1,120 @@
+"""Asking and answering."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Query
+from starlette.responses import JSONResponse
+
+from warpgauge.project import ConflictError
+from warpgauge.web.access import Asking, Writing
+from warpgauge.web.answering import described
+from warpgauge.web.desk import Desk
+from warpgauge.web.failures import WRITE_REFUSALS
+from warpgauge.web.tokens import Person
+from warpgauge.web.wire import (
+    Based,
+    ConflictAnswer,
+    DisableRequest,
+    DoneAnswer,
+    PlaceRequest,
+    QueryAnswer,
+    SkipRequest,
+    StepAnswer,
+    WriteAnswer,
+)
+
+Number = Annotated[int, Path(ge=0, le=2**53, description="Number of the query in the shared list.")]
+_WRITE: dict[int | str, dict[str, Any]] = {
+    **WRITE_REFUSALS,
+    409: {"model": ConflictAnswer, "description": "Another tab changed this answer; nothing was written."},
+}
+
+
+def query_router(desk: Desk) -> APIRouter:
+    """Give the routes of asking and answering."""
+    router = APIRouter()
+    answering = desk.answering
+
+    @router.get("/api/query", response_model=QueryAnswer | DoneAnswer)
+    def current(asking: Asking) -> dict[str, Any]:
+        """Give the rater's current query, or that nothing is left."""
+        return answering.current(asking)
+
+    @router.get("/api/query/{n}", response_model=QueryAnswer)
+    def former(n: Number, asking: Asking) -> dict[str, Any]:
+        """Give a query by its number."""
+        return answering.former(n, asking)
+
+    @router.get("/api/previous", response_model=QueryAnswer)
+    def previous(asking: Asking, query: Annotated[int | None, Query(ge=0, le=2**53)] = None) -> dict[str, Any]:
+        """Give the query that the rater answered or put aside before this one, or last."""
+        return answering.previous(query, asking)
+
+    @router.post("/api/query/{n}/place", response_model=WriteAnswer, responses=_WRITE)
+    def place(n: Number, body: PlaceRequest, writing: Writing) -> Any:
+        """Place the match of a query, or move it; answered when it is on the disk."""
+        try:
+            return answering.place(n, body, writing)
+        except ConflictError as error:
+            return conflict(desk, error, body.model_dump(), writing)
+
+    @router.post("/api/query/{n}/skip", response_model=WriteAnswer, responses=_WRITE)
+    def skip(n: Number, body: SkipRequest, writing: Writing) -> Any:
+        """Decline a query, with a reason."""
+        try:
+            return answering.skip(n, body, writing)
+        except ConflictError as error:
+            return conflict(desk, error, body.model_dump(), writing)
+
+    @router.post("/api/query/{n}/another", response_model=QueryAnswer | DoneAnswer, responses=_WRITE)
+    def another(n: Number, body: Based, writing: Writing) -> Any:
+        """Put a query aside and get the next best; it comes again when nothing else is left."""
+        try:
+            return answering.another(n, body.generation, writing)
+        except ConflictError as error:
+            return conflict(desk, error, body.model_dump(), writing)
+
+    @router.post("/api/query/{n}/disable", response_model=StepAnswer, responses=_WRITE)
+    def disable(n: Number, body: DisableRequest, writing: Writing) -> Any:
+        """Take one's own placement out of the model, or put it back."""
+        try:
+            return answering.disable(n, body.disabled, body.generation, writing)
+        except ConflictError as error:
+            return conflict(desk, error, body.model_dump(), writing)
+
+    @router.post("/api/undo", response_model=StepAnswer, responses=_WRITE)
+    def undo(body: Based, writing: Writing) -> Any:
+        """Undo the rater's last action."""
+        return _stepped(desk, "undo", body, writing)
+
+    @router.post("/api/redo", response_model=StepAnswer, responses=_WRITE)
+    def redo(body: Based, writing: Writing) -> Any:
+        """Redo what was undone last."""
+        return _stepped(desk, "redo", body, writing)
+
+    return router
+
+
+def _stepped(desk: Desk, kind: str, body: Based, person: Person) -> Any:
+    try:
+        return desk.answering.step(kind, body.generation, person)
+    except ConflictError as error:
+        return conflict(desk, error, body.model_dump(), person)
+
+
+def conflict(desk: Desk, error: ConflictError, yours: dict[str, Any], person: Person) -> JSONResponse:
+    """Answer a write that another tab of the same rater overtook: both versions, and nothing written."""
+    state, newer = desk.project.state, error.newer
+    theirs = None if newer.query is None else state.answer(person.name, newer.query)
+    answer = ConflictAnswer.model_validate(
+        {
+            "error": str(error),
+            "yours": yours,
+            "theirs": described(theirs),
+            "query": newer.query,
+            "generation": state.generation,
+        }
+    )
+    return JSONResponse(answer.model_dump(), 409)

@@ -1,0 +1,125 @@
+"""The list of answers and the progress, as each person may see them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from warpgauge.project import State
+from warpgauge.session import ListRow
+from warpgauge.web.tokens import Person
+
+if TYPE_CHECKING:
+    from warpgauge.web.desk import Desk
+
+
+class Reports:
+    """What has been done.
+
+    Parameters
+    ----------
+    desk : Desk
+    """
+
+    def __init__(self, desk: Desk) -> None:
+        self.desk, self.session, self.project = desk, desk.session, desk.project
+
+    def listing(self, person: Person) -> dict[str, Any]:
+        """Give all answers that a person may see: placements with how well the others predict them, and skips."""
+        whose = None if self.desk.sees_all(person) else person.name
+        hidden = not self.desk.predicts(person)
+        with self.desk.lock:
+            state = self.project.state
+            marks = self.session.listing(whose)
+            skips = self.session.skipped(whose)
+            rows = [_placed(row, hidden) for row in marks]
+            for who, number, skip in skips:
+                row = _empty(number, state, who)
+                row.update(skipped=True, reason=skip.reason, text=skip.text, generation=skip.generation)
+                row.update(time=skip.time, duration=skip.duration)
+                rows.append(row)
+            generation = state.generation
+        if whose is not None:
+            for row in rows:
+                row["rater"] = None
+        return {"rows": sorted(rows, key=lambda row: (row["query"], row["rater"] or "")), "generation": generation}
+
+    def progress(self, person: Person) -> dict[str, Any]:
+        """Say how far along the work is: counts and times of a rater are their own, of others those of all."""
+        whose = person.name if person.role == "rater" else None
+        with self.desk.lock:
+            found = self.session.progress(whose)
+            seconds = _seconds(self.project.state, whose)
+        ranking = None
+        if self.desk.compares(person):
+            ranking = self.desk.comparison.ranking(self.desk.posterior(person))
+        curve = zip(found.curve.annotations.tolist(), found.curve.mean_sd.tolist(), strict=True)
+        return {
+            "annotations": found.annotations,
+            "answered": found.answered,
+            "placed": found.placed,
+            "skipped": found.skipped,
+            "deferred": found.deferred,
+            "queries": found.queries,
+            "targets": found.targets,
+            "mean_sd": found.mean_sd,
+            "max_sd": found.max_sd,
+            "units": found.units,
+            "curve": [{"annotations": count, "mean_sd": sd} for count, sd in curve],
+            "next_gain": found.expected_gain,
+            "stop": [{"rule": rule.name, "met": rule.met, "sentence": rule.sentence} for rule in found.stop_rules],
+            "done": found.done,
+            "reasons": list(found.reasons),
+            "seconds": seconds,
+            "median_seconds": found.median_seconds,
+            "model": found.weights,
+            "ranking": ranking,
+        }
+
+
+def _seconds(state: State, whose: str | None) -> list[float]:
+    answers = [cell.answer for (who, _), cell in state.cells.items() if whose in (None, who) and cell.answer]
+    told = sorted((one.generation, one.duration) for one in answers if one.duration is not None)
+    return [duration for _, duration in told]
+
+
+def _empty(number: int, state: State, who: str) -> dict[str, Any]:
+    row: dict[str, Any] = dict.fromkeys(
+        ("point", "covariance", "alpha", "residual", "distance", "mahalanobis", "p", "partner", "reason")
+    )
+    row.update(dict.fromkeys(("outlier", "swapped", "disabled", "excluded", "skipped"), False))
+    return {
+        **row,
+        "query": number,
+        "location": list(state.queries[number].point),
+        "rater": who,
+        "sentence": "",
+        "text": "",
+    }
+
+
+def _placed(row: ListRow, hidden: bool) -> dict[str, Any]:
+    return {
+        "query": row.query,
+        "location": row.fixed_point.tolist(),
+        "point": row.moving_point.tolist(),
+        "covariance": row.covariance.tolist(),
+        "alpha": row.alpha,
+        # The residual would give away where the model expects the match.
+        "residual": None if hidden else row.residual.tolist(),
+        "distance": row.distance,
+        "mahalanobis": row.mahalanobis,
+        "p": row.p,
+        "outlier": row.flag == "outlier",
+        "swapped": row.flag == "swapped",
+        "partner": row.partner,
+        "sentence": row.sentence,
+        "disabled": row.disabled,
+        "excluded": row.excluded,
+        "skipped": False,
+        "reason": None,
+        "text": "",
+        "generation": row.generation,
+        "time": row.time,
+        "duration": row.duration,
+        "rater": row.rater,
+    }
