@@ -27,6 +27,7 @@ from warpgauge.io.images import read_image
 from warpgauge.io.transforms import Transform
 from warpgauge.io.transforms.elastix import initial_files
 from warpgauge.project import Project
+from warpgauge.session import Session
 from warpgauge.study.description import PairSpec, Study
 from warpgauge.study.loading import load_pair, pair_posterior, project_transform, read_method, transform_files
 
@@ -99,9 +100,6 @@ def compute_pair(job: Job) -> PairOutcome:
 
 
 def _compute_project(job: Job) -> PairOutcome:
-    # The session turns a project's log into one posterior; it is a layer below this one.
-    from warpgauge.session import Session
-
     study, folder = job.study, job.pair.project
     if folder is None:
         raise InvalidInputError(f"The pair {job.pair.name!r} is no project.")
