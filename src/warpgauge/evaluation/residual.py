@@ -61,8 +61,8 @@ def degrees_of_freedom(posterior: Posterior) -> float:
     """Half of how many numbers the leave-one-out residuals give about the field: ``sum_l tr(k_l (k_l + N_l)^-1)``.
 
     The pseudo-annotations behind the calibration's factor are counted too. Half, because neighbouring residuals go
-    together and the weights were learned from them as well; with all of it, 90 % intervals held the truth in 75 to 92 %
-    of simulated cases, with half of it in 82 to 95 %.
+    together and the weights were learned from them as well: with all of it intervals came out too narrow, with half of
+    it they hold what they state (``docs/validation.md``).
     """
     predicted = left_out(posterior.conditioned, posterior.weights)
     noise = np.linalg.solve(predicted.covariances, posterior.conditioned.noise)
