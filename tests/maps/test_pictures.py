@@ -75,11 +75,11 @@ def test_the_legend_has_the_words_the_units_and_the_scale_bar() -> None:
     values[0] = np.nan
     picture = Picture({"A": values, "B": values}, grid, entropy=values, limits=(0.0, 1.0), points=grid.points(0, 3))
     said = texts(map_picture(picture, title="Errors"))
-    for word in ("agrees", "contradicts", "not enough annotations", "outside the transform's domain", "50 um",
+    for word in ("agrees", "contradicts", "not enough annotations", "outside the transform's domain", "50 µm",
                  "annotated point", "error score e(x)", "Errors"):  # fmt: skip
         assert word in said
     said = texts(map_picture(Picture({"A": values}, grid, "exceedance", tolerance=2.0)))
-    assert "probability of an error above 2 um" in said
+    assert "probability of an error above 2 µm" in said
 
 
 @pytest.mark.parametrize(("extent", "length"), [(200, 50), (100, 20), (9, 2), (0.5, 0.1), (30, 5)])

@@ -13,7 +13,7 @@ import math
 import numpy as np
 
 from warpgauge.core.arrays import Floats
-from warpgauge.core.compiled import _compile  # one set of compiler options for the whole package
+from warpgauge.core.compiled import compile_loop  # one set of compiler options for the whole package
 
 _NODES = np.array([
     0.991455371120812639206854697526329, 0.949107912342758524526189684047851, 0.864864423359769072789712788640926,
@@ -37,12 +37,12 @@ _REACH = 6.0  # deviations beyond which a normal variable is taken never to be: 
 _TOLERANCE, _TOLERANCE_OF_PLANE = 1e-8, 1e-6
 
 
-@_compile
+@compile_loop
 def _phi(x: float) -> float:
     return 0.5 * math.erfc(-x * 0.7071067811865476)
 
 
-@_compile
+@compile_loop
 def _between(low: float, high: float) -> float:
     """Probability of a standard normal between two numbers, from the tail that does not cancel."""
     if low > 0:
@@ -50,13 +50,13 @@ def _between(low: float, high: float) -> float:
     return _phi(high) - _phi(low)
 
 
-@_compile
+@compile_loop
 def _density(x: float, m: float, s: float) -> float:
     z = (x - m) / s
     return math.exp(-0.5 * z * z) * 0.3989422804014327 / s
 
 
-@_compile
+@compile_loop
 def _integrand_2d(psi: float, m: Floats, s: Floats, t: float) -> float:
     """Density of the last component but one times the closed form of the last, on the circle of radius t."""
     h = t * math.cos(psi)
@@ -65,7 +65,7 @@ def _integrand_2d(psi: float, m: Floats, s: Floats, t: float) -> float:
     return _density(t * math.sin(psi), m[k], s[k]) * h * inner
 
 
-@_compile
+@compile_loop
 def _inside_2d(m: Floats, s: Floats, t: float, stack: Floats, tolerance: float) -> float:
     """P(|(X_1, X_2)| <= t) of the last two components; ``stack`` is (64, 2) scratch."""
     k = m.shape[0] - 2
@@ -97,7 +97,7 @@ def _inside_2d(m: Floats, s: Floats, t: float, stack: Floats, tolerance: float) 
     return total
 
 
-@_compile
+@compile_loop
 def _integrand_3d(psi: float, m: Floats, s: Floats, t: float, stack: Floats) -> float:
     h = t * math.cos(psi)
     if h <= 0:
@@ -105,7 +105,7 @@ def _integrand_3d(psi: float, m: Floats, s: Floats, t: float, stack: Floats) -> 
     return _density(t * math.sin(psi), m[0], s[0]) * h * _inside_2d(m, s, h, stack, _TOLERANCE_OF_PLANE)
 
 
-@_compile
+@compile_loop
 def _inside_3d(m: Floats, s: Floats, t: float, stack: Floats, inner: Floats) -> float:
     """P(|X| <= t) of three components; the loop of `_inside_2d` once more (compiled code cannot take it as value)."""
     low, high = max(-t, m[0] - _REACH * s[0]), min(t, m[0] + _REACH * s[0])
@@ -136,7 +136,7 @@ def _inside_3d(m: Floats, s: Floats, t: float, stack: Floats, inner: Floats) -> 
     return total
 
 
-@_compile
+@compile_loop
 def exceedance(means: Floats, deviations: Floats, t: float, start: int, stop: int, result: Floats) -> None:
     """``P(|X| > t)`` for rows ``start:stop`` of (n, d) means and ascending standard deviations in the eigenbasis."""
     d = means.shape[1]

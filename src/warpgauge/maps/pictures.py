@@ -19,7 +19,7 @@ from warpgauge.errors import InvalidInputError
 from warpgauge.geometry import Grid
 from warpgauge.maps.blending import known_share
 from warpgauge.maps.colours import ENTROPY_COLOURS, ERROR_COLOURS, PROBABILITY_COLOURS, matplotlib
-from warpgauge.maps.planes import Plane, orthogonal_planes, scale_bar_length
+from warpgauge.maps.planes import Plane, orthogonal_planes, scale_bar_length, shown_units
 
 UNKNOWN = "not enough annotations"
 OUTSIDE = "outside the transform's domain"
@@ -127,11 +127,15 @@ def map_picture(picture: Picture, *, title: str = "", width: float = 10.0) -> An
     """
     library = matplotlib()
     planes = list(picture.planes) if picture.planes is not None else orthogonal_planes(picture.grid)
-    columns = min(3, len(picture.panels)) if len(planes) == 1 else min(3, len(planes))
+    columns = _columns(len(picture.panels)) if len(planes) == 1 else min(3, len(planes))
     cells = [(name, plane) for name in picture.panels for plane in planes]
     rows = math.ceil(len(cells) / columns)
     shape = max(abs(plane.extent[3] - plane.extent[2]) / plane.extent[1] for plane in planes)
-    height = rows * (min(shape, 1.6) * width / columns * 0.95 + 0.45) + (1.2 if title else 0.9)
+    height = (
+        rows * (min(shape, 1.6) * width / columns * 0.95 + 0.45)
+        + (0.3 if title else 0.0)
+        + (0.1 if picture.kind == "image" else 0.9)
+    )
     figure = library.figure.Figure(figsize=(width, height), layout="constrained", facecolor="white")
     if title:
         figure.suptitle(plain_text(title, 120), fontsize=12)
@@ -145,6 +149,13 @@ def map_picture(picture: Picture, *, title: str = "", width: float = 10.0) -> An
     if picture.kind != "image" and drawn is not None:
         _legend(library, figure, axes, picture, drawn)
     return figure
+
+
+def _columns(panels: int) -> int:
+    """Give the number of columns that leaves few places empty."""
+    if panels <= 4:
+        return panels
+    return 3 if panels in (5, 6, 9) else 4
 
 
 def save_picture(figure: Any, path: str | os.PathLike[str], *, dpi: float = 150) -> Path:
@@ -255,9 +266,9 @@ def _scale_bar(place: Any, plane: Plane) -> None:
     halo = [patheffects.withStroke(linewidth=3.5, foreground=_HALO)]
     place.plot([x, x + length], [y, y], color="white", linewidth=2, path_effects=halo, solid_capstyle="butt", zorder=6)
     place.annotate(
-        f"{length:g} {plane.grid.units}", (x + length / 2, y), xytext=(0, 4), textcoords="offset points", color="white",
-        ha="center", va="bottom", fontsize=9, path_effects=[patheffects.withStroke(linewidth=2, foreground=_HALO)],
-        zorder=6,
+        f"{length:g} {shown_units(plane.grid.units)}", (x + length / 2, y), xytext=(0, 4), textcoords="offset points",
+        color="white", ha="center", va="bottom", fontsize=9, zorder=6,
+        path_effects=[patheffects.withStroke(linewidth=2, foreground=_HALO)],
     )  # fmt: skip
 
 
@@ -267,7 +278,7 @@ def _legend(library: Any, figure: Any, axes: Any, picture: Picture, drawn: Any) 
     from matplotlib.patches import Patch
 
     kind, (low, high) = KINDS[picture.kind], colour_ends(picture)
-    units = picture.grid.units
+    units = shown_units(picture.grid.units)
     tolerance = "the tolerance" if picture.tolerance is None else f"{picture.tolerance:g} {units}"
     # A mappable of its own: the drawn one has an opacity for each element, which a bar cannot have.
     mappable = ScalarMappable(drawn.norm, library.colormaps[kind.colours])

@@ -67,7 +67,7 @@ class Plane:
         middle[self.axis] = self.index
         world = self.grid.index_to_world(middle)
         normal = int(np.argmax(np.abs(self.grid.direction[:, self.axis])))
-        return f"{_NAMES[normal]}, {'xyz'[normal]} = {world[normal]:.4g} {self.grid.units}"
+        return f"{_NAMES[normal]}, {'xyz'[normal]} = {world[normal]:.4g} {shown_units(self.grid.units)}"
 
     def cut(self, array: NDArray[Any]) -> NDArray[Any]:
         """Give the plane of an array on the grid, colour channels kept."""
@@ -96,6 +96,11 @@ def orthogonal_planes(grid: Grid, count: int = 1, through: Floats | None = None)
             raise InvalidInputError(f"The point {np.asarray(through).tolist()} lies outside the grid.")
         return [Plane(grid, axis, int(np.clip(index[axis], 0, grid.size[axis] - 1))) for axis in (2, 1, 0)]
     return [Plane(grid, axis, int((k + 0.5) * grid.size[axis] / count)) for axis in (2, 1, 0) for k in range(count)]
+
+
+def shown_units(units: str) -> str:
+    """Write a unit as people do."""
+    return "µm" if units == "um" else units
 
 
 def scale_bar_length(extent: float) -> float:

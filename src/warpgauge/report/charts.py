@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 
 from warpgauge.core.arrays import Floats
-from warpgauge.evaluation import Diagnostics, Evaluation
+from warpgauge.evaluation import Diagnostics, Evaluation, TransformScores
 from warpgauge.maps.colours import OKABE_ITO, matplotlib
 from warpgauge.maps.pictures import plain_text
 
 _BLUE, _RED, _GREEN = OKABE_ITO[0], OKABE_ITO[1], OKABE_ITO[2]
 _GREY = "#595959"
+_STATISTIC = {"1": "mean", "2": "rms", "inf": "max"}
 
 
 def _axes(width: float, height: float) -> tuple[Any, Any]:
@@ -29,8 +30,14 @@ def _named(axes: Any, names: Sequence[str]) -> None:
     axes.set_ylim(len(names) - 0.5, -0.5)
 
 
+def true_score(one: TransformScores, norm: str) -> float:
+    """Give the median of the true score; the score against the posterior mean where there is none."""
+    found = one.statistics.get(_STATISTIC.get(norm, ""))
+    return one.posterior[norm] if found is None else found.median
+
+
 def intervals(evaluation: Evaluation, norm: str, label: str) -> Any:
-    """Posterior score with its 90 % interval, and the landmark-based score, best on top; ties are shaded."""
+    """Draw true scores with 90 % intervals and the scores without uncertainty, best on top; ties are shaded."""
     names = evaluation.ranking(norm)
     figure, axes = _axes(8.5, 0.9 + 0.42 * len(names))
     start = 0
@@ -42,16 +49,18 @@ def intervals(evaluation: Evaluation, norm: str, label: str) -> Any:
         one = evaluation.scores[name]
         low, high = one.interval[norm]
         axes.plot([low, high], [row, row], color=_BLUE, linewidth=3, solid_capstyle="butt", zorder=2)
-        axes.plot(one.posterior[norm], row, "o", color=_BLUE, markeredgecolor="white", markersize=8, zorder=4)
+        axes.plot(true_score(one, norm), row, "o", color=_BLUE, markeredgecolor="white", markersize=8, zorder=4)
+        axes.plot(one.posterior[norm], row, "|", color="black", markersize=11, markeredgewidth=1.4, zorder=4)
         if one.landmark[norm] is not None:
             axes.plot(one.landmark[norm], row, "D", color=_RED, markerfacecolor="none", markersize=7, zorder=3)
-    axes.plot([], [], "o-", color=_BLUE, linewidth=3, markersize=8, label="by the posterior, with 90 % interval")
-    axes.plot([], [], "D", color=_RED, markerfacecolor="none", label="at the landmarks alone (classical)")
+    axes.plot([], [], "o-", color=_BLUE, linewidth=3, markersize=8, label="true error: median and 90 % interval")
+    axes.plot([], [], "|", color="black", markersize=11, markeredgewidth=1.4, label="against the posterior mean")
+    axes.plot([], [], "D", color=_RED, markerfacecolor="none", label="at the landmarks alone")
     _named(axes, names)
     axes.set_xlim(left=0)
     axes.grid(axis="x", color="#DDDDDD", linewidth=0.7)
     axes.set_xlabel(label, fontsize=10)
-    figure.legend(loc="outside upper right", ncols=2, fontsize=9, frameon=False)
+    figure.legend(loc="outside upper right", ncols=3, fontsize=9, frameon=False)
     return figure
 
 
@@ -89,7 +98,7 @@ def wins(evaluation: Evaluation, norm: str) -> Any:
     order = [given.index(name) for name in names]
     values = evaluation.win_probability[np.ix_(order, order)].copy()
     np.fill_diagonal(values, np.nan)
-    return _matrix(values, names, names, "probability of the smaller error", "against")
+    return _matrix(values, names, names, "probability", "against")
 
 
 def boxes(errors: Mapping[str, Floats], label: str, tolerance: float | None = None) -> Any:

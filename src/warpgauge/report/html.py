@@ -16,7 +16,7 @@ from warpgauge.maps import picture_bytes
 STYLE = """
 :root { color-scheme: light; }
 * { box-sizing: border-box; }
-body { margin: 0 auto; max-width: 66rem; padding: 1.5rem; background: #fff; color: #1a1a1a;
+body { margin: 0 auto; max-width: 76rem; padding: 1.5rem; background: #fff; color: #1a1a1a;
   font: 16px/1.55 system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif; }
 header p { color: #4a4a4a; margin: .2rem 0; }
 h1 { font-size: 1.9rem; line-height: 1.25; margin: 0 0 .4rem; }
@@ -29,20 +29,20 @@ a { color: #00507d; }
   margin: 1rem 0; font-size: 1.1rem; }
 .warning { border-color: #a33b00; background: #fdf1ea; }
 .notice { border-color: #6b6b6b; background: #f3f3f3; }
-.verdict p, .warning p, .notice p { margin: .2rem 0; max-width: none; }
+.verdict p, .warning p, .notice p { margin: .2rem 0; max-width: none; color: #1a1a1a; }
 .wide { overflow-x: auto; }
-table { border-collapse: collapse; font-size: .9rem; margin: .6rem 0; }
+table { border-collapse: collapse; font-size: .85rem; margin: .6rem 0; }
 caption { text-align: left; color: #4a4a4a; padding: .2rem 0 .5rem; caption-side: top; max-width: 46rem; }
-th, td { padding: .32rem .6rem; border-bottom: 1px solid #d5d5d5; text-align: left; vertical-align: top; }
+th, td { padding: .32rem .5rem; border-bottom: 1px solid #d5d5d5; text-align: left; vertical-align: top; }
 thead th { border-bottom: 2px solid #777; vertical-align: bottom; }
-td.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
+td.number { text-align: right; font-variant-numeric: tabular-nums; }
 th.number { text-align: right; }
-tbody th { font-weight: 600; }
+tbody th { font-weight: 600; min-width: 6.5rem; overflow-wrap: anywhere; }
 tr.flagged td, tr.flagged th { background: #fdf1ea; }
 figure { margin: 1rem 0; }
 figure img { max-width: 100%; height: auto; display: block; }
 figcaption { color: #4a4a4a; font-size: .9rem; max-width: 46rem; margin-top: .3rem; }
-.pair { display: grid; grid-template-columns: repeat(auto-fit, minmax(20rem, 1fr)); gap: 0 1.5rem; }
+.pair { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(26rem, 100%), 1fr)); gap: 0 1.5rem; }
 code { font-family: ui-monospace, Consolas, monospace; font-size: .88em; overflow-wrap: anywhere; }
 footer { margin-top: 3rem; color: #4a4a4a; font-size: .9rem; }
 @media print {
@@ -79,10 +79,10 @@ def percent(value: float | None) -> str:
     if value is None or not np.isfinite(value):
         return "–"
     if 0 < value < 0.001:
-        return "< 0.1 %"
+        return "< 0.1\u00a0%"
     if 0.999 < value < 1:
-        return "> 99.9 %"
-    return f"{100 * value:.0f} %" if value in (0, 1) else f"{100 * value:.1f} %"
+        return "> 99.9\u00a0%"
+    return f"{100 * value:.0f}\u00a0%" if value in (0, 1) else f"{100 * value:.1f}\u00a0%"
 
 
 @dataclass(frozen=True)
@@ -92,6 +92,15 @@ class Cell:
     text: str
     value: float | None = None
     numeric: bool = True
+
+
+def sampled_cell(share: float, samples: int) -> Cell:
+    """Give a cell with a share of samples; none or all of them is not taken for certainty."""
+    if share in (0, 1):
+        return Cell(
+            f"< {number(100 / samples, 1)}\u00a0%" if share == 0 else f"> {number(100 - 100 / samples)}\u00a0%", share
+        )
+    return percent_cell(share)
 
 
 def figure_cell(value: float | None, digits: int = 3) -> Cell:

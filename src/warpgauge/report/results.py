@@ -7,7 +7,18 @@ import numpy as np
 from warpgauge.evaluation import Interval
 from warpgauge.report import charts
 from warpgauge.report.content import Content
-from warpgauge.report.html import Cell, box, chart, figure_cell, heading, number, percent, percent_cell, table
+from warpgauge.report.html import (
+    Cell,
+    box,
+    chart,
+    figure_cell,
+    heading,
+    number,
+    percent,
+    percent_cell,
+    sampled_cell,
+    table,
+)
 
 _SCORES = {"1": "mean error", "2": "root mean square error", "inf": "largest error"}
 
@@ -25,7 +36,8 @@ def verdict(content: Content) -> str:
     if trust is None:
         first = box("warning", "There is no annotation, so nothing below says how good a registration is.")
     elif trust.verdict == "overconfident":
-        first = box("warning", f"Calibration failed. {trust.sentence}")
+        first = box("warning", f"Calibration failed. {trust.diagnostics.sentence}")
+        sentence = f"What the model says all the same: {sentence}"
     elif not trust.calibrated:
         first = box("notice", trust.sentence)
     last = box("verdict", sentence)
@@ -43,11 +55,11 @@ def results_section(content: Content) -> str:
         heading("Scores with their uncertainty"),
         chart(
             charts.intervals(found, norm, f"{score_name(norm)} ({units})"),
-            f"Scores of {len(names)} methods with 90 % intervals. Best: {names[0]} with {number(best.posterior[norm])} "
-            f"{units}, interval {number(low)} to {number(high)}.",
-            "Dots: error against the most probable true transformation over all targets. Bars: where the true score "
-            "lies with probability 90 %. Diamonds: error at the annotated points alone, as is usual. Methods on the "
-            "same shade are not told apart by the annotations.",
+            f"Scores of {len(names)} methods with 90 % intervals. Best: {names[0]} with "
+            f"{number(charts.true_score(best, norm))} {units}, interval {number(low)} to {number(high)}.",
+            "Bars: where the true score over all targets lies with probability 90 %; dots: its median. Ticks: error "
+            "against the posterior mean, which leaves the remaining uncertainty out and decides the order. Diamonds: "
+            "error at the annotated points alone, as is usual. Methods on the same shade are not told apart.",
         ),
     ]
     if len(names) > 1:
@@ -85,14 +97,16 @@ def _with_interval(one: Interval | None, share: bool = False) -> Cell:
     if one is None:
         return Cell("–")
     write = percent if share else number
-    return Cell(f"{write(one.median)} ({write(one.low)} to {write(one.high)})", one.median)
+    return Cell(
+        f"{write(one.median)} ({write(one.low)} to {write(one.high)})".replace(" to ", "\u00a0to\u00a0"), one.median
+    )
 
 
 def score_table(content: Content) -> str:
     """Give the table of scores, best method first."""
     found, norm, units = content.evaluation, content.norm, content.units
     heads = ["method", "rank", "tied group", f"{score_name(norm)} ({units})", "90 % interval from", "to",
-             f"at landmarks ({units})", "best with probability", "expected rank",
+             f"against posterior mean ({units})", f"at landmarks ({units})", "best with probability", "expected rank",
              f"90th percentile ({units})"]  # fmt: skip
     if found.tolerance is not None:
         heads.append(f"targets above {found.tolerance:g} {units}")
@@ -104,11 +118,12 @@ def score_table(content: Content) -> str:
         cells = [
             Cell(str(place), place),
             Cell("–" if group is None else str(group), group),
-            figure_cell(one.posterior[norm]),
+            figure_cell(charts.true_score(one, norm)),
             figure_cell(one.interval[norm][0]),
             figure_cell(one.interval[norm][1]),
+            figure_cell(one.posterior[norm]),
             figure_cell(one.landmark[norm]),
-            percent_cell(one.probability_best[norm]),
+            sampled_cell(one.probability_best[norm], found.samples),
             figure_cell(one.expected_rank[norm]),
             _with_interval(one.statistics.get("p90")),
         ]

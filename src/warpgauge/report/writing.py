@@ -20,6 +20,7 @@ from warpgauge.evaluation import Evaluation, Trust
 from warpgauge.evaluation import trust as find_trust
 from warpgauge.evaluation.comparison import comparable
 from warpgauge.io.images import Image
+from warpgauge.maps.planes import shown_units
 from warpgauge.report.content import Content
 from warpgauge.report.html import page, paragraph
 from warpgauge.report.map_section import map_section
@@ -103,7 +104,7 @@ def write_report(
     content = Content(
         title=str(title),
         created=created or datetime.now(UTC),
-        units=units or ("px" if fixed is None else fixed.grid.units),
+        units=shown_units(units or ("px" if fixed is None else fixed.grid.units)),
         evaluation=evaluation,
         posterior=posterior,
         trust=trust,

@@ -1,0 +1,322 @@
+"""The report: self-contained, honest before it ranks, accessible, and with the same numbers as its JSON."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from datetime import UTC, datetime
+from html.parser import HTMLParser
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import warpgauge as wg
+from warpgauge.errors import InvalidInputError
+from warpgauge.evaluation import trust
+from warpgauge.io.transforms.base import Description, FunctionTransform
+from warpgauge.maps import write_map
+from warpgauge.report import method_maps, write_report
+from warpgauge.report.html import number, percent, sampled_cell
+
+pytest.importorskip("matplotlib")
+
+HOSTILE = '<script>alert("$x_1$")</script> & "quoted"'
+VOID = {"meta", "img", "br", "link"}
+
+
+class Page(HTMLParser):
+    """Collects what the tests ask: tags, headings, images, tables, text; refuses tags that are not closed in order."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.headings: list[tuple[int, str]] = []
+        self.tables: dict[str, list[list[tuple[dict[str, str | None], str]]]] = {}
+        self.text = ""
+        self._open: list[str] = []
+        self._table = ""
+        self.feed(text)
+        assert not self._open
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        self.tags.append((tag, given))
+        if tag not in VOID:
+            self._open.append(tag)
+        if re.fullmatch("h[1-6]", tag):
+            self.headings.append((int(tag[1]), ""))
+        if tag == "table":
+            self._table = given.get("id") or f"table {len(self.tables)}"
+            self.tables[self._table] = []
+        if tag == "tr":
+            self.tables[self._table].append([])
+        if tag in ("td", "th"):
+            self.tables[self._table][-1].append((given, ""))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self._open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self._open and self._open[-1] == "style":
+            return
+        self.text += data
+        if self._open and re.fullmatch("h[1-6]", self._open[-1]):
+            level, said = self.headings[-1]
+            self.headings[-1] = (level, said + data)
+        if self._open and self._open[-1] in ("td", "th"):
+            given, said = self.tables[self._table][-1][-1]
+            self.tables[self._table][-1][-1] = (given, said + data)
+
+    def of(self, tag: str) -> list[dict[str, str | None]]:
+        return [given for name, given in self.tags if name == tag]
+
+
+def truth(points: np.ndarray) -> np.ndarray:
+    return points + 4 * np.sin(points[:, ::-1] / 25)
+
+
+def scene(d: int, *, overconfident: bool = False) -> dict[str, Any]:
+    rng = np.random.default_rng(d)
+    fixed = rng.uniform(0, 100, (30, d))
+    annotations = wg.Annotations.isotropic(fixed, truth(fixed) + rng.normal(0, 0.5, fixed.shape), 0.5)
+    weights = [0.001] if overconfident else [10.0]
+    prior = wg.TransformationPrior(wg.KernelBundle("wendland", [60.0], weights), mean="affine", center=np.full(d, 50.0))
+    posterior = prior.condition(annotations, calibrate=not overconfident)
+    about = Description(format="ITK text", kind="affine", assumptions=("The units are mm, as ITK has it.",))
+    transforms = {
+        HOSTILE: FunctionTransform(lambda x: truth(x) + 0.5, d, about),
+        "shift": FunctionTransform(lambda x: x + 1.0, d),
+        "none": lambda x: np.where(x[:, :1] > 90, np.nan, x),
+    }
+    targets = rng.uniform(0, 88, (60, d))
+    evaluation = wg.evaluate(posterior, transforms, targets, samples=200, tolerance=2.0, further=5)
+    return {"evaluation": evaluation, "posterior": posterior, "transforms": transforms, "targets": targets}
+
+
+def fixed_image(d: int, folder: Path) -> wg.Image:
+    grid = wg.Grid((50, 40) if d == 2 else (20, 18, 10), [2.0, 2.5] if d == 2 else [5.0, 5.5, 10.0], units="mm")
+    values = np.random.default_rng(0).uniform(size=grid.shape)
+    return wg.read_image(write_map(values, grid, folder / "fixed.nrrd"))
+
+
+@pytest.fixture(scope="module", params=[2, 3])
+def report(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Page, dict[str, Any], Path]:
+    folder = tmp_path_factory.mktemp("report")
+    image = fixed_image(request.param, folder)
+    path = write_report(
+        folder / "report.html",
+        **scene(request.param),
+        fixed=image,
+        moving=image,
+        title=f"Pair {HOSTILE}",
+        labels=[f"{HOSTILE} {row}" for row in range(30)],
+        project={"name": HOSTILE, "raters": ["A", "B"]},
+        settings={"model": {"kind": "default"}},
+        hashes={"annotations.sqlite": "sha256:00ff"},
+        created=datetime(2026, 1, 2, 3, 4, tzinfo=UTC),
+    )
+    return Page(path.read_text("utf-8")), json.loads(path.with_suffix(".json").read_text("utf-8")), path
+
+
+def test_nothing_comes_from_elsewhere(report: tuple[Page, dict[str, Any], Path]) -> None:
+    """No script, no link, style sheet, frame or picture but what is in the file; a policy forbids fetching any."""
+    page, _, path = report
+    assert not {"script", "link", "iframe", "object", "embed", "base", "form"} & {tag for tag, _ in page.tags}
+    for _, given in page.tags:
+        for name in ("src", "href", "action", "data", "srcset", "poster"):
+            value = given.get(name)
+            assert value is None or value.startswith(("data:image/png;base64,", "data:image/svg+xml;base64,", "#"))
+        assert not any(name.startswith("on") or name == "style" for name in given)
+    text = path.read_text("utf-8")
+    assert "http://" not in text
+    assert "https://" not in text
+    assert "url(" not in text
+    policies = [given["content"] for given in page.of("meta") if given.get("http-equiv") == "Content-Security-Policy"]
+    assert policies == ["default-src 'none'; img-src data:; style-src 'unsafe-inline'"]
+
+
+def test_what_users_wrote_stays_text(report: tuple[Page, dict[str, Any], Path]) -> None:
+    """Names with markup are shown as they are: in title, tables, verdict and alternative texts."""
+    page, numbers, _ = report
+    assert page.text.count(HOSTILE) > 30
+    assert numbers["title"] == f"Pair {HOSTILE}"
+    assert any(HOSTILE in (given["alt"] or "") for given in page.of("img"))
+
+
+def test_it_can_be_read_by_everybody(report: tuple[Page, dict[str, Any], Path]) -> None:
+    """Language, one first heading, no level skipped, texts for pictures, table heads with scope, links that arrive."""
+    page, _, _ = report
+    assert page.of("html")[0]["lang"] == "en"
+    levels = [level for level, _ in page.headings]
+    assert levels.count(1) == 1
+    assert levels[0] == 1
+    assert all(after - before <= 1 for before, after in pairwise(levels))
+    assert all(said.strip() for _, said in page.headings)
+    images = page.of("img")
+    assert len(images) >= 11
+    assert all(len(given["alt"] or "") > 20 for given in images)
+    assert all(given.get("scope") in ("row", "col") for given in page.of("th"))
+    assert len(page.of("caption")) == len(page.of("table"))
+    names = {given["id"] for _, given in page.tags if given.get("id")}
+    assert {(given["href"] or "")[1:] for given in page.of("a")} <= names
+
+
+def luminance(colour: str) -> float:
+    digits = colour[1:] if len(colour) == 7 else "".join(2 * c for c in colour[1:])
+    parts = np.array([int(digits[k : k + 2], 16) for k in (0, 2, 4)]) / 255
+    linear = np.where(parts <= 0.03928, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
+    return float(linear @ [0.2126, 0.7152, 0.0722])
+
+
+def test_every_text_colour_has_contrast_on_every_background(report: tuple[Page, dict[str, Any], Path]) -> None:
+    """At least 4.5 to 1 by the formula of the accessibility guidelines, for each colour and background of the style."""
+    style = re.search("<style>(.*?)</style>", report[2].read_text("utf-8"), re.DOTALL)
+    assert style is not None
+    inks = set(re.findall(r"(?<![-\w])color: (#[0-9a-f]{3,6})", style[1]))
+    grounds = set(re.findall(r"background: (#[0-9a-f]{3,6})", style[1]))
+    assert len(inks) >= 3
+    assert len(grounds) >= 4
+    for ink in inks:
+        for ground in grounds:
+            assert (luminance(ground) + 0.05) / (luminance(ink) + 0.05) >= 4.5
+
+
+def test_the_table_has_the_numbers_of_the_json(report: tuple[Page, dict[str, Any], Path]) -> None:
+    """Row by row in the order of the ranking: the value behind each cell is the JSON's, and the text its rounding."""
+    page, numbers, _ = report
+    evaluation = numbers["evaluation"]
+    head, *rows = page.tables["scores"]
+    heads = [said for _, said in head]
+    assert [row[0][1] for row in rows] == evaluation["ranking"]["2"]
+    for place, row in enumerate(rows, 1):
+        one = evaluation["transforms"][row[0][1]]
+        expected = {
+            "rank": place,
+            "root mean square error (mm)": one["statistics"]["rms"]["median"],
+            "90 % interval from": one["interval"]["2"][0],
+            "to": one["interval"]["2"][1],
+            "against posterior mean (mm)": one["posterior"]["2"],
+            "at landmarks (mm)": one["landmark"]["2"],
+            "best with probability": one["probability_best"]["2"],
+            "expected rank": one["expected_rank"]["2"],
+            "90th percentile (mm)": one["statistics"]["p90"]["median"],
+            "targets above 2 mm": one["statistics"]["above_tolerance"]["median"],
+            "outside its domain": one["outside"],
+            "folded": one["regularity"]["folding"],
+        }
+        for name, value in expected.items():
+            given, said = row[heads.index(name)]
+            assert float(given["data-value"] or "nan") == value
+            shown = re.match(r"[<>]? ?([\d.e+-]+)", said)
+            assert shown is not None
+            scale = 100 if "%" in said and "interval" not in name else 1
+            if said[0] not in "<>":
+                assert float(shown[1]) == pytest.approx(scale * value, rel=5.1e-3, abs=0.051)
+
+
+def test_the_json_has_everything(report: tuple[Page, dict[str, Any], Path]) -> None:
+    page, numbers, _ = report
+    assert numbers["created"] == "2026-01-02T03:04:00+00:00"
+    assert numbers["versions"]["warpgauge"] == wg.__version__
+    assert numbers["transforms"][HOSTILE]["assumptions"] == ["The units are mm, as ITK has it."]
+    assert "The units are mm, as ITK has it." in page.text
+    assert numbers["transforms"]["none"] is None
+    assert len(numbers["annotations"]) == 30
+    assert numbers["annotations"][3]["label"] == f"{HOSTILE} 3"
+    assert numbers["evaluation"]["seed"] == 0
+    assert numbers["images"]["fixed"]["content_hash"] in page.text
+    assert numbers["hashes"] == {"annotations.sqlite": "sha256:00ff"}
+    assert numbers["model"]["weights"] == [10.0]
+    shares = numbers["maps"]["methods"]
+    assert shares["none"]["contradicted"] > shares[HOSTILE]["contradicted"]
+    assert shares["none"]["outside"] > 0
+
+
+def test_calibration_that_failed_is_said_before_any_ranking(tmp_path: Path) -> None:
+    """The warning is the first thing after the title, and the calibration stands before the results."""
+    given = scene(2, overconfident=True)
+    assert trust(given["posterior"]).verdict == "overconfident"
+    page = Page(write_report(tmp_path / "r.html", **given, maps=False).read_text("utf-8"))
+    assert page.text.index("Calibration failed") < page.text.index(given["evaluation"].verdict)
+    assert page.text.index("Calibration failed") < min(page.text.index(name) for name in ("shift", "none"))
+    titles = [said for level, said in page.headings if level == 2]
+    assert titles[:2] == ["Can these numbers be trusted?", "Which method is best?"]
+    good = scene(2)
+    assert trust(good["posterior"]).verdict == "calibrated"
+    page = Page(write_report(tmp_path / "g.html", **good, maps=False).read_text("utf-8"))
+    assert "Calibration failed" not in page.text
+    first = page.text[page.text.rindex("Registration report") :]
+    assert 0 < first.index(good["evaluation"].verdict) < 60
+
+
+def test_a_report_of_the_evaluation_alone(tmp_path: Path) -> None:
+    """Transforms, targets and images may be missing; what cannot be shown is said."""
+    given = scene(2)
+    path = write_report(tmp_path / "r.html", evaluation=given["evaluation"], posterior=given["posterior"])
+    page = Page(path.read_text("utf-8"))
+    assert "No maps were made" in page.text
+    assert "The transforms were not given" in page.text
+    assert json.loads(path.with_suffix(".json").read_text("utf-8"))["maps"] is None
+
+
+def test_prior_alone_makes_no_claim(tmp_path: Path) -> None:
+    given = scene(2)
+    empty = given["posterior"].prior.condition(wg.Annotations.empty(2))
+    evaluation = replace(given["evaluation"], annotations=0)
+    page = Page(write_report(tmp_path / "r.html", evaluation=evaluation, posterior=empty).read_text("utf-8"))
+    assert "There is no annotation, so nothing below says how good a registration is." in page.text
+
+
+def test_maps_of_methods_are_those_of_the_library(tmp_path: Path) -> None:
+    given = scene(2)
+    image = fixed_image(2, tmp_path)
+    made = method_maps(given["posterior"], given["transforms"], image.grid, tolerance=2.0, fixed=image, elements=20)
+    assert made.grid.size == (20, 16)
+    for name, transform in given["transforms"].items():
+        np.testing.assert_allclose(made.error[name], wg.error_map(given["posterior"], transform, made.grid), atol=1e-12)
+    share = np.mean(made.significance["shift"] <= 0.05)
+    assert made.summary()["methods"]["shift"]["contradicted"] == pytest.approx(share)
+    assert made.picture("error", image.grid.points(0, 2)).entropy is made.entropy
+
+
+def test_wrong_calls_are_refused(tmp_path: Path) -> None:
+    given = scene(2)
+    with pytest.raises(InvalidInputError, match=r"must end in \.html"):
+        write_report(tmp_path / "r.pdf", **given)
+    with pytest.raises(InvalidInputError, match="the evaluation is of"):
+        write_report(tmp_path / "r.html", **{**given, "transforms": {"other": lambda x: x}})
+    with pytest.raises(InvalidInputError, match="2 labels were given for 30"):
+        write_report(tmp_path / "r.html", **given, labels=["a", "b"])
+    with pytest.raises(InvalidInputError, match="There is no folder"):
+        write_report(tmp_path / "missing" / "r.html", **given)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (1.23456, "1.23"),
+        (0.012345, "0.0123"),
+        (123.456, "123"),
+        (0.0, "0"),
+        (None, "–"),
+        (1.2e-7, "1.20e-07"),
+        (7, "7"),
+    ],
+)
+def test_numbers_are_rounded_to_three_digits(value: float | None, text: str) -> None:
+    assert number(value) == text
+
+
+def test_shares_never_round_to_certainty() -> None:
+    assert percent(0.9999) == "> 99.9\u00a0%"
+    assert percent(0.0004) == "< 0.1\u00a0%"
+    assert percent(0.627) == "62.7\u00a0%"
+    assert sampled_cell(0.0, 1000).text == "< 0.1\u00a0%"
+    assert sampled_cell(1.0, 200).text == "> 99.5\u00a0%"
