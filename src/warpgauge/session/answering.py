@@ -122,14 +122,13 @@ class Answering(SessionBase):
             "alpha": level,
             "ellipse": drawn,
         }
-        saved = self._save(kind, query, payload, duration, base_generation, rater)
         if at.shape == (d,) and not self.project.moving_grid.contains(at):
             warnings.warn(
-                f"The placement of query {saved.query} at {at.tolist()} lies outside the moving image; it was saved.",
+                f"The placement of query {number_of(query)} at {at.tolist()} lies outside the moving image.",
                 SuspiciousDataWarning,
                 stacklevel=3,
             )
-        return saved
+        return self._save(kind, query, payload, duration, base_generation, rater)
 
     def skip(
         self,

@@ -1,0 +1,413 @@
+"""What the model rests on and reports, held against the core called by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import special
+
+import warpgauge as wg
+from session.tools import HEIGHT, WIDTH, Rater, lattice, make, true_map
+from warpgauge.errors import InvalidInputError, SingularModelError
+from warpgauge.geometry import Grid
+from warpgauge.io.landmarks import Landmarks, Skip
+from warpgauge.project import NotAllowedError, Settings
+from warpgauge.session import Session
+from warpgauge.session.prior import default_prior, default_radius
+
+NEVER = {"refit": "never"}
+
+
+def test_default_prior() -> None:
+    """Scales double from 10 pixels to the image's size, in world units; weights and trend are those stated."""
+    grid = Grid((300, 240), [0.5, 0.5], units="um")
+    prior = default_prior(grid, Settings())
+    assert np.allclose(prior.kernel.scales, [5, 10, 20, 40, 80, 160])  # 160 is the first above 150
+    diagonal = np.hypot(150, 120)
+    assert prior.kernel.at_zero == pytest.approx((0.02 * diagonal) ** 2)
+    assert np.allclose(prior.kernel.weights[1:] / prior.kernel.weights[:-1], 4)
+    assert prior.mean == "affine"
+    assert np.allclose(prior.center, [149.5 / 2, 119.5 / 2])
+    assert default_radius(grid, Settings()) == pytest.approx(0.5)  # one pixel
+    assert default_prior(grid, Settings(model="paper")).mean == "identity"
+    deep = Grid((100, 100, 20), [1, 1, 8], units="mm")
+    assert default_prior(deep, Settings()).kernel.scales[0] == pytest.approx(20)  # the geometric mean of 1, 1, 8 is 2
+
+
+def test_refits_come_at_growing_intervals(tmp_path: Path) -> None:
+    """At 10, 15, 22 and 33 annotations, each logged with what it was fitted to; the next is told."""
+    session = Session(make(tmp_path / "p"), "ada")
+    Rater(session, "ada").work(34)
+    fits = session.project.state.fits
+    assert [fit.payload["annotations"] for fit in fits] == [10, 15, 22, 33]
+    assert all(fit.payload["source"] == "annotations" for fit in fits)
+    assert session.progress().next_refit == 49
+    assert "33 annotations" in session.progress().weights
+    assert np.array_equal(session.prior().kernel.weights, fits[-1].payload["weights"])
+
+
+def test_a_refit_is_the_leave_one_out_fit_averaged_with_the_initial_weights(tmp_path: Path) -> None:
+    """With 12 annotations, 12 parts of the fitted and 20 of the initial weights."""
+    project = make(tmp_path / "p", NEVER)
+    session = Session(project, "ada")
+    Rater(session, "ada").work(12)
+    event = session.refit()
+    initial = default_prior(project.fixed_grid, project.settings)
+    fitted = wg.fit_kernel(initial, session.annotations())
+    expected = (12 * fitted.kernel.weights + 20 * initial.kernel.weights) / 32
+    assert np.allclose(event.payload["weights"], expected)
+    assert event.payload["report"]["annotations"] == 12
+    assert event.payload["noise"] == 0
+    noisy = session.refit(noise=True)
+    assert noisy.payload["noise"] > 0
+    assert session.prior().noise == noisy.payload["noise"]
+
+
+def test_no_refit_where_the_settings_say_so(tmp_path: Path) -> None:
+    """The paper's model is not refitted unless asked, nor calibrated; neither is any with refit never."""
+    for name, settings in (("paper", {"model": "paper"}), ("never", NEVER)):
+        session = Session(make(tmp_path / name, settings), "ada")
+        Rater(session, "ada").work(16)
+        assert session.project.state.fits == []
+        assert session.progress().next_refit is None
+        assert (session.posterior().scale == 1.0) == (name == "paper")
+    assert session.refit().payload["annotations"] == 16
+
+
+def test_a_failed_refit_is_noted_and_work_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fit that cannot be made leaves the weights, says so, and is tried again later."""
+    calls = []
+
+    def failing(*arguments: object, **options: object) -> None:
+        calls.append(1)
+        raise SingularModelError("The covariance is singular.")
+
+    session = Session(make(tmp_path / "p"), "ada")
+    rater = Rater(session, "ada")
+    with monkeypatch.context() as patch:
+        patch.setattr("warpgauge.session.fitting.fit_kernel", failing)
+        rater.work(11)
+    assert len(calls) == 1
+    assert "could not be refitted to 10 annotations" in session.notes[0]
+    rater.work(2)
+    assert [fit.payload["annotations"] for fit in session.project.state.fits] == [11]
+
+
+def test_weights_from_other_projects(tmp_path: Path) -> None:
+    """They are fitted to the others' annotations, moved to this image's middle, and logged with their origin."""
+    others = []
+    for number in range(2):
+        other = make(tmp_path / f"other {number}", NEVER, spacing={"fixed": 1.0, "moving": 1.0}, units="px")
+        Rater(Session(other, "ada"), "ada", number).work(12)
+        others.append(other)
+    project = make(tmp_path / "p")
+    session = Session(project, "ben")
+    event = session.fit_from([others[0], others[1].folder])
+    assert [source["project"] for source in event.payload["projects"]] == [other.id for other in others]
+    assert [source["annotations"] for source in event.payload["projects"]] == [12, 12]
+    assert event.payload["projects"][0]["log"] == others[0].events()[-1].digest
+    initial = default_prior(project.fixed_grid, project.settings)
+    fitted = wg.fit_kernel(initial, [Session(other).annotations() for other in others])
+    assert np.allclose(event.payload["weights"], (24 * fitted.kernel.weights + 20 * initial.kernel.weights) / 44)
+    Rater(session, "ben").work(11)
+    assert len(project.state.fits) == 1  # learned weights are not refitted
+    assert "2 other projects" in session.progress().weights
+    with pytest.raises(InvalidInputError, match="cannot be among"):
+        session.fit_from([project])
+    micrometres = make(tmp_path / "um", spacing=1.0, units="um")
+    with pytest.raises(InvalidInputError, match="2D in um"):
+        session.fit_from([micrometres])
+
+
+def test_one_raters_annotations_keep_their_covariances(tmp_path: Path) -> None:
+    """Nothing is changed on the way from the log to the model, and what is switched off is left out."""
+    project = make(tmp_path / "p", NEVER)
+    session = Session(project, "ada")
+    Rater(session, "ada", anisotropic=True).work(6)
+    session.disable(2)
+    session.exclude(4, "ada")
+    found = session.annotations()
+    rows = [0, 1, 3, 5]
+    state = project.state
+    assert np.array_equal(found.fixed_points, [state.queries[row].point for row in rows])
+    assert np.array_equal(found.moving_points, [state.answer("ada", row).point for row in rows])
+    assert np.allclose(found.covariances, [state.answer("ada", row).covariance for row in rows])
+    session.enable(2)
+    session.include(4, "ada")
+    assert len(session.annotations()) == 6
+
+
+def test_several_raters_are_fused(tmp_path: Path) -> None:
+    """Where several answered, mean and covariance are those of fuse_raters; elsewhere the one rater's own."""
+    project = make(tmp_path / "p", NEVER)
+    session = Session(project)
+    Rater(session, "ada", 1, sd=1.5).work(8)
+    Rater(session, "ben", 2, sd=1.5).work(5)
+    Rater(session, "cyd", 3, sd=1.5).work(5)
+    state = project.state
+    points = {who: np.array([state.answer(who, row).point for row in range(5)]) for who in ("ada", "ben", "cyd")}
+    click = 1 / np.sqrt(special.chdtri(2, 0.01))
+    expected = wg.fuse_raters(points, floor=click)
+    found = session.annotations()
+    assert np.allclose(found.moving_points[:5], expected.points)
+    assert np.allclose(found.covariances[:5], expected.covariances)
+    assert np.allclose(found.covariances[5:], 1.5**2 * np.eye(2))
+    told = session.agreement()
+    assert np.allclose(told.raters[1].bias, expected.bias[1])
+    assert told.raters[1].placed == 5
+    ada, ben = points["ada"][0], points["ben"][0]
+    cyd = points["cyd"][0]
+    distances = [np.linalg.norm(ada - ben), np.linalg.norm(ada - cyd), np.linalg.norm(ben - cyd)]
+    assert told.locations[0].mean_distance == pytest.approx(np.mean(distances))
+    assert told.locations[0].max_distance == pytest.approx(max(distances))
+    assert told.locations[7].max_distance is None
+    assert told.raters[0].median_seconds == 2.0
+
+
+def test_raters_who_always_agree_are_not_believed_beyond_a_click(tmp_path: Path) -> None:
+    """Two equal placements have no scatter; the fused one is as uncertain as a click, not exact."""
+    session = Session(make(tmp_path / "p", NEVER))
+    for who in ("ada", "ben"):
+        query = session.next_query(who)
+        session.place(query, [50.0, 50.0], radius=4.0, rater=who)
+    click = 1 / special.chdtri(2, 0.01)
+    assert np.allclose(session.annotations().covariances[0], click * np.eye(2))
+
+
+def test_adjudication(tmp_path: Path) -> None:
+    """The organiser excludes a mark, asks again, and settles a location; a rater may not."""
+    project = make(tmp_path / "p", NEVER)
+    session = Session(project)
+    Rater(session, "ada").work(3)
+    query = session.go_to(0, "ben")
+    session.place(query, [200.0, 10.0], rater="ben")
+    project.add_rater("ben")
+    session.exclude(0, "ben", "wrong fold", rater="organiser")
+    state = project.state
+    assert np.allclose(session.annotations().moving_points[0], state.answer("ada", 0).point)
+    with pytest.raises(NotAllowedError):
+        session.ask_again(0, "ben", rater="ben")
+    session.ask_again(0, "ben", rater="organiser")
+    waiting = [session.next_query("ben")]
+    while waiting[-1].number != 3:
+        session.skip(waiting[-1], "other", rater="ben")
+        waiting.append(session.next_query("ben"))
+    assert waiting[-1].point == query.point
+    session.place(waiting[-1], true_map(np.array(query.point)), rater="ben")
+    assert [mark.query.number for mark in session._view(None).located.marks[0]] == [0, 3]
+    # The answer to the second asking counts, even when the first is taken in again.
+    session.include(0, "ben", rater="organiser")
+    assert [mark.query.number for mark in session._view(None).located.marks[0]] == [0, 3]
+    session.resolve(3, "agreed", rater="organiser")
+    assert session.agreement().locations[0].resolved == "agreed"
+    assert session.next_query("ada").number == 4  # the second asking was for ben only
+
+
+def test_repeats_measure_the_error_within_a_rater(tmp_path: Path) -> None:
+    """A fifth of the locations is asked twice, later and unannounced; the model is not told twice."""
+    project = make(tmp_path / "p", {"repeat_fraction": 0.2, "repeat_lag": 4, "budget": 20, **NEVER})
+    session = Session(project, "ada")
+    rater = Rater(session, "ada", sd=2.0)
+    while (query := session.next_query()) is not None:
+        assert not any(hasattr(query, name) for name in ("same_as", "origin", "candidate"))
+        rater.answer(query)
+    queries = project.state.queries
+    repeats = [query for query in queries if query.origin == "repeat"]
+    assert len(repeats) == 4
+    assert len(queries) == 24
+    assert all(query.point == queries[query.same_as].point for query in repeats)
+    assert sum(query.number - query.same_as > 4 for query in repeats) >= 3  # the last may come early, at the end
+    firsts = sorted(query.same_as for query in repeats)
+    ranks = [[query.number for query in queries if query.origin == "suggested"].index(number) for number in firsts]
+    assert [rank // 5 for rank in ranks] == [0, 1, 2, 3]  # one of every five
+    assert len(session.annotations()) == 20
+    state = project.state
+    gaps = [
+        np.linalg.norm(np.subtract(state.answer("ada", q.number).point, state.answer("ada", q.same_as).point))
+        for q in repeats
+    ]
+    told = session.intra_rater()
+    assert told.pairs == 4
+    assert told.mean_distance == pytest.approx(np.mean(gaps))
+    assert told.sd == pytest.approx(np.sqrt(np.mean(np.square(gaps)) / 4))
+    assert 0.5 < told.sd < 5  # around the 2 px with which the answers were drawn
+
+
+def test_a_repeat_stands_in_for_a_skipped_first(tmp_path: Path) -> None:
+    """Where the first asking was skipped and the second placed, the placement counts, and the change of mind too."""
+    project = make(tmp_path / "p", {"repeat_fraction": 0.5, "repeat_lag": 1, "budget": 4, **NEVER})
+    session = Session(project, "ada")
+    while (query := session.next_query()) is not None:
+        if project.state.queries[query.number].origin == "suggested":
+            session.skip(query, "ambiguous")
+        else:
+            session.place(query, true_map(np.array(query.point)))
+    assert len(session.annotations()) == 2
+    assert session.intra_rater().changed_mind == 2
+    assert session.intra_rater().pairs == 0
+
+
+@pytest.mark.parametrize("anisotropic", [False, True])
+def test_progress_against_brute_force(tmp_path: Path, anisotropic: bool) -> None:
+    """The curve is that of conditioning on the first 0, 1, 2, ... annotations; mean and maximum over all targets."""
+    project = make(tmp_path / "p", NEVER, targets=250)
+    session = Session(project, "ada")
+    Rater(session, "ada", anisotropic=anisotropic).work(9)
+    told, posterior, annotations = session.progress(), session.posterior(), session.annotations()
+    assert told.targets == told.curve.targets == len(project.targets) <= 250
+    for count in (0, 1, 5, 9):
+        first = session.prior().condition(annotations[np.arange(count)])
+        sd = np.sqrt(posterior.scale) * first.standard_deviation(project.targets)
+        entropy = first.entropy(project.targets) + np.log(posterior.scale)
+        assert told.curve.mean_sd[count] == pytest.approx(sd.mean())
+        assert told.curve.mean_entropy[count] == pytest.approx(entropy.mean())
+    assert told.mean_sd == pytest.approx(posterior.standard_deviation(project.targets).mean())
+    assert told.max_sd == pytest.approx(posterior.standard_deviation(project.targets).max())
+    assert (told.annotations, told.placed, told.skipped, told.median_seconds) == (9, 9, 0, 2.0)
+    query = session.next_query()
+    assert session.progress("ada").expected_gain == query.gain
+    assert told.expected_gain == pytest.approx(query.gain)
+
+
+def test_the_gain_is_the_suggesters(tmp_path: Path) -> None:
+    """The gain told with a query is the largest of all candidates' gains."""
+    project = make(tmp_path / "p", {"suggest_with": "default", **NEVER})
+    session = Session(project, "ada")
+    Rater(session, "ada").work(6)
+    query = session.next_query()
+    follower = session._model.follower(project.state)
+    assert query.number in {location for location, _ in follower._stack}
+    follower.suggester.undo()
+    assert query.gain == pytest.approx(np.max(follower.suggester._gains.all()), abs=1e-6)
+
+
+def test_targets_that_are_not_candidates(tmp_path: Path) -> None:
+    """With targets in one corner only, the first locations are asked near that corner."""
+    corner = np.random.default_rng(0).uniform([5, 5], [60, 60], (80, 2))
+    project = make(tmp_path / "p", NEVER, targets=corner)
+    session = Session(project, "ada")
+    seen = np.array([query.point for query in Rater(session, "ada").work(14)])
+    near = np.all(seen < 110, axis=1).mean()
+    everywhere = Session(make(tmp_path / "q", NEVER), "ada")
+    spread = np.array([query.point for query in Rater(everywhere, "ada").work(14)])
+    assert near > 2 * np.all(spread < 110, axis=1).mean()
+
+
+def brute_force_row(session: Session, row: int) -> tuple[np.ndarray, float]:
+    """Residual and Mahalanobis length of one annotation, by conditioning on all others."""
+    annotations, scale = session.annotations(), session.posterior().scale
+    rest = session.prior().condition(annotations.without(row))
+    at = annotations.fixed_points[row : row + 1]
+    residual = annotations.moving_points[row] - rest.mean(at)[0]
+    covariance = scale * rest.covariance(at)[0] + annotations.covariances[row]
+    return residual, float(np.sqrt(residual @ np.linalg.solve(covariance, residual)))
+
+
+@pytest.mark.parametrize("anisotropic", [False, True])
+def test_the_list_against_brute_force(tmp_path: Path, anisotropic: bool) -> None:
+    """Residuals are those of conditioning anew without each annotation; a disabled one is predicted by all."""
+    session = Session(make(tmp_path / "p", NEVER), "ada")
+    Rater(session, "ada", anisotropic=anisotropic).work(12)
+    for row, found in enumerate(session.listing("ada")):
+        residual, length = brute_force_row(session, row)
+        assert np.allclose(found.residual, residual)
+        assert found.mahalanobis == pytest.approx(length)
+        assert found.p == pytest.approx(special.chdtrc(2, length**2))
+        assert found.distance == pytest.approx(np.linalg.norm(residual))
+    session.disable(3)
+    row = session.listing("ada")[3]
+    posterior = session.posterior()
+    assert row.disabled
+    assert np.allclose(row.residual, row.moving_point - posterior.mean([row.fixed_point])[0])
+
+
+def test_gross_errors_and_swaps_are_flagged(tmp_path: Path) -> None:
+    """A placement far off is an outlier; two placements exchanged are told to be that; the others are not flagged."""
+    session = Session(make(tmp_path / "p", NEVER), "ada")
+    Rater(session, "ada").work(40)
+    assert [row.flag for row in session.listing("ada")] == [""] * 40
+    state = session.project.state
+    a, b = 20, 31
+    points = state.answer("ada", a).point, state.answer("ada", b).point
+    session.edit(a, points[1], covariance=0.09 * np.eye(2))
+    session.edit(b, points[0], covariance=0.09 * np.eye(2))
+    rows = session.listing("ada")
+    assert {row.query: row.partner for row in rows if row.flag == "swapped"} == {a: b, b: a}
+    assert "likely swapped" in rows[a].sentence
+    session.undo()
+    session.undo()
+    wrong = np.subtract(state.answer("ada", 10).point, [30.0, 35.0])
+    session.edit(10, wrong, covariance=0.09 * np.eye(2))
+    flagged = [row.query for row in session.listing("ada") if row.flag == "outlier"]
+    assert 10 in flagged
+    assert min(session.listing("ada"), key=lambda row: row.p).query == 10
+    session.disable(10)
+    assert [row.query for row in session.listing("ada") if row.flag] == [10]
+
+
+def test_landmarks_out_and_in_again(tmp_path: Path) -> None:
+    """What is exported and imported into a new project gives the same annotations, skips and switches."""
+    project = make(tmp_path / "p", NEVER)
+    session = Session(project, "ada")
+    rater = Rater(session, "ada", anisotropic=True)
+    rater.work(5)
+    session.skip(session.next_query(), "torn_or_missing", "a fold: here")
+    session.disable(1)
+    told = session.landmarks()
+    assert told.names == ("q0", "q1", "q2", "q3", "q4")
+    assert told.skips[0].reason == "torn_or_missing: a fold: here"
+    other = Session(make(tmp_path / "q", NEVER))
+    other.import_landmarks(told)
+    back = other.landmarks()
+    for name in ("fixed_points", "moving_points", "active"):
+        assert np.array_equal(getattr(back, name), getattr(told, name))
+    assert np.allclose(back.covariances, told.covariances)
+    assert (back.raters, back.names) == (told.raters, told.names)
+    assert back.skips[0].reason == told.skips[0].reason
+    assert np.array_equal(other.annotations().fixed_points, session.annotations().fixed_points)
+    assert np.allclose(other.posterior().mean(lattice(4, 4)), session.posterior().mean(lattice(4, 4)))
+    # Candidates that came in this way are not suggested again.
+    seen = [query.candidate for query in other.project.state.queries]
+    Rater(other, "ada").work(10)
+    candidates = [query.candidate for query in other.project.state.queries]
+    assert candidates[:6] == seen
+    assert len(set(candidates)) == len(candidates)
+    fused = session.landmarks(fused=True)
+    assert len(fused) == 4
+
+
+def test_imports_of_two_raters_meet_at_the_same_locations(tmp_path: Path) -> None:
+    """The same fixed points from two raters become one location each, which the model fuses; all or nothing."""
+    project = make(tmp_path / "p", NEVER)
+    session = Session(project)
+    points = lattice(3, 3, 40.0) + 0.5
+    one = Landmarks(points, true_map(points), units="px")
+    other = Landmarks(points[:4], np.add(true_map(points[:4]), [1.0, 0.0]), units="px")
+    session.import_landmarks(one, "ps")
+    session.import_landmarks(other, "jb")
+    assert len(session.annotations()) == 9
+    assert np.allclose(session.annotations().moving_points[:4], np.add(true_map(points[:4]), [0.5, 0.0]))
+    assert session.next_query("ada").number == 13  # neither is asked of others
+    generation = project.state.generation
+    with pytest.raises(InvalidInputError, match="jb has an answer at"):
+        session.import_landmarks(Landmarks(points[3:6], true_map(points[3:6]), units="px"), "jb")
+    assert project.state.generation == generation
+    with pytest.raises(InvalidInputError, match="does not say who placed it"):
+        session.import_landmarks(one)
+    with pytest.raises(InvalidInputError, match="2D in mm"):
+        session.import_landmarks(Landmarks(points, points, units="mm"), "x")
+    skipped = Landmarks(np.empty((0, 2)), np.empty((0, 2)), skips=(Skip(points[0], "too dark", "kit"),), units="px")
+    session.import_landmarks(skipped)
+    assert session.skipped("kit")[0][2].text == "too dark"
+
+
+def test_shared_imports_are_asked_of_all(tmp_path: Path) -> None:
+    """Locations brought along for all come first in the list of the next rater."""
+    session = Session(make(tmp_path / "p", NEVER))
+    points = np.array([[WIDTH / 2, HEIGHT / 2], [40.0, 40.0]])
+    session.import_landmarks(Landmarks(points, true_map(points), units="px"), "ps", shared=True)
+    query = session.next_query("ada")
+    assert (query.number, query.point) == (0, (WIDTH / 2, HEIGHT / 2))
+    assert "brought along" in query.why
