@@ -102,3 +102,18 @@ test("the scale bar has a round length that fits", () => {
     assert.ok([1, 2, 5].some((n) => Math.abs(mantissa - n) < 1e-9));
   }
 });
+
+test("looking at a point near the edge shows little beside the image, and the point stays in sight", () => {
+  const plane = viewport.planeOfImage(flat, 2);
+  for (const scale of [0.3, 2, 20]) {
+    const view = { centre: [0, 0], scale, width: 600, height: 400 };
+    for (const point of [[0, 0], [319, 383], [160, 190], [0, 383]]) {
+      const seen = { ...view, centre: viewport.centreWithinImage(plane, view, point) };
+      const [x, y] = viewport.planeToScreen(seen, point);
+      assert.ok(x >= 0 && x <= 600 && y >= 0 && y <= 400, `${point} at scale ${scale} is at ${x}, ${y}`);
+      const [left, top] = viewport.planeToScreen(seen, [-0.25, -0.4]);
+      if (scale === 20) assert.ok(left <= 0.2 * 600 + 1e-6 && top <= 0.2 * 400 + 1e-6);
+    }
+  }
+  close(viewport.centreWithinImage(plane, { centre: [0, 0], scale: 20, width: 600, height: 400 }, [160, 190]), [160, 190]);
+});

@@ -107,6 +107,8 @@ async function open() {
     void refresh();
   };
   if (project.role === "organiser") new Organiser(stage, annotator).offer();
+  // For tests and for the browser's console: to read, not to change.
+  Object.assign(globalThis, { warpgauge: { store, stage } });
   await annotator.start();
   await refresh();
   stage.planesOf("moving")[0].canvas.focus({ preventScroll: true });

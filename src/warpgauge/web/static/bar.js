@@ -22,7 +22,7 @@ export function buildButtons(store, commands) {
   row.replaceChildren(
     ...commands.filter((command) => command.main).map((command) =>
       make("button", { type: "button", "data-command": command.id, title: `${command.label} (${command.shown})` },
-        make("kbd", {}, command.shown), ` ${command.label}`)),
+        make("kbd", {}, command.shown), ` ${command.short ?? command.label}`)),
   );
   for (const button of document.querySelectorAll("button[data-command]")) {
     const command = commands.find(({ id }) => id === /** @type {HTMLElement} */ (button).dataset.command);
@@ -59,9 +59,10 @@ export function buildBar(store, annotator, project) {
   const show = () => {
     const { state } = store;
     const { query } = state;
-    byId("query-number").textContent = query ? `query ${query.number} of ${query.total}` : state.done ? "done" : "";
+    byId("query-number").textContent = query ? `query ${query.number}${query.total === null ? "" : ` of ${query.total}`}` : state.done ? "done" : "";
     const bar = /** @type {HTMLProgressElement} */ (byId("query-bar"));
-    bar.value = query ? (query.number - 1) / Math.max(query.total, 1) : state.done ? 1 : 0;
+    bar.hidden = query !== null && query.total === null;
+    bar.value = query ? (query.number - 1) / Math.max(query.total ?? 1, 1) : state.done ? 1 : 0;
     byId("why").textContent = query?.why ?? "";
     byId("why").title = query?.why ?? "";
     const message = byId("message");

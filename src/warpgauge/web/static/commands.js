@@ -118,11 +118,11 @@ export function makeCommands(stage, annotator, page) {
   /** @type {Command[]} */
   const commands = [
     { id: "accept", label: "Accept", keys: ["Enter"], shown: "Enter", group: answer, run: () => void annotator.accept(), main: true },
-    { id: "skip", label: "Cannot tell…", keys: ["s"], shown: "S", group: answer, run: () => void skip(), main: true },
-    { id: "another", label: "Another point", keys: ["n"], shown: "N", group: answer, run: () => void annotator.another(), main: true },
-    { id: "previous", label: "Former", keys: ["Backspace"], shown: "⌫", group: answer, run: () => void annotator.previous(), main: true },
+    { id: "skip", label: "Cannot tell: skip with a reason", short: "Cannot tell…", keys: ["s"], shown: "S", group: answer, run: () => void skip(), main: true },
+    { id: "another", label: "Another point", short: "Another", keys: ["n"], shown: "N", group: answer, run: () => void annotator.another(), main: true },
+    { id: "previous", label: "Former query", short: "Former", keys: ["Backspace"], shown: "⌫", group: answer, run: () => void annotator.previous(), main: true },
     { id: "undo", label: "Undo", keys: ["z", "Ctrl+z"], shown: "Z", group: answer, run: () => void annotator.undo(), main: true },
-    { id: "redo", label: "Redo", keys: ["Shift+z", "Ctrl+Shift+z", "Ctrl+y"], shown: "Shift Z", group: answer, run: () => void annotator.redo(), main: true },
+    { id: "redo", label: "Redo", keys: ["Shift+z", "Ctrl+Shift+z", "Ctrl+y"], shown: "⇧Z", group: answer, run: () => void annotator.redo(), main: true },
     { id: "current", label: "Back to the open query", keys: ["q"], shown: "Q", group: answer, run: () => void annotator.current() },
     { id: "escape", label: "Clear what is not accepted", keys: ["Escape"], shown: "Esc", group: answer, run: () => {
       for (const pane of stage.panes) pane.machine.abandon();
@@ -139,8 +139,8 @@ export function makeCommands(stage, annotator, page) {
     { id: "zoom-out", label: "Zoom out", keys: ["-"], shown: "-", group: see, run: () => zoom(1 / 1.25) },
     { id: "fit", label: is3d ? "All planes; whole image" : "Whole image", keys: ["0"], shown: "0", group: see, run: fit },
     { id: "magnifier", label: "Magnifier", keys: ["v"], shown: "V", group: see, run: () => store.set({ magnifier: !store.state.magnifier }), pressed: () => store.state.magnifier },
-    { id: "hide", label: "Hide the prediction", keys: ["h"], shown: "H", group: see, run: () => store.set({ predictionHidden: annotator.project.settings.hide_prediction || !store.state.predictionHidden }), pressed: () => store.state.predictionHidden, main: true },
-    { id: "link", label: "Link views", keys: ["l"], shown: "L", group: see, run: () => {
+    { id: "hide", label: "Hide the prediction", short: "Hide prediction", keys: ["h"], shown: "H", group: see, run: () => store.set({ predictionHidden: annotator.project.settings.hide_prediction || !store.state.predictionHidden }), pressed: () => store.state.predictionHidden, main: true },
+    { id: "link", label: "Link views", short: "Link", keys: ["l"], shown: "L", group: see, run: () => {
       store.set({ linked: !store.state.linked });
       stage.link.follow("fixed");
     }, pressed: () => store.state.linked, main: true },
@@ -172,7 +172,7 @@ export function makeCommands(stage, annotator, page) {
  */
 function nudges(stage, annotator, group) {
   const arrows = /** @type {const} */ ([["Left", -1, 0, "←"], ["Right", 1, 0, "→"], ["Up", 0, -1, "↑"], ["Down", 0, 1, "↓"]]);
-  const units = /** @type {const} */ ([["", "screen", ""], ["Shift+", "ten", "Shift "], ["Alt+", "tenth", "Alt "]]);
+  const units = /** @type {const} */ ([["", "screen", ""], ["Shift+", "ten", "⇧"], ["Alt+", "tenth", "Alt "]]);
   const told = { screen: "1 screen pixel", ten: "10 screen pixels", tenth: "0.1 image pixel" };
   return units.flatMap(([prefix, unit, before]) =>
     arrows.map(([name, dx, dy, sign]) => ({

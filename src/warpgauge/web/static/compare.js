@@ -6,15 +6,15 @@
 import { make, number } from "./dom.js";
 
 /** @import { Stage } from "./stage.js" */
+/** @typedef {{name: string, description: string, problem: string | null, rank: number | null, error: number | null, interval: (number | null)[] | null, probability_best: number | null, outside: number | null}} Transform */
 
 /**
  * @param {Stage} stage
  * @param {HTMLElement} leaf
  */
 export async function buildCompare(stage, leaf) {
-  const answer = await stage.api.get("/api/transforms");
-  /** @type {any[]} */
-  const transforms = Array.isArray(answer) ? answer : answer.transforms;
+  /** @type {{transforms: Transform[], verdict: string, decided: boolean, units: string}} */
+  const { transforms, verdict, units } = await stage.api.get("/api/transforms");
   if (transforms.length === 0) {
     leaf.replaceChildren(make("p", { class: "quiet" }, "No transform has been added to this project yet."));
     return;
@@ -34,17 +34,16 @@ export async function buildCompare(stage, leaf) {
     make("table", {},
       make("thead", {}, make("tr", {}, make("th", {}, "Transform"), make("th", { class: "num" }, "Error"), make("th", { class: "num" }, "Best"), make("th", {}, "Map"))),
       make("tbody", {}, ...transforms.map((entry) => make("tr", {},
-        make("td", { title: entry.description ?? "" }, entry.name),
+        make("td", { title: entry.description }, entry.rank === null ? "" : `${entry.rank}. `, entry.name, entry.problem ? make("div", { class: "flag" }, entry.problem) : null),
         make("td", { class: "num" }, interval(entry)),
-        make("td", { class: "num" }, entry.probability_best === undefined || entry.probability_best === null ? "–" : `${Math.round(100 * entry.probability_best)} %`),
+        make("td", { class: "num" }, entry.probability_best === null ? "–" : `${Math.round(100 * entry.probability_best)} %`),
         make("td", {}, button(entry.name, "error"), " ", button(entry.name, "blended")))))),
-    make("p", { class: "quiet" }, "Error: expected distance from the true match over the targets, with its interval. Best: probability of being the best of these."),
+    make("p", {}, verdict),
+    make("p", { class: "quiet" }, `Error: distance from the true match over the targets (${units === "um" ? "µm" : units}), with its interval. Best: probability of being the best of these.`),
   );
 }
 
-/** @param {any} entry */
+/** @param {Transform} entry */
 function interval(entry) {
-  const value = entry.error ?? entry.expected_error ?? entry.score;
-  const range = entry.interval;
-  return range ? `${number(value)} (${number(range[0])} to ${number(range[1])})` : number(value);
+  return entry.interval ? `${number(entry.error)} (${number(entry.interval[0])} to ${number(entry.interval[1])})` : number(entry.error);
 }

@@ -107,27 +107,33 @@ export async function askConflict(conflict, picture) {
  * @param {Command[]} commands
  */
 export async function showKeys(commands) {
-  const groups = [...new Set(commands.map((command) => command.group))].map((group) =>
-    make("div", { class: "group" }, make("h3", {}, group),
-      ...commands.filter((command) => command.group === group).map((command) =>
-        make("button", { type: "button", onclick: () => {
-          closeDialog("");
-          command.run();
-          // A key that is held has a button that holds for a while.
-          if (command.release) setTimeout(command.release, 2500);
-        } }, make("span", {}, command.label), make("span", {}, ...command.shown.split(" ").map((key) => make("kbd", {}, key)))))),
-  );
+  const button = (/** @type {Command} */ command, /** @type {boolean} */ brief) =>
+    make("button", { type: "button", title: command.label, "aria-label": command.label, onclick: () => {
+      closeDialog("");
+      command.run();
+      // A key that is held has a button that holds for a while.
+      if (command.release) setTimeout(command.release, 2500);
+    } }, brief ? null : make("span", {}, command.label), make("kbd", {}, command.shown));
+  const groups = [...new Set(commands.map((command) => command.group))].map((group) => {
+    const own = commands.filter((command) => command.group === group);
+    const nudges = own.filter(({ id }) => id.startsWith("nudge"));
+    return make("div", { class: "group" }, make("h3", {}, group),
+      ...own.filter((command) => !nudges.includes(command)).map((command) => button(command, false)),
+      nudges.length ? make("div", { class: "static" }, "Nudge by a screen pixel; ⇧ by 10; Alt by 0.1 image pixel") : null,
+      nudges.length ? make("div", { class: "nudges" }, ...nudges.map((command) => button(command, true))) : null);
+  });
   const mouse = [
-    ["click", "the point, with the default radius"],
+    ["click", "point, default radius"],
     ["drag", "centre and first half-axis"],
-    ["wheel on the ellipse", "second half-axis (Shift both, Alt turn)"],
+    ["wheel on the ellipse", "second half-axis"],
+    ["… with ⇧, with Alt", "both, turn"],
     ["drag inside the ellipse", "second half-axis"],
-    ["drag a square or diamond", "stretch and turn"],
-    ["drag the rim", "scale"],
-    ["right-drag, space-drag", "pan"],
-    ["wheel", "zoom; in 3D slices, Shift zooms"],
-    ["Ctrl-drag", "brightness and contrast"],
-    ["touch", "tap, long-press and drag, pinch"],
+    ["drag its handles", "stretch and turn"],
+    ["drag its rim", "scale"],
+    ["right- or space-drag", "pan"],
+    ["wheel", "zoom (3D: slices, ⇧ zooms)"],
+    ["Ctrl-drag", "brightness, contrast"],
+    ["touch", "tap, long press, pinch"],
   ];
   const hand = make("div", { class: "group" }, make("h3", {}, "With the hand"), ...mouse.map(([what, gives]) =>
     make("div", { class: "static" }, make("span", {}, what), make("span", { class: "quiet" }, gives))));

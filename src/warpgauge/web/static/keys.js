@@ -11,6 +11,7 @@
  * @property {string[]} keys as `keyOfEvent` names them
  * @property {string} shown how the key is written
  * @property {string} group
+ * @property {string} [short] label of its button at the bottom
  * @property {() => void} run
  * @property {() => void} [release] for a key that is held
  * @property {() => boolean} [pressed] whether it is switched on

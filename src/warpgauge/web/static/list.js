@@ -9,7 +9,7 @@ import { drawPlace, spanOf } from "./thumbs.js";
 /** @import { Annotator } from "./annotator.js" */
 /** @import { Stage } from "./stage.js" */
 /** @import { Row } from "./types.js" */
-/** @typedef {"query" | "residual" | "mahalanobis"} Order */
+/** @typedef {"query" | "distance" | "mahalanobis"} Order */
 
 /** @type {{by: Order, down: boolean}} */
 let order = { by: "query", down: false };
@@ -34,6 +34,7 @@ function flags(row) {
   if (row.outlier) words.push("△ outlier");
   if (row.swapped) words.push("△ likely swapped");
   if (row.disabled) words.push("off");
+  if (row.excluded) words.push("excluded by the organiser");
   return words.join(", ");
 }
 
@@ -61,9 +62,9 @@ export function buildList(stage, annotator, leaf) {
   const units = annotator.project.units === "um" ? "µm" : annotator.project.units;
   leaf.replaceChildren(
     make("table", {},
-      make("thead", {}, make("tr", {}, head("No", "query"), make("th", {}, "Fixed, moving"), head(`Residual ${units}`, "residual"), head("Mahalanobis", "mahalanobis"), make("th", {}, "On"))),
+      make("thead", {}, make("tr", {}, head("No", "query"), make("th", {}, "Fixed, moving"), head(`Resid. ${units}`, "distance"), head("Mahal.", "mahalanobis"), make("th", {}, "On"))),
       body),
-    make("p", { class: "quiet" }, "Residual: how far your mark lies from where the others put it (leave-one-out)."),
+    make("p", { class: "quiet" }, "Residual: how far the mark lies from where all others put it (leave-one-out). Mahalanobis: the same in standard deviations."),
   );
   leaf.scrollTop = scroll;
   stage.drawSoon();
@@ -80,13 +81,13 @@ function line(stage, annotator, row) {
     const canvas = make("canvas", { class: "thumb" });
     const point = side === "fixed" ? row.location : row.point;
     if (point) {
-      const marks = side === "moving" && row.covariance ? [{ point, covariance: row.covariance, alpha: 0.01 }] : [];
+      const marks = side === "moving" && row.covariance ? [{ point, covariance: row.covariance, alpha: row.alpha ?? 0.01 }] : [];
       // Only those in sight are drawn: a list of hundreds asks for no tiles that nobody sees.
       stage.extras.add({ draw: () => inSight(canvas) && drawPlace(stage, side, canvas, { point, span: spanOf(stage, side, row.covariance), marks, query: side === "fixed" }) });
     }
     return canvas;
   });
-  const on = make("input", { type: "checkbox", checked: !row.disabled, disabled: row.skipped, "aria-label": `Use annotation ${row.query}`,
+  const on = make("input", { type: "checkbox", checked: !row.disabled, disabled: row.skipped, "aria-label": `Use annotation ${row.query + 1}`,
     onclick: (/** @type {Event} */ event) => {
       event.stopPropagation();
       void annotator.disable(row.query, !row.disabled);
@@ -96,9 +97,9 @@ function line(stage, annotator, row) {
   return make("tr", { class: classes, tabIndex: 0, "data-query": row.query, onclick: go,
     onkeydown: (/** @type {KeyboardEvent} */ event) => event.key === "Enter" && event.target === event.currentTarget && go(),
     onpointerenter: () => store.set({ picked: row.query }), onpointerleave: () => store.set({ picked: null }) },
-    make("td", {}, String(row.query), row.rater ? make("div", { class: "quiet" }, row.rater) : null),
-    make("td", {}, ...thumbs, make("div", { class: "flag" }, flags(row))),
-    make("td", { class: "num" }, number(row.residual)),
+    make("td", {}, String(row.query + 1), row.rater && row.rater !== annotator.project.rater ? make("div", { class: "quiet" }, row.rater) : null),
+    make("td", { class: "pair" }, ...thumbs, make("div", { class: "flag", title: row.sentence }, flags(row))),
+    make("td", { class: "num" }, number(row.distance)),
     make("td", { class: "num", title: row.p === null ? "" : `p = ${number(row.p)}` }, number(row.mahalanobis)),
     make("td", {}, on));
 }

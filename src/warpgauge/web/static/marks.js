@@ -43,7 +43,7 @@ export function strokeWithHalo(context, colour, path, { alpha = 1, dash = [], wi
     context.fill();
   }
   context.strokeStyle = HALO;
-  context.lineWidth = width + 2;
+  context.lineWidth = width + 1.6;
   context.stroke();
   context.strokeStyle = colour;
   context.lineWidth = width;

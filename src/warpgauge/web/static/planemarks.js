@@ -51,7 +51,7 @@ function slicesAway(pane, point_world) {
 function drawPrediction(pane, context, view, prediction) {
   const mark = markFromCovariance(prediction.mean, prediction.covariance, prediction.alpha);
   const section = sectionOfMark(pane.plane, mark, pane.depth);
-  if (section) drawEllipse(context, view, section, COLOURS.prediction, { dash: [7, 5] });
+  if (section) drawEllipse(context, view, section, COLOURS.prediction, { dash: [8, 6], width: 2 });
   if (pane.plane.d === 3) {
     drawEllipse(context, view, projectionOfMark(pane.plane, mark), COLOURS.prediction, { dash: [2, 5], alpha: 0.35, width: 1 });
   }
@@ -94,7 +94,7 @@ function drawFormerRows(pane, context, view, state) {
     if (at[0] < -20 || at[1] < -20 || at[0] > view.width + 20 || at[1] > view.height + 20) continue;
     const near = pane.pointer !== null && Math.hypot(pane.pointer[0] - at[0], pane.pointer[1] - at[1]) < 12;
     const alpha = slicesAway(pane, point) * (row.disabled ? 0.4 : 1);
-    drawFormer(context, at, kindOfRow(row), { alpha, label: near || state.picked === row.query ? String(row.query) : undefined });
+    drawFormer(context, at, kindOfRow(row), { alpha, label: near || state.picked === row.query ? String(row.query + 1) : undefined });
   }
 }
 

@@ -36,13 +36,13 @@ export async function buildProgress(stage, leaf) {
 /** @param {Progress} progress */
 function ranking(progress) {
   if (!progress.ranking) return [];
-  const sentence = progress.ranking.sentence ?? "";
-  const decided = progress.ranking.probability_decided ?? progress.ranking.probability;
+  const { sentence, probability_best: best, order } = progress.ranking;
   return [
     make("h3", {}, "The ranking"),
     make("p", {}, sentence),
-    decided === undefined || decided === null ? null : make("p", {}, `Probability that it is decided: ${Math.round(100 * decided)} %.`),
-  ].filter((element) => element !== null);
+    make("p", { class: "quiet" }, `So far: ${order.join(", ")}.`),
+    ...(best === null ? [] : [make("p", {}, `Probability that ${order[0]} is the best: ${Math.round(100 * best)} %.`)]),
+  ];
 }
 
 const SVG = "http://www.w3.org/2000/svg";

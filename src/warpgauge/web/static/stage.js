@@ -8,7 +8,7 @@ import { Link } from "./link.js";
 import { Overlays } from "./overlays.js";
 import { withView } from "./planeview.js";
 import { TileSource } from "./tiles.js";
-import { scaleLimits, worldToPlane } from "./viewport.js";
+import { centreWithinImage, scaleLimits, worldToPlane } from "./viewport.js";
 
 /** @import { Annotator } from "./annotator.js" */
 /** @import { Api } from "./api.js" */
@@ -119,8 +119,8 @@ export class Stage {
       const wanted = span ? smallest / span : pane.view.scale;
       // No nearer than 24 screen pixels a pixel, no farther than the whole image.
       const scale = Math.min(high / 5, Math.max(low * 4.8, wanted));
-      const centre = worldToPlane(pane.plane, point_world).slice(0, 2);
-      const view = { ...pane.view, centre, scale: span ? scale : pane.view.scale };
+      const view = { ...pane.view, scale: span ? scale : pane.view.scale };
+      view.centre = centreWithinImage(pane.plane, view, worldToPlane(pane.plane, point_world).slice(0, 2));
       views = { ...views, [side]: { ...views[side], [pane.axis]: view } };
     }
     this.store.set({ views, cross: { ...this.store.state.cross, [side]: point_world } });

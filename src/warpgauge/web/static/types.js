@@ -54,7 +54,7 @@
  * @typedef {object} Query
  * @property {number} query
  * @property {number} number
- * @property {number} total
+ * @property {number | null} total where the project has a budget
  * @property {Vector} location
  * @property {number | null} gain
  * @property {string} why
@@ -81,7 +81,11 @@
  * @property {Vector} location
  * @property {Vector | null} point
  * @property {Matrix | null} covariance
- * @property {number | null} residual
+ * @property {Vector | null} residual
+ * @property {number | null} distance how far from where the others put it
+ * @property {number | null} alpha
+ * @property {string} sentence
+ * @property {boolean} excluded
  * @property {number | null} mahalanobis
  * @property {number | null} p
  * @property {boolean} outlier
@@ -101,7 +105,7 @@
  * @property {number | null} next_gain
  * @property {{rule: string, met: boolean, sentence: string}[]} stop
  * @property {number[]} seconds
- * @property {Record<string, any> | null} ranking
+ * @property {{order: string[], probability_best: number | null, decided: boolean, sentence: string} | null} ranking
  */
 /** @typedef {{low: number, high: number}} Window */
 /** @typedef {{windows: Window[], invert: boolean}} Colours one window for each channel */

@@ -238,6 +238,23 @@ export function zoomAboutScreen(view, point_screen, factor, limits) {
 }
 
 /**
+ * The centre nearest to the wanted one at which little of the view lies beside the image: a fifth at most on each side,
+ * and an image smaller than the view stands in its middle.
+ * @param {Plane} plane
+ * @param {View} view
+ * @param {Vector} centre wanted
+ * @returns {Vector}
+ */
+export function centreWithinImage(plane, view, centre) {
+  const [left, top, right, bottom] = extentInPlane(plane);
+  const ends = [[left, right, view.width], [top, bottom, view.height]];
+  return ends.map(([low, high, pixels], k) => {
+    const half = (pixels * 0.3) / view.scale;
+    return low + half > high - half ? (low + high) / 2 : Math.min(high - half, Math.max(low + half, centre[k]));
+  });
+}
+
+/**
  * @param {View} view
  * @param {Vector} shift_screen by which the picture moves
  * @returns {View}

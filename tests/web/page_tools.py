@@ -1,0 +1,209 @@
+"""A real browser for the tests of the page, and images that show something."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import nibabel as nib
+import numpy as np
+import pytest
+from PIL import Image
+from scipy import ndimage
+
+from warpgauge.project import Project
+from web.server_tools import lattice
+
+_ARGUMENTS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+
+def find_browser() -> str:
+    """Give the path of Chromium; without one, fail in CI and skip elsewhere."""
+    found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if found is None:
+        reason = "no Chromium is installed (Debian: apt-get install chromium); the page cannot be tested"
+        if os.environ.get("CI"):
+            pytest.fail(reason)
+        pytest.skip(reason)
+    return found
+
+
+@contextmanager
+def launched() -> Iterator[Any]:
+    """Launch Chromium for the length of a with block."""
+    path = find_browser()
+    playwright = pytest.importorskip("playwright.sync_api") if not os.environ.get("CI") else _playwright()
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=path, args=_ARGUMENTS)
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+def _playwright() -> Any:
+    import playwright.sync_api
+
+    return playwright.sync_api
+
+
+class Sheet:
+    """A page that a person has open, with what it said to the console and asked of the network."""
+
+    def __init__(self, browser: Any, link: str, *, width: int = 1280, height: int = 720, **options: Any) -> None:
+        self.context = browser.new_context(viewport={"width": width, "height": height}, **options)
+        self.page = self.context.new_page()
+        self.problems: list[str] = []
+        self.requests: list[str] = []
+        self.page.on("console", lambda message: message.type == "error" and self.problems.append(message.text))
+        self.page.on("pageerror", lambda error: self.problems.append(str(error)))
+        self.page.on("request", lambda request: self.requests.append(request.url))
+        self.page.goto(link)
+
+    def wait_for_query(self, number: int | None = None) -> None:
+        """Wait until a query is on the screen, a certain one where a number is given, and its picture complete."""
+        text = "query" if number is None else f"query {number}"
+        self.page.wait_for_function(
+            "text => document.getElementById('query-number').textContent.startsWith(text)"
+            " && !document.getElementById('saved').textContent.startsWith('saving')",
+            arg=text,
+        )
+        self.wait_for_picture()
+
+    def wait_for_picture(self) -> None:
+        """Wait until every plane shows all its tiles."""
+        self.page.wait_for_function(
+            "() => [...document.querySelectorAll('.planes canvas')].filter(c => c.offsetParent !== null)"
+            ".every(c => c.dataset.complete === 'true')"
+        )
+
+    def state(self) -> dict[str, Any]:
+        """Give the state of the page, which tests may read and never change."""
+        return self.page.evaluate("() => JSON.parse(JSON.stringify(globalThis.warpgauge.store.state))")
+
+    def box(self, side: str, axis: int = 2) -> dict[str, float]:
+        """Where the canvas of a plane is."""
+        found = self.page.locator(f"#{side} canvas[data-axis='{axis}']").bounding_box()
+        assert found is not None
+        return found
+
+    def press_at(self, side: str, x: float, y: float, axis: int = 2) -> None:
+        """Click a position within a plane."""
+        box = self.box(side, axis)
+        self.page.mouse.click(box["x"] + x, box["y"] + y)
+
+    def drag(self, side: str, start: tuple[float, float], end: tuple[float, float], axis: int = 2, **how: Any) -> None:
+        """Drag from one position to another within a plane."""
+        box = self.box(side, axis)
+        self.page.mouse.move(box["x"] + start[0], box["y"] + start[1])
+        self.page.mouse.down(**how)
+        for part in (0.3, 0.7, 1.0):
+            at = [start[k] + part * (end[k] - start[k]) for k in (0, 1)]
+            self.page.mouse.move(box["x"] + at[0], box["y"] + at[1])
+        self.page.mouse.up(**how)
+
+    def close(self) -> None:
+        """Close it; it must not have had any trouble."""
+        self.context.close()
+
+
+def tissue(size: tuple[int, int], seed: int) -> np.ndarray:
+    """Something like stained tissue, as red, green, blue: nuclei on a smooth ground with holes."""
+    rng = np.random.default_rng(seed)
+    shape = (size[1], size[0])
+    ground = ndimage.gaussian_filter(rng.normal(size=shape), 24)
+    ground = (ground - ground.min()) / np.ptp(ground)
+    spots = np.zeros(shape)
+    rows, columns = rng.integers(0, shape[0], 900), rng.integers(0, shape[1], 900)
+    spots[rows, columns] = rng.uniform(0.5, 1, 900)
+    nuclei = np.clip(ndimage.gaussian_filter(spots, 2.2) * 26, 0, 1)
+    fibres = np.abs(np.sin(14 * ndimage.gaussian_filter(rng.normal(size=shape), 14) * 14)) ** 6
+    hole = ndimage.gaussian_filter(rng.normal(size=shape), 30) > 0.017
+    colour = np.array([238, 214, 226])[None, None] - ground[..., None] * np.array([22, 70, 38])
+    colour = colour - fibres[..., None] * np.array([18, 52, 20]) - nuclei[..., None] * np.array([120, 130, 60])
+    colour[hole] = (243, 242, 244)
+    return np.clip(colour + rng.normal(0, 3, colour.shape), 0, 255).astype(np.uint8)
+
+
+def bend(points: np.ndarray) -> np.ndarray:
+    """The true map of the synthetic pair, fixed to moving, pixels."""
+    x, y = points[..., 0], points[..., 1]
+    return np.stack([x + 14 + 9 * np.sin(y / 90), y - 8 + 7 * np.cos(x / 110)], axis=-1)
+
+
+def make_tissue_project(folder: Path, *, size: tuple[int, int] = (640, 520), **settings: Any) -> Path:
+    """Make a 2D project whose images are related by a known map, in pixels of 0.5 um."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    fixed = tissue(size, 3)
+    rows, columns = np.indices(fixed.shape[:2])
+    moving_index = np.stack([columns, rows], axis=-1).astype(float)
+    guess = moving_index.copy()
+    for _ in range(30):
+        guess += moving_index - bend(guess)
+    warped = [
+        ndimage.map_coordinates(fixed[..., c].astype(float), [guess[..., 1], guess[..., 0]], order=1, mode="nearest")
+        for c in range(3)
+    ]
+    # Another stain: the channels are mixed, so that the images do not look alike.
+    mixed = np.stack([warped[1] * 0.55 + 100, warped[0] * 0.8 + 20, warped[2] * 0.45 + warped[1] * 0.5], axis=-1)
+    Image.fromarray(fixed).save(folder.parent / "He.png")
+    Image.fromarray(np.clip(mixed, 0, 255).astype(np.uint8)).save(folder.parent / "Ki67.png")
+    points = lattice((40, 40), (size[0] - 60, size[1] - 50), (9, 8)) * 0.5
+    Project.create(
+        folder,
+        fixed=folder.parent / "He.png",
+        moving=folder.parent / "Ki67.png",
+        candidates=points,
+        targets=points,
+        spacing=0.5,
+        units="um",
+        settings={"budget": 30, **settings},
+    ).close()
+    return folder
+
+
+def oblique_affine(turn: float, spacing: tuple[float, float, float]) -> np.ndarray:
+    """Index to world (RAS, as NIfTI has it) of a turned and anisotropic volume."""
+    a, b = turn, -0.7 * turn
+    about_z = np.array([[np.cos(a), -np.sin(a), 0], [np.sin(a), np.cos(a), 0], [0, 0, 1]])
+    about_x = np.array([[1, 0, 0], [0, np.cos(b), -np.sin(b)], [0, np.sin(b), np.cos(b)]])
+    affine = np.eye(4)
+    affine[:3, :3] = about_z @ about_x * spacing
+    affine[:3, 3] = [-30.0, -42.0, 11.0]
+    return affine
+
+
+def make_volume_project(folder: Path, **settings: Any) -> Path:
+    """Make a 3D project of oblique volumes with voxels of 0.8 x 1.0 x 2.5 mm."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    rng = np.random.default_rng(4)
+    for name, turn, shift in (("fixed", 0.3, 0.0), ("moving", 0.35, 1.5)):
+        shape = (90, 80, 36)
+        x, y, z = (np.asarray(axis, dtype=float) for axis in np.indices(shape))
+        body = 500 * (((x - 45 - shift) / 36) ** 2 + ((y - 40) / 32) ** 2 + ((z - 18) / 15) ** 2 < 1)
+        body += 350 * (((x - 38) / 9) ** 2 + ((y - 33 - shift) / 14) ** 2 + ((z - 16) / 6) ** 2 < 1)
+        body += 250 * (np.hypot(x - 58, y - 46 + 0.3 * z) < 6)
+        texture = ndimage.gaussian_filter(np.random.default_rng(9).normal(size=shape), 2) * 900
+        data = ndimage.gaussian_filter(body, 0.7) + texture * (body > 0) + rng.normal(0, 8, shape)
+        image = nib.Nifti1Image(data.astype(np.int16), oblique_affine(turn, (0.8, 1.0, 2.5)))
+        image.header.set_xyzt_units("mm")
+        nib.save(image, folder.parent / f"{name}.nii.gz")
+    Project.create(
+        folder,
+        fixed=folder.parent / "fixed.nii.gz",
+        moving=folder.parent / "moving.nii.gz",
+        candidates={"kind": "domain", "count": 60},
+        targets={"kind": "domain", "count": 60},
+        settings={"budget": 12, **settings},
+    ).close()
+    return folder
