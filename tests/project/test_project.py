@@ -380,12 +380,12 @@ def test_two_openings_follow_each_other(make_project: Make) -> None:
 
 
 def test_settings_change_for_all(make_project: Make) -> None:
-    """A change of settings is kept, noted in the log, and seen by others on reload."""
+    """A change of settings is kept, noted in the log, and seen by other processes when they next look."""
     with make_project() as one, Project.open(one.folder) as other:
         one.change_settings(blind=False, budget=12)
         with pytest.raises(InvalidInputError, match="budget"):
             one.change_settings(budget=-1)
-        other.reload()
+        other.sync()
         assert (other.settings.blind, other.settings.budget) == (False, 12)
         assert "budget = 12" in other.events()[-1].payload["text"]
 

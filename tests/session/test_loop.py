@@ -366,6 +366,59 @@ def test_threads_share_a_session(tmp_path: Path) -> None:
     assert project.verify().ok
 
 
+def test_processes_extend_one_list(tmp_path: Path) -> None:
+    """Raters who each open the project for themselves reach the end at once: the list grows once, without doubles."""
+    make(tmp_path / "p", {"refit_first": 5}).close()
+    raters = [
+        Rater(Session(Project.open(tmp_path / "p", check_images=False)), f"rater {number}", number)
+        for number in range(4)
+    ]
+    problems: list[BaseException] = []
+
+    def run(rater: Rater) -> None:
+        try:
+            rater.work(9)
+        except BaseException as error:
+            problems.append(error)
+
+    threads = [threading.Thread(target=run, args=(rater,)) for rater in raters]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert problems == []
+    project = raters[0].session.project
+    assert all([query.number for query in rater.seen] == list(range(9)) for rater in raters)
+    candidates = [query.candidate for query in project.state.queries]
+    assert len(candidates) == len(set(candidates)) == 9
+    counts = [fit.payload["annotations"] for fit in project.state.fits]
+    assert counts == sorted(set(counts))  # no two processes logged the same refit
+    assert project.verify().ok
+    for rater in raters:
+        rater.session.project.close()
+
+
+def test_absurd_placements_are_refused(tmp_path: Path) -> None:
+    """What no person can mean, and the arithmetic could not bear, is refused; the limits themselves are borne."""
+    session = Session(make(tmp_path / "p", {"refit": "never"}), "ada")
+    query = session.next_query()
+    for point, options, sentence in (
+        ([1e7, 0.0], {}, "check the units"),
+        ([50.0, 50.0], {"radius": 1e-6}, "more certain than any placement"),
+        ([50.0, 50.0], {"radius": 1e6}, "skip the query instead"),
+        (["here", 0.0], {}, "must be numbers"),
+        ([50.0], {}, "The placed point"),
+        ([50.0, float("nan")], {}, "not finite"),
+    ):
+        with pytest.raises(InvalidInputError, match=sentence):
+            session.place(query, point, **options)
+    assert session.project.state.cells == {}
+    for _ in range(12):
+        query = session.next_query()
+        session.place(query, true_map(np.array(query.point)), covariance=1.1e-6 * np.eye(2))
+    assert np.isfinite(session.progress().mean_sd)
+
+
 def test_the_ways_to_state_uncertainty(tmp_path: Path) -> None:
     """A click, a radius, an ellipse at any level and a covariance are stored as what they mean."""
     project = make(tmp_path / "p", {"refit": "never"})

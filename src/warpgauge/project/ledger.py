@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from warpgauge.project.errors import NotAllowedError
@@ -32,6 +32,7 @@ class Ledger:
         self.d = d
         self.lock = threading.RLock()
         self._state = replay(self.log.read())
+        self.on_note: Callable[[], None] = lambda: None
 
     @property
     def state(self) -> State:
@@ -42,9 +43,15 @@ class Ledger:
     def sync(self) -> list[Event]:
         """Read what other processes have written since, and give it."""
         with self.lock:
-            fresh = self.log.read(self._state.generation)
-            replay(fresh, self._state)
-            return fresh
+            return self._apply(self.log.read(self._state.generation))
+
+    def _apply(self, events: Iterable[Event]) -> list[Event]:
+        """Advance the state by what others wrote; notes tell that they changed ``project.json``."""
+        fresh = [event for event in events if event.generation > self._state.generation]
+        replay(fresh, self._state)
+        if any(event.kind == "note" for event in fresh):
+            self.on_note()
+        return fresh
 
     def append(self, *drafts: Draft) -> tuple[Event, ...]:
         """Write events, all or none; see `Project.append`."""
@@ -57,7 +64,7 @@ class Ledger:
 
             def on_fresh(fresh: list[Event]) -> Sequence[Draft]:
                 # Called again when the log had to try again: what is known is not applied twice.
-                replay((event for event in fresh if event.generation > self._state.generation), self._state)
+                self._apply(fresh)
                 return decide(self._state)
 
             written = self.log.append(self._state.generation, on_fresh)

@@ -45,6 +45,7 @@ class Project:
 
     def __init__(self, folder: Path, document: Document, ledger: Ledger) -> None:
         self.folder, self.document, self._ledger = folder, document, ledger
+        ledger.on_note = self.reload
 
     @classmethod
     def create(
@@ -270,7 +271,7 @@ class Project:
         self._ledger.write(decide)
 
     def reload(self) -> None:
-        """Read ``project.json`` again, for settings that another process changed."""
+        """Read ``project.json`` again; done by itself when another process has changed settings or links."""
         self.document = read_document(self.folder)
 
     def add_rater(

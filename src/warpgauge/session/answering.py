@@ -11,9 +11,11 @@ from numpy.typing import ArrayLike
 
 from warpgauge.core.annotations import covariance_from_ellipse
 from warpgauge.errors import InvalidInputError, SuspiciousDataWarning
+from warpgauge.geometry import Floats
 from warpgauge.project import Draft, Event
 from warpgauge.project.records import Answer
 from warpgauge.session.base import SessionBase, number_of
+from warpgauge.session.plausible import check_placement
 from warpgauge.session.prior import default_radius
 from warpgauge.session.queries import Query
 
@@ -115,14 +117,15 @@ class Answering(SessionBase):
                 ellipse = np.full(d, size), np.eye(d)
             covariance = covariance_from_ellipse(ellipse[0], ellipse[1], level)
             drawn = {"half_lengths": np.asarray(ellipse[0]).tolist(), "axes": np.asarray(ellipse[1]).tolist()}
-        at = np.asarray(point, dtype=np.float64)
+        at, spread = _numbers(point, "The placed point"), _numbers(covariance, "The covariance")
+        check_placement(self.project, at, spread)
         payload = {
             "point": at.tolist(),
-            "covariance": np.asarray(covariance, dtype=np.float64).tolist(),
+            "covariance": spread.tolist(),
             "alpha": level,
             "ellipse": drawn,
         }
-        if at.shape == (d,) and not self.project.moving_grid.contains(at):
+        if at.shape == (d,) and np.isfinite(at).all() and not self.project.moving_grid.contains(at):
             warnings.warn(
                 f"The placement of query {number_of(query)} at {at.tolist()} lies outside the moving image.",
                 SuspiciousDataWarning,
@@ -192,3 +195,10 @@ class Answering(SessionBase):
 
     def _saved(self, event: Event, number: int) -> Saved:
         return Saved(event, number, self.project.state.answer(event.rater, number))
+
+
+def _numbers(values: ArrayLike, what: str) -> Floats:
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(f"{what} must be numbers, got {values!r}.") from error

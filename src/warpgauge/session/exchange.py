@@ -12,6 +12,7 @@ from warpgauge.geometry import Floats
 from warpgauge.io.landmarks import Landmarks, Skip
 from warpgauge.project import SKIP_REASONS, Draft, Project, Skipped, State
 from warpgauge.session.gather import LocatedAnnotations, all_marks
+from warpgauge.session.plausible import check_placement
 from warpgauge.session.prior import pixel
 
 # Two points nearer than this share of a pixel are the same location.
@@ -42,6 +43,7 @@ def import_drafts(
     placed = landmarks.moving_points if landmarks.moving_points is not None else np.empty((0, landmarks.d))
     for row, point in enumerate(placed):
         who = _who(raters[row], rater, row)
+        check_placement(project, point, covariances[row])
         number = entry.query(landmarks.fixed_points[row], who, names[row])
         payload = {
             "point": point.tolist(),

@@ -9,6 +9,7 @@ from warpgauge.io.files import PathLike
 from warpgauge.project import Draft, Event, Project
 from warpgauge.session.base import SessionBase
 from warpgauge.session.fitting import next_refit, own_fit, trained_fit
+from warpgauge.session.gather import standing_marks
 from warpgauge.session.queries import PROGRAM
 
 
@@ -44,7 +45,7 @@ class Learning(SessionBase):
             with self._lock:
                 state = self.project.state
                 due = next_refit(self.project.settings, state.fits)
-                count = 0 if due is None else len(self._model.view(state, None).located)
+                count = 0 if due is None else len(standing_marks(state))
             if due is None or count < due or count == self._failed_at or self.project.readonly:
                 return None
             try:
