@@ -89,7 +89,25 @@ def ranks(evaluation: Evaluation, norm: str) -> Any:
     """Heat map of the probability of each rank."""
     names = evaluation.ranking(norm)
     values = np.array([evaluation.scores[name].rank_probabilities[norm] for name in names])
-    return _matrix(values, names, [str(k + 1) for k in range(len(names))], "probability", "rank")
+    return rank_matrix(names, values)
+
+
+def rank_matrix(names: Sequence[str], probabilities: Floats) -> Any:
+    """Heat map of (K, K) probabilities of ranks, one method a row."""
+    return _matrix(probabilities, names, [str(k + 1) for k in range(len(names))], "probability", "rank")
+
+
+def mean_ranks(names: Sequence[str], means: Sequence[float], bounds: Sequence[tuple[float, float]]) -> Any:
+    """Mean ranks with their intervals, best on top."""
+    figure, axes = _axes(8.5, 0.9 + 0.42 * len(names))
+    for row, (mean, (low, high)) in enumerate(zip(means, bounds, strict=True)):
+        axes.plot([low, high], [row, row], color=_BLUE, linewidth=3, solid_capstyle="butt")
+        axes.plot(mean, row, "o", color=_BLUE, markeredgecolor="white", markersize=8)
+    _named(axes, names)
+    axes.set_xlim(0.9, len(names) + 0.1)
+    axes.grid(axis="x", color="#DDDDDD", linewidth=0.7)
+    axes.set_xlabel("mean rank", fontsize=10)
+    return figure
 
 
 def wins(evaluation: Evaluation, norm: str) -> Any:

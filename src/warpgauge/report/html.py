@@ -46,6 +46,7 @@ figcaption { color: #4a4a4a; font-size: .9rem; max-width: 46rem; margin-top: .3r
 code { font-family: ui-monospace, Consolas, monospace; font-size: .88em; overflow-wrap: anywhere; }
 footer { margin-top: 3rem; color: #4a4a4a; font-size: .9rem; }
 @media print {
+  * { print-color-adjust: exact; -webkit-print-color-adjust: exact; }
   body { max-width: none; padding: 0; font-size: 10.5pt; }
   nav { display: none; }
   h2, h3 { break-after: avoid; }

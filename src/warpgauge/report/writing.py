@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,6 +21,7 @@ from warpgauge.evaluation.comparison import comparable
 from warpgauge.io.images import Image
 from warpgauge.maps.planes import shown_units
 from warpgauge.report.content import Content
+from warpgauge.report.files import replace_text, report_path
 from warpgauge.report.html import page, paragraph
 from warpgauge.report.map_section import map_section
 from warpgauge.report.method_maps import MethodMaps, method_maps
@@ -86,11 +86,7 @@ def write_report(
     Path
         The HTML file. It refers to no other file or host.
     """
-    file = Path(out_html)
-    if file.suffix.lower() not in (".html", ".htm"):
-        raise InvalidInputError(f"A report is an HTML file, so {file.name!r} must end in .html.")
-    if not file.parent.is_dir():
-        raise InvalidInputError(f"There is no folder {str(file.parent)!r} to write {file.name!r} into; make it first.")
+    file = report_path(out_html)
     given = posterior.annotations
     if labels is not None and len(labels) != len(given):
         raise InvalidInputError(f"{len(labels)} labels were given for {len(given)} annotations.")
@@ -119,8 +115,8 @@ def write_report(
     )
     say("page")
     numbers = json.dumps(content.to_dict(), indent=2, allow_nan=False, ensure_ascii=False)
-    _replace(file.with_suffix(".json"), numbers)
-    _replace(file, report_page(content, file.with_suffix(".json").name))
+    replace_text(file.with_suffix(".json"), numbers)
+    replace_text(file, report_page(content, file.with_suffix(".json").name))
     return file
 
 
@@ -182,18 +178,3 @@ def _errors(posterior: Posterior, transforms: Mapping[str, Any], targets: ArrayL
     common = comparable(posterior, transforms, targets)
     lengths = np.linalg.norm(common.mapped - posterior.mean(common.points), axis=2)
     return dict(zip(transforms, lengths, strict=True))
-
-
-def _replace(file: Path, text: str) -> None:
-    try:
-        handle, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as stream:
-                stream.write(text)
-            Path(name).chmod(0o644)
-            Path(name).replace(file)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
-    except OSError as error:
-        raise InvalidInputError(f"{file.name!r} cannot be written: {error.strerror or error}.") from error

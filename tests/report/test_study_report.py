@@ -1,0 +1,78 @@
+"""The report of a study: calibration before the ranking, and the study's own numbers."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from report.page_parser import Page
+
+from warpgauge.errors import InvalidInputError
+from warpgauge.report import write_study_report
+from warpgauge.study import MethodSpec, PairOutcome, PairSpec, Study, StudyResult, StudySettings, summarise
+
+pytest.importorskip("matplotlib")
+
+NAMES = ("<i>best</i>", "second", "third")
+
+
+def outcome(name: str, verdict: str = "calibrated", missing: tuple[str, ...] = ()) -> PairOutcome:
+    rng = np.random.default_rng(len(name))
+    scores = np.array([1.0, 2.0, 3.0]) + rng.normal(0, 0.1, 3)
+    draws = scores + rng.normal(0, 0.2, (50, 3))
+    for method in missing:
+        scores[NAMES.index(method)] = np.nan
+        draws[:, NAMES.index(method)] = np.nan
+    errors = {method: [] if method in missing else [float(k), 1.0] for k, method in enumerate(NAMES, 1)}
+    reasons = dict.fromkeys(missing, "no file <x>")
+    return PairOutcome(name, NAMES, reasons, draws, scores, errors, [4.0, 4.0], 100.0, verdict, f"About {name}.")
+
+
+def result(*outcomes: PairOutcome) -> StudyResult:
+    study = Study(
+        "A & B",
+        Path(),
+        tuple(PairSpec(one.name, project=Path(one.name)) for one in outcomes),
+        tuple(MethodSpec(name) for name in NAMES),
+        StudySettings(bootstrap=200),
+    )
+    return summarise(study, outcomes)
+
+
+def test_table_tests_and_cases_have_the_numbers_of_the_json(tmp_path: Path) -> None:
+    found = result(outcome("p1"), outcome("pair2"), outcome("pair-3", missing=("second",)))
+    path = write_study_report(tmp_path / "study.html", found, units="mm")
+    page, numbers = Page(path.read_text("utf-8")), json.loads(path.with_suffix(".json").read_text("utf-8"))
+    heads = [said for _, said in page.tables["methods-table"][0]]
+    rows = page.tables["methods-table"][1:]
+    assert [row[0][1] for row in rows] == [one["name"] for one in numbers["methods"]] == list(NAMES)
+    for row, one in zip(rows, numbers["methods"], strict=True):
+        for head, key in (("mean rank", "mean_rank"), ("root mean square error (mm)", "mean_score"),
+                          ("first with probability", "probability_first"), ("missing", "missing")):  # fmt: skip
+            assert float(row[heads.index(head)][0]["data-value"] or "nan") == one[key]
+    assert len(page.tables["tests-table"]) == 1 + 3
+    assert len(page.tables["cases-table"]) == 1 + 9
+    assert "no file <x>" in page.text
+    assert "A & B" in page.text
+    assert not {"script", "link"} & {tag for tag, _ in page.tags}
+    assert all(len(given["alt"] or "") > 20 for given in page.of("img"))
+    levels = [level for level, _ in page.headings]
+    assert all(after - before <= 1 for before, after in pairwise(levels))
+
+
+def test_pairs_that_are_too_sure_come_first(tmp_path: Path) -> None:
+    found = result(outcome("p1"), outcome("pair2", "overconfident"))
+    page = Page(write_study_report(tmp_path / "s.html", found).read_text("utf-8"))
+    titles = [said for level, said in page.headings if level == 2]
+    assert titles[:2] == ["Can these numbers be trusted?", "Which method is best?"]
+    assert page.text.index("surer than it should be") < page.text.index("is first")
+    page = Page(write_study_report(tmp_path / "t.html", result(outcome("p1"), outcome("pair2"))).read_text("utf-8"))
+    assert next(said for level, said in page.headings if level == 2) == "Which method is best?"
+
+
+def test_only_html_is_written(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInputError, match=r"must end in \.html"):
+        write_study_report(tmp_path / "s.txt", result(outcome("p1")))
