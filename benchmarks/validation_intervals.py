@@ -1,8 +1,8 @@
 """Do 90 % intervals hold the true error of a registration that has seen the images?
 
 A true map and the error of a registration are drawn from Gaussian processes, the error smaller than the deformation and
-with short, mixed or long scales. 20 or 40 annotations are placed with an error of 0.3. Writes
-``bench-output/validation_intervals.json``, the table of ``docs/validation.md``.
+with short, mixed or long scales. 20 or 40 annotations are placed with an error of 0.3. And are decisions between two
+such registrations right? Writes ``bench-output/validation_intervals.json``, the tables of ``docs/validation.md``.
 """
 
 from __future__ import annotations
@@ -59,7 +59,36 @@ def one(count: int, weights: list[float], seed: int) -> dict[str, tuple[bool, fl
     return result
 
 
-def main() -> None:
+def decision(ratio: float, fitted: bool, seed: int) -> float:
+    """Win probability of the better of two registrations whose root mean square errors have this ratio."""
+    rng = np.random.default_rng(seed)
+    points = rng.uniform(0, 300, (130, 2))
+    weights = [0.3, 0.6, 1.5, 3.0, 6.0, 12.0]
+    truth = points + drawn(weights, points, seed)
+    errors = [drawn(ERRORS["mixed"], points, seed + offset) for offset in (1000, 2000)]
+    sizes = [np.sqrt(np.mean(np.square(error[30:]).sum(axis=1))) for error in errors]
+    mapped = np.stack([truth + errors[0] / sizes[0], truth + ratio * errors[1] / sizes[1]])
+    annotations = wg.Annotations.isotropic(points[:30], truth[:30] + rng.normal(0, SD, (30, 2)), SD)
+    if fitted:
+        prior = wg.TransformationPrior(wg.KernelBundle("wendland", SCALES, np.ones(6)), "affine", center=[150.0, 150.0])
+        posterior = wg.fit_kernel(prior, annotations, noise=True).condition(annotations, calibrate=True)
+    else:
+        posterior = wg.TransformationPrior(wg.KernelBundle("wendland", SCALES, weights)).condition(annotations)
+    return float(wg.win_probabilities(posterior, points[30:], mapped[:, 30:])[0, 1])
+
+
+def decisions() -> list[dict[str, object]]:
+    rows = []
+    for ratio in (1.1, 1.3, 1.6, 2.0):
+        for fitted in (False, True):
+            wins = np.array([decision(ratio, fitted, seed) for seed in range(200)])
+            right, wrong = float(np.mean(wins >= 0.95)), float(np.mean(wins <= 0.05))
+            rows.append({"ratio": ratio, "weights": "learned" if fitted else "known", "right": right, "wrong": wrong})
+            print(json.dumps(rows[-1]), flush=True)
+    return rows
+
+
+def intervals() -> list[dict[str, object]]:
     rows = []
     for count in (20, 40):
         for name, weights in ERRORS.items():
@@ -70,9 +99,14 @@ def main() -> None:
                 row[kind] = {"held": float(held.mean()), "relative_error": float(off.mean())}
             rows.append(row)
             print(json.dumps(row), flush=True)
+    return rows
+
+
+def main() -> None:
+    result = {"intervals": intervals(), "decisions": decisions()}
     out = Path("bench-output")
     out.mkdir(exist_ok=True)
-    (out / "validation_intervals.json").write_text(json.dumps(rows, indent=2))
+    (out / "validation_intervals.json").write_text(json.dumps(result, indent=2))
 
 
 if __name__ == "__main__":

@@ -50,7 +50,8 @@ def verdict(
     if not undecided:
         parts.append(f"all ranks are decided by {count}")
     else:
-        parts.append(f"ranks {' and '.join(undecided)} are not decided by {count}")
+        listed = " and ".join([", ".join(undecided[:-1]), undecided[-1]][len(undecided) < 2 :])
+        parts.append(f"ranks {listed} are not decided by {count}")
         if further is not None:
             parts.append(_more(further))
     sentence = "; ".join(parts) + "."
@@ -58,10 +59,8 @@ def verdict(
 
 
 def _share(probability: float) -> str:
-    """Two digits, never rounded up to certainty."""
-    if 0.995 <= probability < 1:
-        return "over 0.99"
-    return "over 0.99" if probability == 1 else f"{probability:.2f}"
+    """Two digits, never rounded up to certainty: samples cannot show that much."""
+    return "over 0.99" if probability >= 0.995 else f"{probability:.2f}"
 
 
 def _more(further: FurtherAnnotations) -> str:
