@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import httpx
 import nibabel as nib
 import numpy as np
 from PIL import Image
+from scipy import ndimage
 
 from warpgauge.project import Project
+from warpgauge.web import prepare
 
 _MAIN = """
 import sys
@@ -29,14 +35,27 @@ TOKEN = "test-token-of-whoever-launches-the-server-0123456789"
 
 
 class Served:
-    """A server in a process of its own, on a port of its own."""
+    """A real server on a port of its own, in a thread, or in a process that can be killed."""
 
-    def __init__(self, folder: Path, raters: str = "", port: int = 0) -> None:
-        command = [sys.executable, "-c", _MAIN, str(folder), str(port), raters, TOKEN]
+    def __init__(self, folder: Path, raters: str = "", port: int = 0, *, process: bool = False) -> None:
+        self.folder, self.links = folder, dict[str, str]()
+        self.process: subprocess.Popen[str] | None = None
+        self._clients: list[httpx.Client] = []
+        if process:
+            self._start_process(raters, port)
+        else:
+            names = [name for name in raters.split(",") if name]
+            self.launch = prepare(folder, port=port, raters=names, token=TOKEN)
+            self.links = {"launcher" if k == 0 else link.name: link.url for k, link in enumerate(self.launch.links)}
+            self._thread = threading.Thread(target=self.launch.run)
+            self._thread.start()
+        self.base = self.links["launcher"].partition("/?")[0]
+        self.port = int(self.base.rpartition(":")[2])
+
+    def _start_process(self, raters: str, port: int) -> None:
+        command = [sys.executable, "-c", _MAIN, str(self.folder), str(port), raters, TOKEN]
         environment = {**os.environ, "OMP_NUM_THREADS": "1"}
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
-        self.folder = folder
-        self.links: dict[str, str] = {}
         assert self.process.stdout is not None
         for line in self.process.stdout:
             words = line.split()
@@ -47,25 +66,22 @@ class Served:
             elif line.startswith("Press Ctrl-C"):
                 break
         assert self.links, "the server did not start"
-        self.base = self.links["launcher"].partition("/?")[0]
-        self.port = int(self.base.rpartition(":")[2])
-        self._clients: list[httpx.Client] = []
 
-    def client(self, who: str = "launcher", **options: object) -> httpx.Client:
+    def client(self, who: str = "launcher") -> httpx.Client:
         """Give a browser that has followed the link of this person."""
-        client = httpx.Client(base_url=self.base, timeout=60, trust_env=False, **options)  # type: ignore[arg-type]
-        self._clients.append(client)
+        client = self.stranger()
         assert client.get(self.links[who]).status_code == 303
         return client
 
-    def stranger(self) -> httpx.Client:
+    def stranger(self, **options: Any) -> httpx.Client:
         """Give a browser without a cookie."""
-        client = httpx.Client(base_url=self.base, timeout=60, trust_env=False)
+        client = httpx.Client(base_url=self.base, timeout=60, trust_env=False, **options)
         self._clients.append(client)
         return client
 
     def kill(self) -> None:
         """End it as a crash would."""
+        assert self.process is not None
         self.process.send_signal(signal.SIGKILL)
         self.process.wait()
 
@@ -73,25 +89,27 @@ class Served:
         """End it as Ctrl-C would, and give the exit code."""
         for client in self._clients:
             client.close()
+        if self.process is None:
+            self.launch.stop()
+            self._thread.join(30)
+            assert not self._thread.is_alive()
+            return 0
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGINT)
         code = self.process.wait(30)
-        if self.process.stdout is not None:
-            self.process.stdout.close()
+        assert self.process.stdout is not None
+        self.process.stdout.close()
         return code
 
 
 @contextmanager
-def served(folder: Path, raters: str = "", port: int = 0) -> Iterator[Served]:
+def served(folder: Path, raters: str = "", port: int = 0, *, process: bool = False) -> Iterator[Served]:
     """Serve a project for the length of a with block."""
-    server = Served(folder, raters, port)
+    server = Served(folder, raters, port, process=process)
     try:
         yield server
     finally:
-        if server.process.poll() is None:
-            server.stop()
-        elif server.process.stdout is not None:
-            server.process.stdout.close()
+        server.stop()
 
 
 def wait_until(condition: Callable[[], bool], seconds: float = 20) -> None:
@@ -159,3 +177,43 @@ def make_solid(folder: Path, **settings: object) -> Path:
                              targets={"kind": "domain", "count": 60}, settings=settings)  # fmt: skip
     project.close()
     return folder
+
+
+def answer(client: httpx.Client, query: dict[str, Any], where: list[float], **more: Any) -> httpx.Response:
+    """Place a query as the page does."""
+    body = {
+        "point": where,
+        "covariance": np.eye(len(where)).tolist(),
+        "alpha": 0.01,
+        "duration": 2.5,
+        "generation": query["generation"],
+        **more,
+    }
+    return client.post(f"/api/query/{query['query']}/place", json=body)
+
+
+def events_of(folder: Path) -> list[tuple[Any, ...]]:
+    """Read the log without warpgauge: generation, rater, kind, query, payload."""
+    connection = sqlite3.connect(folder / "annotations.sqlite")
+    try:
+        rows = connection.execute("SELECT generation, rater, kind, query, payload FROM events ORDER BY generation")
+        return [(*row[:4], json.loads(row[4])) for row in rows.fetchall()]
+    finally:
+        connection.close()
+
+
+def write_shifted(folder: Path, voxels: np.ndarray) -> tuple[Path, Path, np.ndarray]:
+    """Write an oblique volume and itself shifted by whole voxels; give both and the shift in the (LPS) world."""
+    rng = np.random.default_rng(8)
+    whole = ndimage.gaussian_filter(rng.normal(0, 1, (60, 50, 40)), 1.5)
+    whole = (2000 * whole / whole.std()).astype(np.int16)
+    size, start = np.array([40, 30, 20]), np.array([8, 8, 8])
+    # What is at voxel i of the fixed volume is at voxel i + shift of the moving one.
+    parts = {"fixed": start, "moving": start - voxels}
+    for name, corner in parts.items():
+        block = whole[tuple(slice(a, a + n) for a, n in zip(corner, size, strict=True))]
+        image = nib.Nifti1Image(block, oblique_affine())
+        image.header.set_xyzt_units("mm")
+        nib.save(image, folder / f"{name}.nii.gz")
+    ras = oblique_affine()[:3, :3] @ voxels
+    return folder / "fixed.nii.gz", folder / "moving.nii.gz", ras * [-1, -1, 1]

@@ -289,7 +289,7 @@ def test_raters_need_names_that_can_be_told_apart(tmp_path: Path, raters: list[s
 
 def test_ctrl_c_ends_the_server_cleanly(flat: Path) -> None:
     """SIGINT ends it with code 0 and the project is whole."""
-    with served(flat) as server:
+    with served(flat, process=True) as server:
         assert server.client().get("/api/project").status_code == 200
         assert server.stop() == 0
     with Project.open(flat) as project:

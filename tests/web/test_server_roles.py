@@ -1,0 +1,237 @@
+"""Roles on every route, the organiser's page, adjudication and its locks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+
+from warpgauge.core.raters import fuse_raters
+from web.server_tools import Served, answer, events_of, make_flat, served
+
+
+@pytest.fixture
+def server(flat: Path) -> Any:
+    """A server of a fresh 2D project with two raters."""
+    with served(flat, "ada,ben") as one:
+        yield one
+
+
+def get(client: httpx.Client, path: str) -> Any:
+    found = client.get(path)
+    assert found.status_code == 200, found.text
+    return found.json()
+
+
+def join(server: Served, name: str, role: str) -> httpx.Client:
+    """Let the organiser add somebody, and follow the link that comes back."""
+    reply = server.client().post("/api/raters", json={"action": "add", "name": name, "role": role})
+    assert reply.status_code == 200, reply.text
+    assert reply.json()["role"] == role
+    server.links[name] = reply.json()["link"]
+    return server.client(name)
+
+
+WRITES = [
+    ("/api/query/0/place", {"point": [9, 9], "covariance": [[1, 0], [0, 1]], "alpha": 0.01}),
+    ("/api/query/0/skip", {"reason": "other", "text": ""}),
+    ("/api/query/0/another", {}),
+    ("/api/query/0/disable", {"disabled": True}),
+    ("/api/undo", {}),
+    ("/api/redo", {}),
+]
+ORGANISERS = [
+    ("/api/locations/0/resolve", {"text": ""}),
+    ("/api/locations/0/exclude", {"rater": "ada"}),
+    ("/api/locations/0/include", {"rater": "ada"}),
+    ("/api/locations/0/ask_again", {"rater": "ada"}),
+    ("/api/raters", {"action": "add", "name": "eve", "role": "organiser"}),
+    ("/api/raters", {"action": "revoke", "name": "ben"}),
+]
+
+
+def test_what_each_role_may_not_do_changes_nothing(server: Served) -> None:
+    """Strangers 401 and viewers 403 on every write, raters 403 on what is the organiser's; the log stays as it is."""
+    ada = server.client("ada")
+    query = get(ada, "/api/query")
+    assert answer(ada, query, [30.0, 40.0]).status_code == 200
+    viewer = join(server, "vic", "viewer")
+    generation = get(ada, "/api/project")["generation"]
+    before = events_of(server.folder)
+    stranger = server.stranger()
+    for path, body in WRITES + ORGANISERS:
+        content = dict(body) if path == "/api/raters" else {**body, "generation": generation}
+        assert stranger.post(path, json=content).status_code == 401, path
+        assert viewer.post(path, json=content).status_code == 403, path
+    for path, body in ORGANISERS:
+        content = dict(body) if path == "/api/raters" else {**body, "generation": generation}
+        assert ada.post(path, json=content).status_code == 403, path
+    for path in ("/api/raters", "/api/locations"):
+        assert ada.get(path).status_code == 403
+        assert viewer.get(path).status_code == 403
+    assert ada.get("/api/transforms").status_code == 403
+    assert ada.get("/api/map/error?transform=x").status_code == 403
+    assert viewer.get("/api/transforms").status_code == 200
+    assert get(viewer, "/api/query")["done"]
+    assert events_of(server.folder) == before
+
+
+def test_another_raters_token_does_nothing_to_ones_answers(server: Served) -> None:
+    """Ben's undo, edit and skip are Ben's own: Ada's answer stays, and her name cannot be sent along."""
+    ada, ben = server.client("ada"), server.client("ben")
+    query = get(ada, "/api/query")
+    answer(ada, query, [30.0, 40.0])
+    generation = get(ben, "/api/project")["generation"]
+    assert ben.post("/api/undo", json={"generation": generation}).status_code == 422
+    number = query["query"]
+    assert (
+        ben.post(f"/api/query/{number}/disable", json={"disabled": True, "generation": generation}).status_code == 422
+    )
+    assert answer(ben, {**query, "generation": generation}, [70.0, 80.0]).status_code == 200
+    assert get(ada, f"/api/query/{number}")["answer"]["point"] == [30.0, 40.0]
+    assert get(ben, f"/api/query/{number}")["answer"]["point"] == [70.0, 80.0]
+
+
+def test_a_revoked_rater_is_out_at_once(server: Served) -> None:
+    """The cookie is worth nothing after revocation, a new link works, and the old one does not."""
+    ada, organiser = server.client("ada"), server.client()
+    query = get(ada, "/api/query")
+    assert organiser.post("/api/raters", json={"action": "revoke", "name": "ada"}).json()["link"] is None
+    before = events_of(server.folder)
+    assert ada.get("/api/project").status_code == 401
+    assert answer(ada, query, [1.0, 1.0]).status_code == 401
+    assert server.stranger().get(server.links["ada"]).status_code == 401
+    assert events_of(server.folder) == before
+    old = server.links["ada"]
+    again = join(server, "ada", "rater")
+    assert get(again, "/api/query")["query"] == query["query"]
+    assert server.links["ada"] != old
+    assert server.stranger().get(old).status_code == 401
+
+
+def test_registering_is_checked(server: Served) -> None:
+    """Nobody changes their own role, revokes a stranger, or takes a name that cannot be shown."""
+    organiser = server.client()
+    for body, status in (
+        ({"action": "revoke", "name": "nobody"}, 404),
+        ({"action": "revoke", "name": "organiser"}, 422),
+        ({"action": "add", "name": "organiser", "role": "viewer"}, 422),
+        ({"action": "add", "name": " eve"}, 422),
+        ({"action": "add", "name": "e\nve"}, 422),
+        ({"action": "add", "name": ""}, 422),
+        ({"action": "add", "name": "eve", "role": "king"}, 422),
+        ({"action": "forget", "name": "ada"}, 422),
+    ):
+        assert organiser.post("/api/raters", json=body).status_code == status, body
+    assert "eve" not in {row["name"] for row in get(organiser, "/api/raters")["raters"]}
+
+
+def test_the_organiser_sees_distances_and_the_fusion(server: Served) -> None:
+    """Distances between two raters by hand, bias and fused points as the library's fusion gives them."""
+    marks: dict[str, list[list[float]]] = {"ada": [], "ben": []}
+    offsets = np.random.default_rng(0).normal(0, 2, (2, 5, 2))
+    for who, name in enumerate(marks):
+        client = server.client(name)
+        query = get(client, "/api/query")
+        for step in range(5):
+            point = (np.asarray([50.0 + 30 * step, 60.0 + 20 * step]) + offsets[who, step]).tolist()
+            marks[name].append(point)
+            query = answer(client, query, point).json()["next"]
+    organiser = server.client()
+    locations = get(organiser, "/api/locations")["locations"]
+    ada, ben = np.array(marks["ada"]), np.array(marks["ben"])
+    distances = np.linalg.norm(ada - ben, axis=1)
+    assert [row["max_distance"] for row in locations[:5]] == pytest.approx(distances.tolist())
+    assert [row["mean_distance"] for row in locations[:5]] == pytest.approx(distances.tolist())
+    fused = [row["fused"]["point"] for row in locations[:5]]
+    np.testing.assert_allclose(fused, (ada + ben) / 2)
+    raters = {row["name"]: row for row in get(organiser, "/api/raters")["raters"]}
+    assert raters["ada"]["placed"] == 5
+    np.testing.assert_allclose(raters["ada"]["bias"], fuse_raters(marks).bias[0])
+    np.testing.assert_allclose(raters["ada"]["bias"], (ada - ben).mean(axis=0) / 2, atol=1e-12)
+    assert {mark["rater"] for mark in locations[0]["marks"]} == {"ada", "ben"}
+    assert raters["organiser"]["role"] == "organiser"
+    assert (raters["ada"]["has_link"], raters["organiser"]["has_link"]) == (True, False)
+
+
+def test_a_settled_location_is_locked_until_it_is_asked_again(server: Served) -> None:
+    """Raters can neither change, skip, disable nor undo there; asking again opens a new query for one rater."""
+    ada, ben, organiser = server.client("ada"), server.client("ben"), server.client()
+    query = get(ada, "/api/query")
+    answer(ada, query, [30.0, 40.0])
+    generation = get(organiser, "/api/locations")["generation"]
+    settle = {"text": "taken", "generation": generation}
+    assert organiser.post(f"/api/locations/{query['query']}/resolve", json=settle).status_code == 200
+    now = get(ada, f"/api/query/{query['query']}")
+    assert now["locked"]
+    before = events_of(server.folder)
+    assert answer(ada, now, [31.0, 41.0]).status_code == 403
+    path = f"/api/query/{query['query']}"
+    assert ada.post(f"{path}/skip", json={"reason": "other", "generation": now["generation"]}).status_code == 403
+    assert ada.post(f"{path}/disable", json={"disabled": True, "generation": now["generation"]}).status_code == 403
+    assert ada.post("/api/undo", json={"generation": now["generation"]}).status_code == 403
+    assert events_of(server.folder) == before
+    assert organiser.post(f"/api/locations/{query['query']}/resolve", json=settle).status_code == 422  # replayed
+
+    again = {"rater": "ada", "generation": get(organiser, "/api/locations")["generation"]}
+    asked = organiser.post(f"/api/locations/{query['query']}/ask_again", json=again)
+    assert asked.status_code == 200
+    number = next(event[3] for event in events_of(server.folder) if event[0] == asked.json()["saved"]["generation"])
+    fresh = get(ada, f"/api/query/{number}")
+    assert not fresh["locked"]
+    assert fresh["location"] == query["location"]
+    assert ben.get(f"/api/query/{number}").status_code == 404
+    assert answer(ada, fresh, [33.0, 44.0]).status_code == 200
+    rows = get(organiser, "/api/locations")["locations"]
+    assert rows[query["query"]]["fused"]["point"] == [33.0, 44.0]
+
+
+def test_excluding_a_mark_takes_it_out_of_the_model_only(server: Served) -> None:
+    """The fusion is the other rater's mark alone; the excluded rater still sees their own answer; including undoes."""
+    ada, ben, organiser = server.client("ada"), server.client("ben"), server.client()
+    query = get(ada, "/api/query")
+    answer(ada, query, [30.0, 40.0])
+    answer(ben, get(ben, "/api/query"), [34.0, 48.0])
+    number = query["query"]
+    seen = get(organiser, "/api/locations")
+    assert seen["locations"][number]["fused"]["point"] == pytest.approx([32.0, 44.0])
+    body = {"rater": "ada", "text": "slipped", "generation": seen["generation"]}
+    assert organiser.post(f"/api/locations/{number}/exclude", json=body).status_code == 200
+    assert get(organiser, "/api/locations")["locations"][number]["fused"]["point"] == [34.0, 48.0]
+    assert get(ada, f"/api/query/{number}")["answer"]["point"] == [30.0, 40.0]
+    assert organiser.post(f"/api/locations/{number}/exclude", json=body).status_code == 422  # replayed
+    body["generation"] = get(organiser, "/api/locations")["generation"]
+    assert organiser.post(f"/api/locations/{number}/include", json=body).status_code == 200
+    assert get(organiser, "/api/locations")["locations"][number]["fused"]["point"] == pytest.approx([32.0, 44.0])
+
+
+def test_what_changed_after_the_organiser_looked_is_not_judged(server: Served) -> None:
+    """A decision on marks that have been moved since is refused, so that nothing is settled unseen."""
+    ada, organiser = server.client("ada"), server.client()
+    query = get(ada, "/api/query")
+    answer(ada, query, [30.0, 40.0])
+    seen = get(organiser, "/api/locations")["generation"]
+    answer(ada, get(ada, f"/api/query/{query['query']}"), [60.0, 70.0])
+    before = events_of(server.folder)
+    for act, body in (("resolve", {}), ("exclude", {"rater": "ada"}), ("ask_again", {})):
+        content = {**body, "generation": seen}
+        assert organiser.post(f"/api/locations/{query['query']}/{act}", json=content).status_code == 422
+    assert events_of(server.folder) == before
+
+
+def test_repeats_are_not_told(tmp_path: Path) -> None:
+    """A location asked twice looks like any other: no field of a rater's answers says which query it repeats."""
+    folder = make_flat(tmp_path / "p", repeat_fraction=0.5, repeat_lag=1)
+    with served(folder, "ada") as server:
+        ada = server.client("ada")
+        query = get(ada, "/api/query")
+        for _ in range(8):
+            assert not {"same_as", "origin", "repeat"} & set(query)
+            query = answer(ada, query, query["location"]).json()["next"]
+        kinds = [event[4]["origin"] for event in events_of(folder) if event[2] == "query"]
+        assert "repeat" in kinds
+        rows = get(ada, "/api/list")["rows"]
+        assert not {"same_as", "origin"} & set(rows[0])
