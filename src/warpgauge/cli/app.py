@@ -12,10 +12,29 @@ import click
 from warpgauge._version import __version__
 from warpgauge.errors import WarpgaugeError, WarpgaugeWarning
 
-# Command name to the module of this package that defines it, in the order of the help page.
-COMMANDS: dict[str, str] = {
-    "info": "info",
-    "convert": "convert",
+# Command name to the module of this package and the command in it, in the order of the help page.
+COMMANDS: dict[str, tuple[str, str]] = {
+    "demo": ("demo", "demo"),
+    "new": ("new", "new"),
+    "info": ("info", "info"),
+    "annotate": ("annotate", "annotate"),
+    "suggest": ("answers", "suggest"),
+    "place": ("answers", "place"),
+    "skip": ("answers", "skip"),
+    "undo": ("answers", "undo"),
+    "redo": ("answers", "redo"),
+    "import": ("exchange", "import_"),
+    "export": ("exchange", "export"),
+    "fit": ("fit", "fit"),
+    "add-transform": ("add_transform", "add_transform"),
+    "register": ("register", "register"),
+    "evaluate": ("evaluate", "evaluate"),
+    "map": ("map_", "map_"),
+    "report": ("report", "report"),
+    "benchmark": ("benchmark", "benchmark"),
+    "verify": ("verify", "verify"),
+    "convert": ("convert", "convert"),
+    "simulate": ("simulate", "simulate"),
 }
 
 
@@ -28,8 +47,8 @@ class _Lazy(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        module = importlib.import_module(f"warpgauge.cli.{COMMANDS[cmd_name]}")
-        command = getattr(module, cmd_name.replace("-", "_"))
+        module, name = COMMANDS[cmd_name]
+        command = getattr(importlib.import_module(f"warpgauge.cli.{module}"), name)
         if not isinstance(command, click.Command):
             raise TypeError(f"{cmd_name} is not a command")
         return command

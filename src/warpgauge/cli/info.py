@@ -53,15 +53,48 @@ def _landmarks(path: Path) -> dict[str, Any]:
     }
 
 
+def _project(path: Path) -> dict[str, Any]:
+    from warpgauge.project import Project
+    from warpgauge.session import Session
+
+    with Project.open(path) as opened:
+        session = Session(opened)
+        progress, posterior = session.progress(), session.posterior()
+        return {
+            "name": path.resolve().name,
+            "dimension": opened.d,
+            "units": opened.units,
+            "fixed image": opened.document.images["fixed"].path,
+            "moving image": opened.document.images["moving"].path,
+            "candidates": len(opened.candidates),
+            "targets": len(opened.targets),
+            "annotated locations": progress.annotations,
+            "queries": progress.queries,
+            "placed": progress.placed,
+            "skipped": progress.skipped,
+            "raters": opened.state.who_answered(),
+            "transforms": [name for name, record in opened.state.transforms.items() if record.files],
+            "mean sd over the targets": progress.mean_sd,
+            "largest sd over the targets": progress.max_sd,
+            "calibration factor": posterior.scale,
+            "weights": progress.weights,
+            "model": opened.settings.model,
+            "events": opened.state.generation,
+        }
+
+
 KINDS: dict[str, Callable[[Path], dict[str, Any]]] = {
     "image": _image,
     "transform": _transform,
     "landmarks": _landmarks,
+    "project": _project,
 }
 
 
 def _order(path: Path) -> list[str]:
     """Readers to try, the likelier first: a csv holds points, any other text rather a transform."""
+    if (path / "project.json").is_file():
+        return ["project"]
     if path.name.lower().endswith(_LANDMARK_SUFFIXES):
         return ["landmarks", "transform", "image"]
     return ["image", "transform", "landmarks"]
@@ -87,6 +120,7 @@ def describe(path: Path, kind: str | None = None) -> dict[str, Any]:
 @click.command(
     epilog="""\b
 Examples:
+  warpgauge info lesion
   warpgauge info fixed.nii.gz
   warpgauge info TransformParameters.0.txt --json
   warpgauge info points.txt --as landmarks"""
@@ -95,7 +129,7 @@ Examples:
 @click.option("--as", "kind", type=click.Choice(sorted(KINDS)), help="Read it as this, without guessing.")
 @json_option
 def info(path: Path, kind: str | None, as_json: bool) -> None:
-    """Tell what a file is: an image, a transform or landmarks, its frame, and what was assumed to read it."""
+    """Tell what PATH is: a project, an image, a transform or landmarks; its frame, and what was assumed to read it."""
     found = describe(path, kind)
     if as_json:
         print_json(found)

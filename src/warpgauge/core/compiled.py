@@ -27,7 +27,8 @@ WENDLAND, GAUSSIAN, INVERSE_QUADRATIC = 0, 1, 2
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
-def _compile(function: _Function) -> _Function:
+def compile_loop(function: _Function) -> _Function:
+    """Compile a loop that releases the interpreter's lock, cached on disk."""
     # Fused multiply-add and another order of summation are allowed; NaN and infinity keep their meaning.
     options = {"nogil": True, "fastmath": {"contract", "reassoc"}, "error_model": "numpy"}
     try:
@@ -42,7 +43,7 @@ def loop_array(array: Floats) -> Floats:
     return np.require(array, np.float64, ["C", "W"])
 
 
-@_compile
+@compile_loop
 def _squared_distances(x: Floats, others: Floats, row: Floats) -> None:
     """Squared distances from one point (d,) to the columns of ``others`` (d, m)."""
     if x.shape[0] == 2:
@@ -58,7 +59,7 @@ def _squared_distances(x: Floats, others: Floats, row: Floats) -> None:
             row[j] = u * u + v * v + w * w
 
 
-@_compile
+@compile_loop
 def _kernel_of_squares(family: int, breaks: Floats, table: Floats, row: Floats) -> None:
     """Replace squared distances by kernel values (Eq. kernel_bundle)."""
     scales = breaks.shape[0]
@@ -87,13 +88,13 @@ def _kernel_of_squares(family: int, breaks: Floats, table: Floats, row: Floats) 
             row[j] = value
 
 
-@_compile
+@compile_loop
 def kernel_values(family: int, breaks: Floats, table: Floats, squares: Floats) -> None:
     """Replace a flat array of squared distances by kernel values."""
     _kernel_of_squares(family, breaks, table, squares)
 
 
-@_compile
+@compile_loop
 def _kernel_row(
     family: int, breaks: Floats, table: Floats, x: Floats, others: Floats, left: Floats, right: Floats, row: Floats
 ) -> None:
@@ -106,7 +107,7 @@ def _kernel_row(
             row[j] += factor * right[f, j]
 
 
-@_compile
+@compile_loop
 def fill_block(
     family: int, breaks: Floats, table: Floats, points: Floats, others: Floats, left: Floats, right: Floats, out: Floats
 ) -> None:
@@ -115,7 +116,7 @@ def fill_block(
         _kernel_row(family, breaks, table, points[i], others, left[i], right, out[i])
 
 
-@_compile
+@compile_loop
 def weighted_sums(
     family: int, breaks: Floats, table: Floats, points: Floats, others: Floats, weights: Floats, out: Floats
 ) -> None:
@@ -131,7 +132,7 @@ def weighted_sums(
             out[i, a] += total
 
 
-@_compile
+@compile_loop
 def explained(
     family: int,
     breaks: Floats,
@@ -170,7 +171,7 @@ def explained(
                         out[i, a, c] += block[r, a] * block[r, c]
 
 
-@_compile
+@compile_loop
 def best_exact(gains: Floats, alive: Bools, exact_at: Ints, step: int) -> float:
     """Highest gain among the living candidates that are up to date with ``step``; -inf if there is none."""
     best = -np.inf
@@ -180,7 +181,7 @@ def best_exact(gains: Floats, alive: Bools, exact_at: Ints, step: int) -> float:
     return best
 
 
-@_compile
+@compile_loop
 def reaching(gains: Floats, alive: Bools, exact_at: Ints, step: int, threshold: float, exact: bool) -> Ints:
     """Living candidates whose gain reaches ``threshold`` and that are, or are not, ``exact`` at this step."""
     count = 0
@@ -196,7 +197,7 @@ def reaching(gains: Floats, alive: Bools, exact_at: Ints, step: int, threshold: 
     return found
 
 
-@_compile
+@compile_loop
 def lower_distances(points: Floats, centre: Floats, distances: Floats) -> None:
     """Lower each squared distance to the one from ``centre`` where that is nearer."""
     for i in range(points.shape[0]):

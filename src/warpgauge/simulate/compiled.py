@@ -10,13 +10,13 @@ from __future__ import annotations
 import numpy as np
 
 from warpgauge.core.arrays import Bools, Floats, Ints
-from warpgauge.core.compiled import _compile  # one set of compiler options for the whole package
+from warpgauge.core.compiled import compile_loop  # one set of compiler options for the whole package
 
 _NEWTON_STEPS = 50
 _HALVINGS = 12
 
 
-@_compile
+@compile_loop
 def _locate(size: Ints, point: Floats, low: Ints, part: Floats) -> None:
     """Lower node of the cell that holds ``point`` (moved onto the border if beyond), and the position in the cell."""
     for a in range(size.shape[0]):
@@ -27,7 +27,7 @@ def _locate(size: Ints, point: Floats, low: Ints, part: Floats) -> None:
         part[a] = t - k
 
 
-@_compile
+@compile_loop
 def _blend(field: Floats, size: Ints, low: Ints, part: Floats, value: Floats) -> None:
     """Multilinear interpolation in one cell, written out, which is several times faster than a loop over corners."""
     nx = size[0]
@@ -49,7 +49,7 @@ def _blend(field: Floats, size: Ints, low: Ints, part: Floats, value: Floats) ->
         value[c] = (1 - r) * lower + r * upper
 
 
-@_compile
+@compile_loop
 def _blend_slopes(field: Floats, size: Ints, low: Ints, part: Floats, slopes: Floats) -> None:
     """Differentiate the interpolated field in one cell: ``slopes[c, b] = d field_c / d x_b``."""
     nx = size[0]
@@ -78,7 +78,7 @@ def _blend_slopes(field: Floats, size: Ints, low: Ints, part: Floats, slopes: Fl
         )
 
 
-@_compile
+@compile_loop
 def _determinant(m: Floats) -> float:
     if m.shape[0] == 2:
         return float(m[0, 0] * m[1, 1] - m[0, 1] * m[1, 0])
@@ -89,7 +89,7 @@ def _determinant(m: Floats) -> float:
     )
 
 
-@_compile
+@compile_loop
 def _solve(m: Floats, right: Floats, out: Floats) -> bool:
     """Cramer's rule, enough for 2 x 2 and 3 x 3 matrices near the identity; False where singular."""
     whole = _determinant(m)
@@ -104,7 +104,7 @@ def _solve(m: Floats, right: Floats, out: Floats) -> bool:
     return True
 
 
-@_compile
+@compile_loop
 def step_nodes(
     field: Floats, size: Ints, own: float, shift: float, other: float, start: int, stop: int, out: Floats
 ) -> None:
@@ -126,7 +126,7 @@ def step_nodes(
             out[at, c] = own * field[at, c] + other * value[c]
 
 
-@_compile
+@compile_loop
 def evaluate_field(field: Floats, size: Ints, points: Floats, start: int, stop: int, out: Floats) -> None:
     """Interpolated vectors at the points ``start:stop``."""
     d = size.shape[0]
@@ -137,7 +137,7 @@ def evaluate_field(field: Floats, size: Ints, points: Floats, start: int, stop: 
         _blend(field, size, low, part, out[i])
 
 
-@_compile
+@compile_loop
 def _gap(field: Floats, size: Ints, target: Floats, x: Floats, low: Ints, part: Floats, gap: Floats) -> float:
     """Leave ``target - x - f(x)`` in ``gap`` and the cell of x in ``low`` and ``part``; give its squared length."""
     _locate(size, x, low, part)
@@ -149,7 +149,7 @@ def _gap(field: Floats, size: Ints, target: Floats, x: Floats, low: Ints, part: 
     return square
 
 
-@_compile
+@compile_loop
 def _newton_step(
     field: Floats, size: Ints, x: Floats, low: Ints, part: Floats, gap: Floats, jacobian: Floats, step: Floats
 ) -> None:
@@ -162,7 +162,7 @@ def _newton_step(
         step[:] = gap
 
 
-@_compile
+@compile_loop
 def invert_points(
     field: Floats, size: Ints, targets: Floats, tolerance: float, start: int, stop: int, x: Floats, solved: Bools
 ) -> None:
@@ -193,7 +193,7 @@ def invert_points(
         solved[i] = error <= enough
 
 
-@_compile
+@compile_loop
 def node_determinants(field: Floats, size: Ints, start: int, stop: int, out: Floats) -> None:
     """Smallest Jacobian determinant of ``x -> x + f(x)`` at each node, over the 2^d cells that meet there."""
     d = size.shape[0]

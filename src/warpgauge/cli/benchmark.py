@@ -1,0 +1,41 @@
+"""``warpgauge benchmark``: many pairs, many methods, one table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from warpgauge.cli.output import json_option, print_table, progress
+
+
+@click.command(
+    epilog="""\b
+Example:
+  warpgauge benchmark study.toml --out results --jobs 2"""
+)
+@click.argument("study", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--out", type=click.Path(path_type=Path), help="Folder for results; STUDY-results beside it by default.")
+@click.option("--jobs", type=int, default=1, show_default=True, help="Pairs at a time.")
+@click.option("--fresh", is_flag=True, help="Compute every pair anew, instead of going on where an earlier run ended.")
+@json_option
+def benchmark(study: Path, out: Path | None, jobs: int, fresh: bool, as_json: bool) -> None:
+    """Evaluate every method of STUDY (a TOML file, see docs/study.md) on every pair, and compare the methods.
+
+    A hierarchical bootstrap over pairs carries each pair's own uncertainty; missing cases are shown and handled by the
+    rule that the study states. Finished pairs are kept, so that a run can be interrupted and resumed.
+    """
+    from warpgauge.study import run_study
+
+    folder = out or study.with_name(f"{study.stem}-results")
+    with progress("evaluating pairs") as show:
+        result = run_study(study, folder, workers=jobs, fresh=fresh, progress=lambda at: show(at.done, at.total))
+    (folder / "study.json").write_text(result.to_json())
+    if as_json:
+        click.echo(result.to_json())
+        return
+    rows = result.rows()
+    if rows:
+        columns = [key for key, value in rows[0].items() if isinstance(value, str | int | float) or value is None]
+        print_table(columns, [[row[key] for key in columns] for row in rows])
+    click.echo(f"\n{result.verdict}\nAll numbers: {folder / 'study.json'}")

@@ -1,0 +1,108 @@
+"""``import`` and ``export``: landmarks into and out of a project."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from warpgauge.cli.output import json_option, print_facts, print_json
+from warpgauge.cli.projects import project_argument
+from warpgauge.io.landmarks import FORMAT_NAMES
+
+_IN = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+@click.command(
+    "import",
+    epilog="""\b
+Examples:
+  warpgauge import lesion pairs.csv --rater ann
+  warpgauge import lesion he.csv ki67.csv --rater PS
+  warpgauge import lung inhale.txt exhale.txt --rater dirlab --shared""",
+)
+@project_argument
+@click.argument("file", type=_IN)
+@click.argument("moving_file", type=_IN, required=False)
+@click.option("--rater", help="Who placed them, where the file does not say.")
+@click.option("--format", "format_", type=click.Choice(FORMAT_NAMES), help="Format; found out by default.")
+@click.option("--frame", help="What the numbers are: LPS, RAS, image, index, index1 or scaled.")
+@click.option("--scale", type=float, help="Multiply the numbers by this.")
+@click.option("--shared", is_flag=True, help="Ask the other raters for these locations too.")
+@json_option
+def import_(project: Path, file: Path, moving_file: Path | None, as_json: bool, **options: Any) -> None:
+    """Take landmarks from FILE (and MOVING_FILE, for formats with one image's points a file) into PROJECT, all or none.
+
+    Rows without an uncertainty get that of a plain click; rows that were switched off come in switched off.
+    """
+    from warpgauge.io.landmarks import read_landmarks
+    from warpgauge.project import Project
+    from warpgauge.session import Session
+
+    with Project.open(project) as opened:
+        found = read_landmarks(
+            file,
+            moving_file,
+            format=options["format_"],
+            fixed_grid=opened.fixed_grid,
+            moving_grid=opened.moving_grid,
+            frame=options["frame"],
+            scale=options["scale"],
+        )
+        who = options["rater"] or _only_rater(found)
+        events = Session(opened).import_landmarks(found, who, shared=options["shared"])
+    kinds = [event.kind for event in events]
+    facts = {
+        "placed": kinds.count("place"),
+        "skipped": kinds.count("skip"),
+        "new locations": kinds.count("query"),
+        "read as": found.format,
+        "assumptions": list(found.assumptions),
+    }
+    print_json(facts) if as_json else print_facts(facts)
+
+
+def _only_rater(found: Any) -> str | None:
+    """Give a name where the file names nobody: 'import'."""
+    named = found.raters is not None and any(found.raters)
+    return None if named else "import"
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  warpgauge export lesion pairs.json
+  warpgauge export lesion fused.csv --fused
+  warpgauge export lesion fixed.mrk.json moving.mrk.json --rater ann --lossy"""
+)
+@project_argument
+@click.argument("out", type=click.Path(path_type=Path))
+@click.argument("moving_out", type=click.Path(path_type=Path), required=False)
+@click.option("--rater", help="Only this rater's; all raters' by default.")
+@click.option("--fused", is_flag=True, help="What the model rests on: one annotation a location, raters fused.")
+@click.option("--format", "format_", type=click.Choice(FORMAT_NAMES), help="Format to write; by the name by default.")
+@click.option("--frame", help="Frame to write, where the format has a choice.")
+@click.option("--lossy", is_flag=True, help="Leave out what the format cannot hold, and say what that was.")
+@json_option
+def export(project: Path, out: Path, moving_out: Path | None, as_json: bool, **options: Any) -> None:
+    """Write the landmarks of PROJECT, with uncertainty, raters and skips where the format holds them."""
+    from warpgauge.io.landmarks import write_landmarks
+    from warpgauge.project import Project
+    from warpgauge.session import Session
+
+    with Project.open(project) as opened:
+        found = Session(opened).landmarks(options["rater"], fused=options["fused"])
+        lost = write_landmarks(
+            found,
+            out,
+            moving_out,
+            format=options["format_"],
+            fixed_grid=opened.fixed_grid,
+            moving_grid=opened.moving_grid,
+            frame=options["frame"],
+            lossy=options["lossy"],
+        )
+    written = [str(path) for path in (out, moving_out) if path is not None]
+    facts = {"points": len(found), "skips": len(found.skips), "written": written, "left out": list(lost) or "nothing"}
+    print_json(facts) if as_json else print_facts(facts)

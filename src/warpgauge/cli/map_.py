@@ -1,0 +1,112 @@
+"""``warpgauge map``: dense maps, as numbers in the fixed image's frame and as pictures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from warpgauge.cli.output import json_option, print_facts, print_json, progress
+from warpgauge.cli.projects import chosen_transforms, project_argument
+from warpgauge.errors import InvalidInputError
+
+_OF_POSTERIOR = ("mean", "entropy", "sd")
+_OF_TRANSFORM = ("error", "exceedance", "significance", "blended")
+_PICTURES = (".png", ".svg")
+# A map for the eye needs no more elements than this along its longest side, unless asked for.
+_LONGEST = {2: 1024, 3: 128}
+
+
+@click.command(
+    "map",
+    epilog="""\b
+Examples:
+  warpgauge map lesion sd sd.png
+  warpgauge map lesion error error.nii.gz --transform bspline --full
+  warpgauge map lesion blended blended.png --transform bspline
+  warpgauge map lung exceedance over2mm.nii.gz --transform bspline --tolerance 2""",
+)
+@project_argument
+@click.argument("kind", type=click.Choice([*_OF_POSTERIOR, *_OF_TRANSFORM]))
+@click.argument("out", type=click.Path(path_type=Path))
+@click.option("--transform", "name", help="The transform to map, for error, exceedance, significance and blended.")
+@click.option("--tolerance", type=float, help="Error that counts, in world units, for exceedance.")
+@click.option("--full", is_flag=True, help="Every pixel of the fixed image; by default a coarser grid over it.")
+@click.option("--title", default="", help="Title of a picture.")
+@json_option
+def map_(project: Path, kind: str, out: Path, as_json: bool, **options: Any) -> None:
+    """Write a map of PROJECT over the fixed image to OUT.
+
+    KIND is mean (displacement of the posterior mean), entropy, sd (standard deviation in world units); or, of a
+    transform, error (the score e(x)), exceedance (probability of an error above --tolerance), significance
+    (Benjamini-Hochberg-adjusted p-values) or blended (error, faded where the annotations say too little). OUT ends in
+    .nii.gz, .nrrd, .zarr or .tif for numbers in the right frame, or in .png or .svg for a picture with legend and
+    scale bar.
+    """
+    from warpgauge.project import Project
+    from warpgauge.session import Session
+
+    picture = out.suffix.lower() in _PICTURES
+    if kind == "blended" and not picture:
+        raise InvalidInputError("A blended map is a picture: give OUT a name that ends in .png or .svg.")
+    if kind in _OF_TRANSFORM and options["name"] is None:
+        raise InvalidInputError(f"A map of kind {kind} needs --transform NAME.")
+    with Project.open(project) as opened:
+        posterior = Session(opened).posterior()
+        chosen = chosen_transforms(opened, (options["name"],)) if kind in _OF_TRANSFORM else {}
+        grid = opened.fixed_grid
+        if not options["full"]:
+            grid = grid.coarsened(max(1.0, max(grid.size) / _LONGEST[grid.d]))
+        with progress(f"{kind} map") as show:
+            array = _array(kind, posterior, chosen, grid, options["tolerance"], show)
+        if picture:
+            _draw(opened, posterior, kind, array, grid, out, options)
+        else:
+            from warpgauge.maps import write_map
+
+            write_map(array.astype(np.float32), grid, out)
+        facts: dict[str, Any] = {"written": str(out), "kind": kind, "size": list(grid.size), "units": opened.units}
+        known = array[np.isfinite(array)]
+        if known.size and kind != "mean":
+            facts["smallest"], facts["largest"] = float(known.min()), float(known.max())
+    print_json(facts) if as_json else print_facts(facts)
+
+
+def _array(kind: str, posterior: Any, chosen: dict[str, Any], grid: Any, tolerance: float | None, show: Any) -> Any:
+    from warpgauge import maps
+
+    if kind in _OF_POSTERIOR:
+        makers = {"mean": maps.mean_map, "entropy": maps.entropy_map, "sd": maps.standard_deviation_map}
+        return makers[kind](posterior, grid, progress=show)
+    (transform,) = chosen.values()
+    if kind == "exceedance":
+        if tolerance is None:
+            raise InvalidInputError("An exceedance map needs --tolerance, the error that counts in world units.")
+        return maps.exceedance_map(posterior, transform, grid, tolerance, progress=show)
+    if kind == "significance":
+        return maps.significance_map(posterior, transform, grid, progress=show)
+    return maps.error_map(posterior, transform, grid, progress=show)
+
+
+def _draw(project: Any, posterior: Any, kind: str, array: Any, grid: Any, out: Path, options: dict[str, Any]) -> None:
+    from warpgauge import maps
+    from warpgauge.maps.pictures import Picture, displayable, map_picture, save_picture
+
+    names = {"sd": "standard deviation", "mean": "displacement", "blended": "error"}
+    values = np.linalg.norm(array, axis=-1) if kind == "mean" else array
+    below = maps.warped_image(project.image("fixed"), lambda points: points, grid)
+    faded: dict[str, Any] = {}
+    if kind == "blended":
+        faded = {"entropy": maps.entropy_map(posterior, grid), "limits": maps.entropy_limits(posterior)}
+    drawn = Picture(
+        {options["name"] or kind: values},
+        grid,
+        names.get(kind, kind),
+        image=displayable(below),
+        points=posterior.annotations.fixed_points,
+        tolerance=options["tolerance"],
+        **faded,
+    )
+    save_picture(map_picture(drawn, title=options["title"]), out)

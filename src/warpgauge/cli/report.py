@@ -1,0 +1,72 @@
+"""``warpgauge report``: one self-contained HTML file about a project or a study."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from warpgauge.cli.evaluate import centre_option, scored
+from warpgauge.cli.output import json_option, print_facts, print_json, progress
+from warpgauge.cli.projects import chosen_transforms
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  warpgauge report lesion
+  warpgauge report lesion --out lesion.html --tolerance 5
+  warpgauge report study.toml --out study.html"""
+)
+@click.argument("source", type=click.Path(exists=True, path_type=Path))
+@click.option("--out", type=click.Path(path_type=Path), help="Where to; report/report.html in the project by default.")
+@click.option("--tolerance", type=float, help="Error that counts, in world units.")
+@click.option("--samples", type=int, default=1000, show_default=True, help="Posterior samples behind the intervals.")
+@click.option("--seed", type=int, default=0, show_default=True)
+@click.option("--no-maps", is_flag=True, help="Leave the maps out.")
+@centre_option
+@json_option
+def report(source: Path, out: Path | None, as_json: bool, **options: Any) -> None:
+    """Write a report about SOURCE, a project folder or a STUDY.toml: verdict, table, intervals, maps, calibration.
+
+    One HTML file that needs no other host, and a JSON beside it with every number. When calibration fails, the report
+    says so before it shows a ranking.
+    """
+    written = _study(source, out) if source.is_file() else _project(source, out, options)
+    facts = {"report": str(written), "numbers": str(written.with_suffix(".json"))}
+    print_json(facts) if as_json else print_facts(facts)
+
+
+def _study(source: Path, out: Path | None) -> Path:
+    from warpgauge.report import write_study_report
+    from warpgauge.study import run_study
+
+    aim = out or source.with_suffix(".html")
+    with progress("evaluating pairs") as show:
+        result = run_study(source, aim.parent / f"{source.stem}-results", progress=lambda at: show(at.done, at.total))
+    return Path(write_study_report(aim, result))
+
+
+def _project(source: Path, out: Path | None, options: dict[str, Any]) -> Path:
+    from warpgauge.project import Project
+    from warpgauge.report import write_report
+
+    with Project.open(source) as opened:
+        chosen = chosen_transforms(opened, ())
+        posterior, result = scored(opened, chosen, options)
+        aim = out or opened.folder / "report" / "report.html"
+        return write_report(
+            aim,
+            evaluation=result,
+            posterior=posterior,
+            transforms=chosen,
+            targets=opened.targets,
+            fixed=opened.image("fixed"),
+            moving=opened.image("moving"),
+            maps=not options["no_maps"],
+            title=opened.folder.resolve().name,
+            units=opened.units,
+            project={"project": opened.id, "events": opened.state.generation, "log": opened.fingerprint()},
+            settings=opened.settings.to_dict(),
+        )

@@ -1,0 +1,67 @@
+"""A simulated expert at work on a project, through the same session as a real one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from warpgauge.session import Session
+from warpgauge.session.prior import default_radius, pixel
+from warpgauge.simulate import Annotator, EllipseAnnotator, IsotropicAnnotator
+
+Progress = Callable[[int, int], None]
+
+
+def expert(session: Session, user: str, scale: float) -> Annotator:
+    """Give the simulated expert: the default disc, or the paper's log-normal ellipses in pixels of the fixed image."""
+    grid, settings = session.project.fixed_grid, session.project.settings
+    if user == "isotropic":
+        return IsotropicAnnotator(scale * default_radius(grid, settings))
+    return EllipseAnnotator(scale=scale, pixel_size=pixel(grid))
+
+
+def answer_queries(
+    session: Session,
+    truth: Any,
+    count: int,
+    user: str = "ellipses",
+    scale: float = 1.0,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> dict[str, Any]:
+    """Answer the next queries with the true match plus noise; where the truth is outside its domain, skip.
+
+    Returns
+    -------
+    dict
+        How many were placed and skipped, and the mean distance of the placements from the truth.
+    """
+    someone, rng = expert(session, user, scale), np.random.default_rng(seed)
+    placed, skipped, distances = 0, 0, []
+    for done in range(count):
+        query = session.next_query()
+        if query is None:
+            break
+        point = np.asarray(query.point)
+        match = truth.map(point[None])[0]
+        if not np.isfinite(match).all() or not session.project.moving_grid.contains(match):
+            session.skip(query, "outside_image")
+            skipped += 1
+        else:
+            answer = someone.answer(point, match, rng)
+            if answer.placement is None:
+                session.skip(query, answer.reason or "other")
+                skipped += 1
+            else:
+                session.place(query, answer.placement, covariance=answer.covariance)
+                distances.append(float(np.linalg.norm(answer.placement - match)))
+                placed += 1
+        if progress is not None:
+            progress(done + 1, count)
+    return {
+        "placed": placed,
+        "skipped": skipped,
+        "mean distance from the truth": float(np.mean(distances)) if distances else None,
+    }

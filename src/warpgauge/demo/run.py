@@ -1,0 +1,263 @@
+"""The demonstration step by step: a pair, a project, an expert, registrations, the ranking beside the true one."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from warpgauge.core.arrays import Floats
+from warpgauge.core.process import Posterior
+from warpgauge.core.scoring import displacement_norm
+from warpgauge.demo.annotating import answer_queries
+from warpgauge.demo.pairs import DemoPair, make_pair
+from warpgauge.errors import InvalidInputError, WarpgaugeError
+from warpgauge.evaluation import Evaluation, Trust, evaluate, trust
+from warpgauge.evaluation.consensus import consensus_posterior
+from warpgauge.io.transforms import Transform, read_transform
+from warpgauge.project import Project
+from warpgauge.registration import DEMO_SETTINGS, RegistrationResult, SimpleItkSetting, run_registrations
+from warpgauge.session import Session
+
+# Ellipses of this share of the size of those that the paper's user drew, on images of a quarter of the width.
+EXPERTISE = 0.4
+MARK = "made by warpgauge demo; running it again removes this folder\n"
+
+# A volume has fifty times the pixels of the picture: fewer of them are sampled, and the meshes are coarser.
+_SETTINGS_3D: tuple[SimpleItkSetting, ...] = (
+    SimpleItkSetting("affine", "affine", share=0.02),
+    SimpleItkSetting("bspline-mattes-coarse", "bspline", "mattes", mesh=3, iterations=15, share=0.02),
+    SimpleItkSetting("bspline-mattes-fine", "bspline", "mattes", mesh=6, iterations=15, share=0.02),
+    SimpleItkSetting("bspline-correlation-coarse", "bspline", "correlation", mesh=3, iterations=15, share=0.02),
+    SimpleItkSetting("bspline-correlation-fine", "bspline", "correlation", mesh=6, iterations=15, share=0.02),
+    SimpleItkSetting("demons", "demons", iterations=15, share=0.02),
+)
+
+Say = Callable[[str], None]
+Bar = Callable[[str], AbstractContextManager[Callable[[int, int], None]]]
+
+
+@dataclass(frozen=True, eq=False)
+class DemoResult:
+    """What the demonstration found, and where it put it.
+
+    Attributes
+    ----------
+    folder : Path
+    pair : DemoPair
+    annotations : int
+    registrations : list of RegistrationResult
+    evaluation : Evaluation
+        From the annotations alone.
+    true_scores : dict
+        True RMS error of each transform over the same targets, by the known deformation.
+    landmark_error, posterior_error : float
+        Mean absolute difference between the true RMS errors and the two estimates of them.
+    trust : str
+        What calibration says.
+    files : dict of str to Path
+        Maps, report and the rest that was written.
+    seconds : dict of str to float
+        Time of each step.
+    """
+
+    folder: Path
+    pair: DemoPair
+    annotations: int
+    registrations: list[RegistrationResult]
+    evaluation: Evaluation
+    true_scores: dict[str, float]
+    landmark_error: float
+    posterior_error: float
+    trust: str
+    files: dict[str, Path]
+    seconds: dict[str, float]
+
+    @property
+    def true_ranking(self) -> list[str]:
+        """Names from best to worst by the known truth."""
+        return sorted(self.true_scores, key=lambda name: self.true_scores[name])
+
+
+def start_clean(folder: Path) -> None:
+    """Remove what an earlier demonstration left; refuse a folder that holds anything else."""
+    if folder.exists() and any(folder.iterdir()):
+        mark = folder / ".warpgauge-demo"
+        if not (mark.is_file() and mark.read_text() == MARK):
+            raise InvalidInputError(f"{str(folder)!r} holds files that no demonstration made; name another folder.")
+        shutil.rmtree(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / ".warpgauge-demo").write_text(MARK)
+
+
+def run_demo(
+    d: int, folder: Path, *, queries: int = 40, seed: int = 1, jobs: int | None = None, say: Say, bar: Bar
+) -> DemoResult:
+    """Run the whole demonstration in a folder, which is cleared first.
+
+    Parameters
+    ----------
+    d : {2, 3}
+    folder : Path
+    queries : int
+        Suggestions that the simulated expert answers.
+    seed : int
+        Of the deformation and of the expert.
+    jobs : int, optional
+        Registrations at a time; all cores by default.
+    say, bar : callable
+        Told what goes on, a sentence at a time, and how far a step is.
+    """
+    seconds: dict[str, float] = {}
+
+    def timed(name: str, started: float) -> None:
+        seconds[name] = time.monotonic() - started
+
+    start_clean(folder)
+    started = time.monotonic()
+    pair = make_pair(d, folder / "images", seed)
+    timed("making the pair", started)
+    say(f"1. The pair: {pair.about}.")
+
+    started = time.monotonic()
+    with bar("looking for candidates") as show:
+        project = Project.create(
+            folder / "project", fixed=pair.fixed, moving=pair.moving, fixed_mask=pair.mask, copy=True, progress=show
+        )
+    timed("starting the project", started)
+    units = project.units
+    say(f"2. A project with {len(project.candidates)} candidate locations and {len(project.targets)} targets.")
+
+    started = time.monotonic()
+    session = Session(project, "simulated expert")
+    with bar("annotating") as show:
+        told = answer_queries(session, pair.truth, queries, "ellipses", EXPERTISE, seed, show)
+    timed("annotating", started)
+    after = session.progress()
+    say(
+        f"3. A simulated expert answered {told['placed']} suggestions with uncertain ellipses, on average "
+        f"{told['mean distance from the truth']:.2f} {units} off; the model is now sure to {after.mean_sd:.2f} {units} "
+        f"on average over the targets."
+    )
+
+    started = time.monotonic()
+    settings = DEMO_SETTINGS if d == 2 else _SETTINGS_3D
+    say(f"4. Registering for real, {len(settings)} settings of SimpleITK ...")
+    with bar("registering") as show:
+        results = run_registrations(
+            pair.fixed,
+            pair.moving,
+            settings,
+            folder / "registration",
+            jobs=jobs or os.cpu_count() or 1,
+            time_limit=600,
+            progress=show,
+        )
+    timed("registering", started)
+    transforms: dict[str, Transform] = {}
+    for one in results:
+        if one.path is None:
+            say(f"   {one.name} failed: {one.problem}")
+            continue
+        project.add_transform(one.name, one.path, options={"sources": 1})
+        transforms[one.name] = read_transform(one.path)
+    if not transforms:
+        raise WarpgaugeError("No registration came to an end; see the error.log files in the registration folder.")
+
+    started = time.monotonic()
+    posterior = consensus_posterior(session.posterior(), transforms)
+    evaluation = evaluate(posterior, transforms, project.targets, candidates=project.candidates, diagonal=pair.grid)
+    believed = trust(posterior, transforms, project.targets)
+    timed("scoring", started)
+    true_scores = _true_scores(pair, transforms, project.targets)
+    landmark = [abs((evaluation.scores[n].landmark["2"] or np.nan) - true_scores[n]) for n in transforms]
+    proposed = [abs(evaluation.scores[n].posterior["2"] - true_scores[n]) for n in transforms]
+
+    started = time.monotonic()
+    with bar("maps and report") as show:
+        files = _write(folder, project, posterior, transforms, evaluation, believed, show)
+    timed("maps and report", started)
+    project.close()
+    return DemoResult(
+        folder,
+        pair,
+        int(told["placed"]),
+        results,
+        evaluation,
+        true_scores,
+        float(np.nanmean(landmark)),
+        float(np.mean(proposed)),
+        believed.sentence,
+        files,
+        seconds,
+    )
+
+
+def _true_scores(pair: DemoPair, transforms: dict[str, Transform], targets: Floats) -> dict[str, float]:
+    """RMS errors against the known deformation, over the targets where everything is defined."""
+    truth = pair.truth.map(targets)
+    mapped = {name: one.map(targets) for name, one in transforms.items()}
+    defined = np.isfinite(truth).all(axis=1)
+    for values in mapped.values():
+        defined &= np.isfinite(values).all(axis=1)
+    return {name: displacement_norm(values[defined] - truth[defined], 2) for name, values in mapped.items()}
+
+
+def _write(
+    folder: Path,
+    project: Project,
+    posterior: Posterior,
+    transforms: dict[str, Transform],
+    evaluation: Evaluation,
+    believed: Trust,
+    show: Callable[[int, int], None],
+) -> dict[str, Path]:
+    """Write maps of the best and the worst transform, and the report."""
+    from warpgauge import maps
+    from warpgauge.maps.pictures import Picture, displayable, map_picture, save_picture
+    from warpgauge.report import write_report
+
+    grid = project.fixed_grid.coarsened(max(1.0, max(project.fixed_grid.size) / (256 if project.d == 2 else 96)))
+    ranking = evaluation.ranking("2")
+    chosen = [ranking[0], ranking[-1]] if len(ranking) > 1 else ranking
+    entropy = maps.entropy_map(posterior, grid)
+    below = displayable(maps.warped_image(project.image("fixed"), lambda points: points, grid))
+    errors = {name: maps.error_map(posterior, transforms[name], grid) for name in chosen}
+    show(1, 3)
+    out = folder / "maps"
+    out.mkdir()
+    points = posterior.annotations.fixed_points
+    limits = maps.entropy_limits(posterior)
+    blended = Picture(errors, grid, "error", image=below, entropy=entropy, limits=limits, points=points)
+    title = "Where the best and the worst registration contradict the annotations"
+    files = {"blended map": save_picture(map_picture(blended, title=title), out / "blended.png")}
+    deviation = Picture(
+        {"posterior": maps.standard_deviation_map(posterior, grid)},
+        grid,
+        "standard deviation",
+        image=below,
+        points=points,
+    )
+    files["uncertainty map"] = save_picture(map_picture(deviation, width=6.0), out / "uncertainty.png")
+    show(2, 3)
+    files["report"] = write_report(
+        folder / "report.html",
+        evaluation=evaluation,
+        posterior=posterior,
+        transforms=transforms,
+        targets=project.targets,
+        trust=believed,
+        fixed=project.image("fixed"),
+        moving=project.image("moving"),
+        title="warpgauge demo",
+        units=project.units,
+        settings=project.settings.to_dict(),
+    )
+    show(3, 3)
+    return files
