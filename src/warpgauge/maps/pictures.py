@@ -127,7 +127,7 @@ def map_picture(picture: Picture, *, title: str = "", width: float = 10.0) -> An
     """
     library = matplotlib()
     planes = list(picture.planes) if picture.planes is not None else orthogonal_planes(picture.grid)
-    columns = _columns(len(picture.panels)) if len(planes) == 1 else min(3, len(planes))
+    columns = _columns(len(picture.panels), len(planes))
     cells = [(name, plane) for name in picture.panels for plane in planes]
     rows = math.ceil(len(cells) / columns)
     shape = max(abs(plane.extent[3] - plane.extent[2]) / plane.extent[1] for plane in planes)
@@ -142,7 +142,7 @@ def map_picture(picture: Picture, *, title: str = "", width: float = 10.0) -> An
     axes = figure.subplots(rows, columns, squeeze=False)
     drawn = None
     for cell, place in zip(cells, axes.flat, strict=False):
-        drawn = _draw(library, place, picture, *cell)
+        drawn = _draw(library, place, picture, *cell, size=9 if columns < 4 else 7.5)
     for place in list(axes.flat)[len(cells) :]:
         place.set_axis_off()
     _scale_bar(axes.flat[0], cells[0][1])
@@ -151,8 +151,10 @@ def map_picture(picture: Picture, *, title: str = "", width: float = 10.0) -> An
     return figure
 
 
-def _columns(panels: int) -> int:
-    """Give the number of columns that leaves few places empty."""
+def _columns(panels: int, planes: int) -> int:
+    """Give the number of columns that leaves few places empty; many volumes stand two in a row."""
+    if planes > 1:
+        return 3 if panels <= 3 else 6
     if panels <= 4:
         return panels
     return 3 if panels in (5, 6, 9) else 4
@@ -199,7 +201,7 @@ def colour_ends(picture: Picture) -> tuple[float, float]:
     return low, high if high > low else low + 1.0
 
 
-def _draw(library: Any, place: Any, picture: Picture, name: str, plane: Plane) -> Any:
+def _draw(library: Any, place: Any, picture: Picture, name: str, plane: Plane, size: float) -> Any:
     kind = KINDS[picture.kind]
     place.set_facecolor(_BACKGROUND)
     options = {"extent": plane.extent, "origin": "lower" if plane.upright else "upper", "interpolation": "nearest"}
@@ -221,7 +223,7 @@ def _draw(library: Any, place: Any, picture: Picture, name: str, plane: Plane) -
         colours = library.colormaps[kind.colours].with_extremes(bad=_OUTSIDE_COLOUR)
         drawn = place.imshow(values, cmap=colours, vmin=low, vmax=high, alpha=opacity, **options)
     _marks(library, place, picture, plane)
-    place.set_title(" · ".join(part for part in (plain_text(name), plane.caption) if part), fontsize=9)
+    place.set_title("\n".join(part for part in (plain_text(name), plane.caption) if part), fontsize=size)
     place.set_xlim(plane.extent[:2])
     place.set_ylim(plane.extent[2:])
     place.set_aspect("equal")

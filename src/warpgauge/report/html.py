@@ -37,7 +37,7 @@ th, td { padding: .32rem .5rem; border-bottom: 1px solid #d5d5d5; text-align: le
 thead th { border-bottom: 2px solid #777; vertical-align: bottom; }
 td.number { text-align: right; font-variant-numeric: tabular-nums; }
 th.number { text-align: right; }
-tbody th { font-weight: 600; min-width: 6.5rem; overflow-wrap: anywhere; }
+tbody th { font-weight: 600; min-width: 9rem; overflow-wrap: break-word; }
 tr.flagged td, tr.flagged th { background: #fdf1ea; }
 figure { margin: 1rem 0; }
 figure img { max-width: 100%; height: auto; display: block; }
