@@ -16,7 +16,7 @@ from PIL import Image
 from scipy import ndimage
 
 from warpgauge.project import Project
-from web.server_tools import lattice
+from web.server_tools import Served, lattice
 
 _ARGUMENTS = [
     "--no-sandbox",
@@ -25,6 +25,25 @@ _ARGUMENTS = [
     "--disable-component-update",
     "--disable-sync",
 ]
+
+# Keeps what the page drew last as one's own ellipse: the canvas itself is asked, not the page's state.
+SPY = """
+globalThis.drawn = [];
+const ellipse = CanvasRenderingContext2D.prototype.ellipse;
+CanvasRenderingContext2D.prototype.ellipse = function (x, y, a, b, angle, ...rest) {
+  this.lastEllipse = { x, y, a, b, angle, axis: Number(this.canvas.dataset.axis) };
+  return ellipse.call(this, x, y, a, b, angle, ...rest);
+};
+const stroke = CanvasRenderingContext2D.prototype.stroke;
+CanvasRenderingContext2D.prototype.stroke = function (...rest) {
+  if (this.lastEllipse && this.strokeStyle === "#f0e442" && this.getLineDash().length === 0) {
+    globalThis.drawn.push(this.lastEllipse);
+    globalThis.drawn = globalThis.drawn.slice(-30);
+  }
+  if (this.strokeStyle === "#f0e442") this.lastEllipse = null;
+  return stroke.call(this, ...rest);
+};
+"""
 
 
 def find_browser() -> str:
@@ -115,6 +134,21 @@ class Sheet:
     def close(self) -> None:
         """Close it; it must not have had any trouble."""
         self.context.close()
+
+
+def open_sheet(browser: Any, server: Served, who: str = "launcher", **options: Any) -> Sheet:
+    """Follow a person's link, with an eye on what the canvas is told to draw, and wait for the first query."""
+    sheet = Sheet(browser, "about:blank", **options)
+    sheet.context.add_init_script(SPY)
+    sheet.page.goto(server.links[who])
+    sheet.wait_for_query()
+    return sheet
+
+
+def last_drawn(sheet: Sheet, axis: int = 2) -> dict[str, Any]:
+    """Give what the canvas of a plane was last told to draw as one's own ellipse, in its own pixels."""
+    sheet.page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    return sheet.page.evaluate("axis => globalThis.drawn.filter(one => one.axis === axis).at(-1)", axis)
 
 
 def tissue(size: tuple[int, int], seed: int) -> np.ndarray:

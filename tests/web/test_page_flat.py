@@ -11,29 +11,15 @@ import pytest
 
 from warpgauge.core.annotations import ellipse_from_covariance
 from warpgauge.project import Placement, Project, Skipped
-from web.page_tools import Sheet, bend, launched, make_tissue_project
+from web.page_tools import Sheet, bend, last_drawn, launched, make_tissue_project, open_sheet
 from web.server_tools import Served, served
 
 ME = "organiser"
 SPACING = 0.5  # um a pixel
-# Keeps what the page drew last as one's own ellipse: the canvas itself is asked, not the page's state.
-SPY = """
-globalThis.drawn = [];
-const ellipse = CanvasRenderingContext2D.prototype.ellipse;
-CanvasRenderingContext2D.prototype.ellipse = function (x, y, a, b, angle, ...rest) {
-  this.lastEllipse = { x, y, a, b, angle, axis: this.canvas.dataset.axis };
-  return ellipse.call(this, x, y, a, b, angle, ...rest);
-};
-const stroke = CanvasRenderingContext2D.prototype.stroke;
-CanvasRenderingContext2D.prototype.stroke = function (...rest) {
-  if (this.lastEllipse && this.strokeStyle === "#f0e442" && this.getLineDash().length === 0) {
-    globalThis.drawn.push(this.lastEllipse);
-    globalThis.drawn = globalThis.drawn.slice(-30);
-  }
-  if (this.strokeStyle === "#f0e442") this.lastEllipse = null;
-  return stroke.call(this, ...rest);
-};
-"""
+PIXEL = """([x, y]) => {
+  const context = document.querySelector("#moving canvas").getContext("2d");
+  return [...context.getImageData(x, y, 1, 1).data].slice(0, 3);
+}"""
 
 
 @pytest.fixture(scope="module")
@@ -46,14 +32,6 @@ def browser() -> Iterator[Any]:
 def server(tmp_path: Path) -> Iterator[Served]:
     with served(make_tissue_project(tmp_path / "lesion")) as running:
         yield running
-
-
-def open_sheet(browser: Any, server: Served, who: str = "launcher", **options: Any) -> Sheet:
-    sheet = Sheet(browser, "about:blank", **options)
-    sheet.context.add_init_script(SPY)
-    sheet.page.goto(server.links[who])
-    sheet.wait_for_query()
-    return sheet
 
 
 def truth_on_screen(sheet: Sheet) -> tuple[float, float]:
@@ -89,11 +67,6 @@ def check_drawn_is_stored(sheet: Sheet, folder: Path, query: int, view: dict[str
     wanted = axes[:, 0] * half_lengths[0] * view["scale"]
     if long_first[0] > 1.001 * long_first[1]:
         assert min(np.abs(end - wanted).max(), np.abs(end + wanted).max()) < 0.01 * pixel
-
-
-def last_drawn(sheet: Sheet) -> dict[str, Any]:
-    sheet.page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
-    return sheet.page.evaluate("() => globalThis.drawn.at(-1)")
 
 
 def test_click_drag_edit_skip_undo_redo_and_reload_from_an_empty_project(browser: Any, server: Served) -> None:
@@ -229,7 +202,8 @@ def test_the_picture_lies_where_the_view_says(browser: Any, server: Served) -> N
     page = sheet.page
     page.keyboard.press("h")
     page.evaluate(
-        "() => globalThis.warpgauge.stage.setColours('moving', {windows: [0, 1, 2].map(() => ({low: 0, high: 255})), invert: false})"
+        "() => globalThis.warpgauge.stage.setColours('moving', "
+        "{windows: [0, 1, 2].map(() => ({low: 0, high: 255})), invert: false})"
     )
     for notches in (8, 6):
         box = sheet.box("moving")
@@ -247,13 +221,10 @@ def test_the_picture_lies_where_the_view_says(browser: Any, server: Served) -> N
                 for k, (v, s) in enumerate(((x, "width"), (y, "height")))
             ]
             near = np.abs(np.array(index) - np.round(index)) < 0.4  # well within a pixel
-            i, j = (int(round(v)) for v in index)
+            i, j = (round(v) for v in index)
             if not near.all() or not (0 <= i < picture.shape[1] and 0 <= j < picture.shape[0]):
                 continue
-            shown = page.evaluate(
-                "([x, y]) => [...document.querySelector('#moving canvas').getContext('2d').getImageData(x, y, 1, 1).data].slice(0, 3)",
-                [int(x), int(y)],
-            )
+            shown = page.evaluate(PIXEL, [int(x), int(y)])
             compared += 1
             assert np.abs(np.array(shown) - picture[j, i]).max() <= 1, (x, y, index)
         assert compared > 10

@@ -74,7 +74,7 @@ export function buildBar(store, annotator, project) {
     if (state.connection === "refused") byId("offline").textContent = "The server does not know this browser any more: open the link that it printed. Your last action is kept here.";
     else byId("offline").textContent = "Not connected. Your last action is kept here and will be sent.";
     alpha.value = String(state.mark?.alpha ?? annotator.alpha);
-    byId("size-figure").textContent = state.mark ? `± ${axesOfMark(state.mark).map(number).join(" × ")} ${length(0, project.units).slice(2)}` : "";
+    byId("size-figure").textContent = state.mark ? `± ${axesOfMark(state.mark).map((value) => number(Number(value.toPrecision(2)))).join(" × ")} ${length(0, project.units).slice(2)}` : "";
     for (const id of ["accept", "skip", "another"]) {
       const button = document.querySelector(`#commands button[data-command="${id}"]`);
       if (button) /** @type {HTMLButtonElement} */ (button).disabled = !annotator.editable;

@@ -94,7 +94,7 @@ export class PlaneHand {
       const next = inside ? { ...mark, point } : ballMark(point, this.annotator.radius, this.annotator.alpha);
       this.annotator.edit(next);
     } else if (pane.side === "moving") this.annotator.explainLock();
-    if (pane.plane.d === 3) pane.stage.setCross(pane.side, point);
+    if (pane.plane.d === 3) pane.stage.setCross(pane.side, point, pane.axis);
   }
 
   /**
@@ -117,7 +117,7 @@ export class PlaneHand {
       if (drawn && phase === "end") {
         this.annotator.commitEdit();
         const { mark } = this.pane.stage.store.state;
-        if (mark && this.pane.plane.d === 3) this.pane.stage.setCross("moving", mark.point);
+        if (mark && this.pane.plane.d === 3) this.pane.stage.setCross("moving", mark.point, this.pane.axis);
       }
     }
   }
@@ -148,7 +148,7 @@ export class PlaneHand {
     if (drag.kind === "pan") {
       pane.pan([to[0] - drag.last[0], to[1] - drag.last[1]]);
       drag.last = to;
-    } else if (drag.kind === "cross") pane.stage.setCross(pane.side, this.toWorld(to));
+    } else if (drag.kind === "cross") pane.stage.setCross(pane.side, this.toWorld(to), pane.axis);
     else if (drag.kind === "window") pane.stage.shiftWindow(pane.side, drag.colours, [to[0] - from[0], to[1] - from[1]]);
     else {
       const [a, b] = [from, to].map((at) => screenToPlane(pane.view, at));

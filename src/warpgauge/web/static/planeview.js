@@ -128,7 +128,7 @@ export class PlaneView {
     if (!cross) return;
     const slice = Math.min(this.image.size[this.axis] - 1, Math.max(0, this.slice + steps));
     const at = worldToPlane(this.plane, cross);
-    this.stage.setCross(this.side, planeToWorld(this.plane, at, sliceToDepth(this.plane, slice)));
+    this.stage.setCross(this.side, planeToWorld(this.plane, at, sliceToDepth(this.plane, slice)), this.axis);
   }
 
   draw() {
@@ -190,7 +190,7 @@ export class PlaneView {
    */
   drawLabels(context, view, state) {
     const { width, height } = this.size;
-    const bar = scaleBar(view, Math.min(130, width / 3));
+    const bar = scaleBar(view, Math.min(130, width / (this.plane.d === 2 ? 3 : 5)));
     const [x, y] = [width - 14 - bar.pixels, 18];
     strokeWithHalo(context, "#fff", () => {
       context.moveTo(x, y - 4);
@@ -209,7 +209,8 @@ export class PlaneView {
     drawText(context, left, [6, height / 2]);
     drawText(context, right, [width - 6, height / 2], { align: "right" });
     drawText(context, top, [width / 2, 16], { align: "center" });
-    drawText(context, bottom, [width / 2, height - 6], { align: "center" });
+    // Beside the slice's number there is no room for it in a small plane, and the opposite letter tells it.
+    if (width > 320) drawText(context, bottom, [width / 2, height - 6], { align: "center" });
   }
 
   /** Colours of this side's crosshair. */

@@ -8,7 +8,7 @@ import { Link } from "./link.js";
 import { Overlays } from "./overlays.js";
 import { withView } from "./planeview.js";
 import { TileSource } from "./tiles.js";
-import { centreWithinImage, scaleLimits, worldToPlane } from "./viewport.js";
+import { centreWithinImage, scaleLimits, worldToPlane, worldToScreen, zoomAboutScreen } from "./viewport.js";
 
 /** @import { Annotator } from "./annotator.js" */
 /** @import { Api } from "./api.js" */
@@ -83,8 +83,11 @@ export class Stage {
     let views = withView(this.store.state, side, axis, view);
     for (const other of this.planesOf(side)) {
       const known = views[side][other.axis];
-      if (other.axis !== axis && known) {
-        views = { ...views, [side]: { ...views[side], [other.axis]: { ...known, scale: view.scale } } };
+      if (other.axis !== axis && known && known.scale !== view.scale) {
+        const cross = this.store.state.cross[side];
+        const at = cross ? worldToScreen(other.plane, known, cross) : [known.width / 2, known.height / 2];
+        const zoomed = zoomAboutScreen(known, at, view.scale / known.scale, [0, Infinity]);
+        views = { ...views, [side]: { ...views[side], [other.axis]: zoomed } };
       }
     }
     this.store.set({ views });
@@ -94,9 +97,19 @@ export class Stage {
   /**
    * @param {Side} side
    * @param {Vector} point_world where the planes shall meet
+   * @param {number} [by] axis of the plane in which it was moved; the others go there if they do not show it
    */
-  setCross(side, point_world) {
-    this.store.set({ cross: { ...this.store.state.cross, [side]: point_world } });
+  setCross(side, point_world, by) {
+    let { views } = this.store.state;
+    for (const pane of this.planesOf(side)) {
+      if (pane.axis === by || !pane.visible) continue;
+      const [x, y] = worldToScreen(pane.plane, pane.view, point_world);
+      const { width, height } = pane.size;
+      if (Math.min(x, width - x) > width * 0.1 && Math.min(y, height - y) > height * 0.1) continue;
+      const centre = worldToPlane(pane.plane, point_world).slice(0, 2);
+      views = { ...views, [side]: { ...views[side], [pane.axis]: { ...pane.view, centre } } };
+    }
+    this.store.set({ views, cross: { ...this.store.state.cross, [side]: point_world } });
     this.link.follow(side);
   }
 

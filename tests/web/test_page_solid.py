@@ -1,0 +1,187 @@
+"""A complete 3D session in a real browser: an oriented ellipsoid edited through its sections."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from warpgauge.core.annotations import confidence_radius
+from warpgauge.geometry import Grid
+from warpgauge.project import Placement, Project
+from web.page_tools import Sheet, last_drawn, launched, make_volume_project, open_sheet
+from web.server_tools import Served, served
+
+ME = "organiser"
+# Index axes right and down, and which world axis (LPS) shall run right or down with which sign: the radiological habit.
+LAYOUT = {2: ((0, 0, 1), (1, 1, 1)), 1: ((0, 0, 1), (2, 2, -1)), 0: ((1, 1, 1), (2, 2, -1))}
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with launched() as found:
+        yield found
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Served]:
+    with served(make_volume_project(tmp_path / "body")) as running:
+        yield running
+
+
+def stored(folder: Path, query: int) -> tuple[Placement, Grid]:
+    with Project.open(folder) as project:
+        answer = project.state.answer(ME, query)
+        assert isinstance(answer, Placement)
+        return answer, project.moving_grid
+
+
+def screen_directions(grid: Grid, axis: int) -> tuple[np.ndarray, np.ndarray]:
+    """World directions of right and down on the screen, from the convention alone."""
+    found = []
+    for index_axis, world_axis, wanted in LAYOUT[axis]:
+        column = np.asarray(grid.direction)[:, index_axis]
+        found.append(column if column[world_axis] * wanted > 0 else -column)
+    return found[0], found[1]
+
+
+def screen_to_world(grid: Grid, view: dict[str, Any], axis: int, x: float, y: float, slice_: int) -> np.ndarray:
+    """Where a screen position of a plane lies in the world, written out independently of the page."""
+    right, down = screen_directions(grid, axis)
+    u = (x - view["width"] / 2) / view["scale"] + view["centre"][0]
+    v = (y - view["height"] / 2) / view["scale"] + view["centre"][1]
+    through = np.asarray(grid.direction)[:, axis] * grid.spacing[axis] * slice_
+    return np.asarray(grid.origin) + u * right + v * down + through
+
+
+def slices(sheet: Sheet) -> dict[int, int]:
+    panes = sheet.page.evaluate(
+        "() => globalThis.warpgauge.stage.panes.filter(p => p.side === 'moving').map(p => [p.axis, p.slice])"
+    )
+    return dict(panes)
+
+
+def check_sections(sheet: Sheet, folder: Path, query: int, seen: dict[int, Any], at: dict[int, int]) -> None:
+    """Every section that was drawn lies on the stored ellipsoid, to a hundredth of the smallest voxel edge."""
+    answer, grid = stored(folder, query)
+    covariance = answer.covariance_world
+    gamma = confidence_radius(3, answer.alpha)
+    solve = np.linalg.inv(covariance)
+    for axis, (view, drawn) in seen.items():
+        for t in np.linspace(0, 2 * np.pi, 9):
+            along, across = drawn["a"] * np.cos(t), drawn["b"] * np.sin(t)
+            x = drawn["x"] + along * np.cos(drawn["angle"]) - across * np.sin(drawn["angle"])
+            y = drawn["y"] + along * np.sin(drawn["angle"]) + across * np.cos(drawn["angle"])
+            world = screen_to_world(grid, view, axis, x, y, at[axis])
+            away = world - np.asarray(answer.point)
+            level = np.sqrt(away @ solve @ away) / gamma
+            # How far the rim is off along the ray from the centre.
+            assert abs(level - 1) * np.linalg.norm(away) < 0.01 * grid.spacing.min(), (axis, t, level)
+
+
+def sections_now(sheet: Sheet) -> dict[int, Any]:
+    views = sheet.state()["views"]["moving"]
+    return {axis: (views[str(axis)], last_drawn(sheet, axis)) for axis in (0, 1, 2)}
+
+
+def test_an_oriented_ellipsoid_is_edited_in_three_planes_and_stored_as_drawn(browser: Any, server: Served) -> None:
+    """Drawn in one plane, turned and stretched in the two others, on an oblique volume with anisotropic voxels."""
+    sheet = open_sheet(browser, server)
+    page = sheet.page
+    for zoom in (0, 3):
+        for _ in range(zoom):
+            page.keyboard.press("+")
+        box = sheet.box("moving", 2)
+        middle = (box["width"] / 2, box["height"] / 2)
+        sheet.drag("moving", middle, (middle[0] + 31, middle[1] - 22))
+        before = np.array(sheet.state()["mark"]["shape"])
+        for axis, turn in ((1, (19.0, 33.0)), (0, (-27.0, 24.0))):
+            drawn = last_drawn(sheet, axis)
+            # The handle of a small axis stands off by 22 pixels.
+            arm = max(drawn["a"], 22.0)
+            end = (drawn["x"] + arm * np.cos(drawn["angle"]), drawn["y"] + arm * np.sin(drawn["angle"]))
+            assert 0 < end[0] < sheet.box("moving", axis)["width"]
+            sheet.drag("moving", end, (drawn["x"] + turn[0], drawn["y"] + turn[1]), axis)
+            after = np.array(sheet.state()["mark"]["shape"])
+            assert not np.allclose(after, before)
+            assert np.linalg.eigvalsh(after).min() > 0
+            before = after
+        page.mouse.move(box["x"] + middle[0] + 2, box["y"] + middle[1] + 2)
+        page.mouse.wheel(0, -100)
+        page.keyboard.down("Alt")
+        page.mouse.wheel(0, -200)
+        page.keyboard.up("Alt")
+        page.wait_for_timeout(50)
+        seen, at = sections_now(sheet), slices(sheet)
+        query = sheet.state()["query"]["query"]
+        number = sheet.state()["query"]["number"]
+        page.keyboard.press("Enter")
+        sheet.wait_for_query(number + 1)
+        check_sections(sheet, server.folder, query, seen, at)
+        covariance = stored(server.folder, query)[0].covariance_world
+        # Really oriented: no axis of the ellipsoid is one of the image's.
+        direction = np.asarray(stored(server.folder, query)[1].direction)
+        local = direction.T @ covariance @ direction
+        assert np.abs(local[np.triu_indices(3, 1)]).min() > 1e-3
+        page.keyboard.press("Backspace")
+        sheet.wait_for_query(number)
+        check_sections(sheet, server.folder, query, sections_now(sheet), slices(sheet))
+        page.keyboard.press("q")
+        sheet.wait_for_query(number + 1)
+    assert sheet.problems == []
+    sheet.close()
+
+
+def test_a_click_is_stored_in_the_voxel_under_the_pointer_in_every_plane(browser: Any, server: Served) -> None:
+    """The world point of a click agrees with the grid of the volume, whichever plane is clicked."""
+    sheet = open_sheet(browser, server)
+    page = sheet.page
+    for number, axis in ((1, 2), (2, 1), (3, 0)):
+        sheet.wait_for_query(number)
+        box = sheet.box("moving", axis)
+        x, y = round(box["width"] * 0.4) + 0.0, round(box["height"] * 0.55) + 0.0
+        view, at = sheet.state()["views"]["moving"][str(axis)], slices(sheet)[axis]
+        box_left, box_top = box["x"], box["y"]
+        page.mouse.click(box_left + x, box_top + y)
+        page.keyboard.press("Enter")
+        sheet.wait_for_query(number + 1)
+        answer, grid = stored(server.folder, number - 1)
+        expected = screen_to_world(grid, view, axis, x, y, at)
+        np.testing.assert_allclose(answer.point, expected, atol=0.01 * grid.spacing.min())
+        index = grid.world_to_index(np.asarray(answer.point))
+        assert abs(index[axis] - at) < 1e-6
+    sheet.close()
+
+
+def test_slices_by_wheel_and_keys_one_plane_alone(browser: Any, server: Served) -> None:
+    """The wheel and the keys turn slices, Shift+wheel zooms, 1 2 3 show one plane and 0 all of them."""
+    sheet = open_sheet(browser, server)
+    page = sheet.page
+    box = sheet.box("moving", 2)
+    page.mouse.move(box["x"] + 60, box["y"] + 300)
+    start = slices(sheet)[2]
+    page.mouse.wheel(0, 100)
+    page.wait_for_timeout(50)
+    assert slices(sheet)[2] == start + 1
+    page.keyboard.press(",")
+    page.keyboard.press(",")
+    assert slices(sheet)[2] == start - 1
+    scale = sheet.state()["views"]["moving"]["2"]["scale"]
+    page.keyboard.down("Shift")
+    page.mouse.wheel(0, -100)
+    page.keyboard.up("Shift")
+    page.wait_for_timeout(50)
+    assert sheet.state()["views"]["moving"]["2"]["scale"] > scale
+    assert slices(sheet)[2] == start - 1
+    for key, axis in (("1", 2), ("2", 1), ("3", 0)):
+        page.keyboard.press(key)
+        shown = page.locator("#moving canvas:visible")
+        assert shown.count() == 1
+        assert shown.get_attribute("data-axis") == str(axis)
+    page.keyboard.press("0")
+    assert page.locator("#moving canvas:visible").count() == 3
+    assert sheet.problems == []
+    sheet.close()
