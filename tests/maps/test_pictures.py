@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -152,3 +154,8 @@ def test_what_does_not_fit_together_is_refused() -> None:
         Picture({"A": np.zeros((5, 4))}, grid, entropy=np.zeros((5, 4)))
     with pytest.raises(InvalidInputError, match="at least one map"):
         Picture({}, grid)
+
+
+def test_importing_the_maps_does_not_import_matplotlib() -> None:
+    code = "import sys, warpgauge.maps; sys.exit('matplotlib' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
