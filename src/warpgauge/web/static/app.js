@@ -14,6 +14,7 @@ import { Drawer } from "./drawer.js";
 import { holdSpace } from "./gestures.js";
 import { listenToKeys } from "./keys.js";
 import { Organiser } from "./organiser.js";
+import { buildOverlayPanel } from "./overlaypanel.js";
 import { SIDES, Stage } from "./stage.js";
 import { Store } from "./store.js";
 import { restoreTheme, surroundColour } from "./theme.js";
@@ -91,6 +92,7 @@ async function open() {
   listenToSpace();
   buildBar(store, annotator, project);
   buildButtons(store, commands);
+  buildOverlayPanel(stage, commands);
 
   const refresh = async () => {
     try {

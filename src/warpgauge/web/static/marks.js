@@ -56,9 +56,10 @@ export function strokeWithHalo(context, colour, path, { alpha = 1, dash = [], wi
  * @param {CanvasRenderingContext2D} context
  * @param {Vector} at screen
  * @param {number} [alpha]
+ * @param {number} [size]
  */
-export function drawQuery(context, [x, y], alpha = 1) {
-  const [inner, outer] = [5, 20];
+export function drawQuery(context, [x, y], alpha = 1, size = 20) {
+  const [inner, outer] = [size / 4, size];
   strokeWithHalo(
     context,
     COLOURS.query,

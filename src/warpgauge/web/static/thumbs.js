@@ -4,7 +4,7 @@
  */
 
 import { markFromCovariance, sectionOfMark } from "./ellipsoid.js";
-import { COLOURS, drawEllipse, drawPlus, drawQuery } from "./marks.js";
+import { COLOURS, drawEllipse, drawPlus, drawQuery, drawText } from "./marks.js";
 import { depthToSlice, planeOfImage, planeToScreen, sliceToDepth, worldToPlane } from "./viewport.js";
 
 /** @import { Matrix, Vector } from "./linalg.js" */
@@ -43,13 +43,15 @@ export function drawPlace(stage, side, canvas, shown) {
   const depth = sliceToDepth(plane, depthToSlice(plane, at[2] ?? 0));
   const view = { centre: at.slice(0, 2), scale: Math.min(box.width, box.height) / shown.span, ...box };
   stage.sources[side].draw(context, plane, view, depth, stage.store.state.colours[side]);
-  for (const { point, covariance, alpha, colour } of shown.marks ?? []) {
+  for (const { point, covariance, alpha, colour, label } of shown.marks ?? []) {
     const mark = markFromCovariance(point, covariance, alpha);
     const section = sectionOfMark(plane, mark, depth);
     if (section) drawEllipse(context, view, section, colour ?? COLOURS.yours, { width: 1 });
     drawPlus(context, planeToScreen(view, worldToPlane(plane, point)), colour ?? COLOURS.yours, 3);
+    const [x, y] = planeToScreen(view, worldToPlane(plane, point));
+    if (label) drawText(context, label, [x + 8, y - 6]);
   }
-  if (shown.query) drawQuery(context, planeToScreen(view, at));
+  if (shown.query) drawQuery(context, planeToScreen(view, at), 1, Math.min(20, box.height / 5));
 }
 
 /**
