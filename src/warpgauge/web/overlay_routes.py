@@ -24,7 +24,7 @@ from warpgauge.web.wire import LinesAnswer, LinkedAnswer, PointsAnswer, Transfor
 
 Width = Annotated[int, Query(ge=8, le=512, description="Columns at most.")]
 TransformName = Annotated[str | None, Query(max_length=100)]
-MOST_POINTS = 500
+MOST_POINTS = 100
 
 
 def overlay_router(desk: Desk) -> APIRouter:
@@ -34,7 +34,7 @@ def overlay_router(desk: Desk) -> APIRouter:
     @router.get("/api/linked", response_model=LinkedAnswer)
     def linked(
         asking: Asking,
-        points: Annotated[str, Query(max_length=40_000, description="x,y;x,y or x,y,z;x,y,z")],
+        points: Annotated[str, Query(max_length=4000, description="x,y;x,y or x,y,z;x,y,z")],
         side: Annotated[Side, Query(alias="from")] = "fixed",
     ) -> dict[str, Any]:
         """Map points of one image to the other by the posterior mean, for linked views."""

@@ -1,0 +1,192 @@
+"""Overlays on an oblique, anisotropic volume whose true transformation is a known shift."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+import SimpleITK as sitk  # noqa: N813
+
+from warpgauge.project import Project
+from warpgauge.session import Session
+from web.server_tools import Served, answer, served, write_shifted
+
+SHIFT = np.array([2, 1, 1])  # voxels along x, y, z of the volume
+
+
+@pytest.fixture(scope="module")
+def shifted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A 3D project whose moving volume is the fixed one shifted by whole voxels, answered rightly 16 times."""
+    folder = tmp_path_factory.mktemp("shifted")
+    fixed, moving, shift = write_shifted(folder, SHIFT)
+    settings = {"refit": "never"}
+    project = Project.create(folder / "p", fixed=fixed, moving=moving, candidates={"kind": "domain", "count": 60},
+                             targets={"kind": "domain", "count": 60}, settings=settings)  # fmt: skip
+    for name, offset in (("right", shift), ("wrong", shift + np.array([6.0, 0.0, 0.0]))):
+        transform = sitk.TranslationTransform(3, offset.tolist())
+        sitk.WriteTransform(transform, str(folder / f"{name}.tfm"))
+        project.add_transform(name, folder / f"{name}.tfm")
+    project.close()
+    with served(folder / "p", "ada") as server:
+        client = server.client()
+        query = client.get("/api/query").json()
+        for _ in range(16):
+            point = (np.asarray(query["location"]) + shift).tolist()
+            reply = answer(client, query, point, covariance=(0.01 * np.eye(3)).tolist())
+            assert reply.status_code == 200, reply.text
+            query = reply.json()["next"]
+        server.shift = shift  # type: ignore[attr-defined]
+        yield server
+
+
+def plane(client: httpx.Client, path: str, kind: str = "<f4") -> tuple[np.ndarray, dict[str, Any]]:
+    """Read a raw plane and its frame as the page does."""
+    found = client.get(path)
+    assert found.status_code == 200, found.text
+    shape = [int(found.headers[name]) for name in ("X-Height", "X-Width", "X-Channels")]
+    return np.frombuffer(found.content, kind).reshape(shape), json.loads(found.headers["X-Frame"])
+
+
+def world_of(server: Served, axis: int, index: int, row: int, column: int) -> np.ndarray:
+    """Where SimpleITK puts a voxel of a plane of the fixed volume."""
+    image = sitk.ReadImage(str(server.folder.parent / "fixed.nii.gz"))
+    voxel = {2: (column, row, index), 1: (column, index, row), 0: (index, column, row)}[axis]
+    return np.asarray(image.TransformIndexToPhysicalPoint(voxel))
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_the_frame_of_a_map_is_that_of_the_plane(shifted: Served, axis: int) -> None:
+    """origin + column * c + row * r is the voxel's place in the world, on each plane of an oblique volume."""
+    values, frame = plane(shifted.client(), f"/api/map/sd?axis={axis}&index=5&width=512")
+    row, column = values.shape[0] - 2, values.shape[1] - 3
+    point = np.asarray(frame["origin"]) + column * np.asarray(frame["column"]) + row * np.asarray(frame["row"])
+    np.testing.assert_allclose(point, world_of(shifted, axis, 5, row, column), atol=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["entropy", "sd"])
+def test_maps_hold_the_posterior_at_those_points(shifted: Served, kind: str) -> None:
+    """Values at a few voxels are those of the posterior, built anew from the log, at SimpleITK's points."""
+    values, _ = plane(shifted.client(), f"/api/map/{kind}?axis=1&index=7&width=512")
+    with Project.open(shifted.folder) as project:
+        posterior = Session(project).posterior()
+        at = np.array([world_of(shifted, 1, 7, row, column) for row, column in ((0, 0), (3, 11), (15, 20))])
+        expected = posterior.entropy(at) if kind == "entropy" else posterior.standard_deviation(at)
+    np.testing.assert_allclose([values[0, 0, 0], values[3, 11, 0], values[15, 20, 0]], expected, rtol=1e-4)
+
+
+def test_a_coarse_map_covers_the_same_extent(shifted: Served) -> None:
+    """With fewer columns the elements are larger and their outer edges stay where they were."""
+    fine, one = plane(shifted.client(), "/api/map/sd?axis=2&index=5&width=512")
+    coarse, other = plane(shifted.client(), "/api/map/sd?axis=2&index=5&width=10")
+    assert coarse.shape[1] <= 10 < fine.shape[1]
+
+    def corner(values: np.ndarray, frame: dict[str, Any], sign: int) -> np.ndarray:
+        rows, columns = (n / 2 - 0.5 for n in values.shape[:2])
+        middle = np.asarray(frame["origin"]) + columns * np.array(frame["column"]) + rows * np.array(frame["row"])
+        return middle + sign * ((columns + 0.5) * np.array(frame["column"]) + (rows + 0.5) * np.array(frame["row"]))
+
+    for sign in (-1, 1):
+        np.testing.assert_allclose(corner(fine, one, sign), corner(coarse, other, sign), atol=1e-9)
+
+
+def test_linked_points_go_there_and_back(shifted: Served) -> None:
+    """Fixed to moving adds the known shift (to the posterior's accuracy), and the inverse undoes it closely."""
+    client = shifted.client()
+    points = np.array([world_of(shifted, 2, 9, row, column) for row, column in ((10, 10), (20, 25), (15, 30))])
+    text = ";".join(",".join(repr(float(value)) for value in point) for point in points)
+    there = np.array(client.get(f"/api/linked?from=fixed&points={text}").json()["points"])
+    assert np.linalg.norm(there - points - shifted.shift, axis=1).max() < 0.15  # type: ignore[attr-defined]
+    text = ";".join(",".join(repr(float(value)) for value in point) for point in there)
+    back = np.array(client.get(f"/api/linked?from=moving&points={text}").json()["points"])
+    assert np.linalg.norm(back - points, axis=1).max() < 0.002
+
+
+@pytest.mark.parametrize(
+    "text", ["", "1", "1,2", "1,2,3,4", "a,b,c", "nan,1,1", "inf,1,1", "1,2,3;1,2", ";", "1e300,1,1"]
+)
+def test_points_that_cannot_be_read(shifted: Served, text: str) -> None:
+    """Anything but triples of finite numbers is refused."""
+    assert shifted.client().get("/api/linked", params={"points": text}).status_code == 422
+    assert shifted.client().get("/api/linked", params={"points": ";".join(["1,2,3"] * 101)}).status_code == 422
+
+
+def test_the_warped_volume_is_the_fixed_one(shifted: Served) -> None:
+    """The moving volume seen through the model looks like the fixed one it was shifted from."""
+    client = shifted.client()
+    info = client.get("/api/project").json()["images"]["moving"]
+    warped, frame = plane(client, "/api/warped?axis=2&index=9", "<u2")
+    values = info["scale"] * warped[..., 0].astype(float) + info["offset"]
+    fixed = sitk.GetArrayFromImage(sitk.ReadImage(str(shifted.folder.parent / "fixed.nii.gz")))[9].astype(float)
+    inner = (slice(3, -3), slice(3, -3))
+    assert np.abs(values - fixed)[inner].mean() < 0.05 * fixed.std()
+    unwarped = np.roll(fixed, (1, 2), axis=(0, 1))
+    assert np.abs(unwarped - fixed)[inner].mean() > 0.3 * fixed.std()
+    np.testing.assert_allclose(frame["origin"], world_of(shifted, 2, 9, 0, 0), atol=1e-4)
+
+
+def test_the_grid_is_shifted_with_the_model(shifted: Served) -> None:
+    """Its lines begin at a corner of the plane plus the shift."""
+    lines = shifted.client().get("/api/grid_lines?axis=2&index=9&lines=5").json()["lines"]
+    first = np.asarray(lines[0][0]) - world_of(shifted, 2, 9, 0, 0)
+    assert np.linalg.norm(first - shifted.shift) < 1.0  # type: ignore[attr-defined]
+    assert {len(line) for line in lines} == {60}
+
+
+def test_error_maps_tell_right_from_wrong(shifted: Served) -> None:
+    """The right transform's error score stays below one half; one 6 mm off is near 1 wherever anything is known."""
+    client = shifted.client()
+    right, _ = plane(client, "/api/map/error?transform=right&axis=2&index=9")
+    wrong, _ = plane(client, "/api/map/error?transform=wrong&axis=2&index=9")
+    blended, _ = plane(client, "/api/map/blended?transform=wrong&axis=2&index=9")
+    assert np.median(right) < 0.5
+    assert np.median(wrong) > 0.99
+    np.testing.assert_array_equal(blended[..., 0], wrong[..., 0])
+    assert 0 <= blended[..., 1].min() <= blended[..., 1].max() <= 1
+    assert client.get("/api/map/error?axis=2").status_code == 422
+    assert client.get("/api/map/error?transform=nothing").status_code == 404
+    for name in ("../../secret", "/etc/passwd", "right/../wrong"):
+        assert client.get("/api/map/error", params={"transform": name}).status_code == 404
+
+
+def test_transforms_are_ranked(shifted: Served) -> None:
+    """The right one leads with certainty, its error near 0 and the other's near 6 mm; progress says it is decided."""
+    found = shifted.client().get("/api/transforms").json()
+    assert [row["name"] for row in found["transforms"]] == ["right", "wrong"]
+    assert found["transforms"][0]["probability_best"] == 1.0
+    assert found["transforms"][0]["error"] < 0.2
+    assert found["transforms"][1]["error"] == pytest.approx(6.0, abs=0.2)
+    ranking = shifted.client().get("/api/progress").json()["ranking"]
+    assert ranking["order"] == ["right", "wrong"]
+    assert ranking["decided"]
+    assert shifted.client("ada").get("/api/progress").json()["ranking"] is None
+    assert shifted.client("ada").get("/api/project").json()["transforms"] == []
+
+
+def test_a_blind_raters_overlays_rest_on_their_own_answers(shifted: Served) -> None:
+    """Ada has answered nothing: her linked points are the identity, although the organiser knows the shift."""
+    found = shifted.client("ada").get("/api/linked?points=1,2,3").json()["points"][0]
+    assert found == pytest.approx([1, 2, 3])
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/api/map/entropy?axis=2&index=99", "/api/map/entropy?width=4", "/api/map/entropy?width=9999", "/api/map/heat",
+     "/api/warped?level=9", "/api/warped?index=-1", "/api/grid_lines?lines=1", "/api/grid_lines?axis=0&index=77",
+     "/api/linked?from=left&points=1,2,3"],
+)  # fmt: skip
+def test_planes_that_are_not_there(shifted: Served, path: str) -> None:
+    """Refused with a sentence."""
+    found = shifted.client().get(path)
+    assert found.status_code == 422
+    assert set(found.json()) == {"error"}
+
+
+def test_candidates_are_those_of_the_project(shifted: Served) -> None:
+    """All of them, in the world of the fixed image."""
+    points = shifted.client().get("/api/candidates").json()["points"]
+    with Project.open(shifted.folder) as project:
+        np.testing.assert_array_equal(points, project.candidates)
