@@ -6,6 +6,8 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 BENCH_STAMP := $(VENV)/.installed-bench
+SYSTEM_STAMP := $(VENV)/.installed-system
+PAGE_STAMP := node_modules/.installed
 SOURCES := $(shell find src -name '*.py' 2>/dev/null)
 
 # uv is quicker; both read the same lock files.
@@ -18,7 +20,7 @@ else
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types imports bench docs clean
+.PHONY: help demo test lint bench clean
 
 help:  ## show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -38,20 +40,42 @@ $(BENCH_STAMP): $(STAMP) requirements/bench.txt
 	$(INSTALL) -r requirements/bench.txt
 	@touch $@
 
+# Browser and Node.js for the tests of the page: Debian's packages, by name, where they are missing and can be installed.
+# Elsewhere the tests that need them skip with a reason, or fail where CI=true.
+$(SYSTEM_STAMP): $(STAMP)
+	@if command -v chromium >/dev/null && command -v node >/dev/null && command -v npm >/dev/null; then :; \
+	elif command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ]; then \
+	  echo "installing Debian packages for the page's tests"; \
+	  apt-get update -qq; \
+	  command -v chromium >/dev/null || DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium >/dev/null; \
+	  command -v npm >/dev/null || DEBIAN_FRONTEND=noninteractive apt-get install -y -qq nodejs npm >/dev/null; \
+	else echo "chromium or Node.js is missing and cannot be installed here (Debian: apt-get install chromium nodejs npm)"; fi
+	@touch $@
+
+# The one development tool of the page, at the version that package.json pins.
+$(PAGE_STAMP): package.json $(SYSTEM_STAMP)
+	@if command -v npm >/dev/null; then npm install --no-package-lock --no-audit --no-fund --silent && touch $@; \
+	elif [ "$$CI" = true ]; then echo "npm is missing, so the page cannot be checked"; exit 1; \
+	else mkdir -p node_modules && touch $@; fi
+
 demo: $(STAMP)  ## the main job end to end on an embedded image: DIM=2 (default) or DIM=3
 	$(BIN)/warpgauge demo --dim $(or $(DIM),2) --out demo-output
 
-lint: $(STAMP)  ## ruff, strict types, import rules
+lint: $(STAMP) $(PAGE_STAMP)  ## ruff, strict types of Python and of the page, import rules
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --config pyproject.toml
+	@if [ -x node_modules/.bin/tsc ]; then node_modules/.bin/tsc -p src/warpgauge/web/static; \
+	else echo "the page's types were not checked: TypeScript is not installed"; fi
 
 test: lint  ## lint, then all tests
+	@if command -v node >/dev/null; then node --test tests/web/page/*.test.js; \
+	elif [ "$$CI" = true ]; then echo "Node.js is missing, so the page's geometry cannot be tested"; exit 1; fi
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
 bench: $(BENCH_STAMP)  ## every figure as a ratio against its bound, in this run
 	MALLOC_TRIM_THRESHOLD_=1000000000 MALLOC_MMAP_THRESHOLD_=1000000000 $(BIN)/python benchmarks/run.py
 
 clean:  ## remove what the other targets made
-	rm -rf $(VENV) demo-output bench-output build dist
+	rm -rf $(VENV) node_modules demo-output bench-output build dist

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-MODULES = ("bench_core", "bench_transforms", "bench_peers")
+MODULES = ("bench_core", "bench_transforms", "bench_maps", "bench_web", "bench_peers")
 
 
 def cell(value: float | None, digits: str) -> str:

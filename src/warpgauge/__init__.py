@@ -19,12 +19,24 @@ from warpgauge.core.scoring import (
     win_probabilities,
 )
 from warpgauge.core.suggestion import StoppingRule, Suggester
-from warpgauge.evaluation import Evaluation, evaluate
+from warpgauge.evaluation import Evaluation, Trust, evaluate, trust
+from warpgauge.evaluation.consensus import consensus_posterior
 from warpgauge.geometry import Grid
 from warpgauge.io.images import Image, read_image
 from warpgauge.io.landmarks import Landmarks, read_landmarks, write_landmarks
 from warpgauge.io.transforms import Transform, check_transform, read_transform, write_transform
-from warpgauge.maps import entropy_map, error_map, mean_map, standard_deviation_map
+from warpgauge.maps import (
+    blended_map,
+    entropy_map,
+    error_map,
+    exceedance_map,
+    mean_map,
+    significance_map,
+    standard_deviation_map,
+    write_map,
+)
+from warpgauge.project import Project
+from warpgauge.session import Session
 
 __all__ = [
     "Annotations",
@@ -38,13 +50,18 @@ __all__ = [
     "Landmarks",
     "LeaveOneOut",
     "Posterior",
+    "Project",
+    "Session",
     "StoppingRule",
     "Suggester",
     "Transform",
     "TransformationPrior",
+    "Trust",
     "__version__",
+    "blended_map",
     "calibration",
     "check_transform",
+    "consensus_posterior",
     "covariance_from_ellipse",
     "displacement_norm",
     "ellipse_from_covariance",
@@ -52,6 +69,7 @@ __all__ = [
     "error_map",
     "error_score",
     "evaluate",
+    "exceedance_map",
     "expected_squared_error",
     "fit_kernel",
     "fuse_raters",
@@ -66,8 +84,11 @@ __all__ = [
     "read_image",
     "read_landmarks",
     "read_transform",
+    "significance_map",
     "standard_deviation_map",
+    "trust",
     "win_probabilities",
     "write_landmarks",
+    "write_map",
     "write_transform",
 ]

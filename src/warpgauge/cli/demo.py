@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from warpgauge.cli.evaluate import rms_interval
 from warpgauge.cli.output import json_option, print_json, print_table, progress
 
 
@@ -52,7 +53,7 @@ def demo(dim: str, out: Path, queries: int, seed: int, jobs: int | None, as_json
     rows = []
     for rank, name in enumerate(evaluation.ranking("2"), 1):
         one = evaluation.scores[name]
-        low, high = one.interval["2"]
+        low, high = rms_interval(one)
         rows.append(
             [
                 str(rank),
@@ -84,7 +85,7 @@ def demo(dim: str, out: Path, queries: int, seed: int, jobs: int | None, as_json
         f"""
 Now with your own images:
   warpgauge new my-project --fixed FIXED --moving MOVING
-  warpgauge suggest my-project            (then: warpgauge place ..., or warpgauge import my-project LANDMARKS)
+  warpgauge annotate my-project           (or, from a script: warpgauge suggest, place, skip, import)
   warpgauge add-transform my-project NAME FILE
   warpgauge evaluate my-project
 Or look around in the project that was just made: warpgauge info {result.folder / "project"}"""

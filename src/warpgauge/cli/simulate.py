@@ -46,7 +46,8 @@ def deform(image: Path, out: Path, as_json: bool, **options: Any) -> None:
     write_map(warp_image(gray.astype(np.float32), source.grid, truth, fill=float(np.median(gray))), source.grid, out)
     if options["truth"] is not None:
         write_transform(truth, options["truth"], grid=source.grid)
-    lengths = np.linalg.norm(truth.displacements(), axis=-1)
+    points = source.grid.points()
+    lengths = np.linalg.norm(truth.map(points) - points, axis=1)
     facts = {
         "written": str(out),
         "grey": rule,

@@ -31,7 +31,7 @@ def answer_queries(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
-    """Answer the next queries with the true match plus noise; where the truth is outside its domain, skip.
+    """Answer the next queries with the true match plus noise; a match outside the moving image is skipped.
 
     Returns
     -------
@@ -46,18 +46,15 @@ def answer_queries(
             break
         point = np.asarray(query.point)
         match = truth.map(point[None])[0]
-        if not np.isfinite(match).all() or not session.project.moving_grid.contains(match):
-            session.skip(query, "outside_image")
+        answer = someone.answer(point, match, rng) if np.isfinite(match).all() else None
+        # Nobody can mark a place that is not on the picture.
+        if answer is None or answer.placement is None or not session.project.moving_grid.contains(answer.placement):
+            session.skip(query, "outside_image" if answer is None or answer.reason is None else answer.reason)
             skipped += 1
         else:
-            answer = someone.answer(point, match, rng)
-            if answer.placement is None:
-                session.skip(query, answer.reason or "other")
-                skipped += 1
-            else:
-                session.place(query, answer.placement, covariance=answer.covariance)
-                distances.append(float(np.linalg.norm(answer.placement - match)))
-                placed += 1
+            session.place(query, answer.placement, covariance=answer.covariance)
+            distances.append(float(np.linalg.norm(answer.placement - match)))
+            placed += 1
         if progress is not None:
             progress(done + 1, count)
     return {

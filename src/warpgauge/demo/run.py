@@ -172,7 +172,9 @@ def run_demo(
 
     started = time.monotonic()
     posterior = consensus_posterior(session.posterior(), transforms)
-    evaluation = evaluate(posterior, transforms, project.targets, candidates=project.candidates, diagonal=pair.grid)
+    evaluation = evaluate(
+        posterior, transforms, project.targets, candidates=project.candidates, diagonal=pair.grid, residual=True
+    )
     believed = trust(posterior, transforms, project.targets)
     timed("scoring", started)
     true_scores = _true_scores(pair, transforms, project.targets)

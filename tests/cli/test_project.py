@@ -1,0 +1,239 @@
+"""The command line end to end, as a user types it, on a synthetic pair and on a real one."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+import warnings
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+from scipy import ndimage
+
+import warpgauge as wg
+from warpgauge.cli.app import run
+
+WARPGAUGE = Path(sys.executable).with_name("warpgauge")
+
+
+def call(*arguments: object, code: int = 0) -> str:
+    """Run the command as its entry point does and check its exit code; give what it printed, or its error."""
+    out, err = io.StringIO(), io.StringIO()
+    with warnings.catch_warnings(), redirect_stdout(out), redirect_stderr(err):
+        warnings.simplefilter("default")  # notes are printed, as for a user
+        result = run([str(one) for one in arguments])
+    assert result == code, err.getvalue()
+    return out.getvalue() if code == 0 else err.getvalue()
+
+
+def _printed(*arguments: object) -> str:
+    """Give what a command prints that ends with 1 on purpose."""
+    out = io.StringIO()
+    with redirect_stdout(out), redirect_stderr(io.StringIO()):
+        assert run([str(one) for one in arguments]) == 1
+    return out.getvalue()
+
+
+def ask(*arguments: object) -> Any:
+    return json.loads(call(*arguments, "--json"))
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A textured picture and the same shifted by (4, -3) pixels."""
+    folder = tmp_path_factory.mktemp("pair")
+    texture = ndimage.gaussian_filter(np.random.default_rng(0).normal(size=(140, 160)), 2)
+    texture = (255 * (texture - texture.min()) / np.ptp(texture)).astype(np.uint8)
+    Image.fromarray(texture[10:110, 10:130]).save(folder / "fixed.png")
+    Image.fromarray(texture[13:113, 6:126]).save(folder / "moving.png")
+    (folder / "right.txt").write_text("1 0 4\n0 1 -3\n0 0 1\n")
+    (folder / "wrong.txt").write_text("1 0 -4\n0 1 3\n0 0 1\n")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def project(pair: Path) -> Path:
+    folder = pair / "project"
+    made = ask("new", folder, "--fixed", pair / "fixed.png", "--moving", pair / "moving.png", "--candidates", 60)
+    assert made["candidates"] == 60
+    for _ in range(12):
+        query = ask("suggest", folder, "--rater", "ann")
+        x, y = query["point"]
+        call("place", folder, query["query"], f"{x + 4},{y - 3}", "--ellipse", "2,1", "--angle", 30, "--rater", "ann")
+    return folder
+
+
+def test_the_loop_from_a_script(project: Path) -> None:
+    """12 placements are there, with the ellipse that was given."""
+    facts = ask("info", project)
+    assert facts["placed"] == 12
+    assert facts["raters"] == ["ann"]
+    out = project.parent / "pairs.json"
+    call("export", project, out)
+    landmarks = wg.read_landmarks(out)
+    np.testing.assert_allclose(landmarks.moving_points - landmarks.fixed_points, np.tile([4.0, -3.0], (12, 1)))
+    turn = np.deg2rad(30)
+    axes = np.array([[np.cos(turn), -np.sin(turn)], [np.sin(turn), np.cos(turn)]])
+    expected = axes @ np.diag([4.0, 1.0]) @ axes.T / 9.21034
+    np.testing.assert_allclose(landmarks.covariances[0], expected, rtol=1e-5)
+
+
+def test_evaluate_tells_right_from_wrong_and_from_nothing(project: Path, pair: Path) -> None:
+    """The true shift has no error, doing nothing 5 px, the opposite shift 10 px; and the exit code for CI follows."""
+    call("add-transform", project, "right", pair / "right.txt")
+    call("add-transform", project, "wrong", pair / "wrong.txt")
+    result = ask("evaluate", project, "right", "wrong", "identity", "--tolerance", 2)
+    assert result["ranking"]["2"] == ["right", "identity", "wrong"]
+    scores = {name: one["landmark"]["2"] for name, one in result["transforms"].items()}
+    assert scores == pytest.approx({"right": 0.0, "identity": 5.0, "wrong": 10.0}, abs=1e-9)
+    assert result["transforms"]["right"]["probability_best"]["2"] > 0.99
+    call("evaluate", project, "right", "--fail-above", 2.0)
+    assert "FAILS" not in call("evaluate", project, "right", "--fail-above", 2.0)
+    call("evaluate", project, "wrong", "--fail-above", 2.0, code=1)
+
+
+def test_add_transform_warns_of_the_inverse(project: Path, pair: Path) -> None:
+    """A shift read the wrong way round fits far worse than its inverse, and that is said; as the installed command."""
+    done = subprocess.run(
+        [WARPGAUGE, "add-transform", str(project), "inverted", str(pair / "wrong.txt")],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "inverse" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_undo_redo_and_skip(project: Path) -> None:
+    query = ask("suggest", project, "--rater", "bob")
+    call("skip", project, query["query"], "--reason", "ambiguous", "--rater", "bob")
+    assert ask("info", project)["skipped"] == 1
+    call("undo", project, "--rater", "bob")
+    assert ask("info", project)["skipped"] == 0
+    call("redo", project, "--rater", "bob")
+    assert ask("info", project)["skipped"] == 1
+    call("undo", project, "--rater", "bob")
+    assert "nothing to undo" in call("undo", project, "--rater", "bob", code=1)
+
+
+def test_maps_and_report(project: Path, pair: Path, tmp_path: Path) -> None:
+    call("map", project, "sd", tmp_path / "sd.nrrd", "--full")
+    image = wg.read_image(tmp_path / "sd.nrrd")
+    assert image.grid.size == (120, 100)
+    with wg.Project.open(project) as opened:
+        posterior = wg.Session(opened).posterior()
+    np.testing.assert_allclose(image.read()[50, 60], posterior.standard_deviation([[60.0, 50.0]])[0], rtol=1e-5)
+    call("add-transform", project, "right", pair / "right.txt")
+    call("map", project, "blended", tmp_path / "blended.png", "--transform", "right")
+    with Image.open(tmp_path / "blended.png") as picture:
+        assert picture.width > 300
+    call("report", project, "--out", tmp_path / "report.html", "--samples", 100)
+    assert "right" in (tmp_path / "report.html").read_text()
+    assert json.loads((tmp_path / "report.json").read_text())
+    assert "needs --transform" in call("map", project, "error", tmp_path / "x.nrrd", code=1)
+
+
+def test_fit_verify_and_a_changed_image(pair: Path, tmp_path: Path, project: Path) -> None:
+    fitted = ask("fit", project)
+    assert len(fitted["weights"]) == len(fitted["scales"]) >= 4
+    assert "The project is whole." in call("verify", project)
+    second = tmp_path / "second"
+    moved = tmp_path / "fixed.png"
+    moved.write_bytes((pair / "fixed.png").read_bytes())
+    call("new", second, "--fixed", moved, "--moving", pair / "moving.png", "--candidates", 20)
+    call("fit", second, "--train", project)
+    Image.fromarray(np.zeros((100, 120), np.uint8)).save(moved)
+    report = json.loads(_printed("verify", second, "--json"))
+    assert not report["ok"]
+    assert "fixed" in report["problems"][0]
+
+
+def test_simulated_deformation_and_expert(pair: Path, tmp_path: Path) -> None:
+    """A known field, written and read back, answers the queries; the stated mean distance is that of the ellipses."""
+    made = ask(
+        "simulate", "deform", pair / "fixed.png", tmp_path / "moved.nrrd",
+        "--amplitude", 3, "--spacing", 40, "--truth", tmp_path / "truth.nrrd",
+    )  # fmt: skip
+    assert 0.5 < made["mean displacement"] < 8
+    call("new", tmp_path / "p", "--fixed", pair / "fixed.png", "--moving", tmp_path / "moved.nrrd", "--units", "px")
+    told = ask(
+        "simulate", "annotate", tmp_path / "p", "--truth", tmp_path / "truth.nrrd", "--count", 8, "--user", "isotropic"
+    )
+    assert told["placed"] + told["skipped"] == 8
+    assert told["mean distance from the truth"] < 1.5
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("new", "{p}", "--fixed", "{f}", "--moving", "{f}"), "exists already"),
+        (("new", "{p}2", "--fixed", "{f}", "--moving", "{f}", "--targets", "labels:x"), "labels:FILE:17,53"),
+        (("new", "{p}3", "--fixed", "{f}", "--moving", "{f}", "--set", "colour=red"), "no setting 'colour'"),
+        (("place", "{p}", "0", "hello"), "numbers separated by commas"),
+        (("place", "{p}", "99999", "1,2"), "99999"),
+        (("place", "{p}", "0", "1,2", "--ellipse", "1,2,3"), "2 half-lengths"),
+        (("evaluate", "{p}", "nonsense"), "no transform 'nonsense'"),
+        (("import", "{p}", "{f}"), "fixed.png"),
+    ],
+)
+def test_bad_input_gets_one_sentence(project: Path, pair: Path, arguments: tuple[str, ...], words: str) -> None:
+    filled = [one.format(p=project, f=pair / "fixed.png") for one in arguments]
+    error = call(*filled, code=1)
+    assert words in error
+    assert len(error.strip().splitlines()) == 1
+
+
+FORMATS = {
+    "warpgauge": ["out.json"],
+    "csv": ["out.csv"],
+    "anhir": ["fixed.csv", "moving.csv"],
+    "bigwarp": ["out.csv"],
+    "napari": ["fixed.csv", "moving.csv"],
+    "transformix": ["fixed.txt", "moving.txt"],
+}
+
+
+def test_a_real_pair_from_new_to_evaluate_and_through_every_format(data_dir: Path, tmp_path: Path) -> None:
+    """CIMA: 30 scripted placements of known landmarks, affine and identity scored, exported and imported back."""
+    folder = data_dir / "cima" / "lung-lesion_1"
+    fixed, moving = (next(folder.glob(f"*-{stain}*.jpg")) for stain in ("He", "Ki67"))
+    known = wg.read_landmarks(fixed.with_suffix(".csv"), moving.with_suffix(".csv"))
+    assert known.moving_points is not None
+    points = fixed.with_suffix(".csv")
+    project = tmp_path / "lesion"
+    call("new", project, "--fixed", fixed, "--moving", moving, "--candidates", points, "--targets", 500)
+    for _ in range(30):
+        query = ask("suggest", project, "--rater", "PS")
+        row = int(np.argmin(np.linalg.norm(known.fixed_points - query["point"], axis=1)))
+        x, y = known.moving_points[row]
+        call("place", project, query["query"], f"{x},{y}", "--radius", 3, "--rater", "PS")
+    columns = np.c_[known.fixed_points, np.ones(len(known))]
+    matrix = np.linalg.lstsq(columns, known.moving_points, rcond=None)[0].T
+    affine = tmp_path / "affine.txt"
+    affine.write_text("\n".join(" ".join(f"{v:.12g}" for v in row) for row in [*matrix, [0, 0, 1]]) + "\n")
+    call("add-transform", project, "affine", affine)
+    result = ask("evaluate", project, "affine", "identity", "--samples", 200)
+    assert result["ranking"]["2"] == ["affine", "identity"]
+    assert result["transforms"]["affine"]["probability_best"]["2"] > 0.99
+    own = tmp_path / "own.json"
+    call("export", project, own)
+    reference = wg.read_landmarks(own)
+    for name, files in FORMATS.items():
+        out = tmp_path / name
+        out.mkdir()
+        paths = [out / file for file in files]
+        call("export", project, *paths, "--format", name, "--lossy")
+        again = tmp_path / f"again-{name}"
+        call("new", again, "--fixed", fixed, "--moving", moving, "--candidates", points, "--targets", 50)
+        call("import", again, *paths, "--format", name, "--rater", "PS")
+        call("export", again, out / "back.json")
+        back = wg.read_landmarks(out / "back.json")
+        order, other = (np.lexsort(one.fixed_points.T) for one in (back, reference))
+        np.testing.assert_allclose(back.fixed_points[order], reference.fixed_points[other], atol=1e-6)
+        np.testing.assert_allclose(back.moving_points[order], reference.moving_points[other], atol=1e-6)
