@@ -1,0 +1,197 @@
+"""The annotator's server over loopback: placements, tiles, and fifty raters at once, each against its budget."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import tifffile
+from timing import Row
+
+from warpgauge.geometry import Grid
+from warpgauge.project import Draft, Project
+
+CANDIDATES, ANNOTATIONS = 20_000, 200
+SIDE = 20_000  # pixels of the large image
+RATERS, EACH = 50, 4
+PLACEMENT_SECONDS, TILE_SECONDS = 0.1, 0.02
+_MAIN = """
+import sys
+from warpgauge.web import serve
+serve(sys.argv[1], raters=[name for name in sys.argv[2].split(",") if name] or None, open_browser=False,
+      echo=lambda line: print(line, flush=True))
+"""
+
+
+@contextmanager
+def _served(folder: Path, raters: str = "") -> Iterator[dict[str, str]]:
+    """A server in a process of its own; gives the links by name."""
+    command = [sys.executable, "-c", _MAIN, str(folder), raters]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=dict(os.environ))
+    links: dict[str, str] = {}
+    assert process.stdout is not None
+    for line in process.stdout:
+        words = line.split()
+        if line.startswith("The annotator is at"):
+            links["organiser"] = words[4]
+        elif line.startswith("Link for"):
+            links[words[2]] = words[-1]
+        elif line.startswith("Press Ctrl-C"):
+            break
+    try:
+        yield links
+    finally:
+        process.terminate()
+        process.wait(30)
+        process.stdout.close()
+
+
+def _client(link: str) -> httpx.Client:
+    client = httpx.Client(base_url=link.partition("/?")[0], timeout=120, trust_env=False)
+    assert client.get(link).status_code == 303
+    return client
+
+
+def _write_tiles(path: Path) -> None:
+    """A large tiled TIFF with its pyramid: one tile of noise, repeated, so that it is written quickly."""
+    tile = np.random.default_rng(0).integers(0, 255, (256, 256), dtype=np.uint8)
+    sizes = [SIDE // 2**k for k in range(7)]
+    with tifffile.TiffWriter(path, bigtiff=True) as file:
+        for level, size in enumerate(sizes):
+            count = (-(-size // 256)) ** 2
+            options: dict[str, Any] = {"subifds": len(sizes) - 1} if level == 0 else {"subfiletype": 1}
+            file.write(
+                (tile for _ in range(count)), shape=(size, size), dtype=np.uint8, tile=(256, 256),
+                photometric="minisblack", compression="zlib", metadata=None, **options,
+            )  # fmt: skip
+
+
+def _project(folder: Path, images: Path, extent: float) -> Path:
+    points = np.random.default_rng(1).uniform(20, extent - 20, (CANDIDATES, 2))
+    targets = {"kind": "domain", "count": 2000}
+    Project.create(folder, fixed=images, moving=images, candidates=points, targets=targets).close()
+    return folder
+
+
+def _annotate(folder: Path, grid: Grid) -> None:
+    """Answer the first queries as an expert would, with ellipses, straight into the log."""
+    rng = np.random.default_rng(2)
+    with Project.open(folder) as project:
+        drafts = []
+        for number in range(ANNOTATIONS):
+            candidate = number * (CANDIDATES // ANNOTATIONS)
+            point = project.candidates[candidate]
+            payload = {"point": point.tolist(), "candidate": candidate, "origin": "suggested", "gain": 1.0}
+            drafts.append(Draft("query", "organiser", number, payload))
+            drafts.append(Draft("place", "organiser", number, _placement(rng, grid, point)))
+        project.append(*drafts)
+
+
+def _placement(rng: np.random.Generator, grid: Grid, point: np.ndarray) -> dict[str, Any]:
+    offset = 0.01 * grid.diagonal * np.sin(point / grid.diagonal * 6)
+    factor = rng.normal(size=(2, 2)) + 2 * np.eye(2)
+    return {"point": (point + offset).tolist(), "covariance": (factor @ factor.T).tolist(), "alpha": 0.01}
+
+
+def _placements(folder: Path, grid: Grid) -> Row:
+    rng, times = np.random.default_rng(3), []
+    with _served(folder) as links:
+        client = _client(links["organiser"])
+        query = client.get("/api/query").json()
+        time.sleep(10)  # the refit that is due after so many annotations is done in the background
+        for step in range(18):
+            body = {**_placement(rng, grid, np.asarray(query["location"])), "generation": query["generation"]}
+            start = time.perf_counter()
+            reply = client.post(f"/api/query/{query['query']}/place", json=body)
+            spent = time.perf_counter() - start
+            assert reply.status_code == 200, reply.text
+            query = reply.json()["next"]
+            if step >= 3:
+                times.append(spent)
+    note = f"median of {len(times)}, largest {1000 * max(times):.0f} ms; on the disk before it is answered"
+    work = f"placement with the next suggestion, {CANDIDATES} candidates, {ANNOTATIONS} annotations, over HTTP"
+    return _budget(work, statistics.median(times), PLACEMENT_SECONDS, note)
+
+
+def _tiles(folder: Path) -> Row:
+    rng, times = np.random.default_rng(4), []
+    with _served(folder) as links:
+        client = _client(links["organiser"])
+        client.get("/api/images/fixed/tile?level=6")
+        for _ in range(60):
+            level = int(rng.integers(0, 5))
+            row, column = (int(value) for value in rng.integers(0, SIDE // 2**level // 256, 2))
+            start = time.perf_counter()
+            reply = client.get(f"/api/images/fixed/tile?level={level}&row={row}&column={column}")
+            times.append(time.perf_counter() - start)
+            assert len(reply.content) == 256 * 256
+    note = f"median of {len(times)} tiles never asked before, largest {1000 * max(times):.0f} ms"
+    return _budget(f"tile of a {SIDE} x {SIDE} TIFF, over HTTP", statistics.median(times), TILE_SECONDS, note)
+
+
+def _crowd(folder: Path) -> Row:
+    names = [f"rater{k}" for k in range(RATERS)]
+    saved: list[int] = []
+    problems: list[str] = []
+    with _served(folder, ",".join(names)) as links:
+        clients = [_client(links[name]) for name in names]
+        queries = [client.get("/api/query").json() for client in clients]
+        gate = threading.Barrier(RATERS + 1)
+
+        def work(which: int) -> None:
+            query = queries[which]
+            gate.wait()
+            for _ in range(EACH):
+                body = {"point": query["location"], "covariance": [[1, 0], [0, 1]], "alpha": 0.01,
+                        "generation": query["generation"]}  # fmt: skip
+                reply = clients[which].post(f"/api/query/{query['query']}/place", json=body)
+                if reply.status_code != 200:
+                    problems.append(reply.text)
+                    return
+                saved.append(reply.json()["saved"]["generation"])
+                query = reply.json()["next"]
+
+        threads = [threading.Thread(target=work, args=(k,)) for k in range(RATERS)]
+        for thread in threads:
+            thread.start()
+        gate.wait()
+        start = time.perf_counter()
+        for thread in threads:
+            thread.join()
+        spent = time.perf_counter() - start
+        for client in clients:
+            client.close()
+    with Project.open(folder) as project:
+        logged = [event.generation for event in project.events() if event.kind == "place"]
+    if problems or sorted(saved) != logged or len(logged) != RATERS * EACH:
+        raise RuntimeError(f"{len(problems)} errors, {len(logged)} of {RATERS * EACH} events in the log")
+    note = f"all {len(logged)} acknowledged events are in the log once, 0 errors"
+    work_name = f"{RATERS} raters posting {EACH} placements each at once"
+    return _budget(work_name, spent, RATERS * EACH * PLACEMENT_SECONDS, note)
+
+
+def _budget(work: str, seconds: float, bound: float, note: str) -> Row:
+    return Row(work, f"{bound:g} s", seconds, bound, seconds / bound, 1.0, note)
+
+
+def run() -> list[Row]:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        _write_tiles(folder / "large.tif")
+        one = _project(folder / "one", folder / "large.tif", SIDE)
+        with Project.open(one) as project:
+            grid = project.fixed_grid
+        _annotate(one, grid)
+        crowd = _project(folder / "crowd", folder / "large.tif", SIDE)
+        return [_placements(one, grid), _tiles(one), _crowd(crowd)]
