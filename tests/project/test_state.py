@@ -101,6 +101,7 @@ class Folding(RuleBasedStateMachine):
     @rule(rater=st.sampled_from(RATERS))
     def undo(self, rater: str) -> None:
         if not self.before[rater]:
+            assert not self.state.done.get(rater)
             self.refused(Draft("undo", rater, payload={"target": 1}))
             return
         self.write(Draft("undo", rater, payload={"target": self.state.done[rater][-1].generation}))
@@ -110,6 +111,7 @@ class Folding(RuleBasedStateMachine):
     @rule(rater=st.sampled_from(RATERS))
     def redo(self, rater: str) -> None:
         if not self.later[rater]:
+            assert not self.state.undone.get(rater)
             self.refused(Draft("redo", rater, payload={"target": 1}))
             return
         self.write(Draft("redo", rater, payload={"target": self.state.undone[rater][-1].generation}))

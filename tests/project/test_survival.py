@@ -84,8 +84,9 @@ def test_sigkill_at_random_moments(zygote: Zygote, asked: Path, tmp_path: Path) 
     rng = random.Random(20)
     for batch in range(0, KILLS, AT_ONCE):
         runs = [Run(zygote, asked, tmp_path, batch + n, rng.randrange(ACTIONS)) for n in range(AT_ONCE)]
-        alive = list(runs)
+        alive, deadline = list(runs), time.monotonic() + 120
         while alive:
+            assert time.monotonic() < deadline, "a worker has stopped before it was killed"
             time.sleep(rng.uniform(0, 0.002))  # an action takes about a millisecond: anywhere within one
             for run in [run for run in alive if run.told() >= run.after]:
                 os.kill(run.worker, signal.SIGKILL)
@@ -206,7 +207,9 @@ def test_read_only_after_a_crash(zygote: Zygote, small_disk: Path, asked: Path, 
     """Events that a killed process left in the write-ahead file are read from a read-only folder too."""
     folder = shutil.copytree(asked, small_disk / "project")
     worker = zygote.start("random", folder, tmp_path / "acks.txt", seed=5, count=100_000)
+    deadline = time.monotonic() + 60
     while len(acknowledged(tmp_path / "acks.txt")) < 10:
+        assert time.monotonic() < deadline, "the worker does not work"
         time.sleep(0.01)
     os.kill(worker, signal.SIGKILL)
     zygote.wait(worker)
