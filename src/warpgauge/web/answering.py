@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from warpgauge.core.arrays import as_covariances
-from warpgauge.errors import InvalidInputError
+from warpgauge.errors import InvalidInputError, WarpgaugeError
 from warpgauge.geometry import Grid
 from warpgauge.project import ConflictError, Placement, Skipped, State
 from warpgauge.project.records import Answer
@@ -138,7 +138,11 @@ class Answering:
             self._open(number, generation, person)
             saved = write()
             self.desk.changed()
-            return {"saved": _saved(saved), "next": self.current(person)}
+            try:
+                following = self.current(person)
+            except WarpgaugeError as error:  # what is on the disk is acknowledged, whatever comes after it
+                following = self._done(person, [str(error)])
+            return {"saved": _saved(saved), "next": following}
 
     def another(self, number: int, generation: int, person: Person) -> dict[str, Any]:
         """Put a query aside and give the next best."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,8 +14,6 @@ from warpgauge.errors import WarpgaugeError
 from warpgauge.project import ConflictError, NotAllowedError, ProjectError, StorageError
 from warpgauge.web.guard import failure
 from warpgauge.web.wire import ErrorAnswer
-
-logger = logging.getLogger("warpgauge.web")
 
 # Descriptions for OpenAPI of what every route may answer.
 REFUSALS: dict[int | str, dict[str, Any]] = {
@@ -70,11 +67,6 @@ def add_handlers(app: FastAPI) -> None:
         answer = failure(error.status_code, _plain(error))
         answer.headers.update(error.headers or {})
         return answer
-
-    @app.exception_handler(Exception)
-    async def on_unknown(request: Request, error: Exception) -> JSONResponse:
-        logger.error("%s %s failed", request.method, request.url.path, exc_info=error)
-        return failure(500, "The server failed at this request; its own window says more, and nothing was changed.")
 
 
 def _plain(error: HTTPException) -> str:

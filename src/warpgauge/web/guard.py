@@ -5,6 +5,7 @@ Nobody gets past it without a valid token, whatever routes there are behind it.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable
 from http.cookies import CookieError, SimpleCookie
 from urllib.parse import parse_qsl
@@ -17,6 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from warpgauge.web.hosts import AllowedHosts, split_host
 from warpgauge.web.tokens import Gate
 
+logger = logging.getLogger("warpgauge.web")
 LARGEST_BODY = 64 * 1024
 COOKIE_SECONDS = 30 * 24 * 3600
 _SAFE = ("GET", "HEAD", "OPTIONS")
@@ -164,6 +166,12 @@ class Guard:
         except _TooLargeError:
             if not started:
                 await self._too_large()(scope, receive, send)
+        except Exception:
+            logger.exception("%s %s failed", scope["method"], scope["path"])
+            if started:
+                raise
+            sentence = "The server failed at this request; the window in which it runs says more."
+            await failure(500, sentence)(scope, receive, send)
 
 
 class _TooLargeError(BaseException):

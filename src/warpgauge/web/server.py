@@ -6,11 +6,12 @@ import socket
 import threading
 import time
 import webbrowser
+import zlib
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING
 
 import uvicorn
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
 
 _BACKLOG = 2048
+_FIRST_PORT, _PORTS = 49152, 16384  # those that no service is assigned to
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,7 @@ class Launch:
     @cached_property
     def server(self) -> uvicorn.Server:
         """What runs the application."""
-        return _Server(
+        return uvicorn.Server(
             uvicorn.Config(
                 self.app,
                 log_level="warning",
@@ -102,13 +104,6 @@ class Launch:
                 return
             time.sleep(0.05)
         webbrowser.open(self.links[0].url)
-
-
-class _Server(uvicorn.Server):
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Note that the end is wished, and do not raise the signal once more when all is closed."""
-        super().handle_exit(sig, frame)
-        self._captured_signals.clear()
 
 
 def prepare(
@@ -134,7 +129,7 @@ def prepare(
         launcher = rater or ORGANISER
         secret = token or new_token()
         app = create_app(project, {secret: launcher}, host=host, allowed_hosts=allowed_hosts)
-        listening = _bind(host, port)
+        listening = _bind_near(host, port, project.id)
         url = _url(host, listening.getsockname()[1])
         fresh, kept = _register(project, named)
     except BaseException:
@@ -167,7 +162,7 @@ def serve(
     host : str
         Address to bind to. Any other than this machine's own needs raters with tokens.
     port : int
-        0 takes a free one.
+        0 takes the project's usual one, always the same, or another one where that is not free.
     rater : str, optional
         Name of whoever launches, under which their answers are logged; ``"organiser"`` by default.
     raters : sequence of str, optional
@@ -197,7 +192,7 @@ def announcement(launch: Launch, host: str) -> list[str]:
     first, *others = launch.links
     lines = [f"The annotator is at {first.url} ({first.name}, {first.role})."]
     lines += [f"Link for {link.name} ({link.role}): {link.url}" for link in others]
-    lines += [f"{name} has a link already, which stays valid." for name in launch.kept]
+    lines += [f"{name} has a link already, which stays valid at {launch.url} ." for name in launch.kept]
     if others:
         lines.append("Each link holds a secret that is shown only now; give each rater their own.")
     if not is_loopback(host):
@@ -231,6 +226,15 @@ def _register(project: Project, names: Sequence[str]) -> tuple[dict[str, str], l
         project.add_rater(name, role, token_hash=token_hash(secret))  # type: ignore[arg-type]
         fresh[name] = secret
     return fresh, kept
+
+
+def _bind_near(host: str, port: int, project_id: str) -> socket.socket:
+    """Bind to the port, or for 0 to the project's usual one, so that links and open pages outlive a restart."""
+    if port == 0:
+        usual = _FIRST_PORT + zlib.crc32(project_id.encode()) % _PORTS
+        with suppress(InvalidInputError):
+            return _bind(host, usual)
+    return _bind(host, port)
 
 
 def _bind(host: str, port: int) -> socket.socket:

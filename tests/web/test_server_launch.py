@@ -1,0 +1,136 @@
+"""Starting, failing and ending: what people are told, and what a failure gives away."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from warpgauge.errors import InvalidInputError
+from warpgauge.project import StorageError
+from warpgauge.web import prepare, serve
+from warpgauge.web.server import announcement
+from web.server_tools import answer, events_of, served, wait_until
+
+
+def test_a_disk_that_is_full_is_said_and_nothing_is_acknowledged(flat: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """503 with the log's own sentence; when there is space again the same request goes through."""
+    with served(flat) as server:
+        client = server.client()
+        query = client.get("/api/query").json()
+        log = server.launch.app.state.desk.project._ledger.log
+
+        def full(*arguments: Any) -> Any:
+            raise StorageError("The disk is full: free some space and try again; the action was not saved.")
+
+        before = events_of(flat)
+        with monkeypatch.context() as patch:
+            patch.setattr(log, "append", full)
+            refused = answer(client, query, query["location"])
+        assert refused.status_code == 503
+        assert "not saved" in refused.json()["error"]
+        assert events_of(flat) == before
+        assert answer(client, query, query["location"]).status_code == 200
+
+
+def test_what_was_saved_is_acknowledged_though_the_next_query_cannot_be(
+    flat: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When the disk fills up right after the placement, the answer says that it is saved, and why nothing follows."""
+    with served(flat) as server:
+        client = server.client()
+        query = client.get("/api/query").json()
+        session = server.launch.app.state.desk.session
+
+        def full(*arguments: Any) -> Any:
+            raise StorageError("The disk is full: free some space and try again.")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(session, "next_query", full)
+            reply = answer(client, query, query["location"])
+        assert reply.status_code == 200
+        assert reply.json()["saved"]["generation"] == next(event[0] for event in events_of(flat) if event[2] == "place")
+        assert "disk is full" in reply.json()["next"]["reasons"][0]
+
+
+def test_a_failure_of_the_server_gives_nothing_away(flat: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """500 with a plain sentence and all headers; the cause goes to the server's own window, and it goes on."""
+    with served(flat) as server:
+        client = server.client()
+
+        def fail(*arguments: Any) -> Any:
+            raise RuntimeError("a path: /secret/place")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(server.launch.app.state.desk.session, "next_query", fail)
+            broken = client.get("/api/query")
+        assert broken.status_code == 500
+        assert set(broken.json()) == {"error"}
+        assert "secret" not in broken.text
+        assert "script-src 'self'" in broken.headers["content-security-policy"]
+        assert client.get("/api/query").status_code == 200
+
+
+def test_the_links_are_told_once_with_their_secrets(flat: Path) -> None:
+    """The launcher's link first, one line for each new rater; at the next launch no secret of a rater is known."""
+    launch = prepare(flat, raters=["ada", "ben"])
+    lines = announcement(launch, "127.0.0.1")
+    launch.close()
+    assert lines[0].startswith("The annotator is at http://127.0.0.1:")
+    assert [line.split()[2] for line in lines if line.startswith("Link for")] == ["ada", "ben"]
+    again = prepare(flat, raters=["ada", "ben"])
+    lines = announcement(again, "127.0.0.1")
+    again.close()
+    assert not any(line.startswith("Link for") for line in lines)
+    assert sum("has a link already" in line for line in lines) == 2
+    assert any("not encrypted" in line for line in announcement(again, "0.0.0.0"))
+
+
+def test_a_project_keeps_its_port(flat: Path) -> None:
+    """Two launches one after the other have the same address; two at once do not disturb each other."""
+    first = prepare(flat)
+    second = prepare(flat)
+    assert first.url != second.url
+    first.close()
+    second.close()
+    third = prepare(flat)
+    third.close()
+    assert third.url == first.url
+
+
+def test_serve_prints_opens_the_browser_and_ends(flat: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The browser gets the launcher's link once the server answers."""
+    opened: list[str] = []
+    lines: list[str] = []
+    monkeypatch.setattr("webbrowser.open", opened.append)
+    launches: list[Any] = []
+    monkeypatch.setattr(
+        "warpgauge.web.server.prepare", lambda *a, **k: launches.append(prepare(*a, **k)) or launches[0]
+    )
+    thread = threading.Thread(target=lambda: serve(flat, rater="ada", echo=lines.append))
+    thread.start()
+    wait_until(lambda: bool(opened))
+    launches[0].stop()
+    thread.join(20)
+    assert not thread.is_alive()
+    assert opened[0] in lines[0]
+    assert "(ada, organiser)" in lines[0]
+    assert lines[-1].startswith("Press Ctrl-C")
+
+
+def test_a_short_token_is_refused(flat: Path) -> None:
+    """A secret that can be guessed is none."""
+    with pytest.raises(InvalidInputError, match="32 to 200"):
+        serve(flat, token="1234", open_browser=False)
+
+
+def test_a_missing_extra_is_named() -> None:
+    """Without fastapi the import says what to install."""
+    code = "import sys; sys.modules['fastapi'] = None; import warpgauge.web"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert found.returncode == 1
+    assert 'pip install "warpgauge[web]"' in found.stderr.splitlines()[-1]
