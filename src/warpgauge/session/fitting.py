@@ -3,8 +3,8 @@
 A leave-one-out fit to few annotations is too sure of itself. On 20 pairs of the CIMA histology landmarks a plain fit to
 the first 10 annotations covered 81 % of the held-out points by its 95 % regions (mean negative log density 7.88), the
 initial weights 86 % (7.09), both calibrated. So the fitted weights are averaged with the initial ones, which count as
-20 annotations: 86 % (7.14) with 10 annotations, 89 % (6.73) with 15, 90 % (6.07) with 33. The 20 was chosen among 5, 10,
-20 and 40 on these same pairs; from 10 to 40 it makes little difference. See docs/session.md.
+20 annotations: 86 % (7.14) with 10 annotations, 89 % (6.73) with 15, 90 % (6.07) with 33. The 20 was chosen among 5,
+10, 20 and 40 on these same pairs; from 10 to 40 it makes little difference. See docs/session.md.
 
 The extra noise is not learned unless asked for: annotations that lie farther apart than the smallest scale cannot tell
 noise from deformation at that scale (on the same pairs it made no difference), and what is called noise is left out of
