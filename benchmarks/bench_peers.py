@@ -35,7 +35,8 @@ def run() -> list[Row]:
     note = f"{evaluations} losses and gradients in all"
     work: dict[str, list[tuple[str, Callable[[], object], str, Callable[[], object], str]]] = {
         "sklearn": [
-            (maps, posterior, "scikit-learn", lambda: peers.sklearn_posterior(*data, case.weights, case.grid_points), ""),
+            (maps, posterior, "scikit-learn",
+             lambda: peers.sklearn_posterior(*data, case.weights, case.grid_points), ""),
             (fits, fit, "scikit-learn's marginal likelihood, one start",
              lambda: peers.sklearn_fit(*data, start, ITERATIONS), note),
         ],

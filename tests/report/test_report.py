@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import warpgauge as wg
-from report.page_parser import Page
+from page_parser import Page
 from warpgauge.errors import InvalidInputError
 from warpgauge.evaluation import trust
 from warpgauge.io.transforms.base import Description, FunctionTransform

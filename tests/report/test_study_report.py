@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from report.page_parser import Page
 
+from page_parser import Page
 from warpgauge.errors import InvalidInputError
 from warpgauge.report import write_study_report
 from warpgauge.study import MethodSpec, PairOutcome, PairSpec, Study, StudyResult, StudySettings, summarise
