@@ -321,3 +321,20 @@ def test_hosts_by_hand() -> None:
     assert not AllowedHosts("127.0.0.1").allows("192.168.1.2")
     with pytest.raises(InvalidInputError):
         AllowedHosts("127.0.0.1", ["[x"])
+
+
+def test_odd_cookies_of_other_programs_do_not_lock_anybody_out(flat_server: Served) -> None:
+    """Programs on other ports of this machine share the cookies of a browser; theirs may be malformed."""
+    odd = f'a={{"x": [1, 2]}}; b; =c; {cookie_of(flat_server)}; d="e'
+    assert flat_server.stranger().get("/api/project", headers={"Cookie": odd}).status_code == 200
+
+
+def test_settings_that_another_process_changes_count_at_the_next_look(flat: Path) -> None:
+    """The organiser hides the prediction on the command line while the server runs."""
+    with served(flat, "ada") as server:
+        client = server.client("ada")
+        assert client.get("/api/query").json()["prediction"] is not None
+        with Project.open(flat) as project:
+            project.change_settings(hide_prediction=True)
+        assert client.get("/api/project").json()["settings"]["hide_prediction"]
+        assert client.get("/api/query").json()["prediction"] is None

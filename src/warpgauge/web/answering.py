@@ -5,28 +5,19 @@ A write is answered only when the log has it; what comes next is computed after 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from warpgauge.core.arrays import as_covariances
 from warpgauge.errors import InvalidInputError, WarpgaugeError
-from warpgauge.geometry import Grid
 from warpgauge.project import ConflictError, Placement, Skipped, State
-from warpgauge.project.records import Answer
-from warpgauge.session import Prediction, Query, Saved
+from warpgauge.session import Query, Saved
 from warpgauge.web.failures import LockedError, NotFoundError
+from warpgauge.web.placements import described, predicted, sane_placement
 from warpgauge.web.tokens import Person
-from warpgauge.web.wire import PlaceRequest, SkipRequest
+from warpgauge.web.wire_sent import PlaceRequest, SkipRequest
 
 if TYPE_CHECKING:
     from warpgauge.web.desk import Desk
-
-_FARTHEST = 20.0  # diagonals of the moving image that a placement may lie from its middle
-_THINNEST = 1e-4  # pixels that a standard deviation must have
-_WIDEST = 20.0  # diagonals that a standard deviation may have
 
 
 class Answering:
@@ -77,7 +68,7 @@ class Answering:
             "gain": query.gain,
             "why": query.why,
             "generation": query.generation,
-            "prediction": None if query.prediction is None else _predicted(query.prediction),
+            "prediction": None if query.prediction is None else predicted(query.prediction),
             "answer": described(query.answer),
             "disabled": query.cell.disabled,
             "locked": self._locked(state, query.number, person),
@@ -212,57 +203,6 @@ class Answering:
         query = state.queries[number]
         settled = state.resolved.get(query.location)
         return settled is not None and settled.generation > query.generation and not person.organises
-
-
-def sane_placement(grid: Grid, point: list[float], covariance: list[list[float]]) -> tuple[Any, Any]:
-    """Refuse what no person means and no model survives: points far out, hair-thin or endless ellipses."""
-    if len(point) != grid.d or any(len(row) != grid.d for row in covariance) or len(covariance) != grid.d:
-        raise InvalidInputError(
-            f"A placement in this project has {grid.d} coordinates and a {grid.d} x {grid.d} matrix."
-        )
-    matrix = as_covariances(np.asarray(covariance, dtype=np.float64)[None], 1, grid.d, "The covariance")[0]
-    middle = grid.index_to_world((np.asarray(grid.size) - 1) / 2)
-    if math.dist(point, middle) > _FARTHEST * grid.diagonal:
-        raise InvalidInputError("The point lies far away from the moving image; place it within or near the image.")
-    sizes = np.sqrt(np.linalg.eigvalsh(matrix))
-    if sizes[0] < _THINNEST * float(grid.spacing.min()) or sizes[-1] > _WIDEST * grid.diagonal:
-        raise InvalidInputError(
-            f"The ellipse is too thin or too large: its standard deviations must lie between {_THINNEST:g} pixels and "
-            f"{_WIDEST:g} times the image, got {sizes[0]:.3g} to {sizes[-1]:.3g} {grid.units}."
-        )
-    return np.asarray(point, dtype=np.float64), matrix
-
-
-def described(answer: Answer) -> dict[str, Any] | None:
-    """Describe an answer."""
-    if isinstance(answer, Placement):
-        return {
-            "kind": "place",
-            "point": list(answer.point),
-            "covariance": [list(row) for row in answer.covariance],
-            "alpha": answer.alpha,
-            "generation": answer.generation,
-            "time": answer.time,
-        }
-    if isinstance(answer, Skipped):
-        return {
-            "kind": "skip",
-            "reason": answer.reason,
-            "text": answer.text,
-            "generation": answer.generation,
-            "time": answer.time,
-        }
-    return None
-
-
-def _predicted(prediction: Prediction) -> dict[str, Any]:
-    return {
-        "mean": prediction.mean.tolist(),
-        "covariance": prediction.covariance.tolist(),
-        "ellipse": {"half_lengths": prediction.half_lengths.tolist(), "axes": prediction.axes.tolist()},
-        "alpha": prediction.alpha,
-        "outside": not prediction.inside,
-    }
 
 
 def _saved(saved: Saved) -> dict[str, Any]:

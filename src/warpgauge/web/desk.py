@@ -110,8 +110,10 @@ class Desk:
 
     def describe(self, person: Person) -> dict[str, Any]:
         """Give what ``/api/project`` answers."""
-        project, settings = self.project, self.project.settings
+        project = self.project
         with self.lock:
+            project.reload()  # a change of the settings by another process counts from the next look on
+            settings = project.settings
             generation, names = project.state.generation, list(project.state.transforms)
         compare = self.compares(person)
         return {

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
-from http.cookies import CookieError, SimpleCookie
 from urllib.parse import parse_qsl
 
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import cookie_parser
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -198,14 +198,9 @@ def _query_token(scope: Scope) -> str | None:
 
 
 def _cookie(headers: Headers, name: str) -> str | None:
-    for header in headers.getlist("cookie"):
-        try:
-            morsel = SimpleCookie(header).get(name)
-        except CookieError:
-            continue
-        if morsel is not None:
-            return morsel.value
-    return None
+    # A lenient parser: other programs on this machine share the browser's cookies, and theirs may be odd.
+    found = [cookie_parser(header).get(name) for header in headers.getlist("cookie")]
+    return next((value for value in found if value is not None), None)
 
 
 def _stranger(scope: Scope, headers: Headers) -> Response:

@@ -13,7 +13,7 @@ from warpgauge.project.state import State
 from warpgauge.session import IntraRater, LocationAgreement, Mark, RaterSummary
 from warpgauge.web.failures import NotFoundError
 from warpgauge.web.tokens import Person, new_token, token_hash
-from warpgauge.web.wire import RaterRequest
+from warpgauge.web.wire_sent import RaterRequest
 
 if TYPE_CHECKING:
     from warpgauge.web.desk import Desk

@@ -20,7 +20,8 @@ from warpgauge.web.image_routes import RAW, Axis, LevelNumber, Side, Small
 from warpgauge.web.overlays import MapKind
 from warpgauge.web.planes import plane_frame, plane_lines
 from warpgauge.web.tokens import Person
-from warpgauge.web.wire import LinesAnswer, LinkedAnswer, PointsAnswer, TransformsAnswer
+from warpgauge.web.wire import LinesAnswer, LinkedAnswer, PointsAnswer
+from warpgauge.web.wire_reports import TransformsAnswer
 
 Width = Annotated[int, Query(ge=8, le=512, description="Columns at most.")]
 TransformName = Annotated[str | None, Query(max_length=100)]

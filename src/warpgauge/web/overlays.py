@@ -26,6 +26,7 @@ from warpgauge.web.planes import plane_array, plane_grid
 
 MapKind = Literal["entropy", "sd", "error", "blended"]
 MOST_WARPED = 1 << 20
+MOST_MAPPED = 1 << 18
 _MOST_READ = 256 * 2**20
 _TOLERANCE = 1e-3  # of a pixel, for points through the inverse
 
@@ -112,8 +113,9 @@ class Overlays:
         mapped = None if transform is None else self.transform(transform)
         if kind in ("error", "blended") and mapped is None:
             raise InvalidInputError(f"The map {kind!r} is that of a transform; name one.")
-        grid = plane_grid(self.project.fixed_grid, axis, index, width)
-        of = None if kind in ("entropy", "sd") else (transform, id(mapped))
+        grid = plane_grid(self.project.fixed_grid, axis, index, width, MOST_MAPPED)
+        # A transform that is replaced under its name has another generation.
+        of = None if mapped is None else (transform, self.project.state.transforms[str(transform)].generation)
         key = (kind, of, axis, index, width)
         # The posterior is part of the value, so that its identity cannot be taken over by another one.
         made = self._maps.get((*key, id(posterior)), lambda: (posterior, self._make(kind, posterior, mapped, grid)))

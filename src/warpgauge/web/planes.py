@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ def in_plane(d: int, axis: int) -> tuple[int, int]:
     return column, row
 
 
-def plane_grid(grid: Grid, axis: int, index: int, width: int) -> Grid:
+def plane_grid(grid: Grid, axis: int, index: int, width: int, most: int | None = None) -> Grid:
     """Give a grid of about ``width`` columns over one plane of an image; a volume's plane is one element thick.
 
     Parameters
@@ -29,12 +30,16 @@ def plane_grid(grid: Grid, axis: int, index: int, width: int) -> Grid:
         The plane, as tiles are asked for.
     width : int
         Columns at most; rows follow, so that elements keep the shape of the pixels.
+    most : int, optional
+        Elements at most, about; any number by default.
     """
     column, row = in_plane(grid.d, axis)
     planes = grid.size[axis] if grid.d == 3 else 1
     if not 0 <= index < planes:
         raise InvalidInputError(f"The image has planes 0 to {planes - 1} along {'xyz'[axis]}, not {index}.")
-    factor = max(1.0, grid.size[column] / width, grid.size[row] / (8 * width))
+    factor = max(1.0, grid.size[column] / width)
+    if most is not None:
+        factor = max(factor, math.sqrt(grid.size[column] * grid.size[row] / most))
     old, new = np.asarray(grid.size, dtype=float), np.ones(grid.d)
     for k in (column, row):
         new[k] = max(1, round(grid.size[k] / factor))

@@ -9,21 +9,12 @@ from starlette.responses import JSONResponse
 
 from warpgauge.project import ConflictError
 from warpgauge.web.access import Asking, Writing
-from warpgauge.web.answering import described
 from warpgauge.web.desk import Desk
 from warpgauge.web.failures import WRITE_REFUSALS
+from warpgauge.web.placements import described
 from warpgauge.web.tokens import Person
-from warpgauge.web.wire import (
-    Based,
-    ConflictAnswer,
-    DisableRequest,
-    DoneAnswer,
-    PlaceRequest,
-    QueryAnswer,
-    SkipRequest,
-    StepAnswer,
-    WriteAnswer,
-)
+from warpgauge.web.wire import ConflictAnswer, DoneAnswer, QueryAnswer, StepAnswer, WriteAnswer
+from warpgauge.web.wire_sent import Based, DisableRequest, PlaceRequest, SkipRequest
 
 Number = Annotated[int, Path(ge=0, le=2**53, description="Number of the query in the shared list.")]
 _WRITE: dict[int | str, dict[str, Any]] = {

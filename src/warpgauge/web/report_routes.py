@@ -10,18 +10,9 @@ from warpgauge.web.access import Asking, Organising
 from warpgauge.web.desk import Desk
 from warpgauge.web.failures import WRITE_REFUSALS
 from warpgauge.web.query_routes import Number
-from warpgauge.web.wire import (
-    AskAgainRequest,
-    LinkAnswer,
-    ListAnswer,
-    LocationsAnswer,
-    MarkRequest,
-    ProgressAnswer,
-    RaterRequest,
-    RatersAnswer,
-    ResolveRequest,
-    SavedAnswer,
-)
+from warpgauge.web.wire import SavedAnswer
+from warpgauge.web.wire_reports import LinkAnswer, ListAnswer, LocationsAnswer, ProgressAnswer, RatersAnswer
+from warpgauge.web.wire_sent import AskAgainRequest, MarkRequest, RaterRequest, ResolveRequest
 
 
 def report_router(desk: Desk) -> APIRouter:

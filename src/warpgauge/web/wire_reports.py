@@ -1,0 +1,201 @@
+"""The wire format, what the page gets of lists, progress, transforms, raters and locations."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from warpgauge.web.wire import EllipseAnswer, Given, Role, Saved
+
+
+class TransformRow(Given):
+    """A transform, and where it stands so far (2-norm over the targets, world units)."""
+
+    name: str
+    description: str
+    problem: str | None = Field(description="Why it cannot be used, if so.")
+    rank: int | None
+    error: float | None
+    interval: list[float | None] | None
+    probability_best: float | None
+    outside: float | None
+
+
+class TransformsAnswer(Given):
+    """All transforms, best first."""
+
+    transforms: list[TransformRow]
+    verdict: str
+    decided: bool
+    units: str
+
+
+class ListRowAnswer(Given):
+    """An answer and how it fits the others; ``residual`` is left out where predictions are hidden."""
+
+    query: int
+    location: list[float]
+    point: list[float] | None
+    covariance: list[list[float]] | None
+    alpha: float | None
+    residual: list[float] | None
+    distance: float | None
+    mahalanobis: float | None
+    p: float | None
+    outlier: bool
+    swapped: bool
+    partner: int | None
+    sentence: str
+    disabled: bool
+    excluded: bool
+    skipped: bool
+    reason: str | None
+    text: str
+    generation: int
+    time: str
+    duration: float | None
+    rater: str | None
+
+
+class ListAnswer(Given):
+    """All answers that this person may see."""
+
+    rows: list[ListRowAnswer]
+    generation: int
+
+
+class CurvePoint(Given):
+    """Uncertainty after so many annotations."""
+
+    annotations: int
+    mean_sd: float
+
+
+class StopAnswer(Given):
+    """A stop rule."""
+
+    rule: str
+    met: bool
+    sentence: str
+
+
+class RankingAnswer(Given):
+    """How far the ranking of the transforms is decided."""
+
+    order: list[str]
+    probability_best: float | None
+    decided: bool
+    sentence: str
+
+
+class ProgressAnswer(Given):
+    """How far along the work is."""
+
+    annotations: int
+    answered: int
+    placed: int
+    skipped: int
+    deferred: int
+    queries: int
+    targets: int
+    mean_sd: float
+    max_sd: float
+    units: str
+    curve: list[CurvePoint]
+    next_gain: float | None
+    stop: list[StopAnswer]
+    done: bool
+    reasons: list[str]
+    seconds: list[float] = Field(description="Time for each answer that told one, in the order of the answers.")
+    median_seconds: float | None
+    model: str
+    ranking: RankingAnswer | None
+
+
+class IntraAnswer(Given):
+    """Error of a rater against themselves."""
+
+    pairs: int
+    mean_distance: float | None
+    sd: float | None
+    changed_mind: int
+
+
+class RaterAnswer(Given):
+    """A rater's work, as the organiser sees it."""
+
+    name: str
+    role: Role
+    registered: bool
+    has_link: bool
+    revoked: bool
+    placed: int
+    deferred: int
+    skipped: dict[str, int]
+    median_seconds: float | None
+    bias: list[float] | None
+    bias_se: list[float | None] | None
+    scatter: float | None
+    intra: IntraAnswer | None
+
+
+class RatersAnswer(Given):
+    """All raters."""
+
+    raters: list[RaterAnswer]
+    pooled_sd: float | None
+    generation: int
+
+
+class LinkAnswer(Given):
+    """A person's link; the secret in it is shown this once."""
+
+    name: str
+    role: Role
+    link: str | None
+    saved: Saved
+
+
+class MarkAnswer(Given):
+    """A rater's mark at a location."""
+
+    rater: str
+    query: int
+    origin: str
+    point: list[float]
+    covariance: list[list[float]]
+    ellipse: EllipseAnswer
+    alpha: float
+    disabled: bool
+    excluded: bool
+    generation: int
+    time: str
+
+
+class FusedAnswer(Given):
+    """What the model uses at a location."""
+
+    point: list[float]
+    covariance: list[list[float]]
+    ellipse: EllipseAnswer
+
+
+class LocationAnswer(Given):
+    """A location as its raters see it."""
+
+    query: int
+    location: list[float]
+    marks: list[MarkAnswer]
+    skips: dict[str, str]
+    mean_distance: float | None
+    max_distance: float | None
+    fused: FusedAnswer | None
+    resolved: str | None
+    locked: bool
+
+
+class LocationsAnswer(Given):
+    """All locations."""
+
+    locations: list[LocationAnswer]
+    alpha: float
+    generation: int
