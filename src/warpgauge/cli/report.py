@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from warpgauge.cli.evaluate import centre_option, scored
 from warpgauge.cli.output import json_option, print_facts, print_json, progress
 from warpgauge.cli.projects import chosen_transforms
+
+if TYPE_CHECKING:
+    from warpgauge.project import Project
 
 
 @click.command(
@@ -48,6 +51,16 @@ def _study(source: Path, out: Path | None) -> Path:
     return Path(write_study_report(aim, result))
 
 
+def _maps(project: Project, chosen: dict[str, Any], tolerance: float | None) -> Any:
+    """Maps of what the annotations alone say, whatever the scores are centred on."""
+    from warpgauge.report import method_maps
+    from warpgauge.session import Session
+
+    fixed, moving = project.image("fixed"), project.image("moving")
+    posterior = Session(project).posterior()
+    return method_maps(posterior, chosen, project.fixed_grid, tolerance=tolerance, fixed=fixed, moving=moving)
+
+
 def _project(source: Path, out: Path | None, options: dict[str, Any]) -> Path:
     from warpgauge.project import Project
     from warpgauge.report import write_report
@@ -64,7 +77,7 @@ def _project(source: Path, out: Path | None, options: dict[str, Any]) -> Path:
             targets=opened.targets,
             fixed=opened.image("fixed"),
             moving=opened.image("moving"),
-            maps=not options["no_maps"],
+            maps=False if options["no_maps"] else _maps(opened, chosen, options["tolerance"]),
             title=opened.folder.resolve().name,
             units=opened.units,
             project={"project": opened.id, "events": opened.state.generation, "log": opened.fingerprint()},

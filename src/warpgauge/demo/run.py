@@ -12,17 +12,20 @@ from pathlib import Path
 
 import numpy as np
 
+from warpgauge import maps
 from warpgauge.core.arrays import Floats
 from warpgauge.core.process import Posterior
 from warpgauge.core.scoring import displacement_norm
 from warpgauge.demo.annotating import answer_queries
 from warpgauge.demo.pairs import DemoPair, make_pair
 from warpgauge.errors import InvalidInputError, WarpgaugeError
-from warpgauge.evaluation import Evaluation, Trust, evaluate, trust
+from warpgauge.evaluation import Evaluation, evaluate, trust
 from warpgauge.evaluation.consensus import consensus_posterior
 from warpgauge.io.transforms import Transform, read_transform
+from warpgauge.maps.pictures import Picture, displayable, map_picture, save_picture
 from warpgauge.project import Project
 from warpgauge.registration import DEMO_SETTINGS, RegistrationResult, SimpleItkSetting, run_registrations
+from warpgauge.report import method_maps, write_report
 from warpgauge.session import Session
 
 # Ellipses of this share of the size of those that the paper's user drew, on images of a quarter of the width.
@@ -171,7 +174,9 @@ def run_demo(
         raise WarpgaugeError("No registration came to an end; see the error.log files in the registration folder.")
 
     started = time.monotonic()
-    posterior = consensus_posterior(session.posterior(), transforms)
+    # Scores compare the transforms about what they have in common; maps show what the annotations alone say.
+    plain = session.posterior()
+    posterior = consensus_posterior(plain, transforms)
     evaluation = evaluate(
         posterior, transforms, project.targets, candidates=project.candidates, diagonal=pair.grid, residual=True
     )
@@ -183,7 +188,24 @@ def run_demo(
 
     started = time.monotonic()
     with bar("maps and report") as show:
-        files = _write(folder, project, posterior, transforms, evaluation, believed, show)
+        files = _write_maps(folder, project, plain, transforms, evaluation, show)
+        files["report"] = write_report(
+            folder / "report.html",
+            evaluation=evaluation,
+            posterior=posterior,
+            transforms=transforms,
+            targets=project.targets,
+            trust=believed,
+            fixed=project.image("fixed"),
+            moving=project.image("moving"),
+            maps=method_maps(
+                plain, transforms, project.fixed_grid, fixed=project.image("fixed"), moving=project.image("moving")
+            ),
+            title="warpgauge demo",
+            units=project.units,
+            settings=project.settings.to_dict(),
+        )
+        show(2, 2)
     timed("maps and report", started)
     project.close()
     return DemoResult(
@@ -211,27 +233,21 @@ def _true_scores(pair: DemoPair, transforms: dict[str, Transform], targets: Floa
     return {name: displacement_norm(values[defined] - truth[defined], 2) for name, values in mapped.items()}
 
 
-def _write(
+def _write_maps(
     folder: Path,
     project: Project,
     posterior: Posterior,
     transforms: dict[str, Transform],
     evaluation: Evaluation,
-    believed: Trust,
     show: Callable[[int, int], None],
 ) -> dict[str, Path]:
-    """Write maps of the best and the worst transform, and the report."""
-    from warpgauge import maps
-    from warpgauge.maps.pictures import Picture, displayable, map_picture, save_picture
-    from warpgauge.report import write_report
-
+    """Write maps of the uncertainty, and of the errors of the best and the worst transform."""
     grid = project.fixed_grid.coarsened(max(1.0, max(project.fixed_grid.size) / (256 if project.d == 2 else 96)))
     ranking = evaluation.ranking("2")
     chosen = [ranking[0], ranking[-1]] if len(ranking) > 1 else ranking
     entropy = maps.entropy_map(posterior, grid)
     below = displayable(maps.warped_image(project.image("fixed"), lambda points: points, grid))
     errors = {name: maps.error_map(posterior, transforms[name], grid) for name in chosen}
-    show(1, 3)
     out = folder / "maps"
     out.mkdir()
     points = posterior.annotations.fixed_points
@@ -247,19 +263,5 @@ def _write(
         points=points,
     )
     files["uncertainty map"] = save_picture(map_picture(deviation, width=6.0), out / "uncertainty.png")
-    show(2, 3)
-    files["report"] = write_report(
-        folder / "report.html",
-        evaluation=evaluation,
-        posterior=posterior,
-        transforms=transforms,
-        targets=project.targets,
-        trust=believed,
-        fixed=project.image("fixed"),
-        moving=project.image("moving"),
-        title="warpgauge demo",
-        units=project.units,
-        settings=project.settings.to_dict(),
-    )
-    show(3, 3)
+    show(1, 2)
     return files
