@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from itertools import combinations
 
 import numpy as np
+from scipy.spatial.distance import pdist
 
 from warpgauge.core.annotations import ellipse_from_covariance
 from warpgauge.geometry import Floats
@@ -150,8 +150,15 @@ def agreement(state: State, located: LocatedAnnotations, alpha: float) -> Agreem
     marks: dict[int, list[Mark]] = {}
     for mark in all_marks(state):
         marks.setdefault(mark.query.location, []).append(mark)
+    skips: dict[int, dict[str, str]] = {}
+    for (who, number), cell in state.cells.items():
+        if isinstance(cell.answer, Skipped):
+            skips.setdefault(state.queries[number].location, {})[who] = cell.answer.reason
     asked = sorted({query.location for query in state.queries})
-    locations = tuple(_location(state, located, rows.get(where), where, marks.get(where, []), alpha) for where in asked)
+    locations = tuple(
+        _location(state, located, rows.get(where), where, marks.get(where, []), skips.get(where, {}), alpha)
+        for where in asked
+    )
     pooled = None
     if located.fused is not None:
         pooled = float(np.sqrt(np.trace(located.fused.pooled_covariance) / located.annotations.d))
@@ -186,30 +193,28 @@ def _summary(state: State, located: LocatedAnnotations, name: str) -> RaterSumma
 
 
 def _location(
-    state: State, located: LocatedAnnotations, row: int | None, location: int, marks: list[Mark], alpha: float
+    state: State,
+    located: LocatedAnnotations,
+    row: int | None,
+    location: int,
+    marks: list[Mark],
+    skips: dict[str, str],
+    alpha: float,
 ) -> LocationAgreement:
     used = located.marks[row] if row is not None else ()
-    lengths = [
-        float(np.linalg.norm(np.subtract(one.placement.point, other.placement.point)))
-        for one, other in combinations(used, 2)
-    ]
+    lengths = pdist([mark.placement.point for mark in used]) if len(used) > 1 else np.empty(0)
     point = covariance = half_lengths = axes = None
     if row is not None:
         point, covariance = located.annotations.moving_points[row], located.annotations.covariances[row]
         half_lengths, axes = ellipse_from_covariance(covariance, alpha)
-    skips = {
-        who: cell.answer.reason
-        for (who, number), cell in state.cells.items()
-        if isinstance(cell.answer, Skipped) and state.queries[number].location == location
-    }
     settled = state.resolved.get(location)
     return LocationAgreement(
         location,
         np.array(state.queries[location].point),
         tuple(marks),
         skips,
-        float(np.mean(lengths)) if lengths else None,
-        max(lengths) if lengths else None,
+        float(lengths.mean()) if len(lengths) else None,
+        float(lengths.max()) if len(lengths) else None,
         point,
         covariance,
         half_lengths,

@@ -56,10 +56,11 @@ class LocatedAnnotations:
 
 def all_marks(state: State, rater: str | None = None) -> Iterator[Mark]:
     """Give every placement that stands, of all raters or of one, in the order of the list."""
-    for (who, number), cell in sorted(state.cells.items(), key=lambda item: (item[0][1], item[0][0])):
-        if isinstance(cell.answer, Placement) and (rater is None or who == rater):
-            excluded = (who, number) in state.excluded
-            yield Mark(who, state.queries[number], cell.answer, cell.disabled, excluded)
+    keys = sorted((number, who) for who, number in state.cells if rater is None or who == rater)
+    for number, who in keys:
+        cell = state.cells[who, number]
+        if isinstance(cell.answer, Placement):
+            yield Mark(who, state.queries[number], cell.answer, cell.disabled, (who, number) in state.excluded)
 
 
 def _rank(mark: Mark) -> tuple[int, int]:
