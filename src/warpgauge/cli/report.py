@@ -52,7 +52,7 @@ def _study(source: Path, out: Path | None) -> Path:
 
 
 def _maps(project: Project, chosen: dict[str, Any], tolerance: float | None) -> Any:
-    """Maps of what the annotations alone say, whatever the scores are centred on."""
+    """Make maps of what the annotations alone say, whatever the scores are centred on."""
     from warpgauge.report import method_maps
     from warpgauge.session import Session
 

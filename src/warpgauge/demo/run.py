@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -117,52 +117,104 @@ def run_demo(
     say, bar : callable
         Told what goes on, a sentence at a time, and how far a step is.
     """
-    seconds: dict[str, float] = {}
-
-    def timed(name: str, started: float) -> None:
-        seconds[name] = time.monotonic() - started
-
+    clock = _Clock()
     start_clean(folder)
-    started = time.monotonic()
-    pair = make_pair(d, folder / "images", seed)
-    timed("making the pair", started)
+    with clock.step("making the pair"):
+        pair = make_pair(d, folder / "images", seed)
     say(f"1. The pair: {pair.about}.")
-
-    started = time.monotonic()
-    with bar("looking for candidates") as show:
+    with clock.step("starting the project"), bar("looking for candidates") as show:
         project = Project.create(
             folder / "project", fixed=pair.fixed, moving=pair.moving, fixed_mask=pair.mask, copy=True, progress=show
         )
-    timed("starting the project", started)
-    units = project.units
     say(f"2. A project with {len(project.candidates)} candidate locations and {len(project.targets)} targets.")
-
-    started = time.monotonic()
-    session = Session(project, "simulated expert")
-    with bar("annotating") as show:
-        told = answer_queries(session, pair.truth, queries, "ellipses", EXPERTISE, seed, show)
-    timed("annotating", started)
-    after = session.progress()
-    say(
-        f"3. A simulated expert answered {told['placed']} suggestions with uncertain ellipses, on average "
-        f"{told['mean distance from the truth']:.2f} {units} off; the model is now sure to {after.mean_sd:.2f} {units} "
-        f"on average over the targets."
+    with project:
+        session = Session(project, "simulated expert")
+        with clock.step("annotating"), bar("annotating") as show:
+            told = answer_queries(session, pair.truth, queries, "ellipses", EXPERTISE, seed, show)
+        say(
+            f"3. A simulated expert answered {told['placed']} suggestions with uncertain ellipses, on average "
+            f"{told['mean distance from the truth']:.2f} {project.units} off; the model is now sure to "
+            f"{session.progress().mean_sd:.2f} {project.units} on average over the targets."
+        )
+        with clock.step("registering"):
+            results, transforms = _register(pair, project, folder / "registration", jobs, say, bar)
+        # Scores compare the transforms about what they have in common; maps show what the annotations alone say.
+        plain = session.posterior()
+        with clock.step("scoring"):
+            posterior = consensus_posterior(plain, transforms)
+            evaluation = evaluate(
+                posterior, transforms, project.targets, candidates=project.candidates, diagonal=pair.grid, residual=True
+            )
+            believed = trust(posterior, transforms, project.targets)
+        with clock.step("maps and report"), bar("maps and report") as show:
+            files = _write_maps(folder, project, plain, transforms, evaluation)
+            show(1, 2)
+            images = {"fixed": project.image("fixed"), "moving": project.image("moving")}
+            files["report"] = write_report(
+                folder / "report.html",
+                evaluation=evaluation,
+                posterior=posterior,
+                transforms=transforms,
+                targets=project.targets,
+                trust=believed,
+                maps=method_maps(plain, transforms, project.fixed_grid, **images),
+                title="warpgauge demo",
+                units=project.units,
+                settings=project.settings.to_dict(),
+                **images,
+            )
+            show(2, 2)
+        true_scores = _true_scores(pair, transforms, project.targets)
+    scores = evaluation.scores
+    return DemoResult(
+        folder=folder,
+        pair=pair,
+        annotations=int(told["placed"]),
+        registrations=results,
+        evaluation=evaluation,
+        true_scores=true_scores,
+        landmark_error=_mean_gap({name: one.landmark["2"] for name, one in scores.items()}, true_scores),
+        posterior_error=_mean_gap({name: one.posterior["2"] for name, one in scores.items()}, true_scores),
+        trust=believed.sentence,
+        files=files,
+        seconds=clock.seconds,
     )
 
-    started = time.monotonic()
-    settings = DEMO_SETTINGS if d == 2 else _SETTINGS_3D
+
+class _Clock:
+    """Seconds of each step."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    @contextmanager
+    def step(self, name: str) -> Iterator[None]:
+        started = time.monotonic()
+        yield
+        self.seconds[name] = time.monotonic() - started
+
+
+def _mean_gap(estimates: Mapping[str, float | None], truth: dict[str, float]) -> float:
+    """Mean distance of estimates from the truth, over those that there are."""
+    return float(np.mean([abs(value - truth[name]) for name, value in estimates.items() if value is not None]))
+
+
+def _register(
+    pair: DemoPair, project: Project, folder: Path, jobs: int | None, say: Say, bar: Bar
+) -> tuple[list[RegistrationResult], dict[str, Transform]]:
+    """Register in every setting, and add to the project what came to an end."""
+    settings = DEMO_SETTINGS if project.d == 2 else _SETTINGS_3D
     say(f"4. Registering for real, {len(settings)} settings of SimpleITK ...")
     with bar("registering") as show:
         results = run_registrations(
             pair.fixed,
             pair.moving,
             settings,
-            folder / "registration",
+            folder,
             jobs=jobs or os.cpu_count() or 1,
             time_limit=600,
             progress=show,
         )
-    timed("registering", started)
     transforms: dict[str, Transform] = {}
     for one in results:
         if one.path is None:
@@ -172,55 +224,7 @@ def run_demo(
         transforms[one.name] = read_transform(one.path)
     if not transforms:
         raise WarpgaugeError("No registration came to an end; see the error.log files in the registration folder.")
-
-    started = time.monotonic()
-    # Scores compare the transforms about what they have in common; maps show what the annotations alone say.
-    plain = session.posterior()
-    posterior = consensus_posterior(plain, transforms)
-    evaluation = evaluate(
-        posterior, transforms, project.targets, candidates=project.candidates, diagonal=pair.grid, residual=True
-    )
-    believed = trust(posterior, transforms, project.targets)
-    timed("scoring", started)
-    true_scores = _true_scores(pair, transforms, project.targets)
-    landmark = [abs((evaluation.scores[n].landmark["2"] or np.nan) - true_scores[n]) for n in transforms]
-    proposed = [abs(evaluation.scores[n].posterior["2"] - true_scores[n]) for n in transforms]
-
-    started = time.monotonic()
-    with bar("maps and report") as show:
-        files = _write_maps(folder, project, plain, transforms, evaluation, show)
-        files["report"] = write_report(
-            folder / "report.html",
-            evaluation=evaluation,
-            posterior=posterior,
-            transforms=transforms,
-            targets=project.targets,
-            trust=believed,
-            fixed=project.image("fixed"),
-            moving=project.image("moving"),
-            maps=method_maps(
-                plain, transforms, project.fixed_grid, fixed=project.image("fixed"), moving=project.image("moving")
-            ),
-            title="warpgauge demo",
-            units=project.units,
-            settings=project.settings.to_dict(),
-        )
-        show(2, 2)
-    timed("maps and report", started)
-    project.close()
-    return DemoResult(
-        folder,
-        pair,
-        int(told["placed"]),
-        results,
-        evaluation,
-        true_scores,
-        float(np.nanmean(landmark)),
-        float(np.mean(proposed)),
-        believed.sentence,
-        files,
-        seconds,
-    )
+    return results, transforms
 
 
 def _true_scores(pair: DemoPair, transforms: dict[str, Transform], targets: Floats) -> dict[str, float]:
@@ -239,7 +243,6 @@ def _write_maps(
     posterior: Posterior,
     transforms: dict[str, Transform],
     evaluation: Evaluation,
-    show: Callable[[int, int], None],
 ) -> dict[str, Path]:
     """Write maps of the uncertainty, and of the errors of the best and the worst transform."""
     grid = project.fixed_grid.coarsened(max(1.0, max(project.fixed_grid.size) / (256 if project.d == 2 else 96)))
@@ -263,5 +266,4 @@ def _write_maps(
         points=points,
     )
     files["uncertainty map"] = save_picture(map_picture(deviation, width=6.0), out / "uncertainty.png")
-    show(1, 2)
     return files
