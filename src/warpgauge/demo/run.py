@@ -149,7 +149,7 @@ def run_demo(
         with clock.step("maps and report"), bar("maps and report") as show:
             files = _write_maps(folder, project, plain, transforms, evaluation)
             show(1, 2)
-            images = {"fixed": project.image("fixed"), "moving": project.image("moving")}
+            fixed, moving = project.image("fixed"), project.image("moving")
             files["report"] = write_report(
                 folder / "report.html",
                 evaluation=evaluation,
@@ -157,11 +157,12 @@ def run_demo(
                 transforms=transforms,
                 targets=project.targets,
                 trust=believed,
-                maps=method_maps(plain, transforms, project.fixed_grid, **images),
+                fixed=fixed,
+                moving=moving,
+                maps=method_maps(plain, transforms, project.fixed_grid, fixed=fixed, moving=moving),
                 title="warpgauge demo",
                 units=project.units,
                 settings=project.settings.to_dict(),
-                **images,
             )
             show(2, 2)
         true_scores = _true_scores(pair, transforms, project.targets)
