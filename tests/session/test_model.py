@@ -13,7 +13,7 @@ from session.tools import HEIGHT, WIDTH, Rater, lattice, make, true_map
 from warpgauge.errors import InvalidInputError, SingularModelError
 from warpgauge.geometry import Grid
 from warpgauge.io.landmarks import Landmarks, Skip
-from warpgauge.project import NotAllowedError, Settings
+from warpgauge.project import NotAllowedError, Project, Settings
 from warpgauge.session import Session
 from warpgauge.session.prior import default_prior, default_radius
 
@@ -63,6 +63,26 @@ def test_a_refit_is_the_leave_one_out_fit_averaged_with_the_initial_weights(tmp_
     noisy = session.refit(noise=True)
     assert noisy.payload["noise"] > 0
     assert session.prior().noise == noisy.payload["noise"]
+
+
+def test_a_refit_that_comes_late_is_dropped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of two processes that refit at once, only the first logs its weights."""
+    from warpgauge.session import learning
+
+    project = make(tmp_path / "p", NEVER)
+    session = Session(project, "ada")
+    Rater(session, "ada").work(6)
+    fit = learning.own_fit
+
+    def overtaken(*arguments: object) -> dict[str, object]:
+        with Project.open(project.folder) as other, monkeypatch.context() as patch:
+            patch.setattr(learning, "own_fit", fit)
+            assert Session(other).refit() is not None
+        return fit(*arguments)
+
+    monkeypatch.setattr(learning, "own_fit", overtaken)
+    assert session.refit() is None
+    assert len(project.state.fits) == 1
 
 
 def test_no_refit_where_the_settings_say_so(tmp_path: Path) -> None:

@@ -42,6 +42,8 @@ def check(state: State, draft: Draft) -> None:
         _check_mark(state, draft)
     elif draft.kind == "query":
         _check_query(state, draft)
+    elif draft.kind == "fit":
+        _check_fit(state, draft)
     elif draft.kind == "transform" and not draft.payload.get("files") and draft.payload["name"] not in state.transforms:
         raise InvalidInputError(f"There is no transform {draft.payload['name']!r} to remove.")
 
@@ -97,3 +99,11 @@ def _check_query(state: State, draft: Draft) -> None:
     same_as = draft.payload["same_as"]
     if same_as is not None and (not 0 <= same_as < draft.query or state.queries[same_as].same_as is not None):
         raise InvalidInputError(f"Query {draft.query} cannot repeat query {same_as}: that is no first query.")
+
+
+def _check_fit(state: State, draft: Draft) -> None:
+    """Refuse a fit that says which one it replaces when that is not the last: of two refits at once one is late."""
+    replaces = draft.payload.get("replaces")
+    if replaces is not None and state.fits and state.fits[-1].generation != replaces:
+        newer = state.fits[-1]
+        raise ConflictError(f"The weights were fitted anew at generation {newer.generation}; this fit is late.", newer)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from warpgauge.errors import InvalidInputError, WarpgaugeError
 from warpgauge.io.files import PathLike
-from warpgauge.project import Draft, Event, Project
+from warpgauge.project import ConflictError, Draft, Event, Project
 from warpgauge.session.base import SessionBase
 from warpgauge.session.fitting import next_refit, own_fit, trained_fit
 from warpgauge.session.gather import standing_marks
@@ -26,10 +26,11 @@ class Learning(SessionBase):
             state = self.project.state.copy()
             annotations = self._model.view(state, None).located.annotations
         payload = own_fit(self.project, annotations, state.generation, noise)
-        with self._lock:
-            if len(self.project.state.fits) != len(state.fits):
-                return None
+        payload["replaces"] = state.fits[-1].generation if state.fits else 0
+        try:
             event = self.project.append(Draft("fit", PROGRAM, payload=payload))[0]
+        except ConflictError:
+            return None
         self._prepare()
         return event
 
