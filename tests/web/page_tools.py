@@ -81,13 +81,23 @@ class Sheet:
 
     def __init__(self, browser: Any, link: str, *, width: int = 1280, height: int = 720, **options: Any) -> None:
         self.context = browser.new_context(viewport={"width": width, "height": height}, **options)
-        self.page = self.context.new_page()
+        self._watch(self.context.new_page(), link)
+
+    def _watch(self, page: Any, link: str) -> None:
+        self.page = page
         self.problems: list[str] = []
         self.requests: list[str] = []
         self.page.on("console", lambda message: message.type == "error" and self.problems.append(message.text))
         self.page.on("pageerror", lambda error: self.problems.append(str(error)))
         self.page.on("request", lambda request: self.requests.append(request.url))
         self.page.goto(link)
+
+    def second_tab(self, link: str) -> Sheet:
+        """Open another tab of the same browser."""
+        other = object.__new__(Sheet)
+        other.context = self.context
+        other._watch(self.context.new_page(), link)
+        return other
 
     def wait_for_query(self, number: int | None = None) -> None:
         """Wait until a query is on the screen, a certain one where a number is given, and its picture complete."""

@@ -29,7 +29,7 @@ export function buildAdjudication(stage, box, place, act) {
   stage.extras.clear();
   stage.extras.add({ draw: () => drawPlace(stage, "fixed", fixed, { point: place.location, span: 2 * spanOf(stage, "fixed", null), query: true }) });
   if (centre) {
-    const span = Math.max(spread * 3, spanOf(stage, "moving", place.marks[0]?.covariance ?? null));
+    const span = Math.max(spread * 3, spanOf(stage, "moving", place.fused?.covariance ?? place.marks[0]?.covariance ?? null));
     stage.extras.add({ draw: () => drawPlace(stage, "moving", moving, { point: centre, span, marks: shown }) });
   }
   const names = make("button", { type: "button", "aria-pressed": String(named), onclick: () => {

@@ -55,7 +55,7 @@ export function drawPlace(stage, side, canvas, shown) {
 }
 
 /**
- * How much to show around a mark: four times its region, at least 48 pixels.
+ * How much to show around a mark: three times its region, at least 48 pixels.
  * @param {Stage} stage
  * @param {Side} side
  * @param {Matrix | null} covariance
@@ -64,5 +64,5 @@ export function drawPlace(stage, side, canvas, shown) {
 export function spanOf(stage, side, covariance) {
   const smallest = 48 * Math.min(...stage.images[side].spacing);
   const spread = covariance ? Math.sqrt(Math.max(...covariance.map((row, i) => row[i]))) : 0;
-  return Math.max(smallest, spread * 3 * 4);
+  return Math.max(smallest, spread * 3 * 3);
 }

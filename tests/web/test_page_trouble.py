@@ -1,0 +1,246 @@
+"""When things go wrong, and when several people work: nothing is lost, nothing is hidden, nobody sees too much."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from warpgauge.project import Placement, Project
+from web.page_tools import Sheet, launched, make_tissue_project, open_sheet
+from web.server_tools import Served, served
+
+ME = "organiser"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with launched() as found:
+        yield found
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return make_tissue_project(tmp_path / "lesion", size=(400, 320))
+
+
+def answer(folder: Path, query: int, who: str = ME) -> Any:
+    with Project.open(folder) as project:
+        return project.state.answer(who, query)
+
+
+def events(folder: Path, kind: str) -> int:
+    with Project.open(folder) as project:
+        return sum(event.kind == kind for event in project.events())
+
+
+def test_a_killed_server_loses_nothing_and_the_page_sends_when_it_is_back(browser: Any, folder: Path) -> None:
+    """kill -9 mid-session: a quiet bar, the last action is kept and sent, exactly once, when the server is back."""
+    server = Served(folder, process=True)
+    sheet = open_sheet(browser, server)
+    page = sheet.page
+    sheet.press_at("moving", 150, 140)
+    page.keyboard.press("Enter")
+    sheet.wait_for_query(2)
+    server.kill()
+    sheet.press_at("moving", 260, 210)
+    drawn = sheet.state()["mark"]
+    page.keyboard.press("Enter")
+    page.locator("#offline").wait_for(state="visible")
+    assert "kept here and will be sent" in page.locator("#offline").text_content()
+    assert answer(folder, 1) is None
+    with served(folder, port=server.port):
+        sheet.wait_for_query(3)
+        assert page.locator("#offline").is_hidden()
+        np.testing.assert_allclose(answer(folder, 1).point, drawn["point"])
+        assert events(folder, "place") == 2
+    server.stop()
+    sheet.close()
+
+
+def test_an_action_kept_by_a_closed_page_is_sent_by_the_next_one(browser: Any, folder: Path) -> None:
+    """Server killed, tab closed: the action waits in the browser and is sent when the page is opened again."""
+    server = Served(folder, process=True)
+    sheet = open_sheet(browser, server)
+    sheet.press_at("moving", 150, 140)
+    drawn = sheet.state()["mark"]
+    server.kill()
+    sheet.page.keyboard.press("Enter")
+    sheet.page.locator("#offline").wait_for(state="visible")
+    sheet.page.close()
+    with served(folder, port=server.port) as again:
+        other = sheet.second_tab(again.links["launcher"])
+        other.wait_for_query(2)
+        np.testing.assert_allclose(answer(folder, 0).point, drawn["point"])
+        assert other.page.evaluate("() => Object.keys(localStorage).filter(k => k.includes('pending'))") == []
+    server.stop()
+    sheet.close()
+
+
+@pytest.mark.parametrize("choice", ["mine", "theirs"])
+def test_a_conflicting_write_from_another_tab_is_shown_and_the_expert_chooses(
+    browser: Any, folder: Path, choice: str
+) -> None:
+    """Two tabs answer one query: the second is told, sees both versions, and what is chosen is what is stored."""
+    with served(folder) as server:
+        one = open_sheet(browser, server)
+        two = one.second_tab(server.base)
+        two.wait_for_query(1)
+        one.press_at("moving", 150, 140)
+        one.page.keyboard.press("Enter")
+        one.wait_for_query(2)
+        first = answer(folder, 0)
+        two.page.bring_to_front()
+        two.press_at("moving", 300, 250)
+        mine = two.state()["mark"]["point"]
+        two.page.keyboard.press("Enter")
+        two.page.locator("dialog[open]").wait_for()
+        assert answer(folder, 0).generation == first.generation, "nothing may be written before the expert has chosen"
+        assert two.page.locator("dialog canvas").count() == 2
+        two.page.locator(f"dialog button[data-choose={choice}]").click()
+        two.page.locator("dialog[open]").wait_for(state="hidden")
+        two.wait_for_query(2 if choice == "mine" else 1)
+        np.testing.assert_allclose(answer(folder, 0).point, mine if choice == "mine" else first.point)
+        one.close()
+
+
+def test_a_second_tab_resumes_where_the_work_is(browser: Any, folder: Path) -> None:
+    """A tab that is opened later shows the query that is open now, not the first one."""
+    with served(folder) as server:
+        one = open_sheet(browser, server)
+        one.press_at("moving", 150, 140)
+        one.page.keyboard.press("Enter")
+        one.wait_for_query(2)
+        two = one.second_tab(server.base)
+        two.wait_for_query(2)
+        assert two.state()["query"]["query"] == one.state()["query"]["query"]
+        one.close()
+
+
+def test_two_blind_raters_see_only_their_own_and_the_organiser_sees_both(browser: Any, folder: Path) -> None:
+    """Each rater's list, marks and drawer hold nothing of the other; the organiser compares, excludes and settles."""
+    with served(folder, "ada,ben") as server:
+        sheets: dict[str, Sheet] = {}
+        for who, at in (("ada", (150, 140)), ("ben", (170, 150))):
+            sheet = sheets[who] = open_sheet(browser, server, who)
+            sheet.press_at("moving", *at)
+            sheet.page.keyboard.press("Enter")
+            sheet.wait_for_query(2)
+        locations = [sheet.state()["query"]["location"] for sheet in sheets.values()]
+        assert locations[0] == locations[1], "the list of locations is shared"
+        for sheet in sheets.values():
+            sheet.page.locator("#moving canvas").focus()
+            sheet.page.keyboard.press("Tab")
+            sheet.page.wait_for_selector("#drawer tbody tr")
+            assert sheet.page.locator("#drawer tbody tr").count() == 1
+            assert sheet.page.locator("button[data-leaf=compare]").count() == 0
+            assert sheet.page.locator("#organiser-button").is_hidden()
+        organiser = open_sheet(browser, server)
+        page = organiser.page
+        page.locator("#organiser-button").click()
+        page.wait_for_selector("tr[data-rater=ada]")
+        page.locator("tr[data-place='0']").click()
+        assert page.locator("#organiser .sides canvas").count() == 2
+        page.locator("button[data-act=exclude]").first.click()
+        page.wait_for_selector("button[data-act=include]")
+        with Project.open(folder) as project:
+            assert len(project.state.excluded) == 1
+        page.locator("button[data-act=include]").click()
+        page.wait_for_function("() => document.querySelectorAll('[data-act=include]').length === 0")
+        # A new rater gets a link; once revoked, it opens nothing.
+        page.locator("#organiser input[aria-label='Name of a rater']").fill("cyd")
+        page.locator("button[data-act=invite]").click()
+        link = page.locator("input.link").first.input_value()
+        server.links["cyd"] = link
+        cyd = open_sheet(browser, server, "cyd")
+        assert cyd.state()["project"]["rater"] == "cyd"
+        page.locator("tr[data-rater=cyd] button[data-act=revoke]").click()
+        page.wait_for_selector("tr[data-rater=cyd].off")
+        cyd.press_at("moving", 100, 100)
+        cyd.page.keyboard.press("Enter")
+        cyd.page.locator("#offline").wait_for(state="visible")
+        assert answer(folder, 0, "cyd") is None
+        page.bring_to_front()
+        page.locator("button[data-act=resolve]").click()
+        page.wait_for_selector("button[data-act=resolve]:disabled")
+        # The raters find the location settled.
+        ada = sheets["ada"]
+        ada.page.bring_to_front()
+        ada.page.locator("#drawer tr[data-query='0']").click()
+        ada.wait_for_query(1)
+        before = answer(folder, 0, "ada")
+        ada.press_at("moving", 200, 200)
+        ada.page.keyboard.press("Enter")
+        assert "settled" in ada.page.locator("#message").text_content()
+        assert answer(folder, 0, "ada") == before
+        for sheet in (*sheets.values(), organiser, cyd):
+            sheet.close()
+
+
+def test_a_hidden_prediction_is_never_drawn_nor_asked_for(browser: Any, tmp_path: Path) -> None:
+    """Where the project hides predictions, H does not bring them back and views cannot be linked."""
+    folder = make_tissue_project(tmp_path / "hidden", size=(400, 320), hide_prediction=True)
+    with served(folder, "ada") as server:
+        sheet = open_sheet(browser, server, "ada")
+        assert sheet.state()["query"]["prediction"] is None
+        sheet.page.keyboard.press("h")
+        assert sheet.state()["predictionHidden"] is True
+        sheet.page.keyboard.press("l")
+        sheet.page.wait_for_function("() => document.getElementById('message').textContent.includes('linked')")
+        assert sheet.state()["linked"] is False
+        sheet.press_at("moving", 150, 140)
+        sheet.page.keyboard.press("Enter")
+        sheet.wait_for_query(2)
+        sheet.close()
+
+
+class Fingers:
+    """Fingers on the moving image; one debugging session for a whole touch, as the browser wants it."""
+
+    def __init__(self, sheet: Sheet) -> None:
+        self.session = sheet.context.new_cdp_session(sheet.page)
+        self.box = sheet.box("moving")
+
+    def __call__(self, kind: str, *points: tuple[float, float]) -> None:
+        touches = [{"x": self.box["x"] + x, "y": self.box["y"] + y, "id": i} for i, (x, y) in enumerate(points)]
+        self.session.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": touches})
+
+
+def test_touch_tap_long_press_drag_and_pinch(browser: Any, folder: Path) -> None:
+    """A tap places, a long press and drag draws, a drag pans, two fingers zoom."""
+    with served(folder) as server:
+        sheet = open_sheet(browser, server, has_touch=True)
+        page = sheet.page
+        touch = Fingers(sheet)
+        touch("touchStart", (200, 150))
+        touch("touchEnd")
+        page.wait_for_function("() => globalThis.warpgauge.store.state.mark !== null")
+        radius = sheet.state()["project"]["settings"]["default_radius"]
+        np.testing.assert_allclose(np.array(sheet.state()["mark"]["shape"]), np.eye(2) * radius**2)
+        view = sheet.state()["views"]["moving"]["2"]
+        touch("touchStart", (400, 300))
+        page.wait_for_timeout(600)
+        touch("touchMove", (430, 340))
+        touch("touchEnd")
+        page.wait_for_timeout(100)
+        shape = np.array(sheet.state()["mark"]["shape"])
+        np.testing.assert_allclose(np.sqrt(np.linalg.eigvalsh(shape)[1]) * view["scale"], 50, atol=0.1)
+        touch("touchStart", (100, 400))
+        touch("touchMove", (120, 410))
+        touch("touchMove", (160, 430))
+        touch("touchEnd")
+        panned = sheet.state()["views"]["moving"]["2"]
+        np.testing.assert_allclose(
+            [(view["centre"][k] - panned["centre"][k]) * view["scale"] for k in (0, 1)], [60, 30], atol=0.1
+        )
+        touch("touchStart", (200, 300), (300, 300))
+        touch("touchMove", (150, 300), (350, 300))
+        touch("touchEnd")
+        pinched = sheet.state()["views"]["moving"]["2"]
+        assert pinched["scale"] == pytest.approx(2 * view["scale"], rel=1e-3)
+        placed = answer(folder, 0)
+        assert not isinstance(placed, Placement), "nothing is stored before it is accepted"
+        sheet.close()
