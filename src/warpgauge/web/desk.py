@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import logging
+import os
+import sys
 import threading
+from contextlib import suppress
 from typing import Any
 
 from warpgauge.core.process import Posterior
@@ -78,6 +81,9 @@ class Desk:
             logger.error("%s", error)
 
     def _refit(self) -> None:
+        if sys.platform == "linux":  # there a priority is that of one thread, and answers go before a refit
+            with suppress(OSError):
+                os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 10)
         while not self._over.is_set():
             self._wake.wait()
             self._wake.clear()
