@@ -1,0 +1,113 @@
+import assert from "node:assert/strict";
+import test from "node:test";
+
+import { brightnessTables, colourSamples, scaleColour } from "../../../src/warpgauge/web/static/colour.js";
+import { eigenvalues } from "../../../src/warpgauge/web/static/figures.js";
+import { applyLocal, localMap } from "../../../src/warpgauge/web/static/link.js";
+import { sortedRows } from "../../../src/warpgauge/web/static/list.js";
+import { readMap } from "../../../src/warpgauge/web/static/maps.js";
+import { fade } from "../../../src/warpgauge/web/static/marks.js";
+import { edgeDirection } from "../../../src/warpgauge/web/static/structure.js";
+import { levelForScale, levelInPlane, visibleTiles } from "../../../src/warpgauge/web/static/tiles.js";
+import { fitPlaneToScreen, planeOfImage } from "../../../src/warpgauge/web/static/viewport.js";
+import { close, flipped } from "./helpers.js";
+
+const big = {
+  size: [20000, 16000], spacing: [1, 1], origin: [0, 0], direction: [[1, 0], [0, 1]], channels: 3, dtype: "uint8", tile: 256,
+  levels: [0, 1, 2, 3, 4, 5, 6].map((l) => ({ size: [20000 >> l, 16000 >> l], spacing: [2 ** l, 2 ** l], origin: [(2 ** l - 1) / 2, (2 ** l - 1) / 2] })),
+};
+
+test("a huge image never asks for more tiles than cover the screen, at any zoom", () => {
+  const plane = planeOfImage(big, 2);
+  const fit = fitPlaneToScreen(plane, { width: 640, height: 560 });
+  for (let scale = fit.scale; scale < 100; scale *= 1.7) {
+    const view = { ...fit, scale, centre: [9000.3, 7000.7] };
+    const tiles = visibleTiles(big, plane, view, levelForScale(big, plane, scale), 0);
+    assert.ok(tiles.length > 0 && tiles.length <= 42, `${tiles.length} tiles at ${scale}`);
+  }
+});
+
+test("the tiles asked for are those that hold the visible pixels, the nearest to the middle first", () => {
+  const plane = planeOfImage(big, 2);
+  const view = { centre: [1000, 600], scale: 1, width: 300, height: 200 };
+  const tiles = visibleTiles(big, plane, view, 0, 0);
+  assert.deepEqual(tiles.map(({ row, column }) => [row, column]).sort(), [[1, 3], [1, 4], [2, 3], [2, 4]]);
+  assert.deepEqual([tiles[0].row, tiles[0].column], [2, 3]);
+});
+
+test("beside the image nothing is asked for", () => {
+  const plane = planeOfImage(big, 2);
+  assert.deepEqual(visibleTiles(big, plane, { centre: [-5000, 0], scale: 1, width: 300, height: 200 }, 0, 0), []);
+});
+
+test("levels of a flipped volume lie where their voxels are, and slices are found at each level", () => {
+  const volume = { ...flipped, channels: 1, dtype: "uint16", tile: 256, levels: [
+    { size: [40, 50, 60], spacing: [1, 1, 2], origin: [5, 6, 7] },
+    { size: [20, 25, 30], spacing: [2, 2, 4], origin: [4.5, 6.5, 6] },
+  ] };
+  const plane = planeOfImage(volume, 2);
+  const place = levelInPlane(volume, plane, 1);
+  close(place.start, [-0.5, 0.5], 1e-12, "x is flipped, so that half a pixel lies on the other side");
+  assert.deepEqual(place.step, [-2, 2]);
+  const view = { centre: [-20, 20], scale: 1, width: 100, height: 100 };
+  assert.equal(visibleTiles(volume, plane, view, 0, 40)[0].index, 20);
+  assert.equal(visibleTiles(volume, plane, view, 1, 41)[0].index, 10);
+});
+
+test("window and level: dark below, bright above, linear between, channel by channel, invertible", () => {
+  const windows = [{ low: 10, high: 20 }, { low: 0, high: 255 }, { low: 100, high: 200 }];
+  const tables = brightnessTables(big, { windows, invert: false });
+  const rgba = new Uint8ClampedArray(8);
+  colourSamples(new Uint8Array([5, 77, 140, 15, 255, 250]), 3, tables, rgba);
+  assert.deepEqual([...rgba], [0, 77, 102, 255, 128, 255, 255, 255]);
+  const inverted = brightnessTables(big, { windows, invert: true });
+  assert.deepEqual([inverted[0][5], inverted[0][25]], [255, 0]);
+  const grey = new Uint8ClampedArray(4);
+  colourSamples(new Uint16Array([3000]), 1, brightnessTables({ dtype: "uint16" }, { windows: [{ low: 1000, high: 5000 }], invert: false }), grey);
+  assert.deepEqual([...grey], [128, 128, 128, 255]);
+});
+
+test("the edge direction of a ramp runs along its level lines, for anisotropic and flipped pixels too; noise has none", () => {
+  for (const angle of [0, 0.5, 1.2, 2.4]) {
+    for (const step of [[1, 1], [0.5, 2], [-1, 1]]) {
+      const normal = [Math.cos(angle + Math.PI / 2), Math.sin(angle + Math.PI / 2)];
+      const sample = (x, y) => Math.tanh(((x - 20) * step[0] * normal[0] + (y - 30) * step[1] * normal[1]) / 6);
+      const found = edgeDirection(sample, [20, 30], 6, step);
+      const off = Math.abs(((found - angle) % Math.PI) + Math.PI) % Math.PI;
+      assert.ok(Math.min(off, Math.PI - off) < 0.05, `${found} is not ${angle} with step ${step}`);
+    }
+  }
+  assert.equal(edgeDirection(() => 7, [5, 5], 6, [1, 1]), null);
+  assert.equal(edgeDirection(() => null, [5, 5], 6, [1, 1]), null);
+});
+
+test("maps: what is not known is told apart from what is good", () => {
+  const blended = readMap("blended", new Float32Array([0, 1, 0, 0, 1, 1, NaN, 1]), null);
+  assert.deepEqual([...blended.known], [1, 0, 1, 0]);
+  assert.deepEqual([...blended.place].slice(0, 3), [0, 0, 1]);
+  const entropy = readMap("entropy", new Float32Array([-2, 0, 4, 8]), [0, 4]);
+  assert.deepEqual([...entropy.known], [1, 1, 0, 0]);
+  assert.deepEqual(entropy.range, [-2, 4]);
+  assert.notDeepEqual(scaleColour("error", 0), scaleColour("error", 1));
+});
+
+test("the local map of linked views is exact for an affine map", () => {
+  const map = ([x, y]) => [2 * x - y + 3, 0.5 * x + y - 7];
+  const from = [10, 20];
+  const local = localMap(from, map(from), [[4, 0], [0, 4]], [map([14, 20]), map([10, 24])]);
+  close(applyLocal(local, [33, -8]), map([33, -8]));
+});
+
+test("half-lengths of a mark: eigenvalues by hand", () => {
+  close(eigenvalues([[2, 1], [1, 2]]), [3, 1]);
+  close(eigenvalues([[2, 0, 0], [0, 3, 4], [0, 4, 9]]), [11, 2, 1]);
+  close(eigenvalues([[5, 0, 0], [0, 5, 0], [0, 0, 5]]), [5, 5, 5]);
+});
+
+test("marks fade with the distance from the slice and never vanish; the list sorts with unknown figures last", () => {
+  assert.equal(fade(0), 1);
+  assert.ok(fade(2) < 1 && fade(2) > fade(4) && fade(100) > 0.1);
+  const rows = [{ query: 0, distance: null }, { query: 1, distance: 2 }, { query: 2, distance: 5 }];
+  assert.deepEqual(sortedRows(rows, { by: "distance", down: true }).map((row) => row.query), [2, 1, 0]);
+  assert.deepEqual(sortedRows(rows, { by: "distance", down: false }).map((row) => row.query), [1, 2, 0]);
+});

@@ -1,0 +1,112 @@
+import assert from "node:assert/strict";
+import test from "node:test";
+
+import { Api, RefusedError, sameAnswer } from "../../../src/warpgauge/web/static/api.js";
+import { Store, advanced, steppedBack, steppedForward } from "../../../src/warpgauge/web/static/store.js";
+
+class Drawer {
+  constructor() {
+    this.held = new Map();
+  }
+  getItem(key) {
+    return this.held.get(key) ?? null;
+  }
+  setItem(key, value) {
+    this.held.set(key, value);
+  }
+  removeItem(key) {
+    this.held.delete(key);
+  }
+}
+
+const json = (status, body) => new Response(JSON.stringify(body), { status });
+
+function apiWith(answers, storage = new Drawer()) {
+  const log = { sent: [], connected: [], pauses: [] };
+  const api = new Api({
+    storage,
+    onConnection: (connected) => log.connected.push(connected),
+    pause: async (ms) => void log.pauses.push(ms),
+    send: async (path, init) => {
+      log.sent.push([path, init?.body]);
+      const next = answers.shift();
+      if (next instanceof Error || next === undefined) throw next ?? new TypeError("failed to fetch");
+      return next;
+    },
+  });
+  return { api, log, storage };
+}
+
+test("only those who watch a key hear of it, once, and after the change", () => {
+  const store = new Store({ a: 1, b: 1 });
+  const heard = [];
+  const stop = store.watch(["a"], (state, before) => heard.push([state.a, before.a]));
+  store.set({ b: 2 });
+  store.set({ a: 2, b: 3 });
+  store.set({ a: 2 });
+  stop();
+  store.set({ a: 5 });
+  assert.deepEqual(heard, [[2, 1]]);
+});
+
+test("history: back and forth end where they began, a new value forgets the future", () => {
+  let history = { past: [], present: 0, future: [] };
+  for (const value of [1, 2, 3]) history = advanced(history, value);
+  history = steppedBack(steppedBack(history));
+  assert.equal(history.present, 1);
+  assert.equal(steppedForward(steppedForward(history)).present, 3);
+  history = advanced(history, 9);
+  assert.deepEqual([history.past, history.future], [[0, 1], []]);
+  assert.equal(steppedForward(history), history);
+});
+
+test("a write waits for a server that is away, with growing pauses, and is kept until it is acknowledged", async () => {
+  const { api, log, storage } = apiWith([new TypeError("x"), new TypeError("x"), json(503, {}), json(200, { saved: 7 })]);
+  const answer = api.post("/api/query/3/place", { point: [1, 2] });
+  await Promise.resolve();
+  await Promise.resolve();
+  assert.equal(api.pending().path, "/api/query/3/place");
+  assert.deepEqual(await answer, { saved: 7 });
+  assert.equal(api.pending(), null);
+  assert.equal(storage.held.size, 0);
+  assert.deepEqual(log.connected, [false, false, true]);
+  assert.deepEqual(log.pauses, [...log.pauses].sort((a, b) => a - b));
+  assert.equal(log.sent.length, 4);
+});
+
+test("writes go one after the other", async () => {
+  const { api, log } = apiWith([new TypeError("x"), json(200, { n: 1 }), json(200, { n: 2 })]);
+  const both = await Promise.all([api.post("/one", {}), api.post("/two", {})]);
+  assert.deepEqual(both.map(({ n }) => n), [1, 2]);
+  assert.deepEqual(log.sent.map(([path]) => path), ["/one", "/one", "/two"]);
+});
+
+test("a refusal is an error with the server's sentence and is not sent again; a conflict carries both versions", async () => {
+  const theirs = { kind: "skip", reason: "other", text: "" };
+  const { api, storage } = apiWith([json(422, { error: "Too thin." }), json(409, { error: "Changed.", yours: {}, theirs, generation: 9 })]);
+  await assert.rejects(api.post("/a", {}), (error) => error instanceof RefusedError && error.message === "Too thin." && error.conflict === null);
+  await assert.rejects(api.post("/b", {}), (error) => error.conflict?.generation === 9);
+  assert.equal(storage.held.size, 0);
+});
+
+test("what a visitor who is not known any more did waits for their next link", async () => {
+  const { api, storage } = apiWith([json(401, { error: "No." })]);
+  await assert.rejects(api.post("/a", { x: 1 }), RefusedError);
+  assert.equal(storage.held.size, 1);
+  const again = apiWith([json(200, { ok: true })], storage);
+  assert.deepEqual(await again.api.resume(), { ok: true });
+  assert.equal(storage.held.size, 0);
+});
+
+test("a lost acknowledgement is not a conflict: the server holds what was sent", async () => {
+  const sent = { point: [1, 2], covariance: [[1, 0], [0, 1]], alpha: 0.01 };
+  const stored = { kind: "place", point: [1, 2 + 1e-12], covariance: [[1, 0], [0, 1]], alpha: 0.01 };
+  assert.ok(sameAnswer(sent, stored));
+  assert.ok(!sameAnswer(sent, { ...stored, point: [1, 2.001] }));
+  assert.ok(!sameAnswer(sent, null));
+  assert.ok(!sameAnswer(sent, { kind: "skip", reason: "other", text: "" }));
+  const storage = new Drawer();
+  storage.setItem("warpgauge:pending", JSON.stringify({ path: "/p", body: sent }));
+  const { api } = apiWith([json(409, { error: "x", theirs: stored })], storage);
+  assert.equal(await api.resume(), null);
+});

@@ -1,0 +1,272 @@
+"""Seeing: window and level, overlays with their legends, linked views, keys and buttons, themes, nothing that jumps."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from web.page_tools import Sheet, bend, launched, make_tissue_project, make_volume_project, open_sheet
+from web.server_tools import Served, served
+
+SPACING = 0.5
+BOXES = """() => Object.fromEntries(
+  [...document.querySelectorAll("header, main, footer, .pane, canvas, #commands, #saved, #message, #alpha")].map(
+    (element, i) => {
+      const { x, y, width, height } = element.getBoundingClientRect();
+      return [i + element.id, [x, y, width, height]];
+    }))"""
+SHIFT = """() => { globalThis.shifts = 0; new PerformanceObserver(list => { for (const entry of list.getEntries())
+  globalThis.shifts += entry.value; }).observe({type: 'layout-shift', buffered: true}); }"""
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with launched() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with served(make_tissue_project(tmp_path_factory.mktemp("seeing") / "lesion")) as running:
+        yield running
+
+
+def picture_of(sheet: Sheet, side: str) -> np.ndarray:
+    """Give the pixels of a canvas, a coarse sample of them."""
+    data = sheet.page.evaluate(
+        """side => { const canvas = document.querySelector(`#${side} canvas`);
+        const {width, height} = canvas; const all = canvas.getContext('2d').getImageData(0, 0, width, height).data;
+        const out = []; for (let i = 0; i < all.length; i += 4 * 37) out.push(all[i], all[i + 1], all[i + 2]);
+        return out; }""",
+        side,
+    )
+    return np.array(data, dtype=float).reshape(-1, 3)
+
+
+def place_truly(sheet: Sheet, count: int) -> None:
+    """Answer queries with their true matches."""
+    for _ in range(count):
+        state = sheet.state()
+        view, number = state["views"]["moving"]["2"], state["query"]["number"]
+        point = bend(np.array(state["query"]["location"]) / SPACING) * SPACING
+        at = [(point[k] - view["centre"][k]) * view["scale"] + view[("width", "height")[k]] / 2 for k in (0, 1)]
+        sheet.press_at("moving", *at)
+        sheet.page.keyboard.press("Enter")
+        sheet.wait_for_query(number + 1)
+
+
+def settle(sheet: Sheet) -> None:
+    """Wait until nothing is asked for any more and what came is drawn."""
+    for _ in range(2):
+        sheet.page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        sheet.page.wait_for_function(
+            "() => globalThis.warpgauge.stage.overlays.asking.size === 0 && !globalThis.warpgauge.stage.link.asking"
+        )
+    sheet.page.wait_for_timeout(60)
+
+
+def save_screenshot(sheet: Sheet, name: str) -> None:
+    """Keep a picture for the documentation, where WARPGAUGE_SCREENSHOTS names a folder."""
+    folder = os.environ.get("WARPGAUGE_SCREENSHOTS")
+    if folder:
+        sheet.page.screenshot(path=str(Path(folder) / f"{name}.png"))
+
+
+def test_window_and_level_are_instant_and_by_channel(browser: Any, server: Served) -> None:
+    """Moving a slider recolours what is in memory without a request; one channel alone can be changed."""
+    sheet = open_sheet(browser, server)
+    page = sheet.page
+    page.wait_for_load_state("networkidle")
+    before = picture_of(sheet, "moving")
+    asked = len(sheet.requests)
+    page.locator("button[data-contrast=moving]").click()
+    page.locator(".popover button", has_text="Red").click()
+    page.locator(".popover input[data-end=bright]").evaluate(
+        "e => { e.value = 60; e.dispatchEvent(new Event('input')); }"
+    )
+    page.wait_for_timeout(100)
+    after = picture_of(sheet, "moving")
+    assert len(sheet.requests) == asked
+    assert after[:, 0].mean() > before[:, 0].mean() + 10
+    # Marks are drawn over the picture; apart from them green and blue stay.
+    assert np.median(np.abs(after[:, 1:] - before[:, 1:])) == 0
+    page.locator(".popover button", has_text="Reset").click()
+    page.wait_for_timeout(100)
+    assert np.abs(picture_of(sheet, "moving") - before).max() == 0
+    box = sheet.box("fixed")
+    plain = picture_of(sheet, "fixed")
+    page.keyboard.down("Control")
+    sheet.drag("fixed", (200, 200), (320, 200))
+    page.keyboard.up("Control")
+    page.wait_for_timeout(100)
+    assert picture_of(sheet, "fixed").std() != pytest.approx(plain.std(), rel=1e-3)
+    assert box["width"] == sheet.box("fixed")["width"]
+    sheet.close()
+
+
+def test_overlays_legends_and_linked_views(browser: Any, tmp_path: Path) -> None:
+    """Each overlay changes the picture and can be taken off; maps explain themselves; linked views follow the model."""
+    with served(make_tissue_project(tmp_path / "lesion")) as server:
+        sheet = open_sheet(browser, server, color_scheme="dark")
+        page = sheet.page
+        place_truly(sheet, 9)
+        save_screenshot(sheet, "annotating-2d")
+        page.keyboard.press("0")
+        sheet.wait_for_picture()
+        page.wait_for_timeout(200)
+        for key, side in (
+            ("m", "fixed"),
+            ("o", "fixed"),
+            ("c", "fixed"),
+            ("k", "fixed"),
+            ("g", "moving"),
+            ("j", "moving"),
+        ):
+            plain = picture_of(sheet, side)
+            page.keyboard.press(key)
+            settle(sheet)
+            laid = picture_of(sheet, side)
+            assert np.abs(laid - plain).max() > 8, key
+            if key == "m":
+                legend = page.locator(".legend").text_content()
+                assert "not enough annotations" in legend
+                assert "sure" in legend
+                save_screenshot(sheet, "annotating-map")
+            page.keyboard.press(key)
+            page.wait_for_timeout(200)
+            if key == "m":
+                assert page.locator(".legend").count() == 0
+            assert np.abs(picture_of(sheet, side) - plain).max() == 0, key
+        # The lens while W is held.
+        box = sheet.box("fixed")
+        page.mouse.move(box["x"] + 300, box["y"] + 250)
+        plain = picture_of(sheet, "fixed")
+        page.keyboard.down("w")
+        settle(sheet)
+        assert np.abs(picture_of(sheet, "fixed") - plain).max() > 8
+        page.keyboard.up("w")
+        # Linked: the moving view shows the match of what the fixed view shows.
+        page.keyboard.press("l")
+        for notches in (-100, -100, -100):
+            page.mouse.wheel(0, notches)
+        sheet.drag("fixed", (300, 250), (250, 300), button="right")
+        settle(sheet)
+        views = sheet.state()["views"]
+        fixed, moving = np.array(views["fixed"]["2"]["centre"]), np.array(views["moving"]["2"]["centre"])
+        expected = bend(fixed / SPACING) * SPACING
+        assert np.linalg.norm(moving - expected) < 6, "within what nine annotations can tell"
+        assert views["moving"]["2"]["scale"] == pytest.approx(views["fixed"]["2"]["scale"])
+        assert sheet.problems == []
+        sheet.close()
+
+
+def test_nothing_jumps_and_everything_fits_at_1280_by_720(browser: Any, tmp_path: Path) -> None:
+    """Placing, skipping and messages move no element; there is no scroll bar and nothing is cut off at 1280 x 720."""
+    with served(make_tissue_project(tmp_path / "lesion")) as server:
+        sheet = open_sheet(browser, server)
+        page = sheet.page
+        page.evaluate(SHIFT)
+        boxes = page.evaluate(BOXES)
+        place_truly(sheet, 2)
+        page.keyboard.press("Enter")  # a warning appears
+        after = page.evaluate(BOXES)
+        for name, box in boxes.items():
+            if not name.endswith(("message", "saved", "alpha")):
+                assert after[name] == box, name
+        assert page.evaluate("() => globalThis.shifts") < 0.01
+        overflow = page.evaluate("() => [document.documentElement.scrollWidth, document.documentElement.scrollHeight]")
+        assert overflow == [1280, 720]
+        for selector in ("#commands button", "#saved", "#alpha", "#top button:visible", ".pane-head button"):
+            for element in page.locator(selector).all():
+                box = element.bounding_box()
+                assert box is not None, selector
+                assert box["x"] >= 0, selector
+                assert box["x"] + box["width"] <= 1280, selector
+                assert box["y"] + box["height"] <= 720, selector
+        sheet.close()
+
+
+def test_all_keys_are_listed_and_all_are_buttons_and_focus_is_visible(browser: Any, server: Served) -> None:
+    """The overlay on ? names every key of the design; each entry is a button that does it; Tab shows where one is."""
+    sheet = open_sheet(browser, server)
+    page = sheet.page
+    page.keyboard.press("?")
+    page.locator("dialog[open]").wait_for()
+    save_screenshot(sheet, "annotating-keys")
+    keys = set(page.locator("dialog kbd").all_text_contents())
+    signs = "Enter S N ⌫ Z ⇧Z H L F C G M W + - 0 Tab P E B [ ] K J O V A Q T ? Esc ← ⇧←"
+    wanted = {*signs.split(), "Alt ←"}
+    assert wanted <= keys, wanted - keys
+    buttons = page.locator("dialog .group button")
+    assert buttons.count() >= len(wanted)
+    buttons.filter(has_text="Magnifier").click()
+    assert sheet.state()["magnifier"] is True
+    page.locator("#moving canvas").focus()
+    page.keyboard.press("Shift+Tab")
+    outline = page.evaluate("() => getComputedStyle(document.activeElement).outlineStyle")
+    assert outline == "solid"
+    dark = page.evaluate("() => getComputedStyle(document.documentElement).backgroundColor")
+    page.locator("#moving canvas").focus()
+    page.keyboard.press("t")
+    assert page.evaluate("() => getComputedStyle(document.documentElement).backgroundColor") != dark
+    sheet.close()
+
+
+def test_progress_list_and_presets(browser: Any, tmp_path: Path) -> None:
+    """The drawer shows the curve and the stop rules; the edge preset lies along the edge of the picture."""
+    with served(make_tissue_project(tmp_path / "lesion")) as server:
+        sheet = open_sheet(browser, server, color_scheme="dark")
+        page = sheet.page
+        place_truly(sheet, 4)
+        page.locator("#drawer-button").click()
+        page.wait_for_selector("#drawer tbody tr")
+        page.wait_for_timeout(400)
+        save_screenshot(sheet, "annotating-list")
+        page.locator("button[data-leaf=progress]").click()
+        page.wait_for_selector("#drawer svg polyline")
+        text = page.locator("#drawer .leaf").text_content()
+        assert "4 annotations" in text
+        assert "budget" in text
+        page.locator("#drawer-button").click()
+        sheet.press_at("moving", 320, 280)
+        page.keyboard.press("e")
+        values, _ = np.linalg.eigh(np.array(sheet.state()["mark"]["shape"]))
+        assert values[1] / values[0] > 30
+        page.keyboard.press("a")
+        assert sheet.state()["mark"]["alpha"] == 0.05
+        page.locator("#alpha").select_option("0.32")
+        assert sheet.state()["mark"]["alpha"] == 0.32
+        page.keyboard.press("Enter")
+        sheet.wait_for_query(6)
+        assert sheet.problems == []
+        sheet.close()
+
+
+def test_screens_of_volumes_and_of_the_light_theme(browser: Any, tmp_path: Path) -> None:
+    """Overlays work in every plane of a volume without trouble."""
+    with served(make_volume_project(tmp_path / "body")) as server:
+        sheet = open_sheet(browser, server, color_scheme="dark")
+        page = sheet.page
+        for number in (1, 2, 3):
+            sheet.press_at("moving", 180 + 20 * number, 250 + 15 * number)
+            page.keyboard.press("Enter")
+            sheet.wait_for_query(number + 1)
+        box = sheet.box("moving")
+        middle = (box["width"] * 0.45, box["height"] * 0.5)
+        sheet.drag("moving", middle, (middle[0] + 50, middle[1] - 36))
+        page.mouse.move(box["x"] + middle[0] + 3, box["y"] + middle[1] + 3)
+        for _ in range(8):
+            page.mouse.wheel(0, -100)
+        page.wait_for_timeout(300)
+        save_screenshot(sheet, "annotating-3d")
+        for key in ("m", "c", "g", "k"):
+            page.keyboard.press(key)
+            settle(sheet)
+        assert page.locator(".legend").count() == 1
+        assert sheet.problems == []
+        sheet.close()
