@@ -326,3 +326,13 @@ def test_no_call_after_construction_compiles_anything() -> None:
     """In a new process: the interactive loop never waits for the compiler, whichever path it takes."""
     done = subprocess.run([sys.executable, "-c", _COMPILES], capture_output=True, text=True, check=False)
     assert done.stdout.strip() == "nothing compiled", done.stderr
+
+
+@pytest.mark.parametrize("where", WHERE)
+def test_the_gain_of_one_candidate_is_its_row_of_all_gains(where: str) -> None:
+    prior = make(2, "wendland", True, "identity").prior
+    candidates, targets = sets(where, 2)
+    suggester = wg.Suggester(prior, candidates, targets)
+    suggester.record(2, np.diag([1.0, 3.0]))
+    one = [suggester.gain(index) for index in (0, 5, 13)]
+    np.testing.assert_allclose(one, suggester.gains()[[0, 5, 13]], rtol=1e-12)

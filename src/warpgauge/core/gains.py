@@ -82,6 +82,11 @@ class LazyGains:
         self._refresh(np.flatnonzero(self.exact_at != self.conditioned.count))
         return self.gain.copy()
 
+    def one(self, index: int) -> float:
+        """Exact gain of one candidate."""
+        self._refresh(np.array([index]))
+        return float(self.gain[index])
+
     def near_best(self, alive: Bools) -> tuple[Ints, Floats]:
         """Candidates among ``alive`` within a tie of the best gain, with their exact gains."""
         step, chunk = self.conditioned.count, max(4 * _ELITE, len(alive) // 64)
@@ -319,6 +324,10 @@ class EagerGains:
         gains = self.first.entropies()
         gains[self.outside] -= self.second.entropies()
         return gains
+
+    def one(self, index: int) -> float:
+        """Gain of one candidate."""
+        return float(self.all()[index])
 
     def near_best(self, alive: Bools) -> tuple[Ints, Floats]:
         """Candidates among ``alive`` within a tie of the best gain, with their gains."""

@@ -76,7 +76,7 @@ def _free(place: Path, name: str) -> Path:
 
 def files_of(image: Image) -> tuple[Path, ...]:
     """All files that an image's content is in."""
-    return image._stored.files
+    return image.files
 
 
 def found_at(folder: Path, record: ImageRecord) -> Path:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from warpgauge.core.gains import LazyGains
 from warpgauge.core.process import TransformationPrior
 from warpgauge.core.suggestion import Suggester
 from warpgauge.errors import InvalidInputError, SuspiciousDataWarning
@@ -146,7 +145,7 @@ class Follower:
         try:
             while len(chosen) < wanted:
                 index = self.suggester.suggest()
-                chosen.append((index, self._gain(index)))
+                chosen.append((index, self.suggester.gain(index)))
                 if len(chosen) < wanted:
                     self.suggester.record(index)
                     recorded += 1
@@ -154,10 +153,3 @@ class Follower:
             for _ in range(recorded):
                 self.suggester.undo()
         return chosen
-
-    def _gain(self, index: int) -> float:
-        gains = self.suggester._gains
-        if isinstance(gains, LazyGains):
-            # Only this candidate's: all gains would bring every candidate up to date.
-            return float(gains.conditioned.entropies(self.suggester.candidates[index][None])[0])
-        return float(gains.all()[index])

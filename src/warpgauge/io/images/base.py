@@ -59,6 +59,11 @@ class Image:
         return self._stored.path
 
     @property
+    def files(self) -> tuple[Path, ...]:
+        """All files that hold the image."""
+        return tuple(self._stored.files)
+
+    @property
     def format(self) -> str:
         """Name of the format, as in ``"OME-TIFF"``."""
         return self._stored.format
