@@ -115,7 +115,15 @@ def test_overlays_legends_and_linked_views(browser: Any, tmp_path: Path) -> None
         sheet = open_sheet(browser, server, color_scheme="dark")
         page = sheet.page
         place_truly(sheet, 9)
+        sheet.drag("moving", (330, 290), (392, 238))
+        box = sheet.box("moving")
+        page.mouse.move(box["x"] + 332, box["y"] + 292)
+        for _ in range(9):
+            page.mouse.wheel(0, -100)
+        page.mouse.move(box["x"] + 20, box["y"] + 20)
+        settle(sheet)
         save_screenshot(sheet, "annotating-2d")
+        page.keyboard.press("Escape")
         page.keyboard.press("0")
         sheet.wait_for_picture()
         page.wait_for_timeout(200)
