@@ -11,10 +11,10 @@ import click
 import pytest
 
 from warpgauge.cli.app import COMMANDS, app
-from warpgauge.cli.reference import commands, reference
+from warpgauge.cli.reference import commands, reference, root_context
 
 ROOT = Path(__file__).parent.parent.parent
-CONTEXTS = list(commands(app, click.Context(app, info_name="warpgauge")))
+CONTEXTS = list(commands(app, root_context()))
 
 
 def test_the_command_reference_is_up_to_date() -> None:

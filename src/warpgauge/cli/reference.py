@@ -18,6 +18,16 @@ Shell completion: `eval "$(_WARPGAUGE_COMPLETE=bash_source warpgauge)"` in bash,
 """
 
 
+def _context(command: click.Command, name: str, parent: click.Context | None = None) -> click.Context:
+    """Make a context as a call would, settings of the command and its parents included."""
+    return command.make_context(name, [], parent, resilient_parsing=True)
+
+
+def root_context() -> click.Context:
+    """Give the context of the program itself."""
+    return _context(app, "warpgauge")
+
+
 def commands(command: click.Command, context: click.Context) -> Iterator[click.Context]:
     """Walk through a command and all of its subcommands."""
     yield context
@@ -25,14 +35,13 @@ def commands(command: click.Command, context: click.Context) -> Iterator[click.C
         for name in command.list_commands(context):
             child = command.get_command(context, name)
             if child is not None:
-                yield from commands(child, click.Context(child, info_name=name, parent=context))
+                yield from commands(child, _context(child, name, context))
 
 
 def reference() -> str:
     """Give the page as Markdown."""
-    root = click.Context(app, info_name="warpgauge", max_content_width=100, terminal_width=100)
     parts = [_HEAD]
-    for context in commands(app, root):
+    for context in commands(app, root_context()):
         context.terminal_width = context.max_content_width = 100
         parts.append(f"## {context.command_path}\n\n```text\n{context.get_help()}\n```\n")
     return "\n".join(parts)
