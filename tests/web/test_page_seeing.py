@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from warpgauge.project import Project
 from web.page_tools import Sheet, bend, launched, make_tissue_project, make_volume_project, open_sheet
 from web.server_tools import Served, served
 
@@ -276,5 +277,40 @@ def test_screens_of_volumes_and_of_the_light_theme(browser: Any, tmp_path: Path)
             page.keyboard.press(key)
             settle(sheet)
         assert page.locator(".legend").count() == 1
+        assert sheet.problems == []
+        sheet.close()
+
+
+def test_added_transforms_are_compared_and_their_maps_explained(browser: Any, tmp_path: Path) -> None:
+    """Compare ranks a good above a bad transform; the error and blended maps of one are drawn with words."""
+    folder = make_tissue_project(tmp_path / "lesion", size=(400, 320), blind=False)
+    with Project.open(folder) as project:
+        for name, shift in (("good", (7.0, -4.0)), ("bad", (40.0, 30.0))):
+            path = tmp_path / f"{name}.tfm"
+            path.write_text(
+                "#Insight Transform File V1.0\n#Transform 0\nTransform: TranslationTransform_double_2_2\n"
+                f"Parameters: {shift[0]} {shift[1]}\nFixedParameters:\n"
+            )
+            project.add_transform(name, path)
+    with served(folder) as server:
+        sheet = open_sheet(browser, server)
+        page = sheet.page
+        place_truly(sheet, 6)
+        page.locator("#drawer-button").click()
+        page.locator("button[data-leaf=compare]").click()
+        page.wait_for_selector("#drawer tbody tr")
+        names = page.locator("#drawer tbody tr td:first-child").all_text_contents()
+        assert names == ["1. good", "2. bad"]
+        page.keyboard.press("Escape")
+        plain = picture_of(sheet, "fixed")
+        for kind in ("error", "blended"):
+            row = page.locator("#drawer tbody tr", has_text="bad")
+            row.locator("button", has_text=kind).click()
+            settle(sheet)
+            page.locator(".legend", has_text="bad").wait_for()
+            words = page.locator(".legend").text_content()
+            assert "agrees" in words
+            assert "contradicts" in words
+            assert np.abs(picture_of(sheet, "fixed") - plain).max() > 8
         assert sheet.problems == []
         sheet.close()
