@@ -225,6 +225,24 @@ def test_adjudication(tmp_path: Path) -> None:
     assert session.next_query("ada").number == 4  # the second asking was for ben only
 
 
+def test_a_settled_location_is_asked_of_nobody_until_it_is_asked_again(tmp_path: Path) -> None:
+    """A rater who has not come to it yet goes on to the next one instead of being stuck there."""
+    session = Session(make(tmp_path / "p", NEVER))
+    Rater(session, "ada").work(2)
+    session.resolve(0, "clear", rater="organiser")
+    query = session.next_query("ben")
+    assert query.number == 1
+    session.skip(query, "other", rater="ben")
+    assert session.next_query("ben").number == 2
+    session.ask_again(0, rater="organiser")
+    point = session.project.state.queries[0].point
+    asked = []
+    for _ in range(3):
+        asked.append(session.next_query("ben"))
+        session.skip(asked[-1], "other", rater="ben")
+    assert point in [one.point for one in asked]
+
+
 def test_repeats_measure_the_error_within_a_rater(tmp_path: Path) -> None:
     """A fifth of the locations is asked twice, later and unannounced; the model is not told twice."""
     project = make(tmp_path / "p", {"repeat_fraction": 0.2, "repeat_lag": 4, "budget": 20, **NEVER})

@@ -172,26 +172,16 @@ def explained(
 
 
 @compile_loop
-def best_exact(gains: Floats, alive: Bools, exact_at: Ints, step: int) -> float:
-    """Highest gain among the living candidates that are up to date with ``step``; -inf if there is none."""
-    best = -np.inf
-    for i in range(gains.shape[0]):
-        if gains[i] > best and alive[i] and exact_at[i] == step:
-            best = gains[i]
-    return best
-
-
-@compile_loop
-def reaching(gains: Floats, alive: Bools, exact_at: Ints, step: int, threshold: float, exact: bool) -> Ints:
-    """Living candidates whose gain reaches ``threshold`` and that are, or are not, ``exact`` at this step."""
+def stale_at_least(gains: Floats, alive: Bools, exact_at: Ints, step: int, threshold: float) -> Ints:
+    """Living candidates whose gain reaches ``threshold`` and that are not up to date with ``step``."""
     count = 0
     for i in range(gains.shape[0]):
-        if gains[i] >= threshold and alive[i] and (exact_at[i] == step) == exact:
+        if gains[i] >= threshold and alive[i] and exact_at[i] != step:
             count += 1
     found = np.empty(count, np.int64)
     k = 0
     for i in range(gains.shape[0]):
-        if gains[i] >= threshold and alive[i] and (exact_at[i] == step) == exact:
+        if gains[i] >= threshold and alive[i] and exact_at[i] != step:
             found[k] = i
             k += 1
     return found

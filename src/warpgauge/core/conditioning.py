@@ -19,18 +19,19 @@ from warpgauge.core.linalg import (
     inverse_cholesky,
     log_determinants,
     lost_to_rounding,
-    times_lower,
 )
 from warpgauge.errors import SingularModelError
 
-# Rows of a kernel block that stay in the second-level cache together with their products.
-_BLOCK_DOUBLES = 120_000
+# Doubles of a kernel block that stays in the cache together with its products.
+_BLOCK_DOUBLES = 400_000
+# Doubles of the larger block that the threads fill at a time: handing work to a thread costs as much as 20,000 of them.
+_FILL_DOUBLES = 3_000_000
 _WHAT = "the annotations"
 
 
-def row_blocks(rows: int, doubles_per_row: int) -> Iterator[slice]:
+def row_blocks(rows: int, doubles_per_row: int, doubles: int = _BLOCK_DOUBLES) -> Iterator[slice]:
     """Slices over ``range(rows)`` of about a cache's worth of doubles each."""
-    step = max(64, _BLOCK_DOUBLES // max(1, doubles_per_row))
+    step = max(64, doubles // max(1, doubles_per_row))
     for start in range(0, rows, step):
         yield slice(start, min(start + step, rows))
 
@@ -138,10 +139,17 @@ class Conditioned:
     def variances(self, points: Floats) -> Floats:
         """Variance of each component at each point, (n,): the isotropic form of Eq. (…covariance_conditioned)."""
         result = self.kernel.diagonal(points)
-        for rows in row_blocks(len(points), 2 * self.count):
-            V = times_lower(self.kernel.matrix(points[rows], self.locations), self.W)
-            result[rows] -= np.einsum("nl,nl->n", V, V)
+        for rows, k in self._kernel_blocks(points, 2 * self.count):
+            V = k @ self.W.T
+            result[rows] -= _row_dots(V, V)
         return result
+
+    def _kernel_blocks(self, points: Floats, doubles_per_row: int) -> Iterator[tuple[slice, Floats]]:
+        """Kernel between points and annotations, (rows, L), in blocks for products that need so many doubles a row."""
+        for outer in row_blocks(len(points), max(1, self.count), _FILL_DOUBLES):
+            filled = self.kernel.matrix(points[outer], self.locations)
+            for inner in row_blocks(len(filled), doubles_per_row):
+                yield slice(outer.start + inner.start, outer.start + inner.stop), filled[inner]
 
     def covariances(self, points: Floats) -> Floats:
         """Covariance at each point, (n, d, d), Eq. (gaussian_process_covariance_conditioned)."""
@@ -175,38 +183,33 @@ class Conditioned:
     def _covariance_blocks(self, points: Floats) -> Iterator[tuple[slice, Floats]]:
         if self.isotropic:
             eye = np.eye(self.d)
-            for rows in row_blocks(len(points), 2 * self.count):
+            for rows in row_blocks(len(points), max(1, self.count), _FILL_DOUBLES):
                 yield rows, self.variances(points[rows])[:, None, None] * eye
             return
         factors = self._component_factors
-        for rows in row_blocks(len(points), self.count * (1 + self.d * (self.d + 1) // 2)):
-            yield rows, self._anisotropic_block(points[rows], factors)
+        for rows, k in self._kernel_blocks(points, self.count * (1 + self.d * (self.d + 1) // 2)):
+            yield rows, self._anisotropic_block(self.kernel.diagonal(points[rows]), k, factors)
 
-    def _anisotropic_block(self, points: Floats, factors: list[tuple[Floats, Floats]]) -> Floats:
+    def _anisotropic_block(self, prior: Floats, k: Floats, factors: list[Floats]) -> Floats:
         L, d = self.count, self.d
-        k = self.kernel.matrix(points, self.locations)
-        own = [times_lower(k, diagonal) for diagonal, _ in factors]
-        rest = [k @ below for _, below in factors]
-        block = np.empty((len(points), d, d))
-        prior = self.kernel.diagonal(points)
+        V = [k @ factor for factor in factors]
+        block = np.empty((len(k), d, d))
         for a in range(d):
-            block[:, a, a] = prior - _row_dots(own[a], own[a]) - _row_dots(rest[a], rest[a])
+            block[:, a, a] = prior - _row_dots(V[a], V[a])
             for b in range(a + 1, d):
-                # Component a meets the rows of component b in the (b - a)-th part of its rest.
-                shared, beyond = rest[a][:, (b - a - 1) * L : (b - a) * L], rest[a][:, (b - a) * L :]
-                block[:, a, b] = -_row_dots(shared, own[b]) - _row_dots(beyond, rest[b])
+                # The rows of component b start (b - a) L further on in V[a]: those before them are zero for b.
+                block[:, a, b] = -_row_dots(V[a][:, (b - a) * L :], V[b])
                 block[:, b, a] = block[:, a, b]
         return block
 
     @cached_property
-    def _component_factors(self) -> list[tuple[Floats, Floats]]:
-        """For each component a, the rows of W for a itself, (L, L), and for those after it, transposed.
+    def _component_factors(self) -> list[Floats]:
+        """Columns of W by component, transposed, when ``K_AA`` is ordered component by component.
 
-        With ``K_AA`` ordered component by component it is a d x d grid of L x L blocks that are diagonal off the block
-        diagonal, and its inverse Cholesky factor is lower triangular by blocks: component a meets only the rows of
-        components a to d. That makes d (d + 1) / 2 products of L x L for a covariance, as many as it has entries, d of
-        them triangular, and each entry a sum of products of whitened rows, which cannot lose definiteness as
-        differences of quadratic forms in ``K_AA^-1`` can.
+        ``K_AA`` is then a d x d grid of L x L blocks that are diagonal off the block diagonal, and its inverse Cholesky
+        factor is lower triangular by blocks: component a meets only the rows of components a to d. That makes
+        d (d + 1) / 2 products of L x L for a covariance, as many as it has entries, and each entry a sum of products
+        of whitened rows, which cannot lose definiteness as differences of quadratic forms in ``K_AA^-1`` can.
         """
         L, d = self.count, self.d
         gram = self.kernel.matrix(self.locations, self.locations)
@@ -218,8 +221,7 @@ class Conditioned:
                 if a == b:
                     block += gram
         W = inverse_cholesky(matrix, _WHAT)
-        columns = [W[a * L :, a * L : (a + 1) * L] for a in range(d)]
-        return [(np.ascontiguousarray(one[:L]), np.ascontiguousarray(one[L:].T)) for one in columns]
+        return [np.ascontiguousarray(W[a * L :, a * L : (a + 1) * L].T) for a in range(d)]
 
 
 def _row_dots(left: Floats, right: Floats) -> Floats:

@@ -50,13 +50,14 @@ class LazyGains:
         self.exact_at: Ints = np.zeros(len(candidates), dtype=np.int64)
         self.gain = self._entropies(np.arange(len(candidates)))
         self._elite: Ints = np.empty(0, dtype=np.int64)
+        # Candidates that are up to date now: few, so that the best of them is found without a pass over all.
+        self._exact: Ints = np.arange(len(candidates))
         self._compile()
 
     def _compile(self) -> None:
         """Have every loop compiled now, not in the first interactive call."""
         nobody = np.zeros(len(self.candidates), dtype=np.bool_)
-        compiled.best_exact(self.gain, nobody, self.exact_at, 0)
-        compiled.reaching(self.gain, nobody, self.exact_at, 0, 0.0, True)
+        compiled.stale_at_least(self.gain, nobody, self.exact_at, 0, 0.0)
         here = self.candidates[:1]
         for noise in (np.eye(self.d), np.diag(np.arange(1.0, self.d + 1))):
             one = Conditioned.on(self.conditioned.kernel, here, noise[None] * self.covariance[0])
@@ -65,6 +66,7 @@ class LazyGains:
     def add(self, location: Floats, noise: Floats) -> None:
         """Take a further annotation into account; all gains become bounds."""
         self.conditioned = self.conditioned.append(location[None], noise[None])
+        self._exact = np.empty(0, dtype=np.int64)
         if not self.conditioned.isotropic and self.covariance.shape[1] == 1:
             self.covariance = self.covariance * np.eye(self.d)
 
@@ -76,6 +78,7 @@ class LazyGains:
         self.conditioned = self.conditioned.without_last()
         self.exact_at[knowing] -= 1
         self.gain[knowing] = self._entropies(knowing)
+        self._exact = np.flatnonzero(self.exact_at == self.conditioned.count)
 
     def all(self) -> Floats:
         """Exact gains of all candidates."""
@@ -93,8 +96,9 @@ class LazyGains:
         # Those that were at the top before are likely to be there still: they set a high threshold at once.
         self._refresh(self._elite)
         while True:
-            best = compiled.best_exact(self.gain, alive, self.exact_at, step)
-            stale = compiled.reaching(self.gain, alive, self.exact_at, step, best - TIE, False)
+            exact = self._exact[alive[self._exact]]
+            best = float(self.gain[exact].max(initial=-np.inf))
+            stale = compiled.stale_at_least(self.gain, alive, self.exact_at, step, best - TIE)
             if len(stale) == 0:
                 break
             if len(stale) > chunk and step > _FEW:
@@ -103,7 +107,7 @@ class LazyGains:
                 chunk *= 4
             self._refresh(stale)
             self._promote(stale)
-        near = compiled.reaching(self.gain, alive, self.exact_at, step, best - TIE, True)
+        near = np.sort(exact[self.gain[exact] >= best - TIE])
         return near, self.gain[near]
 
     def _promote(self, rows: Ints) -> None:
@@ -120,6 +124,7 @@ class LazyGains:
             self.covariance[stale] -= self._explained(self.conditioned, self.candidates[stale], since)
             self.exact_at[stale] = self.conditioned.count
             self.gain[stale] = self._entropies(stale)
+            self._exact = np.concatenate([self._exact, stale])
 
     @staticmethod
     def _explained(conditioned: Conditioned, points: Floats, since: Ints) -> Floats:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
-from scipy.linalg import blas, lapack
+from scipy.linalg import lapack
 
 from warpgauge.core.arrays import Floats
 from warpgauge.errors import NumericalWarning, SingularModelError
@@ -60,13 +60,6 @@ def inverse_cholesky(matrix: Floats, what: str) -> Floats:
     if len(matrix) == 0:
         return np.zeros((0, 0))
     return inverse_of_lower(cholesky(matrix, what))
-
-
-def times_lower(rows: Floats, W: Floats) -> Floats:
-    """``rows @ W^T`` for (n, L) rows and a lower triangular (L, L) W, at half the work of a full product."""
-    if rows.size == 0:
-        return np.zeros(rows.shape)
-    return np.asarray(blas.dtrmm(1.0, W.T, rows.T, trans_a=1).T)
 
 
 def append_rows(W: Floats, cross: Floats, corner: Floats, what: str) -> Floats:

@@ -77,9 +77,23 @@ def order_for(state: State, settings: Settings, rater: str) -> list[int]:
     return sorted(numbers, key=key)
 
 
+def is_settled(state: State, number: int) -> bool:
+    """Whether the organiser settled the location after this query was asked; asking again opens it."""
+    query = state.queries[number]
+    settled = state.resolved.get(query.location)
+    return settled is not None and settled.generation > query.generation
+
+
 def open_queries(state: State, settings: Settings, rater: str) -> tuple[list[int], list[int]]:
-    """Give the queries that the rater has not answered: those not put aside, and those put aside, oldest first."""
-    unanswered = [number for number in order_for(state, settings, rater) if state.answer(rater, number) is None]
+    """Give the queries that the rater has not answered: those not put aside, and those put aside, oldest first.
+
+    Locations that the organiser has settled are no longer asked.
+    """
+    unanswered = [
+        number
+        for number in order_for(state, settings, rater)
+        if state.answer(rater, number) is None and not is_settled(state, number)
+    ]
     aside = [number for number in unanswered if (rater, number) in state.deferred]
     aside.sort(key=lambda number: state.deferred[rater, number])
     return [number for number in unanswered if (rater, number) not in state.deferred], aside

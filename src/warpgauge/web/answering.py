@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from warpgauge.errors import InvalidInputError, WarpgaugeError
 from warpgauge.project import ConflictError, Placement, Skipped, State
 from warpgauge.session import Query, Saved
+from warpgauge.session.queries import is_settled
 from warpgauge.web.failures import LockedError, NotFoundError
 from warpgauge.web.placements import described, predicted, sane_placement
 from warpgauge.web.tokens import Person
@@ -199,10 +200,8 @@ class Answering:
 
     @staticmethod
     def _locked(state: State, number: int, person: Person) -> bool:
-        """Whether the location was settled after it was asked; asking it again opens it."""
-        query = state.queries[number]
-        settled = state.resolved.get(query.location)
-        return settled is not None and settled.generation > query.generation and not person.organises
+        """Whether the location was settled after it was asked, for all but organisers."""
+        return is_settled(state, number) and not person.organises
 
 
 def _saved(saved: Saved) -> dict[str, Any]:
