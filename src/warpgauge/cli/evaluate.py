@@ -12,7 +12,7 @@ from warpgauge.cli.projects import chosen_transforms, project_argument
 
 if TYPE_CHECKING:
     from warpgauge.core.process import Posterior
-    from warpgauge.evaluation import Evaluation, TransformScores
+    from warpgauge.evaluation import Evaluation, TransformScores, Trust
     from warpgauge.project import Project
 
 
@@ -25,16 +25,23 @@ centre_option = click.option(
 )
 
 
-def scored(project: Project, chosen: dict[str, Any], options: dict[str, Any]) -> tuple[Posterior, Evaluation]:
-    """Evaluate transforms on a project; give the posterior that was used and what was found."""
+def scored(
+    project: Project, chosen: dict[str, Any], options: dict[str, Any]
+) -> tuple[Posterior, Evaluation, Trust | None]:
+    """Evaluate transforms on a project; give the posterior that was used, what was found, and how far to trust it."""
     from warpgauge.evaluation import evaluate as score
-    from warpgauge.evaluation.consensus import consensus_posterior
+    from warpgauge.evaluation import trust
+    from warpgauge.evaluation.consensus import consensus_posterior, consensus_trust
     from warpgauge.evaluation.residual import FEWEST
     from warpgauge.session import Session
 
-    posterior = Session(project).posterior()
-    if options["centre"] == "consensus" and project.settings.model != "paper" and len(posterior.annotations):
-        posterior = consensus_posterior(posterior, chosen)
+    plain = posterior = Session(project).posterior()
+    believed = None
+    if options["centre"] == "consensus" and project.settings.model != "paper" and len(plain.annotations):
+        posterior = consensus_posterior(plain, chosen)
+        believed = consensus_trust(plain, posterior, chosen, project.targets)
+    elif len(plain.annotations):
+        believed = trust(plain, chosen, project.targets)
     result = score(
         posterior,
         chosen,
@@ -46,7 +53,7 @@ def scored(project: Project, chosen: dict[str, Any], options: dict[str, Any]) ->
         candidates=project.candidates,
         residual=len(posterior.annotations) >= FEWEST,
     )
-    return posterior, result
+    return posterior, result, believed
 
 
 def rms_interval(one: TransformScores) -> tuple[float, float]:
@@ -80,13 +87,11 @@ def evaluate(project: Path, transforms: tuple[str, ...], as_json: bool, **option
     'score' the paper's, against the posterior mean. The interval is meant to hold the true RMS error with 90 %
     probability; with eight annotations or more it is made from each transform's own residuals.
     """
-    from warpgauge.evaluation import trust
     from warpgauge.project import Project
 
     with Project.open(project) as opened:
         chosen = chosen_transforms(opened, transforms)
-        posterior, result = scored(opened, chosen, options)
-        believed = trust(posterior, None, opened.targets) if len(posterior.annotations) else None
+        result, believed = scored(opened, chosen, options)[1:]
         units = opened.units
     decided = _decide(result, options["fail_above"], options["probability"])
     if as_json:

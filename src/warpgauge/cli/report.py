@@ -67,7 +67,7 @@ def _project(source: Path, out: Path | None, options: dict[str, Any]) -> Path:
 
     with Project.open(source) as opened:
         chosen = chosen_transforms(opened, ())
-        posterior, result = scored(opened, chosen, options)
+        posterior, result, believed = scored(opened, chosen, options)
         aim = out or opened.folder / "report" / "report.html"
         return write_report(
             aim,
@@ -75,6 +75,7 @@ def _project(source: Path, out: Path | None, options: dict[str, Any]) -> Path:
             posterior=posterior,
             transforms=chosen,
             targets=opened.targets,
+            trust=believed,
             fixed=opened.image("fixed"),
             moving=opened.image("moving"),
             maps=False if options["no_maps"] else _maps(opened, chosen, options["tolerance"]),

@@ -19,8 +19,8 @@ from warpgauge.core.scoring import displacement_norm
 from warpgauge.demo.annotating import answer_queries
 from warpgauge.demo.pairs import DemoPair, make_pair
 from warpgauge.errors import InvalidInputError, WarpgaugeError
-from warpgauge.evaluation import Evaluation, evaluate, trust
-from warpgauge.evaluation.consensus import consensus_posterior
+from warpgauge.evaluation import Evaluation, evaluate
+from warpgauge.evaluation.consensus import consensus_posterior, consensus_trust
 from warpgauge.io.transforms import Transform, read_transform
 from warpgauge.maps.pictures import Picture, displayable, map_picture, save_picture
 from warpgauge.project import Project
@@ -145,7 +145,7 @@ def run_demo(
             evaluation = evaluate(
                 posterior, transforms, project.targets, candidates=project.candidates, diagonal=pair.grid, residual=True
             )
-            believed = trust(posterior, transforms, project.targets)
+            believed = consensus_trust(plain, posterior, transforms, project.targets)
         with clock.step("maps and report"), bar("maps and report") as show:
             files = _write_maps(folder, project, plain, transforms, evaluation)
             show(1, 2)

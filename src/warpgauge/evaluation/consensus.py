@@ -15,11 +15,14 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from warpgauge.core.arrays import Floats
+from warpgauge.core.arrays import Floats, as_points
 from warpgauge.core.hyperparameters import fit_kernel
 from warpgauge.core.process import Posterior, TransformationPrior
 from warpgauge.errors import InvalidInputError
+from warpgauge.evaluation.diagnostics import diagnose
+from warpgauge.evaluation.reliability import Trust, trust
 
 # With fewer annotations the residuals say too little about scales, and the given weights stay.
 FEWEST_TO_FIT = 10
@@ -67,3 +70,14 @@ def consensus_posterior(posterior: Posterior, transforms: Mapping[str, Any]) -> 
         fitted = fit_kernel(prior, posterior.annotations)
         prior = replace(prior, kernel=fitted.kernel, fit=fitted.fit)
     return prior.condition(posterior.annotations, calibrate=True)
+
+
+def consensus_trust(plain: Posterior, centred: Posterior, transforms: Mapping[str, Any], targets: ArrayLike) -> Trust:
+    """Say how far a comparison about the consensus can be trusted.
+
+    Calibration and sensitivity are those of the centred posterior, which was used. How many targets the annotations say
+    nothing about is taken from the plain one: about the consensus little is left to be said almost everywhere.
+    """
+    found = trust(centred, transforms, targets)
+    share = diagnose(plain, as_points(targets, "targets", plain.d)).uninformed
+    return replace(found, diagnostics=replace(found.diagnostics, uninformed=share))
