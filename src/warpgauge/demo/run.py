@@ -28,8 +28,8 @@ from warpgauge.registration import DEMO_SETTINGS, RegistrationResult, SimpleItkS
 from warpgauge.report import method_maps, write_report
 from warpgauge.session import Session
 
-# Size of the expert's ellipses, as a share of those that the paper's user drew on histology, in pixels: about 2 px off in
-# 2D, and in 3D, where a pixel is 2 mm, about as many mm as people are when they place points in a brain.
+# Size of the expert's ellipses, as a share of those that the paper's user drew on histology, in pixels: about 2 px off
+# in 2D, and in 3D, where a pixel is 2 mm, about as many mm as people are when they place points in a brain.
 EXPERTISE = {2: 0.4, 3: 0.1}
 MARK = "made by warpgauge demo; running it again removes this folder\n"
 
