@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from warpgauge.cli.evaluate import rms_interval
+from warpgauge.cli.evaluate import disagreement, rms_interval
 from warpgauge.cli.output import json_option, print_json, print_table, progress
 
 
@@ -73,6 +73,8 @@ def demo(dim: str, out: Path, queries: int, seed: int, jobs: int | None, as_json
         columns, rows, f"5. RMS error in {units}, from {result.annotations} annotations alone, beside the truth"
     )
     click.echo(f"\n{evaluation.verdict}")
+    if (caution := disagreement(evaluation)) is not None:
+        click.echo(caution)
     click.echo(result.trust)
     click.echo(
         f"Mean distance from the true RMS error: {result.posterior_error:.2f} {units} for the score, "

@@ -56,6 +56,26 @@ def scored(
     return posterior, result, believed
 
 
+def disagreement(result: Evaluation) -> str | None:
+    """Warn where the sizes of the errors clearly put another transform first than the ranking does.
+
+    The ranking is made about a common centre, the sizes about each transform itself; when they contradict each other
+    the annotations are too few, or the centre is poor, and the ranking is not to be relied on.
+    """
+    sized = {name: one.residual["rms"] for name, one in result.scores.items() if one.residual}
+    first = result.ranking("2")[0]
+    if first not in sized:
+        return None
+    smallest = min(sized, key=lambda name: sized[name].median)
+    if sized[smallest].high >= sized[first].low:
+        return None
+    return (
+        f"CAUTION: by its own residuals {smallest} has a clearly smaller error ({sized[smallest].low:.2f} to "
+        f"{sized[smallest].high:.2f}) than {first} ({sized[first].low:.2f} to {sized[first].high:.2f}), which the "
+        "ranking puts first; do not rely on the ranking, annotate more."
+    )
+
+
 def rms_interval(one: TransformScores) -> tuple[float, float]:
     """90 % interval of the RMS error: from the transform's own residuals where it has them, else from the posterior."""
     interval = (one.residual or {}).get("rms") or one.statistics["rms"]
@@ -95,7 +115,14 @@ def evaluate(project: Path, transforms: tuple[str, ...], as_json: bool, **option
         units = opened.units
     decided = _decide(result, options["fail_above"], options["probability"])
     if as_json:
-        print_json({**result.to_dict(), "trust": None if believed is None else believed.sentence, "passed": decided})
+        print_json(
+            {
+                **result.to_dict(),
+                "caution": disagreement(result),
+                "trust": None if believed is None else believed.sentence,
+                "passed": decided,
+            }
+        )
     else:
         _show(result, believed, units)
         if decided is not None:
@@ -138,3 +165,5 @@ def _show(result: Any, believed: Any, units: str) -> None:
     title = f"RMS error over {result.targets} targets in {units}, from {result.annotations} annotations"
     print_table(columns, rows, title)
     click.echo(f"\n{result.verdict}")
+    if (caution := disagreement(result)) is not None:
+        click.echo(caution)
