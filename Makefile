@@ -20,7 +20,7 @@ else
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench clean
+.PHONY: help demo test lint bench docs clean
 
 help:  ## show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -77,5 +77,9 @@ test: lint  ## lint, then all tests
 bench: $(BENCH_STAMP)  ## every figure as a ratio against its bound, in this run
 	MALLOC_TRIM_THRESHOLD_=1000000000 MALLOC_MMAP_THRESHOLD_=1000000000 $(BIN)/python benchmarks/run.py
 
+docs: $(STAMP)  ## build docs/ to docs-output/; a warning is an error
+	$(BIN)/sphinx-build -q -W --keep-going -E -b html docs docs-output
+	@echo "the documentation is at docs-output/index.html"
+
 clean:  ## remove what the other targets made
-	rm -rf $(VENV) node_modules demo-output bench-output build dist
+	rm -rf $(VENV) node_modules demo-output bench-output docs-output build dist

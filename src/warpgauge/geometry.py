@@ -106,7 +106,7 @@ class Grid:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Shape of an array on this grid: ``(y, x)`` or ``(z, y, x)``."""
+        """Shape of an array on this grid, ``(y, x)`` or ``(z, y, x)``."""
         return self.size[::-1]
 
     @property

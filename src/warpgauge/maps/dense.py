@@ -22,10 +22,10 @@ _Transform = Maps | Callable[[Floats], Floats] | Posterior
 def mean_map(
     posterior: Posterior, grid: Grid, *, progress: Progress | None = None, checkpoint: PathLike | None = None
 ) -> Floats:
-    """Posterior mean **displacement** ``mu_|A(x) - x`` at every element, (*grid.shape, d), components x, y[, z].
+    """Posterior mean **displacement** ``mu_|A(x) - x`` at every element, shape ``(*grid.shape, d)``.
 
-    Every map takes ``progress``, called with (finished, all) elements after each block, and ``checkpoint``, an ``.npy``
-    file in which it is kept and continued after an interruption.
+    The components are x, y[, z] in world units. Every map takes ``progress``, called with (finished, all) elements
+    after each block, and ``checkpoint``, an ``.npy`` file in which it is kept and continued after an interruption.
     """
     return over_grid(
         "mean",

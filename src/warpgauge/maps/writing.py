@@ -30,7 +30,7 @@ def write_map(array: ArrayLike, grid: Grid, path: str | os.PathLike[str], *, dro
 
     Parameters
     ----------
-    array : (*grid.shape) or (*grid.shape, c) array
+    array : array of the grid's shape, or with one more axis
         One number an element, or components on the last axis (a displacement x, y[, z] in world units, LPS in 3D).
     grid : Grid
     path : path

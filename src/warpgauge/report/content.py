@@ -67,7 +67,7 @@ class Content:
 
     @property
     def norm(self) -> str:
-        """The norm that the page shows: 2 where there is one, otherwise the first."""
+        """The norm that the page shows, 2 where there is one, otherwise the first."""
         return "2" if "2" in self.evaluation.norms else self.evaluation.norms[0]
 
     def to_dict(self) -> dict[str, Any]:

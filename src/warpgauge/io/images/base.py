@@ -80,7 +80,7 @@ class Image:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Type of the samples that `read` gives: the stored type, unless the header asks for a rescaling."""
+        """Type of the samples that `read` gives, which is the stored type unless the header asks for a rescaling."""
         return self._stored.dtype
 
     @property

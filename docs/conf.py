@@ -1,0 +1,90 @@
+"""How Sphinx builds these pages (``make docs``): no network, warnings are errors, mathematics as MathML."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import docutils.nodes
+from docutils.utils.math import latex2mathml
+from sphinx import addnodes
+from sphinx.ext import autosummary
+
+import warpgauge
+
+project = "warpgauge"
+author = copyright = "The warpgauge authors"  # noqa: A001 - the name that Sphinx looks for
+version = release = warpgauge.__version__
+
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.napoleon"]
+myst_enable_extensions = ["dollarmath", "colon_fence"]
+myst_heading_anchors = 3
+suppress_warnings: list[str] = []
+
+# The first sentence of a docstring may cite an equation.
+autosummary.WELL_KNOWN_ABBREVIATIONS += ("Eq.", "Eqs.")
+
+# Every reference in the text has to lead somewhere. Types are left out: docstrings say them in words ("(n, d) array"),
+# and signatures name numpy's and the standard library's, whose indexes would have to be fetched from another host.
+nitpicky = True
+nitpick_ignore_regex = [("py:class", ".*")]
+
+autodoc_member_order = "bysource"
+autodoc_default_options = {"members": True, "imported-members": True}
+autodoc_typehints = "signature"
+autodoc_preserve_defaults = True
+python_maximum_signature_line_length = 88
+napoleon_google_docstring = False
+napoleon_use_rtype = False
+napoleon_use_ivar = True  # attributes as a list: dataclass fields would be described twice otherwise
+default_role = "code"  # `single backticks` in a docstring are code, as in Markdown
+
+html_theme = "furo"
+html_title = f"warpgauge {release}"
+html_copy_source = False
+html_show_sphinx = False
+html_math_renderer = "mathml"
+html_theme_options = {"navigation_with_keys": True}
+
+
+def _inline(translator: Any, node: docutils.nodes.math) -> None:
+    translator.body.append(latex2mathml.tex2mathml(node.astext()))
+    raise docutils.nodes.SkipNode
+
+
+def _block(translator: Any, node: docutils.nodes.math_block) -> None:
+    translator.body.append(f"<div>{latex2mathml.tex2mathml(node.astext(), as_block=True)}</div>")
+    raise docutils.nodes.SkipNode
+
+
+def _leave_types_in_words(_app: Any, doctree: docutils.nodes.document) -> None:
+    """Undo the references that Sphinx makes of every word of a type in a docstring, but for names of classes."""
+    for reference in list(doctree.findall(addnodes.pending_xref)):
+        shown = reference.children[0]
+        is_class = re.fullmatch(r"[A-Z]\w*[a-z]\w*", reference.get("reftarget", ""))
+        if isinstance(shown, addnodes.literal_emphasis) and not is_class:
+            reference.replace_self(shown)
+
+
+# Aliases of types are spelled out by autodoc; these are their names again. A default that is made anew is dots.
+_ARRAY = r"[\w.~]*ndarray\[tuple\[[\w.~]*Any, \.\.\.\], [\w.~]*dtype\[[~]?(?:numpy\.|typing\.)?(\w+)\]\]"
+_ARRAY_LIKE = r"[\w.~]*_Buffer \| [\w.~]*_SupportsArray\[.*?_NestedSequence\[complex \| bytes \| str\]"
+
+
+def _named(text: str | None) -> str | None:
+    if text is None:
+        return None
+    text = re.sub(_ARRAY, r"NDArray[\1]", re.sub(_ARRAY_LIKE, "ArrayLike", text))
+    return text.replace("NDArray[float64]", "Floats").replace("<factory>", "...")
+
+
+def _name_aliases(*event: Any) -> tuple[str | None, str | None]:
+    signature, returned = event[-2:]
+    return _named(signature), _named(returned)
+
+
+def setup(app: Any) -> None:
+    """Register the renderer: browsers show MathML themselves, where MathJax would come from another host."""
+    app.add_html_math_renderer("mathml", (_inline, None), (_block, None))
+    app.connect("autodoc-process-signature", _name_aliases)
+    app.connect("doctree-read", _leave_types_in_words)
