@@ -41,13 +41,13 @@ def test_the_promised_commands_are_there() -> None:
 
 
 def test_shell_completion_offers_commands() -> None:
-    """What bash asks the program when a user types `warpgauge ex<TAB>`."""
+    """What bash asks the program when a user types `warpgauge exp<TAB>`."""
     executable = Path(sys.executable).with_name("warpgauge")
     environment = {
         **os.environ,
         "_WARPGAUGE_COMPLETE": "bash_complete",
-        "COMP_WORDS": "warpgauge ex",
+        "COMP_WORDS": "warpgauge exp",
         "COMP_CWORD": "1",
     }
     done = subprocess.run([executable], env=environment, capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["plain,export"]
+    assert done.stdout.split() == ["plain,export", "plain,experiment"]

@@ -35,6 +35,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "verify": ("verify", "verify"),
     "convert": ("convert", "convert"),
     "simulate": ("simulate", "simulate"),
+    "experiment": ("experiment", "experiment"),
 }
 
 

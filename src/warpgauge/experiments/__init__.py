@@ -1,0 +1,56 @@
+"""The paper's studies and ours that go beyond it, each a command: ``warpgauge experiment NAME``.
+
+A study's module is imported when it is asked for, so that one that cannot be imported breaks only itself.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator, Mapping
+
+from warpgauge.errors import InvalidInputError
+from warpgauge.experiments.experiment import Experiment, Findings, Run
+
+NAMES = (
+    "strategies",
+    "targets",
+    "uncertainty",
+    "evaluation",
+    "kernels",
+    "scales",
+    "calibration",
+    "accuracy",
+    "suggestion",
+    "raters",
+)
+
+
+class _Registry(Mapping[str, Experiment]):
+    """Experiments by name, each imported when it is looked up."""
+
+    def __getitem__(self, name: str) -> Experiment:
+        if name not in NAMES:
+            raise KeyError(name)
+        found = importlib.import_module(f"warpgauge.experiments.{name}").EXPERIMENT
+        if not isinstance(found, Experiment):
+            raise TypeError(f"{name} is not an experiment")
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(NAMES)
+
+    def __len__(self) -> int:
+        return len(NAMES)
+
+
+EXPERIMENTS: Mapping[str, Experiment] = _Registry()
+
+
+def find_experiment(name: str) -> Experiment:
+    """Give the experiment of this name, or say which ones there are."""
+    if name not in NAMES:
+        raise InvalidInputError(f"There is no experiment {name!r}; there are {', '.join(NAMES)}.")
+    return EXPERIMENTS[name]
+
+
+__all__ = ["EXPERIMENTS", "NAMES", "Experiment", "Findings", "Run", "find_experiment"]
