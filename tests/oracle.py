@@ -456,3 +456,151 @@ def _points(points) -> Array:
 def _symmetric(matrix: Array) -> Array:
     """Remove the rounding asymmetry of a matrix that is symmetric in exact arithmetic."""
     return 0.5 * (matrix + matrix.T)
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Suggestion beyond the paper
+# ---------------------------------------------------------------------------------------------------------------
+
+
+def _with_one_more(X: Array, covariances: Array, x: Array, covariance: Array) -> tuple[Array, Array]:
+    """The annotated locations and their covariances with one more of each."""
+    d = len(x)
+    return np.concatenate([np.reshape(X, (-1, d)), [x]]), np.concatenate(
+        [np.reshape(covariances, (-1, d, d)), [covariance]]
+    )
+
+
+def variance_reductions(
+    k: Kernel,
+    candidates: Array,
+    targets: Array,
+    X: Array,
+    covariances: Array,
+    expected: Array,
+    extra_noise: float = 0.0,
+) -> Array:
+    """Drop of the mean over T of tr k_|A(t, t) by an annotation of each candidate with covariance ``expected[i]``."""
+    targets = _points(targets)
+
+    def mean_trace(locations: Array, noises: Array) -> float:
+        joint = posterior(k, identity, locations, locations, noises, targets, extra_noise)[1]
+        return float(np.trace(joint)) / len(targets)
+
+    before = mean_trace(X, covariances)
+    return np.array(
+        [
+            before - mean_trace(*_with_one_more(X, covariances, x, sigma))
+            for x, sigma in zip(_points(candidates), expected, strict=True)
+        ]
+    )
+
+
+def information_gains(
+    k: Kernel,
+    candidates: Array,
+    targets: Array | None,
+    X: Array,
+    covariances: Array,
+    expected: Array,
+    extra_noise: float = 0.0,
+) -> Array:
+    """H(Phi_T | tilde Phi_X) - H(Phi_T | tilde Phi_X, tilde Phi_x) for each candidate x annotated with ``expected``.
+
+    ``targets=None`` takes T = {x} for each candidate in turn.
+    """
+    gains = []
+    for x, sigma in zip(_points(candidates), expected, strict=True):
+        T = np.array([x]) if targets is None else _points(targets)
+        more = _with_one_more(X, covariances, x, sigma)
+        before = joint_entropy_given(k, T, X, covariances, extra_noise)
+        gains.append(before - joint_entropy_given(k, T, *more, extra_noise))
+    return np.array(gains)
+
+
+def observation_entropy(
+    k: Kernel, x: Array, sigma: Array, X: Array, covariances: Array, extra_noise: float = 0.0
+) -> float:
+    """H(tilde Phi_x | tilde Phi_X): entropy of a further annotation at x, its own noise ``sigma`` included."""
+    here = np.array([x])
+    joint = posterior(k, identity, X, X, covariances, here, extra_noise)[1]
+    return entropy_gaussian(joint + sigma + extra_noise * np.eye(len(x)))
+
+
+def krause_gains(
+    k: Kernel,
+    candidates: Array,
+    others: Array | None,
+    annotated: list[int],
+    elsewhere: Array,
+    covariances: Array,
+    expected: Array,
+    expected_of_others: Array,
+    extra_noise: float = 0.0,
+) -> Array:
+    """I(A + y; V - A - y) - I(A; V - A) for each candidate y that is not annotated; NaN for the annotated ones.
+
+    Krause, Singh, Guestrin 2008, JMLR 9, from the mutual informations themselves: V is the noisy annotations of all
+    candidates and of ``others`` (locations that cannot be asked); A is those of the candidates ``annotated`` and of
+    the points ``elsewhere``, with the ``covariances`` of both in that order. What is not annotated counts with the
+    covariance expected there.
+    """
+    candidates = _points(candidates)
+    d = candidates.shape[1]
+    others = np.zeros((0, d)) if others is None else _points(others)
+    locations = np.concatenate([candidates[annotated], np.reshape(elsewhere, (-1, d))])
+
+    def noisy(points: Array, noises: Array) -> Array:
+        if len(points) == 0:
+            return np.zeros((0, 0))
+        return kernel_matrix(k, points, points) + noise_matrix(noises, extra_noise)
+
+    def information(first: tuple[Array, Array], second: tuple[Array, Array]) -> float:
+        both = noisy(np.concatenate([first[0], second[0]]), np.concatenate([first[1], second[1]]))
+        parts = [np.linalg.slogdet(noisy(*part))[1] if len(part[0]) else 0.0 for part in (first, second)]
+        return 0.5 * float(sum(parts) - np.linalg.slogdet(both)[1])
+
+    def rest(without: list[int]) -> tuple[Array, Array]:
+        left = [i for i in range(len(candidates)) if i not in without]
+        return np.concatenate([candidates[left], others]), np.concatenate([expected[left], expected_of_others])
+
+    gains = np.full(len(candidates), np.nan)
+    before = information((locations, np.reshape(covariances, (-1, d, d))), rest(annotated))
+    for i in range(len(candidates)):
+        if i not in annotated:
+            more = _with_one_more(locations, covariances, candidates[i], expected[i])
+            gains[i] = information(more, rest([*annotated, i])) - before
+    return gains
+
+
+def binary_entropy(p: float) -> float:
+    """Entropy of a coin that shows heads with probability p, in nats."""
+    return -sum(q * math.log(q) for q in (p, 1.0 - p) if q > 0.0)
+
+
+def expected_open_question(
+    mu: Array, joint: Array, mapped_a: Array, mapped_b: Array, cross: Array, annotation: Array
+) -> tuple[float, float]:
+    """Entropy of "a has the smaller mean squared error than b" now, and expected after one more annotation.
+
+    phi(T) ~ N(mu, joint); ``cross`` (n d, d) is its covariance with the true match at the annotated location and
+    ``annotation`` (d, d) the covariance of the annotation there, its own noise included. By integrating the win
+    probability over where the annotation may fall: it moves the posterior mean of T along ``cross``, and of that
+    only the component that changes the difference matters, so one integral is enough.
+    """
+    a, b = _points(mapped_a), _points(mapped_b)
+    now = binary_entropy(probability_smaller_mse(mu, joint, a, b))
+    after = joint - cross @ np.linalg.solve(annotation, cross.T)
+    # mean of the difference as a function of the annotation's deviation r ~ N(0, annotation)
+    gradient = -2.0 / len(mu) * np.linalg.solve(annotation, cross.T @ (a - b).reshape(-1))
+    spread = math.sqrt(float(gradient @ annotation @ gradient))
+    direction = annotation @ gradient / spread  # one standard deviation along which the mean difference moves
+
+    def integrand(u: float) -> float:
+        moved = mu + (cross @ np.linalg.solve(annotation, u * direction)).reshape(mu.shape)
+        return binary_entropy(probability_smaller_mse(moved, after, a, b)) * math.exp(-0.5 * u * u)
+
+    grid = np.linspace(-9.0, 9.0, 4001)
+    values = np.array([integrand(float(u)) for u in grid])
+    expected = float(np.trapezoid(values, grid)) / math.sqrt(2.0 * math.pi)
+    return now, expected

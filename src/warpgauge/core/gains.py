@@ -266,6 +266,14 @@ class WhitenedRows:
         return np.asarray(0.5 * logs + entropy_constant(self.d))
 
 
+def whitened_at(conditioned: Conditioned, location: Floats, b: int) -> tuple[Floats, Floats]:
+    """Whitened rows (rows, b) and covariance (b, b) at one location, as blocks of the size in use."""
+    column = conditioned.whitened(location[None])
+    if b > 1 and conditioned.isotropic:
+        column = np.asarray(np.kron(column, np.eye(b)), dtype=np.float64)
+    return column, conditioned.kernel.diagonal(location[None])[0] * np.eye(b) - column.T @ column
+
+
 class EagerGains:
     """Gains where some candidates lie outside T, Eqs. (delta_H_in_T) and (delta_H_not_in_T).
 
@@ -292,7 +300,7 @@ class EagerGains:
             self.first.make_anisotropic()
             self.second.make_anisotropic()
         row = self.conditioned.kernel.matrix(location[None], self.candidates)[0]
-        self.first.add(row, *self._at(self.conditioned, location), noise)
+        self.first.add(row, *whitened_at(self.conditioned, location, self.first.b), noise)
         self.conditioned = self.conditioned.append(location[None], noise[None])
         # Given exact values at all targets, an annotation of a target says nothing new.
         informs = bool(np.linalg.norm(self.given.targets - location, axis=1).min() > self.same_point)
@@ -300,21 +308,15 @@ class EagerGains:
         if informs:
             u = self._whitened_by_targets(location)
             self.given.remember(location, u)
-            self.second.add(row[self.outside] - u @ self.U, *self._at(self._given_targets, location), noise)
+            self.second.add(
+                row[self.outside] - u @ self.U, *whitened_at(self._given_targets, location, self.first.b), noise
+            )
             self._given_targets = self._given_targets.append(location[None], noise[None])
 
     def _whitened_by_targets(self, location: Floats) -> Floats:
         """``G^-1 kappa(T, x)``: a stored column where x is a candidate, a triangular solve elsewhere."""
         here = np.flatnonzero((self.candidates[self.outside] == location).all(axis=1))
         return self.U[:, here[0]] if len(here) else self.given.whitened(location[None])[:, 0]
-
-    def _at(self, conditioned: Conditioned, location: Floats) -> tuple[Floats, Floats]:
-        """Whitened rows (rows, b) and covariance (b, b) at one location, as blocks of the size in use."""
-        b = self.first.b
-        column = conditioned.whitened(location[None])
-        if b > 1 and conditioned.isotropic:
-            column = np.asarray(np.kron(column, np.eye(b)), dtype=np.float64)
-        return column, conditioned.kernel.diagonal(location[None])[0] * np.eye(b) - column.T @ column
 
     def drop_last(self) -> None:
         """Take the last annotation back."""

@@ -1,4 +1,4 @@
-"""Where to annotate next: Algorithm 1 of the paper and the strategies it is compared with."""
+"""Where to annotate next: Algorithm 1 of the paper, the strategies it is compared with, and some beyond it."""
 
 from __future__ import annotations
 
@@ -7,22 +7,14 @@ from typing import overload
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.spatial import cKDTree
 
 from warpgauge.core import compiled
 from warpgauge.core.annotations import confidence_radius
 from warpgauge.core.arrays import Floats, as_covariances, as_points
-from warpgauge.core.conditioning import Conditioned
-from warpgauge.core.gains import TIE, EagerGains, KernelGivenTargets, LazyGains
+from warpgauge.core.gains import TIE
 from warpgauge.core.process import TransformationPrior
+from warpgauge.core.strategies import EXPECTING, STRATEGIES, Setting, start
 from warpgauge.errors import InvalidInputError
-
-STRATEGIES = ("entropy", "farthest", "random")
-
-# A candidate this close to a target, in smallest scales, is that target.
-_SAME_POINT = 1e-9
-# A candidate whose variance given all targets is below this share of the prior's is determined by them to rounding.
-_DETERMINED = 1e-11
 
 
 @dataclass(frozen=True)
@@ -36,7 +28,7 @@ class StoppingRule:
     mean_sd : float, optional
         Stop when the mean posterior standard deviation over the targets is below this, in world units.
     gain : float, optional
-        Stop when the best expected gain is below this, in nats.
+        Stop when the best expected gain is below this, in the strategy's unit (nats but for ``"variance"``).
     """
 
     budget: int | None = None
@@ -64,12 +56,20 @@ class Suggester:
     targets : (N, d) array, optional
         Locations whose match matters. ``None`` means that every candidate is a target; which others are then has no
         effect.
-    strategy : {"entropy", "farthest", "random"}
-        ``"farthest"`` (the paper's Heuristic) asks for the candidate farthest from all annotated ones.
+    strategy : {"entropy", "variance", "mutual_information", "noise_aware", "farthest", "random"}
+        ``"entropy"`` is the paper's. ``"variance"`` lowers the mean posterior variance over the targets most
+        (:class:`~warpgauge.core.objectives.VarianceGains`; without ``targets`` those are the candidates, or a sample of
+        200 to 2,000 of them by the seed where there are more than 10 million pairs); ``"mutual_information"`` is
+        Krause's (:class:`~warpgauge.core.objectives.KrauseGains`, for at most 4,000 candidates); ``"noise_aware"``
+        weighs how exact an annotation of each candidate will be (:mod:`~warpgauge.core.noise_aware`). ``"farthest"``
+        (the paper's Heuristic) asks for the candidate farthest from all annotated ones.
     seed : int
         Breaks ties, picks the first of ``"farthest"`` and orders ``"random"``.
     default_covariance : (d, d) array, optional
         Assumed where :meth:`record` is not told one, and within a batch.
+    candidate_covariances : (n, d, d) array, optional
+        Expected covariance of an annotation of each candidate, in place of the default one; what ``"variance"``,
+        ``"mutual_information"`` and ``"noise_aware"`` expect.
     """
 
     def __init__(
@@ -80,6 +80,7 @@ class Suggester:
         strategy: str = "entropy",
         seed: int = 0,
         default_covariance: ArrayLike | None = None,
+        candidate_covariances: ArrayLike | None = None,
     ) -> None:
         if strategy not in STRATEGIES:
             raise InvalidInputError(f"strategy must be one of {', '.join(STRATEGIES)}, got {strategy!r}.")
@@ -91,7 +92,8 @@ class Suggester:
         self.targets = None if targets is None else np.unique(as_points(targets, "targets", d), axis=0)
         assumed = assumed_covariance(prior, d) if default_covariance is None else np.asarray(default_covariance)
         self.default_covariance = as_covariances(assumed[None], 1, d, "default_covariance")[0]
-        self._gains = self._start()
+        self.candidate_covariances = self._checked(candidate_covariances)
+        self._gains = start(self.strategy, self._setting())
         self._log: list[int | None] = []
         self._skipped: set[int] = set()
         self._alive = np.ones(len(self.candidates), dtype=np.bool_)
@@ -101,25 +103,28 @@ class Suggester:
         # A fixed random priority for each candidate: ties are broken alike however the gains were computed.
         self._priority = np.random.default_rng(self.seed).permutation(len(self.candidates))
 
-    def _start(self) -> LazyGains | EagerGains:
-        d = self.candidates.shape[1]
-        nothing = Conditioned.on(self.prior.scalar_kernel(d), np.empty((0, d)), np.empty((0, d, d)))
-        if self.targets is None:
-            return LazyGains(nothing, self.candidates)
-        tolerance = _SAME_POINT * float(self.prior.kernel.scales.min())
-        outside = np.flatnonzero(cKDTree(self.targets).query(self.candidates)[0] > tolerance).astype(np.int64)
-        if len(outside) == 0:
-            return LazyGains(nothing, self.candidates)
-        given = KernelGivenTargets.on(nothing.kernel, self.targets)
-        eager = EagerGains(nothing, given, self.candidates, outside, tolerance)
-        share = eager.second.prior_diagonal / nothing.kernel.diagonal(self.candidates[outside])
-        if share.min() < _DETERMINED:
-            worst = int(outside[int(np.argmin(share))])
-            raise InvalidInputError(
-                f"Candidate {worst} lies so near to the targets that its match follows from theirs to rounding; "
-                "make it one of the targets or leave it out."
-            )
-        return eager
+    def _checked(self, covariances: ArrayLike | None) -> Floats | None:
+        n, d = self.candidates.shape
+        return None if covariances is None else as_covariances(covariances, n, d, "candidate_covariances")
+
+    def _setting(self) -> Setting:
+        n, d = self.candidates.shape
+        own = self.candidate_covariances
+        expected = np.broadcast_to(self.default_covariance, (n, d, d)) if own is None else own
+        return Setting(
+            self.prior,
+            self.candidates,
+            self.targets,
+            self.prior.total_noise(expected),
+            self.prior.total_noise(self.default_covariance[None])[0],
+            self.seed,
+        )
+
+    def expect(self, candidate_covariances: ArrayLike) -> None:
+        """Expect these covariances of annotations of the candidates, (n, d, d), from now on."""
+        self.candidate_covariances = self._checked(candidate_covariances)
+        if isinstance(self._gains, EXPECTING):
+            self._gains.expect(self._setting().expected)
 
     @property
     def d(self) -> int:
@@ -132,15 +137,19 @@ class Suggester:
         return tuple(self._log)
 
     def gains(self) -> Floats:
-        """``Delta H`` of every candidate in nats, Eqs. (delta_H_in_T), (delta_H_not_in_T); -inf where not to ask."""
+        """Give the expected gain of every candidate; -inf where not to ask.
+
+        ``Delta H`` in nats, Eqs. (delta_H_in_T), (delta_H_not_in_T), with ``"entropy"``, ``"farthest"``, ``"random"``;
+        the strategy's own objective with the others, for ``"variance"`` in squared world units.
+        """
         return np.where(self._alive, self._gains.all(), -np.inf)
 
     def gain(self, index: int) -> float:
-        """``Delta H`` of one candidate, whether or not it may be asked; cheaper than all of them."""
+        """Give the expected gain of one candidate, as in :meth:`gains`, whether or not it may be asked."""
         return self._gains.one(self._index(index))
 
     def _best(self) -> int:
-        if self.strategy == "entropy":
+        if self.strategy not in ("farthest", "random"):
             near, _ = self._gains.near_best(self._alive)
         elif self.strategy == "farthest":
             reach = np.where(self._alive, self._distances, -np.inf)
@@ -160,7 +169,7 @@ class Suggester:
     def suggest(self, count: int | None = None) -> int | list[int]:
         """Index of the next candidate, or a list of ``count`` of them.
 
-        In a batch, each is chosen as if the former had been annotated with the default covariance.
+        In a batch, each is chosen as if the former had been annotated with the covariance expected there.
         """
         if count is None:
             return self._best()
@@ -183,6 +192,8 @@ class Suggester:
     def record(self, index: int, covariance: ArrayLike | None = None) -> None:
         """Take note that a candidate was annotated with this covariance; where its match lies is not needed."""
         checked = self._index(index)
+        if covariance is None and self.candidate_covariances is not None:
+            covariance = self.candidate_covariances[checked]
         self._record_at(self.candidates[checked], covariance)
         self._log.append(checked)
         self._alive[checked] = False
@@ -251,7 +262,8 @@ class Suggester:
         if rule.gain is not None:
             gain = float(self._gains.near_best(self._alive)[1].max())
             if gain < rule.gain:
-                return f"the best expected gain, {gain:.3g} nats, is below {rule.gain:.3g}"
+                unit = "" if self.strategy == "variance" else " nats"
+                return f"the best expected gain, {gain:.3g}{unit}, is below {rule.gain:.3g}"
         return None
 
     def _index(self, index: int) -> int:
