@@ -45,6 +45,27 @@ def test_limits_are_absolute() -> None:
     assert entropy_of_deviation(1.0, 3) == pytest.approx(1.5 * np.log(2 * np.pi * np.e))
 
 
+def test_half_of_the_variance_explained_is_half_known() -> None:
+    """At sd = alone / sqrt(2) the share is 1/2, whatever the kernel; below half of it 1; at the kernel's own sd 0."""
+    for d in (2, 3):
+        prior = wg.TransformationPrior(wg.KernelBundle("wendland", [30.0, 60.0], [7.0, 9.0]))
+        posterior = prior.condition(wg.Annotations.empty(d))
+        limits = entropy_limits(posterior)
+        entropies = [entropy_of_deviation(4.0 * part, d) for part in (1.0, 1 / np.sqrt(2), 0.5, 0.1)]  # sqrt(7 + 9) = 4
+        np.testing.assert_allclose(known_share(entropies, limits), [0, 0.5, 1, 1], atol=1e-12)
+
+
+def test_less_than_a_pixel_is_never_unknown() -> None:
+    """A stiff kernel (sd 4) with pixels of 10: known up to a deviation of 10, unknown from 30 on."""
+    prior = wg.TransformationPrior(wg.KernelBundle("wendland", [30.0], [16.0]))
+    limits = entropy_limits(prior.condition(wg.Annotations.empty(2)), pixel=10.0)
+    np.testing.assert_allclose(limits, [np.log(2 * np.pi * np.e * 100), np.log(2 * np.pi * np.e * 900)])
+    small = entropy_limits(prior.condition(wg.Annotations.empty(2)), pixel=0.5)
+    np.testing.assert_allclose(small, [np.log(2 * np.pi * np.e * 4), np.log(2 * np.pi * np.e * 16)])
+    with pytest.raises(InvalidInputError, match="pixel must be a positive length"):
+        entropy_limits(prior.condition(wg.Annotations.empty(2)), pixel=0.0)
+
+
 def test_wrong_limits_and_shapes_are_refused() -> None:
     with pytest.raises(InvalidInputError, match="ascending entropies"):
         known_share([0.0], (1.0, 1.0))

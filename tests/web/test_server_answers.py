@@ -264,6 +264,48 @@ def client_points(client: httpx.Client, point: list[float]) -> list[float]:
     return mapped
 
 
+def test_a_blind_raters_progress_does_not_depend_on_the_answers_of_others(tmp_path: Path) -> None:
+    """Ada's figures, curve and rules stay the same number by number while ben answers; the organiser's change."""
+    folder = make_flat(tmp_path / "flat", stop_mean_sd=0.001, refit="never")
+    with served(folder, "ada,ben") as server:
+        ada, ben, organiser = server.client("ada"), server.client("ben"), server.client()
+        query = ada.get("/api/query").json()
+        reply = answer(ada, query, [query["location"][0] + 3, query["location"][1] - 2]).json()
+        assert reply["next"]["query"] == 1
+        told, overall = ada.get("/api/progress").json(), organiser.get("/api/progress").json()
+        query = ben.get("/api/query").json()
+        for _ in range(4):
+            query = answer(ben, query, [query["location"][0] + 5, query["location"][1] + 1]).json()["next"]
+        after = ada.get("/api/progress").json()
+        # The list is shared, and ben made it longer.
+        assert {**after, "queries": 0} == {**told, "queries": 0}
+        assert after["annotations"] == 1
+        assert len(after["curve"]) == 2
+        assert organiser.get("/api/progress").json()["mean_sd"] < 0.9 * overall["mean_sd"]
+        assert organiser.get("/api/progress").json()["annotations"] == 4
+        # Ben has answered more, so that he is told less uncertainty than ada, in the rule's sentence too.
+        assert ben.get("/api/progress").json()["mean_sd"] < after["mean_sd"]
+        assert f"{after['mean_sd']:.3g}" in after["stop"][0]["sentence"]
+
+
+def test_each_query_has_one_number_everywhere(tmp_path: Path) -> None:
+    """In random order, one put aside: the number is the place in the list everywhere, the position counts the work."""
+    folder = make_flat(tmp_path / "flat", order="random", batch=4)
+    with served(folder, "ada") as server:
+        ada = server.client("ada")
+        query = ada.get("/api/query").json()
+        seen = [query]
+        query = ada.post(f"/api/query/{query['query']}/another", json={"generation": query["generation"]}).json()
+        for _ in range(3):
+            seen.append(query)
+            query = answer(ada, query, query["location"]).json()["next"]
+        assert [one["number"] for one in seen] == [one["query"] + 1 for one in seen]
+        assert [one["position"] for one in seen] == [1, 2, 3, 4]
+        assert [one["number"] for one in seen] != [1, 2, 3, 4], "the seed gives another order"
+        rows = ada.get("/api/list").json()["rows"]
+        assert {row["query"] + 1 for row in rows} == {one["number"] for one in seen[1:]}
+
+
 def test_raters_who_are_not_blind_see_all(tmp_path: Path) -> None:
     """Where the project says otherwise, the list shows everybody's answers with their names."""
     with served(make_flat(tmp_path / "p", blind=False), "ada,ben") as server:

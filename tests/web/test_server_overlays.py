@@ -48,7 +48,14 @@ def plane(client: httpx.Client, path: str, kind: str = "<f4") -> tuple[np.ndarra
     found = client.get(path)
     assert found.status_code == 200, found.text
     shape = [int(found.headers[name]) for name in ("X-Height", "X-Width", "X-Channels")]
-    return np.frombuffer(found.content, kind).reshape(shape), json.loads(found.headers["X-Frame"])
+    return np.frombuffer(found.content, kind, np.prod(shape)).reshape(shape), json.loads(found.headers["X-Frame"])
+
+
+def mask(client: httpx.Client, path: str) -> np.ndarray:
+    """Read where a warped plane has samples: the bytes after them."""
+    found = client.get(path)
+    height, width = (int(found.headers[name]) for name in ("X-Height", "X-Width"))
+    return np.frombuffer(found.content[-height * width :], np.uint8).reshape(height, width)
 
 
 def world_of(server: Served, axis: int, index: int, row: int, column: int) -> np.ndarray:
@@ -126,6 +133,19 @@ def test_the_warped_volume_is_the_fixed_one(shifted: Served) -> None:
     unwarped = np.roll(fixed, (1, 2), axis=(0, 1))
     assert np.abs(unwarped - fixed)[inner].mean() > 0.3 * fixed.std()
     np.testing.assert_allclose(frame["origin"], world_of(shifted, 2, 9, 0, 0), atol=1e-4)
+
+
+def test_where_the_warped_volume_has_no_data_is_told(shifted: Served) -> None:
+    """What the shift moves out of the volume is masked: the last columns and rows, all of the last slice."""
+    client = shifted.client()
+    inner = mask(client, "/api/warped?axis=2&index=9")
+    assert set(np.unique(inner).tolist()) == {0, 1}
+    # The model is within half a voxel of the shift of 2, 1, 1 voxels; images end half a voxel beyond their last centre.
+    assert inner[2:-2, 2:-3].all()
+    assert not inner[:, -1].any()
+    assert not mask(client, "/api/warped?axis=2&index=19").any()
+    samples, _ = plane(client, "/api/warped?axis=2&index=9", "<u2")
+    assert not samples[inner == 0].any()
 
 
 def test_the_grid_is_shifted_with_the_model(shifted: Served) -> None:

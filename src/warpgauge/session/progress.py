@@ -25,6 +25,13 @@ class StopRule:
     met: bool
     sentence: str
 
+    @property
+    def plain(self) -> str:
+        """That the rule ended the work, without numbers that rest on answers which a blind rater must not know of."""
+        if self.name == "budget":
+            return self.sentence
+        return f"The project's stop rule {self.name!r} ({self.limit:.3g}) is met."
+
 
 @dataclass(frozen=True, eq=False)
 class Curve:

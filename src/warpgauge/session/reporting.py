@@ -7,7 +7,7 @@ from typing import Literal
 from warpgauge.core.annotations import Annotations
 from warpgauge.core.process import Posterior, TransformationPrior
 from warpgauge.errors import InvalidInputError
-from warpgauge.project import Placement, Skipped, State
+from warpgauge.project import Placement, Project, Skipped, State
 from warpgauge.session.agreement import IntraRater, intra_rater, median_seconds
 from warpgauge.session.base import SessionBase, number_of
 from warpgauge.session.fitting import next_refit
@@ -22,8 +22,18 @@ from warpgauge.session.queries import Query, locations_in_list, open_queries, ro
 class Reporting(SessionBase):
     """The part of a session that reports."""
 
-    _last_curve: tuple[Posterior, Curve] | None = None
-    _last_spread: tuple[Posterior, float, float] | None = None
+    def __init__(self, project: Project, rater: str | None = None, *, auto_refit: bool = True) -> None:
+        super().__init__(project, rater, auto_refit=auto_refit)
+        # By rater, None for all: several blind raters ask in turn, each about a posterior of their own.
+        self._curves: dict[str | None, tuple[Posterior, Curve]] = {}
+        self._spreads: dict[str | None, tuple[Posterior, float, float]] = {}
+
+    def warm(self) -> None:
+        """Bring the model and the gains up to date now, so that the first query does not wait for it."""
+        with self._lock:
+            state = self.project.state
+            self._model.view(state, None)
+            self._model.follower(state).best(1)
 
     def prediction(self, query: int | Query, rater: str | None = None) -> Prediction:
         """Predict the match of a query, in the moving frame, from what the rater may see.
@@ -96,15 +106,21 @@ class Reporting(SessionBase):
             return intra_rater(self.project.state, self._who(rater))
 
     def progress(self, rater: str | None = None) -> Progress:
-        """Say how far along the work is: of a rater (counts and times), or, for None, of all."""
+        """Say how far along the work is: of a rater (counts and times), or, for None, of all.
+
+        A rater of a blind project is told the uncertainty that their own answers leave, also in the sentences of the
+        stop rules. Whether the list has come to its end is the same for all.
+        """
         with self._lock:
             state, settings = self.project.state, self.project.settings
-            view = self._model.view(state, None)
-            mean_sd, max_sd = self._spread(view.posterior)
+            own = rater if settings.blind else None
+            view = self._model.view(state, own)
+            mean_sd, max_sd = self._spread(view.posterior, own)
             gain = self._next_gain(state, rater)
-            rules = self._rules(state, gain)
+            shared = self._rules(state, gain)
+            rules = shared if own is None else self._rules(state, gain, own)
             left = self._model.follower(state).left()
-            reasons = [rule.sentence for rule in rules if rule.met]
+            reasons = [rule.sentence if own is None else rule.plain for rule in shared if rule.met]
             if left == 0:
                 reasons.append("No candidate is left to ask for.")
             cells = [cell for (who, _), cell in state.cells.items() if rater in (None, who)]
@@ -123,7 +139,7 @@ class Reporting(SessionBase):
                 self.project.units,
                 len(self.project.targets),
                 gain,
-                self._curve(view.posterior),
+                self._curve(view.posterior, own),
                 rules,
                 bool(reasons) or room(state, settings) == 0,
                 tuple(reasons),
@@ -133,18 +149,20 @@ class Reporting(SessionBase):
                 view.posterior.scale,
             )
 
-    def _spread(self, posterior: Posterior) -> tuple[float, float]:
+    def _spread(self, posterior: Posterior, whose: str | None = None) -> tuple[float, float]:
         """Mean and largest standard deviation over the targets."""
-        if self._last_spread is None or self._last_spread[0] is not posterior:
+        known = self._spreads.get(whose)
+        if known is None or known[0] is not posterior:
             sd = posterior.standard_deviation(self.project.targets)
-            self._last_spread = posterior, float(sd.mean()), float(sd.max())
-        return self._last_spread[1:]
+            known = self._spreads[whose] = posterior, float(sd.mean()), float(sd.max())
+        return known[1:]
 
-    def _curve(self, posterior: Posterior) -> Curve:
-        if self._last_curve is None or self._last_curve[0] is not posterior:
+    def _curve(self, posterior: Posterior, whose: str | None) -> Curve:
+        known = self._curves.get(whose)
+        if known is None or known[0] is not posterior:
             curve = uncertainty_curve(posterior, self.project.targets, self.project.settings.seed)
-            self._last_curve = posterior, curve
-        return self._last_curve[1]
+            known = self._curves[whose] = posterior, curve
+        return known[1]
 
     def _next_gain(self, state: State, rater: str | None) -> float | None:
         """Give the expected gain of the next query: of the list where one waits, else of what would be suggested."""
@@ -158,13 +176,15 @@ class Reporting(SessionBase):
         best = self._model.follower(state).best(1)
         return best[0][1] if best else None
 
-    def _rules(self, state: State, gain: float | Literal["later"] | None = "later") -> tuple[StopRule, ...]:
-        """Hold the stop rules against the state; numbers that no rule asks for are not computed."""
+    def _rules(
+        self, state: State, gain: float | Literal["later"] | None = "later", whose: str | None = None
+    ) -> tuple[StopRule, ...]:
+        """Hold the stop rules against the state, or against one rater's answers; numbers not asked for are not made."""
         settings = self.project.settings
         if settings.stop_mean_sd is None and settings.stop_max_sd is None:
             mean_sd = max_sd = float("nan")
         else:
-            mean_sd, max_sd = self._spread(self._model.view(state, None).posterior)
+            mean_sd, max_sd = self._spread(self._model.view(state, whose).posterior, whose)
         known = None if gain == "later" else gain
         return stop_rules(settings, self.project.units, len(locations_in_list(state)), mean_sd, max_sd, known)
 

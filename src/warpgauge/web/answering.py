@@ -63,7 +63,8 @@ class Answering:
         state = self.project.state
         return {
             "query": query.number,
-            "number": query.position,
+            "number": query.number + 1,
+            "position": query.position,
             "total": query.total,
             "location": list(query.point),
             "gain": query.gain,
@@ -81,7 +82,7 @@ class Answering:
         return {"done": True, "reasons": reasons, "generation": state.generation, **_steps(state, person)}
 
     def _reasons(self, person: Person) -> list[str]:
-        reasons = list(self.session.progress(person.name).reasons)
+        reasons = list(self.session.progress(person.name if person.role == "rater" else None).reasons)
         return reasons or ["Every location has been answered and no candidate is left."]
 
     # --- writing -----------------------------------------------------------------------------------------------------

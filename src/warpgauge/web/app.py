@@ -53,6 +53,9 @@ def create_app(
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        # FastAPI makes its routes when they are first needed and changes the process's warning filters for that, so
+        # it must not happen while other threads read images; and the first visitor need not wait for it.
+        app.openapi()
         desk.start()
         yield
         desk.stop()

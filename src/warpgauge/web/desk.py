@@ -75,6 +75,7 @@ class Desk:
 
     def _warm(self) -> None:
         try:
+            self.session.warm()
             for picture in self.pictures.values():
                 picture.warm()
         except WarpgaugeError as error:

@@ -60,10 +60,13 @@ def overlay_router(desk: Desk) -> APIRouter:
 
     @router.get("/api/warped", response_class=Response, responses={200: RAW})
     def warped(asking: Asking, axis: Axis = 2, index: Small = 0, level: LevelNumber = 0) -> Response:
-        """Give the moving image at the posterior mean of a plane of the fixed image, as tiles are sent."""
+        """Give the moving image at the posterior mean of a plane of the fixed image, as tiles are sent.
+
+        After the samples comes a byte for each element: 1 within the moving image, 0 where it has no sample.
+        """
         _may_predict(desk, asking)
-        samples, grid = desk.overlays.warped(desk.posterior(asking), axis, index, level)
-        return _plane(samples, grid, axis)
+        samples, within, grid = desk.overlays.warped(desk.posterior(asking), axis, index, level)
+        return _plane(samples, grid, axis, after=within.astype(np.uint8))
 
     @router.get("/api/grid_lines", response_model=LinesAnswer)
     def grid_lines(
@@ -121,7 +124,13 @@ def rows_or_null(points: Floats) -> list[list[float] | None]:
     return [row if there else None for row, there in zip(points.tolist(), defined.tolist(), strict=True)]
 
 
-def _plane(values: NDArray[Any], grid: Grid, axis: int, limits: tuple[float, float] | None = None) -> Response:
+def _plane(
+    values: NDArray[Any],
+    grid: Grid,
+    axis: int,
+    limits: tuple[float, float] | None = None,
+    after: NDArray[np.uint8] | None = None,
+) -> Response:
     headers = {
         "X-Height": str(values.shape[0]),
         "X-Width": str(values.shape[1]),
@@ -130,4 +139,5 @@ def _plane(values: NDArray[Any], grid: Grid, axis: int, limits: tuple[float, flo
     }
     if limits is not None:
         headers["X-Known-From-To"] = json.dumps(limits)
-    return Response(np.ascontiguousarray(values).tobytes(), media_type="application/octet-stream", headers=headers)
+    content = np.ascontiguousarray(values).tobytes() + (b"" if after is None else after.tobytes())
+    return Response(content, media_type="application/octet-stream", headers=headers)

@@ -20,6 +20,7 @@ from warpgauge.io.transforms import FunctionTransform, NumericalInverse, Transfo
 from warpgauge.maps import entropy_limits, entropy_map, error_map, known_share, standard_deviation_map, warped_image
 from warpgauge.maps.warping import fitting_level
 from warpgauge.project import Project
+from warpgauge.session.prior import pixel
 from warpgauge.web.failures import NotFoundError
 from warpgauge.web.pictures import Picture
 from warpgauge.web.planes import plane_array, plane_grid
@@ -86,6 +87,7 @@ class Overlays:
     def __init__(self, project: Project, pictures: dict[str, Picture]) -> None:
         self.project, self.pictures = project, pictures
         self._maps, self._transforms, self._inverses, self._levels = Kept(64), Kept(32), Kept(4), Kept(2)
+        self._pixel = pixel(project.fixed_grid)
 
     def transform(self, name: str) -> Transform:
         """Read a transform of the project by its name; only names of the log lead to a file."""
@@ -129,14 +131,19 @@ class Overlays:
             return np.asarray(standard_deviation_map(posterior, grid), dtype=np.float32), None
         if kind == "error":
             return np.asarray(error_map(posterior, transform, grid), dtype=np.float32), None  # type: ignore[arg-type]
-        limits, entropy = entropy_limits(posterior), entropy_map(posterior, grid)
+        limits, entropy = entropy_limits(posterior, pixel=self._pixel), entropy_map(posterior, grid)
         if kind == "entropy":
             return np.asarray(entropy, dtype=np.float32), limits
         error = error_map(posterior, transform, grid)  # type: ignore[arg-type]
         return np.stack([error, known_share(entropy, limits)], axis=-1).astype(np.float32), limits
 
-    def warped(self, posterior: Posterior, axis: int, index: int, level: int) -> tuple[NDArray[Any], Grid]:
-        """Give the moving image at the posterior mean of a plane of the fixed image, as tiles are sent."""
+    def warped(
+        self, posterior: Posterior, axis: int, index: int, level: int
+    ) -> tuple[NDArray[Any], NDArray[np.bool_], Grid]:
+        """Give the moving image at the posterior mean of a plane of the fixed image, as tiles are sent.
+
+        The second array says where it has a sample: sample 0 elsewhere is no dark tissue.
+        """
         fixed, moving = self.pictures["fixed"], self.pictures["moving"]
         rows, columns = fixed.plane_shape(axis, index, level)
         if rows * columns > MOST_WARPED:
@@ -146,8 +153,9 @@ class Overlays:
         level_grid = fixed.image.level_grid(level)
         grid = plane_grid(level_grid, axis, index, columns)
         source = self._source(fitting_level(moving.image, float(level_grid.spacing.min())))
-        values = warped_image(source, posterior, grid)
-        return moving.rescaling.apply(plane_array(grid, axis, values)), grid
+        values = plane_array(grid, axis, warped_image(source, posterior, grid))
+        within = ~np.isnan(values if values.ndim == 2 else values[..., 0])
+        return moving.rescaling.apply(values), within, grid
 
     def _source(self, level: int) -> tuple[NDArray[Any], Grid]:
         """Read a level of the moving image, or the first coarser one that is not too large to be held."""

@@ -153,8 +153,7 @@ class Picture:
                 self._bytes -= old.nbytes
 
     def warm(self) -> None:
-        """Make the coarse levels that the file does not hold, so that the first picture does not wait for them."""
-        level = self.image.levels - 1
-        axis = 2
-        depth = self.image.level_grid(level).size[2] if self.grid.d == 3 else 1
-        self.tile(axis, depth // 2, level, 0, 0)
+        """Make the levels that the file does not hold, so that the first picture does not wait for them."""
+        for level in reversed(range(self.image.levels)):
+            depth = self.image.level_grid(level).size[2] if self.grid.d == 3 else 1
+            self.tile(2, depth // 2, level, 0, 0)

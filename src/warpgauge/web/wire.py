@@ -131,7 +131,8 @@ class QueryAnswer(Given):
     """A query as this rater sees it."""
 
     query: int
-    number: int = Field(description="Which one it is for this rater, from 1.")
+    number: int = Field(description="By which all lists and marks call it: its place in the shared list, from 1.")
+    position: int = Field(description="The how-manieth it is for this rater, from 1.")
     total: int | None = Field(description="Of how many, where the project has a budget.")
     location: list[float]
     gain: float | None
