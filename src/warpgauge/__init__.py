@@ -3,6 +3,8 @@
 from warpgauge._version import __version__
 from warpgauge.core.annotations import Annotations, covariance_from_ellipse, ellipse_from_covariance
 from warpgauge.core.calibration import Calibration, calibration, leave_one_out_residuals
+from warpgauge.core.decisions import DecisionSuggester
+from warpgauge.core.expected_noise import NoiseModel, fit_noise_model
 from warpgauge.core.hyperparameters import FitReport, fit_kernel, leave_one_out_gradient, leave_one_out_loss
 from warpgauge.core.kernels import KernelBundle
 from warpgauge.core.leave_one_out import LeaveOneOut
@@ -41,6 +43,7 @@ from warpgauge.session import Session
 __all__ = [
     "Annotations",
     "Calibration",
+    "DecisionSuggester",
     "Evaluation",
     "FitReport",
     "FusedPlacements",
@@ -49,6 +52,7 @@ __all__ = [
     "KernelBundle",
     "Landmarks",
     "LeaveOneOut",
+    "NoiseModel",
     "Posterior",
     "Project",
     "Session",
@@ -72,6 +76,7 @@ __all__ = [
     "exceedance_map",
     "expected_squared_error",
     "fit_kernel",
+    "fit_noise_model",
     "fuse_raters",
     "landmark_score",
     "leave_one_out_gradient",

@@ -61,7 +61,7 @@ class Settings:
         Raters are not shown where the model expects the match.
     blind : bool
         A rater sees, and is predicted from, their own answers only.
-    strategy : {"entropy", "farthest", "random"}
+    strategy : {"entropy", "variance", "mutual_information", "noise_aware", "farthest", "random"}
         How the next location is chosen.
     suggest_with : {"answers", "default"}
         Whether the choice uses the stated uncertainties, or the default one for all, which makes the list independent
