@@ -5,7 +5,7 @@ import { confidenceRadius } from "../../../src/warpgauge/web/static/confidence.j
 import * as ellipse from "../../../src/warpgauge/web/static/ellipse.js";
 import * as ellipsoid from "../../../src/warpgauge/web/static/ellipsoid.js";
 import { isPositiveDefinite } from "../../../src/warpgauge/web/static/linalg.js";
-import { planeOfImage, planeToWorld, worldToPlane } from "../../../src/warpgauge/web/static/viewport.js";
+import { planeOfImage, planeToWorld, worldToPlane } from "../../../src/warpgauge/web/static/plane.js";
 import { close, flat, flipped, oblique, rotation, seeded } from "./helpers.js";
 
 /** An ellipsoid with known half-lengths and axes, so that surface points can be made without the code under test. */

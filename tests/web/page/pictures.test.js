@@ -3,13 +3,15 @@ import test from "node:test";
 
 import { brightnessTables, colourSamples, scaleColour } from "../../../src/warpgauge/web/static/colour.js";
 import { eigenvalues } from "../../../src/warpgauge/web/static/figures.js";
+import { piecesByDepth } from "../../../src/warpgauge/web/static/gridlines.js";
 import { applyLocal, localMap } from "../../../src/warpgauge/web/static/link.js";
 import { sortedRows } from "../../../src/warpgauge/web/static/list.js";
-import { readMap } from "../../../src/warpgauge/web/static/maps.js";
+import { deviationOfEntropy, readMap } from "../../../src/warpgauge/web/static/maps.js";
 import { fade } from "../../../src/warpgauge/web/static/marks.js";
 import { edgeDirection } from "../../../src/warpgauge/web/static/structure.js";
-import { levelForScale, levelInPlane, visibleTiles } from "../../../src/warpgauge/web/static/tiles.js";
-import { fitPlaneToScreen, planeOfImage } from "../../../src/warpgauge/web/static/viewport.js";
+import { levelForScale, levelInPlane, visibleTiles } from "../../../src/warpgauge/web/static/pyramid.js";
+import { planeOfImage } from "../../../src/warpgauge/web/static/plane.js";
+import { fitPlaneToScreen } from "../../../src/warpgauge/web/static/viewport.js";
 import { close, flipped } from "./helpers.js";
 
 const big = {
@@ -87,7 +89,8 @@ test("maps: what is not known is told apart from what is good", () => {
   assert.deepEqual([...blended.place].slice(0, 3), [0, 0, 1]);
   const entropy = readMap("entropy", new Float32Array([-2, 0, 4, 8]), [0, 4]);
   assert.deepEqual([...entropy.known], [1, 1, 0, 0]);
-  assert.deepEqual(entropy.range, [-2, 4]);
+  assert.deepEqual(entropy.range, [-2, 8], "what is unknown has shades too");
+  close([deviationOfEntropy(1.5 * Math.log(2 * Math.PI * Math.E) + 3 * Math.log(7), 3)], [7]);
   assert.notDeepEqual(scaleColour("error", 0), scaleColour("error", 1));
 });
 
@@ -96,6 +99,15 @@ test("the local map of linked views is exact for an affine map", () => {
   const from = [10, 20];
   const local = localMap(from, map(from), [[4, 0], [0, 4]], [map([14, 20]), map([10, 24])]);
   close(applyLocal(local, [33, -8]), map([33, -8]));
+});
+
+test("pieces of the grid fade with their distance from the slice; interruptions stay", () => {
+  const lines = [[[0, 0, 0], [1, 0, 0], null, [2, 0, 0], [3, 0, 10]]];
+  const found = piecesByDepth(lines, (point) => point);
+  assert.deepEqual(found.map(({ pieces }) => pieces.length), [1, 1]);
+  assert.ok(found[0].alpha < 0.5 * found[1].alpha, "the one five slices away is faint and drawn first");
+  assert.deepEqual(found[1].pieces, [[[0, 0, 0], [1, 0, 0]]]);
+  assert.deepEqual(piecesByDepth([[[0, 0], [1, 1]]], (point) => point), [{ alpha: 1, pieces: [[[0, 0], [1, 1]]] }]);
 });
 
 test("half-lengths of a mark: eigenvalues by hand", () => {

@@ -89,6 +89,12 @@ test("a refusal is an error with the server's sentence and is not sent again; a 
   assert.equal(storage.held.size, 0);
 });
 
+test("a refusal tells whether the request may have arrived before", async () => {
+  const { api } = apiWith([new TypeError("x"), json(422, { error: "Done already." }), json(503, {}), json(422, { error: "No." })]);
+  await assert.rejects(api.post("/a", {}), (error) => error.repeated === true);
+  await assert.rejects(api.post("/b", {}), (error) => error.repeated === false);
+});
+
 test("what a visitor who is not known any more did waits for their next link", async () => {
   const { api, storage } = apiWith([json(401, { error: "No." })]);
   await assert.rejects(api.post("/a", { x: 1 }), RefusedError);
@@ -103,10 +109,11 @@ test("a lost acknowledgement is not a conflict: the server holds what was sent",
   const stored = { kind: "place", point: [1, 2 + 1e-12], covariance: [[1, 0], [0, 1]], alpha: 0.01 };
   assert.ok(sameAnswer(sent, stored));
   assert.ok(!sameAnswer(sent, { ...stored, point: [1, 2.001] }));
+  assert.ok(!sameAnswer(sent, { ...stored, alpha: 0.05 }), "the same covariance at another level is another drawing");
   assert.ok(!sameAnswer(sent, null));
   assert.ok(!sameAnswer(sent, { kind: "skip", reason: "other", text: "" }));
   const storage = new Drawer();
   storage.setItem("warpgauge:pending", JSON.stringify({ path: "/p", body: sent }));
-  const { api } = apiWith([json(409, { error: "x", theirs: stored })], storage);
-  assert.equal(await api.resume(), null);
+  const { api } = apiWith([json(409, { error: "x", theirs: { ...stored, generation: 5, time: "2026-01-02T03:04:05Z" } })], storage);
+  assert.deepEqual(await api.resume(), { saved: { generation: 5, time: "2026-01-02T03:04:05Z" } });
 });

@@ -1,12 +1,13 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
+import * as frames from "../../../src/warpgauge/web/static/plane.js";
 import * as viewport from "../../../src/warpgauge/web/static/viewport.js";
 import { close, flat, flipped, oblique, seeded } from "./helpers.js";
 
 const planes = [
-  ...[flat].map((frame) => viewport.planeOfImage(frame, 2)),
-  ...[oblique, flipped].flatMap((frame) => [0, 1, 2].map((axis) => viewport.planeOfImage(frame, axis))),
+  ...[flat].map((frame) => frames.planeOfImage(frame, 2)),
+  ...[oblique, flipped].flatMap((frame) => [0, 1, 2].map((axis) => frames.planeOfImage(frame, axis))),
 ];
 
 test("screen to world and back returns to the same pixel, after any zoom and pan, in every plane", () => {
@@ -21,13 +22,13 @@ test("screen to world and back returns to the same pixel, after any zoom and pan
       const depth = random() * 30;
       const world = viewport.screenToWorld(plane, view, screen, depth);
       close(viewport.worldToScreen(plane, view, world), screen, 1e-9);
-      if (plane.d === 3) close(viewport.worldToPlane(plane, world)[2], depth, 1e-9);
+      if (plane.d === 3) close(frames.worldToPlane(plane, world)[2], depth, 1e-9);
     }
   }
 });
 
 test("zooming about the cursor leaves what is under it there, and stops at the limits", () => {
-  const plane = viewport.planeOfImage(flat, 2);
+  const plane = frames.planeOfImage(flat, 2);
   const view = viewport.fitPlaneToScreen(plane, { width: 600, height: 400 });
   const limits = viewport.scaleLimits(plane, view);
   const cursor = [123, 321];
@@ -41,21 +42,21 @@ test("zooming about the cursor leaves what is under it there, and stops at the l
 
 test("index and world agree with the formula origin + direction (spacing index), by hand", () => {
   const quarter = { size: [4, 4], spacing: [2, 3], origin: [10, 20], direction: [[0, -1], [1, 0]] };
-  close(viewport.indexToWorld(quarter, [1, 0]), [10, 22]);
-  close(viewport.indexToWorld(quarter, [0, 1]), [7, 20]);
-  close(viewport.worldToIndex(quarter, [7, 22]), [1, 1]);
+  close(frames.indexToWorld(quarter, [1, 0]), [10, 22]);
+  close(frames.indexToWorld(quarter, [0, 1]), [7, 20]);
+  close(frames.worldToIndex(quarter, [7, 22]), [1, 1]);
   const random = seeded(2);
   for (let i = 0; i < 20; i++) {
     const index = [random() * 90, random() * 80, random() * 20];
-    close(viewport.worldToIndex(oblique, viewport.indexToWorld(oblique, index)), index);
+    close(frames.worldToIndex(oblique, frames.indexToWorld(oblique, index)), index);
   }
 });
 
 test("anisotropic voxels keep their physical aspect: a millimetre is as long down as right", () => {
   const frame = { size: [10, 10, 10], spacing: [1, 1, 5], origin: [0, 0, 0], direction: [[1, 0, 0], [0, 1, 0], [0, 0, 1]] };
-  const coronal = viewport.planeOfImage(frame, 1);
+  const coronal = frames.planeOfImage(frame, 1);
   const view = { centre: [0, 0], scale: 7, width: 100, height: 100 };
-  const at = (index) => viewport.worldToScreen(coronal, view, viewport.indexToWorld(frame, index));
+  const at = (index) => viewport.worldToScreen(coronal, view, frames.indexToWorld(frame, index));
   const [origin, right, down] = [at([0, 0, 0]), at([5, 0, 0]), at([0, 0, 1])];
   close([right[0] - origin[0], right[1] - origin[1]], [35, 0]);
   close([down[0] - origin[0], down[1] - origin[1]], [0, -35], 1e-9, "head up");
@@ -63,29 +64,29 @@ test("anisotropic voxels keep their physical aspect: a millimetre is as long dow
 
 test("patient left is on the right, posterior down and the head up, however the axes of the file run", () => {
   for (const frame of [flipped, { ...flipped, direction: [[1, 0, 0], [0, -1, 0], [0, 0, 1]] }]) {
-    assert.deepEqual(viewport.edgeLetters(viewport.planeOfImage(frame, 2)), ["R", "A", "L", "P"]);
-    assert.deepEqual(viewport.edgeLetters(viewport.planeOfImage(frame, 1)), ["R", "S", "L", "I"]);
-    assert.deepEqual(viewport.edgeLetters(viewport.planeOfImage(frame, 0)), ["A", "S", "P", "I"]);
+    assert.deepEqual(frames.edgeLetters(frames.planeOfImage(frame, 2)), ["R", "A", "L", "P"]);
+    assert.deepEqual(frames.edgeLetters(frames.planeOfImage(frame, 1)), ["R", "S", "L", "I"]);
+    assert.deepEqual(frames.edgeLetters(frames.planeOfImage(frame, 0)), ["A", "S", "P", "I"]);
   }
 });
 
 test("a slice and its depth: the depth of slice k is the plane's third coordinate of its voxels", () => {
   for (const axis of [0, 1, 2]) {
-    const plane = viewport.planeOfImage(oblique, axis);
+    const plane = frames.planeOfImage(oblique, axis);
     const index = [3, 4, 5];
-    const depth = viewport.worldToPlane(plane, viewport.indexToWorld(oblique, index))[2];
-    close(viewport.sliceToDepth(plane, index[axis]), depth);
-    assert.equal(viewport.depthToSlice(plane, depth + 0.4 * oblique.spacing[axis]), index[axis]);
-    assert.equal(viewport.depthToSlice(plane, 1e9), oblique.size[axis] - 1);
-    assert.equal(viewport.depthToSlice(plane, -1e9), 0);
+    const depth = frames.worldToPlane(plane, frames.indexToWorld(oblique, index))[2];
+    close(frames.sliceToDepth(plane, index[axis]), depth);
+    assert.equal(frames.depthToSlice(plane, depth + 0.4 * oblique.spacing[axis]), index[axis]);
+    assert.equal(frames.depthToSlice(plane, 1e9), oblique.size[axis] - 1);
+    assert.equal(frames.depthToSlice(plane, -1e9), 0);
   }
 });
 
 test("the extent reaches half a pixel beyond the outer centres, and fit shows all of it", () => {
-  close(viewport.extentInPlane(viewport.planeOfImage(flat, 2)), [-0.25, -0.4, 319.75, 383.6]);
+  close(frames.extentInPlane(frames.planeOfImage(flat, 2)), [-0.25, -0.4, 319.75, 383.6]);
   for (const plane of planes) {
     const view = viewport.fitPlaneToScreen(plane, { width: 300, height: 500 });
-    const [left, top, right, bottom] = viewport.extentInPlane(plane);
+    const [left, top, right, bottom] = frames.extentInPlane(plane);
     for (const corner of [[left, top], [right, bottom]]) {
       const [x, y] = viewport.planeToScreen(view, corner);
       assert.ok(x >= -1e-9 && x <= 300 + 1e-9 && y >= -1e-9 && y <= 500 + 1e-9);
@@ -104,7 +105,7 @@ test("the scale bar has a round length that fits", () => {
 });
 
 test("looking at a point near the edge shows little beside the image, and the point stays in sight", () => {
-  const plane = viewport.planeOfImage(flat, 2);
+  const plane = frames.planeOfImage(flat, 2);
   for (const scale of [0.3, 2, 20]) {
     const view = { centre: [0, 0], scale, width: 600, height: 400 };
     for (const point of [[0, 0], [319, 383], [160, 190], [0, 383]]) {

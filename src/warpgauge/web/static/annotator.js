@@ -3,20 +3,18 @@
  * @module
  */
 
-import { RefusedError, sameAnswer } from "./api.js";
-import { covarianceFromMark, markFromCovariance, movedMark, scaledMark } from "./ellipsoid.js";
-import { advanced, steppedBack, steppedForward } from "./store.js";
+import { RefusedError, acknowledgement } from "./api.js";
+import { covarianceFromMark, markFromCovariance } from "./ellipsoid.js";
+import { MarkEditor } from "./markeditor.js";
+import { Stopwatch } from "./stopwatch.js";
 
 /** @import { Api } from "./api.js" */
 /** @import { Mark } from "./ellipsoid.js" */
-/** @import { Vector } from "./linalg.js" */
 /** @import { Stage } from "./stage.js" */
 /** @import { Store } from "./store.js" */
 /** @import { Conflict, Done, Project, Query, Saved, State } from "./types.js" */
 
-const TOGETHER = 700; // wheel and key edits this close in time are one step of undo
-
-export class Annotator {
+export class Annotator extends MarkEditor {
   /**
    * @param {Store<State>} store
    * @param {Api} api
@@ -24,69 +22,26 @@ export class Annotator {
    * @param {(conflict: Conflict, query: Query) => Promise<"mine" | "theirs">} settle asks the expert
    */
   constructor(store, api, project, settle) {
-    this.store = store;
+    super(store, project);
     this.api = api;
-    this.project = project;
     this.settle = settle;
     /** @type {Stage | null} */
     this.stage = null;
-    this.radius = project.settings.default_radius;
-    this.alpha = project.settings.alpha;
-    // A hundredth of a pixel: below that an ellipse says nothing about an image.
-    this.floor = Math.min(...project.images.moving.spacing) / 100;
-    /** @type {{mark: Mark | null, dirty: boolean} | null} */
-    this.editing = null;
-    this.lastQuick = -Infinity;
-    this.draftKey = `warpgauge:draft:${project.name}:${project.rater}`;
-    this.seconds = 0;
-    this.since = performance.now();
-    document.addEventListener("visibilitychange", () => this.countTime());
+    this.watch = new Stopwatch();
   }
 
-  get state() {
-    return this.store.state;
-  }
-
-  /** Whether the mark may be changed. */
-  get editable() {
-    const { query, writing } = this.state;
-    const { role, readonly } = this.project;
-    return query !== null && role !== "viewer" && !readonly && !query.locked && writing === "idle";
-  }
-
-  explainLock() {
-    const { query } = this.state;
-    if (this.project.role === "viewer") this.say("You are here to look: viewers cannot place marks.", "warning");
-    else if (this.project.readonly) this.say("The project's folder is read-only, so nothing can be placed.", "warning");
-    else if (query?.locked) this.say("The organiser has settled this location.", "warning");
-  }
-
-  /**
-   * @param {string} message
-   * @param {"note" | "warning" | "error"} [tone]
-   */
-  say(message, tone = "note") {
-    this.store.set({ message, tone });
-  }
-
-  /** Time that the page was visible since the query came up. */
-  countTime() {
-    const now = performance.now();
-    if (document.visibilityState === "hidden") this.seconds += (now - this.since) / 1000;
-    this.since = now;
-  }
-
-  get duration() {
-    const visible = document.visibilityState !== "hidden";
-    return Math.round((this.seconds + (visible ? (performance.now() - this.since) / 1000 : 0)) * 1000) / 1000;
-  }
+  /** Replaced by the page: the list and the progress are out of date. */
+  onWritten() {}
 
   // ---- what is asked -------------------------------------------------------------------------------------------
 
-  /** The first question, or where one was. */
-  async start() {
+  /**
+   * The first question, or where one was.
+   * @param {Promise<Query | Done> | null} asked a question that was asked ahead, where nothing is left to be sent
+   */
+  async start(asked) {
     await this.finishFormerVisit();
-    this.show(await this.api.get("/api/query"), true);
+    this.show(await (asked ?? this.api.get("/api/query")), true);
   }
 
   async finishFormerVisit() {
@@ -116,14 +71,10 @@ export class Annotator {
       this.say(next.reasons.join(" ") || "Nothing is left to ask. Thank you.");
       return;
     }
-    const stored = next.answer?.kind === "place" ? markFromCovariance(next.answer.point, next.answer.covariance, next.answer.alpha) : null;
-    const draft = this.draftOf(next.query);
-    this.alpha = (draft ?? stored)?.alpha ?? this.project.settings.alpha;
-    this.store.set({ query: next, done: null, mark: draft ?? stored, dirty: draft !== null, past: [], future: [] });
-    this.seconds = 0;
-    this.since = performance.now();
+    const mark = this.take(next);
+    this.watch.restart();
     this.sayQuestion(next);
-    if (look) this.lookAtQuery(next, draft ?? stored);
+    if (look) this.lookAtQuery(next, mark);
   }
 
   /** @param {Query} query */
@@ -150,115 +101,15 @@ export class Annotator {
     stage.lookAt("fixed", query.location, span);
     const there = mark?.point ?? prediction?.mean;
     if (there) stage.lookAt("moving", there, span);
-    else if (!this.state.cross.moving) stage.lookAt("moving", stage.overlays.middleOfImage("moving"), null);
+    else if (!this.state.cross.moving) stage.lookAt("moving", stage.middleOfImage("moving"), null);
   }
 
-  // ---- drawing -------------------------------------------------------------------------------------------------
-
-  /**
-   * A finished change of the mark.
-   * @param {Mark | null} mark
-   */
-  edit(mark) {
-    const history = advanced({ past: this.state.past, present: this.state.mark, future: this.state.future }, mark);
-    this.store.set({ mark, past: history.past, future: history.future, dirty: true });
-    this.keepDraft();
-  }
-
-  beginEdit() {
-    this.editing = { mark: this.state.mark, dirty: this.state.dirty };
-  }
-
-  /** @param {Mark} mark */
-  preview(mark) {
-    this.store.set({ mark, dirty: true });
-  }
-
-  commitEdit() {
-    const before = this.editing;
-    this.editing = null;
-    const now = this.state.mark;
-    if (!before || now === before.mark) return;
-    this.store.set({ past: [...this.state.past, before.mark], future: [] });
-    this.keepDraft();
-  }
-
-  cancelEdit() {
-    if (this.editing) this.store.set(this.editing);
-    this.editing = null;
-  }
-
-  /**
-   * A small change by wheel or key; many in a row are one step of undo.
-   * @param {() => void} change
-   */
-  quickEdit(change) {
-    const now = performance.now();
-    this.beginEdit();
-    change();
-    if (now - this.lastQuick < TOGETHER) {
-      this.editing = null;
-      this.keepDraft();
-    } else this.commitEdit();
-    this.lastQuick = now;
-  }
-
-  /** @param {Vector} shift_world */
-  nudge(shift_world) {
-    const { mark } = this.state;
-    if (mark && this.editable) this.quickEdit(() => this.preview(movedMark(mark, shift_world)));
-  }
-
-  /** @param {number} factor */
-  resize(factor) {
-    const { mark } = this.state;
-    if (mark && this.editable) this.quickEdit(() => this.preview(scaledMark(mark, factor)));
-  }
-
-  /**
-   * The drawn region stays; what it means changes.
-   * @param {number} alpha
-   */
-  setAlpha(alpha) {
-    this.alpha = alpha;
-    const { mark } = this.state;
-    if (mark && this.editable) this.edit({ ...mark, alpha });
-    this.say(`The region that you draw holds the match with ${Math.round(1000 * (1 - alpha)) / 10} % confidence.`);
-  }
-
-  /** Clear what is not accepted. */
+  /** Clear what is not accepted, and ask again. */
   escape() {
-    const { query, mark } = this.state;
+    const { query } = this.state;
     if (!query) return;
-    const stored = query.answer?.kind === "place" ? markFromCovariance(query.answer.point, query.answer.covariance, query.answer.alpha) : null;
-    if (mark && this.state.dirty) this.edit(stored);
-    this.store.set({ dirty: false });
-    this.alpha = stored?.alpha ?? this.project.settings.alpha;
-    this.keepDraft();
+    this.clear();
     this.sayQuestion(query);
-  }
-
-  keepDraft() {
-    const { query, mark, dirty } = this.state;
-    try {
-      if (query && mark && dirty) localStorage.setItem(this.draftKey, JSON.stringify({ query: query.query, mark }));
-      else localStorage.removeItem(this.draftKey);
-    } catch {
-      // Storage is full or forbidden: the draft lives as long as the page does.
-    }
-  }
-
-  /**
-   * @param {number} query
-   * @returns {Mark | null}
-   */
-  draftOf(query) {
-    try {
-      const draft = JSON.parse(localStorage.getItem(this.draftKey) ?? "null");
-      return draft?.query === query ? draft.mark : null;
-    } catch {
-      return null;
-    }
   }
 
   // ---- answering -----------------------------------------------------------------------------------------------
@@ -293,7 +144,7 @@ export class Annotator {
    */
   async write(query, verb, answer) {
     const path = `/api/query/${query.query}/${verb}`;
-    const body = { ...answer, duration: this.duration, generation: query.generation };
+    const body = { ...answer, duration: this.watch.seconds, generation: query.generation };
     await this.sending(async () => {
       try {
         this.wrote(await this.api.post(path, body));
@@ -306,26 +157,30 @@ export class Annotator {
 
   /** @param {{saved: Saved, next: Query | Done}} answer */
   wrote({ saved, next }) {
-    localStorage.removeItem(this.draftKey);
+    this.drafts.drop();
     this.store.set({ saved, writing: "idle" });
     this.stage?.link.forget();
     this.show(next);
     this.onWritten();
   }
 
-  /** Replaced by the page: the list and the progress are out of date. */
-  onWritten() {}
-
   /**
-   * Another tab wrote meanwhile: the expert chooses.
+   * The server holds another answer than the one that this page knew.
    * @param {Conflict} conflict
    * @param {Query} query
    * @param {string} path
    * @param {Record<string, unknown>} body
    */
   async settled(conflict, query, path, body) {
-    if (sameAnswer(body, conflict.theirs) || (await this.settle(conflict, query)) === "theirs") {
-      localStorage.removeItem(this.draftKey);
+    // What it holds is what was sent: only the acknowledgement was lost on the way.
+    const saved = acknowledgement(body, conflict);
+    if (saved) {
+      this.wrote({ saved, next: await this.api.get("/api/query") });
+      return;
+    }
+    // Another tab wrote meanwhile: the expert chooses.
+    if ((await this.settle(conflict, query)) === "theirs") {
+      this.drafts.drop();
       this.store.set({ writing: "idle" });
       this.show(await this.api.get(`/api/query/${query.query}`));
       this.say("The other version is kept.");
@@ -342,11 +197,28 @@ export class Annotator {
     try {
       await work();
     } catch (error) {
-      this.say(error instanceof Error ? error.message : String(error), "error");
+      if (error instanceof RefusedError && error.repeated) await this.lookAgain(error);
+      else this.say(error instanceof Error ? error.message : String(error), "error");
       if (error instanceof RefusedError && error.status === 401) this.store.set({ connection: "refused" });
     } finally {
       this.store.set({ writing: "idle" });
     }
+  }
+
+  /**
+   * An action that was sent twice was refused the second time: the first may have done it.
+   * @param {RefusedError} error
+   */
+  async lookAgain(error) {
+    if (error.status === 401) {
+      this.say(error.message, "error");
+      return;
+    }
+    const changed = error.conflict?.query;
+    this.store.set({ writing: "idle" });
+    this.show(await this.api.get(typeof changed === "number" ? `/api/query/${changed}` : "/api/query"));
+    this.say("The answer to your last action was lost on the way; this is how things stand now.", "warning");
+    this.onWritten();
   }
 
   async another() {
@@ -390,30 +262,18 @@ export class Annotator {
 
   /** First what is drawn and not accepted, then what is stored. */
   async undo() {
-    const history = { past: this.state.past, present: this.state.mark, future: this.state.future };
-    if (history.past.length > 0) this.step(steppedBack(history));
-    else await this.stored("undo");
+    if (!this.stepBack()) await this.stored("undo");
   }
 
   async redo() {
-    const history = { past: this.state.past, present: this.state.mark, future: this.state.future };
-    if (history.future.length > 0) this.step(steppedForward(history));
-    else await this.stored("redo");
-  }
-
-  /** @param {import("./store.js").History<Mark | null>} history */
-  step({ past, present, future }) {
-    const pristine = past.length === 0 && this.state.query?.answer?.kind !== "place" ? present !== null : past.length > 0;
-    this.store.set({ past, mark: present, future, dirty: pristine });
-    if (present) this.alpha = present.alpha;
-    this.keepDraft();
+    if (!this.stepForward()) await this.stored("redo");
   }
 
   /** @param {"undo" | "redo"} verb */
   async stored(verb) {
     await this.sending(async () => {
       const { saved, query } = await this.api.post(`/api/${verb}`, { generation: this.generation });
-      localStorage.removeItem(this.draftKey);
+      this.drafts.drop();
       this.store.set({ saved });
       const point = query.answer?.point ?? query.prediction?.mean;
       const seen = this.state.query?.query === query.query && (!point || this.stage?.sees("moving", point));

@@ -6,7 +6,7 @@
  * @module
  */
 
-/** @import { Conflict } from "./types.js" */
+/** @import { Conflict, Saved } from "./types.js" */
 /** @typedef {{path: string, body: Record<string, unknown>, kept: number}} Pending */
 
 const PAUSES = [300, 600, 1200, 2500, 5000];
@@ -22,6 +22,8 @@ export class RefusedError extends Error {
     super(message);
     this.status = status;
     this.body = body;
+    /** Whether the request was sent before and nobody knows whether it arrived. */
+    this.repeated = false;
   }
 
   /** @returns {Conflict | null} what another tab wrote, where that is why */
@@ -101,7 +103,8 @@ export class Api {
       return await this.deliver(left);
     } catch (error) {
       // The acknowledgement was lost, not the write: what the server holds is what we sent.
-      if (error instanceof RefusedError && error.conflict && sameAnswer(left.body, error.conflict.theirs)) return null;
+      const saved = error instanceof RefusedError && error.conflict && acknowledgement(left.body, error.conflict);
+      if (saved) return { saved };
       throw error;
     }
   }
@@ -134,16 +137,19 @@ export class Api {
    * @returns {Promise<Response>}
    */
   async untilAnswered(path, init) {
+    let lost = false;
     for (let attempt = 0; ; attempt++) {
       let response = null;
       try {
         response = await this.send(path, { credentials: "same-origin", ...init });
       } catch {
+        // Nobody knows whether it arrived: it may be the answer that was lost.
+        lost = true;
         this.onConnection(false);
       }
       if (response && ![502, 503, 504].includes(response.status)) {
         this.onConnection(true);
-        if (!response.ok) throw await refusal(response);
+        if (!response.ok) throw Object.assign(await refusal(response), { repeated: lost });
         return response;
       }
       await this.pause(PAUSES[Math.min(attempt, PAUSES.length - 1)]);
@@ -175,6 +181,17 @@ export function sameAnswer(sent, stored) {
   if (!stored) return false;
   if (stored.kind === "skip") return sent.reason === stored.reason && (sent.text ?? "") === (stored.text ?? "");
   const numbers = (/** @type {any} */ answer) => [answer.point, answer.covariance].flat(2);
-  const [mine, theirs] = [numbers(sent), numbers(stored)];
+  const [mine, theirs] = [[...numbers(sent), sent.alpha], [...numbers(stored), stored.alpha]];
   return mine.length === theirs.length && mine.every((value, i) => Math.abs(value - theirs[i]) <= 1e-9 * (1 + Math.abs(value)));
+}
+
+/**
+ * Give the acknowledgement that was lost, where what the server holds is what was sent.
+ * @param {Record<string, unknown>} sent
+ * @param {Conflict} conflict
+ * @returns {Saved | null}
+ */
+export function acknowledgement(sent, { theirs }) {
+  if (!theirs || !sameAnswer(sent, theirs)) return null;
+  return { generation: theirs.generation, time: theirs.time };
 }

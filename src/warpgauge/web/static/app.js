@@ -13,7 +13,6 @@ import { byId } from "./dom.js";
 import { Drawer } from "./drawer.js";
 import { holdSpace } from "./gestures.js";
 import { listenToKeys } from "./keys.js";
-import { Organiser } from "./organiser.js";
 import { buildOverlayPanel } from "./overlaypanel.js";
 import { SIDES, Stage } from "./stage.js";
 import { Store } from "./store.js";
@@ -22,7 +21,9 @@ import { drawPlace, spanOf } from "./thumbs.js";
 import { buildPane2d } from "./view2d.js";
 import { buildPane3d } from "./view3d.js";
 
-/** @import { Project, State } from "./types.js" */
+/** @import { Done, Project, Query, State } from "./types.js" */
+
+const PENDING = "warpgauge:pending:";
 
 /** @returns {State} */
 function initialState() {
@@ -60,10 +61,14 @@ async function open() {
   const api = new Api({ onConnection: (connected) => {
     if (store.state.connection !== "refused") store.set({ connection: connected ? "ok" : "lost" });
   } });
+  // The first question is asked ahead, unless an action of a former visit must be sent before it.
+  /** @type {Promise<Query | Done> | null} */
+  const asked = Object.keys(localStorage).some((key) => key.startsWith(PENDING)) ? null : api.get("/api/query");
+  asked?.catch(() => undefined);
   /** @type {Project} */
   const project = await api.get("/api/project");
   document.title = `${project.name} · warpgauge`;
-  api.key = `warpgauge:pending:${project.name}:${project.rater}`;
+  api.key = `${PENDING}${project.name}:${project.rater}`;
   store.set({
     project,
     predictionHidden: project.settings.hide_prediction,
@@ -108,12 +113,23 @@ async function open() {
     stage.overlays.forget();
     void refresh();
   };
-  if (project.role === "organiser") new Organiser(stage, annotator).offer();
   // For tests and for the browser's console: to read, not to change.
   Object.assign(globalThis, { warpgauge: { store, stage } });
-  await annotator.start();
-  await refresh();
+  await annotator.start(asked);
+  // The picture goes before everything else.
+  await stage.pictured;
+  if (project.role === "organiser") void offerOrganiser(stage, annotator);
+  void refresh();
   stage.planesOf("moving")[0].canvas.focus({ preventScroll: true });
+}
+
+/**
+ * @param {Stage} stage
+ * @param {Annotator} annotator
+ */
+async function offerOrganiser(stage, annotator) {
+  const { Organiser } = await import("./organiser.js");
+  new Organiser(stage, annotator).offer();
 }
 
 function listenToSpace() {

@@ -10,7 +10,7 @@ import { axesOfMark } from "./figures.js";
 /** @import { Annotator } from "./annotator.js" */
 /** @import { Command } from "./keys.js" */
 /** @import { Store } from "./store.js" */
-/** @import { Progress, Project, State } from "./types.js" */
+/** @import { Progress, Project, Query, State } from "./types.js" */
 
 /**
  * Buttons for the commands, at the bottom and wherever the page names one.
@@ -59,10 +59,10 @@ export function buildBar(store, annotator, project) {
   const show = () => {
     const { state } = store;
     const { query } = state;
-    byId("query-number").textContent = query ? `query ${query.number}${query.total === null ? "" : ` of ${query.total}`}` : state.done ? "done" : "";
+    byId("query-number").textContent = query ? queryTitle(query) : state.done ? "done" : "";
     const bar = /** @type {HTMLProgressElement} */ (byId("query-bar"));
     bar.hidden = query !== null && query.total === null;
-    bar.value = query ? (query.number - 1) / Math.max(query.total ?? 1, 1) : state.done ? 1 : 0;
+    bar.value = query ? (query.position - 1) / Math.max(query.total ?? 1, 1) : state.done ? 1 : 0;
     byId("why").textContent = query?.why ?? "";
     byId("why").title = query?.why ?? "";
     const message = byId("message");
@@ -82,6 +82,15 @@ export function buildBar(store, annotator, project) {
   };
   store.watch(["query", "done", "mark", "message", "tone", "saved", "writing", "connection"], show);
   show();
+}
+
+/**
+ * The number by which lists and marks call a query; where it is not the how-manieth of this rater, both.
+ * @param {Query} query
+ */
+export function queryTitle({ number: own, position, total }) {
+  if (own === position) return `query ${own}${total === null ? "" : ` of ${total}`}`;
+  return `query ${own} (${position}.${total === null ? "" : ` of ${total}`})`;
 }
 
 /**

@@ -9,7 +9,7 @@ import { markWithSection, scaledMark, sectionOfMark } from "./ellipsoid.js";
 import { subtract } from "./linalg.js";
 import { edgeDirection } from "./structure.js";
 import { toggleTheme, surroundColour } from "./theme.js";
-import { planeToWorld, worldToIndex } from "./viewport.js";
+import { planeToWorld, worldToIndex } from "./plane.js";
 
 /** @import { Annotator } from "./annotator.js" */
 /** @import { Command } from "./keys.js" */

@@ -22,10 +22,10 @@ import {
   subtract,
   transpose,
 } from "./linalg.js";
-import { planeToWorld, worldToPlane } from "./viewport.js";
+import { planeToWorld, worldToPlane } from "./plane.js";
 
 /** @import { Matrix, Vector } from "./linalg.js" */
-/** @import { Plane } from "./viewport.js" */
+/** @import { Plane } from "./plane.js" */
 /** @import { Ellipse } from "./ellipse.js" */
 /**
  * @typedef {object} Mark an uncertain landmark

@@ -5,7 +5,8 @@
 
 import { dragHandle, ellipseFromDrag, handleUnderPoint, levelOfPoint, scaledEllipse, stretchedSecond, turnedEllipse } from "./ellipse.js";
 import { admissible, ballMark, markFromEllipse, markWithSection, sectionOfMark } from "./ellipsoid.js";
-import { planeToWorld, screenToPlane } from "./viewport.js";
+import { planeToWorld } from "./plane.js";
+import { screenToPlane } from "./viewport.js";
 
 /** @import { Ellipse, Handle } from "./ellipse.js" */
 /** @import { Mark } from "./ellipsoid.js" */

@@ -7,7 +7,7 @@
  */
 
 import { add, multiplyVector, subtract } from "./linalg.js";
-import { planeToWorld, worldToPlane } from "./viewport.js";
+import { planeToWorld, worldToPlane } from "./plane.js";
 
 /** @import { Matrix, Vector } from "./linalg.js" */
 /** @import { Stage } from "./stage.js" */
@@ -86,8 +86,10 @@ export class Link {
     let { views, cross } = this.stage.store.state;
     for (const there of this.stage.planesOf(other)) {
       if (!there.visible) continue;
-      // A volume keeps its pan; its planes move to the mapped crosshair.
-      const centre = there.plane.d === 2 ? worldToPlane(there.plane, point).slice(0, 2) : there.view.centre;
+      // Each plane of a volume follows its counterpart: its middle shows the match of that one's middle.
+      const here = this.stage.planesOf(side).find((one) => one.axis === there.axis && one.visible) ?? pane;
+      const shown = applyLocal(local, planeToWorld(here.plane, here.view.centre, here.depth));
+      const centre = worldToPlane(there.plane, shown).slice(0, 2);
       views = { ...views, [other]: { ...views[other], [there.axis]: { ...there.view, centre, scale: pane.view.scale } } };
     }
     cross = { ...cross, [other]: point };

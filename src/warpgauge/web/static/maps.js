@@ -4,9 +4,9 @@
  */
 
 import { scaleAnchors, scaleColour } from "./colour.js";
-import { make, number } from "./dom.js";
+import { length, make } from "./dom.js";
+import { canvasOf } from "./planepicture.js";
 
-/** @import { View } from "./viewport.js" */
 /** @typedef {"entropy" | "sd" | "error" | "blended"} Kind */
 /**
  * @typedef {object} MapPicture
@@ -41,7 +41,8 @@ export function readMap(kind, values, limits) {
     low = Math.min(low, value);
     high = Math.max(high, value);
   }
-  const top = limits ? Math.max(Math.min(high, limits[1]), low + 1e-9) : Math.max(high, low + 1e-9);
+  // The whole range: with few annotations too it shows where more is known and where less.
+  const top = Math.max(high, low + 1e-9);
   for (let i = 0; i < count; i++) {
     place[i] = (values[i] - low) / (top - low);
     if (Number.isNaN(values[i])) known[i] = 0;
@@ -68,60 +69,30 @@ export function mapPicture(kind, values, headers) {
     colour.data.set([r, g, b, alpha], 4 * i);
     unknown.data.set([0, 0, 0, 255 * (1 - known[i])], 4 * i);
   }
-  return { kind, colour: canvas(colour), unknown: canvas(unknown), range };
+  return { kind, colour: canvasOf(colour), unknown: canvasOf(unknown), range };
 }
-
-/** @param {ImageData} pixels */
-function canvas(pixels) {
-  const element = document.createElement("canvas");
-  element.width = pixels.width;
-  element.height = pixels.height;
-  /** @type {CanvasRenderingContext2D} */ (element.getContext("2d")).putImageData(pixels, 0, 0);
-  return element;
-}
-
-/** @type {HTMLCanvasElement | null} */
-let sheet = null;
 
 /**
- * Hatch where a mask is opaque.
- * @param {CanvasRenderingContext2D} context
- * @param {(target: CanvasRenderingContext2D) => void} mask draws it
- * @param {View} view
+ * Standard deviation of an isotropic normal with this entropy: what people can picture.
+ * @param {number} entropy nats
+ * @param {number} d
+ * @returns {number}
  */
-export function blendMasks(context, mask, view) {
-  const ratio = context.getTransform().a || 1;
-  sheet ??= document.createElement("canvas");
-  sheet.width = Math.round(view.width * ratio);
-  sheet.height = Math.round(view.height * ratio);
-  const target = /** @type {CanvasRenderingContext2D} */ (sheet.getContext("2d"));
-  target.setTransform(ratio, 0, 0, ratio, 0, 0);
-  target.beginPath();
-  for (let x = -view.height; x < view.width; x += 12) {
-    target.moveTo(x, view.height);
-    target.lineTo(x + view.height, 0);
-  }
-  for (const [style, width] of /** @type {const} */ ([["rgba(0, 0, 0, 0.4)", 2.6], ["#d8d8d8", 1.2]])) {
-    target.strokeStyle = style;
-    target.lineWidth = width;
-    target.stroke();
-  }
-  target.globalCompositeOperation = "destination-in";
-  mask(target);
-  target.globalCompositeOperation = "source-over";
-  context.drawImage(sheet, 0, 0, view.width, view.height);
+export function deviationOfEntropy(entropy, d) {
+  return Math.exp(entropy / d) / Math.sqrt(2 * Math.PI * Math.E);
 }
 
 /**
  * What the colours mean, in words.
  * @param {MapPicture} map
- * @param {string | null} transform
+ * @param {{transform: string | null, d: number, units: string}} of
  * @returns {HTMLElement}
  */
-export function mapLegend(map, transform) {
+export function mapLegend(map, { transform, d, units }) {
+  const known = (/** @type {number} */ value) => length(map.kind === "sd" ? value : deviationOfEntropy(value, d), units);
   const error = map.kind === "error" || map.kind === "blended";
-  const title = error ? `${map.kind === "error" ? "Error" : "Error, where it is known"}: ${transform}` : "Uncertainty of the model (entropy, nats)";
-  const ends = error ? ["agrees", "contradicts"] : [`sure ${number(map.range[0])}`, `unsure ${number(map.range[1])}`];
+  const title = error ? `${map.kind === "error" ? "Error" : "Error, where it is known"}: ${transform}` : "Uncertainty of the model (entropy, as ± standard deviation)";
+  const ends = error ? ["agrees", "contradicts"] : [`sure: ± ${known(map.range[0])}`, `unsure: ± ${known(map.range[1])}`];
   const bar = make("div", { class: "bar" });
   for (const colour of scaleAnchors(error ? "error" : "uncertainty")) {
     const part = make("span");

@@ -57,7 +57,7 @@ function showLegend(stage, section) {
     if (map === shown) return;
     shown = map;
     legend?.remove();
-    legend = map ? mapLegend(map, stage.store.state.overlays.transform) : null;
+    legend = map ? mapLegend(map, { transform: stage.store.state.overlays.transform, d: stage.images.fixed.size.length, units: stage.images.fixed.units }) : null;
     if (legend) section.append(legend);
   };
 }

@@ -6,25 +6,23 @@
  */
 
 import { RefusedError } from "./api.js";
-import { brightnessTables, colourSamples } from "./colour.js";
-import { blendMasks, mapPicture } from "./maps.js";
-import { COLOURS, fade, strokeWithHalo } from "./marks.js";
-import { levelForScale } from "./tiles.js";
-import { indexToWorld, planeToScreen, worldToPlane, worldToScreen } from "./viewport.js";
+import { drawGridLines } from "./gridlines.js";
+import { mapPicture } from "./maps.js";
+import { COLOURS, fade } from "./marks.js";
+import { worldToPlane } from "./plane.js";
+import { hatchMask, layPicture } from "./planepicture.js";
+import { worldToScreen } from "./viewport.js";
+import { WarpedPlane, showWarped, warpedQuestion } from "./warped.js";
 
 /** @import { Vector } from "./linalg.js" */
 /** @import { MapPicture } from "./maps.js" */
+/** @import { PlaneFrame } from "./planepicture.js" */
 /** @import { PlaneView } from "./planeview.js" */
 /** @import { Stage } from "./stage.js" */
-/** @import { Side, State } from "./types.js" */
+/** @import { State } from "./types.js" */
 /** @import { View } from "./viewport.js" */
-/** @typedef {{origin: Vector, column: Vector, row: Vector}} PlaneFrame */
-/** @typedef {{picture: HTMLCanvasElement, frame: PlaneFrame, map?: MapPicture}} Laid */
-/** @typedef {{samples: Uint8Array | Uint16Array, width: number, height: number, channels: number, frame: PlaneFrame}} Warped */
 
 const FLICKER = 450; // ms
-const SQUARE = 72; // screen pixels of the checkerboard
-export const LENS = 90; // screen pixels
 
 export class Overlays {
   /** @param {Stage} stage */
@@ -43,15 +41,6 @@ export class Overlays {
     /** @type {(map: MapPicture | null) => void} */
     this.onMap = () => {};
     stage.store.watch(["overlays"], (state) => this.changed(state));
-  }
-
-  /**
-   * @param {Side} side
-   * @returns {Vector}
-   */
-  middleOfImage(side) {
-    const image = this.stage.images[side];
-    return indexToWorld(image, image.size.map((n) => (n - 1) / 2));
   }
 
   /** The model changed: ask anew, and show the former picture until then. */
@@ -175,24 +164,7 @@ export class Overlays {
     /** @type {(Vector | null)[][] | null} */
     const lines = this.recall(`grid ${pane.axis}`, question, async () => (await this.stage.api.get(`/api/grid_lines?${question}`)).lines);
     if (!lines) return;
-    strokeWithHalo(
-      context,
-      COLOURS.grid,
-      () => {
-        for (const line of lines) {
-          let pen = false;
-          for (const point of line) {
-            if (point) {
-              const [x, y] = worldToScreen(pane.plane, view, point);
-              if (pen) context.lineTo(x, y);
-              else context.moveTo(x, y);
-            }
-            pen = point !== null;
-          }
-        }
-      },
-      { width: 1, alpha: state.overlays.opacity * 0.7 + 0.3 },
-    );
+    drawGridLines(pane, context, view, lines, state.overlays.opacity * 0.7 + 0.3);
   }
 
   /**
@@ -205,20 +177,20 @@ export class Overlays {
     const { map, transform, opacity } = state.overlays;
     const named = map === "error" || map === "blended" ? `&transform=${encodeURIComponent(transform ?? "")}` : "";
     const question = `axis=${pane.axis}&index=${pane.slice}&width=192${named}`;
-    /** @type {Laid | null} */
+    /** @type {{made: MapPicture, frame: PlaneFrame} | null} */
     const laid = this.recall(`${map} ${pane.axis}`, `${map} ${question}`, async () => {
       const { bytes, headers } = await this.stage.api.bytes(`/api/map/${map}?${question}`);
       const made = mapPicture(/** @type {"entropy"} */ (map), new Float32Array(bytes), headers);
-      return { picture: made.colour, frame: JSON.parse(headers.get("X-Frame") ?? "null"), map: made };
+      return { made, frame: JSON.parse(headers.get("X-Frame") ?? "null") };
     });
-    if (!laid?.map) return;
-    this.onMap(laid.map);
+    if (!laid) return;
+    this.onMap(laid.made);
     context.save();
     context.globalAlpha = 0.25 + 0.65 * opacity;
     context.imageSmoothingEnabled = true;
-    lay(pane, context, view, laid.frame, laid.picture);
+    layPicture(context, pane.plane, view, laid.frame, laid.made.colour);
     context.restore();
-    blendMasks(context, (target) => lay(pane, target, view, laid.frame, /** @type {MapPicture} */ (laid.map).unknown), view);
+    hatchMask(context, (target) => layPicture(target, pane.plane, view, laid.frame, laid.made.unknown), view);
   }
 
   /**
@@ -228,97 +200,9 @@ export class Overlays {
    * @param {State} state
    */
   drawWarped(pane, context, view, state) {
-    const image = this.stage.images.fixed;
-    let level = levelForScale(image, pane.plane, view.scale * (context.getTransform().a || 1));
-    const [u, v] = pane.plane.order;
-    const count = (/** @type {number} */ l) => image.levels[l].size[u] * image.levels[l].size[v];
-    while (level < image.levels.length - 1 && count(level) > 2 ** 20) level += 1;
-    const place = image.levels[level];
-    const index = pane.plane.d === 2 ? 0 : Math.min(place.size[pane.axis] - 1, Math.round((pane.slice * image.spacing[pane.axis]) / place.spacing[pane.axis]));
-    const question = `axis=${pane.axis}&index=${index}&level=${level}`;
-    /** @type {(Warped & {colours?: any, picture?: HTMLCanvasElement}) | null} */
-    const warped = this.recall(`warped ${pane.axis}`, question, async () => {
-      const { bytes, headers } = await this.stage.api.bytes(`/api/warped?${question}`);
-      const samples = this.stage.images.moving.dtype === "uint8" ? new Uint8Array(bytes) : new Uint16Array(bytes);
-      const [height, width, channels] = ["X-Height", "X-Width", "X-Channels"].map((name) => Number(headers.get(name)));
-      return { samples, width, height, channels, frame: JSON.parse(headers.get("X-Frame") ?? "null") };
-    });
-    if (!warped) return;
-    const colours = state.colours.moving;
-    if (warped.colours !== colours) {
-      const pixels = new ImageData(warped.width, warped.height);
-      colourSamples(warped.samples, warped.channels, brightnessTables(this.stage.images.moving, colours), pixels.data);
-      warped.picture = canvasOf(pixels);
-      warped.colours = colours;
-    }
-    this.showWarped(pane, context, view, state, { picture: /** @type {HTMLCanvasElement} */ (warped.picture), frame: warped.frame });
+    const { fixed, moving } = this.stage.images;
+    const question = warpedQuestion(pane, fixed, view.scale * (context.getTransform().a || 1));
+    const warped = this.recall(`warped ${pane.axis}`, question, () => WarpedPlane.read(this.stage.api, moving, question));
+    if (warped) showWarped(pane, context, view, state, warped.coloured(state.colours.moving), this.lit);
   }
-
-  /**
-   * @param {PlaneView} pane
-   * @param {CanvasRenderingContext2D} context
-   * @param {View} view
-   * @param {State} state
-   * @param {Laid} laid
-   */
-  showWarped(pane, context, view, state, laid) {
-    const { warp, lensHeld, opacity } = state.overlays;
-    const draw = (/** @type {number} */ alpha) => {
-      context.globalAlpha = alpha;
-      context.imageSmoothingEnabled = view.scale * Math.min(...this.stage.images.fixed.spacing) < 2;
-      lay(pane, context, view, laid.frame, laid.picture);
-    };
-    context.save();
-    if (warp === "opacity") draw(opacity);
-    if (warp === "flicker" && this.lit) draw(1);
-    if (warp === "checkerboard") {
-      context.beginPath();
-      for (let y = 0; y < view.height; y += SQUARE) {
-        for (let x = ((y / SQUARE) % 2) * SQUARE; x < view.width; x += 2 * SQUARE) context.rect(x, y, SQUARE, SQUARE);
-      }
-      context.clip();
-      draw(1);
-    }
-    context.restore();
-    if (!lensHeld) return;
-    const [x, y] = pane.pointer ?? [view.width / 2, view.height / 2];
-    context.save();
-    context.beginPath();
-    context.arc(x, y, LENS, 0, 2 * Math.PI);
-    context.clip();
-    draw(1);
-    context.restore();
-    strokeWithHalo(context, "#ddd", () => context.arc(x, y, LENS, 0, 2 * Math.PI), { width: 1 });
-  }
-}
-
-/**
- * Draw a picture whose elements lie where its frame says.
- * @param {PlaneView} pane
- * @param {CanvasRenderingContext2D} context
- * @param {View} view
- * @param {PlaneFrame} frame
- * @param {HTMLCanvasElement} picture
- */
-function lay(pane, context, view, frame, picture) {
-  const start = worldToPlane(pane.plane, frame.origin);
-  const end = worldToPlane(pane.plane, frame.origin.map((value, i) => value + frame.column[i] + frame.row[i]));
-  const step = [end[0] - start[0], end[1] - start[1]];
-  const [x, y] = planeToScreen(view, [start[0] - step[0] / 2, start[1] - step[1] / 2]);
-  context.save();
-  context.transform(step[0] * view.scale, 0, 0, step[1] * view.scale, x, y);
-  context.drawImage(picture, 0, 0);
-  context.restore();
-}
-
-/**
- * @param {ImageData} pixels
- * @returns {HTMLCanvasElement}
- */
-export function canvasOf(pixels) {
-  const canvas = document.createElement("canvas");
-  canvas.width = pixels.width;
-  canvas.height = pixels.height;
-  /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d")).putImageData(pixels, 0, 0);
-  return canvas;
 }

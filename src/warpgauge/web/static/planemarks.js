@@ -5,7 +5,8 @@
 
 import { distanceFromSlice, markFromCovariance, projectionOfMark, sectionOfMark } from "./ellipsoid.js";
 import { COLOURS, drawEllipse, drawFormer, drawHandles, drawPlus, drawQuery, drawText, fade, strokeWithHalo } from "./marks.js";
-import { planeToScreen, worldToPlane, worldToScreen } from "./viewport.js";
+import { worldToPlane } from "./plane.js";
+import { planeToScreen, worldToScreen } from "./viewport.js";
 
 /** @import { PlaneView } from "./planeview.js" */
 /** @import { Mark } from "./ellipsoid.js" */

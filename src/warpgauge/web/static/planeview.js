@@ -8,20 +8,8 @@ import { listenToHand } from "./gestures.js";
 import { PlaneHand } from "./hand.js";
 import { drawPlaneMarks } from "./planemarks.js";
 import { COLOURS, drawText, strokeWithHalo } from "./marks.js";
-import {
-  depthToSlice,
-  edgeLetters,
-  fitPlaneToScreen,
-  panByScreen,
-  planeOfImage,
-  planeToWorld,
-  resizedView,
-  scaleBar,
-  scaleLimits,
-  sliceToDepth,
-  worldToPlane,
-  zoomAboutScreen,
-} from "./viewport.js";
+import { depthToSlice, edgeLetters, planeOfImage, planeToWorld, sliceToDepth, worldToPlane } from "./plane.js";
+import { fitPlaneToScreen, panByScreen, resizedView, scaleBar, scaleLimits, zoomAboutScreen } from "./viewport.js";
 
 /** @import { Vector } from "./linalg.js" */
 /** @import { Stage } from "./stage.js" */
@@ -47,7 +35,7 @@ export class PlaneView {
     /** @type {Vector | null} */
     this.pointer = null;
     this.size = { width: 0, height: 0 };
-    this.turned = 0;
+    this.complete = false;
     this.context = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
     this.hand = new PlaneHand(this);
     this.machine = listenToHand(canvas, this.hand, (at, notches, modifiers) => this.hand.wheel(at, notches, modifiers));
@@ -139,8 +127,8 @@ export class PlaneView {
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
     context.fillStyle = this.stage.surround;
     context.fillRect(0, 0, this.size.width, this.size.height);
-    const complete = this.drawPicture(context, view, state);
-    this.canvas.dataset.complete = String(complete);
+    this.complete = this.drawPicture(context, view, state);
+    this.canvas.dataset.complete = String(this.complete);
     this.stage.overlays.drawBelow(this, context, view, state);
     drawPlaneMarks(this, context, view, state);
     if (state.magnifier && this.pointer) this.drawMagnifier(this.pointer, state);

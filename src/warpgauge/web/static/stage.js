@@ -8,7 +8,8 @@ import { Link } from "./link.js";
 import { Overlays } from "./overlays.js";
 import { withView } from "./planeview.js";
 import { TileSource } from "./tiles.js";
-import { centreWithinImage, scaleLimits, worldToPlane, worldToScreen, zoomAboutScreen } from "./viewport.js";
+import { indexToWorld, worldToPlane } from "./plane.js";
+import { centreWithinImage, scaleLimits, worldToScreen, zoomAboutScreen } from "./viewport.js";
 
 /** @import { Annotator } from "./annotator.js" */
 /** @import { Api } from "./api.js" */
@@ -48,6 +49,13 @@ export class Stage {
     this.overlays = new Overlays(this);
     this.link = new Link(this);
     this.scheduled = false;
+    /** @type {() => void} */
+    this.onPicture = () => {};
+    /** Kept when all that is first seen of both images is there; a failing tile holds up nothing for long. */
+    this.pictured = new Promise((done) => {
+      this.onPicture = () => done(undefined);
+      setTimeout(done, 3000);
+    });
     /** @type {{side: Side, point: Vector, span: number | null}[]} */
     this.waiting = [];
     store.watch([], () => this.drawSoon());
@@ -62,7 +70,18 @@ export class Stage {
       for (const pane of this.panes) pane.draw();
       for (const extra of this.extras) extra.draw();
       for (const side of SIDES) this.sources[side].endFrame();
+      const shown = this.panes.filter((pane) => pane.visible);
+      if (this.store.state.query && shown.length > 0 && shown.every((pane) => pane.complete)) this.onPicture();
     });
+  }
+
+  /**
+   * @param {Side} side
+   * @returns {Vector}
+   */
+  middleOfImage(side) {
+    const image = this.images[side];
+    return indexToWorld(image, image.size.map((n) => (n - 1) / 2));
   }
 
   /**

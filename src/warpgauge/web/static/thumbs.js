@@ -5,7 +5,8 @@
 
 import { markFromCovariance, sectionOfMark } from "./ellipsoid.js";
 import { COLOURS, drawEllipse, drawPlus, drawQuery, drawText } from "./marks.js";
-import { depthToSlice, planeOfImage, planeToScreen, sliceToDepth, worldToPlane } from "./viewport.js";
+import { depthToSlice, planeOfImage, sliceToDepth, worldToPlane } from "./plane.js";
+import { planeToScreen } from "./viewport.js";
 
 /** @import { Matrix, Vector } from "./linalg.js" */
 /** @import { Stage } from "./stage.js" */

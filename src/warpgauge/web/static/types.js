@@ -47,13 +47,14 @@
  * @property {number} alpha
  * @property {boolean} outside
  */
-/** @typedef {{kind: "place", point: Vector, covariance: Matrix, alpha: number, generation: number, time?: string}} Placed */
-/** @typedef {{kind: "skip", reason: string, text: string, generation?: number, time?: string}} Skipped */
+/** @typedef {{kind: "place", point: Vector, covariance: Matrix, alpha: number, generation: number, time: string}} Placed */
+/** @typedef {{kind: "skip", reason: string, text: string, generation: number, time: string}} Skipped */
 /** @typedef {Placed | Skipped} Answer */
 /**
  * @typedef {object} Query
  * @property {number} query
- * @property {number} number
+ * @property {number} number by which lists and marks call it
+ * @property {number} position the how-manieth it is for this rater
  * @property {number | null} total where the project has a budget
  * @property {Vector} location
  * @property {number | null} gain
@@ -73,6 +74,7 @@
  * @property {string} error
  * @property {Record<string, unknown>} yours
  * @property {Answer | null} theirs
+ * @property {number | null} query whose answer is newer
  * @property {number} generation
  */
 /**

@@ -1,0 +1,195 @@
+/**
+ * The mark on its way to an answer: drawn, changed, taken back and forth, and kept as a draft. Nothing is sent.
+ * @module
+ */
+
+import { Drafts } from "./drafts.js";
+import { markFromCovariance, movedMark, scaledMark } from "./ellipsoid.js";
+import { advanced, steppedBack, steppedForward } from "./store.js";
+
+/** @import { Mark } from "./ellipsoid.js" */
+/** @import { Vector } from "./linalg.js" */
+/** @import { History, Store } from "./store.js" */
+/** @import { Project, Query, State } from "./types.js" */
+
+const TOGETHER = 700; // wheel and key edits this close in time are one step of undo
+
+export class MarkEditor {
+  /**
+   * @param {Store<State>} store
+   * @param {Project} project
+   */
+  constructor(store, project) {
+    this.store = store;
+    this.project = project;
+    this.drafts = new Drafts(`warpgauge:draft:${project.name}:${project.rater}`);
+    this.radius = project.settings.default_radius;
+    this.alpha = project.settings.alpha;
+    // A hundredth of a pixel: below that an ellipse says nothing about an image.
+    this.floor = Math.min(...project.images.moving.spacing) / 100;
+    /** @type {{mark: Mark | null, dirty: boolean} | null} */
+    this.editing = null;
+    this.lastQuick = -Infinity;
+  }
+
+  get state() {
+    return this.store.state;
+  }
+
+  /** Whether the mark may be changed. */
+  get editable() {
+    const { query, writing } = this.state;
+    const { role, readonly } = this.project;
+    return query !== null && role !== "viewer" && !readonly && !query.locked && writing === "idle";
+  }
+
+  explainLock() {
+    const { query } = this.state;
+    if (this.project.role === "viewer") this.say("You are here to look: viewers cannot place marks.", "warning");
+    else if (this.project.readonly) this.say("The project's folder is read-only, so nothing can be placed.", "warning");
+    else if (query?.locked) this.say("The organiser has settled this location.", "warning");
+  }
+
+  /**
+   * @param {string} message
+   * @param {"note" | "warning" | "error"} [tone]
+   */
+  say(message, tone = "note") {
+    this.store.set({ message, tone });
+  }
+
+  /**
+   * Begin with what is stored for a query, or with its draft.
+   * @param {Query} query
+   * @returns {Mark | null}
+   */
+  take(query) {
+    const [stored, draft] = [storedMark(query), this.drafts.of(query.query)];
+    this.alpha = (draft ?? stored)?.alpha ?? this.project.settings.alpha;
+    this.store.set({ query, done: null, mark: draft ?? stored, dirty: draft !== null, past: [], future: [] });
+    return draft ?? stored;
+  }
+
+  /**
+   * A finished change of the mark.
+   * @param {Mark | null} mark
+   */
+  edit(mark) {
+    const { past, future } = advanced(this.history, mark);
+    this.store.set({ mark, past, future, dirty: true });
+    this.keepDraft();
+  }
+
+  beginEdit() {
+    this.editing = { mark: this.state.mark, dirty: this.state.dirty };
+  }
+
+  /** @param {Mark} mark */
+  preview(mark) {
+    this.store.set({ mark, dirty: true });
+  }
+
+  commitEdit() {
+    const before = this.editing;
+    this.editing = null;
+    const now = this.state.mark;
+    if (!before || now === before.mark) return;
+    this.store.set({ past: [...this.state.past, before.mark], future: [] });
+    this.keepDraft();
+  }
+
+  cancelEdit() {
+    if (this.editing) this.store.set(this.editing);
+    this.editing = null;
+  }
+
+  /**
+   * A small change by wheel or key; many in a row are one step of undo.
+   * @param {() => void} change
+   */
+  quickEdit(change) {
+    const now = performance.now();
+    this.beginEdit();
+    change();
+    if (now - this.lastQuick < TOGETHER) {
+      this.editing = null;
+      this.keepDraft();
+    } else this.commitEdit();
+    this.lastQuick = now;
+  }
+
+  /** @param {Vector} shift_world */
+  nudge(shift_world) {
+    const { mark } = this.state;
+    if (mark && this.editable) this.quickEdit(() => this.preview(movedMark(mark, shift_world)));
+  }
+
+  /** @param {number} factor */
+  resize(factor) {
+    const { mark } = this.state;
+    if (mark && this.editable) this.quickEdit(() => this.preview(scaledMark(mark, factor)));
+  }
+
+  /**
+   * The drawn region stays; what it means changes.
+   * @param {number} alpha
+   */
+  setAlpha(alpha) {
+    this.alpha = alpha;
+    const { mark } = this.state;
+    if (mark && this.editable) this.edit({ ...mark, alpha });
+    this.say(`The region that you draw holds the match with ${Math.round(1000 * (1 - alpha)) / 10} % confidence.`);
+  }
+
+  /** Clear what is not accepted. */
+  clear() {
+    const { query, mark, dirty } = this.state;
+    const stored = query && storedMark(query);
+    if (mark && dirty) this.edit(stored);
+    this.store.set({ dirty: false });
+    this.alpha = stored?.alpha ?? this.project.settings.alpha;
+    this.keepDraft();
+  }
+
+  keepDraft() {
+    const { query, mark, dirty } = this.state;
+    if (query && mark && dirty) this.drafts.keep(query.query, mark);
+    else this.drafts.drop();
+  }
+
+  /** @returns {History<Mark | null>} */
+  get history() {
+    return { past: this.state.past, present: this.state.mark, future: this.state.future };
+  }
+
+  /** @returns {boolean} whether there was anything drawn to take back */
+  stepBack() {
+    const { history } = this;
+    if (history.past.length > 0) this.step(steppedBack(history));
+    return history.past.length > 0;
+  }
+
+  /** @returns {boolean} whether there was anything taken back to draw again */
+  stepForward() {
+    const { history } = this;
+    if (history.future.length > 0) this.step(steppedForward(history));
+    return history.future.length > 0;
+  }
+
+  /** @param {History<Mark | null>} history */
+  step({ past, present, future }) {
+    const dirty = past.length === 0 && this.state.query?.answer?.kind !== "place" ? present !== null : past.length > 0;
+    this.store.set({ past, mark: present, future, dirty });
+    if (present) this.alpha = present.alpha;
+    this.keepDraft();
+  }
+}
+
+/**
+ * The mark of an answer that placed one.
+ * @param {Query} query
+ * @returns {Mark | null}
+ */
+export function storedMark({ answer }) {
+  return answer?.kind === "place" ? markFromCovariance(answer.point, answer.covariance, answer.alpha) : null;
+}
