@@ -12,7 +12,9 @@ from warpgauge.experiments.experiment import Result
 from warpgauge.experiments.figures import Panel, deciles
 
 # Numbers of annotations that sentences and tables speak of, as far as the curves reach.
-SPOKEN = (5, 10, 20, 40, 80, 150)
+SPOKEN = (5, 10, 20, 40, 80)
+# Errors that differ by less, relatively, are equal.
+_ROUNDING = 1e-9
 
 
 def gathered(results: Sequence[Result], labels: Mapping[str, str]) -> dict[str, dict[str, Floats]]:
@@ -32,62 +34,78 @@ def gathered(results: Sequence[Result], labels: Mapping[str, str]) -> dict[str, 
     }
 
 
-def spoken(length: int) -> list[int]:
-    """Numbers of annotations to speak of in curves of this length; the last one always."""
-    return [*(n for n in SPOKEN if n < length), length]
+def spoken(start: int, stop: int) -> list[int]:
+    """Numbers of annotations to speak of between these; the last one always."""
+    return [*(n for n in SPOKEN if start <= n < stop), stop]
 
 
-def summary(curves: Mapping[str, Floats], differences: Sequence[tuple[str, str]]) -> dict[str, Any]:
-    """Numbers of one dataset: means, and differences (first minus second) with deciles and shares, at every n."""
+def difference(worse: Floats, better: Floats) -> Floats:
+    """First minus second; zero where they differ by rounding only, as where two strategies asked the same."""
+    gain = worse - better
+    return np.where(np.abs(gain) <= _ROUNDING * np.abs(worse), 0.0, gain)
+
+
+def summary(curves: Mapping[str, Floats], differences: Sequence[tuple[str, str]], start: int = 1) -> dict[str, Any]:
+    """Numbers of one dataset: means, and differences (first minus second) with deciles and shares, at every n.
+
+    The first column is that of ``start`` annotations.
+    """
     compared = {}
     for worse, better in differences:
-        gain = curves[worse] - curves[better]
+        gain = difference(curves[worse], curves[better])
         low, middle, high = deciles(gain)
-        share = gain / curves[worse]
         compared[f"{worse} - {better}"] = {
             "median": middle,
             "first decile": low,
             "ninth decile": high,
             "mean": gain.mean(axis=0),
-            "standard error": gain.std(axis=0, ddof=1) / np.sqrt(len(gain)) if len(gain) > 1 else np.zeros(len(middle)),
-            "median percent": 100 * np.median(share, axis=0),
-            "runs better": (gain > 0).mean(axis=0),
+            "standard error": gain.std(axis=0, ddof=1) / np.sqrt(len(gain)) if len(gain) > 1 else None,
+            "median percent": 100 * np.median(gain / curves[worse], axis=0),
+            "share of curves better": (gain > 0).mean(axis=0),
+            "share of curves worse": (gain < 0).mean(axis=0),
         }
     first = next(iter(curves.values()))
     return {
         "curves": len(first),
-        "annotations": list(range(1, first.shape[1] + 1)),
+        "annotations": list(range(start, start + first.shape[1])),
         "mean": {label: values.mean(axis=0) for label, values in curves.items()},
-        "median": {label: np.median(values, axis=0) for label, values in curves.items()},
+        "first decile": {label: deciles(values)[0] for label, values in curves.items()},
+        "median": {label: deciles(values)[1] for label, values in curves.items()},
+        "ninth decile": {label: deciles(values)[2] for label, values in curves.items()},
+        "mean over all annotations": {label: values.mean() for label, values in curves.items()},
         "differences": compared,
     }
 
 
-def panel(title: str, curves: Mapping[str, Floats], unit: str, differences: Sequence[tuple[str, str]]) -> Panel:
+def panel(
+    title: str, curves: Mapping[str, Floats], unit: str, differences: Sequence[tuple[str, str]], start: int = 1
+) -> Panel:
     """Give a column of the figure."""
     first = next(iter(curves.values()))
-    return Panel(title, curves, list(range(1, first.shape[1] + 1)), unit, differences)
+    return Panel(title, curves, list(range(start, start + first.shape[1])), unit, differences)
 
 
-def sentences(title: str, curves: Mapping[str, Floats], unit: str, differences: Sequence[tuple[str, str]]) -> list[str]:
+def sentences(
+    title: str, curves: Mapping[str, Floats], unit: str, differences: Sequence[tuple[str, str]], start: int = 1
+) -> list[str]:
     """Say the mean errors and each difference at the spoken numbers of annotations."""
     first = next(iter(curves.values()))
     told = []
-    for n in spoken(first.shape[1]):
-        means = ", ".join(f"{label} {values[:, n - 1].mean():.3g}" for label, values in curves.items())
-        told.append(f"{title}, n = {n}, {len(first)} curves: mean N_2 error in {unit}: {means}.")
-        told.extend(_compared(title, n, worse, better, curves, unit) for worse, better in differences)
+    for n in spoken(start, start + first.shape[1] - 1):
+        column = {label: values[:, n - start] for label, values in curves.items()}
+        means = ", ".join(f"{label} {values.mean():.3g}" for label, values in column.items())
+        compared = "; ".join(_compared(column, worse, better, unit) for worse, better in differences)
+        told.append(f"{title}, {n} annotations, {len(first)} curves: mean N_2 error in {unit}: {means}; {compared}.")
     return told
 
 
-def _compared(title: str, n: int, worse: str, better: str, curves: Mapping[str, Floats], unit: str) -> str:
-    gain = curves[worse][:, n - 1] - curves[better][:, n - 1]
+def _compared(column: Mapping[str, Floats], worse: str, better: str, unit: str) -> str:
+    gain = difference(column[worse], column[better])
     low, middle, high = (float(value) for value in deciles(gain))
-    percent = 100 * float(np.median(gain / curves[worse][:, n - 1]))
-    won = int((gain > 0).sum())
-    word = "smaller" if middle > 0 else "larger" if middle < 0 else "no different"
-    amount = "" if middle == 0 else f" by {abs(middle):.3g} {unit} ({abs(percent):.1f} %)"
+    percent = 100 * float(np.median(gain / column[worse]))
+    size = "as large as" if middle == 0 else f"{'smaller' if middle > 0 else 'larger'} than"
+    amount = "" if middle == 0 else f" by {abs(middle):.3g} {unit} or {abs(percent):.1f} %"
     return (
-        f"{title}, n = {n}: the error of {better} is {word} than that of {worse}{amount} in the median "
-        f"(first and ninth decile {low:.3g} and {high:.3g}), and smaller in {won} of {len(gain)} curves."
+        f"{better} is {size} {worse}{amount} in the median (deciles of the difference {low:.3g} and {high:.3g}), "
+        f"better in {int((gain > 0).sum())} and worse in {int((gain < 0).sum())}"
     )

@@ -12,7 +12,7 @@ from warpgauge.errors import InvalidInputError
 from warpgauge.experiments.datasets import Floats, LandmarkPair
 
 # Number of scales of the bundle: the paper's for CIMA and COPDgene, else until they are about the image's size.
-LEVELS = {"cima": 9, "copdgene": 6, "dirlab4dct": 6, "brain": 6, "dense": 8, "afids": 6, "elastix-lung": 6}
+LEVELS = {"cima": 9, "copdgene": 6, "dirlab4dct": 5, "brain": 6, "dense": 8, "afids": 5, "elastix-lung": 5}
 SMALLEST_PX = 10.0
 
 
@@ -99,6 +99,7 @@ def annotation_curve(
     strategy: str = "entropy",
     count: int | None = None,
     seed: int = 0,
+    first: Sequence[int] = (),
     targets: Floats | None = None,
     assumed: Floats | None = None,
     norms: Sequence[float] = (2,),
@@ -118,6 +119,8 @@ def annotation_curve(
         Points for evaluation and their true matches.
     strategy, seed, targets, assumed
         Of the Suggester. The same seed gives the same first question to all strategies of the paper.
+    first : sequence of int
+        Candidates that are asked before the strategy begins.
     norms : sequence of float
         Norms of the error.
     levels : sequence of float
@@ -139,8 +142,8 @@ def annotation_curve(
     errors: dict[str, list[float]] = {norm_name(p): [] for p in norms}
     coverage: dict[str, list[float]] = {str(level): [] for level in levels}
     order: list[int] = []
-    for _ in range(total):
-        asked = suggester.suggest()
+    for step in range(total):
+        asked = first[step] if step < len(first) else suggester.suggest()
         order.append(asked)
         suggester.record(asked, answers.covariances[asked])
         posterior = posterior.append(answers[[asked]])

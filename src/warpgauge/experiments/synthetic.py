@@ -16,23 +16,42 @@ from warpgauge.errors import MissingExtraError
 from warpgauge.experiments.datasets import Floats, LandmarkPair
 from warpgauge.simulate import SimulatedDeformation, random_deformation
 
-# Velocities of the brain: 3 mm, control points 30 mm apart; no pair of the studies folds.
-BRAIN_AMPLITUDE, BRAIN_SPACING, BRAIN_STEP = 6.0, 40.0, 2
-BRAIN_CORNERS, BRAIN_DENSE = 300, 2000
+# Control velocities of the brain (SD in mm) and the distance of the control points: about 6 mm of displacement on
+# average and 20 at most, without folds.
+BRAIN_AMPLITUDE, BRAIN_SPACING = 8.0, 60.0
+BRAIN_STEP, BRAIN_CORNERS, BRAIN_SIGMA, BRAIN_DENSE = 2, 400, 2.5, 2000
 # As many points as the paper's Nissl/OCM pair has.
 DENSE_CORNERS = 957
-DENSE_AMPLITUDE, DENSE_SPACING = 14.0, 96.0
+# Control velocities (SD in px) and their distance: a bend of the whole section, and smaller distortions in it.
+DENSE_FIELDS = ((25.0, 400.0), (5.0, 120.0))
 _TEMPLATE = "mni_icbm152_{}_tal_nlin_sym_09a_converted.nii.gz"
 
 
 @dataclass(frozen=True, eq=False)
-class Template:
-    """The T1 template: grid in LPS mm, grey values, and where grey or white matter is."""
+class Brain:
+    """A brain to deform.
 
+    Attributes
+    ----------
+    name : str
+    grid : Grid
+        LPS mm.
+    inside : array
+        True in the brain, on the grid.
+    corners : (n, 3) array
+        Salient points of the image inside, strongest first.
+    pixel : float
+        Voxel size of the original image, mm.
+    labels : array, optional
+        Labels of structures, on the grid.
+    """
+
+    name: str
     grid: wg.Grid
-    t1: Floats
-    tissue: Any
+    inside: Any
     corners: Floats
+    pixel: float
+    labels: Any = None
 
 
 def template_image(kind: str, step: int = BRAIN_STEP) -> tuple[wg.Grid, Floats]:
@@ -53,36 +72,50 @@ def every(grid: wg.Grid, array: Any, step: int) -> tuple[wg.Grid, Any]:
     return wg.Grid(part.shape[::-1], grid.spacing * step, grid.origin, grid.direction, grid.units), part
 
 
+def corners_of(image: Floats, grid: wg.Grid, inside: Any) -> Floats:
+    """Give the salient points of a brain by the 3D Harris detector."""
+    return find_candidates(image, grid, mask=inside, count=BRAIN_CORNERS, sigma=BRAIN_SIGMA).points_world
+
+
 @lru_cache(maxsize=1)
-def template() -> Template:
-    """Give the brain that the studies deform, with its corners (3D Harris detector) in the brain, strongest first."""
+def template() -> Brain:
+    """Give nilearn's T1 template at 2 mm, with grey and white matter as its inside."""
     grid, t1 = template_image("t1")
     gray, white = template_image("gm")[1], template_image("wm")[1]
-    tissue = gray / gray.max() + white / white.max() > 0.5
-    corners = find_candidates(t1, grid, mask=tissue, count=BRAIN_CORNERS).points_world
-    return Template(grid, t1, tissue, corners)
+    inside = gray / gray.max() + white / white.max() > 0.5
+    return Brain("template", grid, inside, corners_of(t1, grid, inside), 1.0)
 
 
-def brain_deformation(seed: int) -> SimulatedDeformation:
-    """Draw a deformation of the brain: control velocities interpolated linearly, then scaling and squaring."""
-    return random_deformation(template().grid, BRAIN_AMPLITUDE, BRAIN_SPACING, seed)
+def deformation(brain: Brain, seed: int) -> SimulatedDeformation:
+    """Draw a deformation of a brain as the paper does: velocities at control points, then scaling and squaring."""
+    # The flow is kept at half the resolution: it is the truth by definition, and smooth over 60 mm.
+    return random_deformation(brain.grid.coarsened(2), BRAIN_AMPLITUDE, BRAIN_SPACING, seed)
 
 
 def brain(seed: int, *, dense: int = BRAIN_DENSE) -> LandmarkPair:
     """Give a synthetic brain pair: corners of T1 as landmarks, random points of the tissue for evaluation, mm."""
-    source, truth = template(), brain_deformation(seed)
-    points = targets_from_mask(source.tissue, source.grid, dense, seed=seed)
-    size = np.asarray(source.grid.size) * source.grid.spacing
-    middle = source.grid.index_to_world([(np.asarray(source.grid.size) - 1) / 2])[0]
+    source = template()
+    truth = deformation(source, seed)
+    points = targets_from_mask(source.inside, source.grid, dense, seed=seed)
+    return brain_pair(source, truth, f"deformation{seed}", points)
+
+
+def brain_pair(source: Brain, truth: SimulatedDeformation, name: str, points: Floats) -> LandmarkPair:
+    """Give a deformed brain as a pair, with ``points`` for evaluation."""
+    size = np.asarray(source.grid.size)
+    middle = source.grid.index_to_world([(size - 1) / 2])[0]
     return LandmarkPair(
-        "brain", f"deformation{seed}", f"deformation{seed}", source.corners, truth.map(source.corners), "mm",
-        1.0, tuple(size.tolist()), tuple(middle.tolist()), points, truth.map(points),
+        "brain", name, name, source.corners, truth.map(source.corners), "mm", source.pixel,
+        tuple((size * source.grid.spacing).tolist()), tuple(middle.tolist()), points, truth.map(points),
     )  # fmt: skip
 
 
 @lru_cache(maxsize=2)
 def dense(seed: int = 1) -> LandmarkPair:
-    """Give one 2D pair with 957 true correspondences: corners of a retina photograph (1411 x 1411 px), deformed."""
+    """Give one 2D pair with 957 true correspondences: corners of a retina photograph (1411 x 1411 px), deformed.
+
+    The displacement is the sum of those of a coarse and of a finer velocity field.
+    """
     try:
         from skimage.data import retina
     except ImportError as error:
@@ -93,9 +126,12 @@ def dense(seed: int = 1) -> LandmarkPair:
     grid = wg.Grid(gray.shape[::-1])
     disc = gray > 0.1 * gray.max()
     corners = find_candidates(gray, grid, mask=disc, count=DENSE_CORNERS).points_world
-    truth = random_deformation(grid, DENSE_AMPLITUDE, DENSE_SPACING, seed)
+    fields = [
+        random_deformation(grid, amplitude, spacing, seed + at) for at, (amplitude, spacing) in enumerate(DENSE_FIELDS)
+    ]
+    moved = corners + np.sum([field.map(corners) - corners for field in fields], axis=0)
     size = np.asarray(grid.size, dtype=np.float64)
     return LandmarkPair(
-        "dense", "retina", "retina", corners, truth.map(corners), "px", 1.0, tuple(size.tolist()),
+        "dense", "retina", "retina", corners, moved, "px", 1.0, tuple(size.tolist()),
         tuple(((size - 1) / 2).tolist()),
     )  # fmt: skip

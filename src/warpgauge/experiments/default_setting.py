@@ -1,0 +1,136 @@
+"""The paper's default setting, which most studies vary: half of the landmarks, a 1 px disc, weights learned elsewhere.
+
+One run is one random split of one pair. The weights come from the same stains of another region (CIMA), from another
+case (COPDgene, 4DCT), from another deformation (brain), or from ten annotations of the pair itself (dense).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+import warpgauge as wg
+from warpgauge.errors import InvalidInputError
+from warpgauge.experiments import datasets, synthetic
+from warpgauge.experiments.curves import Halves, disc, exact_answers, halves
+from warpgauge.experiments.datasets import Floats, LandmarkPair
+from warpgauge.experiments.experiment import Run
+
+TITLES = {
+    "cima": "CIMA",
+    "copdgene": "COPDgene",
+    "dirlab4dct": "DIR-Lab 4DCT",
+    "brain": "Synthetic brain",
+    "dense": "Dense set",
+}
+UNITS = {"cima": "px", "copdgene": "mm", "dirlab4dct": "mm", "brain": "mm", "dense": "px"}
+QUICK_RUNS, QUICK_COUNT = 6, 20
+# Longest curves: what the landmarks allow, but not more than this.
+COUNTS = {"cima": 60, "copdgene": 150, "dirlab4dct": 150, "brain": 150, "dense": 200}
+TEN = 10  # first annotations of the dense set, by farthest points
+_TRAINING_BRAINS = 1_000_000  # added to a deformation's seed: no training deformation is ever tested on
+
+
+@dataclass(frozen=True, eq=False)
+class Setting:
+    """One run's data: the pair, its split, the annotations to learn from, and what all strategies ask first."""
+
+    pair: LandmarkPair
+    halves: Halves
+    covariance: Floats
+    training: wg.Annotations
+    first: tuple[int, ...]
+
+    @property
+    def answers(self) -> wg.Annotations:
+        """The default annotator's answers: the given matches, with the disc."""
+        return exact_answers(self.halves.fixed, self.halves.moving, self.covariance)
+
+
+def plan(data: Path, names: Sequence[str], runs: int, seed: int, quick: bool) -> list[Run]:
+    """Give ``runs`` runs for each dataset; pairs, training pairs and splits take turns."""
+    planned = []
+    for name in names:
+        for at in range(min(runs, QUICK_RUNS) if quick else runs):
+            split = int(np.random.SeedSequence(seed, spawn_key=(at,)).generate_state(1)[0])
+            count = QUICK_COUNT if quick else COUNTS[name]
+            parameters = {"dataset": name, "split": split, "count": count, **_choice(data, name, at, split)}
+            planned.append(Run(f"{name}-{seed}-{at:04d}-{count}", parameters))
+    return planned
+
+
+def _choice(data: Path, name: str, at: int, split: int) -> dict[str, object]:
+    """Give the pair and the training pair of one run."""
+    if name == "brain":
+        return {"pair": split, "training": split + _TRAINING_BRAINS}
+    if name == "dense":
+        return {}
+    pairs = testable(data) if name == "cima" else real_pairs(data, name)
+    pair = pairs[at % len(pairs)]
+    others = _others(pair, pairs)
+    return {"pair": pair.name, "training": others[at // len(pairs) % len(others)].name}
+
+
+def real_pairs(data: Path, name: str) -> tuple[LandmarkPair, ...]:
+    """Give all pairs of one of the landmark sets."""
+    if name == "cima":
+        return datasets.cima(data, ordered=False)
+    return datasets.copdgene(data) if name == "copdgene" else datasets.dirlab4dct(data)
+
+
+def testable(data: Path) -> tuple[LandmarkPair, ...]:
+    """Give the CIMA pairs whose stains another region has as well, region after region in turn.
+
+    The mammary gland has stains of its own, and the other gland is not at hand.
+    """
+    pairs = datasets.cima(data, ordered=False)
+    found = [pair for pair in pairs if _others(pair, pairs)]
+    return tuple(sorted(found, key=lambda pair: (_stains(pair), pair.group)))
+
+
+def _stains(pair: LandmarkPair) -> str:
+    return pair.name.removeprefix(pair.group)
+
+
+def _others(pair: LandmarkPair, pairs: Sequence[LandmarkPair]) -> list[LandmarkPair]:
+    """Give the pairs that may train for this one: other groups and, in CIMA, the same stains."""
+    return [
+        other
+        for other in pairs
+        if other.group != pair.group and (pair.dataset != "cima" or _stains(other) == _stains(pair))
+    ]
+
+
+def setting(data: Path, run: Run) -> Setting:
+    """Load what one run needs."""
+    name, split = str(run.parameters["dataset"]), int(run.parameters["split"])
+    if name == "dense":
+        return _dense(split)
+    if name == "brain":
+        pair = synthetic.brain(int(run.parameters["pair"]))
+        other = synthetic.brain(int(run.parameters["training"]))
+        training = halves(other, split)
+        learned = exact_answers(training.fixed, training.moving, disc(other))
+        return Setting(pair, halves(pair, split), disc(pair), learned, ())
+    by = {pair.name: pair for pair in real_pairs(data, name)}
+    pair, other = (_named(by, str(run.parameters[key])) for key in ("pair", "training"))
+    return Setting(pair, halves(pair, split), disc(pair), exact_answers(other.fixed, other.moving, disc(other)), ())
+
+
+def _named(by: dict[str, LandmarkPair], name: str) -> LandmarkPair:
+    if name not in by:
+        raise InvalidInputError(f"The data have no pair {name!r}, which this run is about.")
+    return by[name]
+
+
+def _dense(split: int) -> Setting:
+    """Learn from the pair itself: a random annotation and nine farthest from the former, which all strategies share."""
+    pair = synthetic.dense()
+    parts = halves(pair, split)
+    answers = exact_answers(parts.fixed, parts.moving, disc(pair))
+    anything = wg.TransformationPrior(wg.KernelBundle("wendland", [1.0], [1.0]))  # plays no part in distances
+    first = wg.Suggester(anything, parts.fixed, strategy="farthest", seed=split).suggest(TEN)
+    return Setting(pair, parts, disc(pair), answers[first], tuple(first))
