@@ -76,8 +76,9 @@ def suggest(project: Path, rater: str, beyond: bool, as_json: bool) -> None:
         return
     print_facts(facts)
     example = ",".join(number(value) for value in facts.get("predicted", facts["point"]))
-    click.echo(f"\nAnswer: warpgauge place {project} {query.number} {example}")
-    click.echo(f"    or: warpgauge skip {project} {query.number} --reason not_visible")
+    who = "" if rater == "organiser" else f" --rater {rater}"  # else the answer would be another person's
+    click.echo(f"\nAnswer: warpgauge place {project} {query.number} {example}{who}")
+    click.echo(f"    or: warpgauge skip {project} {query.number} --reason not_visible{who}")
 
 
 @click.command(

@@ -34,8 +34,11 @@ def benchmark(study: Path, out: Path | None, jobs: int, fresh: bool, as_json: bo
     if as_json:
         click.echo(result.to_json())
         return
-    rows = result.rows()
-    if rows:
-        columns = [key for key, value in rows[0].items() if isinstance(value, str | int | float) or value is None]
-        print_table(columns, [[row[key] for key in columns] for row in rows])
+    columns = ["method", "rank", "mean rank", "90 % interval", "P(first)", "mean score", "cases", "missing"]
+    rows = [
+        [one.name, one.rank, one.mean_rank, f"{one.rank_interval.low:.3g} to {one.rank_interval.high:.3g}",
+         f"{one.probability_first:.3f}", one.mean_score, one.cases, one.missing]
+        for one in result.methods
+    ]  # fmt: skip
+    print_table(columns, rows)
     click.echo(f"\n{result.verdict}\nAll numbers: {folder / 'study.json'}")
