@@ -71,7 +71,7 @@ def experiment(name: str | None, show_list: bool, as_json: bool, **options: Any)
         return
     for sentence in findings.sentences:
         click.echo(sentence)
-    click.echo(f"\nAll numbers: {out / name}.json (the kept runs took {compute_seconds(out, name):.0f} s of one core)")
+    click.echo(f"\nAll numbers: {out / name}.json (the runs took {compute_seconds(out, name):.0f} s of one core)")
 
 
 def _list(as_json: bool) -> None:

@@ -17,14 +17,16 @@ SPOKEN = (5, 10, 20, 40, 80)
 _ROUNDING = 1e-9
 
 
-def gathered(results: Sequence[Result], labels: Mapping[str, str]) -> dict[str, dict[str, Floats]]:
-    """Give, by dataset, each label's curves as an array (curves, n), cut to the shortest.
+def gathered(
+    results: Sequence[Result], labels: Mapping[str, str], by_parameter: str = "dataset"
+) -> dict[str, dict[str, Floats]]:
+    """Give, by dataset (or another parameter), each label's curves as an array (curves, n), cut to the shortest.
 
     A result has ``"curves"``: a list of mappings from the keys of ``labels`` to one curve each.
     """
     by: dict[str, list[Mapping[str, Sequence[float]]]] = {}
     for run, result in results:
-        by.setdefault(str(run.parameters["dataset"]), []).extend(result["curves"])
+        by.setdefault(str(run.parameters[by_parameter]), []).extend(result["curves"])
     return {
         dataset: {
             label: np.array([one[key][: min(len(curve[key]) for curve in curves)] for one in curves])

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 import warpgauge as wg
 from warpgauge.errors import InvalidInputError
@@ -18,8 +19,9 @@ SMALLEST_PX = 10.0
 
 @dataclass(frozen=True, eq=False)
 class Halves:
-    """What may be annotated and what the error is measured on; rows correspond."""
+    """What may be annotated (``rows`` of the pair) and what the error is measured on."""
 
+    rows: NDArray[np.int64]
     fixed: Floats
     moving: Floats
     held_fixed: Floats
@@ -58,8 +60,8 @@ def halves(pair: LandmarkPair, seed: int) -> Halves:
     rows = rng_for(seed, 1).permutation(len(pair))
     ask, rest = np.sort(rows[: len(pair) // 2]), np.sort(rows[len(pair) // 2 :])
     if pair.dense is not None and pair.dense_truth is not None:
-        return Halves(pair.fixed[ask], pair.moving[ask], pair.dense, pair.dense_truth)
-    return Halves(pair.fixed[ask], pair.moving[ask], pair.fixed[rest], pair.moving[rest])
+        return Halves(ask, pair.fixed[ask], pair.moving[ask], pair.dense, pair.dense_truth)
+    return Halves(ask, pair.fixed[ask], pair.moving[ask], pair.fixed[rest], pair.moving[rest])
 
 
 def disc(pair: LandmarkPair, radius_px: float = 1.0) -> Floats:

@@ -6,18 +6,22 @@ case (COPDgene, 4DCT), from another deformation (brain), or from ten annotations
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 import warpgauge as wg
 from warpgauge.errors import InvalidInputError
 from warpgauge.experiments import datasets, synthetic
-from warpgauge.experiments.curves import Halves, disc, exact_answers, halves
+from warpgauge.experiments.curves import Halves, disc, exact_answers, halves, paper_prior, paper_scales, rng_for
 from warpgauge.experiments.datasets import Floats, LandmarkPair
 from warpgauge.experiments.experiment import Run
+
+Scales = Callable[[LandmarkPair], Floats]
 
 TITLES = {
     "cima": "CIMA",
@@ -36,18 +40,48 @@ _TRAINING_BRAINS = 1_000_000  # added to a deformation's seed: no training defor
 
 @dataclass(frozen=True, eq=False)
 class Setting:
-    """One run's data: the pair, its split, the annotations to learn from, and what all strategies ask first."""
+    """One run's data.
+
+    Attributes
+    ----------
+    pair : LandmarkPair
+    halves : Halves
+        What may be annotated, and what is held out.
+    teacher : LandmarkPair
+        The pair that the weights are learned on.
+    lessons : tuple of int, optional
+        Its landmarks that are learned from; all by default.
+    first : tuple of int
+        What all strategies ask first.
+    """
 
     pair: LandmarkPair
     halves: Halves
-    covariance: Floats
-    training: wg.Annotations
-    first: tuple[int, ...]
+    teacher: LandmarkPair
+    lessons: tuple[int, ...] | None = None
+    first: tuple[int, ...] = ()
 
     @property
     def answers(self) -> wg.Annotations:
         """The default annotator's answers: the given matches, with the disc."""
-        return exact_answers(self.halves.fixed, self.halves.moving, self.covariance)
+        return exact_answers(self.halves.fixed, self.halves.moving, disc(self.pair))
+
+    def prior(self, family: str = "wendland", scales: Scales = paper_scales) -> wg.TransformationPrior:
+        """Give the paper's model with the weights (and the scales, which are in pixels) of the training pair."""
+        if self.lessons is None:
+            return _learned(self.teacher, family, scales)
+        return _fitted(self.teacher, np.array(self.lessons), family, scales)
+
+
+def _fitted(teacher: LandmarkPair, rows: Any, family: str, scales: Scales) -> wg.TransformationPrior:
+    lessons = exact_answers(teacher.fixed[rows], teacher.moving[rows], disc(teacher))
+    return paper_prior(teacher, [lessons], family=family, scales=scales(teacher))
+
+
+@lru_cache(maxsize=64)
+def _learned(teacher: LandmarkPair, family: str, scales: Scales) -> wg.TransformationPrior:
+    """Learn from all landmarks of a pair; kept, since the same pair teaches for many runs."""
+    return _fitted(teacher, np.arange(len(teacher)), family, scales)
 
 
 def plan(data: Path, names: Sequence[str], runs: int, seed: int, quick: bool) -> list[Run]:
@@ -111,13 +145,12 @@ def setting(data: Path, run: Run) -> Setting:
         return _dense(split)
     if name == "brain":
         pair = synthetic.brain(int(run.parameters["pair"]))
-        other = synthetic.brain(int(run.parameters["training"]))
-        training = halves(other, split)
-        learned = exact_answers(training.fixed, training.moving, disc(other))
-        return Setting(pair, halves(pair, split), disc(pair), learned, ())
+        other = synthetic.brain(int(run.parameters["training"]), dense=1)
+        lessons = rng_for(split, 2).permutation(len(other))[: len(other) // 2]
+        return Setting(pair, halves(pair, split), other, tuple(lessons.tolist()))
     by = {pair.name: pair for pair in real_pairs(data, name)}
     pair, other = (_named(by, str(run.parameters[key])) for key in ("pair", "training"))
-    return Setting(pair, halves(pair, split), disc(pair), exact_answers(other.fixed, other.moving, disc(other)), ())
+    return Setting(pair, halves(pair, split), other)
 
 
 def _named(by: dict[str, LandmarkPair], name: str) -> LandmarkPair:
@@ -130,7 +163,6 @@ def _dense(split: int) -> Setting:
     """Learn from the pair itself: a random annotation and nine farthest from the former, which all strategies share."""
     pair = synthetic.dense()
     parts = halves(pair, split)
-    answers = exact_answers(parts.fixed, parts.moving, disc(pair))
     anything = wg.TransformationPrior(wg.KernelBundle("wendland", [1.0], [1.0]))  # plays no part in distances
     first = wg.Suggester(anything, parts.fixed, strategy="farthest", seed=split).suggest(TEN)
-    return Setting(pair, parts, disc(pair), answers[first], tuple(first))
+    return Setting(pair, parts, pair, tuple(parts.rows[first].tolist()), tuple(first))

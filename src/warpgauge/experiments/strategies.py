@@ -8,7 +8,7 @@ from typing import Any
 
 from warpgauge.experiments import default_setting
 from warpgauge.experiments.comparing import gathered, panel, sentences, summary
-from warpgauge.experiments.curves import annotation_curve, paper_prior
+from warpgauge.experiments.curves import annotation_curve
 from warpgauge.experiments.default_setting import TEN, TITLES, UNITS
 from warpgauge.experiments.experiment import Experiment, Findings, Result, Run
 from warpgauge.experiments.figures import curves_figure
@@ -25,7 +25,7 @@ def plan(data: Path, runs: int, seed: int, quick: bool) -> list[Run]:
 def compute(data: Path, run: Run) -> dict[str, Any]:
     """Let each strategy annotate the same half and measure on the other."""
     given = default_setting.setting(data, run)
-    prior = paper_prior(given.pair, [given.training])
+    prior = given.prior()
     parts, seed = given.halves, int(run.parameters["split"])
     curves = {
         strategy: annotation_curve(
