@@ -155,6 +155,17 @@ def open_sheet(browser: Any, server: Served, who: str = "launcher", **options: A
     return sheet
 
 
+class Shared:
+    """One server for several tests: each is another blind rater, for whom nothing has been answered yet."""
+
+    def __init__(self, server: Served, names: list[str]) -> None:
+        self.server, self._names = server, iter(names)
+
+    def newcomer(self) -> str:
+        """Give the name of a rater who has not done anything."""
+        return next(self._names)
+
+
 def last_drawn(sheet: Sheet, axis: int = 2) -> dict[str, Any]:
     """Give what the canvas of a plane was last told to draw as one's own ellipse, in its own pixels."""
     sheet.page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")

@@ -11,10 +11,9 @@ import pytest
 
 from warpgauge.core.annotations import ellipse_from_covariance
 from warpgauge.project import Placement, Project, Skipped
-from web.page_tools import Sheet, bend, last_drawn, launched, make_tissue_project, open_sheet
+from web.page_tools import Shared, Sheet, bend, last_drawn, launched, make_tissue_project, open_sheet
 from web.server_tools import Served, served
 
-ME = "organiser"
 SPACING = 0.5  # um a pixel
 PIXEL = """([x, y]) => {
   const context = document.querySelector("#moving canvas").getContext("2d");
@@ -28,10 +27,21 @@ def browser() -> Iterator[Any]:
         yield found
 
 
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
+    names = [f"rater{k}" for k in range(9)]
+    with served(make_tissue_project(tmp_path_factory.mktemp("flat") / "lesion"), ",".join(names)) as running:
+        yield Shared(running, names)
+
+
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[Served]:
-    with served(make_tissue_project(tmp_path / "lesion")) as running:
-        yield running
+def server(shared: Shared) -> Served:
+    return shared.server
+
+
+@pytest.fixture
+def me(shared: Shared) -> str:
+    return shared.newcomer()
 
 
 def truth_on_screen(sheet: Sheet) -> tuple[float, float]:
@@ -45,14 +55,13 @@ def to_screen(view: dict[str, Any], point: Any) -> tuple[float, float]:
     return tuple((point[k] - view["centre"][k]) * view["scale"] + view[("width", "height")[k]] / 2 for k in (0, 1))  # type: ignore[return-value]
 
 
-def stored(folder: Path, query: int, who: str = ME) -> Any:
+def stored(folder: Path, query: int, who: str) -> Any:
     with Project.open(folder) as project:
         return project.state.answer(who, query)
 
 
-def check_drawn_is_stored(sheet: Sheet, folder: Path, query: int, view: dict[str, Any], drawn: dict[str, Any]) -> None:
+def check_drawn_is_stored(answer: Any, view: dict[str, Any], drawn: dict[str, Any]) -> None:
     """The stored covariance is the drawn ellipse to a hundredth of an image pixel."""
-    answer = stored(folder, query)
     assert isinstance(answer, Placement)
     x, y = to_screen(view, answer.point)
     pixel = SPACING * view["scale"]  # screen pixels for an image pixel
@@ -69,9 +78,9 @@ def check_drawn_is_stored(sheet: Sheet, folder: Path, query: int, view: dict[str
         assert min(np.abs(end - wanted).max(), np.abs(end + wanted).max()) < 0.01 * pixel
 
 
-def test_click_drag_edit_skip_undo_redo_and_reload_from_an_empty_project(browser: Any, server: Served) -> None:
+def test_click_drag_edit_skip_undo_redo_and_reload_from_an_empty_project(browser: Any, server: Served, me: str) -> None:
     """A whole session: every kind of answer reaches the log, undo and redo take it back and forth, a reload resumes."""
-    sheet = open_sheet(browser, server)
+    sheet = open_sheet(browser, server, me)
     page = sheet.page
     # Enter without a mark writes nothing and says what to do.
     page.keyboard.press("Enter")
@@ -80,7 +89,7 @@ def test_click_drag_edit_skip_undo_redo_and_reload_from_an_empty_project(browser
     sheet.press_at("moving", *truth_on_screen(sheet))
     page.keyboard.press("Enter")
     sheet.wait_for_query(2)
-    first = stored(server.folder, 0)
+    first = stored(server.folder, 0, me)
     assert isinstance(first, Placement)
     radius = sheet.state()["project"]["settings"]["default_radius"]
     half_lengths, _ = ellipse_from_covariance(first.covariance_world, first.alpha)
@@ -94,7 +103,7 @@ def test_click_drag_edit_skip_undo_redo_and_reload_from_an_empty_project(browser
     scale = sheet.state()["views"]["moving"]["2"]["scale"]
     page.keyboard.press("Enter")
     sheet.wait_for_query(3)
-    half_lengths, axes = ellipse_from_covariance(stored(server.folder, 1).covariance_world)
+    half_lengths, axes = ellipse_from_covariance(stored(server.folder, 1, me).covariance_world)
     np.testing.assert_allclose(half_lengths[0] * scale, 50, atol=0.01)
     np.testing.assert_allclose(np.abs(axes[:, 0]), [0.8, 0.6], atol=1e-3)
     # 3: skipped with a reason and a note
@@ -103,25 +112,25 @@ def test_click_drag_edit_skip_undo_redo_and_reload_from_an_empty_project(browser
     page.locator("dialog h2").click()
     page.keyboard.press("3")
     sheet.wait_for_query(4)
-    third = stored(server.folder, 2)
+    third = stored(server.folder, 2, me)
     assert isinstance(third, Skipped)
     assert (third.reason, third.text) == ("torn_or_missing", "a fold")
     # undo: the skip is taken back and its query shown; redo: it is there again
     page.keyboard.press("z")
     sheet.wait_for_query(3)
-    assert stored(server.folder, 2) is None
+    assert stored(server.folder, 2, me) is None
     page.keyboard.press("Shift+Z")
     page.wait_for_function("() => document.getElementById('message').textContent.startsWith('Done again')")
-    assert isinstance(stored(server.folder, 2), Skipped)
+    assert isinstance(stored(server.folder, 2, me), Skipped)
     # the former ones, an edit of one that is stored
     page.keyboard.press("Backspace")
     sheet.wait_for_query(2)
-    before = stored(server.folder, 1)
+    before = stored(server.folder, 1, me)
     page.keyboard.press("Shift+ArrowRight")
     page.keyboard.press("Enter")
     page.wait_for_function("() => document.getElementById('saved').textContent.startsWith('saved')")
     sheet.wait_for_query(4)
-    after = stored(server.folder, 1)
+    after = stored(server.folder, 1, me)
     assert after.generation > before.generation
     view_scale = sheet.state()["views"]["moving"]["2"]["scale"]
     assert after.point[0] > before.point[0]
@@ -133,7 +142,7 @@ def test_click_drag_edit_skip_undo_redo_and_reload_from_an_empty_project(browser
     page.reload()
     sheet.wait_for_query(4)
     assert sheet.state()["mark"]["point"] == pytest.approx(draft["point"])
-    assert stored(server.folder, 3) is None
+    assert stored(server.folder, 3, me) is None
     page.keyboard.press("Escape")
     assert sheet.state()["mark"] is None
     # the list shows what was done
@@ -148,16 +157,18 @@ def test_click_drag_edit_skip_undo_redo_and_reload_from_an_empty_project(browser
     page.locator("#drawer tr[data-query='0'] input").click()
     page.wait_for_selector("#drawer tr[data-query='0'].off")
     with Project.open(server.folder) as project:
-        assert project.state.cells[(ME, 0)].disabled
+        assert project.state.cells[(me, 0)].disabled
     assert sheet.problems == []
     assert all(url.startswith((server.base, "about:", "data:", "blob:")) for url in sheet.requests)
     sheet.close()
 
 
 @pytest.mark.parametrize("notches", [-6, 0, 5, 14])
-def test_the_stored_covariance_is_the_drawn_ellipse_at_every_zoom(browser: Any, server: Served, notches: int) -> None:
+def test_the_stored_covariance_is_the_drawn_ellipse_at_every_zoom(
+    browser: Any, server: Served, me: str, notches: int
+) -> None:
     """Drawn by a drag, stretched and turned by handles and the wheel: what is stored is what the canvas was told."""
-    sheet = open_sheet(browser, server)
+    sheet = open_sheet(browser, server, me)
     page = sheet.page
     for _ in range(abs(notches)):
         page.keyboard.press("+" if notches > 0 else "-")
@@ -183,22 +194,22 @@ def test_the_stored_covariance_is_the_drawn_ellipse_at_every_zoom(browser: Any, 
     view = sheet.state()["views"]["moving"]["2"]
     page.keyboard.press("Enter")
     sheet.wait_for_query(2)
-    check_drawn_is_stored(sheet, server.folder, 0, view, drawn)
+    check_drawn_is_stored(stored(server.folder, 0, me), view, drawn)
     # Looked at again, it is drawn from what is stored, in the same place of the image.
     page.keyboard.press("Backspace")
     sheet.wait_for_query(1)
     view = sheet.state()["views"]["moving"]["2"]
-    check_drawn_is_stored(sheet, server.folder, 0, view, last_drawn(sheet))
+    check_drawn_is_stored(stored(server.folder, 0, me), view, last_drawn(sheet))
     assert sheet.problems == []
     sheet.close()
 
 
-def test_the_picture_lies_where_the_view_says(browser: Any, server: Served) -> None:
+def test_the_picture_lies_where_the_view_says(browser: Any, server: Served, me: str) -> None:
     """A pixel of the canvas shows the sample of the image that the view puts there, at several zooms."""
     from PIL import Image
 
     picture = np.asarray(Image.open(server.folder.parent / "Ki67.png")).astype(int)
-    sheet = open_sheet(browser, server)
+    sheet = open_sheet(browser, server, me)
     page = sheet.page
     page.keyboard.press("h")
     page.evaluate(
@@ -231,9 +242,9 @@ def test_the_picture_lies_where_the_view_says(browser: Any, server: Served) -> N
     sheet.close()
 
 
-def test_a_fast_click_and_a_jitter_under_four_pixels_are_clicks(browser: Any, server: Served) -> None:
+def test_a_fast_click_and_a_jitter_under_four_pixels_are_clicks(browser: Any, server: Served, me: str) -> None:
     """A movement of 3 pixels places the default disc; of 5 pixels it draws."""
-    sheet = open_sheet(browser, server)
+    sheet = open_sheet(browser, server, me)
     sheet.drag("moving", (200, 200), (203, 200))
     disc = np.array(sheet.state()["mark"]["shape"])
     radius = sheet.state()["project"]["settings"]["default_radius"]
@@ -244,9 +255,11 @@ def test_a_fast_click_and_a_jitter_under_four_pixels_are_clicks(browser: Any, se
     sheet.close()
 
 
-def test_local_undo_goes_back_through_what_is_drawn_before_what_is_stored(browser: Any, server: Served) -> None:
+def test_local_undo_goes_back_through_what_is_drawn_before_what_is_stored(
+    browser: Any, server: Served, me: str
+) -> None:
     """Z takes back one edit after the other, then the stored answer; nothing that is not accepted reaches the log."""
-    sheet = open_sheet(browser, server)
+    sheet = open_sheet(browser, server, me)
     page = sheet.page
     sheet.press_at("moving", 200, 200)
     one = sheet.state()["mark"]
@@ -261,5 +274,5 @@ def test_local_undo_goes_back_through_what_is_drawn_before_what_is_stored(browse
     page.keyboard.press("Shift+Z")
     assert sheet.state()["mark"] == two
     with Project.open(server.folder) as project:
-        assert not project.state.cells
+        assert not [key for key in project.state.cells if key[0] == me]
     sheet.close()

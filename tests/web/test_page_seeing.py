@@ -12,7 +12,7 @@ import pytest
 
 from warpgauge.project import Project
 from web.page_tools import Sheet, bend, launched, make_tissue_project, make_volume_project, open_sheet
-from web.server_tools import Served, served
+from web.server_tools import Served, answer, served
 
 SPACING = 0.5
 BOXES = """() => Object.fromEntries(
@@ -174,6 +174,59 @@ def test_overlays_legends_and_linked_views(browser: Any, tmp_path: Path) -> None
         sheet.close()
 
 
+def test_what_the_moving_image_does_not_cover_is_hatched_and_not_dark(browser: Any, tmp_path: Path) -> None:
+    """Seen through a model that shifts by a third of the image, what is uncovered stays in sight under hatching."""
+    with served(make_tissue_project(tmp_path / "lesion", size=(400, 320))) as server:
+        sheet = open_sheet(browser, server)
+        page = sheet.page
+        client = server.client()
+        query = client.get("/api/query").json()
+        placed = 0
+        while placed < 6:
+            x, y = query["location"]
+            if x + 60 < 199:
+                placed += 1
+                query = answer(client, query, [x + 60, y]).json()["next"]
+            else:
+                body = {"reason": "outside_image", "text": "", "generation": query["generation"]}
+                query = client.post(f"/api/query/{query['query']}/skip", json=body).json()["next"]
+        page.reload()
+        sheet.wait_for_query(query["number"])
+        page.keyboard.press("0")
+        page.keyboard.press("h")
+        page.keyboard.press("j")
+        sheet.wait_for_picture()
+        settle(sheet)
+        view = sheet.state()["views"]["fixed"]["2"]
+        plain = block_of(sheet, view, (155, 60), (190, 100))  # um: the moving image ends at 200 - 60
+        page.keyboard.press("f")
+        settle(sheet)
+        laid = block_of(sheet, view, (155, 60), (190, 100))
+        same = np.abs(laid - plain).max(axis=-1) == 0
+        assert 0.4 < same.mean() < 0.9, "the fixed image between the lines"
+        assert laid[~same].max(axis=-1).mean() > 60, "lines, not a dark picture"
+        covered = block_of(sheet, view, (20, 60), (80, 100))
+        page.keyboard.press("f")
+        settle(sheet)
+        assert (np.abs(covered - block_of(sheet, view, (20, 60), (80, 100))).max(axis=-1) > 0).mean() > 0.9
+        assert sheet.problems == []
+        sheet.close()
+
+
+def block_of(sheet: Sheet, view: dict[str, Any], low: tuple[float, float], high: tuple[float, float]) -> np.ndarray:
+    """Give the pixels of the fixed canvas between two world points."""
+    corners = [
+        [round((p[k] - view["centre"][k]) * view["scale"] + view[("width", "height")[k]] / 2) for k in (0, 1)]
+        for p in (low, high)
+    ]
+    (x0, y0), (x1, y1) = corners
+    data = sheet.page.evaluate(
+        "([x, y, w, h]) => [...document.querySelector('#fixed canvas').getContext('2d').getImageData(x, y, w, h).data]",
+        [x0, y0, x1 - x0, y1 - y0],
+    )
+    return np.array(data, dtype=float).reshape(y1 - y0, x1 - x0, 4)[..., :3]
+
+
 def test_nothing_jumps_and_everything_fits_at_1280_by_720(browser: Any, tmp_path: Path) -> None:
     """Placing, skipping and messages move no element; there is no scroll bar and nothing is cut off at 1280 x 720."""
     with served(make_tissue_project(tmp_path / "lesion")) as server:
@@ -277,8 +330,33 @@ def test_screens_of_volumes_and_of_the_light_theme(browser: Any, tmp_path: Path)
             page.keyboard.press(key)
             settle(sheet)
         assert page.locator(".legend").count() == 1
+        # Linked: every plane's middle shows the match of its counterpart's middle, also after a pan in one of them.
+        page.keyboard.press("l")
+        settle(sheet)
+        sheet.drag("fixed", (150, 120), (120, 150), 1, button="right")
+        settle(sheet)
+        for axis in (0, 1, 2):
+            fixed, moving = (middle_of_plane(sheet, side, axis) for side in ("fixed", "moving"))
+            text = ",".join(repr(float(value)) for value in fixed)
+            expected = np.array(server.client().get(f"/api/linked?from=fixed&points={text}").json()["points"][0])
+            normal = np.array(sheet.state()["project"]["images"]["moving"]["direction"])[:, axis]
+            away = expected - moving
+            # Along the normal the plane stands at its slice; the map is carried on linearly from the crosshair.
+            assert np.linalg.norm(away - normal * (normal @ away)) < 1.0, axis
         assert sheet.problems == []
         sheet.close()
+
+
+def middle_of_plane(sheet: Sheet, side: str, axis: int) -> np.ndarray:
+    """World point in the middle of a plane, from its view and its slice."""
+    found = sheet.page.evaluate(
+        """([side, axis]) => {
+        const { view, depth, plane } = globalThis.warpgauge.stage.panes.find(p => p.side === side && p.axis === axis);
+        const full = [...view.centre, depth];
+        return plane.toWorld.map((row, i) => row.reduce((sum, v, k) => sum + v * full[k], plane.frame.origin[i])); }""",
+        [side, axis],
+    )
+    return np.array(found)
 
 
 def test_added_transforms_are_compared_and_their_maps_explained(browser: Any, tmp_path: Path) -> None:

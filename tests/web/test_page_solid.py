@@ -12,10 +12,9 @@ import pytest
 from warpgauge.core.annotations import confidence_radius
 from warpgauge.geometry import Grid
 from warpgauge.project import Placement, Project
-from web.page_tools import Sheet, last_drawn, launched, make_volume_project, open_sheet
+from web.page_tools import Shared, Sheet, last_drawn, launched, make_volume_project, open_sheet
 from web.server_tools import Served, served
 
-ME = "organiser"
 # Index axes right and down, and which world axis (LPS) shall run right or down with which sign: the radiological habit.
 LAYOUT = {2: ((0, 0, 1), (1, 1, 1)), 1: ((0, 0, 1), (2, 2, -1)), 0: ((1, 1, 1), (2, 2, -1))}
 
@@ -26,15 +25,26 @@ def browser() -> Iterator[Any]:
         yield found
 
 
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
+    names = [f"rater{k}" for k in range(5)]
+    with served(make_volume_project(tmp_path_factory.mktemp("solid") / "body"), ",".join(names)) as running:
+        yield Shared(running, names)
+
+
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[Served]:
-    with served(make_volume_project(tmp_path / "body")) as running:
-        yield running
+def server(shared: Shared) -> Served:
+    return shared.server
 
 
-def stored(folder: Path, query: int) -> tuple[Placement, Grid]:
+@pytest.fixture
+def me(shared: Shared) -> str:
+    return shared.newcomer()
+
+
+def stored(folder: Path, query: int, who: str) -> tuple[Placement, Grid]:
     with Project.open(folder) as project:
-        answer = project.state.answer(ME, query)
+        answer = project.state.answer(who, query)
         assert isinstance(answer, Placement)
         return answer, project.moving_grid
 
@@ -64,9 +74,9 @@ def slices(sheet: Sheet) -> dict[int, int]:
     return dict(panes)
 
 
-def check_sections(sheet: Sheet, folder: Path, query: int, seen: dict[int, Any], at: dict[int, int]) -> None:
+def check_sections(found: tuple[Placement, Grid], seen: dict[int, Any], at: dict[int, int]) -> None:
     """Every section that was drawn lies on the stored ellipsoid, to a hundredth of the smallest voxel edge."""
-    answer, grid = stored(folder, query)
+    answer, grid = found
     covariance = answer.covariance_world
     gamma = confidence_radius(3, answer.alpha)
     solve = np.linalg.inv(covariance)
@@ -87,13 +97,15 @@ def sections_now(sheet: Sheet) -> dict[int, Any]:
     return {axis: (views[str(axis)], last_drawn(sheet, axis)) for axis in (0, 1, 2)}
 
 
-def test_an_oriented_ellipsoid_is_edited_in_three_planes_and_stored_as_drawn(browser: Any, server: Served) -> None:
-    """Drawn in one plane, turned and stretched in the two others, on an oblique volume with anisotropic voxels."""
-    sheet = open_sheet(browser, server)
+def test_an_oriented_ellipsoid_is_edited_in_three_planes_and_stored_as_drawn(
+    browser: Any, server: Served, me: str
+) -> None:
+    """Drawn in one plane, turned and stretched in the others: oblique volumes, anisotropic voxels, three zooms."""
+    sheet = open_sheet(browser, server, me)
     page = sheet.page
-    for zoom in (0, 3):
-        for _ in range(zoom):
-            page.keyboard.press("+")
+    for zoom in (0, 3, -2):
+        for _ in range(abs(zoom)):
+            page.keyboard.press("+" if zoom > 0 else "-")
         box = sheet.box("moving", 2)
         middle = (box["width"] / 2, box["height"] / 2)
         sheet.drag("moving", middle, (middle[0] + 31, middle[1] - 22))
@@ -120,24 +132,24 @@ def test_an_oriented_ellipsoid_is_edited_in_three_planes_and_stored_as_drawn(bro
         number = sheet.state()["query"]["number"]
         page.keyboard.press("Enter")
         sheet.wait_for_query(number + 1)
-        check_sections(sheet, server.folder, query, seen, at)
-        covariance = stored(server.folder, query)[0].covariance_world
+        found = stored(server.folder, query, me)
+        check_sections(found, seen, at)
         # Really oriented: no axis of the ellipsoid is one of the image's.
-        direction = np.asarray(stored(server.folder, query)[1].direction)
-        local = direction.T @ covariance @ direction
+        direction = np.asarray(found[1].direction)
+        local = direction.T @ found[0].covariance_world @ direction
         assert np.abs(local[np.triu_indices(3, 1)]).min() > 1e-3
         page.keyboard.press("Backspace")
         sheet.wait_for_query(number)
-        check_sections(sheet, server.folder, query, sections_now(sheet), slices(sheet))
+        check_sections(found, sections_now(sheet), slices(sheet))
         page.keyboard.press("q")
         sheet.wait_for_query(number + 1)
     assert sheet.problems == []
     sheet.close()
 
 
-def test_a_click_is_stored_in_the_voxel_under_the_pointer_in_every_plane(browser: Any, server: Served) -> None:
+def test_a_click_is_stored_in_the_voxel_under_the_pointer_in_every_plane(browser: Any, server: Served, me: str) -> None:
     """The world point of a click agrees with the grid of the volume, whichever plane is clicked."""
-    sheet = open_sheet(browser, server)
+    sheet = open_sheet(browser, server, me)
     page = sheet.page
     for number, axis in ((1, 2), (2, 1), (3, 0)):
         sheet.wait_for_query(number)
@@ -148,7 +160,7 @@ def test_a_click_is_stored_in_the_voxel_under_the_pointer_in_every_plane(browser
         page.mouse.click(box_left + x, box_top + y)
         page.keyboard.press("Enter")
         sheet.wait_for_query(number + 1)
-        answer, grid = stored(server.folder, number - 1)
+        answer, grid = stored(server.folder, number - 1, me)
         expected = screen_to_world(grid, view, axis, x, y, at)
         np.testing.assert_allclose(answer.point, expected, atol=0.01 * grid.spacing.min())
         index = grid.world_to_index(np.asarray(answer.point))
@@ -156,9 +168,9 @@ def test_a_click_is_stored_in_the_voxel_under_the_pointer_in_every_plane(browser
     sheet.close()
 
 
-def test_slices_by_wheel_and_keys_one_plane_alone(browser: Any, server: Served) -> None:
+def test_slices_by_wheel_and_keys_one_plane_alone(browser: Any, server: Served, me: str) -> None:
     """The wheel and the keys turn slices, Shift+wheel zooms, 1 2 3 show one plane and 0 all of them."""
-    sheet = open_sheet(browser, server)
+    sheet = open_sheet(browser, server, me)
     page = sheet.page
     box = sheet.box("moving", 2)
     page.mouse.move(box["x"] + 60, box["y"] + 300)

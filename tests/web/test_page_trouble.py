@@ -80,6 +80,58 @@ def test_an_action_kept_by_a_closed_page_is_sent_by_the_next_one(browser: Any, f
     sheet.close()
 
 
+def lose_answers(sheet: Sheet, path: str, times: int = 1) -> list[int]:
+    """Let requests reach the server and drop its answer so many times; gives the codes that the server answered."""
+    codes: list[int] = []
+
+    def handle(route: Any) -> None:
+        reply = route.fetch()
+        codes.append(reply.status)
+        if len(codes) <= times:
+            route.abort("connectionreset")
+        else:
+            route.fulfill(response=reply)
+
+    sheet.page.route(path, handle)
+    return codes
+
+
+def test_a_lost_acknowledgement_is_not_a_conflict_and_nothing_is_doubled(browser: Any, folder: Path) -> None:
+    """The server wrote and its answer was lost: the page sends again, is refused, and knows that it is saved."""
+    with served(folder) as server:
+        sheet = open_sheet(browser, server)
+        page = sheet.page
+        codes = lose_answers(sheet, "**/place")
+        sheet.press_at("moving", 150, 140)
+        drawn = sheet.state()["mark"]
+        page.keyboard.press("Enter")
+        sheet.wait_for_query(2)
+        assert codes == [200, 409]
+        assert page.locator("dialog[open]").count() == 0
+        assert page.locator("#saved").text_content().startswith("saved ")
+        assert page.locator("#offline").is_hidden()
+        assert events(folder, "place") == 1
+        np.testing.assert_allclose(answer(folder, 0).point, drawn["point"])
+        assert sheet.state()["saved"]["generation"] == answer(folder, 0).generation
+        assert page.evaluate("() => Object.keys(localStorage).filter(k => k.includes('pending'))") == []
+        # A skip in the same way.
+        codes = lose_answers(sheet, "**/skip")
+        page.keyboard.press("s")
+        page.keyboard.press("2")
+        sheet.wait_for_query(3)
+        assert codes == [200, 409]
+        assert events(folder, "skip") == 1
+        # An undo whose answer is lost is not done twice: the page shows what it changed.
+        codes = lose_answers(sheet, "**/undo")
+        page.keyboard.press("z")
+        sheet.wait_for_query(2)
+        assert codes == [200, 409]
+        assert "lost on the way" in page.locator("#message").text_content()
+        assert answer(folder, 1) is None
+        assert isinstance(answer(folder, 0), Placement)
+        sheet.close()
+
+
 @pytest.mark.parametrize("choice", ["mine", "theirs"])
 def test_a_conflicting_write_from_another_tab_is_shown_and_the_expert_chooses(
     browser: Any, folder: Path, choice: str

@@ -82,7 +82,9 @@ class Guard:
             if token is not None:
                 refused = await self._login(scope, token)
         if refused is None:
-            person = await run_in_threadpool(self.gate.person, _cookie(headers, cookie_name(scope)))
+            token = _cookie(headers, cookie_name(scope))
+            # A page asks for dozens of files and tiles at once: only the first of them has to go through a thread.
+            person = self.gate.at_once(token) or await run_in_threadpool(self.gate.person, token)
             if person is None:
                 refused = _stranger(scope, headers)
             else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import resources
 from importlib.resources.abc import Traversable
@@ -31,6 +31,12 @@ class PageFile:
 def page_files() -> dict[str, PageFile]:
     """Read all files of the page, by their path below ``static`` with ``/``."""
     return dict(_files(resources.files("warpgauge.web") / "static", ""))
+
+
+def version_of(files: Mapping[str, PageFile]) -> str:
+    """Name the present content of all files together."""
+    text = "\n".join(f"{name} {file.etag}" for name, file in sorted(files.items()))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _files(folder: Traversable, prefix: str) -> Iterator[tuple[str, PageFile]]:

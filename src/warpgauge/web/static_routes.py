@@ -1,4 +1,8 @@
-"""The page itself, from the fixed list of its files."""
+"""The page itself, from the fixed list of its files.
+
+Its address of the files carries their version, so that a browser keeps them for good and asks for none of them at the
+next visit; modules name each other relatively and so stay within one version.
+"""
 
 from __future__ import annotations
 
@@ -6,29 +10,40 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from warpgauge.web.failures import NotFoundError
-from warpgauge.web.pages import PageFile, page_files
+from warpgauge.web.pages import PageFile, page_files, version_of
 
 
 def static_router() -> APIRouter:
     """Give the routes of the page; its files are read now and never again."""
     files = page_files()
+    version = version_of(files)
+    page = _versioned(files.get("index.html"), version)
     router = APIRouter(include_in_schema=False)
 
     @router.get("/")
     async def index(request: Request) -> Response:
-        return _sent(files.get("index.html"), request)
+        return _sent(page, request)
 
     @router.get("/static/{name:path}")
     async def static(name: str, request: Request) -> Response:
-        return _sent(files.get(name), request)
+        short = name.removeprefix(f"{version}/")
+        return _sent(files.get(short), request, lasting=short != name)
 
     return router
 
 
-def _sent(file: PageFile | None, request: Request) -> Response:
+def _versioned(page: PageFile | None, version: str) -> PageFile | None:
+    if page is None:
+        return None
+    content = page.content.replace(b'"/static/', f'"/static/{version}/'.encode())
+    return PageFile(content, page.media_type, f'"{version}"')
+
+
+def _sent(file: PageFile | None, request: Request, *, lasting: bool = False) -> Response:
     if file is None:
         raise NotFoundError("There is no such file of the page.")
-    headers = {"ETag": file.etag, "Cache-Control": "private, no-cache"}
+    keep = "max-age=31536000, immutable" if lasting else "no-cache"
+    headers = {"ETag": file.etag, "Cache-Control": f"private, {keep}"}
     if request.headers.get("if-none-match") == file.etag:
         return Response(status_code=304, headers=headers)
     return Response(file.content, media_type=file.media_type, headers=headers)
