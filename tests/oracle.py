@@ -604,3 +604,129 @@ def expected_open_question(
     values = np.array([integrand(float(u)) for u in grid])
     expected = float(np.trapezoid(values, grid)) / math.sqrt(2.0 * math.pi)
     return now, expected
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# An average over what the truth may be near to (not in the paper)
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def averaged_truth(
+    k_of_scale: Callable[[float], Kernel],
+    scales,
+    profiles,
+    variances,
+    X: Array,
+    Y: Array,
+    covariances: Array,
+    centres_at_X,
+    centres_at_T,
+    T: Array,
+    power: float,
+) -> tuple[Array, Array, Array]:
+    """Weights of every (profile, scale, centre, variance), mean and joint covariance of the truth at T.
+
+    Each combination is a prior ``centre + sqrt(v) s(x) g(x)``, conditioned in the slow way by one dense matrix; its
+    weight is the density of the annotations to the given power. ``profiles`` holds pairs (s at X, s at T).
+    """
+    n, d = X.shape
+    log_weights, means, joints = [], [], []
+    for s_X, s_T in profiles:
+        s = np.repeat(np.concatenate([s_X, s_T]), d)
+        for scale in scales:
+            unit = kernel_matrix(k_of_scale(scale), np.concatenate([X, T]), np.concatenate([X, T]))
+            for at_X, at_T in zip(centres_at_X, centres_at_T, strict=True):
+                for v in variances:
+                    K = v * s[:, None] * unit * s[None, :]
+                    A = K[: n * d, : n * d] + noise_matrix(covariances)
+                    r = (Y - at_X).reshape(-1)
+                    log_weights.append(
+                        -0.5 * (r @ np.linalg.solve(A, r) + np.linalg.slogdet(A)[1] + n * d * math.log(2 * math.pi))
+                    )
+                    gain = K[n * d :, : n * d] @ np.linalg.inv(A)
+                    means.append(at_T.reshape(-1) + gain @ r)
+                    joints.append(K[n * d :, n * d :] - gain @ K[: n * d, n * d :])
+    w = np.exp(power * (np.array(log_weights) - max(log_weights)))
+    w /= w.sum()
+    mean = sum(a * m for a, m in zip(w, means, strict=True))
+    joint = sum(a * (c + np.outer(m - mean, m - mean)) for a, m, c in zip(w, means, joints, strict=True))
+    return w, mean.reshape(-1, d), joint
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Beyond the paper: Student-t tails, and weights averaged over a power law
+# ---------------------------------------------------------------------------------------------------------------
+
+
+def student_t_log_density(residual: Array, covariance: Array, nu: float) -> float:
+    """Log density of the d-variate t distribution of mean 0 with this *covariance* and nu degrees of freedom.
+
+    Its scale matrix is (nu - 2) / nu times the covariance; nu = inf is the Gaussian.
+    """
+    if math.isinf(nu):
+        return float(stats.multivariate_normal(np.zeros(len(residual)), covariance).logpdf(residual))
+    return float(stats.multivariate_t(np.zeros(len(residual)), covariance * (nu - 2) / nu, nu).logpdf(residual))
+
+
+def region_coverage(mu: Array, covariances: Array, truth: Array, level: float, nu: float = math.inf) -> float:
+    """Share of the true matches inside the ellipsoids of a level, point by point."""
+    mu, truth = _points(mu), _points(truth)
+    d = mu.shape[1]
+    inside = 0
+    for i in range(len(mu)):
+        residual = truth[i] - mu[i]
+        square = float(residual @ np.linalg.solve(covariances[i], residual))
+        if math.isinf(nu):
+            inside += square <= stats.chi2.ppf(level, d)
+        else:
+            # square = residual^T S^-1 residual (nu - 2) / nu with the scale matrix S, and that over d is F(d, nu).
+            inside += square * nu / (nu - 2) / d <= stats.f.ppf(level, d, nu)
+    return inside / len(mu)
+
+
+def leave_one_out_factor(residuals: Array, latent: Array, noise: Array, nu: float, count: float, said: float) -> float:
+    """Best factor c on the latent covariances by a fine search, with ``count`` pseudo-annotations that say ``said``.
+
+    Maximises sum_l log t(r_l; c k_l + N_l, nu) - count d / 2 (log c + said / c).
+    """
+    d = residuals.shape[1]
+    best, best_value = 1.0, -math.inf
+    for log_c in np.linspace(-4.0, 4.0, 1601):
+        c = math.exp(log_c)
+        value = -0.5 * count * d * (log_c + said / c)
+        for r, k, n in zip(residuals, latent, noise, strict=True):
+            value += student_t_log_density(r, c * k + n, nu)
+        if value > best_value:
+            best, best_value = c, value
+    return best
+
+
+def power_law_weights(
+    scales, extent, X: Array, Y: Array, variances, family: str = "wendland", trend=None, extra_noise: float = 0.0
+) -> Array:
+    """Weights theta_s = (a D)^2 (rho_s / L)^p averaged over a grid of (log a, p) given annotations: ``(S,)``.
+
+    D is the length of the diagonal and L the longest side of the image. log a goes from log(0.005) - 2 to + 2 and p from
+    0.2 to 2.6 in steps of 0.4; log a ~ N(log(0.005), 1), p ~ N(1.2, 0.8^2). The likelihood is that of N(X, K_AA), with
+    ``variances`` the isotropic noise of each annotation. No annotations: the prior's mean.
+    """
+    D, L = math.sqrt(sum(side**2 for side in extent)), max(extent)
+    total, weights = 0.0, np.zeros(len(scales))
+    logs, candidates = [], []
+    for i in range(11):
+        for j in range(7):
+            log_a, p = math.log(0.005) + 0.4 * (i - 5), 0.2 + 0.4 * j
+            theta = np.array([math.exp(2 * log_a) * D**2 * (rho / L) ** p for rho in scales])
+            value = -0.5 * (log_a - math.log(0.005)) ** 2 - 0.5 * ((p - 1.2) / 0.8) ** 2
+            if len(X):
+                k = lambda x, y, theta=theta: kernel(family, scales, theta, x, y, trend)  # noqa: E731
+                noise = noise_matrix(np.array([v * np.eye(X.shape[1]) for v in variances]), extra_noise)
+                covariance = kernel_matrix(k, X, X) + noise
+                value += stats.multivariate_normal(np.zeros(X.size), covariance).logpdf((Y - X).reshape(-1))
+            logs.append(value)
+            candidates.append(theta)
+    for value, theta in zip(logs, candidates, strict=True):
+        share = math.exp(value - max(logs))
+        total += share
+        weights += share * theta
+    return weights / total

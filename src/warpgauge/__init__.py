@@ -8,6 +8,7 @@ from warpgauge.core.expected_noise import NoiseModel, fit_noise_model
 from warpgauge.core.hyperparameters import FitReport, fit_kernel, leave_one_out_gradient, leave_one_out_loss
 from warpgauge.core.kernels import KernelBundle
 from warpgauge.core.leave_one_out import LeaveOneOut
+from warpgauge.core.power_law import PowerLawReport, default_prior, fit_power_law
 from warpgauge.core.process import Posterior, TransformationPrior
 from warpgauge.core.raters import FusedPlacements, fuse_raters
 from warpgauge.core.scoring import (
@@ -21,8 +22,7 @@ from warpgauge.core.scoring import (
     win_probabilities,
 )
 from warpgauge.core.suggestion import StoppingRule, Suggester
-from warpgauge.evaluation import Evaluation, Trust, evaluate, trust
-from warpgauge.evaluation.consensus import consensus_posterior
+from warpgauge.evaluation import CandidateAverage, Evaluation, Trust, candidate_average, evaluate, trust
 from warpgauge.geometry import Grid
 from warpgauge.io.images import Image, read_image
 from warpgauge.io.landmarks import Landmarks, read_landmarks, write_landmarks
@@ -43,6 +43,7 @@ from warpgauge.session import Session
 __all__ = [
     "Annotations",
     "Calibration",
+    "CandidateAverage",
     "DecisionSuggester",
     "Evaluation",
     "FitReport",
@@ -54,6 +55,7 @@ __all__ = [
     "LeaveOneOut",
     "NoiseModel",
     "Posterior",
+    "PowerLawReport",
     "Project",
     "Session",
     "StoppingRule",
@@ -64,9 +66,10 @@ __all__ = [
     "__version__",
     "blended_map",
     "calibration",
+    "candidate_average",
     "check_transform",
-    "consensus_posterior",
     "covariance_from_ellipse",
+    "default_prior",
     "displacement_norm",
     "ellipse_from_covariance",
     "entropy_map",
@@ -77,6 +80,7 @@ __all__ = [
     "expected_squared_error",
     "fit_kernel",
     "fit_noise_model",
+    "fit_power_law",
     "fuse_raters",
     "landmark_score",
     "leave_one_out_gradient",

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import click
 
-from warpgauge.cli.evaluate import disagreement, rms_interval
 from warpgauge.cli.output import json_option, print_json, print_table, progress
 
 
@@ -53,7 +52,7 @@ def demo(dim: str, out: Path, queries: int, seed: int, jobs: int | None, as_json
     rows = []
     for rank, name in enumerate(evaluation.ranking("2"), 1):
         one = evaluation.scores[name]
-        low, high = rms_interval(one)
+        low, high = one.interval["2"]
         rows.append(
             [
                 str(rank),
@@ -68,16 +67,14 @@ def demo(dim: str, out: Path, queries: int, seed: int, jobs: int | None, as_json
             ]
         )
     click.echo()
-    columns = ["rank", "registration", "score", "90 % interval", "P(best)", "landmarks", "TRUE", "true rank", "took"]
+    columns = ["rank", "registration", "error", "90 % interval", "P(best)", "landmarks", "TRUE", "true rank", "took"]
     print_table(
         columns, rows, f"5. RMS error in {units}, from {result.annotations} annotations alone, beside the truth"
     )
     click.echo(f"\n{evaluation.verdict}")
-    if (caution := disagreement(evaluation)) is not None:
-        click.echo(caution)
     click.echo(result.trust)
     click.echo(
-        f"Mean distance from the true RMS error: {result.posterior_error:.2f} {units} for the score, "
+        f"Mean distance from the true RMS error: {result.posterior_error:.2f} {units} for the estimate, "
         f"{result.landmark_error:.2f} {units} for the classical landmark error."
     )
     click.echo("\nWritten:")

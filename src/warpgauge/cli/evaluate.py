@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,38 +13,56 @@ from warpgauge.cli.projects import chosen_transforms, project_argument
 
 if TYPE_CHECKING:
     from warpgauge.core.process import Posterior
-    from warpgauge.evaluation import Evaluation, TransformScores, Trust
+    from warpgauge.evaluation import CandidateAverage, Evaluation, Trust
     from warpgauge.project import Project
 
 
 centre_option = click.option(
     "--centre",
-    type=click.Choice(["consensus", "prior"]),
-    default="consensus",
+    type=click.Choice(["candidates", "prior"]),
+    default="candidates",
     show_default=True,
-    help="About what the truth is modelled: the median of the transforms, or the project's prior as in the paper.",
+    help="What the truth is taken to be near to: one of the transforms (which one, the annotations say), or the "
+    "project's prior as in the paper.",
 )
 
 
-def scored(
-    project: Project, chosen: dict[str, Any], options: dict[str, Any]
-) -> tuple[Posterior, Evaluation, Trust | None]:
-    """Evaluate transforms on a project; give the posterior that was used, what was found, and how far to trust it."""
+@dataclass(frozen=True, eq=False)
+class Scored:
+    """What was found about a project's transforms.
+
+    Attributes
+    ----------
+    posterior : Posterior
+        What the annotations alone say.
+    judged_by : Posterior or CandidateAverage
+        What the scores were made with.
+    evaluation : Evaluation
+    trust : Trust or None
+        None without annotations.
+    """
+
+    posterior: Posterior
+    judged_by: Posterior | CandidateAverage
+    evaluation: Evaluation
+    trust: Trust | None
+
+
+def scored(project: Project, chosen: dict[str, Any], options: dict[str, Any]) -> Scored:
+    """Evaluate transforms on a project."""
+    from warpgauge.evaluation import CandidateAverage, reference, trust
     from warpgauge.evaluation import evaluate as score
-    from warpgauge.evaluation import trust
-    from warpgauge.evaluation.consensus import consensus_posterior, consensus_trust
-    from warpgauge.evaluation.residual import FEWEST
     from warpgauge.session import Session
 
-    plain = posterior = Session(project).posterior()
+    posterior = Session(project).posterior()
+    centre = "prior" if project.settings.model == "paper" else options["centre"]
+    judged_by = reference(posterior, chosen, centre)
     believed = None
-    if options["centre"] == "consensus" and project.settings.model != "paper" and len(plain.annotations):
-        posterior = consensus_posterior(plain, chosen)
-        believed = consensus_trust(plain, posterior, chosen, project.targets)
-    elif len(plain.annotations):
-        believed = trust(plain, chosen, project.targets)
+    if len(posterior.annotations):
+        averaged = isinstance(judged_by, CandidateAverage)
+        believed = trust(posterior, chosen, project.targets, averaged=averaged)
     result = score(
-        posterior,
+        judged_by,
         chosen,
         project.targets,
         samples=options["samples"],
@@ -51,35 +70,8 @@ def scored(
         tolerance=options["tolerance"],
         diagonal=project.fixed_grid,
         candidates=project.candidates,
-        residual=len(posterior.annotations) >= FEWEST,
     )
-    return posterior, result, believed
-
-
-def disagreement(result: Evaluation) -> str | None:
-    """Warn where the sizes of the errors clearly put another transform first than the ranking does.
-
-    The ranking is made about a common centre, the sizes about each transform itself; when they contradict each other
-    the annotations are too few, or the centre is poor, and the ranking is not to be relied on.
-    """
-    sized = {name: one.residual["rms"] for name, one in result.scores.items() if one.residual}
-    first = result.ranking("2")[0]
-    if first not in sized:
-        return None
-    smallest = min(sized, key=lambda name: sized[name].median)
-    if sized[smallest].high >= sized[first].low:
-        return None
-    return (
-        f"CAUTION: by its own residuals {smallest} has a clearly smaller error ({sized[smallest].low:.2f} to "
-        f"{sized[smallest].high:.2f}) than {first} ({sized[first].low:.2f} to {sized[first].high:.2f}), which the "
-        "ranking puts first; do not rely on the ranking, annotate more."
-    )
-
-
-def rms_interval(one: TransformScores) -> tuple[float, float]:
-    """90 % interval of the RMS error: from the transform's own residuals where it has them, else from the posterior."""
-    interval = (one.residual or {}).get("rms") or one.statistics["rms"]
-    return interval.low, interval.high
+    return Scored(posterior, judged_by, result, believed)
 
 
 @click.command(
@@ -104,21 +96,22 @@ def evaluate(project: Path, transforms: tuple[str, ...], as_json: bool, **option
     """Score and rank TRANSFORMS (by default all of PROJECT; files and 'identity' may be named too).
 
     Errors are in world units over the project's targets. 'landmarks' is the classical RMS error at the annotations,
-    'score' the paper's, against the posterior mean. The interval is meant to hold the true RMS error with 90 %
-    probability; with eight annotations or more it is made from each transform's own residuals.
+    'error' the estimate of the true RMS error over all targets, with the interval that is meant to hold it with 90 %
+    probability. With '--centre prior' (and in projects with '--model paper') it is the paper's score, against the
+    posterior mean.
     """
     from warpgauge.project import Project
 
     with Project.open(project) as opened:
         chosen = chosen_transforms(opened, transforms)
-        result, believed = scored(opened, chosen, options)[1:]
+        found = scored(opened, chosen, options)
+        result, believed = found.evaluation, found.trust
         units = opened.units
     decided = _decide(result, options["fail_above"], options["probability"])
     if as_json:
         print_json(
             {
                 **result.to_dict(),
-                "caution": disagreement(result),
                 "trust": None if believed is None else believed.sentence,
                 "passed": decided,
             }
@@ -144,7 +137,7 @@ def _decide(result: Any, limit: float | None, needed: float) -> dict[str, tuple[
 def _show(result: Any, believed: Any, units: str) -> None:
     if believed is not None:
         click.echo(believed.sentence + "\n")
-    columns = ["transform", "landmarks", "score", "90 % interval", "P(best)", "rank", "group", "outside"]
+    columns = ["transform", "landmarks", "error", "90 % interval", "P(best)", "rank", "group", "outside"]
     if result.tolerance is not None:
         columns.append(f"> {result.tolerance:g} {units}")
     rows = []
@@ -153,7 +146,7 @@ def _show(result: Any, believed: Any, units: str) -> None:
             row["transform"],
             row["landmark_2"],
             row["posterior_2"],
-            "{:.3g} to {:.3g}".format(*rms_interval(result.scores[row["transform"]])),
+            "{:.3g} to {:.3g}".format(row["rms_low"], row["rms_high"]),
             f"{row['probability_best_2']:.3f}",
             f"{row['expected_rank_2']:.1f}",
             row["group"],
@@ -165,5 +158,3 @@ def _show(result: Any, believed: Any, units: str) -> None:
     title = f"RMS error over {result.targets} targets in {units}, from {result.annotations} annotations"
     print_table(columns, rows, title)
     click.echo(f"\n{result.verdict}")
-    if (caution := disagreement(result)) is not None:
-        click.echo(caution)

@@ -12,6 +12,7 @@ from warpgauge.cli.output import json_option, print_facts, print_json, progress
 from warpgauge.cli.projects import chosen_transforms
 
 if TYPE_CHECKING:
+    from warpgauge.core.process import Posterior
     from warpgauge.project import Project
 
 
@@ -51,13 +52,11 @@ def _study(source: Path, out: Path | None) -> Path:
     return Path(write_study_report(aim, result))
 
 
-def _maps(project: Project, chosen: dict[str, Any], tolerance: float | None) -> Any:
+def _maps(project: Project, posterior: Posterior, chosen: dict[str, Any], tolerance: float | None) -> Any:
     """Make maps of what the annotations alone say, whatever the scores are centred on."""
     from warpgauge.report import method_maps
-    from warpgauge.session import Session
 
     fixed, moving = project.image("fixed"), project.image("moving")
-    posterior = Session(project).posterior()
     return method_maps(posterior, chosen, project.fixed_grid, tolerance=tolerance, fixed=fixed, moving=moving)
 
 
@@ -67,18 +66,19 @@ def _project(source: Path, out: Path | None, options: dict[str, Any]) -> Path:
 
     with Project.open(source) as opened:
         chosen = chosen_transforms(opened, ())
-        posterior, result, believed = scored(opened, chosen, options)
+        found = scored(opened, chosen, options)
         aim = out or opened.folder / "report" / "report.html"
         return write_report(
             aim,
-            evaluation=result,
-            posterior=posterior,
+            evaluation=found.evaluation,
+            posterior=found.posterior,
+            judged_by=found.judged_by,
             transforms=chosen,
             targets=opened.targets,
-            trust=believed,
+            trust=found.trust,
             fixed=opened.image("fixed"),
             moving=opened.image("moving"),
-            maps=False if options["no_maps"] else _maps(opened, chosen, options["tolerance"]),
+            maps=False if options["no_maps"] else _maps(opened, found.posterior, chosen, options["tolerance"]),
             title=opened.folder.resolve().name,
             units=opened.units,
             project={"project": opened.id, "events": opened.state.generation, "log": opened.fingerprint()},

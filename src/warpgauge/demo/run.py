@@ -19,8 +19,7 @@ from warpgauge.core.scoring import displacement_norm
 from warpgauge.demo.annotating import answer_queries
 from warpgauge.demo.pairs import DemoPair, make_pair
 from warpgauge.errors import InvalidInputError, WarpgaugeError
-from warpgauge.evaluation import Evaluation, evaluate
-from warpgauge.evaluation.consensus import consensus_posterior, consensus_trust
+from warpgauge.evaluation import Evaluation, candidate_average, evaluate, trust
 from warpgauge.io.transforms import Transform, read_transform
 from warpgauge.maps.pictures import Picture, displayable, map_picture, save_picture
 from warpgauge.project import Project
@@ -139,28 +138,27 @@ def run_demo(
         )
         with clock.step("registering"):
             results, transforms = _register(pair, project, folder / "registration", jobs, say, bar)
-        # Scores compare the transforms about what they have in common; maps show what the annotations alone say.
-        plain = session.posterior()
+        # Scores let the transforms compete for being nearest to the truth; maps show what the annotations alone say.
+        posterior = session.posterior()
         with clock.step("scoring"):
-            posterior = consensus_posterior(plain, transforms)
-            evaluation = evaluate(
-                posterior, transforms, project.targets, candidates=project.candidates, diagonal=pair.grid, residual=True
-            )
-            believed = consensus_trust(plain, posterior, transforms, project.targets)
+            average = candidate_average(posterior, transforms)
+            evaluation = evaluate(average, transforms, project.targets, diagonal=pair.grid)
+            believed = trust(posterior, transforms, project.targets, averaged=True)
         with clock.step("maps and report"), bar("maps and report") as show:
-            files = _write_maps(folder, project, plain, transforms, evaluation)
+            files = _write_maps(folder, project, posterior, transforms, evaluation)
             show(1, 2)
             fixed, moving = project.image("fixed"), project.image("moving")
             files["report"] = write_report(
                 folder / "report.html",
                 evaluation=evaluation,
                 posterior=posterior,
+                judged_by=average,
                 transforms=transforms,
                 targets=project.targets,
                 trust=believed,
                 fixed=fixed,
                 moving=moving,
-                maps=method_maps(plain, transforms, project.fixed_grid, fixed=fixed, moving=moving),
+                maps=method_maps(posterior, transforms, project.fixed_grid, fixed=fixed, moving=moving),
                 title="warpgauge demo",
                 units=project.units,
                 settings=project.settings.to_dict(),

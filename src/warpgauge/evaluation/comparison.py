@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from warpgauge.core.annotations import Annotations
 from warpgauge.core.arrays import Floats, as_points
-from warpgauge.core.process import Posterior
 from warpgauge.errors import InvalidInputError
 from warpgauge.evaluation.mapping import landmark_values, mapped_points
 
@@ -39,7 +39,21 @@ class Comparable:
     landmark_lengths: list[Floats | None]
 
 
-def comparable(posterior: Posterior, transforms: Mapping[str, Any], targets: ArrayLike) -> Comparable:
+class Known(Protocol):
+    """What is known of the truth, as far as it is needed here: the paper's posterior, or an average."""
+
+    @property
+    def d(self) -> int:
+        """Dimension."""
+        ...
+
+    @property
+    def annotations(self) -> Annotations:
+        """What it is known from."""
+        ...
+
+
+def comparable(posterior: Known, transforms: Mapping[str, Any], targets: ArrayLike) -> Comparable:
     """Map the targets by every transform and keep those that all map, so that all are compared on the same points."""
     points = as_points(targets, "targets", posterior.d)
     if not transforms or len(points) == 0:
@@ -56,7 +70,7 @@ def comparable(posterior: Posterior, transforms: Mapping[str, Any], targets: Arr
     return Comparable(points[kept], every[:, kept], undefined.mean(axis=1), int((~kept).sum()), lengths)
 
 
-def _landmark_lengths(posterior: Posterior, values: Floats | None) -> Floats | None:
+def _landmark_lengths(posterior: Known, values: Floats | None) -> Floats | None:
     if values is None:
         return None
     lengths = np.linalg.norm(values - posterior.annotations.moving_points, axis=1)

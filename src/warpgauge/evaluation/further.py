@@ -45,10 +45,11 @@ class FurtherAnnotations:
     level : float
     cap : int
         Largest number tried; fewer where candidates ran out.
-    sd : float
-        Standard deviation assumed for the further annotations (root mean variance over the directions).
-    locations : (m, d) array
-        Suggested locations in order, as far as they were needed.
+    sd : float or None
+        Standard deviation assumed for the further annotations (root mean variance over the directions); None where
+        they are taken to be like those there are.
+    locations : (m, d) array or None
+        Suggested locations in order, as far as they were needed; None where the estimate does not hang on them.
     """
 
     best: int | None
@@ -57,8 +58,8 @@ class FurtherAnnotations:
     chance: dict[tuple[int, int], float]
     level: float
     cap: int
-    sd: float
-    locations: Floats
+    sd: float | None
+    locations: Floats | None
 
 
 def typical_covariance(posterior: Posterior) -> Floats:
@@ -132,6 +133,55 @@ def further_annotations(
         cap=int(cap),
         sd=float(np.sqrt(np.trace(noise) / posterior.d)),
         locations=np.array(locations).reshape(-1, posterior.d),
+    )
+
+
+def further_by_growth(
+    order: Sequence[int], win: Floats, annotations: int, cap: int = CAP, samples: int = 1000, *, level: float = 0.95
+) -> FurtherAnnotations:
+    """Estimate the same for win probabilities of an average, whose evidence grows in proportion to the annotations.
+
+    The standardised lead ``z`` of a pair (the normal quantile of its win probability) then grows with the square root
+    of their number, on average, and varies like a random walk: after ``r`` times as many it is
+    ``N(z sqrt(r), r - 1)``. A probability cannot be known better than to half a sample.
+
+    Parameters
+    ----------
+    order : sequence of int
+        The ranking, best first.
+    win : (K, K) array
+        Win probabilities.
+    annotations : int
+        How many there are.
+    cap : int
+        Largest number of further ones that is of interest.
+    samples : int
+        Behind the win probabilities.
+    level : float
+        Probability that decides a pair.
+    """
+    neighbours = [(i, i + 1) for i in range(len(order) - 1)]
+    asked = list(dict.fromkeys(neighbours + [(0, i) for i in range(1, len(order))]))
+    quantile, least = float(special.ndtri(level)), 0.5 / samples
+    needed: dict[tuple[int, int], int | None] = {}
+    chance: dict[tuple[int, int], float] = {}
+    for i, j in asked:
+        p = min(max(float(win[order[i], order[j]]), least), 1 - least)
+        z = abs(float(special.ndtri(p)))
+        more = 0 if z >= quantile else (cap + 1 if z == 0 else int(np.ceil(annotations * ((quantile / z) ** 2 - 1))))
+        needed[i, j] = more if more <= cap else None
+        grown = (annotations + min(more, cap)) / annotations
+        # In units in which what is left to learn has variance 1, so that the formula for posteriors serves.
+        chance[i, j] = _chance(z * np.sqrt(grown), grown, 1.0, quantile)
+    return FurtherAnnotations(
+        best=_largest([needed[0, i] for i in range(1, len(order))]),
+        all_ranks=_largest([needed[pair] for pair in neighbours]),
+        pairs=needed,
+        chance=chance,
+        level=level,
+        cap=int(cap),
+        sd=None,
+        locations=None,
     )
 
 

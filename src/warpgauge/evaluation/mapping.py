@@ -43,6 +43,23 @@ def mapped_points(name: str, candidate: Any, points: Floats) -> Floats:
     return array
 
 
+class Remembered:
+    """A transform that remembers what it mapped: variations of a model ask for the same points many times."""
+
+    def __init__(self, name: str, candidate: Any) -> None:
+        self.name, self.candidate = name, candidate
+        self._known: dict[bytes, Floats] = {}
+
+    def map(self, points_world: Floats) -> Floats:
+        """Map points, each only once."""
+        keys = [point.tobytes() for point in points_world + 0.0]
+        new = [row for row, key in enumerate(keys) if key not in self._known]
+        if new:
+            for row, value in zip(new, mapped_points(self.name, self.candidate, points_world[new]), strict=True):
+                self._known[keys[row]] = value
+        return np.array([self._known[key] for key in keys]).reshape(points_world.shape)
+
+
 def landmark_values(name: str, candidate: Any, points: Floats, at_targets: Floats, fixed: Floats) -> Floats | None:
     """Values at the annotated points; for an array of mapped targets only where they are among the targets."""
     if function_of(candidate) is not None:

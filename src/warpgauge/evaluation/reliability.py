@@ -13,7 +13,7 @@ from warpgauge.core.arrays import as_points
 from warpgauge.core.process import Posterior
 from warpgauge.evaluation.comparison import comparable
 from warpgauge.evaluation.diagnostics import Diagnostics, diagnose
-from warpgauge.evaluation.variations import FACTOR, Sensitivity, sensitivity
+from warpgauge.evaluation.variations import FACTOR, Sensitivity, average_sensitivity, sensitivity
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,6 +78,7 @@ def trust(
     targets: ArrayLike | None = None,
     *,
     factor: float = FACTOR,
+    averaged: bool = False,
 ) -> Trust:
     """Say whether a posterior is calibrated, and what the ranking of transforms hangs on.
 
@@ -91,10 +92,14 @@ def trust(
         Fixed points over which the error counts.
     factor : float
         By which weights and noise are changed.
+    averaged : bool
+        Whether the transforms are ranked by ``candidate_average(posterior, transforms)``.
     """
     points = None if targets is None else as_points(targets, "targets", posterior.d)
     found = diagnose(posterior, points)
     if not transforms or points is None:
         return Trust(found, None)
     common = comparable(posterior, transforms, points)
+    if averaged:
+        return Trust(found, average_sensitivity(posterior, transforms, common.points, common.mapped, factor=factor))
     return Trust(found, sensitivity(posterior, list(transforms), common.points, common.mapped, factor=factor))

@@ -12,12 +12,7 @@ from warpgauge.core.arrays import Floats
 from warpgauge.errors import InvalidInputError, MissingExtraError
 from warpgauge.evaluation.further import FurtherAnnotations
 from warpgauge.evaluation.jacobian import Regularity
-from warpgauge.evaluation.statistics import Interval
-
-
-def norm_name(p: float) -> str:
-    """Name of a norm in tables: ``1``, ``2``, ``inf``."""
-    return "inf" if np.isinf(p) else f"{p:g}"
+from warpgauge.evaluation.statistics import Interval, norm_name
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +24,8 @@ class TransformScores:
     landmark : dict
         Classical score at the annotated points; None where the transform's values there are not known.
     posterior : dict
-        The paper's score against the posterior mean over the targets.
+        The score that ranks: the paper's, against the posterior mean over the targets; by an average over the
+        candidates the median of its samples.
     interval : dict
         Central 90 % credible interval of the true score.
     expected_squared_error, root_expected_squared_error : float
@@ -48,10 +44,6 @@ class TransformScores:
         The same numbers at the annotated points alone, the classical way; None as for ``landmark``.
     regularity : Regularity or None
         None where it was not asked for, or cannot be had from mapped points alone.
-    residual : dict of Interval, or None
-        The same statistics with the registration itself as the prior's mean (see
-        :func:`warpgauge.evaluation.residual_samples`): the size of its error even where it knows more than the
-        annotations. None where it was not asked for or cannot be had.
     """
 
     name: str
@@ -67,7 +59,6 @@ class TransformScores:
     statistics: dict[str, Interval] = field(default_factory=dict)
     landmark_statistics: dict[str, float] | None = None
     regularity: Regularity | None = None
-    residual: dict[str, Interval] | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """All numbers as plain Python values."""
@@ -84,7 +75,8 @@ class Evaluation:
         :class:`TransformScores` by name.
     norms : tuple of str
     win_probability : (K, K) array
-        Exact probability that the row's transform has a smaller mean squared error than the column's.
+        Probability that the row's transform has a smaller mean squared error than the column's: exact by a posterior,
+        from samples by an average.
     annotations, targets, samples, seed : int
         What it was computed from.
     excluded_targets : int
@@ -98,6 +90,9 @@ class Evaluation:
         How many more annotations would decide; None where nothing is undecided or it was not asked for.
     verdict : str
         All that in a sentence.
+    centre_weights : dict or None
+        By an average over the candidates: how probable it is that the truth is nearest to each of them, or to their
+        median. None by a posterior.
     draws : dict
         Posterior draws (samples, K) of each norm (under ``"norm 2"`` and so on) and of each statistic.
     """
@@ -115,6 +110,7 @@ class Evaluation:
     tied: list[list[str]] = field(default_factory=list)
     further: FurtherAnnotations | None = None
     verdict: str = ""
+    centre_weights: dict[str, float] | None = None
     draws: dict[str, Floats] = field(default_factory=dict, repr=False)
 
     def ranking(self, norm: str | float = "2") -> list[str]:
@@ -157,6 +153,7 @@ class Evaluation:
             "ranking": {norm: self.ranking(norm) for norm in self.norms},
             "tied": self.tied,
             "further_annotations": _further_dict(self.further),
+            "centre_weights": self.centre_weights,
             "transforms": {name: scores.to_dict() for name, scores in self.scores.items()},
             "win_probability": {
                 name: dict(zip(self.scores, row.tolist(), strict=True))
@@ -188,9 +185,6 @@ class Evaluation:
             row[f"landmark_{statistic}"] = classical.get(statistic)
             row[statistic] = interval.median
             row[f"{statistic}_low"], row[f"{statistic}_high"] = interval.low, interval.high
-        for statistic, interval in (one.residual or {}).items():
-            row[f"residual_{statistic}"] = interval.median
-            row[f"residual_{statistic}_low"], row[f"residual_{statistic}_high"] = interval.low, interval.high
         if one.regularity is not None:
             row["folding"] = one.regularity.folding
             row["sd_log_jacobian"] = one.regularity.sd_log_jacobian
@@ -221,5 +215,5 @@ def _further_dict(further: FurtherAnnotations | None) -> dict[str, Any] | None:
         "level": further.level,
         "cap": further.cap,
         "sd": further.sd,
-        "locations": further.locations.tolist(),
+        "locations": None if further.locations is None else further.locations.tolist(),
     }

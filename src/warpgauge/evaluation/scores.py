@@ -11,15 +11,16 @@ from numpy.typing import ArrayLike
 
 from warpgauge.core.arrays import Floats, as_points
 from warpgauge.core.process import Posterior
-from warpgauge.core.scoring import displacement_norm, rank_distribution, win_probabilities
+from warpgauge.core.scoring import displacement_norm, rank_distribution
 from warpgauge.errors import InvalidInputError
+from warpgauge.evaluation.averaging import CandidateAverage
 from warpgauge.evaluation.comparison import Comparable, comparable
-from warpgauge.evaluation.further import CAP, further_annotations
+from warpgauge.evaluation.further import CAP, further_annotations, further_by_growth
 from warpgauge.evaluation.jacobian import Regularity, regularity
+from warpgauge.evaluation.judging import Judgement, judge
 from warpgauge.evaluation.mapping import function_of
-from warpgauge.evaluation.residual import residual_samples
-from warpgauge.evaluation.result import Evaluation, TransformScores, norm_name
-from warpgauge.evaluation.statistics import Interval, positive, summaries
+from warpgauge.evaluation.result import Evaluation, TransformScores
+from warpgauge.evaluation.statistics import Interval, norm_name, positive, summaries
 from warpgauge.evaluation.ties import tied_groups, verdict
 from warpgauge.geometry import Grid
 
@@ -27,7 +28,7 @@ _NORM_OF = {1.0: "mean", 2.0: "rms", np.inf: "max"}
 
 
 def evaluate(
-    posterior: Posterior,
+    posterior: Posterior | CandidateAverage,
     transforms: Mapping[str, Any],
     targets: ArrayLike,
     norms: Sequence[float] = (1, 2, np.inf),
@@ -41,13 +42,15 @@ def evaluate(
     jacobian_step: float | None = None,
     further: int = CAP,
     candidates: ArrayLike | None = None,
-    residual: bool = False,
 ) -> Evaluation:
     """Score and rank transforms by what the annotations say about the true one.
 
     Parameters
     ----------
-    posterior : Posterior
+    posterior : Posterior or CandidateAverage
+        What is known of the truth: the paper's posterior, which knows the annotations only, or
+        ``candidate_average(posterior, transforms)``, which lets the transforms compete for being nearest to it. Scores
+        are distances from the posterior's mean as in the paper, or medians over the average's samples.
     transforms : mapping of name to transform
         Each an object with ``map``, a callable, or the (n, d) array of the targets already mapped.
     targets : (n, d) array
@@ -71,9 +74,6 @@ def evaluate(
         Largest number of further annotations to try where the ranking is undecided; 0 to leave the estimate out.
     candidates : (m, d) array, optional
         Where further annotations may be suggested; the targets by default.
-    residual : bool
-        Also give the size of each registration's error with the registration itself as the prior's mean: one fit of the
-        kernel's weights a transform. It needs 8 annotations and transforms that map any point.
 
     Returns
     -------
@@ -88,35 +88,28 @@ def evaluate(
     common = comparable(posterior, transforms, targets)
     names = list(transforms)
     draws = _draws(posterior.sample(common.points, int(samples), seed), common.mapped, norms, tolerance, length)
-    win = win_probabilities(posterior, common.points, common.mapped)
-    mean = posterior.mean(common.points)
-    squared = np.square(common.mapped - mean).sum(axis=2).mean(axis=1)
-    order = [int(k) for k in np.argsort(squared, kind="stable")]
-    groups = tied_groups(order, win)
+    judged = judge(posterior, common, draws, norms)
+    groups = tied_groups(judged.order, judged.win)
     more = None
     if further and len(groups) < len(names):
-        more = further_annotations(
-            posterior, common.points, common.mapped, candidates=candidates, cap=further, seed=seed
-        )
-    scores = _all_scores(posterior, names, common, draws, norms, tolerance, length)
+        if isinstance(posterior, CandidateAverage):
+            more = further_by_growth(judged.order, judged.win, len(posterior.annotations), further, int(samples))
+        else:
+            more = further_annotations(
+                posterior, common.points, common.mapped, candidates=candidates, cap=further, seed=seed
+            )
+    scores = _all_scores(judged, names, common, draws, norms, tolerance, length)
     if regularity_over is not False:
         where = as_points(targets, "targets") if regularity_over is True else regularity_over
         scores = {
             name: replace(one, regularity=_regularity(transforms[name], where, mask, jacobian_step))
             for name, one in scores.items()
         }
-    if residual:
-        scores = {
-            name: replace(
-                one, residual=_residual(posterior, transforms[name], common.points, samples, seed, tolerance, length)
-            )
-            for name, one in scores.items()
-        }
     best = dict(zip(names, rank_distribution(draws["rms"]).best.tolist(), strict=True))
     return Evaluation(
         scores=scores,
         norms=tuple(norm_name(p) for p in norms),
-        win_probability=win,
+        win_probability=judged.win,
         annotations=len(posterior.annotations),
         targets=len(common.points),
         samples=int(samples),
@@ -127,6 +120,7 @@ def evaluate(
         tied=[[names[k] for k in group] for group in groups],
         further=more,
         verdict=verdict(names, groups, best, len(posterior.annotations), more),
+        centre_weights=posterior.centre_weights if isinstance(posterior, CandidateAverage) else None,
         draws=draws,
     )
 
@@ -135,21 +129,6 @@ def _regularity(transform: Any, where: Any, mask: Any, step: float | None) -> Re
     if function_of(transform) is None:
         return None
     return regularity(transform, where, mask=mask, step=step)
-
-
-def _residual(
-    posterior: Posterior,
-    transform: Any,
-    points: Floats,
-    samples: int,
-    seed: int,
-    tolerance: float | None,
-    diagonal: float | None,
-) -> dict[str, Interval] | None:
-    if function_of(transform) is None:
-        return None
-    lengths = residual_samples(posterior, transform, points, int(samples), seed)
-    return {key: Interval.of(value) for key, value in summaries(lengths, tolerance, diagonal).items()}
 
 
 def _draws(
@@ -169,7 +148,7 @@ def _draws(
 
 
 def _all_scores(
-    posterior: Posterior,
+    judged: Judgement,
     names: Sequence[str],
     common: Comparable,
     draws: Mapping[str, Floats],
@@ -177,20 +156,17 @@ def _all_scores(
     tolerance: float | None,
     diagonal: float | None,
 ) -> dict[str, TransformScores]:
-    mean = posterior.mean(common.points)
-    mean_trace = float(posterior.d * np.mean(np.square(posterior.standard_deviation(common.points))))
     keys = {p: norm_name(p) for p in norms}
     ranks = {norm: rank_distribution(draws[f"norm {norm}"]) for norm in keys.values()}
     result = {}
     for k, name in enumerate(names):
-        errors, lengths = common.mapped[k] - mean, common.landmark_lengths[k]
-        squared = displacement_norm(errors, 2) ** 2 + mean_trace
+        lengths, squared = common.landmark_lengths[k], float(judged.squared[k])
         intervals = {key: Interval.of(value[:, k]) for key, value in draws.items()}
         classical = {} if lengths is None else summaries(lengths, tolerance, diagonal)
         result[name] = TransformScores(
             name=name,
             landmark={norm: None if lengths is None else displacement_norm(lengths, p) for p, norm in keys.items()},
-            posterior={norm: displacement_norm(errors, p) for p, norm in keys.items()},
+            posterior={norm: float(judged.scores[norm][k]) for norm in keys.values()},
             interval={norm: (intervals[f"norm {norm}"].low, intervals[f"norm {norm}"].high) for norm in keys.values()},
             expected_squared_error=squared,
             root_expected_squared_error=float(np.sqrt(squared)),

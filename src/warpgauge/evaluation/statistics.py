@@ -15,6 +15,11 @@ RELATIVE = ("relative_mean", "relative_median", "relative_max")
 LEVEL = 0.90
 
 
+def norm_name(p: float) -> str:
+    """Name of a norm in tables: ``1``, ``2``, ``inf``."""
+    return "inf" if np.isinf(p) else f"{p:g}"
+
+
 @dataclass(frozen=True)
 class Interval:
     """What posterior samples say about one number: their mean and median, and a central credible interval."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from scipy import stats
@@ -14,8 +15,13 @@ from warpgauge.core.kernels import FAMILIES, KernelBundle
 from warpgauge.core.leave_one_out import left_out
 from warpgauge.core.process import Posterior
 from warpgauge.core.scoring import win_probabilities
+from warpgauge.evaluation.averaging import FEWEST, candidate_average
+from warpgauge.evaluation.mapping import Remembered
 
 FACTOR = 4.0
+_MOST_POINTS = 500
+_MOST_GROUPS = 40
+_LEAD_SAMPLES = 200
 
 
 @dataclass(frozen=True)
@@ -108,6 +114,53 @@ def sensitivity(
         variations.append(describe(name, kind, _squares(mapped, other.mean(points)), lead))
     for row, mean in enumerate(means_without_each(posterior, points)):
         variations.append(describe(f"without annotation {row}", "left out", _squares(mapped, mean), None))
+    return Sensitivity(tuple(describe.names[k] for k in describe.order), tuple(variations))
+
+
+def average_sensitivity(
+    posterior: Posterior,
+    transforms: Mapping[str, Any],
+    points: Floats,
+    mapped: Floats,
+    *,
+    factor: float = FACTOR,
+    seed: int = 0,
+) -> Sensitivity:
+    """Do the same with the average over the candidates, made anew under every change.
+
+    The error's size is averaged over, so there are no weights to change. At most 500 of the targets are used, and at
+    most 40 groups of annotations are left out, each one annotation where there are no more than that.
+    """
+    names = list(transforms)
+    if len(points) > _MOST_POINTS:
+        rows = np.sort(np.random.default_rng(seed).choice(len(points), _MOST_POINTS, replace=False))
+        points, mapped = points[rows], mapped[:, rows]
+    remembered = {name: Remembered(name, one) for name, one in transforms.items()}
+
+    def squares(known: Posterior) -> Floats:
+        return _squares(mapped, candidate_average(known, remembered).mean(points))
+
+    describe = _Describer(names, squares(posterior))
+    variations = []
+    for name, kind, changed in _changes(posterior, factor):
+        if name.startswith("kernel weights"):
+            continue
+        average = candidate_average(changed(), remembered)
+        lead = None
+        if len(names) > 1:
+            lengths = np.linalg.norm(average.sample(points, _LEAD_SAMPLES, seed)[:, None] - mapped, axis=3)
+            rms = np.sqrt(np.mean(np.square(lengths), axis=2))
+            ahead = (rms[:, describe.best, None] < rms).mean(axis=0)
+            lead = float(np.delete(ahead, describe.best).min())
+        variations.append(describe(name, kind, _squares(mapped, average.mean(points)), lead))
+    given = posterior.annotations
+    for group in np.array_split(np.argsort(np.arange(len(given)) % _MOST_GROUPS), min(len(given), _MOST_GROUPS)):
+        kept = given[np.setdiff1d(np.arange(len(given)), group)]
+        if len(kept) < FEWEST:
+            continue
+        rows_out = ", ".join(str(row) for row in np.sort(group))
+        name = f"without annotation{'s' if len(group) > 1 else ''} {rows_out}"
+        variations.append(describe(name, "left out", squares(posterior.prior.condition(kept)), None))
     return Sensitivity(tuple(describe.names[k] for k in describe.order), tuple(variations))
 
 

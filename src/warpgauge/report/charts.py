@@ -50,11 +50,13 @@ def intervals(evaluation: Evaluation, norm: str, label: str) -> Any:
         low, high = one.interval[norm]
         axes.plot([low, high], [row, row], color=_BLUE, linewidth=3, solid_capstyle="butt", zorder=2)
         axes.plot(true_score(one, norm), row, "o", color=_BLUE, markeredgecolor="white", markersize=8, zorder=4)
-        axes.plot(one.posterior[norm], row, "|", color="black", markersize=11, markeredgewidth=1.4, zorder=4)
+        if evaluation.centre_weights is None:
+            axes.plot(one.posterior[norm], row, "|", color="black", markersize=11, markeredgewidth=1.4, zorder=4)
         if one.landmark[norm] is not None:
             axes.plot(one.landmark[norm], row, "D", color=_RED, markerfacecolor="none", markersize=7, zorder=3)
     axes.plot([], [], "o-", color=_BLUE, linewidth=3, markersize=8, label="true error: median and 90 % interval")
-    axes.plot([], [], "|", color="black", markersize=11, markeredgewidth=1.4, label="against the posterior mean")
+    if evaluation.centre_weights is None:
+        axes.plot([], [], "|", color="black", markersize=11, markeredgewidth=1.4, label="against the posterior mean")
     axes.plot([], [], "D", color=_RED, markerfacecolor="none", label="at the landmarks alone")
     _named(axes, names)
     axes.set_xlim(left=0)
@@ -120,7 +122,7 @@ def wins(evaluation: Evaluation, norm: str) -> Any:
 
 
 def boxes(errors: Mapping[str, Floats], label: str, tolerance: float | None = None) -> Any:
-    """Box plots of errors against the posterior mean over the targets; whiskers from 5 to 95 %."""
+    """Box plots of the expected errors over the targets; whiskers from 5 to 95 %."""
     figure, axes = _axes(8.5, 1.0 + 0.42 * len(errors))
     drawn = axes.boxplot(
         list(errors.values()), orientation="horizontal", positions=range(len(errors)), widths=0.55, whis=(5, 95),

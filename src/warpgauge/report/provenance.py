@@ -70,7 +70,10 @@ def reading_aid(content: Content) -> str:
         "the expert was.",
         "Posterior": "All transformations that fit the annotations, each with its probability. Where annotations are "
         "near, they agree; far away, they differ, and the standard deviation is large.",
-        "Score": f"The {score_name(content.norm)} over the targets between a method and the posterior mean.",
+        "Score": f"The {score_name(content.norm)} over the targets between a method and the true transformation: "
+        "its median over all that may be true, given the annotations and the methods."
+        if content.evaluation.centre_weights is not None
+        else f"The {score_name(content.norm)} over the targets between a method and the posterior mean.",
         "90 % interval": "The true score lies in it with a probability of 90 %, if the model is calibrated.",
         "Error score e(x)": "How far out a method's point lies in the posterior: above 0.95, fewer than one of twenty "
         "transformations that fit the annotations are as far away. A low score means agreement or too few annotations.",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from warpgauge.evaluation import Interval
+from warpgauge.evaluation import Evaluation, Interval
 from warpgauge.report import charts
 from warpgauge.report.content import Content
 from warpgauge.report.html import (
@@ -57,9 +57,10 @@ def results_section(content: Content) -> str:
             charts.intervals(found, norm, f"{score_name(norm)} ({units})"),
             f"Scores of {len(names)} methods with 90 % intervals. Best: {names[0]} with "
             f"{number(charts.true_score(best, norm))} {units}, interval {number(low)} to {number(high)}.",
-            "Bars: where the true score over all targets lies with probability 90 %; dots: its median. Ticks: error "
-            "against the posterior mean, which leaves the remaining uncertainty out and decides the order. Diamonds: "
-            "error at the annotated points alone, as is usual. Methods on the same shade are not told apart.",
+            "Bars: where the true score over all targets lies with probability 90 %; dots: its median"
+            + _ticks(found)
+            + ". Diamonds: error at the annotated points alone, as is usual. Methods on the same shade are not told "
+            "apart.",
         ),
     ]
     if len(names) > 1:
@@ -76,7 +77,7 @@ def results_section(content: Content) -> str:
                 charts.wins(found, norm),
                 "Probability in percent that the method of the row has a smaller mean squared error than that of the "
                 "column.",
-                "Exact probability in percent that the method of the row has the smaller mean squared error.",
+                "Probability in percent that the method of the row has the smaller mean squared error.",
             ),
             "</div>",
         ]
@@ -85,7 +86,7 @@ def results_section(content: Content) -> str:
         parts += [
             heading("Errors over the targets"),
             chart(
-                charts.boxes(content.errors, f"distance from the most probable true match ({units})", found.tolerance),
+                charts.boxes(content.errors, f"expected distance from the true match ({units})", found.tolerance),
                 f"Box plots of the errors of each method over {found.targets} targets. Medians in {units}: {words}.",
                 "Boxes: half of all targets; line: median; whiskers: 5 to 95 % of the targets.",
             ),
@@ -102,12 +103,30 @@ def _with_interval(one: Interval | None, share: bool = False) -> Cell:
     )
 
 
+def _ticks(found: Evaluation) -> str:
+    if found.centre_weights is not None:
+        return ", which decides the order"
+    return ". Ticks: error against the posterior mean, which leaves the remaining uncertainty out and decides the order"
+
+
+def nearest(found: Evaluation) -> str:
+    """Say which methods the truth may be nearest to, where that was averaged over; a sentence or nothing."""
+    if found.centre_weights is None:
+        return ""
+    likely = sorted(found.centre_weights.items(), key=lambda one: -one[1])[:3]
+    listed = ", ".join(f"{'their median' if name == 'median' else name} ({percent(share)})" for name, share in likely)
+    return f" Averaged over what the true transformation may be nearest to: {listed}, and the rest."
+
+
 def score_table(content: Content) -> str:
     """Give the table of scores, best method first."""
     found, norm, units = content.evaluation, content.norm, content.units
     heads = ["method", "rank", "tied group", f"{score_name(norm)} ({units})", "90 % interval from", "to",
-             f"against posterior mean ({units})", f"at landmarks ({units})", "best with probability", "expected rank",
+             f"at landmarks ({units})", "best with probability", "expected rank",
              f"90th percentile ({units})"]  # fmt: skip
+    by_posterior = found.centre_weights is None
+    if by_posterior:
+        heads.insert(6, f"against posterior mean ({units})")
     if found.tolerance is not None:
         heads.append(f"targets above {found.tolerance:g} {units}")
     heads += ["outside its domain", "folded"]
@@ -121,7 +140,7 @@ def score_table(content: Content) -> str:
             figure_cell(charts.true_score(one, norm)),
             figure_cell(one.interval[norm][0]),
             figure_cell(one.interval[norm][1]),
-            figure_cell(one.posterior[norm]),
+            *([figure_cell(one.posterior[norm])] if by_posterior else []),
             figure_cell(one.landmark[norm]),
             sampled_cell(one.probability_best[norm], found.samples),
             figure_cell(one.expected_rank[norm]),
@@ -134,6 +153,6 @@ def score_table(content: Content) -> str:
     left_out = f" {found.excluded_targets} targets outside some domain are left out." if found.excluded_targets else ""
     caption = (
         f"Scores over {found.targets} targets from {found.annotations} annotations and {found.samples} posterior "
-        f"samples (seed {found.seed}); in brackets 90 % intervals.{left_out}"
+        f"samples (seed {found.seed}); in brackets 90 % intervals.{left_out}{nearest(found)}"
     )
     return table(caption, heads, rows, name="scores")

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from warpgauge.core.arrays import Floats
 from warpgauge.core.process import Posterior
 from warpgauge.errors import InvalidInputError
-from warpgauge.evaluation import Evaluation, Trust
+from warpgauge.evaluation import CandidateAverage, Evaluation, Trust
 from warpgauge.evaluation import trust as find_trust
 from warpgauge.evaluation.comparison import comparable
 from warpgauge.io.images import Image
@@ -29,12 +29,15 @@ from warpgauge.report.provenance import annotation_list, provenance, reading_aid
 from warpgauge.report.results import results_section, verdict
 from warpgauge.report.trust_section import trust_section
 
+_SAMPLES_FOR_ERRORS = 200
+
 
 def write_report(
     out_html: str | os.PathLike[str],
     *,
     evaluation: Evaluation,
     posterior: Posterior,
+    judged_by: Posterior | CandidateAverage | None = None,
     transforms: Mapping[str, Any] | None = None,
     targets: ArrayLike | None = None,
     trust: Trust | None = None,
@@ -58,7 +61,9 @@ def write_report(
         Ends in ``.html``; the numbers go to the same name with ``.json``.
     evaluation : Evaluation
     posterior : Posterior
-        The one that was evaluated with.
+        What the annotations alone say; for maps and calibration.
+    judged_by : Posterior or CandidateAverage, optional
+        What the evaluation was made with; the posterior by default.
     transforms : mapping, optional
         As given to `warpgauge.evaluate`; for maps, box plots, sensitivity and how each was read.
     targets : (n, d) array, optional
@@ -94,7 +99,8 @@ def write_report(
     say = progress or (lambda _: None)
     say("calibration")
     if trust is None and len(given):
-        trust = find_trust(posterior, candidates or None, targets)
+        averaged = isinstance(judged_by, CandidateAverage)
+        trust = find_trust(posterior, candidates or None, targets, averaged=averaged)
     if maps is True:
         maps = _made_maps(posterior, candidates, evaluation.tolerance, fixed, moving, say)
     content = Content(
@@ -104,7 +110,7 @@ def write_report(
         evaluation=evaluation,
         posterior=posterior,
         trust=trust,
-        errors=_errors(posterior, candidates, targets),
+        errors=_errors(judged_by or posterior, candidates, targets),
         transforms=candidates,
         maps=maps or None,
         images={name: one for name, one in (("fixed", fixed), ("moving", moving)) if one is not None},
@@ -172,9 +178,17 @@ def _made_maps(
     return method_maps(posterior, usable, fixed.grid, tolerance=tolerance, fixed=fixed, moving=moving, progress=say)
 
 
-def _errors(posterior: Posterior, transforms: Mapping[str, Any], targets: ArrayLike | None) -> dict[str, Floats]:
+def _errors(
+    known: Posterior | CandidateAverage, transforms: Mapping[str, Any], targets: ArrayLike | None
+) -> dict[str, Floats]:
+    """Give the error of each method at every target, against what is expected there."""
     if not transforms or targets is None:
         return {}
-    common = comparable(posterior, transforms, targets)
-    lengths = np.linalg.norm(common.mapped - posterior.mean(common.points), axis=2)
+    common = comparable(known, transforms, targets)
+    if isinstance(known, CandidateAverage):
+        # The mean of an average lies near the leading method, so its distance from it would flatter that one.
+        samples = known.sample(common.points, _SAMPLES_FOR_ERRORS)
+        lengths = np.stack([np.median(np.linalg.norm(samples - one, axis=2), axis=0) for one in common.mapped])
+    else:
+        lengths = np.linalg.norm(common.mapped - known.mean(common.points), axis=2)
     return dict(zip(transforms, lengths, strict=True))

@@ -12,6 +12,7 @@ from typing import Any
 
 from warpgauge.core.kernels import FAMILIES
 from warpgauge.errors import FileFormatError, InvalidInputError
+from warpgauge.evaluation.averaging import CENTRES
 from warpgauge.io.files import PathLike, one_line, read_text
 
 MISSING_RULES = ("worst rank", "exclude", "error")
@@ -39,6 +40,8 @@ class StudySettings:
     sd : float, optional
         Standard deviation, in world units, of landmarks that carry no covariance of their own.
     seed : int
+    centre : {"candidates", "prior"}
+        What methods are judged by on each pair: the average over the candidates, or the posterior as in the paper.
     """
 
     norm: float | str = 2.0
@@ -50,6 +53,7 @@ class StudySettings:
     targets: int = 1000
     sd: float | None = None
     seed: int = 0
+    centre: str = "candidates"
 
     @property
     def p(self) -> float:
@@ -62,6 +66,8 @@ class StudySettings:
             raise InvalidInputError(f'The norm of a study must be 1, 2 or "inf", got {self.norm!r}.')
         if self.missing not in MISSING_RULES:
             raise InvalidInputError(f"missing must be one of {', '.join(MISSING_RULES)}, got {self.missing!r}.")
+        if self.centre not in CENTRES:
+            raise InvalidInputError(f"centre must be one of {', '.join(CENTRES)}, got {self.centre!r}.")
         for name in ("samples", "bootstrap", "targets"):
             _check(name, getattr(self, name), whole=True, low=1)
         for name in ("tolerance", "sd"):

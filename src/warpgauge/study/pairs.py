@@ -19,7 +19,7 @@ from warpgauge._version import __version__
 from warpgauge.core.arrays import Floats
 from warpgauge.core.process import Posterior
 from warpgauge.errors import FileFormatError, InvalidInputError
-from warpgauge.evaluation import evaluate, norm_name, trust
+from warpgauge.evaluation import CandidateAverage, evaluate, norm_name, reference, trust
 from warpgauge.evaluation.mapping import mapped_points
 from warpgauge.geometry import Grid
 from warpgauge.io.files import content_hash
@@ -32,7 +32,7 @@ from warpgauge.study.description import PairSpec, Study
 from warpgauge.study.loading import load_pair, pair_posterior, project_transform, read_method, transform_files
 
 # Change it whenever the content of a stored result changes: old ones are then computed anew.
-_SCHEMA = 1
+_SCHEMA = 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,10 +141,11 @@ def _outcome(
     given = posterior.annotations
     errors: dict[str, list[float]] = {}
     about: dict[str, Any] = {}
-    report = trust(posterior, present, targets)
+    judged_by = reference(posterior, present, settings.centre)
+    report = trust(posterior, present, targets, averaged=isinstance(judged_by, CandidateAverage))
     if present:
         result = evaluate(
-            posterior,
+            judged_by,
             present,
             targets,
             samples=settings.samples,

@@ -9,7 +9,7 @@ import numpy as np
 
 from warpgauge.core.process import Posterior
 from warpgauge.errors import WarpgaugeError
-from warpgauge.evaluation import Evaluation, evaluate
+from warpgauge.evaluation import Evaluation, evaluate, reference
 from warpgauge.project import Project
 from warpgauge.web.overlays import Kept, Overlays
 
@@ -57,7 +57,9 @@ class Comparison:
         if not read or not len(posterior.annotations):
             return posterior, None, problems
         try:
-            result = evaluate(posterior, read, self._targets(), samples=_SAMPLES, regularity_over=False, further=0)
+            centre = "prior" if self.project.settings.model == "paper" else "candidates"
+            judged_by = reference(posterior, read, centre)
+            result = evaluate(judged_by, read, self._targets(), samples=_SAMPLES, regularity_over=False, further=0)
         except WarpgaugeError as error:
             return posterior, None, {**problems, **dict.fromkeys(read, str(error))}
         return posterior, result, problems
