@@ -343,6 +343,8 @@ def test_screens_of_volumes_and_of_the_light_theme(browser: Any, tmp_path: Path)
             away = expected - moving
             # Along the normal the plane stands at its slice; the map is carried on linearly from the crosshair.
             assert np.linalg.norm(away - normal * (normal @ away)) < 1.0, axis
+            views = sheet.state()["views"]
+            assert views["moving"][str(axis)]["scale"] == pytest.approx(views["fixed"][str(axis)]["scale"])
         assert sheet.problems == []
         sheet.close()
 

@@ -10,6 +10,16 @@ const planes = [
   ...[oblique, flipped].flatMap((frame) => [0, 1, 2].map((axis) => frames.planeOfImage(frame, axis))),
 ];
 
+test("a smaller canvas keeps in sight what was there, and moves nothing else", () => {
+  const view = { centre: [100, 50], scale: 2, width: 600, height: 400 };
+  const smaller = { ...view, width: 400 };
+  // At 240 it was 280 to the right of the middle: 580 of 600; now it would be at 480 of 400, so the picture goes 128 left.
+  const kept = viewport.keptInSight(view, smaller, [240, 50], 48);
+  close(viewport.planeToScreen(kept, [240, 50]), [352, 200]);
+  assert.deepEqual(viewport.keptInSight(view, smaller, [120, 60], 48).centre, view.centre);
+  assert.deepEqual(viewport.keptInSight(view, smaller, [900, 60], 48), smaller, "what was not in sight is not looked for");
+});
+
 test("screen to world and back returns to the same pixel, after any zoom and pan, in every plane", () => {
   const random = seeded(1);
   for (const plane of planes) {

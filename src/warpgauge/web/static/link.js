@@ -90,7 +90,7 @@ export class Link {
       const here = this.stage.planesOf(side).find((one) => one.axis === there.axis && one.visible) ?? pane;
       const shown = applyLocal(local, planeToWorld(here.plane, here.view.centre, here.depth));
       const centre = worldToPlane(there.plane, shown).slice(0, 2);
-      views = { ...views, [other]: { ...views[other], [there.axis]: { ...there.view, centre, scale: pane.view.scale } } };
+      views = { ...views, [other]: { ...views[other], [there.axis]: { ...there.view, centre, scale: here.view.scale } } };
     }
     cross = { ...cross, [other]: point };
     this.stage.store.set({ views, cross });

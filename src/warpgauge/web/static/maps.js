@@ -91,7 +91,7 @@ export function deviationOfEntropy(entropy, d) {
 export function mapLegend(map, { transform, d, units }) {
   const known = (/** @type {number} */ value) => length(map.kind === "sd" ? value : deviationOfEntropy(value, d), units);
   const error = map.kind === "error" || map.kind === "blended";
-  const title = error ? `${map.kind === "error" ? "Error" : "Error, where it is known"}: ${transform}` : "Uncertainty of the model (entropy, as ± standard deviation)";
+  const title = error ? `${map.kind === "error" ? "Error" : "Error, where it is known"}: ${transform}` : "Entropy, as ± standard deviation";
   const ends = error ? ["agrees", "contradicts"] : [`sure: ± ${known(map.range[0])}`, `unsure: ± ${known(map.range[1])}`];
   const bar = make("div", { class: "bar" });
   for (const colour of scaleAnchors(error ? "error" : "uncertainty")) {

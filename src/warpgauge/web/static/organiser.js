@@ -134,7 +134,7 @@ export class Organiser {
       Object.entries(one.skipped).filter(([, count]) => count > 0).map(([reason, count]) => `${count} ${reason.replaceAll("_", " ")}`).join(", ") || "0";
     const head = ["Rater", "Placed", "Skipped", "Seconds", "Bias", "Scatter", "Self", ""];
     this.raters.replaceChildren(
-      make("table", {}, make("thead", {}, make("tr", {}, ...head.map((title) => make("th", {}, title)))),
+      make("table", {}, make("thead", {}, make("tr", {}, ...head.map((title) => make("th", { class: ["Placed", "Seconds", "Scatter", "Self"].includes(title) ? "num" : "" }, title)))),
         make("tbody", {}, ...raters.map((one) => make("tr", { class: one.revoked ? "off" : "", "data-rater": one.name },
           make("td", {}, one.name, make("div", { class: "quiet" }, one.revoked ? "revoked" : one.role)),
           make("td", { class: "num" }, String(one.placed)),

@@ -9,7 +9,7 @@ import { PlaneHand } from "./hand.js";
 import { drawPlaneMarks } from "./planemarks.js";
 import { COLOURS, drawText, strokeWithHalo } from "./marks.js";
 import { depthToSlice, edgeLetters, planeOfImage, planeToWorld, sliceToDepth, worldToPlane } from "./plane.js";
-import { fitPlaneToScreen, panByScreen, resizedView, scaleBar, scaleLimits, zoomAboutScreen } from "./viewport.js";
+import { fitPlaneToScreen, keptInSight, panByScreen, resizedView, scaleBar, scaleLimits, zoomAboutScreen } from "./viewport.js";
 
 /** @import { Vector } from "./linalg.js" */
 /** @import { Stage } from "./stage.js" */
@@ -82,11 +82,25 @@ export class PlaneView {
     const known = this.stage.store.state.views[this.side][this.axis];
     const usable = known && known.width > 1;
     if (this.visible) {
-      const view = usable ? resizedView(known, box.width, box.height) : fitPlaneToScreen(this.plane, this.size);
+      const view = usable ? this.resized(known) : fitPlaneToScreen(this.plane, this.size);
       this.stage.store.set({ views: withView(this.stage.store.state, this.side, this.axis, view) });
       this.stage.arrived(this);
     }
     this.stage.drawSoon();
+  }
+
+  /**
+   * The view at the present size: the drawer may take room, but not the point that one is asked about.
+   * @param {View} known
+   * @returns {View}
+   */
+  resized(known) {
+    const { query, mark, predictionHidden } = this.stage.store.state;
+    const expected = predictionHidden ? undefined : query?.prediction?.mean;
+    const point = this.side === "fixed" ? query?.location : (mark?.point ?? expected);
+    const view = resizedView(known, this.size.width, this.size.height);
+    // Only what the former size showed counts; a plane that was hidden showed nothing.
+    return point && known.width > 1 ? keptInSight(known, view, worldToPlane(this.plane, point), 48) : view;
   }
 
   /** @param {Vector} shift */

@@ -23,10 +23,10 @@ export async function buildProgress(stage, leaf) {
     make("p", {}, `${progress.annotations} annotations, uncertainty over ${progress.targets} targets: mean ${length(progress.mean_sd, units)}, largest ${length(progress.max_sd, units)}.`),
     make("p", { class: "quiet" }, `Expected gain of the next query: ${number(progress.next_gain)} nats.`),
     make("h3", {}, "Uncertainty over annotations"),
-    chart(curve, "annotations", units === "um" ? "µm" : units),
+    chart(curve, "annotations", units === "um" ? "µm" : units, { logarithmic: true }),
     make("h3", {}, "Time per annotation"),
     sorted.length ? make("p", {}, `Median ${number(sorted[Math.floor((sorted.length - 1) / 2)])} s`) : make("p", { class: "quiet" }, "No time yet."),
-    chart(seconds.map((value, i) => [i + 1, value]), "annotation", "s"),
+    chart(seconds.map((value, i) => [i + 1, value]), "annotations", "s"),
     make("h3", {}, "When to stop"),
     ...(progress.stop.length ? progress.stop.map((rule) => make("p", {}, `${rule.met ? "✓" : "○"} ${rule.sentence}`)) : [make("p", { class: "quiet" }, "The project has no stop rule.")]),
     ...ranking(progress),
@@ -52,8 +52,9 @@ const SVG = "http://www.w3.org/2000/svg";
  * @param {number[][]} points
  * @param {string} across
  * @param {string} up
+ * @param {{logarithmic?: boolean}} [scale] uncertainty falls by orders of magnitude: the last steps are to be seen too
  */
-export function chart(points, across, up) {
+export function chart(points, across, up, { logarithmic = false } = {}) {
   const [width, height, left, bottom] = [360, 150, 44, 26];
   const svg = document.createElementNS(SVG, "svg");
   svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
@@ -66,14 +67,16 @@ export function chart(points, across, up) {
     element.textContent = text;
     svg.append(element);
   };
-  const finite = points.filter((point) => point.every(Number.isFinite));
+  const finite = points.filter((point) => point.every(Number.isFinite) && (!logarithmic || point[1] > 0));
   const [last, top] = [Math.max(1, ...finite.map(([x]) => x)), Math.max(1e-12, ...finite.map(([, y]) => y))];
-  const at = (/** @type {number[]} */ [x, y]) => [left + (x / last) * (width - left - 8), height - bottom - (y / top) * (height - bottom - 12)];
+  const low = logarithmic ? Math.min(top / 2, ...finite.map(([, y]) => y)) : 0;
+  const part = (/** @type {number} */ y) => (logarithmic ? Math.log(y / low) / Math.log(top / low) : y / top);
+  const at = (/** @type {number[]} */ [x, y]) => [left + (x / last) * (width - left - 8), height - bottom - part(y) * (height - bottom - 12)];
   const ink = "currentColor";
   draw("path", { d: `M${left} 8V${height - bottom}H${width - 8}`, fill: "none", stroke: ink, "stroke-opacity": 0.5 });
   draw("text", { x: left - 4, y: 16, "text-anchor": "end", "font-size": 12, fill: ink }, finite.length ? number(top) : "");
-  draw("text", { x: left - 4, y: height - bottom, "text-anchor": "end", "font-size": 12, fill: ink }, "0");
-  draw("text", { x: left + 6, y: 16, "font-size": 12, fill: ink }, up);
+  draw("text", { x: left - 4, y: height - bottom, "text-anchor": "end", "font-size": 12, fill: ink }, number(low));
+  draw("text", { x: left + 6, y: 16, "font-size": 12, fill: ink }, logarithmic ? `${up} (logarithmic)` : up);
   draw("text", { x: width - 8, y: height - 8, "text-anchor": "end", "font-size": 12, fill: ink }, `${last} ${across}`);
   if (finite.length) {
     draw("polyline", { points: finite.map((point) => at(point).join(",")).join(" "), fill: "none", stroke: ink, "stroke-width": 1.8 });

@@ -146,6 +146,25 @@ export function resizedView(view, width, height) {
 }
 
 /**
+ * After another size of the canvas: what was in sight stays there, moved no more than that needs.
+ * @param {View} before
+ * @param {View} after
+ * @param {Vector} point_plane
+ * @param {number} margin screen pixels
+ * @returns {View}
+ */
+export function keptInSight(before, after, point_plane, margin) {
+  const [x, y] = planeToScreen(before, point_plane);
+  if (x < 0 || y < 0 || x > before.width || y > before.height) return after;
+  const at = planeToScreen(after, point_plane);
+  const shift = [after.width, after.height].map((size, k) => {
+    const room = Math.min(margin, size / 2);
+    return Math.min(size - room, Math.max(room, at[k])) - at[k];
+  });
+  return panByScreen(after, shift);
+}
+
+/**
  * A round length for a scale bar at most `room` screen pixels wide: 1, 2 or 5 times a power of ten.
  * @param {View} view
  * @param {number} room
