@@ -691,7 +691,7 @@ def leave_one_out_factor(residuals: Array, latent: Array, noise: Array, nu: floa
     """
     d = residuals.shape[1]
     best, best_value = 1.0, -math.inf
-    for log_c in np.linspace(-4.0, 4.0, 1601):
+    for log_c in np.linspace(-3.0, 3.0, 301):
         c = math.exp(log_c)
         value = -0.5 * count * d * (log_c + said / c)
         for r, k, n in zip(residuals, latent, noise, strict=True):
@@ -706,15 +706,15 @@ def power_law_weights(
 ) -> Array:
     """Weights theta_s = (a D)^2 (rho_s / L)^p averaged over a grid of (log a, p) given annotations: ``(S,)``.
 
-    D is the length of the diagonal and L the longest side of the image. log a goes from log(0.005) - 2 to + 2 and p from
-    0.2 to 2.6 in steps of 0.4; log a ~ N(log(0.005), 1), p ~ N(1.2, 0.8^2). The likelihood is that of N(X, K_AA), with
-    ``variances`` the isotropic noise of each annotation. No annotations: the prior's mean.
+    D is the length of the diagonal and L the longest side of the image. log a goes from log(0.005) - 2 to + 2 and p
+    from 0.2 to 4.2 in steps of 0.4; log a ~ N(log(0.005), 1), p ~ N(1.2, 0.8^2). The likelihood is that of N(X, K_AA),
+    with ``variances`` the isotropic noise of each annotation. No annotations: the prior's mean.
     """
     D, L = math.sqrt(sum(side**2 for side in extent)), max(extent)
     total, weights = 0.0, np.zeros(len(scales))
     logs, candidates = [], []
     for i in range(11):
-        for j in range(7):
+        for j in range(11):
             log_a, p = math.log(0.005) + 0.4 * (i - 5), 0.2 + 0.4 * j
             theta = np.array([math.exp(2 * log_a) * D**2 * (rho / L) ** p for rho in scales])
             value = -0.5 * (log_a - math.log(0.005)) ** 2 - 0.5 * ((p - 1.2) / 0.8) ** 2

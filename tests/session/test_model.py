@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy import special
 
+import oracle
 import warpgauge as wg
 from session.tools import HEIGHT, WIDTH, Rater, lattice, make, true_map
 from warpgauge.errors import InvalidInputError, SingularModelError
@@ -21,17 +22,22 @@ NEVER = {"refit": "never"}
 
 
 def test_default_prior() -> None:
-    """Scales double from 10 pixels to the image's size, in world units; weights and trend are those stated."""
+    """Scales double from 10 pixels to the image's size, in world units; weights, trend and tails are those stated."""
     grid = Grid((300, 240), [0.5, 0.5], units="um")
     prior = default_prior(grid, Settings())
     assert np.allclose(prior.kernel.scales, [5, 10, 20, 40, 80, 160])  # 160 is the first above 150
-    diagonal = np.hypot(150, 120)
-    assert prior.kernel.at_zero == pytest.approx((0.02 * diagonal) ** 2)
-    assert np.allclose(prior.kernel.weights[1:] / prior.kernel.weights[:-1], 4)
-    assert prior.mean == "affine"
+    nothing = np.empty((0, 2))
+    assert np.allclose(
+        prior.kernel.weights, oracle.power_law_weights(prior.kernel.scales, (150, 120), nothing, nothing, [])
+    )
+    assert (prior.mean, prior.tails) == ("affine", 4.0)
     assert np.allclose(prior.center, [149.5 / 2, 119.5 / 2])
     assert default_radius(grid, Settings()) == pytest.approx(0.5)  # one pixel
-    assert default_prior(grid, Settings(model="paper")).mean == "identity"
+    paper = default_prior(grid, Settings(model="paper"))
+    assert (paper.mean, paper.tails) == ("identity", np.inf)
+    assert np.allclose(paper.kernel.scales, prior.kernel.scales)
+    assert paper.kernel.at_zero == pytest.approx((0.02 * np.hypot(150, 120)) ** 2)
+    assert np.allclose(paper.kernel.weights[1:] / paper.kernel.weights[:-1], 4)
     deep = Grid((100, 100, 20), [1, 1, 8], units="mm")
     assert default_prior(deep, Settings()).kernel.scales[0] == pytest.approx(20)  # the geometric mean of 1, 1, 8 is 2
 
@@ -48,21 +54,27 @@ def test_refits_come_at_growing_intervals(tmp_path: Path) -> None:
     assert np.array_equal(session.prior().kernel.weights, fits[-1].payload["weights"])
 
 
-def test_a_refit_is_the_leave_one_out_fit_averaged_with_the_initial_weights(tmp_path: Path) -> None:
-    """With 12 annotations, 12 parts of the fitted and 20 of the initial weights."""
+def test_a_refit_is_the_average_over_the_power_law(tmp_path: Path) -> None:
+    """As ``fit_power_law`` gives it for the project's annotations; in the paper's model the leave-one-out fit."""
     project = make(tmp_path / "p", NEVER)
     session = Session(project, "ada")
     Rater(session, "ada").work(12)
     event = session.refit()
     initial = default_prior(project.fixed_grid, project.settings)
-    fitted = wg.fit_kernel(initial, session.annotations())
-    expected = (12 * fitted.kernel.weights + 20 * initial.kernel.weights) / 32
-    assert np.allclose(event.payload["weights"], expected)
+    fitted = wg.fit_power_law(initial, session.annotations(), project.fixed_grid.spacing * project.fixed_grid.size)
+    assert np.allclose(event.payload["weights"], fitted.kernel.weights)
     assert event.payload["report"]["annotations"] == 12
+    assert event.payload["report"]["slope"] == pytest.approx(fitted.fit.slope)
     assert event.payload["noise"] == 0
     noisy = session.refit(noise=True)
     assert noisy.payload["noise"] > 0
     assert session.prior().noise == noisy.payload["noise"]
+    assert session.posterior().prior.tails == 4.0
+    paper = make(tmp_path / "paper", {"model": "paper"})
+    session = Session(paper, "ada")
+    Rater(session, "ada").work(12)
+    fitted = wg.fit_kernel(default_prior(paper.fixed_grid, paper.settings), session.annotations())
+    assert np.allclose(session.refit().payload["weights"], fitted.kernel.weights)
 
 
 def test_a_refit_that_comes_late_is_dropped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,7 +119,7 @@ def test_a_failed_refit_is_noted_and_work_goes_on(tmp_path: Path, monkeypatch: p
     session = Session(make(tmp_path / "p"), "ada")
     rater = Rater(session, "ada")
     with monkeypatch.context() as patch:
-        patch.setattr("warpgauge.session.fitting.fit_kernel", failing)
+        patch.setattr("warpgauge.session.fitting.fit_power_law", failing)
         rater.work(11)
     assert len(calls) == 1
     assert "could not be refitted to 10 annotations" in session.notes[0]
@@ -129,8 +141,9 @@ def test_weights_from_other_projects(tmp_path: Path) -> None:
     assert [source["annotations"] for source in event.payload["projects"]] == [12, 12]
     assert event.payload["projects"][0]["log"] == others[0].events()[-1].digest
     initial = default_prior(project.fixed_grid, project.settings)
-    fitted = wg.fit_kernel(initial, [Session(other).annotations() for other in others])
-    assert np.allclose(event.payload["weights"], (24 * fitted.kernel.weights + 20 * initial.kernel.weights) / 44)
+    sides = project.fixed_grid.spacing * project.fixed_grid.size
+    fitted = wg.fit_power_law(initial, [Session(other).annotations() for other in others], sides)
+    assert np.allclose(event.payload["weights"], fitted.kernel.weights)
     Rater(session, "ben").work(11)
     assert len(project.state.fits) == 1  # learned weights are not refitted
     assert "2 other projects" in session.progress().weights

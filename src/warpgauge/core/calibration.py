@@ -11,6 +11,7 @@ from warpgauge.core.annotations import Annotations
 from warpgauge.core.arrays import Floats
 from warpgauge.core.leave_one_out import LeaveOneOut, left_out, scale_factor
 from warpgauge.core.process import TransformationPrior
+from warpgauge.core.tails import squared_radius
 from warpgauge.errors import InvalidInputError
 
 LEVELS = (0.5, 0.8, 0.95)
@@ -42,7 +43,8 @@ class Calibration:
     coverage : tuple of Coverage
         At 50, 80 and 95 %.
     standardised : (L, d) array
-        Leave-one-out residuals whitened by their stated covariance: standard normal if the model is right.
+        Leave-one-out residuals whitened by their stated covariance: standard normal if the model is right (Student-t
+        of unit covariance where the prior has such tails).
     factor : float
         What ``condition(..., calibrate=True)`` multiplies the posterior covariance by.
     residuals : LeaveOneOut
@@ -65,7 +67,7 @@ def binomial_interval(inside: int, count: int, level: float = 0.95) -> tuple[flo
 def leave_one_out_residuals(prior: TransformationPrior, annotations: Annotations) -> LeaveOneOut:
     """Predict each annotation from all others; equal to conditioning L times, at the cost of once."""
     posterior = prior.condition(annotations)
-    return left_out(posterior.conditioned, posterior.weights)
+    return left_out(posterior.conditioned, posterior.weights, prior.tails)
 
 
 def calibration(prior: TransformationPrior, annotations: Annotations) -> Calibration:
@@ -73,13 +75,13 @@ def calibration(prior: TransformationPrior, annotations: Annotations) -> Calibra
     if len(annotations) == 0:
         raise InvalidInputError("Calibration needs at least one annotation, got none.")
     posterior = prior.condition(annotations)
-    predicted = left_out(posterior.conditioned, posterior.weights)
+    predicted = left_out(posterior.conditioned, posterior.weights, prior.tails)
     squares, count = np.square(predicted.mahalanobis), len(annotations)
     rows = []
     for level in LEVELS:
-        inside = int(np.sum(squares <= special.chdtri(annotations.d, 1 - level)))
+        inside = int(np.sum(squares <= squared_radius(level, annotations.d, prior.tails)))
         rows.append(Coverage(level, inside, count, inside / count, *binomial_interval(inside, count)))
     factors = np.linalg.cholesky(predicted.covariances)
     standardised = np.linalg.solve(factors, predicted.residuals[..., None])[..., 0]
-    factor = scale_factor(posterior.conditioned, posterior.weights)
+    factor = scale_factor(posterior.conditioned, posterior.weights, prior.tails)
     return Calibration(tuple(rows), standardised, factor, predicted)

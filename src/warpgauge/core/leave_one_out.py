@@ -5,14 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import optimize, special
+from scipy import optimize
 
 from warpgauge.core.arrays import Floats
 from warpgauge.core.conditioning import Conditioned
 from warpgauge.core.linalg import mahalanobis
+from warpgauge.core.tails import GAUSSIAN, beyond
 
 # Pseudo-annotations that say "the factor is 1": they rule while there are few real ones.
 PRIOR_ANNOTATIONS = 2.0
+# With Student-t tails, so many say this factor: measured on public landmarks, see docs/model.md.
+T_PRIOR_ANNOTATIONS, T_PRIOR_FACTOR = 5.0, 1.15
 _LOG_FACTOR_BOUND = float(np.log(1e6))
 
 
@@ -29,7 +32,8 @@ class LeaveOneOut:
     mahalanobis : (L,) array
         Mahalanobis length of each residual.
     p : (L,) array
-        Probability of a length at least that large, by the chi-square distribution.
+        Probability of a length at least that large, by the chi-square distribution (by the F distribution where the
+        model has Student-t tails).
     """
 
     residuals: Floats
@@ -47,7 +51,7 @@ def diagonal_blocks_of_inverse(conditioned: Conditioned) -> Floats:
     return np.asarray(np.einsum("rla,rlb->lab", columns, columns))
 
 
-def left_out(conditioned: Conditioned, weights: Floats) -> LeaveOneOut:
+def left_out(conditioned: Conditioned, weights: Floats, tails: float = GAUSSIAN) -> LeaveOneOut:
     """Predict each annotation from the others, given ``weights = K_AA^-1 (Y - mu(X))``.
 
     ``y_l - mu_|A(l)(x_l) = D_ll^-1 q_l`` with covariance ``D_ll^-1``.
@@ -55,20 +59,24 @@ def left_out(conditioned: Conditioned, weights: Floats) -> LeaveOneOut:
     covariances = np.asarray(np.linalg.inv(diagonal_blocks_of_inverse(conditioned)), dtype=np.float64)
     residuals = np.einsum("lab,lb->la", covariances, weights)
     squares = mahalanobis(residuals, covariances)
-    return LeaveOneOut(residuals, covariances, np.sqrt(squares), special.chdtrc(conditioned.d, squares))
+    return LeaveOneOut(residuals, covariances, np.sqrt(squares), beyond(squares, conditioned.d, tails))
 
 
-def scale_factor(conditioned: Conditioned, weights: Floats) -> float:
+def scale_factor(conditioned: Conditioned, weights: Floats, tails: float = GAUSSIAN) -> float:
     """Factor on the posterior covariance that makes the leave-one-out residuals most likely, shrunk to 1.
 
     Residual l is taken as ``N(0, c k_l + N_l)`` with ``k_l`` the leave-one-out posterior covariance and ``N_l`` the
     annotation's own noise, which is not scaled. The penalty ``nu (log c + 1 / c) / 2`` is that of ``nu / d`` further
     annotations whose residuals say 1; without noise the result is ``(nu + sum m_l) / (nu + L d)``.
+
+    With finite ``tails`` the residuals are Student-t with that covariance, so that few large ones count little, and
+    the penalty is that of five annotations that say 1.15.
     """
     if conditioned.count == 0:
-        return 1.0
+        return 1.0 if np.isinf(tails) else T_PRIOR_FACTOR
+    count, said = (PRIOR_ANNOTATIONS, 1.0) if np.isinf(tails) else (T_PRIOR_ANNOTATIONS, T_PRIOR_FACTOR)
+    strength, d = count * conditioned.d, conditioned.d
     predicted = left_out(conditioned, weights)
-    strength = PRIOR_ANNOTATIONS * conditioned.d
     # Noise and leave-one-out covariance are diagonalised together: c k + N becomes c t + 1 - t with t from 0 to 1.
     root_inverse = np.linalg.inv(np.linalg.cholesky(predicted.covariances))
     shares, vectors = np.linalg.eigh(root_inverse @ conditioned.noise @ np.swapaxes(root_inverse, 1, 2))
@@ -77,8 +85,13 @@ def scale_factor(conditioned: Conditioned, weights: Floats) -> float:
 
     def loss(log_factor: float) -> float:
         variance = np.exp(log_factor) * t + 1 - t
-        data = np.log(variance) + squares / variance
-        return float(0.5 * (data.sum() + strength * (log_factor + np.exp(-log_factor))))
+        penalty = strength * (log_factor + said * np.exp(-log_factor))
+        if np.isinf(tails):
+            data = np.log(variance) + squares / variance
+            return float(0.5 * (data.sum() + penalty))
+        lengths = (squares / variance).sum(axis=1)
+        data = np.log(variance).sum() + (tails + d) * np.log1p(lengths / (tails - 2)).sum()
+        return float(0.5 * (data + penalty))
 
     found = optimize.minimize_scalar(loss, bounds=(-_LOG_FACTOR_BOUND, _LOG_FACTOR_BOUND), method="bounded")
     return float(np.exp(found.x))

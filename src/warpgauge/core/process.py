@@ -16,6 +16,7 @@ from warpgauge.core.conditioning import Conditioned
 from warpgauge.core.kernels import KernelBundle, ScalarKernel, TrendKernel
 from warpgauge.core.leave_one_out import scale_factor
 from warpgauge.core.sampling import prior_draws
+from warpgauge.core.tails import GAUSSIAN, check_tails, level_of, mixing_factors, squared_radius
 from warpgauge.errors import InvalidInputError
 
 MeanFunction = Callable[[Floats], Floats]
@@ -40,6 +41,10 @@ class TransformationPrior:
     translation_sd, linear_sd : float, optional
         Prior standard deviations of the trend: of its translation at ``center`` (by default the largest scale of the
         kernel) and of each entry of its matrix (by default 1).
+    tails : float
+        Degrees of freedom, more than 2, of the deviations from the posterior mean: infinite for a Gaussian process,
+        which is the paper's, finite for Student-t deviations with the same covariance. Mean and covariance do not
+        depend on it; regions, error scores, samples and the leave-one-out factor do.
     """
 
     kernel: KernelBundle
@@ -49,6 +54,7 @@ class TransformationPrior:
     translation_sd: float | None = None
     linear_sd: float = 1.0
     fit: object = None  # the FitReport of fit_kernel, where this prior came from one
+    tails: float = GAUSSIAN
 
     def __post_init__(self) -> None:
         if not isinstance(self.kernel, KernelBundle):
@@ -61,6 +67,7 @@ class TransformationPrior:
             value = getattr(self, name)
             if value is not None and not (np.isfinite(value) and value > 0):
                 raise InvalidInputError(f"{name} must be a positive standard deviation, got {value!r}.")
+        check_tails(self.tails)
 
     def with_kernel(self, kernel: KernelBundle, noise: float | None = None) -> TransformationPrior:
         """Give the same prior another kernel and, where given, another noise variance."""
@@ -143,7 +150,8 @@ class Posterior:
 
     def calibrated(self) -> Posterior:
         """Scale the covariance by the factor estimated from the leave-one-out residuals."""
-        return replace(self, scale=scale_factor(self.conditioned, self.weights), calibrates=True)
+        factor = scale_factor(self.conditioned, self.weights, self.prior.tails)
+        return replace(self, scale=factor, calibrates=True)
 
     def append(self, annotations: Annotations) -> Posterior:
         """Posterior given further annotations as well, by a block update; a calibrated one is calibrated anew."""
@@ -197,6 +205,27 @@ class Posterior:
         own = as_covariances(np.broadcast_to(covariances, (len(at), self.d, self.d)), len(at), self.d)
         return np.asarray(self.covariance(at) + self.prior.total_noise(own))
 
+    def level_of(self, squares: ArrayLike) -> Floats:
+        """Probability of a smaller squared Mahalanobis length of a deviation: chi-square, or F with Student-t tails."""
+        return level_of(squares, self.d, self.prior.tails)
+
+    def squared_radius(self, level: float) -> float:
+        """Squared Mahalanobis length that the region of a level reaches: the inverse of :meth:`level_of`."""
+        return squared_radius(level, self.d, self.prior.tails)
+
+    def region(self, points: ArrayLike, level: float = 0.95) -> tuple[Floats, Floats]:
+        """Ellipses or ellipsoids about the mean that hold the true matches with probability ``level``.
+
+        Returns
+        -------
+        half_lengths : (n, d) array
+            World units, ascending.
+        axes : (n, d, d) array
+            Unit vectors as columns, in the same order.
+        """
+        variances, axes = np.linalg.eigh(self.covariance(points))
+        return np.sqrt(np.maximum(variances, 0) * self.squared_radius(level)), np.asarray(axes)
+
     def joint_covariance(self, points: ArrayLike) -> Floats:
         """Joint covariance of the true matches of all points, (n d, n d), ordered point by point."""
         joint = self.conditioned.joint(as_points(points, "points", self.d))
@@ -206,7 +235,8 @@ class Posterior:
         """Exact joint samples of the true transformation at the points, shape (count, n, d).
 
         A draw from the prior is corrected by the annotations' residuals (Matheron's rule), so that only a scalar matrix
-        is factored, even where the noise is anisotropic.
+        is factored, even where the noise is anisotropic. With Student-t tails all deviations of one sample share one
+        random factor: a t process, whose marginals are those of :meth:`region`.
         """
         at = as_points(points, "points", self.d)
         if int(count) != count or count < 0:
@@ -222,7 +252,11 @@ class Posterior:
             noise = np.einsum("lab,slb->sla", factors, rng.standard_normal((int(count), *fixed.shape)))
             residuals = draws[:, len(at) :] + noise
             deviations = deviations - self._predicted(at, residuals)
-        return np.asarray(mean + np.sqrt(self.scale) * deviations)
+        if np.isinf(self.prior.tails):
+            return np.asarray(mean + np.sqrt(self.scale) * deviations)
+        # From a stream of their own, so that the Gaussian deviations are those of the same seed without tails.
+        factors = mixing_factors(int(count), self.prior.tails, np.random.default_rng([seed, 1]))
+        return np.asarray(mean + np.sqrt(self.scale * factors)[:, None, None] * deviations)
 
     def _predicted(self, points: Floats, residuals: Floats) -> Floats:
         """``K_X(points)^T K_AA^-1`` applied to (S, L, d) residuals, shape (S, n, d)."""

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import special
 
 from warpgauge.core.annotations import Annotations
 from warpgauge.core.arrays import Floats, as_points
 from warpgauge.core.linalg import mahalanobis
 from warpgauge.core.process import Posterior
+from warpgauge.core.tails import normal_or_t
 from warpgauge.errors import InvalidInputError
 
 
@@ -77,7 +77,7 @@ def expected_squared_error(posterior: Posterior, points: ArrayLike, mapped_point
 
 
 def error_score(posterior: Posterior, points: ArrayLike, mapped_points: ArrayLike) -> Floats:
-    """``e(x)`` in [0, 1]: chi-square probability of a smaller Mahalanobis distance from the posterior mean.
+    """``e(x)`` in [0, 1]: chi-square (or F) probability of a smaller Mahalanobis distance from the posterior mean.
 
     Near 1 where the mapped point contradicts the annotations; a low value means agreement **or** too little data.
     """
@@ -90,7 +90,7 @@ def error_score(posterior: Posterior, points: ArrayLike, mapped_points: ArrayLik
         squares = np.square(residuals).sum(axis=1) / np.square(posterior.standard_deviation(at))
     else:
         squares = mahalanobis(residuals, posterior.covariance(at))
-    return np.asarray(special.chdtr(posterior.d, squares))
+    return posterior.level_of(squares)
 
 
 def probability_of_smaller_error(
@@ -98,7 +98,7 @@ def probability_of_smaller_error(
 ) -> float:
     """Exact posterior probability that a has a smaller mean squared error over the points than b.
 
-    The difference of the two mean squared errors is linear in phi, hence Gaussian, with mean
+    The difference of the two mean squared errors is linear in phi, hence Gaussian (or Student-t), with mean
     ``s_2(a)^2 - s_2(b)^2`` under the posterior mean and variance ``4 / |T|^2 Delta^T K_post Delta``,
     where ``Delta = a - b``.
     """
@@ -119,7 +119,7 @@ def _win_probabilities(posterior: Posterior, points: Floats, mapped: Floats) -> 
     variances = 4 / n**2 * (own[:, None] + own[None, :] - 2 * spread)
     # No variance is left between transforms that are equal wherever the posterior is not: the larger error loses.
     certain = variances <= 1e-13 * 4 / n**2 * (own[:, None] + own[None, :])
-    uncertain = special.ndtr(-differences / np.sqrt(np.where(certain, 1.0, variances)))
+    uncertain = normal_or_t(-differences / np.sqrt(np.where(certain, 1.0, variances)), posterior.prior.tails)
     return np.asarray(np.where(certain, 0.5 - 0.5 * np.sign(differences), uncertain))
 
 

@@ -1,33 +1,30 @@
 """Learning the weights: from the project's own annotations as they come, or from other projects.
 
-A leave-one-out fit to few annotations is too sure of itself. On 20 pairs of the CIMA histology landmarks a plain fit to
-the first 10 annotations covered 81 % of the held-out points by its 95 % regions (mean negative log density 7.88), the
-initial weights 86 % (7.09), both calibrated. So the fitted weights are averaged with the initial ones, which count as
-20 annotations: 86 % (7.14) with 10 annotations, 89 % (6.73) with 15, 90 % (6.07) with 33. The 20 was chosen among 5,
-10, 20 and 40 on these same pairs; from 10 to 40 it makes little difference. See docs/session.md.
+In the default model the weights are averaged over a power law's amplitude and slope, given the annotations
+(:func:`warpgauge.fit_power_law`). That needs no shrinkage: a leave-one-out fit of all weights to the first 10
+annotations is too sure of itself. The paper's model, where a fit is asked for, has its leave-one-out fit.
 
 The extra noise is not learned unless asked for: annotations that lie farther apart than the smallest scale cannot tell
-noise from deformation at that scale (on the same pairs it made no difference), and what is called noise is left out of
-the posterior at the targets, so that the error would be on the sure side.
+noise from deformation at that scale, and what is called noise is left out of the posterior at the targets, so that the
+error would be on the sure side.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from warpgauge.core.annotations import Annotations
 from warpgauge.core.hyperparameters import fit_kernel
+from warpgauge.core.power_law import fit_power_law
 from warpgauge.core.process import TransformationPrior
 from warpgauge.errors import InvalidInputError
 from warpgauge.project import Event, Project, Settings
 from warpgauge.session.gather import located_annotations
-from warpgauge.session.prior import PAPER, default_covariance, default_prior, fit_payload, middle
+from warpgauge.session.prior import PAPER, default_covariance, default_prior, extent, fit_payload, middle
 
-SHRINKAGE_ANNOTATIONS = 20
 FEWEST = 3
 
 
@@ -41,11 +38,12 @@ def next_refit(settings: Settings, fits: Sequence[Event]) -> int | None:
     return max(settings.refit_first, last + 1, int(last * settings.refit_growth))
 
 
-def shrunk(fitted: TransformationPrior, initial: TransformationPrior, annotations: int) -> TransformationPrior:
-    """Average fitted and initial weights; the initial ones count as `SHRINKAGE_ANNOTATIONS`."""
-    share = annotations / (annotations + SHRINKAGE_ANNOTATIONS)
-    weights = share * fitted.kernel.weights + (1 - share) * initial.kernel.weights
-    return replace(fitted, kernel=fitted.kernel.with_weights(weights))
+def fitted_prior(project: Project, sets: Sequence[Annotations], noise: bool) -> TransformationPrior:
+    """Give the project's prior with the weights that the sets teach, in the way of its model."""
+    initial = default_prior(project.fixed_grid, project.settings)
+    if project.settings.model == PAPER:
+        return fit_kernel(initial, sets, noise)
+    return fit_power_law(initial, sets, extent(project.fixed_grid), noise)
 
 
 def own_fit(project: Project, annotations: Annotations, generation: int, noise: bool) -> dict[str, Any]:
@@ -54,10 +52,7 @@ def own_fit(project: Project, annotations: Annotations, generation: int, noise: 
         raise InvalidInputError(
             f"Refitting the weights needs at least {FEWEST} annotations, there are {len(annotations)}."
         )
-    initial = default_prior(project.fixed_grid, project.settings)
-    fitted = fit_kernel(initial, annotations, noise)
-    if project.settings.model != PAPER:
-        fitted = shrunk(fitted, initial, len(annotations))
+    fitted = fitted_prior(project, [annotations], noise)
     provenance = {"source": "annotations", "annotations": len(annotations), "at_generation": generation}
     return fit_payload(fitted, {**provenance, "fitted_noise": noise})
 
@@ -66,7 +61,6 @@ def trained_fit(project: Project, others: Sequence[Project], noise: bool) -> dic
     """Fit the weights to the annotations of other projects and describe the result for the log."""
     if not others:
         raise InvalidInputError("Learning from other projects needs at least one of them.")
-    initial = default_prior(project.fixed_grid, project.settings)
     sets, sources = [], []
     for other in others:
         found = _shifted(project, other)
@@ -79,10 +73,8 @@ def trained_fit(project: Project, others: Sequence[Project], noise: bool) -> dic
                 "annotations": len(found),
             }
         )
-    fitted = fit_kernel(initial, sets, noise)
+    fitted = fitted_prior(project, sets, noise)
     total = sum(len(found) for found in sets)
-    if project.settings.model != PAPER:
-        fitted = shrunk(fitted, initial, total)
     provenance = {"source": "projects", "annotations": total, "projects": sources, "fitted_noise": noise}
     return fit_payload(fitted, provenance)
 

@@ -1,10 +1,10 @@
 """The prior of a project: sensible before anything is learned, then with the weights of the last fit.
 
 Scales double from ``smallest_scale_px`` pixels (times the geometric mean of the fixed image's spacing) until one
-reaches the longest side of the image. Without a fit their weights grow with the square of the scale, as smooth
-deformations do, and add up to the square of 2 % of the image's diagonal. The default model adds an affine trend about
-the middle of the image (translation with the standard deviation of the largest scale, matrix entries with 1); the
-paper's model has the identity as its mean.
+reaches the longest side of the image. The default model (:mod:`warpgauge.core.power_law`) has an affine trend about the
+middle of the image, weights that follow a power law of the scale, and Student-t tails. The paper's model has the
+identity as its mean and Gaussian tails; as it does not say what weights to begin with, they grow with the square of the
+scale, as smooth deformations do, and add up to the square of 2 % of the image's diagonal.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from warpgauge.core import power_law
 from warpgauge.core.annotations import confidence_radius
 from warpgauge.core.hyperparameters import FitReport
 from warpgauge.core.kernels import KernelBundle
@@ -43,14 +44,19 @@ def default_scales(grid: Grid, settings: Settings) -> Floats:
     return np.asarray(smallest * 2.0 ** np.arange(levels))
 
 
+def extent(grid: Grid) -> Floats:
+    """Sides of the image in world units."""
+    return np.asarray(grid.spacing * np.asarray(grid.size))
+
+
 def default_prior(grid: Grid, settings: Settings) -> TransformationPrior:
     """Give the prior of a project that has learned nothing yet."""
+    if settings.model != PAPER:
+        smallest = settings.smallest_scale_px * pixel(grid)
+        return power_law.default_prior(extent(grid), center=middle(grid), smallest=smallest, family=settings.family)
     scales = default_scales(grid, settings)
     weights = (TYPICAL_SHARE * grid.diagonal) ** 2 * scales**2 / np.sum(scales**2)
-    kernel = KernelBundle(settings.family, scales, weights)
-    if settings.model == PAPER:
-        return TransformationPrior(kernel)
-    return TransformationPrior(kernel, mean="affine", center=middle(grid))
+    return TransformationPrior(KernelBundle(settings.family, scales, weights))
 
 
 def current_prior(project: Project, fits: list[Event]) -> TransformationPrior:
@@ -84,6 +90,6 @@ def fit_payload(prior: TransformationPrior, provenance: Mapping[str, Any]) -> di
         "scales": prior.kernel.scales.tolist(),
         "weights": prior.kernel.weights.tolist(),
         "noise": float(prior.noise),
-        "report": dict(vars(report)) if isinstance(report, FitReport) else None,
+        "report": dict(vars(report)) if isinstance(report, FitReport | power_law.PowerLawReport) else None,
         **provenance,
     }
