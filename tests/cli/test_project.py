@@ -237,32 +237,3 @@ def test_a_real_pair_from_new_to_evaluate_and_through_every_format(data_dir: Pat
         order, other = (np.lexsort(one.fixed_points.T) for one in (back, reference))
         np.testing.assert_allclose(back.fixed_points[order], reference.fixed_points[other], atol=1e-6)
         np.testing.assert_allclose(back.moving_points[order], reference.moving_points[other], atol=1e-6)
-
-
-def test_a_ranking_that_the_sizes_contradict_is_cautioned(project: Path, pair: Path) -> None:
-    """Sizes that clearly put another transform first are said; sizes that agree or overlap are not."""
-    from dataclasses import replace
-
-    from warpgauge.cli.evaluate import disagreement
-    from warpgauge.evaluation import Interval
-
-    with wg.Project.open(project) as opened:
-        posterior, targets = wg.Session(opened).posterior(), opened.targets
-    right, wrong = (wg.read_transform(pair / name) for name in ("right.txt", "wrong.txt"))
-    result = wg.evaluate(posterior, {"right": right, "wrong": wrong}, targets, samples=50, further=0)
-    assert result.ranking("2")[0] == "right"
-
-    def sized(right_low: float, wrong_low: float) -> str | None:
-        lows = {"right": right_low, "wrong": wrong_low}
-        scores = {
-            name: replace(
-                one, residual={"rms": Interval(lows[name] + 0.5, lows[name] + 0.5, lows[name], lows[name] + 1)}
-            )
-            for name, one in result.scores.items()
-        }
-        return disagreement(replace(result, scores=scores))
-
-    assert sized(5.0, 1.0) is not None
-    assert "wrong has a clearly smaller error (1.00 to 2.00)" in str(sized(5.0, 1.0))
-    assert sized(1.0, 5.0) is None
-    assert sized(1.5, 1.0) is None

@@ -142,7 +142,7 @@ def test_failed_registrations_do_not_draw_the_ranking_to_the_mediocre() -> None:
 
 
 def test_intervals_hold_the_true_error_and_confident_calls_are_right() -> None:
-    """20 cases of 4 transforms whose errors are of one kind: 90 % intervals hold the true RMS in most (64 of 80 measured)."""
+    """20 cases of 4 transforms: 90 % intervals hold the true RMS in most (64 of 80 were measured)."""
     inside, called, right = 0, 0, 0
     targets = np.random.default_rng(98).uniform(20, 380, (150, 2))
     truth = bent(targets)

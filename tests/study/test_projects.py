@@ -34,7 +34,7 @@ def make_project(folder: Path, number: int, count: int = 20) -> Path:
     return place
 
 
-def make_study(folder: Path, pairs: int = 2) -> Path:
+def make_study(folder: Path, pairs: int = 2, centre: str = "candidates") -> Path:
     entries = ""
     for number in range(pairs):
         shift(folder, "inner", f"case{number}", 1.0)
@@ -43,15 +43,26 @@ def make_study(folder: Path, pairs: int = 2) -> Path:
         entries += f'[[pair]]\nname = "case{number}"\nproject = "case{number}"\n'
     path = folder / "STUDY.toml"
     path.write_text(
-        f"[settings]\nsamples = 60\nbootstrap = 100\n{entries}"
+        f'[settings]\nsamples = 60\nbootstrap = 100\ncentre = "{centre}"\n{entries}'
         '[[method]]\nname = "inner"\n[[method]]\nname = "outer"\ntransform = "outer/{pair}.tfm"\n'
     )
     return path
 
 
+def test_methods_are_judged_by_the_average_over_them_unless_told_otherwise(tmp_path: Path) -> None:
+    """The scores are those of wg.evaluate with the average over the study's methods."""
+    result = run_study(make_study(tmp_path, pairs=1), tmp_path / "out")
+    with Project.open(tmp_path / "case0") as project:
+        shifts = {"inner": lambda points: points + [1.0, 0.0], "outer": lambda points: points + [25.0, 0.0]}
+        average = wg.candidate_average(Session(project).posterior(), shifts)
+        expected = wg.evaluate(average, shifts, project.targets, samples=60, regularity_over=False)
+    rows = {row["method"]: row["score"] for row in result.case_rows()}
+    assert rows == {name: pytest.approx(one.posterior["2"], rel=1e-6) for name, one in expected.scores.items()}
+
+
 def test_projects_bring_their_posterior_targets_and_transforms(tmp_path: Path) -> None:
-    """The posterior is the session's own: scores are those of wg.evaluate with it."""
-    path = make_study(tmp_path)
+    """The posterior is the session's own: about the prior, scores are the paper's with it."""
+    path = make_study(tmp_path, centre="prior")
     result = run_study(path, tmp_path / "out")
     assert [one.name for one in result.methods] == ["inner", "outer"]
     with Project.open(tmp_path / "case1") as project:
