@@ -53,7 +53,10 @@ def test_methods_are_judged_by_the_average_over_them_unless_told_otherwise(tmp_p
     """The scores are those of wg.evaluate with the average over the study's methods."""
     result = run_study(make_study(tmp_path, pairs=1), tmp_path / "out")
     with Project.open(tmp_path / "case0") as project:
-        shifts = {"inner": lambda points: points + [1.0, 0.0], "outer": lambda points: points + [25.0, 0.0]}
+        shifts = {
+            "inner": lambda points: points + np.array([1.0, 0.0]),
+            "outer": lambda points: points + np.array([25.0, 0.0]),
+        }
         average = wg.candidate_average(Session(project).posterior(), shifts)
         expected = wg.evaluate(average, shifts, project.targets, samples=60, regularity_over=False)
     rows = {row["method"]: row["score"] for row in result.case_rows()}
