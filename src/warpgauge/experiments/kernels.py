@@ -26,14 +26,14 @@ def compute(data: Path, run: Run) -> dict[str, Any]:
     """Learn each family's weights on the training pair and let Entropy annotate with it."""
     given = default_setting.setting(data, run)
     parts, seed = given.halves, int(run.parameters["split"])
-    curves, losses = {}, {}
+    curves, weights = {}, {}
     for family in LABELS:
         prior = given.prior(family)
-        losses[family] = float(getattr(prior.fit, "loss", float("nan")))
+        weights[family] = prior.kernel.weights
         curves[family] = annotation_curve(
             prior, given.answers, parts.held_fixed, parts.held_moving, seed=seed, count=int(run.parameters["count"])
         ).errors["2"]
-    return {"curves": [curves], "training loss": losses}
+    return {"curves": [curves], "weights": weights}
 
 
 def report(results: Sequence[Result]) -> Findings:

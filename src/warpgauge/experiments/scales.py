@@ -39,13 +39,14 @@ def compute(data: Path, run: Run) -> dict[str, Any]:
     """Learn each bundle's weights on the training pair and let Entropy annotate with it."""
     given = default_setting.setting(data, run)
     parts, seed = given.halves, int(run.parameters["split"])
-    curves = {}
+    curves, weights = {}, {}
     for which, scales in BUNDLES.items():
         prior = given.prior(scales=scales)
+        weights[which] = prior.kernel.weights
         curves[which] = annotation_curve(
             prior, given.answers, parts.held_fixed, parts.held_moving, seed=seed, count=int(run.parameters["count"])
         ).errors["2"]
-    return {"curves": [curves]}
+    return {"curves": [curves], "weights": weights}
 
 
 def report(results: Sequence[Result]) -> Findings:

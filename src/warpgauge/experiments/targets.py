@@ -81,7 +81,7 @@ def compute(data: Path, run: Run) -> dict[str, Any]:
             prior, answers, edge, truth, strategy=strategy, seed=seed, count=int(run.parameters["count"]),
             targets=edge if key == "informed" else None,
         ).errors["2"]  # fmt: skip
-    return {"curves": [curves]}
+    return {"curves": [curves], "weights": prior.kernel.weights}
 
 
 def report(results: Sequence[Result]) -> Findings:

@@ -52,7 +52,7 @@ def compute(data: Path, run: Run) -> dict[str, Any]:
         ).errors["2"]
         for strategy in LABELS
     }  # fmt: skip
-    return {"curves": [curves]}
+    return {"curves": [curves], "weights": prior.kernel.weights}
 
 
 def report(results: Sequence[Result]) -> Findings:
