@@ -28,16 +28,22 @@ from web.page_tools import Sheet, launched
 ROOT = Path(__file__).resolve().parent.parent
 IMAGES = ROOT / "docs" / "images"
 WIDTH = 1000  # pixels
+LARGEST = 200_000  # bytes
+EDGE = (147.0, 149.0)  # about where the epithelium of the expert's image ends
 
 
-def keep(source: Path, name: str, colours: int = 200) -> None:
+def keep(source: Path, name: str) -> None:
     """Scale a picture to the width of a page and write it with a palette."""
     picture = Image.open(source).convert("RGB")
     if picture.width > WIDTH:
         picture = picture.resize((WIDTH, round(picture.height * WIDTH / picture.width)), Image.Resampling.LANCZOS)
     aim = IMAGES / f"tutorial-{name}.png"
-    reduced = picture.quantize(colours, method=Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
-    reduced.save(aim, optimize=True)
+    # MAXCOVERAGE keeps colours that only a few pixels have: those of the marks; k-means brings the rest near the truth.
+    for colours in (256, 128, 64):
+        reduced = picture.quantize(colours, method=Image.Quantize.MAXCOVERAGE, kmeans=3, dither=Image.Dither.NONE)
+        reduced.save(aim, optimize=True)
+        if aim.stat().st_size < LARGEST:
+            break
     print(f"{aim.name}: {aim.stat().st_size / 1000:.0f} kB")
 
 
@@ -56,11 +62,12 @@ def report(browser: Any, path: str, name: str, height: int) -> None:
     sheet.close()
 
 
-def screen_of(sheet: Sheet, point: np.ndarray) -> tuple[float, float]:
-    """Where a point of the moving world is on its canvas, in 2D."""
-    view = sheet.state()["views"]["moving"]["2"]
+def screen_of(sheet: Sheet, side: str, point: np.ndarray) -> tuple[float, float]:
+    """Where a point of an image's world is on its canvas, in 2D."""
+    view = sheet.state()["views"][side]["2"]
     x, y = (
-        (point[k] - view["centre"][k]) * view["scale"] + view[side] / 2 for k, side in enumerate(("width", "height"))
+        (point[k] - view["centre"][k]) * view["scale"] + view[length] / 2
+        for k, length in enumerate(("width", "height"))
     )
     return x, y
 
@@ -73,51 +80,68 @@ def researcher(browser: Any, folder: Path) -> None:
     report(browser, "lesion/report/report.html", "report", 900)
 
 
-def _first_marks(sheet: Sheet) -> None:
-    """Draw a click, then a long ellipse, at the true match of the first question; neither is accepted."""
-    truth = wg.read_transform("truth.nrrd")
-    x, y = screen_of(sheet, truth.map([sheet.state()["query"]["location"]])[0])
-    sheet.press_at("moving", x, y)
+def _marks(sheet: Sheet) -> None:
+    """Show the list; then, at a question on the edge of the epithelium, a click and an ellipse along that edge."""
+    sheet.page.keyboard.press("Tab")
+    sheet.page.wait_for_selector("#drawer tbody tr")
+    shot(sheet, "list")
+    with wg.Project.open("practice") as project:
+        asked = np.array([query.point for query in project.state.queries])
+    number = int(np.linalg.norm(asked - EDGE, axis=1).argmin())
+    sheet.page.locator(f"#drawer tr[data-query='{number}']").click()
+    sheet.wait_for_query(number + 1)
+    sheet.page.keyboard.press("Tab")
+    sheet.page.keyboard.press("Escape")
+    sheet.page.keyboard.press("0")
+    sheet.page.wait_for_timeout(500)
+    match = wg.read_transform("truth.nrrd").map(asked[[number]])[0]
+    sheet.press_at("moving", *screen_of(sheet, "moving", match))
     shot(sheet, "annotate")
     sheet.page.keyboard.press("Escape")
-    box = sheet.box("moving")
-    sheet.page.mouse.move(box["x"] + x, box["y"] + y)
-    for _ in range(8):
-        sheet.page.mouse.wheel(0, -100)
-    sheet.page.wait_for_timeout(600)
+    for side, point in (("fixed", asked[number]), ("moving", match)):
+        # The wheel over a mark would change the mark, so zoom beside it, then pull it to the middle.
+        box, (x, y) = sheet.box(side), screen_of(sheet, side, point)
+        sheet.page.mouse.move(box["x"] + x - 40, box["y"] + y + 40)
+        for _ in range(6):
+            sheet.page.mouse.wheel(0, -100)
+        sheet.page.wait_for_timeout(500)
+        sheet.drag(side, screen_of(sheet, side, point), (box["width"] / 2, box["height"] / 2), button="right")
     sheet.wait_for_picture()
-    x, y = screen_of(sheet, truth.map([sheet.state()["query"]["location"]])[0])
-    sheet.drag("moving", (x, y), (x - 60, y + 45))
+    sheet.press_at("moving", *screen_of(sheet, "moving", match))
+    sheet.page.keyboard.press("e")
+    for _ in range(3):
+        sheet.page.keyboard.press("]")
     shot(sheet, "ellipse")
 
 
-def _volume(sheet: Sheet) -> None:
-    box = sheet.box("moving", 2)
-    middle = (box["width"] / 2, box["height"] / 2)
-    sheet.drag("moving", middle, (middle[0] + 18, middle[1] + 8))
+def _volume(sheet: Sheet, truth: Any) -> None:
+    """Draw an ellipsoid at the true match, in the axial plane."""
+    match = truth.map([sheet.state()["query"]["location"]])[0]
+    plane = sheet.page.evaluate(
+        "() => { const panes = globalThis.warpgauge.stage.panes;"
+        " const { plane, view } = panes.find(one => one.side === 'moving' && one.axis === 2);"
+        " return { to: plane.toWorld, origin: plane.frame.origin, ...view }; }"
+    )
+    where = np.linalg.solve(np.array(plane["to"]), match - plane["origin"])[:2]
+    size = np.array([plane["width"], plane["height"]])
+    x, y = (where - plane["centre"]) * plane["scale"] + size / 2
+    sheet.drag("moving", (x, y), (x + 14, y + 10))
     shot(sheet, "annotate-3d")
 
 
 def expert(browser: Any, folder: Path) -> None:
-    """Show the page in 2D and 3D while the tutorial runs, and the list at its end."""
-    todo: list[Callable[[Sheet], None]] = [_first_marks, _volume]
+    """Show the volumes while the tutorial runs, and the list and two marks at its end; nothing of it is accepted."""
+    page = Page(PAGES / "expert.md", folder)
 
     def visit(links: list[str]) -> None:
-        sheet = Sheet(browser, links[0], height=640)
-        sheet.wait_for_query()
-        todo.pop(0)(sheet)
-        sheet.close()
+        if "pair" in page.names:
+            truth = page.names["pair"].truth
+            _open_and(browser, links[0], lambda sheet: _volume(sheet, truth))
 
-    page = Page(PAGES / "expert.md", folder, visit)
+    page.visit = visit
     page.run()
-    page.visit = lambda links: _open_and(browser, links[0], _list)
+    page.visit = lambda links: _open_and(browser, links[0], _marks)
     page._annotate("warpgauge annotate practice --rater ann")
-
-
-def _list(sheet: Sheet) -> None:
-    sheet.page.keyboard.press("Tab")
-    sheet.page.wait_for_selector("#drawer tbody tr")
-    shot(sheet, "list")
 
 
 def _adjudication(sheet: Sheet) -> None:
@@ -140,7 +164,7 @@ def organiser(browser: Any, folder: Path) -> None:
     page = Page(PAGES / "organiser.md", folder)
     page.run()
     page.visit = lambda links: _open_and(browser, links[0], _adjudication)
-    page._annotate("warpgauge annotate projects/case2 --no-browser")
+    page._annotate("warpgauge annotate projects/case2 --raters ann,bob --no-browser")
     report(browser, "study.html", "study", 900)
 
 

@@ -160,7 +160,7 @@ class KernelBundle:
 
     @property
     def bundle(self) -> KernelBundle:
-        """The bundle itself: see :class:`TrendKernel`."""
+        """The bundle itself, see ``TrendKernel``."""
         return self
 
     def features(self, points: Floats) -> Floats:

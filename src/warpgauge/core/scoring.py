@@ -69,7 +69,7 @@ def expected_squared_error(posterior: Posterior, points: ArrayLike, mapped_point
     """Posterior expectation of the mean squared error over the targets.
 
     The squared error of the posterior mean plus the mean trace of the posterior covariance. (The identity in the paper
-    leaves out the 1 / |T| in front of the sum of traces, which its definition of the 2-norm asks for.)
+    leaves out the ``1 / |T|`` in front of the sum of traces, which its definition of the 2-norm asks for.)
     """
     at = as_points(points, "points", posterior.d)
     traces = posterior.d * np.square(posterior.standard_deviation(at))

@@ -61,7 +61,7 @@ class Suggester:
         (:class:`~warpgauge.core.objectives.VarianceGains`; without ``targets`` those are the candidates, or a sample of
         200 to 2,000 of them by the seed where there are more than 10 million pairs); ``"mutual_information"`` is
         Krause's (:class:`~warpgauge.core.objectives.KrauseGains`, for at most 4,000 candidates); ``"noise_aware"``
-        weighs how exact an annotation of each candidate will be (:mod:`~warpgauge.core.noise_aware`). ``"farthest"``
+        weighs how exact an annotation of each candidate will be (``warpgauge.core.noise_aware``). ``"farthest"``
         (the paper's Heuristic) asks for the candidate farthest from all annotated ones.
     seed : int
         Breaks ties, picks the first of ``"farthest"`` and orders ``"random"``.

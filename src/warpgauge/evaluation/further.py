@@ -96,7 +96,7 @@ def further_annotations(
     candidates : (m, d) array, optional
         Where annotations may be suggested; the targets (at most 2000 of them, drawn with the seed) by default.
     covariance : (d, d) array, optional
-        Of each further annotation; see :func:`typical_covariance`.
+        Of each further annotation; see ``typical_covariance``.
     level : float
         Probability that decides a pair.
     cap : int

@@ -63,7 +63,7 @@ def known_share(entropy: ArrayLike, limits: tuple[float, float]) -> Floats:
 def blended_map(
     error: ArrayLike, entropy: ArrayLike, limits: tuple[float, float], *, colours: str = ERROR_COLOURS
 ) -> NDArray[np.uint8]:
-    """Red, green, blue and opacity of an error map, faded where the entropy is high, (*shape, 4) of 0 to 255.
+    """Red, green, blue and opacity of an error map, faded where the entropy is high, in 0 to 255.
 
     Parameters
     ----------
