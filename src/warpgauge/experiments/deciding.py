@@ -99,7 +99,7 @@ def simulated(seed: int) -> Contest:
 
 
 @lru_cache(maxsize=2)
-def _lung(data: Path) -> tuple[Floats, Floats, Floats]:
+def lung_landmarks(data: Path) -> tuple[Floats, Floats, Floats]:
     """Landmarks of elastix-lung but the outlier, and where the 14 registrations map them."""
     pair = elastix_lung(data)
     files = sorted((data / "elastix-lung" / "transforms").glob("TransformParameters_*.txt"))
@@ -113,7 +113,7 @@ def lung(data: Path, seed: int) -> Contest:
 
     The five are drawn anew until the best of them is better than the second by a twentieth: others have no true best.
     """
-    fixed, moving, mapped = _lung(data)
+    fixed, moving, mapped = lung_landmarks(data)
     rng = rng_for(seed, 3)
     rows = rng.permutation(len(fixed))
     ask, held = rows[:30], rows[30:]
