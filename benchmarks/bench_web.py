@@ -1,4 +1,4 @@
-"""The annotator's server over loopback: placements, tiles, and fifty raters at once, each against its budget."""
+"""The annotator over loopback: placements, tiles, fifty raters at once, and the page, each against its budget."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import browser
 import httpx
 import numpy as np
 import tifffile
@@ -184,6 +185,24 @@ def _crowd(folder: Path) -> Row:
     return _budget(work_name, spent, RATERS * EACH * PLACEMENT_SECONDS, note)
 
 
+def _page(folder: Path) -> list[Row]:
+    """The page in Chromium, where there is one."""
+    with _served(folder) as links, browser.browser() as found:
+        if found is None:
+            return [Row("the page in a browser", "", None, None, None, None, "Chromium or playwright is not installed")]
+        first = browser.first_pictures(found, links["organiser"])
+        frames, tiles = browser.pan(found, links["organiser"])
+    load = f"load of the machine {os.getloadavg()[0] / (os.cpu_count() or 1):.1f} a core"
+    median, slow = browser.summary(frames)
+    title = f"pan over a {SIDE} x {SIDE} TIFF in Chromium, 95 % of the frames"
+    note = f"median {1000 * median:.1f} ms; {' and '.join(map(str, tiles))} tiles of {(SIDE // 256 + 1) ** 2}; {load}"
+    return [
+        _budget("first picture, from the link with an empty cache until both images are complete, in Chromium",
+                statistics.median(first), browser.FIRST_SECONDS, f"median of {len(first)}; {load}"),
+        _budget(title, slow, browser.FRAME_SECONDS, note),
+    ]  # fmt: skip
+
+
 def _budget(work: str, seconds: float, bound: float, note: str) -> Row:
     return Row(work, f"{bound:g} s", seconds, bound, seconds / bound, 1.0, note)
 
@@ -197,4 +216,4 @@ def run() -> list[Row]:
             grid = project.fixed_grid
         _annotate(one, grid)
         crowd = _project(folder / "crowd", folder / "large.tif", SIDE)
-        return [_placements(one, grid), _tiles(one), _crowd(crowd)]
+        return [_placements(one, grid), _tiles(one), _crowd(crowd), *_page(one)]

@@ -199,14 +199,14 @@ def test_what_the_moving_image_does_not_cover_is_hatched_and_not_dark(browser: A
         settle(sheet)
         view = sheet.state()["views"]["fixed"]["2"]
         plain = block_of(sheet, view, (155, 60), (190, 100))  # um: the moving image ends at 200 - 60
-        page.keyboard.press("f")
+        page.keyboard.press("o")
         settle(sheet)
         laid = block_of(sheet, view, (155, 60), (190, 100))
         same = np.abs(laid - plain).max(axis=-1) == 0
         assert 0.4 < same.mean() < 0.9, "the fixed image between the lines"
         assert laid[~same].max(axis=-1).mean() > 60, "lines, not a dark picture"
         covered = block_of(sheet, view, (20, 60), (80, 100))
-        page.keyboard.press("f")
+        page.keyboard.press("o")
         settle(sheet)
         assert (np.abs(covered - block_of(sheet, view, (20, 60), (80, 100))).max(axis=-1) > 0).mean() > 0.9
         assert sheet.problems == []

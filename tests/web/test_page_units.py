@@ -61,7 +61,7 @@ def test_modules_import_only_each_other_and_no_other_host_is_named() -> None:
     page = (STATIC / "index.html").read_text()
     assert not re.search(r"\son\w+=|style=|<style|<script(?![^>]*\bsrc=)", page)
     for found in re.findall(r"(?:src|href)=\"([^\"]+)\"", page):
-        assert found.removeprefix("/static/") in names, found
+        assert found == "/api/project" or found.removeprefix("/static/") in names, found
 
 
 def test_every_module_says_what_it_is() -> None:
@@ -69,4 +69,4 @@ def test_every_module_says_what_it_is() -> None:
     for path in STATIC.glob("*.js"):
         text = path.read_text()
         assert text.startswith("/**"), path.name
-        assert text.count("\n") < 460, path.name
+        assert text.count("\n") < 300, path.name

@@ -6,7 +6,7 @@ import { eigenvalues } from "../../../src/warpgauge/web/static/figures.js";
 import { piecesByDepth } from "../../../src/warpgauge/web/static/gridlines.js";
 import { applyLocal, localMap } from "../../../src/warpgauge/web/static/link.js";
 import { sortedRows } from "../../../src/warpgauge/web/static/list.js";
-import { deviationOfEntropy, readMap } from "../../../src/warpgauge/web/static/maps.js";
+import { deviationOfEntropy, hatchStrength, readMap } from "../../../src/warpgauge/web/static/maps.js";
 import { fade } from "../../../src/warpgauge/web/static/marks.js";
 import { edgeDirection } from "../../../src/warpgauge/web/static/structure.js";
 import { levelForScale, levelInPlane, visibleTiles } from "../../../src/warpgauge/web/static/pyramid.js";
@@ -90,6 +90,8 @@ test("maps: what is not known is told apart from what is good", () => {
   const entropy = readMap("entropy", new Float32Array([-2, 0, 4, 8]), [0, 4]);
   assert.deepEqual([...entropy.known], [1, 1, 0, 0]);
   assert.deepEqual(entropy.range, [-2, 8], "what is unknown has shades too");
+  assert.deepEqual([0, 0.25, 0.5, 1].map((known) => hatchStrength("entropy", known)), [1, 0.5, 0, 0]);
+  assert.deepEqual([0, 0.25, 1].map((known) => hatchStrength("blended", known)), [1, 0.75, 0]);
   close([deviationOfEntropy(1.5 * Math.log(2 * Math.PI * Math.E) + 3 * Math.log(7), 3)], [7]);
   assert.notDeepEqual(scaleColour("error", 0), scaleColour("error", 1));
 });

@@ -99,8 +99,8 @@ function line(stage, annotator, row) {
     onpointerenter: () => store.set({ picked: row.query }), onpointerleave: () => store.set({ picked: null }) },
     make("td", {}, String(row.query + 1), row.rater && row.rater !== annotator.project.rater ? make("div", { class: "quiet" }, row.rater) : null),
     make("td", { class: "pair" }, ...thumbs, make("div", { class: "flag", title: row.sentence }, flags(row))),
-    make("td", { class: "num" }, number(row.distance)),
-    make("td", { class: "num", title: row.p === null ? "" : `p = ${number(row.p)}` }, number(row.mahalanobis)),
+    make("td", { class: "num" }, row.distance === null ? "–" : number(Number(row.distance.toPrecision(2)))),
+    make("td", { class: "num", title: row.p === null ? "" : `p = ${number(row.p)}` }, row.mahalanobis === null ? "–" : row.mahalanobis.toFixed(row.mahalanobis < 10 ? 2 : 1)),
     make("td", {}, on));
 }
 

@@ -67,9 +67,20 @@ export function mapPicture(kind, values, headers) {
     // What is not known has no colour of good or bad: the entropy itself may be shown there, an error not.
     const alpha = scale === "error" ? 255 * known[i] : Number.isNaN(place[i]) ? 0 : 255;
     colour.data.set([r, g, b, alpha], 4 * i);
-    unknown.data.set([0, 0, 0, 255 * (1 - known[i])], 4 * i);
+    unknown.data.set([0, 0, 0, 255 * hatchStrength(kind, known[i])], 4 * i);
   }
   return { kind, colour: canvasOf(colour), unknown: canvasOf(unknown), range };
+}
+
+/**
+ * How strongly to hatch. An error that is half known is half hatched. The entropy has a shade of its own everywhere, so
+ * that hatching marks only where less than half is known.
+ * @param {Kind} kind
+ * @param {number} known 1 to 0
+ * @returns {number}
+ */
+export function hatchStrength(kind, known) {
+  return kind === "entropy" ? Math.max(0, 1 - 2 * known) : 1 - known;
 }
 
 /**
