@@ -69,7 +69,7 @@ def noise_curve(
     prior: wg.TransformationPrior, answers: wg.Annotations, tensors: Floats, held: Floats, truth: Floats,
     strategy: str, count: int, seed: int,
 ) -> list[float]:  # fmt: skip
-    """Let a strategy ask, N_2 error after each answer; what Noise-aware expects is learned anew before each question."""
+    """Give the N_2 error after each answer; what Noise-aware expects is learned anew before each question."""
     default = np.exp(CIMA_LOG_MEAN) * np.eye(2)
     suggester = wg.Suggester(prior, answers.fixed_points, None, strategy, seed, default)
     posterior = prior.condition(wg.Annotations.empty(2))
