@@ -49,12 +49,30 @@ class DemoPair:
     about: str
 
 
-def make_pair(d: int, folder: Path, seed: int = 1) -> DemoPair:
-    """Make the 2D or the 3D pair in a folder."""
+def make_pair(
+    d: int, folder: Path, seed: int = 1, *, amplitude: float | None = None, spacing: float | None = None, step: int = 2
+) -> DemoPair:
+    """Make the 2D or the 3D pair in a folder.
+
+    Parameters
+    ----------
+    d : int
+        2 (histology) or 3 (brain).
+    folder : Path
+        Where the images go.
+    seed : int
+        Of the deformation.
+    amplitude, spacing : float, optional
+        Standard deviation of the control velocities and the distance of the control points, world units.
+    step : int
+        How many millimetres of the brain template become one voxel.
+    """
     if d not in (2, 3):
         raise InvalidInputError(f"The demonstration has 2 or 3 dimensions, got {d!r}.")
     folder.mkdir(parents=True, exist_ok=True)
-    return _histology(folder, seed) if d == 2 else _brain(folder, seed)
+    usual = {2: (12.0, 96.0), 3: (5.0, 40.0)}[d]
+    size = usual[0] if amplitude is None else amplitude, usual[1] if spacing is None else spacing
+    return _histology(folder, seed, *size) if d == 2 else _brain(folder, seed, *size, step)
 
 
 def _bytes(image: Floats) -> NDArray[np.uint8]:
@@ -63,7 +81,7 @@ def _bytes(image: Floats) -> NDArray[np.uint8]:
     return np.asarray(np.clip(255 * (image - low) / (high - low), 0, 255), dtype=np.uint8)
 
 
-def _histology(folder: Path, seed: int) -> DemoPair:
+def _histology(folder: Path, seed: int, amplitude: float, spacing: float) -> DemoPair:
     """Two stains of one section: haematoxylin as fixed, DAB as moving image, deformed by a velocity field."""
     require("skimage", "demo")
     from skimage.color import rgb2hed
@@ -74,7 +92,7 @@ def _histology(folder: Path, seed: int) -> DemoPair:
     fixed = 255 - _bytes(nuclei + COUNTERSTAIN * antibody)
     moving = 255 - _bytes(antibody + COUNTERSTAIN * nuclei)
     grid = Grid(fixed.shape[::-1])
-    truth = random_deformation(grid, amplitude=12.0, spacing=96.0, seed=seed)
+    truth = random_deformation(grid, amplitude=amplitude, spacing=spacing, seed=seed)
     moving = warp_image(moving, grid, truth, fill=float(np.median(moving)))
     pictures = require("PIL.Image", "images")
     for name, image in (("fixed", fixed), ("moving", moving)):
@@ -105,9 +123,8 @@ def _template(kind: str, step: int) -> tuple[Floats, Floats]:
     return np.ascontiguousarray(blocks.mean(axis=(1, 3, 5)).T), affine
 
 
-def _brain(folder: Path, seed: int) -> DemoPair:
+def _brain(folder: Path, seed: int, amplitude: float, spacing: float, step: int) -> DemoPair:
     """T1 template as fixed image; a T2-like contrast made from its tissue maps, deformed, as moving image."""
-    step = 2
     t1, affine = _template("t1", step)
     gray, _ = _template("gm", step)
     white, _ = _template("wm", step)
@@ -116,7 +133,7 @@ def _brain(folder: Path, seed: int) -> DemoPair:
     inside = t1 > 0.1 * t1.max()
     fluid = np.clip(1 - gray - white, 0, 1) * inside
     t2 = 220 * fluid + 120 * gray + 80 * white
-    truth = random_deformation(grid, amplitude=5.0, spacing=40.0, seed=seed)
+    truth = random_deformation(grid, amplitude=amplitude, spacing=spacing, seed=seed)
     moving = warp_image(t2, grid, truth, fill=0.0)
     tissue = (gray + white) > 0.5
     write_map((255 * t1 / t1.max()).astype(np.float32), grid, folder / "fixed.nii.gz")
