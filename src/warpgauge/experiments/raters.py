@@ -117,14 +117,15 @@ def _count(tally: dict[str, Any], misses: Floats, covariances: Floats) -> None:
 
 
 def _distances(placements: Floats, seed: int) -> dict[str, float]:
-    """Mean distance between the mean of m raters and the mean of all others, by m."""
+    """Mean distance between the mean of m raters and that of half of all raters, none of them among the m; by m."""
     raters = range(len(placements))
+    half = len(placements) // 2
     found = {}
-    for size in range(1, len(placements)):
-        groups = _groups(list(raters), size, seed)
+    for size in range(1, len(placements) - half + 1):
         apart = [
-            placements[group].mean(axis=0) - placements[[r for r in raters if r not in group]].mean(axis=0)
-            for group in groups
+            placements[group].mean(axis=0) - placements[list(others)].mean(axis=0)
+            for group in _groups(list(raters), size, seed)
+            for others in combinations([rater for rater in raters if rater not in group], half)
         ]
         found[str(size)] = float(np.linalg.norm(apart, axis=2).mean())
     return found
@@ -221,7 +222,7 @@ def report(results: Sequence[Result]) -> Findings:
     for name, by in distances.items():
         if name != "cima":
             told = ", ".join(f"{value:.2f} mm with {size}" for size, value in by.items())
-            sentences.append(f"{name}: mean distance from the mean of so many raters to that of the others: {told}.")
+            sentences.append(f"{name}: mean distance from the mean of so many raters to that of half of them: {told}.")
     sentences += [f"cima {key}: {count} gross errors of the second rater." for key, count in gross.items()]
     afids = {name: by for name, by in shares.items() if name != "cima"}
     figures = {"coverage": raters_figure(afids, distances, LEVELS)} if afids else {}

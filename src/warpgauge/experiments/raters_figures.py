@@ -39,6 +39,7 @@ def raters_figure(
             coverage.plot(list(found), values, line, marker=_MARKS[at], markersize=4, color=OKABE_ITO[at], label=label)
         score.plot(list(found), [one["log score"] for one in found.values()], marker=_MARKS[at], markersize=4,
                    color=OKABE_ITO[at], label=method)  # fmt: skip
+    score.set_yscale("symlog", linthresh=10)
     for level in levels:
         coverage.axhline(level, color="#8A8A8A", linewidth=0.8)
     for at, (name, by) in enumerate((name, by) for name, by in distances.items() if name in shares):
@@ -46,7 +47,7 @@ def raters_figure(
                    color=OKABE_ITO[at + 3], label=name)  # fmt: skip
     _dress(coverage, f"{dataset}: left-out rater", "share inside the 50, 80, 95 % region", "raters fused")
     _dress(score, f"{dataset}: left-out rater", "mean log score (nats)", "raters fused")
-    _dress(apart, "mean of m raters", "distance to the others' mean (mm)", "m")
+    _dress(apart, "mean of m raters", "distance to the mean of half of them (mm)", "m")
     return figure
 
 
@@ -64,4 +65,5 @@ def _dress(axes: Any, title: str, ylabel: str, xlabel: str) -> None:
     axes.set_ylabel(ylabel, fontsize=9)
     axes.set_xlabel(xlabel, fontsize=9)
     axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.margins(x=0.08)
     axes.legend(fontsize=8, frameon=False)
