@@ -214,6 +214,16 @@ def test_the_same_seed_gives_the_same_samples_and_another_others() -> None:
     assert np.abs(first - other).max() > 0.1
 
 
+def test_fewer_samples_than_combinations_are_no_trouble() -> None:
+    """One sample of an average over many fields, with ellipses: every other field has none to draw."""
+    average = wg.candidate_average(
+        posterior(elongated(annotated(0))), {"a": near_truth(1, 2.0), "b": near_truth(2, 3.0)}
+    )
+    assert len(average.fields) > 1
+    sample = average.sample(annotated(1).fixed_points, 1, seed=3)[0]
+    assert np.linalg.norm(sample - bent(annotated(1).fixed_points), axis=1).max() < 20
+
+
 def test_it_can_be_written_as_json() -> None:
     transforms = {"a": near_truth(1, 2.0), "b": near_truth(2, 2.1)}
     average = wg.candidate_average(posterior(annotated(0, count=8)), transforms)

@@ -44,7 +44,7 @@ class Whitening:
         if self.isotropic:
             return np.asarray(values / self.sd[:, None])
         white = np.einsum("lij,...lj->...li", self.inverse, values)
-        return np.asarray(white.reshape(*values.shape[:-2], -1, 1))
+        return np.asarray(white.reshape(*values.shape[:-2], self.count * self.d, 1))
 
     def transposed(self, values: Floats) -> Floats:
         """Apply the transposed whitening to (..., m, columns), giving (..., L, d)."""

@@ -10,9 +10,8 @@ import csv
 import hashlib
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -102,13 +101,8 @@ class Contest:
     def transforms(self) -> dict[str, Any]:
         """The transforms as functions, known at the answers and the targets."""
         places = np.concatenate([self.answers.fixed_points, self.targets])
-        rows = {point.tobytes(): row for row, point in enumerate(places)}
-
-        def function(values: Floats) -> Any:
-            return lambda points: values[[rows[point.tobytes()] for point in points]].reshape(points.shape)
-
         joined = np.concatenate([self.at_answers, self.mapped], axis=1)
-        return {name: function(values) for name, values in zip(self.names, joined, strict=True)}
+        return {name: looked_up(places, values) for name, values in zip(self.names, joined, strict=True)}
 
     def true_scores(self, p: float) -> Floats:
         """Give the true score of every transform."""
@@ -222,8 +216,10 @@ def lung(data: Path, seed: int) -> Contest:
 
 
 def cima_choices(data: Path) -> list[tuple[str, str]]:
-    """Pairs of stains of lung-lesion_1, the region whose images are at hand at 10 % of their size."""
-    return list(combinations(sorted(cima_stains(data, "lung-lesion_1")), 2))
+    """Give the pairs of lung-lesion_1, whose images are at hand at 10 % of their size, with H&E as fixed image."""
+    stains = cima_stains(data, "lung-lesion_1")
+    fixed = next(stain for stain in stains if stain.lower() == "he")
+    return [(fixed, stain) for stain in sorted(stains) if stain != fixed]
 
 
 def cima(data: Path, stains: tuple[str, str], seed: int, quick: bool) -> Contest:
@@ -249,36 +245,36 @@ def cima(data: Path, stains: tuple[str, str], seed: int, quick: bool) -> Contest
         "extent": grid.spacing * np.asarray(grid.size),
         "units": "px",
     }
-    table = {point.tobytes(): match for point, match in zip(fixed, moving, strict=True)}
-
-    def truth(points: Floats) -> Floats:
-        return np.array([table[point.tobytes()] for point in points]).reshape(points.shape)
-
-    answers = EllipseAnnotator().annotate(fixed[sound], truth, seed)
+    answers = EllipseAnnotator().annotate(fixed[sound], looked_up(fixed, moving), seed)
     return _halves(about, kept["mapped"][:, sound], seed, answers, moving[sound])
 
 
 def copd(data: Path, case: int, seed: int) -> Contest:
-    """Give transforms that are as wrong as smoothing makes them, and three fused experts.
+    """Give transforms that were right at some landmarks and are smooth between them, and three fused experts.
 
-    The CT volumes are not at hand, so nothing can be registered: the transforms are posterior means given all landmarks
-    with one scale and a stated noise each, which leave over what such a smoothing leaves over of the real motion.
+    The CT volumes are not at hand, so nothing can be registered: each transform is the posterior mean given some of the
+    landmarks, drawn for it alone, with one scale. Between those it errs as an interpolation of the real motion does.
     """
     pair = copdgene(data)[case]
     with (data / "copdgene" / "copd_cases.csv").open() as file:
         row = list(csv.DictReader(file))[case]
     panel = ExpertPanel.alike(3, float(row["observer_mean_mm"]), float(row["observer_sd_mm"]))
-    table = {point.tobytes(): match for point, match in zip(pair.fixed, pair.moving, strict=True)}
-    answers = panel.annotate(
-        pair.fixed, lambda points: np.array([table[point.tobytes()] for point in points]).reshape(points.shape), seed
-    )
+    answers = panel.annotate(pair.fixed, looked_up(pair.fixed, pair.moving), seed)
+    rng = rng_for(seed, 5, case)
     names, mapped = [], []
     for scale in (80.0, 320.0):
-        prior = wg.TransformationPrior(wg.KernelBundle("wendland", [scale], [100.0]), mean="affine",
-                                       center=pair.fixed.mean(axis=0))  # fmt: skip
-        for noise in (1.0, 3.0, 6.0, 12.0):
-            smoothed = prior.condition(wg.Annotations.isotropic(pair.fixed, pair.moving, noise))
-            names.append(f"smoothed-{scale:g}mm-{noise:g}")
-            mapped.append(smoothed.mean(pair.fixed))
+        kernel = wg.KernelBundle("wendland", [scale], [100.0])
+        prior = wg.TransformationPrior(kernel, mean="affine", center=pair.fixed.mean(axis=0))
+        for count in (15, 30, 60, 120):
+            rows = rng.choice(len(pair), count, replace=False)
+            known = wg.Annotations.isotropic(pair.fixed[rows], pair.moving[rows], 1.0)
+            names.append(f"{count}-landmarks-{scale:g}mm")
+            mapped.append(prior.condition(known).mean(pair.fixed))
     about = {"names": names, "pixel": pair.pixel, "extent": np.asarray(pair.extent), "units": pair.units}
     return _halves(about, np.stack(mapped), seed, answers, pair.moving)
+
+
+def looked_up(points: Floats, values: Floats) -> Callable[[Floats], Floats]:
+    """Give a function that knows its values at some points only."""
+    rows = {point.tobytes(): row for row, point in enumerate(points)}
+    return lambda at: np.asarray(values[[rows[point.tobytes()] for point in at]]).reshape(at.shape)
