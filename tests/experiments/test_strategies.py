@@ -98,9 +98,9 @@ def test_numbers_and_sentences_follow_from_the_curves() -> None:
     assert gained["share of curves worse"] == pytest.approx([0.0, 0.0])
     assert gained["median percent"] == pytest.approx([0.0, 12.5])
     assert found.sentences == [
-        "CIMA, 2 annotations, 3 curves: mean N_2 error in px: Random 8, Heuristic 3, Entropy 2.5; Entropy is smaller "
-        "than Heuristic by 0.5 px or 12.5 % in the median (deciles of the difference 0.1 and 0.9), better in 2 and "
-        "worse in 0."
+        "CIMA, 2 annotations, 3 curves: mean N_2 error in px: Random 8, Heuristic 3, Entropy 2.5; with Entropy it is "
+        "smaller than with Heuristic by 0.5 px or 12.5 % in the median (deciles of the difference 0.1 and 0.9), "
+        "smaller in 2 and larger in 0 curves."
     ]
     assert set(found.figures) == {"curves"}
 
@@ -108,10 +108,10 @@ def test_numbers_and_sentences_follow_from_the_curves() -> None:
 def test_sentences_say_larger_and_equal() -> None:
     curves = {"A": np.array([[1.0, 2.0]]), "B": np.array([[2.0, 2.0]])}
     (told,) = sentences("Set", {label: values[:, :1] for label, values in curves.items()}, "mm", [("A", "B")])
-    assert "B is larger than A by 1 mm or 100.0 % in the median" in told
+    assert "with B it is larger than with A by 1 mm or 100.0 % in the median" in told
     (told,) = sentences("Set", {label: values[:, 1:] for label, values in curves.items()}, "mm", [("A", "B")], start=7)
     assert "Set, 7 annotations" in told
-    assert "B is as large as A in the median" in told
+    assert "with B it is as large as with A in the median" in told
     assert spoken(10, 35) == [10, 20, 35]
     assert summary(curves, [("A", "B")])["differences"]["A - B"]["standard error"] is None
     assert difference(np.array([1.0]), np.array([1.0 + 1e-13])).tolist() == [0.0]

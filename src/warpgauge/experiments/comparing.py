@@ -108,6 +108,6 @@ def _compared(column: Mapping[str, Floats], worse: str, better: str, unit: str) 
     size = "as large as" if middle == 0 else f"{'smaller' if middle > 0 else 'larger'} than"
     amount = "" if middle == 0 else f" by {abs(middle):.3g} {unit} or {abs(percent):.1f} %"
     return (
-        f"{better} is {size} {worse}{amount} in the median (deciles of the difference {low:.3g} and {high:.3g}), "
-        f"better in {int((gain > 0).sum())} and worse in {int((gain < 0).sum())}"
+        f"with {better} it is {size} with {worse}{amount} in the median (deciles of the difference {low:.3g} and "
+        f"{high:.3g}), smaller in {int((gain > 0).sum())} and larger in {int((gain < 0).sum())} curves"
     )

@@ -13,6 +13,7 @@ from warpgauge.experiments.datasets import Floats
 from warpgauge.maps.colours import OKABE_ITO, matplotlib
 
 _MARKS = ("o", "s", "^", "D", "v", "P")
+_EARLY = 8  # annotations
 _BARS = 24  # bars a panel at most, so that they do not touch
 
 
@@ -101,6 +102,6 @@ def _difference(axes: Any, panel: Panel, worse: str, better: str) -> None:
     axes.plot(counts, middle, color=OKABE_ITO[0], linewidth=1.5)
     axes.set_ylabel(f"{worse} − {better} ({panel.unit})", fontsize=8)
     # The first few annotations differ by more than all the rest; the view is that of the rest, bars may leave it.
-    later = slice(min(4, len(counts) - 1), None)
+    later = counts >= min(_EARLY, counts[-1])
     reach = 1.15 * max(float(np.abs(low[later]).max()), float(np.abs(high[later]).max()), 1e-12)
     axes.set_ylim(-reach, reach)

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import multiprocessing
 import os
@@ -19,11 +18,10 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from warpgauge._version import __version__
 from warpgauge.errors import InvalidInputError, WarpgaugeError
 from warpgauge.experiments.experiment import Experiment, Findings, Run
+from warpgauge.experiments.keeping import as_text, fingerprint, keep, kept_result
 from warpgauge.io.files import content_hash, one_line
 from warpgauge.maps.pictures import save_picture
 from warpgauge.report.files import replace_text
@@ -90,8 +88,8 @@ def run_experiment(
     count = experiment.default_runs if runs is None else runs
     planned = _chosen(experiment, experiment.plan(folder, count, seed, quick), datasets)
     hashes = {name: content_hash(folder / name) for name in experiment.needs}
-    prints = {run.key: _fingerprint(experiment, run, hashes) for run in planned}
-    found = {run.key: kept for run in planned if (kept := _kept(place, run, prints[run.key])) is not None}
+    prints = {run.key: fingerprint(experiment.name, run, hashes) for run in planned}
+    found = {run.key: kept for run in planned if (kept := kept_result(place, run, prints[run.key])) is not None}
     if progress is not None:
         progress(len(found), len(planned))
     failures: list[tuple[str, WarpgaugeError]] = []
@@ -100,8 +98,7 @@ def run_experiment(
             failures.append((run.key, outcome))
             continue
         result, seconds = outcome
-        record = {"fingerprint": prints[run.key], "parameters": plain(run.parameters), "seconds": seconds}
-        replace_text(place / f"{run.key}.json", _text({**record, "result": result}))
+        keep(place, run, prints[run.key], result, seconds)
         found[run.key] = result
         if progress is not None:
             progress(len(found), len(planned))
@@ -113,31 +110,6 @@ def run_experiment(
     about = {"experiment": experiment.name, "seed": seed, "runs": count, "quick": quick, "datasets": list(datasets)}
     _write(experiment.name, Path(out), about, findings, hashes)
     return findings
-
-
-def compute_seconds(out: str | os.PathLike[str], name: str) -> float:
-    """Give the processor time, in seconds, that the kept runs of an experiment took together."""
-    files = sorted((Path(out) / "runs" / name).glob("*.json"))
-    return float(sum(json.loads(file.read_text())["seconds"] for file in files))
-
-
-def plain(value: Any) -> Any:
-    """Turn arrays, numpy numbers and tuples into what JSON holds; what is not finite becomes null."""
-    if isinstance(value, dict) or hasattr(value, "items"):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, np.ndarray):
-        return plain(value.tolist())
-    if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
-    if isinstance(value, np.generic):
-        return plain(value.item())
-    if isinstance(value, float) and not np.isfinite(value):
-        return None
-    return value
-
-
-def _text(value: Any) -> str:
-    return json.dumps(plain(value), indent=1, allow_nan=False, ensure_ascii=False) + "\n"
 
 
 def _check(runs: int | None, jobs: int, seed: int) -> None:
@@ -181,28 +153,13 @@ def _chosen(experiment: Experiment, planned: list[Run], datasets: Sequence[str])
     return [run for run in planned if not datasets or run.parameters.get("dataset") in datasets]
 
 
-def _fingerprint(experiment: Experiment, run: Run, hashes: dict[str, str]) -> str:
-    known = [experiment.name, run.key, plain(run.parameters), __version__, hashes]
-    return "sha256:" + hashlib.sha256(json.dumps(known, sort_keys=True, allow_nan=False).encode()).hexdigest()
-
-
-def _kept(place: Path, run: Run, fingerprint: str) -> dict[str, Any] | None:
-    """Give the stored result of a run if it was made from the same parameters and data by the same version."""
-    try:
-        record = json.loads((place / f"{run.key}.json").read_text())
-        result = record["result"] if record["fingerprint"] == fingerprint else None
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-    return result if isinstance(result, dict) else None
-
-
 Outcome = tuple[dict[str, Any], float] | WarpgaugeError
 
 
 def _timed(compute: Compute, data: Path, run: Run) -> tuple[dict[str, Any], float]:
     """Compute one run: its result as it would come back from its file, and the processor time that it took."""
     started = time.process_time()
-    result = json.loads(_text(compute(data, run)))
+    result = json.loads(as_text(compute(data, run)))
     return result, time.process_time() - started
 
 
@@ -254,6 +211,6 @@ def _write(name: str, out: Path, about: dict[str, Any], findings: Findings, hash
         for stem, figure in findings.figures.items():
             for suffix in ("png", "svg"):
                 save_picture(figure, out / f"{name}-{stem}.{suffix}", dpi=110)
-        replace_text(out / f"{name}.json", _text({**content, "numbers": findings.numbers}))
+        replace_text(out / f"{name}.json", as_text({**content, "numbers": findings.numbers}))
     except OSError as error:
         raise InvalidInputError(f"The findings cannot be written into {str(out)!r}: {one_line(error)}.") from error

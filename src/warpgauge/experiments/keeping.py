@@ -1,0 +1,64 @@
+"""Results of runs on the disk, each with a fingerprint of what it was made from."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from warpgauge._version import __version__
+from warpgauge.experiments.experiment import Run
+from warpgauge.report.files import replace_text
+
+
+def plain(value: Any) -> Any:
+    """Turn arrays, numpy numbers and tuples into what JSON holds; what is not finite becomes null."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, np.ndarray):
+        return plain(value.tolist())
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, np.generic):
+        return plain(value.item())
+    if isinstance(value, float) and not np.isfinite(value):
+        return None
+    return value
+
+
+def as_text(value: Any) -> str:
+    """Give JSON text with numbers at full precision."""
+    return json.dumps(plain(value), indent=1, allow_nan=False, ensure_ascii=False) + "\n"
+
+
+def fingerprint(experiment: str, run: Run, hashes: Mapping[str, str]) -> str:
+    """Give a hash of the run's parameters, the data and the version of the program."""
+    known = [experiment, run.key, plain(run.parameters), __version__, dict(hashes)]
+    return "sha256:" + hashlib.sha256(json.dumps(known, sort_keys=True, allow_nan=False).encode()).hexdigest()
+
+
+def keep(place: Path, run: Run, mark: str, result: dict[str, Any], seconds: float) -> None:
+    """Store a result, whole or not at all."""
+    record = {"fingerprint": mark, "parameters": run.parameters, "seconds": seconds, "result": result}
+    replace_text(place / f"{run.key}.json", as_text(record))
+
+
+def kept_result(place: Path, run: Run, mark: str) -> dict[str, Any] | None:
+    """Give the stored result of a run if it was made from the same parameters and data by the same version."""
+    try:
+        record = json.loads((place / f"{run.key}.json").read_text())
+        result = record["result"] if record["fingerprint"] == mark else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return result if isinstance(result, dict) else None
+
+
+def compute_seconds(out: str | os.PathLike[str], name: str) -> float:
+    """Give the processor time, in seconds, that the kept runs of an experiment took together."""
+    files = sorted((Path(out) / "runs" / name).glob("*.json"))
+    return float(sum(json.loads(file.read_text())["seconds"] for file in files))
