@@ -1,0 +1,78 @@
+"""A report opened in a real browser: it asks nobody for anything, shows every picture, and prints."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import warpgauge as wg
+from warpgauge.maps import write_map
+from warpgauge.report import write_report
+from web.page_tools import launched
+
+pytest.importorskip("matplotlib")
+
+
+def bent(points: np.ndarray) -> np.ndarray:
+    return points + 4 * np.sin(points[:, ::-1] / 25)
+
+
+@pytest.fixture(scope="module")
+def page_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A report about transforms judged by their average, with maps."""
+    folder = tmp_path_factory.mktemp("report")
+    rng = np.random.default_rng(3)
+    fixed = rng.uniform(0, 100, (25, 2))
+    annotations = wg.Annotations.isotropic(fixed, bent(fixed) + rng.normal(0, 0.5, fixed.shape), 0.5)
+    prior = wg.TransformationPrior(wg.KernelBundle("wendland", [30.0, 60.0], [5.0, 5.0]))
+    posterior = prior.condition(annotations, calibrate=True)
+    transforms = {"near": lambda x: bent(x) + 0.5, "shift": lambda x: x + 1.0, "none": lambda x: x}
+    targets = rng.uniform(5, 95, (80, 2))
+    average = wg.candidate_average(posterior, transforms)
+    grid = wg.Grid((50, 40), [2.0, 2.5], units="mm")
+    image = wg.read_image(write_map(rng.uniform(size=grid.shape), grid, folder / "fixed.nrrd"))
+    return write_report(
+        folder / "report.html",
+        evaluation=wg.evaluate(average, transforms, targets, samples=100),
+        posterior=posterior,
+        judged_by=average,
+        transforms=transforms,
+        targets=targets,
+        fixed=image,
+    )
+
+
+def test_no_request_leaves_and_every_picture_is_shown(page_file: Path) -> None:
+    """The only file asked for is the report itself, with scripts allowed and without any network."""
+    with launched() as browser:
+        context = browser.new_context(offline=True)
+        page = context.new_page()
+        asked, said = [], []
+        page.on("request", lambda request: asked.append(request.url))
+        page.on("console", lambda message: said.append(message.text))
+        page.goto(page_file.as_uri())
+        page.wait_for_load_state("networkidle")
+        assert [url for url in asked if not url.startswith("data:")] == [page_file.as_uri()]
+        assert said == []
+        pictures = page.locator("img, svg[role=img], figure svg")
+        assert pictures.count() >= 6
+        sizes = [box for at in range(pictures.count()) if (box := pictures.nth(at).bounding_box()) is not None]
+        assert len(sizes) == pictures.count()
+        assert all(box["width"] > 50 and box["height"] > 50 for box in sizes)
+        assert page.evaluate("[...document.images].every(one => one.complete && one.naturalWidth > 0 && one.alt)")
+        assert page.evaluate("document.scrollingElement.scrollWidth <= innerWidth")
+        assert len(page.pdf()) > 20_000
+
+
+def test_the_verdict_stands_on_the_first_screen(page_file: Path) -> None:
+    """At 1280 x 720 a reader sees the sentence that says who is best without scrolling."""
+    with launched() as browser:
+        page = browser.new_page(viewport={"width": 1280, "height": 720})
+        page.goto(page_file.as_uri())
+        box = page.locator(".verdict").first.bounding_box()
+        assert box is not None
+        assert box["y"] + box["height"] < 720
+        assert "near" in page.locator(".verdict").first.inner_text()
+        page.screenshot(path=page_file.with_suffix(".png"), full_page=True)
