@@ -103,6 +103,10 @@ def _with_interval(one: Interval | None, share: bool = False) -> Cell:
     )
 
 
+# Of what the truth may be nearest to, this much and more is named.
+_SHOWN_SHARE = 0.01
+
+
 def _ticks(found: Evaluation) -> str:
     if found.centre_weights is not None:
         return ", which decides the order"
@@ -113,9 +117,10 @@ def nearest(found: Evaluation) -> str:
     """Say which methods the truth may be nearest to, where that was averaged over; a sentence or nothing."""
     if found.centre_weights is None:
         return ""
-    likely = sorted(found.centre_weights.items(), key=lambda one: -one[1])[:3]
+    ordered = sorted(found.centre_weights.items(), key=lambda one: -one[1])
+    likely = [(name, share) for name, share in ordered if share >= _SHOWN_SHARE] or ordered[:1]
     listed = ", ".join(f"{'their median' if name == 'median' else name} ({percent(share)})" for name, share in likely)
-    return f" Averaged over what the true transformation may be nearest to: {listed}, and the rest."
+    return f" Averaged over what the true transformation may be nearest to: {listed}."
 
 
 def score_table(content: Content) -> str:
