@@ -61,7 +61,7 @@ def recomputed(data: Path, run: Run, n: int) -> dict[str, Recomputed]:
     weights = oracle.power_law_weights(scales, pair.extent, X, Y, [Sigma[0, 0]] * n, trend=trend)
     k = lambda x, y: oracle.kernel("wendland", scales, weights, x, y, trend)  # noqa: E731
     residuals, predicted = oracle.leave_one_out(k, oracle.identity, X, Y, given)
-    factor = oracle.leave_one_out_factor(residuals, predicted - Sigma, given, 4.0, 5.0, 1.15)
+    factor = oracle.leave_one_out_factor(residuals, predicted - Sigma, given, 4.0, 5.0, 1.3)
     learned = tools.oracle_kernel(paper.kernel.scales, paper.kernel.weights)
     return {PAPER: judged(learned, np.inf, 1.0), DEFAULT: judged(k, 4.0, factor)}
 
@@ -132,13 +132,17 @@ def test_the_accuracy_report_compares_mean_errors() -> None:
     assert "5 % smaller at n = 40 is missed (2.5 %)" in told
 
 
-def test_real_pairs_are_nearer_to_what_is_stated(data_dir: Path) -> None:
-    """On a few CIMA splits the default model's 95 % regions are nearer to 95 % than the paper's, by half or more."""
-    planned = [run for run in calibration.EXPERIMENT.plan(data_dir, 4, 1, True) if run.parameters["dataset"] == "cima"]
-    shares: dict[str, list[float]] = {PAPER: [], DEFAULT: []}
-    for run in planned:
-        for rows in calibration.compute(data_dir, run)["coverage"].values():
-            for row in rows:
-                for label, found in shares.items():
-                    found.append(row[label][2])
-    assert abs(np.mean(shares[DEFAULT]) - 0.95) < 0.5 * abs(np.mean(shares[PAPER]) - 0.95)
+def test_real_pairs_are_covered_and_predicted_better(data_dir: Path) -> None:
+    """On 15 CIMA pairs with 20 annotations: 95 % regions hold 92 to 98 %, the paper's less; errors are smaller."""
+    planned = calibration.EXPERIMENT.plan(data_dir, 15, 0, False)
+    found = [
+        rows[20]
+        for run in planned
+        if run.parameters["dataset"] == "cima"
+        for rows in model_setting.measurements(data_dir, Run(run.key, {**run.parameters, "counts": [20]})).values()
+    ]
+    paper, default = (np.mean([by[label].coverage(0.95) for by in found]) for label in (PAPER, DEFAULT))
+    assert 0.92 < default < 0.98
+    assert paper < default - 0.02
+    errors = [np.mean([by[label].error for by in found]) for label in (PAPER, DEFAULT)]
+    assert errors[1] < 0.95 * errors[0]

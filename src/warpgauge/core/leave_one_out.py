@@ -15,7 +15,7 @@ from warpgauge.core.tails import GAUSSIAN, beyond
 # Pseudo-annotations that say "the factor is 1": they rule while there are few real ones.
 PRIOR_ANNOTATIONS = 2.0
 # With Student-t tails, so many say this factor: measured on public landmarks, see docs/model.md.
-T_PRIOR_ANNOTATIONS, T_PRIOR_FACTOR = 5.0, 1.15
+T_PRIOR_ANNOTATIONS, T_PRIOR_FACTOR = 5.0, 1.3
 _LOG_FACTOR_BOUND = float(np.log(1e6))
 
 
@@ -70,7 +70,7 @@ def scale_factor(conditioned: Conditioned, weights: Floats, tails: float = GAUSS
     annotations whose residuals say 1; without noise the result is ``(nu + sum m_l) / (nu + L d)``.
 
     With finite ``tails`` the residuals are Student-t with that covariance, so that few large ones count little, and
-    the penalty is that of five annotations that say 1.15.
+    the penalty is that of five annotations that say 1.3.
     """
     if conditioned.count == 0:
         return 1.0 if np.isinf(tails) else T_PRIOR_FACTOR
