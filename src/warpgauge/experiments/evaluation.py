@@ -29,7 +29,7 @@ from warpgauge.experiments.experiment import Experiment, Run
 
 METHODS = ("landmarks", "paper", "average")
 NORMS = (1.0, 2.0, np.inf)
-COUNTS = (10, 15, 20, 30, 40, 60)
+COUNTS = (10, 15, 25, 40, 60)
 SMALLEST_PX = {2: 10.0, 3: 4.0}
 SAMPLES = 400
 SURE = 0.95
