@@ -56,7 +56,7 @@ def compared(results: Sequence[Result], labels: dict[str, str], differences: lis
 EXPERIMENT = Experiment(
     "kernels",
     "Wendland, Gaussian and inverse quadratic functions: error against the number of annotations",
-    120,
+    80,
     plan,
     compute,
     report,

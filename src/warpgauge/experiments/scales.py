@@ -57,7 +57,7 @@ def report(results: Sequence[Result]) -> Findings:
 EXPERIMENT = Experiment(
     "scales",
     "One scale, half of them, all of them: error against the number of annotations",
-    120,
+    80,
     plan,
     compute,
     report,
