@@ -32,16 +32,16 @@ LARGEST = 200_000  # bytes
 EDGE = (147.0, 149.0)  # about where the epithelium of the expert's image ends
 
 
-def keep(source: Path, name: str) -> None:
+def keep(source: Path, name: str, *, marks: bool = False) -> None:
     """Scale a picture to the width of a page and write it with a palette."""
     picture = Image.open(source).convert("RGB")
     if picture.width > WIDTH:
         picture = picture.resize((WIDTH, round(picture.height * WIDTH / picture.width)), Image.Resampling.LANCZOS)
     aim = IMAGES / f"tutorial-{name}.png"
-    # MAXCOVERAGE keeps colours that only a few pixels have: those of the marks; k-means brings the rest near the truth.
+    # MAXCOVERAGE keeps colours that only a few pixels have, those of marks; k-means brings the rest near the truth.
+    method, steps = (Image.Quantize.MAXCOVERAGE, 3) if marks else (Image.Quantize.MEDIANCUT, 0)
     for colours in (256, 128, 64):
-        reduced = picture.quantize(colours, method=Image.Quantize.MAXCOVERAGE, kmeans=3, dither=Image.Dither.NONE)
-        reduced.save(aim, optimize=True)
+        picture.quantize(colours, method=method, kmeans=steps, dither=Image.Dither.NONE).save(aim, optimize=True)
         if aim.stat().st_size < LARGEST:
             break
     print(f"{aim.name}: {aim.stat().st_size / 1000:.0f} kB")
@@ -52,7 +52,7 @@ def shot(sheet: Sheet, name: str) -> None:
     sheet.page.wait_for_timeout(600)
     path = Path(f"{name}-screen.png")
     sheet.page.screenshot(path=str(path))
-    keep(path, name)
+    keep(path, name, marks=True)
 
 
 def report(browser: Any, path: str, name: str, height: int) -> None:
