@@ -14,6 +14,7 @@ from warpgauge.maps.colours import OKABE_ITO, matplotlib
 
 _MARKS = ("o", "s", "^", "D", "v", "P")
 _EARLY = 8  # annotations
+_TINY = 1e-12  # where all differences are 0
 _BARS = 24  # bars a panel at most, so that they do not touch
 
 
@@ -100,8 +101,9 @@ def _difference(axes: Any, panel: Panel, worse: str, better: str) -> None:
         ecolor="#8A8A8A", elinewidth=1, capsize=2,
     )  # fmt: skip
     axes.plot(counts, middle, color=OKABE_ITO[0], linewidth=1.5)
-    axes.set_ylabel(f"{worse} − {better} ({panel.unit})", fontsize=8)
+    axes.set_ylabel(f"{worse} −\n{better} ({panel.unit})", fontsize=8)
     # The first few annotations differ by more than all the rest; the view is that of the rest, bars may leave it.
     later = counts >= min(_EARLY, counts[-1])
-    reach = 1.15 * max(float(np.abs(low[later]).max()), float(np.abs(high[later]).max()), 1e-12)
-    axes.set_ylim(-reach, reach)
+    bottom, top = min(float(low[later].min()), 0.0), max(float(high[later].max()), 0.0)
+    margin = 0.1 * max(top - bottom, _TINY)
+    axes.set_ylim(bottom - margin, top + margin)
