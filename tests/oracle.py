@@ -703,8 +703,9 @@ def leave_one_out_factor(residuals: Array, latent: Array, noise: Array, nu: floa
 
 def power_law_weights(
     scales, extent, X: Array, Y: Array, variances, family: str = "wendland", trend=None, extra_noise: float = 0.0
-) -> Array:
-    """Weights theta_s = (a D)^2 (rho_s / L)^p averaged over a grid of (log a, p) given annotations: ``(S,)``.
+) -> tuple[Array, float]:
+    """Weights theta_s = (a D)^2 (rho_s / L)^p averaged over a grid of (log a, p) given annotations, ``(S,)``,
+    and the log of the sum of prior times likelihood over the grid, by which two trends can be compared.
 
     D is the length of the diagonal and L the longest side of the image. log a goes from log(0.005) - 2 to + 2 and p
     from 0.2 to 4.2 in steps of 0.4; log a ~ N(log(0.005), 1), p ~ N(1.2, 0.8^2). The likelihood is that of N(X, K_AA),
@@ -729,4 +730,4 @@ def power_law_weights(
         share = math.exp(value - max(logs))
         total += share
         weights += share * theta
-    return weights / total
+    return weights / total, max(logs) + math.log(total)

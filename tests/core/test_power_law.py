@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import doctest
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -33,7 +35,7 @@ def test_before_any_annotation_the_weights_are_the_priors_mean() -> None:
     """As the oracle averages them; scales double from the smallest until one reaches the longest side."""
     prior = wg.default_prior(EXTENT, center=CENTER, smallest=10.0)
     assert np.allclose(prior.kernel.scales, [10, 20, 40, 80, 160, 320])
-    expected = oracle.power_law_weights(prior.kernel.scales, EXTENT, np.empty((0, 2)), np.empty((0, 2)), [])
+    expected = oracle.power_law_weights(prior.kernel.scales, EXTENT, np.empty((0, 2)), np.empty((0, 2)), [])[0]
     assert np.allclose(prior.kernel.weights, expected)
     assert (prior.mean, prior.tails, prior.noise) == ("affine", 4.0, 0.0)
     assert wg.default_prior(EXTENT, center=CENTER, smallest=12.5).kernel.scales[-1] == 200
@@ -47,12 +49,26 @@ def test_the_weights_are_the_oracles_average(mean: str) -> None:
     given = annotations(7)
     prior = replace(wg.default_prior(EXTENT, center=CENTER, smallest=40.0), mean=mean)
     fitted = wg.fit_power_law(prior, given, EXTENT)
-    trend = (float(prior.kernel.scales.max()), 1.0, CENTER) if mean == "affine" else None
-    expected = oracle.power_law_weights(
-        prior.kernel.scales, EXTENT, given.fixed_points, given.moving_points, np.full(7, 0.09), trend=trend
-    )
+    trends = [(320.0, 1.0, CENTER), (0.05 * 250.0, 0.1, CENTER)] if mean == "affine" else [None]
+    known = (prior.kernel.scales, EXTENT, given.fixed_points, given.moving_points, np.full(7, 0.09))
+    expected, _ = max((oracle.power_law_weights(*known, trend=trend) for trend in trends), key=lambda found: found[1])
     assert np.allclose(fitted.kernel.weights, expected, rtol=1e-6)
     assert (fitted.mean, fitted.tails, fitted.noise) == (mean, 4.0, 0.0)
+
+
+def test_turned_images_keep_the_wide_trend() -> None:
+    """Annotations of images that lie alike have the narrow trend; turned by 90 degrees they keep the wide one."""
+    given = annotations(12)
+    prior = wg.default_prior(EXTENT, center=CENTER, smallest=10.0)
+    turn = np.array([[0.0, 1.0], [-1.0, 0.0]])
+    turned = wg.Annotations(given.fixed_points, (given.moving_points - CENTER) @ turn + CENTER, given.covariances)
+    alike, other = (wg.fit_power_law(prior, one, EXTENT) for one in (given, turned))
+    assert (alike.linear_sd, alike.translation_sd) == (0.1, pytest.approx(12.5))
+    assert (other.linear_sd, other.translation_sd) == (1.0, None)
+    assert alike.fit.narrow_trend
+    assert not other.fit.narrow_trend
+    # The deformation left over is the same, so its weights are nearly so.
+    assert other.kernel.at_zero == pytest.approx(alike.kernel.at_zero, rel=0.5)
 
 
 def test_several_sets_multiply_their_likelihoods() -> None:
@@ -142,3 +158,10 @@ def test_sets_of_another_dimension_are_refused() -> None:
         wg.fit_power_law(prior, wg.Annotations.empty(3), EXTENT)
     with pytest.raises(InvalidInputError, match=r"wg\.Annotations"):
         wg.fit_power_law(prior, [np.zeros((3, 2))], EXTENT)
+
+
+def test_the_page_about_the_model_is_true() -> None:
+    """Its examples run."""
+    page = Path(__file__).parents[2] / "docs" / "model.md"
+    assert doctest.testfile(str(page), module_relative=False).attempted > 5
+    assert doctest.testfile(str(page), module_relative=False).failed == 0

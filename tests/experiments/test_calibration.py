@@ -57,8 +57,13 @@ def recomputed(data: Path, run: Run, n: int) -> dict[str, Recomputed]:
     scales = [10 * pair.pixel]
     while scales[-1] < max(pair.extent):
         scales.append(2 * scales[-1])
-    trend = (scales[-1], 1.0, pair.middle)
-    weights = oracle.power_law_weights(scales, pair.extent, X, Y, [Sigma[0, 0]] * n, trend=trend)
+    narrow = (0.05 * float(np.linalg.norm(pair.extent)), 0.1, pair.middle)
+    fits = {
+        trend: oracle.power_law_weights(scales, pair.extent, X, Y, [Sigma[0, 0]] * n, trend=trend)
+        for trend in ((scales[-1], 1.0, pair.middle), narrow)
+    }
+    trend = max(fits, key=lambda one: fits[one][1])
+    weights = fits[trend][0]
     k = lambda x, y: oracle.kernel("wendland", scales, weights, x, y, trend)  # noqa: E731
     residuals, predicted = oracle.leave_one_out(k, oracle.identity, X, Y, given)
     factor = oracle.leave_one_out_factor(residuals, predicted - Sigma, given, 4.0, 5.0, 1.3)

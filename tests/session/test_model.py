@@ -28,7 +28,7 @@ def test_default_prior() -> None:
     assert np.allclose(prior.kernel.scales, [5, 10, 20, 40, 80, 160])  # 160 is the first above 150
     nothing = np.empty((0, 2))
     assert np.allclose(
-        prior.kernel.weights, oracle.power_law_weights(prior.kernel.scales, (150, 120), nothing, nothing, [])
+        prior.kernel.weights, oracle.power_law_weights(prior.kernel.scales, (150, 120), nothing, nothing, [])[0]
     )
     assert (prior.mean, prior.tails) == ("affine", 4.0)
     assert np.allclose(prior.center, [149.5 / 2, 119.5 / 2])
@@ -64,6 +64,7 @@ def test_a_refit_is_the_average_over_the_power_law(tmp_path: Path) -> None:
     fitted = wg.fit_power_law(initial, session.annotations(), project.fixed_grid.spacing * project.fixed_grid.size)
     assert np.allclose(event.payload["weights"], fitted.kernel.weights)
     assert event.payload["report"]["annotations"] == 12
+    assert (session.prior().linear_sd, session.prior().translation_sd) == (fitted.linear_sd, fitted.translation_sd)
     assert event.payload["report"]["slope"] == pytest.approx(fitted.fit.slope)
     assert event.payload["noise"] == 0
     noisy = session.refit(noise=True)

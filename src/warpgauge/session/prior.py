@@ -10,6 +10,7 @@ scale, as smooth deformations do, and add up to the square of 2 % of the image's
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -66,6 +67,8 @@ def current_prior(project: Project, fits: list[Event]) -> TransformationPrior:
         return prior
     content = fits[-1].payload
     kernel = KernelBundle(content["family"], content["scales"], content["weights"])
+    if "linear_sd" in content:  # fits of earlier versions left the trend as it was
+        prior = replace(prior, linear_sd=content["linear_sd"], translation_sd=content["translation_sd"])
     return prior.with_kernel(kernel, float(content["noise"]))
 
 
@@ -90,6 +93,8 @@ def fit_payload(prior: TransformationPrior, provenance: Mapping[str, Any]) -> di
         "scales": prior.kernel.scales.tolist(),
         "weights": prior.kernel.weights.tolist(),
         "noise": float(prior.noise),
+        "linear_sd": prior.linear_sd,
+        "translation_sd": prior.translation_sd,
         "report": dict(vars(report)) if isinstance(report, FitReport | power_law.PowerLawReport) else None,
         **provenance,
     }
