@@ -623,11 +623,13 @@ def averaged_truth(
     centres_at_T,
     T: Array,
     power: float,
+    centre_power: float,
 ) -> tuple[Array, Array, Array]:
     """Weights of every (profile, scale, centre, variance), mean and joint covariance of the truth at T.
 
     Each combination is a prior ``centre + sqrt(v) s(x) g(x)``, conditioned in the slow way by one dense matrix; its
-    weight is the density of the annotations to the given power. ``profiles`` holds pairs (s at X, s at T).
+    weight is the density of the annotations to the given power, and what all combinations of one centre weigh together
+    counts as if to ``centre_power`` instead. ``profiles`` holds pairs (s at X, s at T).
     """
     n, d = X.shape
     log_weights, means, joints = [], [], []
@@ -647,7 +649,10 @@ def averaged_truth(
                     means.append(at_T.reshape(-1) + gain @ r)
                     joints.append(K[n * d :, n * d :] - gain @ K[: n * d, n * d :])
     w = np.exp(power * (np.array(log_weights) - max(log_weights)))
-    w /= w.sum()
+    w = w.reshape(len(profiles) * len(scales), len(centres_at_X), len(variances))
+    for c in range(len(centres_at_X)):
+        w[:, c] *= w[:, c].sum() ** (centre_power / power - 1)
+    w = w.reshape(-1) / w.sum()
     mean = sum(a * m for a, m in zip(w, means, strict=True))
     joint = sum(a * (c + np.outer(m - mean, m - mean)) for a, m, c in zip(w, means, joints, strict=True))
     return w, mean.reshape(-1, d), joint

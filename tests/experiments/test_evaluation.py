@@ -33,8 +33,7 @@ def small_contest() -> Contest:
 @pytest.fixture
 def computed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Any]:
     monkeypatch.setattr(contests, "simulated", lambda d, seed: small_contest())
-    monkeypatch.setattr(evaluation, "COUNTS", (6, 10, 60))
-    return evaluation.compute(tmp_path, Run("a", {"dataset": "simulated 2D", "seed": 3}))
+    return evaluation.compute(tmp_path, Run("a", {"dataset": "simulated 2D", "seed": 3, "counts": [6, 10, 60]}))
 
 
 def test_landmark_scores_are_those_of_the_slow_version(computed: dict[str, Any]) -> None:

@@ -15,7 +15,9 @@ weight that the annotations give it (the evidence):
 
 Whoever is nearest to the truth everywhere gets most of the weight, and all others are then judged by their distance
 from it; where the annotations cannot tell, the average says so. Real errors have heavier tails than Gaussian fields, so
-the evidence counts with a power below 1 (``TEMPERING``), which leaves ranks as they are and widens the intervals.
+the evidence counts with a power below 1 (``TEMPERING``), which leaves ranks as they are and widens the intervals; and
+with a smaller one for which candidate is nearest (``CENTRE_TEMPERING``), because every candidate as a centre looks best
+to itself, so that the weights alone decide who is called the best.
 ``docs/validation.md`` has the figures.
 """
 
@@ -27,6 +29,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy import special
 
 from warpgauge.core.annotations import Annotations
 from warpgauge.core.arrays import Floats, as_points
@@ -39,6 +42,7 @@ from warpgauge.evaluation.error_field import ErrorField, Whitening
 
 CENTRES = ("candidates", "prior")
 TEMPERING = 0.3
+CENTRE_TEMPERING = 0.2
 UNEVENNESS = (0.0, 0.5, 1.0, 1.5)
 FEWEST = 4
 _VARIANCES = 96
@@ -169,7 +173,11 @@ def profile(disagreement: Floats, typical: float, power: float) -> Floats:
 
 
 def candidate_average(
-    posterior: Posterior, transforms: Mapping[str, Any], *, tempering: float = TEMPERING
+    posterior: Posterior,
+    transforms: Mapping[str, Any],
+    *,
+    tempering: float = TEMPERING,
+    centre_tempering: float = CENTRE_TEMPERING,
 ) -> CandidateAverage:
     """Average over what the truth may be, given the annotations and the transforms to be judged.
 
@@ -180,16 +188,18 @@ def candidate_average(
         is defined.
     transforms : mapping of name to transform
         Objects with ``map``, or callables.
-    tempering : float
-        Power on the evidence, in (0, 1].
+    tempering, centre_tempering : float
+        Powers on the evidence for the size, scale and unevenness of the error, and for its centre, in (0, 1].
     """
     given = posterior.annotations
     if len(given) < FEWEST:
         raise InvalidInputError(
             f"Judging transforms against each other needs at least {FEWEST} annotations, got {len(given)}."
         )
-    if not 0 < tempering <= 1:
-        raise InvalidInputError(f"tempering must be in (0, 1], got {tempering!r}.")
+    if not 0 < tempering <= 1 or not 0 < centre_tempering <= 1:
+        raise InvalidInputError(
+            f"tempering and centre_tempering must be in (0, 1], got {tempering!r} and {centre_tempering!r}."
+        )
     centres = Centres(transforms, posterior)
     values, disagreement = centres.at(given.fixed_points)
     residuals = given.moving_points - values
@@ -206,7 +216,9 @@ def candidate_average(
             fields.append(field)
             powers.append(power)
             evidence.append(field.evidence(residuals, variances))
-    kept, weights = _pruned(tempering * np.stack(evidence))
+    tempered = tempering * np.stack(evidence)
+    by_centre = special.logsumexp(tempered, axis=(0, 2), keepdims=True)
+    kept, weights = _pruned(tempered + (centre_tempering / tempering - 1) * by_centre)
     return CandidateAverage(
         given,
         centres,

@@ -64,7 +64,7 @@ def plan(data: Path, runs: int, seed: int, quick: bool) -> list[Run]:
         for case in range(1 if quick else 5)
         for at in range(splits)
     ]
-    return [Run(run.key.replace(" ", "-"), run.parameters) for run in planned]
+    return [Run(run.key.replace(" ", "-"), {**run.parameters, "counts": list(COUNTS)}) for run in planned]
 
 
 def contest(data: Path, parameters: Mapping[str, Any]) -> Contest:
@@ -82,10 +82,11 @@ def contest(data: Path, parameters: Mapping[str, Any]) -> Contest:
 def compute(data: Path, run: Run) -> dict[str, Any]:
     """Judge the transforms of one contest with a growing number of annotations."""
     met = contest(data, run.parameters)
-    order = asked(met, max(n for n in COUNTS if n <= len(met.answers)), int(run.parameters["seed"]))
+    counts = [int(n) for n in run.parameters["counts"] if n <= len(met.answers)]
+    order = asked(met, max(counts), int(run.parameters["seed"]))
     true = {_name(p): met.true_scores(p) for p in NORMS}
     by_count = {}
-    for n in (n for n in COUNTS if n <= len(order)):
+    for n in counts:
         given = met.answers[order[:n]]
         by_count[str(n)] = {
             "landmarks": measured(landmark_scores(met, order[:n]), true),
