@@ -45,6 +45,8 @@ html_copy_source = False
 html_show_sphinx = False
 html_math_renderer = "mathml"
 html_theme_options = {"navigation_with_keys": True}
+html_static_path = ["_static"]
+html_css_files = ["warpgauge.css"]
 
 
 def _inline(translator: Any, node: docutils.nodes.math) -> None:
@@ -64,6 +66,28 @@ def _leave_types_in_words(_app: Any, doctree: docutils.nodes.document) -> None:
         is_class = re.fullmatch(r"[A-Z]\w*[a-z]\w*", reference.get("reftarget", ""))
         if isinstance(shown, addnodes.literal_emphasis) and not is_class:
             reference.replace_self(shown)
+
+
+def _trim_examples(_app: Any, doctree: docutils.nodes.document) -> None:
+    """Leave out the empty line that doctest needs at the end of an example."""
+    for block in doctree.findall(docutils.nodes.literal_block):
+        text = block.astext().rstrip("\n")
+        if len(block.children) == 1 and text != block.astext():
+            block.rawsource = text
+            block.children = []
+            block.append(docutils.nodes.Text(text))
+
+
+# A long name in a cell may be broken after a dot or an underscore, so that a table fits its page.
+_CELL, _CODE = re.compile(r"<td.*?</td>", re.S), re.compile(r'(?<=<span class="pre">)[^<]+')
+
+
+def _let_names_break(_app: Any, _page: str, _template: str, context: dict[str, Any], _doctree: Any) -> None:
+    def breakable(name: re.Match[str]) -> str:
+        return re.sub(r"(?<=\w)([._])(?=\w)", r"\1<wbr>", name[0])
+
+    if "body" in context:
+        context["body"] = _CELL.sub(lambda cell: _CODE.sub(breakable, cell[0]), context["body"])
 
 
 # Aliases of types are spelled out by autodoc; these are their names again. A default that is made anew is dots.
@@ -88,3 +112,5 @@ def setup(app: Any) -> None:
     app.add_html_math_renderer("mathml", (_inline, None), (_block, None))
     app.connect("autodoc-process-signature", _name_aliases)
     app.connect("doctree-read", _leave_types_in_words)
+    app.connect("doctree-read", _trim_examples)
+    app.connect("html-page-context", _let_names_break)

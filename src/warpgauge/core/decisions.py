@@ -28,10 +28,10 @@ def expected_doubt(lead: Floats, share: Floats) -> Floats:
 
     The difference of two scores is Gaussian, ``lead`` its mean in standard deviations. An annotation that explains the
     ``share`` :math:`\rho^2` of its variance moves the lead to :math:`(z + \rho u) / \sqrt{1 - \rho^2}` with a standard
-    normal u. With :math:`h(\Phi(x)) \approx \log 2\, e^{-x^2 / C^2}`, :math:`C^2 = \pi \log 2` (Houlsby, Huszar,
+    normal u. With :math:`h(\Phi(x)) \approx \log(2)\, e^{-x^2 / C^2}`, :math:`C^2 = \pi \log(2)` (Houlsby, Huszar,
     Ghahramani, Lengyel 2011, "Bayesian active learning for classification and preference learning"), the mean over u is
 
-    .. math:: \log 2 \sqrt{\frac{C^2 (1 - \rho^2)}{C^2 (1 - \rho^2) + 2 \rho^2}}
+    .. math:: \log(2) \sqrt{\frac{C^2 (1 - \rho^2)}{C^2 (1 - \rho^2) + 2 \rho^2}}
               \exp\left(-\frac{z^2}{C^2 (1 - \rho^2) + 2 \rho^2}\right)
 
     within 0.012 nats of the exact value. It falls as the share grows.

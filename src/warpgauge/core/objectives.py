@@ -132,14 +132,14 @@ class VarianceGains(_Objective):
 class KrauseGains(_Objective):
     r"""Greedy gain of the mutual information between what is annotated and all the rest.
 
-    .. math:: g(c) = I(A \cup c; V \setminus A \setminus c) - I(A; V \setminus A)
-              = \mathcal H(\tilde\Phi_c \mid A) - \mathcal H(\tilde\Phi_c \mid V \setminus A \setminus c)
+    .. math:: g(c) = I(A + c; R - c) - I(A; R)
+              = \mathcal H({\tilde\Phi}_c \mid A) - \mathcal H({\tilde\Phi}_c \mid R - c)
 
     in nats, Krause, Singh, Guestrin 2008, "Near-optimal sensor placements in Gaussian processes", JMLR 9, Eq. (8).
-    ``V`` is the noisy annotations of all candidates and targets. The second entropy is a diagonal block of the inverse
-    covariance of the rest, which loses a row and a column with each annotation: O(n^2) for an annotation, one
-    factorisation of the n x n matrix (given the targets) at the start; nd x nd only where an expected covariance is
-    anisotropic.
+    ``R``, the rest, is the noisy annotations of all candidates and targets that are not in ``A``. The second entropy is
+    a diagonal block of its inverse covariance, which loses a row and a column with each annotation: O(n^2) for an
+    annotation, one factorisation of the n x n matrix (given the targets) at the start; nd x nd only where an expected
+    covariance is anisotropic.
     """
 
     def __init__(
