@@ -49,13 +49,24 @@ html_static_path = ["_static"]
 html_css_files = ["warpgauge.css"]
 
 
+# docutils sets the index of an accented letter below it, as a limit; it belongs beside it.
+_ACCENTED = re.compile(
+    r"<munderover>\s*(<mi[^/]*</mi>)\s*(<m[in]>[^<]*</m[in]>)\s*(<mo[^/]*[ˆ~¯]</mo>)\s*</munderover>"
+)
+
+
+def _mathml(tex: str, *, as_block: bool = False) -> str:
+    written = latex2mathml.tex2mathml(tex, as_block=as_block)
+    return _ACCENTED.sub(r"<msub><mover>\1\3</mover>\2</msub>", written)
+
+
 def _inline(translator: Any, node: docutils.nodes.math) -> None:
-    translator.body.append(latex2mathml.tex2mathml(node.astext()))
+    translator.body.append(_mathml(node.astext()))
     raise docutils.nodes.SkipNode
 
 
 def _block(translator: Any, node: docutils.nodes.math_block) -> None:
-    translator.body.append(f"<div>{latex2mathml.tex2mathml(node.astext(), as_block=True)}</div>")
+    translator.body.append(f"<div>{_mathml(node.astext(), as_block=True)}</div>")
     raise docutils.nodes.SkipNode
 
 
