@@ -122,6 +122,15 @@ def test_several_undecided_groups_are_listed_as_people_do() -> None:
     )
 
 
+def test_without_annotations_nothing_is_said_about_the_transforms() -> None:
+    """No winner, no number of annotations that would decide, whichever way they are judged and however many."""
+    posterior, targets = setting(count=0)
+    transforms = {"a": targets + 1, "b": targets - 30}
+    sentence = "There are no annotations yet, so nothing can be said about the transforms."
+    assert evaluate(posterior, transforms, targets, samples=50).verdict == sentence
+    assert wg.evaluate(posterior, {"a": targets}, targets, samples=50).verdict == sentence
+
+
 def test_decisions_are_wrong_in_at_most_five_percent_of_comparisons() -> None:
     """Registrations that know the truth but for a small error: a win probability of 0.95 misleads in 5 % at most.
 

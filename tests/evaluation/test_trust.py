@@ -133,3 +133,17 @@ def test_sensitivity_names_what_the_ranking_hangs_on() -> None:
 def test_no_annotations_no_diagnostics() -> None:
     with pytest.raises(InvalidInputError, match="at least one annotation"):
         trust(PRIOR.condition(wg.Annotations.empty(2)))
+
+
+def test_coverage_and_quantiles_follow_the_tails() -> None:
+    """With four degrees of freedom regions reach d (nu - 2) / nu F(d, nu); p-values for finding slips stay chi-square."""
+    prior = wg.TransformationPrior(KERNEL, tails=4.0)
+    posterior = prior.condition(drawn(60, spread=1.5))
+    found = diagnose(posterior)
+    reached = found.mahalanobis**2
+    for one in found.coverage:
+        assert one.inside == int(np.sum(reached <= 2 * 0.5 * stats.f.ppf(one.level, 2, 4)))
+    np.testing.assert_allclose(found.p, stats.chi2.sf(reached, 2))
+    shares = (np.arange(120) + 0.5) / 120
+    np.testing.assert_allclose(found.qq_normal[:, 0], stats.t.ppf(shares, 4) * np.sqrt(0.5))
+    np.testing.assert_allclose(found.qq_chi[:, 0] ** 2, stats.f.ppf((np.arange(60) + 0.5) / 60, 2, 4))

@@ -12,6 +12,7 @@ from warpgauge.core.calibration import LEVELS, Coverage, binomial_interval
 from warpgauge.core.leave_one_out import left_out, scale_factor
 from warpgauge.core.linalg import mahalanobis
 from warpgauge.core.process import Posterior
+from warpgauge.core.tails import beyond, squared_radius
 from warpgauge.errors import InvalidInputError
 
 # The three coverages are tested together at 5 % (Bonferroni).
@@ -41,9 +42,11 @@ class Diagnostics:
     coverage : tuple of Coverage
         Share of the annotations inside their own 50, 80 and 95 % regions, with 95 % binomial intervals.
     standardised : (L, d) array
-        Residuals whitened by their stated covariance: standard normal if the model is right.
+        Residuals whitened by their stated covariance: of variance 1, normal or with the prior's Student-t tails, if the
+        model is right.
     mahalanobis, p, adjusted_p : (L,) array
-        Length of each residual, its chi-square p-value, and that adjusted by Benjamini-Hochberg.
+        Length of each residual, its chi-square p-value (whatever the tails: it is for finding slips), and that adjusted
+        by Benjamini-Hochberg.
     qq_normal : (L d, 2) array
         Expected and observed quantiles of the standardised components.
     qq_chi : (L, 2) array
@@ -103,9 +106,11 @@ def diagnose(posterior: Posterior, targets: Floats | None = None) -> Diagnostics
     squares = mahalanobis(raw.residuals, covariances)
     factors = np.linalg.cholesky(covariances)
     standardised = np.linalg.solve(factors, raw.residuals[..., None])[..., 0]
-    p = np.asarray(special.chdtrc(d, squares))
+    tails = posterior.prior.tails
+    # Screened as if normal: under heavy tails hardly any slip would stand out.
+    p = beyond(squares, d)
     adjusted = benjamini_hochberg(p)
-    coverage = tuple(_coverage(level, squares, d) for level in LEVELS)
+    coverage = tuple(_coverage(level, squares, d, tails) for level in LEVELS)
     outliers = tuple(
         Outlier(int(row), float(p[row]), float(adjusted[row]), float(np.sqrt(squares[row])))
         for row in np.argsort(p)
@@ -118,10 +123,12 @@ def diagnose(posterior: Posterior, targets: Floats | None = None) -> Diagnostics
         mahalanobis=np.sqrt(squares),
         p=p,
         adjusted_p=adjusted,
-        qq_normal=_quantiles(standardised.reshape(-1), special.ndtri),
-        qq_chi=_quantiles(np.sqrt(squares), lambda share: np.sqrt(special.chdtri(d, 1 - share))),
+        qq_normal=_quantiles(standardised.reshape(-1), lambda share: _component_quantiles(share, tails)),
+        qq_chi=_quantiles(
+            np.sqrt(squares), lambda shares: np.sqrt([squared_radius(float(share), d, tails) for share in shares])
+        ),
         applied_factor=float(posterior.scale),
-        asked_factor=scale_factor(posterior.conditioned, posterior.weights),
+        asked_factor=scale_factor(posterior.conditioned, posterior.weights, tails),
         outliers=outliers,
         uninformed=None if targets is None else _uninformed(posterior, targets),
         verdict=verdict,
@@ -129,8 +136,15 @@ def diagnose(posterior: Posterior, targets: Floats | None = None) -> Diagnostics
     )
 
 
-def _coverage(level: float, squares: Floats, d: int) -> Coverage:
-    inside, count = int(np.sum(squares <= special.chdtri(d, 1 - level))), len(squares)
+def _component_quantiles(shares: Floats, tails: float) -> Floats:
+    """Quantiles of one component of a standardised residual: variance 1, normal or Student-t."""
+    if np.isinf(tails):
+        return np.asarray(special.ndtri(shares))
+    return np.asarray(special.stdtrit(tails, shares) * np.sqrt((tails - 2) / tails))
+
+
+def _coverage(level: float, squares: Floats, d: int, tails: float) -> Coverage:
+    inside, count = int(np.sum(squares <= squared_radius(level, d, tails))), len(squares)
     return Coverage(level, inside, count, inside / count, *binomial_interval(inside, count))
 
 
