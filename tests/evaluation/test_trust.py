@@ -136,7 +136,7 @@ def test_no_annotations_no_diagnostics() -> None:
 
 
 def test_coverage_and_quantiles_follow_the_tails() -> None:
-    """With four degrees of freedom regions reach d (nu - 2) / nu F(d, nu); p-values for finding slips stay chi-square."""
+    """Regions reach d (nu - 2) / nu F(d, nu), here F(2, 4); p-values for finding slips stay chi-square."""
     prior = wg.TransformationPrior(KERNEL, tails=4.0)
     posterior = prior.condition(drawn(60, spread=1.5))
     found = diagnose(posterior)
