@@ -103,6 +103,17 @@ def test_weights_mean_and_samples_equal_the_slow_version(monkeypatch: pytest.Mon
     )
 
 
+def test_scales_that_no_two_annotations_can_show_count_once() -> None:
+    """Points 100 apart: Wendland functions of scale 20, 50 or 90 are zero there, one of 400 is 2 x 0.75^4 = 0.63."""
+    fixed = 100.0 * np.array([[x, y] for x in range(4) for y in range(4)])
+    known = posterior(wg.Annotations.isotropic(fixed, bent(fixed), 0.5), (20.0, 50.0, 90.0, 400.0))
+    average = wg.candidate_average(known, {"a": Shift((1.0, 0.0)), "b": Shift((0.0, 1.0))})
+    assert {float(field.kernel.scales[0]) for field in average.fields} <= {90.0, 400.0}
+    spread = posterior(wg.Annotations.isotropic(fixed, bent(fixed), 0.5), (20.0, 50.0))
+    only = wg.candidate_average(spread, {"a": Shift((1.0, 0.0)), "b": Shift((0.0, 1.0))})
+    assert {float(field.kernel.scales[0]) for field in only.fields} == {50.0}
+
+
 def test_the_grid_of_sizes_spans_from_below_the_noise_to_above_the_residuals() -> None:
     average = wg.candidate_average(posterior(annotated(0, sd=0.5)), {"a": Shift((30.0, 0.0))})
     largest = np.sqrt(np.mean(average.residuals**2))

@@ -9,7 +9,7 @@ weight that the annotations give it (the evidence):
 
 - which candidate k the truth is nearest to,
 - how large the error is (v), on a fine logarithmic grid,
-- how far it reaches: the scale of g, one of the prior's,
+- how far it reaches: the scale of g, one of the prior's (those too short for any two annotations to show count once),
 - how uneven it is: ``s(x)`` is a power 0, 1/2, 1 ... of how far the candidates disagree at x, because that is where
   registrations err.
 
@@ -46,6 +46,8 @@ CENTRE_TEMPERING = 0.2
 UNEVENNESS = (0.0, 0.5, 1.0, 1.5)
 FEWEST = 4
 _VARIANCES = 96
+# Annotations whose errors correlate by less than this have nothing to do with each other.
+_UNRELATED = 0.1
 # Errors below this share of the noise are all the same to the annotations.
 _SMALLEST_SD = 0.1
 _LARGEST_SD = 2.0
@@ -207,12 +209,12 @@ def candidate_average(
     variances = _variance_grid(noise, residuals)
     typical = float(np.sqrt(np.mean(np.square(disagreement))))
     whitening = Whitening(noise)
-    family, scales = posterior.prior.kernel.family, posterior.prior.kernel.scales
+    kernels = _told_apart(posterior.prior.kernel, given.fixed_points)
     fields, powers, evidence = [], [], []
     for power in UNEVENNESS if typical > 0 else (0.0,):
         shape = profile(disagreement, typical, power)
-        for scale in scales:
-            field = ErrorField.at(KernelBundle(family, [scale], [1.0]), shape, given.fixed_points, whitening)
+        for kernel in kernels:
+            field = ErrorField.at(kernel, shape, given.fixed_points, whitening)
             fields.append(field)
             powers.append(power)
             evidence.append(field.evidence(residuals, variances))
@@ -250,6 +252,18 @@ def reference(
     if centre == "prior" or not transforms or len(posterior.annotations) < FEWEST:
         return posterior
     return candidate_average(posterior, transforms)
+
+
+def _told_apart(kernel: KernelBundle, locations: Floats) -> list[KernelBundle]:
+    """Give a kernel for each scale that the annotations can tell from the others.
+
+    Scales at which no two annotations have to do with each other all say the same, that errors are independent; only
+    the largest of them is kept, or they would outweigh the others by their number.
+    """
+    each = [KernelBundle(kernel.family, [scale], [1.0]) for scale in np.sort(kernel.scales)]
+    pairs = np.triu_indices(len(locations), 1)
+    blind = [bool(np.max(one.matrix(locations, locations)[pairs]) < _UNRELATED) for one in each]
+    return each[max(sum(blind) - 1, 0) :]
 
 
 def _variance_grid(noise: Floats, residuals: Floats) -> Floats:

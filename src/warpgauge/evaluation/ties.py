@@ -33,6 +33,8 @@ def verdict(
     further: FurtherAnnotations | None,
 ) -> str:
     """One plain sentence: who is best and how surely, what is undecided, and how many annotations would decide it."""
+    if not annotations:
+        return "There are no annotations yet, so nothing can be said about the transforms."
     leader = names[groups[0][0]]
     if len(names) == 1:
         return f"{leader} is the only transform."
