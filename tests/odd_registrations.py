@@ -15,6 +15,7 @@ class Odd:
     name: str
 
     def run(self, fixed: Path, moving: Path, folder: Path) -> Path:
+        (folder / "process").write_text(str(os.getpid()))
         if self.name == "crashes":
             os._exit(3)
         if self.name == "raises":

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -30,6 +31,17 @@ def test_one_that_crashes_raises_or_hangs_takes_nothing_with_it(tmp_path: Path) 
     assert "no overlap" in (tmp_path / "raises" / "error.log").read_text()
     assert "not finished within 12 s" in str(hung.problem)
     assert seen[-1] == (4, 4)
+
+
+def test_one_process_runs_the_settings_until_it_crashes_or_hangs(tmp_path: Path) -> None:
+    """An exception leaves the worker in use; a crash or a hang replaces it, and what waits is still run."""
+    names = ["works", "raises", "second", "crashes", "third", "hangs", "fourth"]
+    results = run_registrations(tmp_path, tmp_path, [Odd(name) for name in names], tmp_path / "out", time_limit=12)
+    assert [one.name for one in results if one.problem is None] == ["works", "second", "third", "fourth"]
+    processes = [(tmp_path / "out" / name / "process").read_text() for name in names]
+    first, replaced, last = processes[0], processes[4], processes[6]
+    assert processes == [first, first, first, first, replaced, replaced, last]
+    assert len({first, replaced, last, str(os.getpid())}) == 4
 
 
 def test_names_must_differ(tmp_path: Path) -> None:

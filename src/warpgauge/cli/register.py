@@ -42,7 +42,7 @@ Examples:
 def register(project: Path, preset: str, as_json: bool, **options: Any) -> None:
     """Register the images of PROJECT in every setting of a preset and add the results as transforms.
 
-    Each runs in a process of its own, so that one that crashes or takes too long costs only itself. Needs
+    They run away from this process, so that one that crashes or takes too long costs only itself. Needs
     "warpgauge[registration]" (SimpleITK) or "warpgauge[elastix]".
     """
     from warpgauge.project import Project
