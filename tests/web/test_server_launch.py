@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 import threading
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from warpgauge.errors import InvalidInputError
@@ -120,6 +122,27 @@ def test_serve_prints_opens_the_browser_and_ends(flat: Path, monkeypatch: pytest
     assert opened[0] in lines[0]
     assert "(ada, organiser)" in lines[0]
     assert lines[-1].startswith("Press Ctrl-C")
+
+
+@pytest.mark.parametrize("wait", ["not at all", "until it answers", "and again"])
+def test_an_interrupt_ends_the_command_with_0_at_any_moment(flat: Path, wait: str) -> None:
+    """Right after 'Press Ctrl-C', once a page can be had, and twice in a row: exit code 0, nothing on stderr."""
+    command = [str(Path(sys.executable).with_name("warpgauge")), "annotate", str(flat), "--no-browser"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        link = process.stdout.readline().split(" at ")[1].split()[0]
+        assert process.stdout.readline().startswith("Press Ctrl-C")
+        if wait != "not at all":
+            assert httpx.get(link, timeout=60, trust_env=False).status_code < 400
+        process.send_signal(signal.SIGINT)
+        if wait == "and again":
+            process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == 0
+    assert err == ""
 
 
 def test_a_short_token_is_refused(flat: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 import click
@@ -23,11 +24,12 @@ Examples:
 @click.option("--raters", help="People who each get a link of their own, separated by commas.")
 @click.option("--no-browser", is_flag=True, help="Do not open a browser.")
 def annotate(project: Path, port: int, host: str, rater: str | None, raters: str | None, no_browser: bool) -> None:
-    """Serve the annotator's page of PROJECT and open it in the browser; Ctrl-C ends it, and nothing is lost.
+    """Serve the annotator's page of PROJECT and open it in the browser.
 
-    Needs "warpgauge[web]".
+    Ctrl-C ends it with exit code 0, and nothing is lost. Needs "warpgauge[web]".
     """
-    from warpgauge.web import serve
-
     people = None if raters is None else [name.strip() for name in raters.split(",") if name.strip()]
-    serve(project, host=host, port=port, rater=rater, raters=people, open_browser=not no_browser, echo=click.echo)
+    with suppress(KeyboardInterrupt):  # one that comes while the project is being opened
+        from warpgauge.web import serve
+
+        serve(project, host=host, port=port, rater=rater, raters=people, open_browser=not no_browser, echo=click.echo)

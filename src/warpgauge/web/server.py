@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import signal
 import socket
 import threading
 import time
 import webbrowser
 import zlib
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -197,9 +198,27 @@ def serve(
     launch = prepare(
         project_folder, host=host, port=port, rater=rater, raters=raters, allowed_hosts=allowed_hosts, token=token
     )
-    for line in announcement(launch, host):
-        echo(line)
-    launch.run(open_browser=open_browser)
+    with _interrupt_stops(launch):
+        for line in announcement(launch, host):
+            echo(line)
+        launch.run(open_browser=open_browser)
+
+
+@contextmanager
+def _interrupt_stops(launch: Launch) -> Iterator[None]:
+    """Let an interrupt end the server in good order from before it is announced until it has given everything up.
+
+    uvicorn takes the signal only once it runs and raises it again when it has ended; with Python's own handler in
+    place that would be an exception in the middle of whatever is at work.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, lambda *_: launch.stop())
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def announcement(launch: Launch, host: str) -> list[str]:
