@@ -63,7 +63,8 @@ def test_a_loss_is_refused_unless_allowed_and_then_named(capsys: pytest.CaptureF
     source.write_text("fixed_x,fixed_y,moving_x,moving_y,c_xx,c_xy,c_yy\n1,2,3,4,2,0,1\n5,6,7,9,2,0,1\n8,1,2,3,2,0,1\n")
     code, _, err = call(capsys, "convert", "landmarks", source, out, "--to", "bigwarp", "--units", "px")
     assert code == 1
-    assert "covariance" in err or "uncertaint" in err
+    assert "would lose: covariances; add --lossy to leave that out" in err
+    assert "lossy=True" not in err
     assert not out.exists()
     code, shown, _ = call(
         capsys, "convert", "landmarks", source, out, "--to", "bigwarp", "--units", "px", "--lossy", "--json"

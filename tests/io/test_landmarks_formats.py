@@ -12,6 +12,7 @@ from scipy.stats import chi2
 from warpgauge import Grid
 from warpgauge.errors import AmbiguousFileError, FileFormatError, InvalidInputError, SuspiciousDataWarning
 from warpgauge.io.landmarks import Landmarks, read_landmarks, write_landmarks
+from warpgauge.io.landmarks.writing import PROVENANCE
 
 
 def save(folder: Path, name: str, text: str) -> Path:
@@ -407,6 +408,20 @@ def test_what_cannot_be_held_is_not_lost_silently(tmp_path: Path) -> None:
     back = read_landmarks(tmp_path / "l.csv", units="um")
     np.testing.assert_array_equal(back.moving_points, lm.moving_points)
     assert write_landmarks(lm, tmp_path / "l.json") == ()
+
+
+def test_only_what_is_named_may_be_left_out(tmp_path: Path) -> None:
+    """Allowing the hashes to go allows nothing else; the landmarks read back are then the same."""
+    lm = Landmarks([[1.0, 2.0]], [[1.0, 3.0]], covariances=[np.eye(2)], image_hashes={"fixed": "sha256:aa"})
+    with pytest.raises(InvalidInputError, match="would lose: image hashes; pass lossy=True"):
+        write_landmarks(lm, tmp_path / "l.csv")
+    assert write_landmarks(lm, tmp_path / "l.csv", lossy=PROVENANCE) == ("image hashes",)
+    back = read_landmarks(tmp_path / "l.csv")
+    np.testing.assert_array_equal(back.moving_points, [[1.0, 3.0]])
+    np.testing.assert_array_equal(back.covariances, [np.eye(2)])
+    with pytest.raises(InvalidInputError, match="would lose: covariances; pass lossy=True"):
+        write_landmarks(lm, tmp_path / "b.csv", format="bigwarp", lossy=PROVENANCE)
+    assert not (tmp_path / "b.csv").exists()
 
 
 def test_transformix_index_rounds_and_says_so(tmp_path: Path) -> None:

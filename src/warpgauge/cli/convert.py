@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from warpgauge.cli.landmark_files import lossy_option, write_out
 from warpgauge.cli.output import json_option, print_facts, print_json
 from warpgauge.geometry import Grid
 from warpgauge.io.landmarks import FORMAT_NAMES
@@ -48,11 +49,11 @@ Examples:
 @click.option("--units", type=click.Choice(["px", "um", "mm"]), help="World units, where the source does not say.")
 @click.option("--scale", type=float, help="Multiply the source's numbers by this.")
 @click.option("--rater", help="Only this rater's rows; or, in a file that names none, who placed them.")
-@click.option("--lossy", is_flag=True, help="Leave out what the format to write cannot hold, and say what that was.")
+@lossy_option
 @json_option
 def landmarks(source: Path, out: Path, **options: Any) -> None:
     """Convert landmarks SOURCE to OUT; what the target format cannot hold is an error unless --lossy."""
-    from warpgauge.io.landmarks import read_landmarks, write_landmarks
+    from warpgauge.io.landmarks import read_landmarks
 
     fixed_grid, moving_grid = _grid(options["fixed_image"]), _grid(options["moving_image"])
     found = read_landmarks(
@@ -66,7 +67,7 @@ def landmarks(source: Path, out: Path, **options: Any) -> None:
         scale=options["scale"],
         rater=options["rater"],
     )
-    lost = write_landmarks(
+    lost = write_out(
         found,
         out,
         options["moving_out"],

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from warpgauge.cli.landmark_files import lossy_option, write_out
 from warpgauge.cli.output import json_option, print_facts, print_json
 from warpgauge.cli.projects import project_argument
 from warpgauge.io.landmarks import FORMAT_NAMES
@@ -83,17 +84,16 @@ Examples:
 @click.option("--fused", is_flag=True, help="What the model rests on: one annotation a location, raters fused.")
 @click.option("--format", "format_", type=click.Choice(FORMAT_NAMES), help="Format to write; by the name by default.")
 @click.option("--frame", help="Frame to write, where the format has a choice.")
-@click.option("--lossy", is_flag=True, help="Leave out what the format cannot hold, and say what that was.")
+@lossy_option
 @json_option
 def export(project: Path, out: Path, moving_out: Path | None, as_json: bool, **options: Any) -> None:
     """Write the landmarks of PROJECT, with uncertainty, raters and skips where the format holds them."""
-    from warpgauge.io.landmarks import write_landmarks
     from warpgauge.project import Project
     from warpgauge.session import Session
 
     with Project.open(project) as opened:
         found = Session(opened).landmarks(options["rater"], fused=options["fused"])
-        lost = write_landmarks(
+        lost = write_out(
             found,
             out,
             moving_out,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
@@ -30,6 +31,28 @@ from warpgauge.io.landmarks.model import Landmarks
 
 _T = TypeVar("_T")
 
+# What says where landmarks come from and is no part of them: a file without it holds the same landmarks.
+PROVENANCE = frozenset({HASHES})
+
+
+class LandmarkLossError(InvalidInputError):
+    """A format cannot hold what landmarks have, and nobody allowed that to be left out.
+
+    Attributes
+    ----------
+    title : str
+        The format in words.
+    lost : tuple of str
+        What would be lost and was not allowed to be.
+    """
+
+    def __init__(self, title: str, lost: tuple[str, ...], remedy: str = "pass lossy=True") -> None:
+        self.title, self.lost = title, lost
+        super().__init__(
+            f"A {title} cannot hold all of these landmarks and would lose: {', '.join(lost)}; {remedy} to leave that "
+            f"out, or write warpgauge's own JSON."
+        )
+
 
 def write_landmarks(
     landmarks: Landmarks,
@@ -40,7 +63,7 @@ def write_landmarks(
     fixed_grid: Grid | None = None,
     moving_grid: Grid | None = None,
     frame: str | None = None,
-    lossy: bool = False,
+    lossy: bool | Collection[str] = False,
     ellipse_alpha: float | None = None,
 ) -> tuple[str, ...]:
     """Write landmarks; what the format cannot hold is an error unless ``lossy`` allows it.
@@ -58,8 +81,9 @@ def write_landmarks(
     frame : str, optional
         The frame of the file where the format has a choice, for instance ``"RAS"`` for Slicer or ``"index"`` for
         transformix.
-    lossy : bool
-        Leave out what the format cannot hold.
+    lossy : bool or collection of str
+        Leave out what the format cannot hold; or only the things named here, in the words of the error, for instance
+        `PROVENANCE`.
     ellipse_alpha : float, optional
         In warpgauge's own JSON, write the ellipses that hold ``1 - ellipse_alpha`` instead of the covariances.
 
@@ -74,11 +98,10 @@ def write_landmarks(
     writer.check(moving_path is not None, ellipse_alpha)
     table = writer.table(ellipse_alpha)
     lost = writer.losses(table)
-    if lost and not lossy:
-        raise InvalidInputError(
-            f"A {chosen.title} cannot hold all of these landmarks and would lose: {', '.join(lost)}; pass lossy=True "
-            f"to leave that out, or write warpgauge's own JSON."
-        )
+    allowed = (lost if lossy else ()) if isinstance(lossy, bool) else lossy
+    refused = tuple(thing for thing in lost if thing not in allowed)
+    if refused:
+        raise LandmarkLossError(chosen.title, refused)
     if chosen.pairs or table.moving is None:
         texts = [(file, chosen.render(table))]
     else:
