@@ -23,7 +23,7 @@ def simulate() -> None:
 @simulate.command(
     epilog="""\b
 Example:
-  warpgauge simulate deform he.png deformed.nrrd --amplitude 12 --spacing 96 --truth truth.nrrd"""
+  warpgauge simulate deform he.png deformed.tif --amplitude 12 --spacing 96 --truth truth.nrrd"""
 )
 @click.argument("image", type=click.Path(exists=True, path_type=Path))
 @click.argument("out", type=_OUT)
@@ -33,7 +33,10 @@ Example:
 @click.option("--truth", type=_OUT, help="Write the true displacements (fixed to moving) here: .nii.gz, .nrrd or .mha.")
 @json_option
 def deform(image: Path, out: Path, as_json: bool, **options: Any) -> None:
-    """Deform IMAGE by a random velocity field and write it to OUT (.nrrd, .nii.gz or .tif, in the image's frame)."""
+    """Deform IMAGE by a random velocity field and write it to OUT (.nrrd, .nii.gz or .tif, in the image's frame).
+
+    Only .tif can say that an image is in pixels; of another format a note then says what it will be read as.
+    """
     from warpgauge.candidates import to_gray
     from warpgauge.io.images import read_image
     from warpgauge.io.transforms import write_transform
@@ -46,6 +49,13 @@ def deform(image: Path, out: Path, as_json: bool, **options: Any) -> None:
     write_map(warp_image(gray.astype(np.float32), source.grid, truth, fill=float(np.median(gray))), source.grid, out)
     if options["truth"] is not None:
         write_transform(truth, options["truth"], grid=source.grid)
+    read_as = read_image(out).grid.units
+    if read_as != source.grid.units:
+        click.echo(
+            f"note: {out.name} cannot say that it is in {source.grid.units} and will be read as {read_as}; "
+            f"give warpgauge new --units {source.grid.units}, or write .tif.",
+            err=True,
+        )
     points = source.grid.points()
     lengths = np.linalg.norm(truth.map(points) - points, axis=1)
     facts = {
