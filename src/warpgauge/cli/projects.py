@@ -52,11 +52,13 @@ def added_names(project: Project) -> list[str]:
 def chosen_transforms(project: Project, names: tuple[str, ...]) -> dict[str, Any]:
     """Give the transforms named, or all of the project; a name that is no transform of it may be a file."""
     chosen: dict[str, Any] = {}
-    for name in names or added_names(project):
-        if name not in project.state.transforms and Path(name).exists():
-            chosen[Path(name).stem] = read_transform(
-                Path(name), reference=project.fixed_grid, moving=project.moving_grid
-            )
+    wanted = list(names) or added_names(project)
+    files = [name for name in wanted if name not in project.state.transforms and Path(name).exists()]
+    _check_once(wanted, files)
+    titles = _file_titles(files, {name for name in wanted if name not in files})
+    for name in wanted:
+        if name in titles:
+            chosen[titles[name]] = read_transform(Path(name), reference=project.fixed_grid, moving=project.moving_grid)
         elif name == "identity":
             chosen[name] = read_transform(lambda points: points, d=project.d)
         else:
@@ -66,3 +68,37 @@ def chosen_transforms(project: Project, names: tuple[str, ...]) -> dict[str, Any
             "The project has no transform yet; add one with warpgauge add-transform, or name a file or 'identity'."
         )
     return chosen
+
+
+def _check_once(wanted: list[str], files: list[str]) -> None:
+    """Refuse what is named twice, whichever way a file's path was spelt."""
+    seen: dict[str, str] = {}
+    for name in wanted:
+        key = str(Path(name).resolve()) if name in files else name
+        if key in seen:
+            raise InvalidInputError(
+                f"The transform {name!r} is named twice (before as {seen[key]!r}); name each transform once."
+            )
+        seen[key] = name
+
+
+def _file_titles(files: list[str], taken: set[str]) -> dict[str, str]:
+    """Give each file its stem as name, or where stems collide as many folders before it as tell it from the others."""
+    titles = _distinct({file: (*Path(file).resolve().parts[:-1], Path(file).stem) for file in files}, taken)
+    if len(set(titles.values())) == len(files):
+        return titles
+    # Some differ in nothing but their suffix.
+    return _distinct({file: Path(file).resolve().parts for file in files}, taken)
+
+
+def _distinct(parts: dict[str, tuple[str, ...]], taken: set[str]) -> dict[str, str]:
+    titles: dict[str, str] = {}
+    for file, own in parts.items():
+        others = [other for name, other in parts.items() if name != file]
+        depth = 1
+        while depth < len(own) and (
+            "/".join(own[-depth:]) in taken or any(other[-depth:] == own[-depth:] for other in others)
+        ):
+            depth += 1
+        titles[file] = "/".join(own[-depth:])
+    return titles
