@@ -17,7 +17,9 @@ from PIL import Image
 from scipy import ndimage
 
 import warpgauge as wg
+from study_tools import make_study
 from warpgauge.cli.app import run
+from warpgauge.cli.projects import _file_titles
 
 WARPGAUGE = Path(sys.executable).with_name("warpgauge")
 
@@ -38,6 +40,14 @@ def _printed(*arguments: object) -> str:
     with redirect_stdout(out), redirect_stderr(io.StringIO()):
         assert run([str(one) for one in arguments]) == 1
     return out.getvalue()
+
+
+def _notes(*arguments: object) -> str:
+    """Give what a command that succeeds says on standard error."""
+    err = io.StringIO()
+    with redirect_stdout(io.StringIO()), redirect_stderr(err):
+        assert run([str(one) for one in arguments]) == 0, err.getvalue()
+    return err.getvalue()
 
 
 def ask(*arguments: object) -> Any:
@@ -167,6 +177,68 @@ def test_simulated_deformation_and_expert(pair: Path, tmp_path: Path) -> None:
     )
     assert told["placed"] + told["skipped"] == 8
     assert told["mean distance from the truth"] < 1.5
+
+
+def test_the_example_of_simulate_makes_an_image_that_new_takes(pair: Path, tmp_path: Path) -> None:
+    """As in --help: a PNG deformed into a TIFF stays in pixels; an NRRD cannot say so, and that is told."""
+    options = ("--amplitude", 3, "--spacing", 40)
+    call("simulate", "deform", pair / "fixed.png", tmp_path / "moved.tif", *options)
+    call("new", tmp_path / "p", "--fixed", pair / "fixed.png", "--moving", tmp_path / "moved.tif", "--candidates", 20)
+    assert ask("info", tmp_path / "p")["units"] == "px"
+    told = _notes("simulate", "deform", pair / "fixed.png", tmp_path / "moved.nrrd", *options)
+    assert "cannot say that it is in px and will be read as mm" in told
+    assert "--units px" in told
+
+
+def test_files_of_one_name_are_told_apart(project: Path, pair: Path, tmp_path: Path) -> None:
+    """Two transform.txt are scored as a/transform and b/transform; the same file twice is refused."""
+    for folder, name in (("a", "right"), ("b", "wrong")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "transform.txt").write_bytes((pair / f"{name}.txt").read_bytes())
+    first, second = tmp_path / "a" / "transform.txt", tmp_path / "b" / "transform.txt"
+    result = ask("evaluate", project, first, second, pair / "right.txt", "--samples", 50)
+    scores = {name: one["landmark"]["2"] for name, one in result["transforms"].items()}
+    assert scores == pytest.approx({"a/transform": 0.0, "b/transform": 10.0, "right": 0.0}, abs=1e-9)
+    again = tmp_path / "b" / ".." / "a" / "transform.txt"
+    assert "is named twice" in call("evaluate", project, first, again, code=1)
+    assert "'identity' is named twice" in call("evaluate", project, "identity", "identity", code=1)
+    third = tmp_path / "b" / "transform.csv"
+    titles = _file_titles([str(first), str(second), str(third)], {"a/transform.txt"})
+    assert list(titles.values()) == [f"{tmp_path.name}/a/transform.txt", "b/transform.txt", "transform.csv"]
+
+
+def test_an_export_says_what_is_left_out_and_fails_for_what_matters(project: Path, tmp_path: Path) -> None:
+    """Fused CSV as in --help: the hashes go with a note; covariances in a BigWarp file need --lossy, named as such."""
+    note = _notes("export", project, tmp_path / "fused.csv", "--fused")
+    assert "fused.csv leaves out: image hashes" in note
+    back = wg.read_landmarks(tmp_path / "fused.csv")
+    np.testing.assert_allclose(back.moving_points - back.fixed_points, np.tile([4.0, -3.0], (12, 1)))
+    assert back.covariances is not None
+    error = call("export", project, tmp_path / "bw.csv", "--fused", "--format", "bigwarp", code=1)
+    assert "would lose: covariances; add --lossy to leave that out" in error
+    assert not (tmp_path / "bw.csv").exists()
+
+
+def test_a_project_without_annotations_gets_no_verdict(pair: Path, tmp_path: Path) -> None:
+    call("new", tmp_path / "p", "--fixed", pair / "fixed.png", "--moving", pair / "moving.png", "--candidates", 20)
+    for centre in ("candidates", "prior"):
+        result = ask("evaluate", tmp_path / "p", pair / "right.txt", "identity", "--samples", 50, "--centre", centre)
+        assert result["verdict"].startswith("There are no annotations yet")
+    shown = call("evaluate", tmp_path / "p", pair / "right.txt", "identity", "--samples", 50)
+    assert "There are no annotations yet" in shown
+    assert "would be needed" not in shown
+
+
+def test_a_report_takes_the_results_of_a_benchmark(tmp_path: Path, project: Path) -> None:
+    """From the folder that --results names, and by default from that which benchmark takes by default."""
+    study = make_study(tmp_path, pairs=2)
+    call("benchmark", study, "--out", tmp_path / "elsewhere")
+    taken = _notes("report", study, "--results", tmp_path / "elsewhere", "--out", tmp_path / "one.html")
+    assert "2 of 2 pairs were taken from" in taken
+    call("benchmark", study)
+    (tmp_path / "deep").mkdir()
+    assert "2 of 2 pairs" in _notes("report", study, "--out", tmp_path / "deep" / "two.html")
+    assert "belongs to a study" in call("report", project, "--results", tmp_path / "elsewhere", code=1)
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import click
 from warpgauge.cli.evaluate import centre_option, scored
 from warpgauge.cli.output import json_option, print_facts, print_json, progress
 from warpgauge.cli.projects import chosen_transforms
+from warpgauge.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from warpgauge.core.process import Posterior
@@ -21,10 +22,16 @@ if TYPE_CHECKING:
 Examples:
   warpgauge report lesion
   warpgauge report lesion --out lesion.html --tolerance 5
-  warpgauge report study.toml --out study.html"""
+  warpgauge report study.toml --out study.html
+  warpgauge report study.toml --results results   (of warpgauge benchmark study.toml --out results)"""
 )
 @click.argument("source", type=click.Path(exists=True, path_type=Path))
 @click.option("--out", type=click.Path(path_type=Path), help="Where to; report/report.html in the project by default.")
+@click.option(
+    "--results",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Of a study: folder of benchmark's results, used where they are up to date; STUDY-results by default.",
+)
 @click.option("--tolerance", type=float, help="Error that counts, in world units.")
 @click.option("--samples", type=int, default=1000, show_default=True, help="Posterior samples behind the intervals.")
 @click.option("--seed", type=int, default=0, show_default=True)
@@ -37,18 +44,24 @@ def report(source: Path, out: Path | None, as_json: bool, **options: Any) -> Non
     One HTML file that needs no other host, and a JSON beside it with every number. When calibration fails, the report
     says so before it shows a ranking.
     """
-    written = _study(source, out) if source.is_file() else _project(source, out, options)
+    if options["results"] is not None and not source.is_file():
+        raise InvalidInputError(f"--results belongs to a study, but {source.name!r} is a project folder; leave it out.")
+    written = _study(source, out, options["results"]) if source.is_file() else _project(source, out, options)
     facts = {"report": str(written), "numbers": str(written.with_suffix(".json"))}
     print_json(facts) if as_json else print_facts(facts)
 
 
-def _study(source: Path, out: Path | None) -> Path:
+def _study(source: Path, out: Path | None, results: Path | None) -> Path:
     from warpgauge.report import write_study_report
     from warpgauge.study import run_study
 
     aim = out or source.with_suffix(".html")
+    folder = results or source.with_name(f"{source.stem}-results")
     with progress("evaluating pairs") as show:
-        result = run_study(source, aim.parent / f"{source.stem}-results", progress=lambda at: show(at.done, at.total))
+        result = run_study(source, folder, progress=lambda at: show(at.done, at.total))
+    if result.cached:
+        pairs = len(result.cached) + len(result.computed)
+        click.echo(f"note: {len(result.cached)} of {pairs} pairs were taken from {folder}.", err=True)
     return Path(write_study_report(aim, result))
 
 
