@@ -6,11 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from scipy import special
 
 from warpgauge.core.arrays import Floats
 from warpgauge.core.linalg import mahalanobis
 from warpgauge.core.process import Posterior
+from warpgauge.core.tails import beyond
 from warpgauge.geometry import Grid
 from warpgauge.maps.blocks import Maps, PathLike, Progress, defined_rows, over_grid, point_function
 from warpgauge.maps.exceedance import exceedance_probability
@@ -62,7 +62,7 @@ def error_map(
 ) -> Floats:
     """Error score e(x) of a transform at every element, in [0, 1], NaN outside its domain, shape ``grid.shape``."""
     value = _against(
-        posterior, transform, "error_map", lambda points, gaps: special.chdtr(grid.d, _squares(posterior, points, gaps))
+        posterior, transform, "error_map", lambda points, gaps: posterior.level_of(_squares(posterior, points, gaps))
     )
     return over_grid("error", posterior, grid, value, progress=progress, checkpoint=checkpoint, transform=transform)
 
@@ -110,7 +110,7 @@ def p_value_map(
         posterior,
         transform,
         "p_value_map",
-        lambda points, gaps: special.chdtrc(grid.d, _squares(posterior, points, gaps)),
+        lambda points, gaps: beyond(_squares(posterior, points, gaps), grid.d, posterior.prior.tails),
     )
     return over_grid("p", posterior, grid, value, progress=progress, checkpoint=checkpoint, transform=transform)
 
