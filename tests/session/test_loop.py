@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy import special
+from scipy import special, stats
 
 import warpgauge as wg
 from session.tools import Rater, errors, lattice, make, true_map
@@ -165,9 +165,10 @@ def test_blind_raters_are_predicted_from_their_own_answers(tmp_path: Path) -> No
         assert shown == {"ben"}
 
 
-def test_prediction_is_the_posterior_in_the_moving_frame(tmp_path: Path) -> None:
-    """Mean, covariance and ellipse are those of the posterior; the ellipse holds what it says."""
-    project = make(tmp_path / "p", {"refit": "never", "alpha": 0.05})
+@pytest.mark.parametrize("model", ["default", "paper"])
+def test_prediction_is_the_posterior_in_the_moving_frame(tmp_path: Path, model: str) -> None:
+    """Mean, covariance and ellipse are those of the posterior; of draws by scipy the ellipse holds what it says."""
+    project = make(tmp_path / "p", {"refit": "never", "alpha": 0.05, "model": model})
     session = Session(project, "ada")
     Rater(session, "ada", anisotropic=True).work(8)
     query = session.next_query()
@@ -179,11 +180,19 @@ def test_prediction_is_the_posterior_in_the_moving_frame(tmp_path: Path) -> None
         [answer.point for answer in placed],
         [answer.covariance for answer in placed],
     )
-    posterior = prior.condition(annotations, calibrate=True)
+    posterior = prior.condition(annotations, calibrate=model == "default")
     found = query.prediction
     assert np.allclose(found.mean, posterior.mean([query.point])[0])
     assert np.allclose(found.covariance, posterior.covariance([query.point])[0])
-    assert np.allclose(wg.covariance_from_ellipse(found.half_lengths, found.axes, 0.05), found.covariance)
+    # By hand: with 4 degrees of freedom P(m > r^2) = (1 + r^2 / 2)^-2 in 2D, with Gaussian tails exp(-r^2 / 2).
+    square = 2 * (0.05**-0.5 - 1) if model == "default" else -2 * np.log(0.05)
+    assert np.allclose((found.axes * found.half_lengths**2) @ found.axes.T, square * found.covariance)
+    if model == "default":
+        drawn = stats.multivariate_t(np.zeros(2), found.covariance / 2, 4).rvs(40_000, random_state=1)
+    else:
+        drawn = stats.multivariate_normal(np.zeros(2), found.covariance).rvs(40_000, random_state=1)
+    inside = np.linalg.norm(drawn @ found.axes / found.half_lengths, axis=1) <= 1
+    assert inside.mean() == pytest.approx(0.95, abs=0.005)
     assert found.inside
     assert session.prediction(query).sd == pytest.approx(np.sqrt(np.trace(found.covariance) / 2))
 

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy import special
+from scipy import special, stats
 
 import oracle
 import warpgauge as wg
+from models import make as random_model
 from session.tools import HEIGHT, WIDTH, Rater, lattice, make, true_map
 from warpgauge.errors import InvalidInputError, SingularModelError
 from warpgauge.geometry import Grid
 from warpgauge.io.landmarks import Landmarks, Skip
 from warpgauge.project import NotAllowedError, Project, Settings
 from warpgauge.session import Session
+from warpgauge.session.listing import _swap_gain
 from warpgauge.session.prior import default_prior, default_radius
 
 NEVER = {"refit": "never"}
@@ -366,13 +369,44 @@ def test_the_list_against_brute_force(tmp_path: Path, anisotropic: bool) -> None
         residual, length = brute_force_row(session, row)
         assert np.allclose(found.residual, residual)
         assert found.mahalanobis == pytest.approx(length)
-        assert found.p == pytest.approx(special.chdtrc(2, length**2))
+        assert found.p == pytest.approx(stats.f(2, 4).sf(length**2))  # d (nu - 2) / nu is 1
         assert found.distance == pytest.approx(np.linalg.norm(residual))
     session.disable(3)
     row = session.listing("ada")[3]
     posterior = session.posterior()
     assert row.disabled
     assert np.allclose(row.residual, row.moving_point - posterior.mean([row.fixed_point])[0])
+
+
+def test_in_the_papers_model_the_list_has_gaussian_tails(tmp_path: Path) -> None:
+    """p of each row is that of scipy's chi-square with two degrees of freedom."""
+    session = Session(make(tmp_path / "p", {"model": "paper"}), "ada")
+    Rater(session, "ada").work(8)
+    for row, found in enumerate(session.listing("ada")):
+        assert found.p == pytest.approx(stats.chi2(2).sf(brute_force_row(session, row)[1] ** 2))
+
+
+@pytest.mark.parametrize(("nu", "d"), [(4.0, 2), (4.0, 3), (np.inf, 2)])
+def test_the_gain_of_a_swap_is_the_ratio_of_joint_densities(nu: float, d: int) -> None:
+    """Of both placements given all others, by conditioning anew and scipy's multivariate t or normal density."""
+    drawn = random_model(d, "wendland", False, "affine")
+    moving = drawn.annotations.moving_points.copy()
+    moving[[2, 5]] = moving[[5, 2]]
+    given = wg.Annotations(drawn.annotations.fixed_points, moving, drawn.annotations.covariances)
+    prior = replace(drawn.prior, tails=nu)
+    rest = prior.condition(given[[0, 1, 3, 4, 6, 7, 8]])
+    at = given.fixed_points[[2, 5]]
+    own = given.covariances[[2, 5]] + prior.noise * np.eye(d)
+    logs = []
+    for order in ([0, 1], [1, 0]):
+        total = rest.joint_covariance(at)
+        for k in range(2):
+            total[k * d : (k + 1) * d, k * d : (k + 1) * d] += own[order[k]]
+        mean, placed = rest.mean(at).reshape(-1), moving[[2, 5]][order].reshape(-1)
+        law = stats.multivariate_normal(mean, total)
+        logs.append((law if np.isinf(nu) else stats.multivariate_t(mean, total * (nu - 2) / nu, nu)).logpdf(placed))
+    assert logs[1] > logs[0] + 1
+    assert _swap_gain(prior.condition(given), 2, 5) == pytest.approx(logs[1] - logs[0])
 
 
 def test_gross_errors_and_swaps_are_flagged(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ class Learning(SessionBase):
     """The part of a session that learns."""
 
     def refit(self, *, noise: bool = False) -> Event | None:
-        """Refit the weights to the annotations by leave-one-out, and log them.
+        """Refit the weights to the annotations in the way of the project's model, and log them.
 
         The work is done without holding up other threads. None where another process logged a fit meanwhile. Whoever
         has a query before them keeps the model that it was handed out with.

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy import special
 
 from warpgauge.core.annotations import ellipse_from_covariance
 from warpgauge.core.leave_one_out import left_out
 from warpgauge.core.linalg import mahalanobis
 from warpgauge.core.process import Posterior
+from warpgauge.core.tails import beyond
 from warpgauge.geometry import Floats
 from warpgauge.session.gather import Mark
 from warpgauge.session.model import View
@@ -109,7 +109,7 @@ def list_rows(marks: list[Mark], view: View, units: str) -> list[ListRow]:
         own = np.array(placement.covariance)
         residual = np.array(placement.point) - mean
         square = float(mahalanobis(residual[None], (predicted + prior.total_noise(own[None])[0])[None])[0])
-        p, distance = float(special.chdtrc(d, square)), float(np.linalg.norm(residual))
+        p, distance = float(beyond(square, d, prior.tails)), float(np.linalg.norm(residual))
         half_lengths, axes = ellipse_from_covariance(own, placement.alpha)
         outlier = p < threshold
         sentence = ""
@@ -174,7 +174,7 @@ def _with_swaps(rows: list[ListRow], view: View) -> list[ListRow]:
 
 def _swap_gain(posterior: Posterior, one: int, other: int) -> float:
     """Log likelihood of two placements exchanged, less that as they are, given all others; 0 where neither fits."""
-    d, pair = posterior.d, [one, other]
+    d, pair, tails = posterior.d, [one, other], posterior.prior.tails
     W = posterior.conditioned.W
     if posterior.isotropic:
         block = np.kron(W[:, pair].T @ W[:, pair], np.eye(d))
@@ -195,15 +195,18 @@ def _swap_gain(posterior: Posterior, one: int, other: int) -> float:
         swapped_noise[(1 - row) * d : (2 - row) * d, (1 - row) * d : (2 - row) * d] = own
     predicted = posterior.scale * (covariance - noise)
     as_is, swapped = (
-        _log_likelihood(residual, predicted + noise),
-        _log_likelihood(exchanged, predicted + swapped_noise),
+        _log_likelihood(residual, predicted + noise, tails),
+        _log_likelihood(exchanged, predicted + swapped_noise, tails),
     )
-    if float(special.chdtrc(2 * d, swapped[1])) < 0.001:
+    if float(beyond(swapped[1], 2 * d, tails)) < 0.001:
         return 0.0
     return swapped[0] - as_is[0]
 
 
-def _log_likelihood(residual: Floats, covariance: Floats) -> tuple[float, float]:
+def _log_likelihood(residual: Floats, covariance: Floats, tails: float) -> tuple[float, float]:
     """Log density but for a constant, and squared Mahalanobis length."""
     square = float(residual @ np.linalg.solve(covariance, residual))
-    return -0.5 * (square + float(np.linalg.slogdet(covariance)[1])), square
+    volume = float(np.linalg.slogdet(covariance)[1])
+    if np.isinf(tails):
+        return -0.5 * (square + volume), square
+    return -0.5 * ((tails + len(residual)) * float(np.log1p(square / (tails - 2))) + volume), square
