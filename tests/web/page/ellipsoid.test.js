@@ -147,6 +147,16 @@ test("in 3D a drag in a plane gives the drawn ellipse there and the default radi
   close(ellipsoid.shapeWorldToPlane(plane, mark.shape)[2], [0, 0, 4], 1e-9);
 });
 
+test("a prediction's region is the one that the server gives, whatever its covariance and alpha", () => {
+  const [c, s] = [0.8, 0.6];
+  const axes = [[c, -s, 0], [s, c, 0], [0, 0, 1]];
+  const prediction = { mean: [1, 2, 3], covariance: ellipsoid.ballMark([0, 0, 0], 1, 0.01).shape, alpha: 0.01, outside: false };
+  const mark = ellipsoid.markFromPrediction({ ...prediction, ellipse: { half_lengths: [5, 2, 1], axes } });
+  // By hand: 25 u u' + 4 v v' + 1 w w' with u = (0.8, 0.6, 0), v = (-0.6, 0.8, 0).
+  close(mark.shape, [[17.44, 10.08, 0], [10.08, 11.56, 0], [0, 0, 1]]);
+  close(mark.point, [1, 2, 3]);
+});
+
 test("covariance to mark and back, at another alpha the region is larger and the covariance the same", () => {
   const covariance = [[4, 1, 0.5], [1, 3, 0.2], [0.5, 0.2, 2]];
   for (const alpha of [0.5, 0.05, 0.001]) {

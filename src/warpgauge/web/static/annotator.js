@@ -4,7 +4,7 @@
  */
 
 import { RefusedError, acknowledgement } from "./api.js";
-import { covarianceFromMark, markFromCovariance } from "./ellipsoid.js";
+import { covarianceFromMark, markFromPrediction } from "./ellipsoid.js";
 import { MarkEditor } from "./markeditor.js";
 import { Stopwatch } from "./stopwatch.js";
 
@@ -94,7 +94,7 @@ export class Annotator extends MarkEditor {
     const { stage } = this;
     if (!stage) return;
     const prediction = this.state.predictionHidden ? null : query.prediction;
-    const spread = prediction ? markFromCovariance(prediction.mean, prediction.covariance, prediction.alpha) : mark;
+    const spread = prediction ? markFromPrediction(prediction) : mark;
     const halfLength = spread ? Math.sqrt(Math.max(...spread.shape.map((row, i) => row[i]))) : null;
     // The region fills a third of the view.
     const span = halfLength === null ? null : halfLength * 6;

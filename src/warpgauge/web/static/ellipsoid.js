@@ -27,6 +27,7 @@ import { planeToWorld, worldToPlane } from "./plane.js";
 /** @import { Matrix, Vector } from "./linalg.js" */
 /** @import { Plane } from "./plane.js" */
 /** @import { Ellipse } from "./ellipse.js" */
+/** @import { Prediction } from "./types.js" */
 /**
  * @typedef {object} Mark an uncertain landmark
  * @property {Vector} point world
@@ -51,6 +52,17 @@ export function covarianceFromMark(mark) {
  */
 export function markFromCovariance(point, covariance, alpha) {
   return { point, shape: scaled(covariance, confidenceRadius(point.length, alpha) ** 2), alpha, hints: {} };
+}
+
+/**
+ * The region of a prediction as the server gives it: how far it reaches for its alpha depends on the model's tails.
+ * @param {Prediction} prediction
+ * @returns {Mark}
+ */
+export function markFromPrediction({ mean, ellipse, alpha }) {
+  const { half_lengths: lengths, axes } = ellipse;
+  const squares = lengths.map((length, i) => lengths.map((_, j) => (i === j ? length * length : 0)));
+  return { point: mean, shape: congruence(axes, squares), alpha, hints: {} };
 }
 
 /**

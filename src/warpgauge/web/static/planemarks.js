@@ -3,7 +3,7 @@
  * @module
  */
 
-import { distanceFromSlice, markFromCovariance, projectionOfMark, sectionOfMark } from "./ellipsoid.js";
+import { distanceFromSlice, markFromPrediction, projectionOfMark, sectionOfMark } from "./ellipsoid.js";
 import { COLOURS, drawEllipse, drawFormer, drawHandles, drawPlus, drawQuery, drawText, fade, strokeWithHalo } from "./marks.js";
 import { worldToPlane } from "./plane.js";
 import { planeToScreen, worldToScreen } from "./viewport.js";
@@ -50,7 +50,7 @@ function slicesAway(pane, point_world) {
  * @param {import("./types.js").Prediction} prediction
  */
 function drawPrediction(pane, context, view, prediction) {
-  const mark = markFromCovariance(prediction.mean, prediction.covariance, prediction.alpha);
+  const mark = markFromPrediction(prediction);
   const section = sectionOfMark(pane.plane, mark, pane.depth);
   if (section) drawEllipse(context, view, section, COLOURS.prediction, { dash: [8, 6], width: 2 });
   if (pane.plane.d === 3) {

@@ -44,6 +44,7 @@
  * @typedef {object} Prediction
  * @property {Vector} mean
  * @property {Matrix} covariance
+ * @property {{half_lengths: Vector, axes: Matrix}} ellipse that holds the match with probability 1 - alpha; axes are columns
  * @property {number} alpha
  * @property {boolean} outside
  */
