@@ -145,6 +145,24 @@ def test_an_interrupt_ends_the_command_with_0_at_any_moment(flat: Path, wait: st
     assert err == ""
 
 
+INTERRUPTED = """
+import signal, sys
+from warpgauge.web import serve
+def echo(line):
+    if line.startswith("Press Ctrl-C"):
+        signal.raise_signal(signal.SIGINT)
+serve(sys.argv[1], open_browser=False, echo=echo)
+print("ended", signal.getsignal(signal.SIGINT) is signal.default_int_handler)
+"""
+
+
+def test_an_interrupt_before_the_server_runs_ends_it_as_well(flat: Path) -> None:
+    """In the very moment of the announcement: no exception, and Python's own handler is back afterwards."""
+    command = [sys.executable, "-c", INTERRUPTED, str(flat)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "ended True\n", "")
+
+
 def test_a_short_token_is_refused(flat: Path) -> None:
     """A secret that can be guessed is none."""
     with pytest.raises(InvalidInputError, match="32 to 200"):
