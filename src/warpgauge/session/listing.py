@@ -109,7 +109,8 @@ def list_rows(marks: list[Mark], view: View, units: str) -> list[ListRow]:
         own = np.array(placement.covariance)
         residual = np.array(placement.point) - mean
         square = float(mahalanobis(residual[None], (predicted + prior.total_noise(own[None])[0])[None])[0])
-        p, distance = float(beyond(square, d, prior.tails)), float(np.linalg.norm(residual))
+        # Screened as if normal, as evaluation.diagnose does: under heavy tails hardly any slip would stand out.
+        p, distance = float(beyond(square, d)), float(np.linalg.norm(residual))
         half_lengths, axes = ellipse_from_covariance(own, placement.alpha)
         outlier = p < threshold
         sentence = ""
