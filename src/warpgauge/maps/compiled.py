@@ -29,12 +29,13 @@ _GAUSS = np.array([
     0.0, 0.129484966168869693270611432679082, 0.0, 0.279705391489276667901467771423780,
     0.0, 0.381830050505118944950369775488975, 0.0, 0.417959183673469387755102040816327,
 ])  # fmt: skip
-_PANELS = 3  # to start with: each then spans at most four deviations
+Rule = tuple[int, float, float]
+# Panels to start with, and the error of the 7-node rule in a panel; the 15-node result, which is used, is better by
+# far. A plane of a 3D integral may be less exact, since the errors of many planes are averaged.
+EXACT: Rule = 3, 1e-8, 1e-6  # to 1e-6: each panel spans at most four deviations
+QUICK: Rule = 2, 1e-5, 1e-4  # to 1e-4 (2e-5 seen), for what is averaged over a coarser rule anyway
 _STACK = 64
 _REACH = 6.0  # deviations beyond which a normal variable is taken never to be: probability 2e-9
-# Of the 7-node rule in a panel; the 15-node result, which is used, is better by far. A plane of a 3D integral may be
-# less exact, since the errors of many planes are averaged.
-_TOLERANCE, _TOLERANCE_OF_PLANE = 1e-8, 1e-6
 
 
 @compile_loop
@@ -66,17 +67,17 @@ def _integrand_2d(psi: float, m: Floats, s: Floats, t: float) -> float:
 
 
 @compile_loop
-def _inside_2d(m: Floats, s: Floats, t: float, stack: Floats, tolerance: float) -> float:
+def _inside_2d(m: Floats, s: Floats, t: float, stack: Floats, panels: int, tolerance: float) -> float:
     """P(|(X_1, X_2)| <= t) of the last two components; ``stack`` is (64, 2) scratch."""
     k = m.shape[0] - 2
     low, high = max(-t, m[k] - _REACH * s[k]), min(t, m[k] + _REACH * s[k])
     if not low < high:
         return 0.0
     start, end = math.asin(max(low / t, -1.0)), math.asin(min(high / t, 1.0))
-    for panel in range(_PANELS):
-        stack[panel, 0] = start + (end - start) * panel / _PANELS
-        stack[panel, 1] = start + (end - start) * (panel + 1) / _PANELS
-    top, total = _PANELS, 0.0
+    for panel in range(panels):
+        stack[panel, 0] = start + (end - start) * panel / panels
+        stack[panel, 1] = start + (end - start) * (panel + 1) / panels
+    top, total = panels, 0.0
     while top > 0:
         top -= 1
         a, b = stack[top, 0], stack[top, 1]
@@ -98,36 +99,36 @@ def _inside_2d(m: Floats, s: Floats, t: float, stack: Floats, tolerance: float) 
 
 
 @compile_loop
-def _integrand_3d(psi: float, m: Floats, s: Floats, t: float, stack: Floats) -> float:
+def _integrand_3d(psi: float, m: Floats, s: Floats, t: float, stack: Floats, panels: int, tolerance: float) -> float:
     h = t * math.cos(psi)
     if h <= 0:
         return 0.0
-    return _density(t * math.sin(psi), m[0], s[0]) * h * _inside_2d(m, s, h, stack, _TOLERANCE_OF_PLANE)
+    return _density(t * math.sin(psi), m[0], s[0]) * h * _inside_2d(m, s, h, stack, panels, tolerance)
 
 
 @compile_loop
-def _inside_3d(m: Floats, s: Floats, t: float, stack: Floats, inner: Floats) -> float:
+def _inside_3d(m: Floats, s: Floats, t: float, stack: Floats, inner: Floats, panels: int, tolerance: float) -> float:
     """P(|X| <= t) of three components; the loop of `_inside_2d` once more (compiled code cannot take it as value)."""
     low, high = max(-t, m[0] - _REACH * s[0]), min(t, m[0] + _REACH * s[0])
     if not low < high:
         return 0.0
     start, end = math.asin(max(low / t, -1.0)), math.asin(min(high / t, 1.0))
-    for panel in range(_PANELS):
-        stack[panel, 0] = start + (end - start) * panel / _PANELS
-        stack[panel, 1] = start + (end - start) * (panel + 1) / _PANELS
-    top, total = _PANELS, 0.0
+    for panel in range(panels):
+        stack[panel, 0] = start + (end - start) * panel / panels
+        stack[panel, 1] = start + (end - start) * (panel + 1) / panels
+    top, total = panels, 0.0
     while top > 0:
         top -= 1
         a, b = stack[top, 0], stack[top, 1]
         middle, half = 0.5 * (a + b), 0.5 * (b - a)
-        value = _integrand_3d(middle, m, s, t, inner)
+        value = _integrand_3d(middle, m, s, t, inner, panels, tolerance)
         kronrod, gauss = _KRONROD[7] * value, _GAUSS[7] * value
         for i in range(7):
-            value = _integrand_3d(middle - half * _NODES[i], m, s, t, inner)
-            value += _integrand_3d(middle + half * _NODES[i], m, s, t, inner)
+            value = _integrand_3d(middle - half * _NODES[i], m, s, t, inner, panels, tolerance)
+            value += _integrand_3d(middle + half * _NODES[i], m, s, t, inner, panels, tolerance)
             kronrod += _KRONROD[i] * value
             gauss += _GAUSS[i] * value
-        if abs(kronrod - gauss) * half <= _TOLERANCE_OF_PLANE or top + 2 > _STACK:
+        if abs(kronrod - gauss) * half <= tolerance or top + 2 > _STACK:
             total += kronrod * half
         else:
             stack[top, 0], stack[top, 1] = a, middle
@@ -137,7 +138,17 @@ def _inside_3d(m: Floats, s: Floats, t: float, stack: Floats, inner: Floats) -> 
 
 
 @compile_loop
-def exceedance(means: Floats, deviations: Floats, t: float, start: int, stop: int, result: Floats) -> None:
+def exceedance(
+    means: Floats,
+    deviations: Floats,
+    t: float,
+    start: int,
+    stop: int,
+    result: Floats,
+    panels: int,
+    tolerance: float,
+    tolerance_of_plane: float,
+) -> None:
     """``P(|X| > t)`` for rows ``start:stop`` of (n, d) means and ascending standard deviations in the eigenbasis."""
     d = means.shape[1]
     outer, inner = np.empty((_STACK, 2)), np.empty((_STACK, 2))
@@ -154,5 +165,8 @@ def exceedance(means: Floats, deviations: Floats, t: float, start: int, stop: in
         elif t > length and (t - length) > (_REACH + 0.5) * s[d - 1]:
             result[row] = 0.0
         else:
-            inside = _inside_2d(m, s, t, inner, _TOLERANCE) if d == 2 else _inside_3d(m, s, t, outer, inner)
+            if d == 2:
+                inside = _inside_2d(m, s, t, inner, panels, tolerance)
+            else:
+                inside = _inside_3d(m, s, t, outer, inner, panels, tolerance_of_plane)
             result[row] = min(1.0, max(0.0, 1.0 - inside))

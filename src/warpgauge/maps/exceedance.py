@@ -98,16 +98,18 @@ def gaussian_exceedances(means: Floats, covariances: Floats, tolerance: float, f
     if not (values[:, 0] > 0).all():
         raise SingularModelError(lost_to_rounding(int(np.argmin(values[:, 0]))))
     rotated = np.ascontiguousarray(np.einsum("nab,na->nb", vectors, means))
+    # More digits than the average over the factors has would be lost in it.
+    rule = compiled.EXACT if len(factors) == 1 else compiled.QUICK
     for factor in factors:
-        yield _in_eigenbasis(rotated, np.sqrt(factor * values), float(tolerance))
+        yield _in_eigenbasis(rotated, np.sqrt(factor * values), float(tolerance), rule)
 
 
-def _in_eigenbasis(means: Floats, deviations: Floats, tolerance: float) -> Floats:
+def _in_eigenbasis(means: Floats, deviations: Floats, tolerance: float, rule: compiled.Rule) -> Floats:
     """``P(|X| > tolerance)`` for X with independent components, their standard deviations ascending."""
     result = np.empty(len(means))
 
     def work(start: int, stop: int) -> None:
-        compiled.exceedance(means, deviations, tolerance, start, stop, result)
+        compiled.exceedance(means, deviations, tolerance, start, stop, result, *rule)
 
     over_rows(work, len(means), _COST)
     return result
