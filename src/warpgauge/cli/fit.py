@@ -27,9 +27,11 @@ Examples:
 @click.option("--noise", is_flag=True, help="Learn an extra noise variance as well.")
 @json_option
 def fit(project: Path, train: tuple[Path, ...], noise: bool, as_json: bool) -> None:
-    """Learn the kernel's weights by leave-one-out, from PROJECT's annotations or from other projects.
+    """Learn the kernel's weights from PROJECT's annotations or from other projects.
 
-    The weights are kept in the project's log with where they come from, and are used from the next query on.
+    The default model averages them over a power law of the scale, given the annotations; a project made with --model
+    paper fits them by leave-one-out. The weights are kept in the project's log with where they come from, and are used
+    from the next query on.
     """
     from warpgauge.errors import InvalidInputError
     from warpgauge.project import Project
