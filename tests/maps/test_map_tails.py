@@ -121,7 +121,7 @@ def test_the_quadrature_gives_the_moments_of_the_factor_and_one_node_for_a_gauss
 
 
 @pytest.mark.parametrize("d", [2, 3])
-def test_the_probabilities_that_are_averaged_are_right_to_four_digits(d: int) -> None:
+def test_the_probabilities_that_are_averaged_are_right_by_themselves(d: int) -> None:
     """The quicker rule of several factors against the noncentral chi-square, over six orders of magnitude."""
     rng, t, factors = np.random.default_rng(0), 2.0, np.array([0.5, 3.0])
     n = 4000 if d == 2 else 400
@@ -134,7 +134,9 @@ def test_the_probabilities_that_are_averaged_are_right_to_four_digits(d: int) ->
         factors, gaussian_exceedances(direction * length[:, None], covariances, t, factors), strict=True
     ):
         expected = stats.ncx2.sf(np.square(t / sd) / factor, d, np.square(length / sd) / factor)
-        np.testing.assert_allclose(found, expected, atol=2e-4)
+        np.testing.assert_allclose(found, expected, atol=ACCURACY)
+        typical = sd > t / 1000
+        np.testing.assert_allclose(found[typical], expected[typical], atol=ACCURACY / 10)
         assert ((expected > 0.01) & (expected < 0.99)).sum() > n / 10
 
 

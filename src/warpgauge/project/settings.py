@@ -75,7 +75,7 @@ class Settings:
     repeat_lag : int
         At least so many queries lie between the two.
     refit : {"auto", "never"}
-        Whether the weights are refitted by leave-one-out as annotations come in.
+        Whether the weights are refitted as annotations come in.
     refit_first, refit_growth
         At how many annotations for the first time, and by which factor that number grows from one refit to the next.
     budget : int, optional

@@ -196,4 +196,4 @@ class Reporting(SessionBase):
         count = fit.payload["annotations"]
         if fit.payload["source"] == "projects":
             return f"The weights were learned from {len(fit.payload['projects'])} other projects ({count} annotations)."
-        return f"The weights were refitted by leave-one-out to {count} annotations (generation {fit.generation})."
+        return f"The weights were refitted to {count} annotations (generation {fit.generation})."
