@@ -194,7 +194,7 @@ def quantiles(found: Diagnostics) -> Any:
 
 
 def components(found: Diagnostics) -> Any:
-    """Quantile-quantile plot of the components of the standardised residuals against the normal distribution."""
+    """Quantile-quantile plot of the components of the standardised residuals against the distribution stated."""
     figure, axes = _axes(4.6, 3.4)
     largest = 1.05 * float(np.abs(found.qq_normal).max())
     axes.plot([-largest, largest], [-largest, largest], color=_GREY, linewidth=1)

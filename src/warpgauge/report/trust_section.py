@@ -70,8 +70,8 @@ def trust_section(content: Content) -> str:
         ),
         chart(
             charts.components(found),
-            "Quantile plot of the components of the standardised residuals against the normal distribution.",
-            "Components of the standardised residuals against the normal distribution.",
+            "Quantile plot of the components of the standardised residuals against what the model states.",
+            "Components of the standardised residuals against those that the model states (normal, or Student-t tails).",
         ),
         "</div>",
     ]

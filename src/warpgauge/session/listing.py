@@ -39,7 +39,8 @@ class ListRow:
     distance : float
         Length of the residual, world units.
     mahalanobis, p : float
-        Length in units of what the model expects, and the probability of one at least so large.
+        Length in units of what the model expects, and the probability of one at least so large if tails were normal:
+        it is for finding slips.
     flag : {"", "outlier", "swapped"}
     partner : int or None
         The query with which it was likely swapped.
