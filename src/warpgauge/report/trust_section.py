@@ -71,7 +71,7 @@ def trust_section(content: Content) -> str:
         chart(
             charts.components(found),
             "Quantile plot of the components of the standardised residuals against what the model states.",
-            "Components of the standardised residuals against those that the model states (normal, or Student-t tails).",
+            "Components of the standardised residuals against what the model states: normal, or Student-t tails.",
         ),
         "</div>",
     ]
