@@ -13,6 +13,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 PACKAGES = (
+    "experiments",
     "project",
     "session",
     "evaluation",

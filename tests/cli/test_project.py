@@ -309,3 +309,15 @@ def test_a_real_pair_from_new_to_evaluate_and_through_every_format(data_dir: Pat
         order, other = (np.lexsort(one.fixed_points.T) for one in (back, reference))
         np.testing.assert_allclose(back.fixed_points[order], reference.fixed_points[other], atol=1e-6)
         np.testing.assert_allclose(back.moving_points[order], reference.moving_points[other], atol=1e-6)
+
+
+def test_the_papers_model_is_an_option(tmp_path: Path, pair: Path) -> None:
+    """--model paper gives the identity as mean and Gaussian tails; a contradiction is refused in a sentence."""
+    images = ["--fixed", str(pair / "fixed.png"), "--moving", str(pair / "moving.png"), "--candidates", "20"]
+    for model, mean, tails in (("paper", "identity", np.inf), ("default", "affine", 4.0)):
+        call("new", tmp_path / model, *images, "--model", model)
+        with wg.Project.open(tmp_path / model) as opened:
+            prior = wg.Session(opened).prior()
+        assert (prior.mean, prior.tails) == (mean, tails)
+    refused = call("new", tmp_path / "both", *images, "--model", "paper", "--set", "model=default", code=1)
+    assert "contradict" in refused

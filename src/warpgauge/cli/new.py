@@ -51,6 +51,14 @@ def settings_from(pairs: tuple[str, ...]) -> dict[str, Any]:
     return settings
 
 
+def _settings(pairs: tuple[str, ...], model: str | None) -> dict[str, Any]:
+    """Give the settings, the model among them."""
+    settings = settings_from(pairs)
+    if model is not None and settings.setdefault("model", model) != model:
+        raise InvalidInputError(f"--model {model} and --set model={settings['model']} contradict each other; give one.")
+    return settings
+
+
 def _value(text: str) -> Any:
     words: dict[str, Any] = {"true": True, "false": False, "none": None}
     if text.lower() in words:
@@ -82,6 +90,11 @@ Examples:
 )
 @click.option("--units", type=click.Choice(["px", "um", "mm"]), help="Unit of the spacing.")
 @click.option("--copy", is_flag=True, help="Copy the images into the project instead of referring to them.")
+@click.option(
+    "--model",
+    type=click.Choice(["default", "paper"]),
+    help="How the true transformation is modelled: docs/model.md, or exactly as in the paper.",
+)
 @click.option("--set", "pairs", multiple=True, metavar="NAME=VALUE", help="A setting; docs/project.md lists them.")
 @json_option
 def new(project: Path, fixed: Path, moving: Path, **options: Any) -> None:
@@ -99,7 +112,7 @@ def new(project: Path, fixed: Path, moving: Path, **options: Any) -> None:
             spacing=_spacing(options["spacing"]),
             units=options["units"],
             copy=options["copy"],
-            settings=settings_from(options["pairs"]),
+            settings=_settings(options["pairs"], options["model"]),
             progress=show,
         )
     with made:

@@ -14,22 +14,9 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from warpgauge.io.plain import plain
+
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
-
-
-def plain(value: Any) -> Any:
-    """Turn arrays and numpy numbers into what JSON holds; what is not finite becomes null."""
-    if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, np.ndarray):
-        return plain(value.tolist())
-    if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
-    if isinstance(value, np.generic):
-        return plain(value.item())
-    if isinstance(value, float) and not np.isfinite(value):
-        return None
-    return value
 
 
 def print_json(value: Any) -> None:

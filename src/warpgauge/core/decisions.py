@@ -54,7 +54,7 @@ class DecisionSuggester:
     Parameters
     ----------
     posterior : Posterior
-        What is known so far; its prior may be centred on a consensus of the transforms.
+        What is known so far; its prior may be centred on the transforms' median.
     targets : (N, d) array
         Where errors count.
     mapped : (K, N, d) array

@@ -9,26 +9,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from warpgauge._version import __version__
 from warpgauge.experiments.experiment import Run
+from warpgauge.io.plain import plain
 from warpgauge.report.files import replace_text
-
-
-def plain(value: Any) -> Any:
-    """Turn arrays, numpy numbers and tuples into what JSON holds; what is not finite becomes null."""
-    if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, np.ndarray):
-        return plain(value.tolist())
-    if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
-    if isinstance(value, np.generic):
-        return plain(value.item())
-    if isinstance(value, float) and not np.isfinite(value):
-        return None
-    return value
 
 
 def as_text(value: Any) -> str:
