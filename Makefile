@@ -69,10 +69,11 @@ lint: $(STAMP) $(PAGE_STAMP)  ## ruff, strict types of Python and of the page, i
 	@if [ -x node_modules/.bin/tsc ]; then node_modules/.bin/tsc -p src/warpgauge/web/static; \
 	else echo "the page's types were not checked: TypeScript is not installed"; fi
 
+# One thread for linear algebra: the tests' matrices are small, and several BLAS threads on busy cores wait for each other.
 test: lint  ## lint, then all tests
 	@if command -v node >/dev/null; then node --test tests/web/page/*.test.js; \
 	elif [ "$$CI" = true ]; then echo "Node.js is missing, so the page's geometry cannot be tested"; exit 1; fi
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest $(PYTEST_ARGS)
 
 bench: $(BENCH_STAMP)  ## every figure as a ratio against its bound, in this run
 	MALLOC_TRIM_THRESHOLD_=1000000000 MALLOC_MMAP_THRESHOLD_=1000000000 $(BIN)/python benchmarks/run.py
