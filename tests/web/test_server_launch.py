@@ -148,6 +148,8 @@ def test_an_interrupt_ends_the_command_with_0_at_any_moment(flat: Path, wait: st
 INTERRUPTED = """
 import signal, sys
 from warpgauge.web import serve
+# A shell that starts a command in the background lets it ignore interrupts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 def echo(line):
     if line.startswith("Press Ctrl-C"):
         signal.raise_signal(signal.SIGINT)
