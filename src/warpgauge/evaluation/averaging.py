@@ -2,10 +2,9 @@
 
 The paper's posterior knows the annotations only. A registration has seen the images: between the annotations it is
 often nearer to the truth than the posterior mean, and its distance from that mean then measures the posterior's
-ignorance, not its own error. The paper leaves the mean function open ("any other function deemed as more relevant for
-the given application could be chosen instead"), so here the truth is one of the candidates, or their pointwise median,
-plus a Gaussian error field, ``phi = phi_hat_k + sqrt(v) s(x) g(x)``. Nothing of it is fitted; all is averaged with the
-weight that the annotations give it (the evidence):
+ignorance, not its own error. The paper leaves the mean function to the application, so here the truth is one of the
+candidates, or their pointwise median, plus a Gaussian error field, ``phi = phi_hat_k + sqrt(v) s(x) g(x)``. Nothing of
+it is fitted; all is averaged with the weight that the annotations give it (the evidence):
 
 - which candidate k the truth is nearest to,
 - how large the error is (v), on a fine logarithmic grid,

@@ -38,7 +38,7 @@ class Content:
     trust : Trust or None
         None where there is no annotation to test.
     errors : dict of (n,) arrays
-        Error of each method against the posterior mean at the targets, best method first; may be empty.
+        Expected error of each method at the targets, best method first; may be empty.
     transforms : mapping
         As evaluated; for their descriptions.
     maps : MethodMaps or None

@@ -198,7 +198,7 @@ def _cases(result: StudyResult, units: str) -> str:
             )
         )
     return table(
-        "Each method on each pair: score against the posterior mean, 90 % interval of the true score, rank.",
+        "Each method on each pair: score, 90 % interval of the true score, rank.",
         ("pair and method", f"score ({units})", "from", "to", "rank", f"mean at landmarks ({units})", "remark"),
         rows,
         name="cases-table",
