@@ -103,15 +103,20 @@ def _histology(folder: Path, seed: int, amplitude: float, spacing: float) -> Dem
     return DemoPair(folder / "fixed.png", folder / "moving.png", grid, truth, None, about)
 
 
-def _template(kind: str, step: int) -> tuple[Floats, Floats]:
-    """Array [z, y, x] and affine (RAS) of a template inside nilearn, every ``step``-th voxel after averaging."""
+def template_file(kind: str) -> Path:
+    """Give the file of ``"t1"``, ``"gm"`` or ``"wm"`` of the brain template inside nilearn."""
     try:
         folder = resources.files("nilearn") / "datasets" / "data"
     except ModuleNotFoundError as error:
         raise MissingExtraError(
-            'The 3D demonstration needs the template inside nilearn; install it with: pip install "warpgauge[demo]".'
+            'The brain needs the template inside nilearn; install it with: pip install "warpgauge[demo]".'
         ) from error
-    image: Any = nibabel.Nifti1Image.from_bytes(gzip.decompress((folder / _TEMPLATE.format(kind)).read_bytes()))
+    return Path(str(folder / _TEMPLATE.format(kind)))
+
+
+def _template(kind: str, step: int) -> tuple[Floats, Floats]:
+    """Array [z, y, x] and affine (RAS) of a template inside nilearn, every ``step``-th voxel after averaging."""
+    image: Any = nibabel.Nifti1Image.from_bytes(gzip.decompress(template_file(kind).read_bytes()))
     data = np.asarray(image.get_fdata(), dtype=np.float64)
     size = [n - n % step for n in data.shape]
     blocks = data[: size[0], : size[1], : size[2]].reshape(

@@ -10,7 +10,7 @@ import csv
 import hashlib
 import os
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,14 @@ import warpgauge as wg
 from warpgauge.demo.pairs import make_pair
 from warpgauge.errors import WarpgaugeError
 from warpgauge.experiments.curves import rng_for
-from warpgauge.experiments.datasets import Floats, cima_stains, copdgene, elastix_lung
+from warpgauge.experiments.datasets import (
+    Floats,
+    cima_stains,
+    copdgene,
+    elastix_lung,
+    elastix_lung_registrations,
+    looked_up,
+)
 from warpgauge.registration import ElastixSetting, SimpleItkSetting, paper_grid, run_registrations, write_input
 from warpgauge.registration.runner import Setting
 from warpgauge.simulate import EllipseAnnotator, ExpertPanel
@@ -57,7 +64,6 @@ _STEP_3D = 3
 # Standard deviation of a placement: 1 px, and about a third of a voxel of 3 mm.
 _PLACED = {2: 1.0, 3: 1.05}
 _BORDER = 8
-_OUTLIER = 20  # the landmark that all of elastix-lung's registrations miss, see docs/validation.md
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,17 +208,9 @@ def _halves(contest: Mapping[str, Any], mapped: Floats, seed: int, answers: wg.A
 def lung(data: Path, seed: int) -> Contest:
     """Give elastix-lung's 14 real registrations; half of the 50 sound landmarks stand for the truth."""
     pair = elastix_lung(data)
-    files = sorted((data / "elastix-lung" / "transforms").glob("TransformParameters_*.txt"))
-    sound = np.arange(len(pair)) != _OUTLIER
-    mapped = np.stack([wg.read_transform(file).map(pair.fixed[sound]) for file in files])
-    about = {
-        "names": [file.stem.partition("3DCT_lung.")[2] for file in files],
-        "pixel": pair.pixel,
-        "extent": np.asarray(pair.extent),
-        "units": pair.units,
-    }
-    answers = wg.Annotations.isotropic(pair.fixed[sound], pair.moving[sound], 0.5)
-    return _halves(about, mapped, seed, answers, pair.moving[sound])
+    names, fixed, moving, mapped = elastix_lung_registrations(data)
+    about = {"names": names, "pixel": pair.pixel, "extent": np.asarray(pair.extent), "units": pair.units}
+    return _halves(about, mapped, seed, wg.Annotations.isotropic(fixed, moving, 0.5), moving)
 
 
 def cima_choices(data: Path) -> list[tuple[str, str]]:
@@ -272,9 +270,3 @@ def copd(data: Path, case: int, seed: int) -> Contest:
             mapped.append(prior.condition(known).mean(pair.fixed))
     about = {"names": names, "pixel": pair.pixel, "extent": np.asarray(pair.extent), "units": pair.units}
     return _halves(about, np.stack(mapped), seed, answers, pair.moving)
-
-
-def looked_up(points: Floats, values: Floats) -> Callable[[Floats], Floats]:
-    """Give a function that knows its values at some points only."""
-    rows = {point.tobytes(): row for row, point in enumerate(points)}
-    return lambda at: np.asarray(values[[rows[point.tobytes()] for point in at]]).reshape(at.shape)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 import warpgauge as wg
 from warpgauge.errors import InvalidInputError
+from warpgauge.evaluation import norm_name
 from warpgauge.experiments.datasets import Floats, LandmarkPair
 
 # Number of scales of the bundle: the paper's for CIMA and COPDgene, else until they are about the image's size.
@@ -157,11 +158,6 @@ def annotation_curve(
             for level in levels:
                 coverage[str(level)].append(inside[level])
     return Curve(order, list(range(1, total + 1)), errors, coverage)
-
-
-def norm_name(p: float) -> str:
-    """Name of a norm: 1, 2 or inf."""
-    return "inf" if np.isinf(p) else f"{p:g}"
 
 
 def _inside(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations, permutations
@@ -21,6 +22,7 @@ Floats = NDArray[np.float64]
 _STAINS = {"he": "He", "cd31": "CD31", "prospc": "proSPC", "pro-spc": "proSPC", "cc10": "Cc10", "ki67": "Ki67"}
 _MAMMARY = {"36-cneu": "CNEU", "37-he": "HE37", "38-er": "ER", "39-he": "HE39", "40-pr": "PR"}
 CIMA_PERCENT = 10.0
+ELASTIX_LUNG_OUTLIER = 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,3 +211,22 @@ def elastix_lung(data: Path) -> LandmarkPair:
     if read.moving_points is None:
         raise InvalidInputError("The landmarks of elastix-lung have no matches.")
     return LandmarkPair("elastix-lung", "lung", "lung", read.fixed_points, read.moving_points, "mm", *_frame(grid))
+
+
+@lru_cache(maxsize=2)
+def elastix_lung_registrations(data: Path) -> tuple[list[str], Floats, Floats, Floats]:
+    """Give the names of the 14 registrations, the sound landmarks, their matches, and where each maps them.
+
+    One landmark is left out: all registrations miss it by 10 mm and more, see docs/validation.md.
+    """
+    pair = elastix_lung(data)
+    files = sorted((data / "elastix-lung" / "transforms").glob("TransformParameters_*.txt"))
+    sound = np.arange(len(pair)) != ELASTIX_LUNG_OUTLIER
+    mapped = np.stack([wg.read_transform(file).map(pair.fixed[sound]) for file in files])
+    return [file.stem.partition("3DCT_lung.")[2] for file in files], pair.fixed[sound], pair.moving[sound], mapped
+
+
+def looked_up(points: Floats, values: Floats) -> Callable[[Floats], Floats]:
+    """Give a function that knows its values at some points only."""
+    rows = {point.tobytes(): row for row, point in enumerate(points)}
+    return lambda at: np.asarray(values[[rows[point.tobytes()] for point in at]]).reshape(at.shape)

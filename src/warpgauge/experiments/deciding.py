@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -17,7 +16,7 @@ import numpy as np
 
 import warpgauge as wg
 from warpgauge.experiments.curves import rng_for
-from warpgauge.experiments.datasets import Floats, elastix_lung
+from warpgauge.experiments.datasets import Floats, elastix_lung_registrations, looked_up
 from warpgauge.simulate import random_deformation
 
 STRATEGIES = ("random", "farthest", "entropy", "variance", "decision: best", "decision: ranking")
@@ -26,7 +25,6 @@ REFIT = (8, 12, 18, 27, 40)
 # Simulated registrations: their true errors, in px, as multiples of the best one's.
 _RATIOS = (1.0, 1.15, 1.3, 1.5, 1.8, 2.2)
 _BEST_ERROR, _SHARED, _SD = 2.0, 0.6, 0.5
-_OUTLIER = 20  # the landmark that all registrations miss, see docs/validation.md
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,11 +61,10 @@ class Contest:
         """Give the prior about the median, before its weights are learned."""
         places = np.concatenate([self.answers.fixed_points, self.targets])
         values = np.concatenate([self.centre, np.median(self.mapped, axis=0)])
-        table = {point.tobytes(): value for point, value in zip(places, values, strict=True)}
         weights = np.full(len(self.scales), 1.0 / len(self.scales))
         return wg.TransformationPrior(
             wg.KernelBundle("wendland", self.scales, weights),
-            mean=lambda points: np.array([table[point.tobytes()] for point in points]).reshape(points.shape),
+            mean=looked_up(places, values),
         )
 
 
@@ -98,22 +95,12 @@ def simulated(seed: int) -> Contest:
     return Contest(answers, np.median(every[:, :n], axis=0), targets, every[:, n:], truth[n:], scales)
 
 
-@lru_cache(maxsize=2)
-def lung_landmarks(data: Path) -> tuple[Floats, Floats, Floats]:
-    """Landmarks of elastix-lung but the outlier, and where the 14 registrations map them."""
-    pair = elastix_lung(data)
-    files = sorted((data / "elastix-lung" / "transforms").glob("TransformParameters_*.txt"))
-    kept = np.arange(len(pair)) != _OUTLIER
-    mapped = np.array([wg.read_transform(file).map(pair.fixed[kept]) for file in files])
-    return pair.fixed[kept], pair.moving[kept], mapped
-
-
 def lung(data: Path, seed: int) -> Contest:
     """Five of the eight best real registrations: 30 landmarks may be asked, the errors at the 20 others are the truth.
 
     The five are drawn anew until the best of them is better than the second by a twentieth: others have no true best.
     """
-    fixed, moving, mapped = lung_landmarks(data)
+    _, fixed, moving, mapped = elastix_lung_registrations(data)
     rng = rng_for(seed, 3)
     rows = rng.permutation(len(fixed))
     ask, held = rows[:30], rows[30:]

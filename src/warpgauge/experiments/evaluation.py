@@ -20,7 +20,7 @@ import numpy as np
 from scipy import stats
 
 import warpgauge as wg
-from warpgauge.evaluation import Evaluation, candidate_average
+from warpgauge.evaluation import Evaluation, candidate_average, norm_name
 from warpgauge.experiments import contests
 from warpgauge.experiments.contests import Contest
 from warpgauge.experiments.datasets import Floats
@@ -84,7 +84,7 @@ def compute(data: Path, run: Run) -> dict[str, Any]:
     met = contest(data, run.parameters)
     counts = [int(n) for n in run.parameters["counts"] if n <= len(met.answers)]
     order = asked(met, max(counts), int(run.parameters["seed"]))
-    true = {_name(p): met.true_scores(p) for p in NORMS}
+    true = {norm_name(p): met.true_scores(p) for p in NORMS}
     by_count = {}
     for n in counts:
         given = met.answers[order[:n]]
@@ -94,10 +94,6 @@ def compute(data: Path, run: Run) -> dict[str, Any]:
             "average": judged(met, candidate_average(base_posterior(met, given), met.transforms), true),
         }
     return {"transforms": met.names, "true": true, "units": met.units, "counts": by_count}
-
-
-def _name(p: float) -> str:
-    return "inf" if np.isinf(p) else f"{p:g}"
 
 
 def _scales(met: Contest) -> Floats:
@@ -143,7 +139,7 @@ def landmark_scores(met: Contest, rows: Sequence[int]) -> dict[str, Floats]:
     """Classical scores of every transform, by norm."""
     matches = met.answers.moving_points[list(rows)]
     errors = met.at_answers[:, list(rows)] - matches
-    return {_name(p): np.array([wg.displacement_norm(one, p) for one in errors]) for p in NORMS}
+    return {norm_name(p): np.array([wg.displacement_norm(one, p) for one in errors]) for p in NORMS}
 
 
 def measured(scores: Mapping[str, Floats], true: Mapping[str, Floats]) -> dict[str, Any]:

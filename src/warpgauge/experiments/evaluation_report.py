@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from warpgauge.experiments.experiment import Findings, Result
-from warpgauge.experiments.figures import deciles
+from warpgauge.experiments.figures import deciles, plain_axes
 from warpgauge.maps.colours import OKABE_ITO, matplotlib
 
 METHODS = ("landmarks", "paper", "average")
@@ -89,13 +89,6 @@ def _axes_row(columns: int, rows: int) -> tuple[Any, Any]:
     return figure, figure.subplots(rows, columns, squeeze=False)
 
 
-def _plain(axes: Any) -> None:
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(color="#E4E4E4", linewidth=0.6)
-    axes.set_axisbelow(True)
-    axes.tick_params(labelsize=8)
-
-
 def _figure(numbers: dict[str, Any], p: str) -> Any:
     """Draw the paper's look: correlation above, error of the score below, a column a dataset."""
     figure, places = _axes_row(len(numbers), 2)
@@ -103,7 +96,7 @@ def _figure(numbers: dict[str, Any], p: str) -> Any:
         counts = [int(n) for n in found["counts"]]
         for row, what in enumerate(("spearman", "error")):
             axes = places[row, column]
-            _plain(axes)
+            plain_axes(axes)
             for at, method in enumerate(METHODS):
                 values = [found["counts"][str(n)][method][what][p]["mean"] for n in counts]
                 axes.plot(counts, values, color=OKABE_ITO[at], marker=_MARKS[method], markersize=4, linewidth=1.4,
@@ -122,7 +115,7 @@ def _interval_figure(numbers: dict[str, Any]) -> Any:
     """Draw how often 90 % intervals hold the true score."""
     figure, places = _axes_row(len(numbers), 1)
     for axes, (dataset, found) in zip(places[0], numbers.items(), strict=True):
-        _plain(axes)
+        plain_axes(axes)
         counts = [int(n) for n in found["counts"]]
         axes.axhspan(0.85, 0.95, color="#DCEBDD", zorder=0)
         for method in ("paper", "average"):

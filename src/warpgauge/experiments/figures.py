@@ -69,7 +69,8 @@ def curves_figure(panels: Sequence[Panel]) -> Any:
     return figure
 
 
-def _plain(axes: Any) -> None:
+def plain_axes(axes: Any) -> None:
+    """Leave a light grid and the two axes that are read."""
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(color="#E4E4E4", linewidth=0.6)
     axes.set_axisbelow(True)
@@ -77,7 +78,7 @@ def _plain(axes: Any) -> None:
 
 
 def _means(axes: Any, panel: Panel) -> None:
-    _plain(axes)
+    plain_axes(axes)
     step = max(1, len(panel.counts) // 8)
     for at, (label, values) in enumerate(panel.curves.items()):
         axes.plot(
@@ -90,7 +91,7 @@ def _means(axes: Any, panel: Panel) -> None:
 
 
 def _difference(axes: Any, panel: Panel, worse: str, better: str) -> None:
-    _plain(axes)
+    plain_axes(axes)
     gain = np.asarray(panel.curves[worse], dtype=np.float64) - np.asarray(panel.curves[better], dtype=np.float64)
     low, middle, high = deciles(gain)
     rows = np.unique(np.linspace(0, len(panel.counts) - 1, min(_BARS, len(panel.counts))).astype(int))

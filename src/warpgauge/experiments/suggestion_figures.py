@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from warpgauge.experiments.datasets import Floats
+from warpgauge.experiments.figures import plain_axes
 from warpgauge.maps.colours import OKABE_ITO, matplotlib
 
 _MARKS = ("o", "s", "^", "D", "v", "P")
@@ -32,10 +33,7 @@ def decision_figure(curves: Mapping[str, Mapping[str, Floats]], first: int, sure
             counts = first + np.arange(len(known))
             axes.plot(counts, known, color=OKABE_ITO[at], marker=_MARKS[at], markevery=(at, 6), markersize=4,
                       linewidth=1.4, label=strategy)  # fmt: skip
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.grid(color="#E4E4E4", linewidth=0.6)
-        axes.set_axisbelow(True)
-        axes.tick_params(labelsize=8)
+        plain_axes(axes)
         axes.set_title(dataset, fontsize=10)
         axes.set_xlabel("number of annotations", fontsize=9)
         axes.set_ylabel(f"share that knew the true best at {sure:g}", fontsize=9)

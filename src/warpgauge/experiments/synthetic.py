@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib import resources
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import warpgauge as wg
 from warpgauge.candidates import find_candidates, targets_from_mask, to_gray
+from warpgauge.demo.pairs import template_file
 from warpgauge.errors import MissingExtraError
 from warpgauge.experiments.datasets import Floats, LandmarkPair
 from warpgauge.simulate import SimulatedDeformation, random_deformation
@@ -24,7 +23,6 @@ BRAIN_STEP, BRAIN_CORNERS, BRAIN_SIGMA, BRAIN_DENSE = 2, 400, 2.5, 2000
 DENSE_CORNERS = 957
 # Control velocities (SD in px) and their distance: a bend of the whole section, and smaller distortions in it.
 DENSE_FIELDS = ((25.0, 400.0), (5.0, 120.0))
-_TEMPLATE = "mni_icbm152_{}_tal_nlin_sym_09a_converted.nii.gz"
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,13 +54,7 @@ class Brain:
 
 def template_image(kind: str, step: int = BRAIN_STEP) -> tuple[wg.Grid, Floats]:
     """Read ``"t1"``, ``"gm"`` or ``"wm"`` of nilearn's template, every ``step``-th voxel."""
-    try:
-        folder = resources.files("nilearn") / "datasets" / "data"
-    except ModuleNotFoundError as error:
-        raise MissingExtraError(
-            'The synthetic brain needs the template inside nilearn; install it with: pip install "warpgauge[demo]".'
-        ) from error
-    image = wg.read_image(Path(str(folder / _TEMPLATE.format(kind))))
+    image = wg.read_image(template_file(kind))
     return every(image.grid, np.asarray(image.read(), dtype=np.float64), step)
 
 
