@@ -8,6 +8,9 @@ STAMP  := $(VENV)/.installed
 BENCH_STAMP := $(VENV)/.installed-bench
 SYSTEM_STAMP := $(VENV)/.installed-system
 PAGE_STAMP := node_modules/.installed
+AUDIT_STAMP := $(VENV)-audit/.installed
+# With hashes where they fit the lock; python requirements/lock.py renews them.
+DEV_LOCK := $(shell $(PYTHON) requirements/lock.py --check >/dev/null 2>&1 && echo requirements/dev.hashes.txt || echo requirements/dev.txt)
 SOURCES := $(shell find src -name '*.py' 2>/dev/null)
 
 # uv is quicker; both read the same lock files.
@@ -20,7 +23,7 @@ else
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench docs clean
+.PHONY: help demo test lint bench audit sbom fuzz docs clean
 
 help:  ## show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -32,7 +35,8 @@ $(BIN)/python:
 # Installed as a wheel, not as a link to the sources: what is tested is what a user gets.
 $(STAMP): $(BIN)/python requirements/dev.txt pyproject.toml $(SOURCES)
 	@echo "setting up $(VENV) (the first time takes a few minutes)"
-	$(INSTALL) -r requirements/dev.txt
+	@[ $(DEV_LOCK) != requirements/dev.txt ] || echo "installing without hashes: they do not fit the lock (python requirements/lock.py)"
+	$(INSTALL) -r $(DEV_LOCK)
 	$(INSTALL) --no-deps --no-build-isolation $(AGAIN) .
 	@touch $@
 
@@ -61,26 +65,50 @@ $(PAGE_STAMP): package.json $(SYSTEM_STAMP)
 demo: $(STAMP)  ## the main job end to end on an embedded image: DIM=2 (default) or DIM=3
 	$(BIN)/warpgauge demo --dim $(or $(DIM),2) --out demo-output
 
-lint: $(STAMP) $(PAGE_STAMP)  ## ruff, strict types of Python and of the page, import rules
+lint: $(STAMP) $(PAGE_STAMP)  ## ruff, strict types of Python and of the page, import rules, bandit
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --config pyproject.toml
+	$(BIN)/bandit -q -c pyproject.toml -r src
 	@if [ -x node_modules/.bin/tsc ]; then node_modules/.bin/tsc -p src/warpgauge/web/static; \
 	else echo "the page's types were not checked: TypeScript is not installed"; fi
 
-# One thread for linear algebra: the tests' matrices are small, and several BLAS threads on busy cores wait for each other.
+# Tests run side by side, one process per core; one thread each for linear algebra.
 test: lint  ## lint, then all tests
 	@if command -v node >/dev/null; then node --test tests/web/page/*.test.js; \
 	elif [ "$$CI" = true ]; then echo "Node.js is missing, so the page's geometry cannot be tested"; exit 1; fi
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest $(PYTEST_ARGS)
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal $(PYTEST_ARGS)
 
-bench: $(BENCH_STAMP)  ## every figure as a ratio against its bound, in this run
+bench: $(BENCH_STAMP)  ## every figure as a ratio against its bound, in this run; then benchmarks/speed_page.py
 	MALLOC_TRIM_THRESHOLD_=1000000000 MALLOC_MMAP_THRESHOLD_=1000000000 $(BIN)/python benchmarks/run.py
+
+# The auditing tools have an environment of their own: they are no part of what is audited.
+$(AUDIT_STAMP): requirements/audit.hashes.txt
+	$(PYTHON) -m venv $(VENV)-audit
+	$(VENV)-audit/bin/python -m pip install --quiet --disable-pip-version-check -r requirements/audit.hashes.txt
+	@touch $@
+
+audit: $(AUDIT_STAMP)  ## known advisories of all locked versions, where an index of them can be reached
+	@$(VENV)-audit/bin/pip-audit --no-deps --disable-pip -r requirements/dev.txt >audit-output.txt 2>&1; code=$$?; \
+	cat audit-output.txt; \
+	left=$$(grep -c 'could not be audited' audit-output.txt); \
+	if [ $$left != 0 ] || { [ $$code != 0 ] && ! grep -q 'Found [0-9]* known' audit-output.txt; }; then \
+	  echo "NOT AUDITED ($$left packages): the index of advisories cannot be reached from here; run make audit where it can"; fi; \
+	rm -f audit-output.txt; exit $$code
+
+sbom: $(STAMP) $(AUDIT_STAMP)  ## CycloneDX list of everything installed, to dist/warpgauge.cdx.json
+	mkdir -p dist
+	$(VENV)-audit/bin/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible \
+	  --of JSON -o dist/warpgauge.cdx.json $(BIN)/python
+	@echo "the bill of materials is at dist/warpgauge.cdx.json"
+
+fuzz: $(STAMP)  ## more than 20,000 mutated files of all formats: no traceback, none late, none over 2 GB
+	PYTHONPATH=tests $(BIN)/python benchmarks/fuzz.py
 
 docs: $(STAMP)  ## build docs/ to docs-output/; a warning is an error
 	$(BIN)/sphinx-build -q -W --keep-going -E -b html docs docs-output
 	@echo "the documentation is at docs-output/index.html"
 
 clean:  ## remove what the other targets made
-	rm -rf $(VENV) node_modules demo-output bench-output docs-output build dist
+	rm -rf $(VENV) $(VENV)-audit node_modules demo-output bench-output docs-output build dist

@@ -8,11 +8,12 @@ import sys
 
 import numpy as np
 from scipy.linalg import solve_triangular
+from threadpoolctl import threadpool_limits
 from timing import Row, compare, seconds
 
 import warpgauge as wg
-from warpgauge.core.conditioning import row_blocks
 from warpgauge.core.hyperparameters import _TrainingSet
+from warpgauge.core.parallel import over_items
 
 EXTENT = 1000.0
 
@@ -33,13 +34,27 @@ def annotations(count: int, d: int, isotropic: bool, rng: np.random.Generator) -
     return wg.Annotations(fixed, fixed + rng.normal(0, 10, (count, d)), covariances(count, d, isotropic, rng))
 
 
-def suggestion(candidates: int, L: int, isotropic: bool, limit: float, last: int) -> Row:
-    """Median time of suggest + record over the ``last`` steps before L annotations."""
+def suggestion(candidates: int, L: int, isotropic: bool, limit: float, last: int, strategy: str = "entropy") -> Row:
+    """Median time of suggest + record over the ``last`` steps before L annotations.
+
+    With ``"information"`` other chances are set before each suggestion, as a session does.
+    """
     rng = np.random.default_rng(0)
     d = 3
-    suggester = wg.Suggester(prior(d), rng.uniform(0, EXTENT, (candidates, d)))
-    noises = covariances(L, d, isotropic, rng)
-    times = [seconds(lambda noise=noise: suggester.record(suggester.suggest(), noise)) for noise in noises]
+    points = rng.uniform(0, EXTENT, (candidates, d))
+    suggester = wg.Suggester(prior(d), points, strategy=strategy)
+    # Most of the image can be answered, its right end less and less.
+    share = np.clip((1.1 * EXTENT - points[:, 0]) / (0.3 * EXTENT), 0.0, 1.0)
+
+    def step(noise: np.ndarray, chance: np.ndarray | None) -> None:
+        if chance is not None:
+            suggester.set_chance(chance)
+        suggester.record(suggester.suggest(), noise)
+
+    times = []
+    for noise in covariances(L, d, isotropic, rng):
+        chance = share * rng.uniform(0.95, 1.0) if strategy == "information" else None
+        times.append(seconds(lambda noise=noise, chance=chance: step(noise, chance)))
     width = L if isotropic else L * d * d
     matrix, vector = np.ones((width, candidates)), np.ones(width)
     bound = statistics.median(seconds(lambda: vector @ matrix) for _ in range(7))
@@ -47,7 +62,8 @@ def suggestion(candidates: int, L: int, isotropic: bool, limit: float, last: int
     kind = "isotropic" if isotropic else "anisotropic"
     doubles = f"{candidates:,} x {L}" + ("" if isotropic else f" x {d * d}")
     return Row(
-        f"suggest + record, {candidates:,} candidates, 3D, {kind}, L = {L}",
+        f"suggest + record, {candidates:,} candidates, 3D, {kind}, L = {L}"
+        + (", weighed by chance" if strategy == "information" else ""),
         f"one pass over {doubles} doubles",
         ours,
         bound,
@@ -112,22 +128,31 @@ def covariance_on_grid() -> Row:
     d, L, side = 2, 100, 512
     posterior = prior(d).condition(annotations(L, d, False, rng))
     points = grid(side)
-    M = [rng.normal(size=(L, L)) for _ in range(3)]
-    block = rng.normal(size=(next(row_blocks(len(points), L * 4)).stop, L))
-
-    def products() -> None:
-        for rows in row_blocks(len(points), L * 4):
-            for m in M:
-                block[: rows.stop - rows.start] @ m
-
     return compare(
         f"covariance on a {side} x {side} grid, L = {L}, anisotropic",
         lambda: posterior.covariance(points),
-        "its three matrix products alone, in blocks",
-        products,
-        1.5,
-        repeats=5,
+        "its three matrix products alone, in blocks over threads",
+        lambda: products(len(points), L, 3),
+        1.0,
+        repeats=9,
     )
+
+
+def products(rows: int, L: int, count: int) -> None:
+    """So many products of (rows, L) with (L, L), blocks of 1,000 rows over threads with one of BLAS each."""
+    block = np.full((1000, L), 0.5)
+    factors = [np.full((L, L), 0.5) for _ in range(count)]
+
+    def worker() -> object:
+        out = np.empty((1000, L))
+
+        def work(_: int) -> None:
+            for factor in factors:
+                np.matmul(block, factor, out=out)
+
+        return work
+
+    over_items(worker, -(-rows // 1000))
 
 
 def mean_on_grid() -> Row:
@@ -136,11 +161,13 @@ def mean_on_grid() -> Row:
     posterior = prior(d).condition(annotations(L, d, True, rng))
     points, fixed = grid(side), posterior.annotations.fixed_points
     kernel = posterior.prior.kernel
-    out = np.empty((next(row_blocks(len(points), L)).stop, L))
+    step = 4000
+    out = np.empty((step, L))
 
     def fill() -> None:
-        for rows in row_blocks(len(points), L):
-            kernel.matrix(points[rows], fixed, out[: rows.stop - rows.start])
+        for start in range(0, len(points), step):
+            rows = points[start : start + step]
+            kernel.matrix(rows, fixed, out[: len(rows)])
 
     return compare(
         f"mean on a {side} x {side} grid, L = {L}",
@@ -148,6 +175,48 @@ def mean_on_grid() -> Row:
         "filling the kernel block alone",
         fill,
         1.5,
+    )
+
+
+def cold_suggestion(candidates: int, d: int, isotropic: bool) -> Row:
+    """The first suggestion after L records, as when a server is started again."""
+    rng = np.random.default_rng(8)
+    points = rng.uniform(0, EXTENT, (candidates, d))
+
+    def first(L: int) -> float:
+        suggester = wg.Suggester(prior(d), points)
+        for row, noise in zip(rng.choice(candidates, L, replace=False), covariances(L, d, isotropic, rng), strict=True):
+            suggester.record(int(row), noise)
+        return seconds(suggester.suggest)
+
+    first(200)
+    pairs = [(first(200), first(100)) for _ in range(5)]
+    ours, theirs = min(pair[0] for pair in pairs), min(pair[1] for pair in pairs)
+    kind = "isotropic" if isotropic else "anisotropic"
+    return Row(
+        f"first suggestion after 200 annotations at once, {candidates:,} candidates, {d}D, {kind}",
+        "the same after 100: at most twice as long if linear",
+        ours,
+        theirs,
+        ours / theirs,
+        2.0,
+    )
+
+
+def fit_threads() -> Row:
+    """The leave-one-out fit with the linear algebra's default threads and with one."""
+    annotated = annotations(150, 2, False, np.random.default_rng(9))
+    model = prior(2, levels=9)
+
+    def fit() -> None:
+        wg.fit_kernel(model, annotated, max_iterations=20)
+
+    def with_one_thread() -> None:
+        with threadpool_limits(1, "blas"):
+            fit()
+
+    return compare(
+        "leave-one-out fit, 150 landmarks, default threads", fit, "with one thread", with_one_thread, 1.1, repeats=5
     )
 
 
@@ -237,10 +306,15 @@ def run() -> list[Row]:
         suggestion(100_000, 300, True, 1.0, 50),
         suggestion(1_000_000, 100, True, 0.4, 20),
         suggestion(100_000, 100, False, 1.5, 20),
+        suggestion(100_000, 300, True, 1.0, 50, "information"),
+        suggestion(100_000, 100, False, 1.5, 20, "information"),
         first_call(),
         *outside_targets(),
+        cold_suggestion(100_000, 3, True),
+        cold_suggestion(20_000, 2, False),
         covariance_on_grid(),
         mean_on_grid(),
+        fit_threads(),
         loss_and_gradient(),
         map_memory(),
     ]

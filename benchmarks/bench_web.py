@@ -27,7 +27,7 @@ from warpgauge.session.prior import default_prior, fit_payload
 CANDIDATES, ANNOTATIONS = 20_000, 200
 SIDE = 20_000  # pixels of the large image
 RATERS, EACH = 50, 4
-PLACEMENT_SECONDS, TILE_SECONDS = 0.1, 0.02
+PLACEMENT_SECONDS, TILE_SECONDS, WARPED_SECONDS = 0.1, 0.02, 0.1
 _MAIN = """
 import sys
 from warpgauge.web import serve
@@ -144,6 +144,24 @@ def _tiles(folder: Path) -> Row:
     return _budget(f"tile of a {SIDE} x {SIDE} TIFF, over HTTP", statistics.median(times), TILE_SECONDS, note)
 
 
+def _warped(folder: Path) -> Row:
+    """Time the third pane's picture while a mark is dragged, at the size that it has then and at 512 x 512."""
+    times: dict[int, list[float]] = {256: [], 512: []}
+    with _served(folder) as links:
+        client = _client(links["organiser"])
+        x, y = client.get("/api/query").json()["location"]
+        for size, seconds in times.items():
+            for k in range(20):
+                mark = f"{x},{y};{x + 0.3 * k},{y};1,0,0,1"
+                start = time.perf_counter()
+                reply = client.get("/api/warped", params={"level": 3, "part": f"512,512,{size},{size}", "mark": mark})
+                seconds.append(time.perf_counter() - start)
+                assert reply.status_code == 200, reply.text
+    note = f"median of 20; the half-size picture shown during a drag {1000 * statistics.median(times[256]):.0f} ms"
+    work = f"warped 512 x 512 with a dragged mark, {ANNOTATIONS} annotations, over HTTP"
+    return _budget(work, statistics.median(times[512]), WARPED_SECONDS, note)
+
+
 def _crowd(folder: Path) -> Row:
     names = [f"rater{k}" for k in range(RATERS)]
     saved: list[int] = []
@@ -216,4 +234,4 @@ def run() -> list[Row]:
             grid = project.fixed_grid
         _annotate(one, grid)
         crowd = _project(folder / "crowd", folder / "large.tif", SIDE)
-        return [_placements(one, grid), _tiles(one), _crowd(crowd), *_page(one)]
+        return [_placements(one, grid), _tiles(one), _warped(one), _crowd(crowd), *_page(one)]

@@ -12,8 +12,8 @@ FIRST_SECONDS, FRAME_SECONDS = 1.0, 1 / 30
 VISITS, FRAMES, SCALES = 7, 120, (0.2, 1.0)
 _WATCH = """
 const timer = setInterval(() => {
-  const planes = [...document.querySelectorAll(".planes canvas")];
-  const asked = document.getElementById("query-number")?.textContent.startsWith("query");
+  const planes = [...document.querySelectorAll(".planes canvas")].filter((plane) => plane.offsetParent !== null);
+  const asked = Boolean(document.getElementById("query-number")?.dataset.number);
   if (planes.length < 2 || !asked || !planes.every((plane) => plane.dataset.complete === "true")) return;
   globalThis.pictureAt = performance.now();
   clearInterval(timer);
@@ -35,7 +35,10 @@ _PAN = """async (frames) => {
   }
   return times;
 }"""
-_COMPLETE = "() => [...document.querySelectorAll('.planes canvas')].every((c) => c.dataset.complete === 'true')"
+_COMPLETE = (
+    "() => [...document.querySelectorAll('.planes canvas')].filter((c) => c.offsetParent !== null)"
+    ".every((c) => c.dataset.complete === 'true')"
+)
 
 
 @contextmanager

@@ -35,7 +35,7 @@ LOG_WEIGHT_BOUNDS = (-20.0, 20.0)
 
 
 def missing(peer: str) -> str | None:
-    """Say why a peer ("sklearn" or "gpytorch") cannot run here, or None where it can."""
+    """Return why a peer ("sklearn" or "gpytorch") cannot run here, or None where it can."""
     needed = {"sklearn": ("sklearn",), "gpytorch": ("torch", "gpytorch")}[peer]
     absent = [name for name in needed if find_spec(name) is None]
     return f"not installed: {', '.join(absent)}" if absent else None
@@ -248,7 +248,7 @@ def gpytorch_fit(
 def gpytorch_loss(
     X: np.ndarray, Y: np.ndarray, noise_var: Any, scales: Any, weights0: Any, objective: str
 ) -> Callable[[np.ndarray], tuple[float, np.ndarray]]:
-    """Give the negative log likelihood of all components, and its gradient, as a function of the log weights."""
+    """Return the negative log likelihood of all components, and its gradient, as a function of the log weights."""
     import gpytorch
     import torch
 

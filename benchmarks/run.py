@@ -5,28 +5,56 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
+import os
 import platform
+import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-MODULES = ("bench_core", "bench_transforms", "bench_maps", "bench_web", "bench_peers")
+MODULES = ("bench_start", "bench_core", "bench_maps", "bench_busy", "bench_transforms", "bench_web", "bench_peers")
 
 
 def cell(value: float | None, digits: str) -> str:
     return "" if value is None else format(value, digits)
 
 
+def machine(load: list[float]) -> dict[str, Any]:
+    """What the figures were measured on, with the load of the machine before and after (processes a core)."""
+    info = Path("/proc/cpuinfo")
+    names = [line.partition(":")[2].strip() for line in info.read_text().splitlines() if line.startswith("model name")]
+    cores = os.cpu_count() or 1
+    return {
+        "processor": names[0] if info.is_file() and names else platform.machine(),
+        "cores": cores,
+        "load_per_core": [round(value / cores, 1) for value in load],
+        "python": platform.python_version(),
+        "numpy": version("numpy"),
+        "numba": version("numba"),
+        "code": revision(),
+    }
+
+
+def revision() -> str:
+    """The commit of the sources, where they are a git repository."""
+    command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short=10", "HEAD"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return done.stdout.strip() or "unknown"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", choices=MODULES, help="one module instead of all")
+    parser.add_argument("--only", choices=MODULES, nargs="+", help="some modules instead of all")
+    parser.add_argument("--no-growth", action="store_true", help="leave the growth curves out")
     parser.add_argument("--json", type=Path, default=Path("bench-output/bench.json"), help="where the JSON goes")
     arguments = parser.parse_args()
     sys.path.insert(0, str(Path(__file__).parent))
     rows: list[dict[str, Any]] = []
-    for name in [arguments.only] if arguments.only else MODULES:
+    load = [os.getloadavg()[0]]
+    for name in arguments.only or MODULES:
         for row in importlib.import_module(name).run():
-            rows.append(row if isinstance(row, dict) else row.to_dict())
+            rows.append({"module": name, **(row if isinstance(row, dict) else row.to_dict())})
             last = rows[-1]
             reached = {True: "reached", False: "MISSED", None: ""}[last.get("reached")]
             print(
@@ -36,9 +64,11 @@ def main() -> None:
             if last.get("seconds") is not None:
                 print(f": {last['seconds'] * 1e3:.2f} ms against {last['bound_seconds'] * 1e3:.2f} ms", end="")
             print(f"\n    {last['note']}" if last.get("note") else "", flush=True)
+    curves = [] if arguments.no_growth else importlib.import_module("bench_growth").curves()
     arguments.json.parent.mkdir(parents=True, exist_ok=True)
-    machine = {"processor": platform.processor() or platform.machine(), "python": platform.python_version()}
-    arguments.json.write_text(json.dumps({"machine": machine, "rows": rows}, indent=2))
+    load.append(os.getloadavg()[0])
+    result = {"machine": machine(load), "rows": rows, "curves": curves}
+    arguments.json.write_text(json.dumps(result, indent=1) + "\n")
     print(f"\nwritten to {arguments.json}")
 
 

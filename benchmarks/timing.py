@@ -1,10 +1,13 @@
-"""Ratios of times measured side by side in one run: the machine's mood cancels out."""
+"""Ratios of times measured side by side in one run, each the smallest of several: other work cancels out."""
 
 from __future__ import annotations
 
-import statistics
+import os
+import subprocess
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -20,6 +23,7 @@ class Row:
     ratio: float | None
     limit: float | None
     note: str = ""
+    processor_ratio: float | None = None  # the same of processor time over all threads, which other work changes less
 
     @property
     def reached(self) -> bool | None:
@@ -46,10 +50,46 @@ def compare(
     repeats: int = 7,
     note: str = "",
 ) -> Row:
-    """Time both in turns and divide the medians; each runs once before, so that nothing is cold."""
+    """Time both in turns and divide the smallest times; each runs once before, so that nothing is cold."""
     work()
     bound()
-    pairs = [(seconds(work), seconds(bound)) for _ in range(repeats)]
-    ours = statistics.median(pair[0] for pair in pairs)
-    theirs = statistics.median(pair[1] for pair in pairs)
-    return Row(work_name, bound_name, ours, theirs, ours / theirs, limit, note)
+    pairs = [(_both_clocks(work), _both_clocks(bound)) for _ in range(repeats)]
+    ours, theirs = min(pair[0][0] for pair in pairs), min(pair[1][0] for pair in pairs)
+    processor = min(pair[0][1] for pair in pairs) / min(pair[1][1] for pair in pairs)
+    return Row(work_name, bound_name, ours, theirs, ours / theirs, limit, note, processor)
+
+
+def _both_clocks(work: Callable[[], object]) -> tuple[float, float]:
+    """Seconds by the clock, and of processor time over all threads."""
+    clock, processor = time.perf_counter(), time.process_time()
+    work()
+    return time.perf_counter() - clock, time.process_time() - processor
+
+
+@contextmanager
+def threads(count: int) -> Iterator[None]:
+    """As many threads of ours as asked for."""
+    former = os.environ.get("WARPGAUGE_THREADS")
+    os.environ["WARPGAUGE_THREADS"] = str(count)
+    try:
+        yield
+    finally:
+        if former is None:
+            del os.environ["WARPGAUGE_THREADS"]
+        else:
+            os.environ["WARPGAUGE_THREADS"] = former
+
+
+@contextmanager
+def busy_cores() -> Iterator[None]:
+    """Keep every core busy with other processes."""
+    code = "import numpy as np\na = np.ones((300, 300))\nwhile True: a @ a"
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    started = [subprocess.Popen([sys.executable, "-c", code], env=environment) for _ in range(os.cpu_count() or 1)]
+    try:
+        time.sleep(1.0)
+        yield
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -13,11 +14,13 @@ settings.register_profile(
     "warpgauge", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow], print_blob=True
 )
 settings.load_profile("warpgauge")
+# Which projects are trusted is recorded per person: not in the home of whoever runs the tests.
+os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="warpgauge-tests-")
 
 
 @pytest.fixture(scope="session")
 def data_dir() -> Path:
-    """Give the folder of real data, or skip with the reason when it is not at hand."""
+    """Return the folder of real data, or skip with the reason when it is not at hand."""
     folder = os.environ.get("WARPGAUGE_DATA")
     if not folder:
         pytest.skip("WARPGAUGE_DATA is not set: tests on real data need its folder")

@@ -132,7 +132,7 @@ def posterior(
 
 
 def block_diagonal(joint: Array, d: int) -> Array:
-    """Give the blocks k_|A(x, x) on the diagonal of a joint covariance: ``(n, d, d)``."""
+    """Return the blocks k_|A(x, x) on the diagonal of a joint covariance: ``(n, d, d)``."""
     count = joint.shape[0] // d
     blocks = np.zeros((count, d, d))
     for i in range(count):
@@ -252,7 +252,7 @@ def greedy_sequence(
 
 
 def farthest_sequence(candidates: Array, first: int, count: int) -> list[int]:
-    """Give the paper's Heuristic: each query is the candidate farthest from those queried before it, by index.
+    """Return the paper's Heuristic: each query is the candidate farthest from those queried before it, by index.
 
     Farthest: the distance to the nearest queried candidate is largest. The lowest index wins a tie.
     """
@@ -446,7 +446,7 @@ def spearman(ranks_a, ranks_b) -> float:
 
 
 def _points(points) -> Array:
-    """Give the points as an ``(n, d)`` float array."""
+    """Return the points as an ``(n, d)`` float array."""
     points = np.asarray(points, dtype=float)
     if points.ndim != 2:
         raise ValueError("points must be an (n, d) array")
@@ -516,6 +516,37 @@ def information_gains(
         before = joint_entropy_given(k, T, X, covariances, extra_noise)
         gains.append(before - joint_entropy_given(k, T, *more, extra_noise))
     return np.array(gains)
+
+
+def question_values(
+    k: Kernel,
+    candidates: Array,
+    targets: Array | None,
+    X: Array,
+    covariances: Array,
+    expected: Array,
+    chances: Array,
+    extra_noise: float = 0.0,
+) -> Array:
+    """What a question is worth: the information of its answer times the chance that there is one."""
+    return np.asarray(chances) * information_gains(k, candidates, targets, X, covariances, expected, extra_noise)
+
+
+def chance_by_draws(mean: Array, covariance: Array, contains, nu: float, count: int, seed: int) -> float:
+    """Share of draws, normal or Student-t with this covariance, that lie in a region."""
+    shape = np.asarray(covariance) * (1 if math.isinf(nu) else (nu - 2) / nu)
+    draws = stats.multivariate_t(mean, shape, df=nu, seed=seed).rvs(count)
+    return float(np.mean(contains(draws)))
+
+
+def answer_field(points: Array, answered: Array, skipped: Array, reach: float, weight: float) -> Array:
+    """Smoothed share of answers, (1 + sum K_a) / (1 + sum K_a + w sum K_s) with K = exp(-r^2 / 2 h^2)."""
+    field = []
+    for x in _points(points):
+        a = 1 + sum(math.exp(-(math.dist(x, y) ** 2) / (2 * reach**2)) for y in answered)
+        s = sum(math.exp(-(math.dist(x, y) ** 2) / (2 * reach**2)) for y in skipped)
+        field.append(a / (a + weight * s))
+    return np.array(field)
 
 
 def observation_entropy(
@@ -611,48 +642,48 @@ def expected_open_question(
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-def averaged_truth(
+def error_model(
     k_of_scale: Callable[[float], Kernel],
     scales,
-    profiles,
-    variances,
+    unevenness,
+    along,
+    sizes,
+    factors,
+    factor_prior,
     X: Array,
     Y: Array,
     covariances: Array,
-    centres_at_X,
-    centres_at_T,
     T: Array,
-    power: float,
-    centre_power: float,
+    median: tuple[Array, Array],
+    directions: tuple[Array, Array],
 ) -> tuple[Array, Array, Array]:
-    """Weights of every (profile, scale, centre, variance), mean and joint covariance of the truth at T.
+    """Weights of every (scale, unevenness, along, factor, size), mean and joint covariance of the truth at T.
 
-    Each combination is a prior ``centre + sqrt(v) s(x) g(x)``, conditioned in the slow way by one dense matrix; its
-    weight is the density of the annotations to the given power, and what all combinations of one centre weigh together
-    counts as if to ``centre_power`` instead. ``profiles`` holds pairs (s at X, s at T).
+    The truth is ``median + sqrt(v) (s(x) g(x) + along sum_k z_k D_k(x))`` and the noise ``f Sigma``; every combination
+    is conditioned in the slow way by one dense matrix. Half of the weight is that of the combinations with f = 1 alone.
+    ``unevenness`` holds pairs (s at X, s at T); ``directions`` the D_k, (n, d, K), at X and at T.
     """
     n, d = X.shape
-    log_weights, means, joints = [], [], []
-    for s_X, s_T in profiles:
-        s = np.repeat(np.concatenate([s_X, s_T]), d)
-        for scale in scales:
-            unit = kernel_matrix(k_of_scale(scale), np.concatenate([X, T]), np.concatenate([X, T]))
-            for at_X, at_T in zip(centres_at_X, centres_at_T, strict=True):
-                for v in variances:
-                    K = v * s[:, None] * unit * s[None, :]
-                    A = K[: n * d, : n * d] + noise_matrix(covariances)
-                    r = (Y - at_X).reshape(-1)
-                    log_weights.append(
-                        -0.5 * (r @ np.linalg.solve(A, r) + np.linalg.slogdet(A)[1] + n * d * math.log(2 * math.pi))
-                    )
-                    gain = K[n * d :, : n * d] @ np.linalg.inv(A)
-                    means.append(at_T.reshape(-1) + gain @ r)
-                    joints.append(K[n * d :, n * d :] - gain @ K[: n * d, n * d :])
-    w = np.exp(power * (np.array(log_weights) - max(log_weights)))
-    w = w.reshape(len(profiles) * len(scales), len(centres_at_X), len(variances))
-    for c in range(len(centres_at_X)):
-        w[:, c] *= w[:, c].sum() ** (centre_power / power - 1)
-    w = w.reshape(-1) / w.sum()
+    D = np.concatenate([one.reshape(-1, one.shape[2]) for one in directions])
+    logs, means, joints, stated = [], [], [], []
+    for scale in scales:
+        unit = kernel_matrix(k_of_scale(scale), np.concatenate([X, T]), np.concatenate([X, T]))
+        for s_X, s_T in unevenness:
+            s = np.repeat(np.concatenate([s_X, s_T]), d)
+            for eta in along:
+                B = s[:, None] * unit * s[None, :] + eta**2 * D @ D.T
+                for f, p in zip(factors, factor_prior, strict=True):
+                    for v in sizes:
+                        A = v * B[: n * d, : n * d] + f * noise_matrix(covariances)
+                        r = (Y - median[0]).reshape(-1)
+                        logs.append(math.log(p) - 0.5 * (r @ np.linalg.solve(A, r) + np.linalg.slogdet(A)[1]))
+                        stated.append(f == 1)
+                        gain = v * B[n * d :, : n * d] @ np.linalg.inv(A)
+                        means.append(median[1].reshape(-1) + gain @ r)
+                        joints.append(v * B[n * d :, n * d :] - gain @ (v * B[: n * d, n * d :]))
+    w = np.exp(np.array(logs) - max(logs))
+    only = np.where(stated, w, 0.0)
+    w = 0.5 * w / w.sum() + 0.5 * only / only.sum()
     mean = sum(a * m for a, m in zip(w, means, strict=True))
     joint = sum(a * (c + np.outer(m - mean, m - mean)) for a, m, c in zip(w, means, joints, strict=True))
     return w, mean.reshape(-1, d), joint

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import warpgauge as wg
+from report_tools import assert_consistent
 from warpgauge.demo import make_pair
 from warpgauge.demo import run as demo_run
 from warpgauge.errors import InvalidInputError
@@ -34,7 +35,7 @@ def test_the_whole_demonstration_with_two_quick_registrations(tmp_path: Path, mo
     folder = tmp_path / "out"
     result = demo_run.run_demo(2, folder, queries=15, say=said.append, bar=quiet)
     assert len(said) == 4
-    assert set(result.true_scores) == {"affine", "bspline"}
+    assert set(result.true_scores) == {"affine", "bspline", "identity"}
     for name, path in ((one.name, one.path) for one in result.registrations):
         assert path is not None
         targets = wg.Project.open(folder / "project").targets
@@ -45,6 +46,7 @@ def test_the_whole_demonstration_with_two_quick_registrations(tmp_path: Path, mo
     assert result.evaluation.annotations == result.annotations <= 15
     for path in result.files.values():
         assert path.stat().st_size > 1000
+    assert_consistent(result.files["report"])
     report = wg.Project.open(folder / "project").verify()
     assert report.ok, report.problems
     # A second run starts clean; a folder with anything else in it is left alone.

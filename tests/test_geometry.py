@@ -120,3 +120,11 @@ def test_a_shear_and_wrong_columns_are_refused() -> None:
         wg.Grid.from_affine([[1, 0.3, 0], [0, 1, 0], [0, 0, 1]], (3, 3))
     with pytest.raises(InvalidInputError, match="2 columns"):
         wg.Grid((3, 3)).index_to_world(np.zeros((4, 3)))
+
+
+def test_pixel_extent_and_centre_of_a_turned_grid() -> None:
+    """Checked by hand: 4 x 3 pixels of 2 x 8 mm, turned by 90 degrees about the first pixel at (10, 20)."""
+    grid = wg.Grid((4, 3), spacing=(2.0, 8.0), origin=(10.0, 20.0), direction=[[0.0, -1.0], [1.0, 0.0]])
+    assert grid.pixel == pytest.approx(4.0)
+    assert grid.extent.tolist() == [8.0, 24.0]
+    assert grid.centre.tolist() == [10.0 - 8.0, 20.0 + 3.0]

@@ -153,7 +153,7 @@ def _opened(link: str) -> str:
 
 
 def _shell() -> dict[str, str]:
-    """Give an environment in which the installed command is found and no browser opens."""
+    """Return an environment in which the installed command is found and no browser opens."""
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
     return {**os.environ, "PATH": path, "BROWSER": "true"}
 

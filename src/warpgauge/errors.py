@@ -1,4 +1,4 @@
-"""The few exceptions and warnings that users see.
+"""Exceptions and warnings of the public interface.
 
 Every message is one sentence that says what is wrong, where, what was expected and what to do.
 """
@@ -20,6 +20,10 @@ class SingularModelError(WarpgaugeError, ArithmeticError):
 
 class FileFormatError(WarpgaugeError, ValueError):
     """A file is truncated, mislabelled, empty, or not of a format that warpgauge reads."""
+
+
+class FileTooLargeError(FileFormatError):
+    """Reading a file would take more memory or time than one file may; the message says how to allow it."""
 
 
 class AmbiguousFileError(FileFormatError):

@@ -125,7 +125,22 @@ class Grid:
     @property
     def diagonal(self) -> float:
         """Length of the image diagonal in world units, between the outer corners of the outer pixels."""
-        return float(np.linalg.norm(self.spacing * np.asarray(self.size)))
+        return float(np.linalg.norm(self.extent))
+
+    @property
+    def pixel(self) -> float:
+        """World length of a pixel: the geometric mean of the spacing."""
+        return float(np.prod(self.spacing) ** (1 / self.d))
+
+    @property
+    def extent(self) -> Floats:
+        """Sides of the image in world units, along its own axes."""
+        return np.asarray(self.spacing * np.asarray(self.size))
+
+    @property
+    def centre(self) -> Floats:
+        """World point in the middle of the image."""
+        return self.index_to_world((np.asarray(self.size) - 1) / 2)
 
     def _points(self, points: ArrayLike, frame: str) -> Floats:
         array = np.asarray(points, dtype=np.float64)
@@ -147,12 +162,12 @@ class Grid:
         return (world - self.origin) @ np.linalg.inv(self.direction).T / self.spacing
 
     def contains(self, points_world: ArrayLike) -> NDArray[np.bool_]:
-        """Tell which points lie within the pixels of the grid, half a pixel beyond the outer centres included."""
+        """Return which points lie within the pixels of the grid, half a pixel beyond the outer centres included."""
         index = self.world_to_index(points_world)
         return np.asarray(np.all((index >= -0.5) & (index <= np.asarray(self.size) - 0.5), axis=-1))
 
     def array_coordinates(self, points_world: ArrayLike) -> Floats:
-        """Give (d, n) coordinates in array order, as ``scipy.ndimage.map_coordinates`` takes them."""
+        """Return (d, n) coordinates in array order, as ``scipy.ndimage.map_coordinates`` takes them."""
         return np.ascontiguousarray(self.world_to_index(points_world)[..., ::-1].T)
 
     def points(self, start: int = 0, stop: int | None = None) -> Floats:

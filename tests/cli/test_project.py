@@ -6,10 +6,8 @@ import io
 import json
 import subprocess
 import sys
-import warnings
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -17,6 +15,7 @@ from PIL import Image
 from scipy import ndimage
 
 import warpgauge as wg
+from command_tools import ask, call
 from study_tools import make_study
 from warpgauge.cli.app import run
 from warpgauge.cli.projects import _file_titles
@@ -24,18 +23,8 @@ from warpgauge.cli.projects import _file_titles
 WARPGAUGE = Path(sys.executable).with_name("warpgauge")
 
 
-def call(*arguments: object, code: int = 0) -> str:
-    """Run the command as its entry point does and check its exit code; give what it printed, or its error."""
-    out, err = io.StringIO(), io.StringIO()
-    with warnings.catch_warnings(), redirect_stdout(out), redirect_stderr(err):
-        warnings.simplefilter("default")  # notes are printed, as for a user
-        result = run([str(one) for one in arguments])
-    assert result == code, err.getvalue()
-    return out.getvalue() if code == 0 else err.getvalue()
-
-
 def _printed(*arguments: object) -> str:
-    """Give what a command prints that ends with 1 on purpose."""
+    """Return what a command prints that ends with 1 on purpose."""
     out = io.StringIO()
     with redirect_stdout(out), redirect_stderr(io.StringIO()):
         assert run([str(one) for one in arguments]) == 1
@@ -43,15 +32,11 @@ def _printed(*arguments: object) -> str:
 
 
 def _notes(*arguments: object) -> str:
-    """Give what a command that succeeds says on standard error."""
+    """Return what a command that succeeds says on standard error."""
     err = io.StringIO()
     with redirect_stdout(io.StringIO()), redirect_stderr(err):
         assert run([str(one) for one in arguments]) == 0, err.getvalue()
     return err.getvalue()
-
-
-def ask(*arguments: object) -> Any:
-    return json.loads(call(*arguments, "--json"))
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +81,7 @@ def test_the_loop_from_a_script(project: Path) -> None:
 
 def test_evaluate_tells_right_from_wrong_and_from_nothing(project: Path, pair: Path) -> None:
     """The true shift has no error, doing nothing 5 px, the opposite shift 10 px; and the exit code for CI follows."""
-    call("add-transform", project, "right", pair / "right.txt")
+    call("add-transform", project, "right", pair / "right.txt", "--replace")
     call("add-transform", project, "wrong", pair / "wrong.txt")
     result = ask("evaluate", project, "right", "wrong", "identity", "--tolerance", 2)
     assert result["ranking"]["2"] == ["right", "identity", "wrong"]
@@ -139,7 +124,7 @@ def test_maps_and_report(project: Path, pair: Path, tmp_path: Path) -> None:
     with wg.Project.open(project) as opened:
         posterior = wg.Session(opened).posterior()
     np.testing.assert_allclose(image.read()[50, 60], posterior.standard_deviation([[60.0, 50.0]])[0], rtol=1e-5)
-    call("add-transform", project, "right", pair / "right.txt")
+    call("add-transform", project, "right", pair / "right.txt", "--replace")
     call("map", project, "blended", tmp_path / "blended.png", "--transform", "right")
     with Image.open(tmp_path / "blended.png") as picture:
         assert picture.width > 300
@@ -198,7 +183,7 @@ def test_files_of_one_name_are_told_apart(project: Path, pair: Path, tmp_path: P
     first, second = tmp_path / "a" / "transform.txt", tmp_path / "b" / "transform.txt"
     result = ask("evaluate", project, first, second, pair / "right.txt", "--samples", 50)
     scores = {name: one["landmark"]["2"] for name, one in result["transforms"].items()}
-    assert scores == pytest.approx({"a/transform": 0.0, "b/transform": 10.0, "right": 0.0}, abs=1e-9)
+    assert scores == pytest.approx({"a/transform": 0.0, "b/transform": 10.0, "right": 0.0, "identity": 5.0}, abs=1e-9)
     again = tmp_path / "b" / ".." / "a" / "transform.txt"
     assert "is named twice" in call("evaluate", project, first, again, code=1)
     assert "'identity' is named twice" in call("evaluate", project, "identity", "identity", code=1)
@@ -217,16 +202,6 @@ def test_an_export_says_what_is_left_out_and_fails_for_what_matters(project: Pat
     error = call("export", project, tmp_path / "bw.csv", "--fused", "--format", "bigwarp", code=1)
     assert "would lose: covariances; add --lossy to leave that out" in error
     assert not (tmp_path / "bw.csv").exists()
-
-
-def test_a_project_without_annotations_gets_no_verdict(pair: Path, tmp_path: Path) -> None:
-    call("new", tmp_path / "p", "--fixed", pair / "fixed.png", "--moving", pair / "moving.png", "--candidates", 20)
-    for centre in ("candidates", "prior"):
-        result = ask("evaluate", tmp_path / "p", pair / "right.txt", "identity", "--samples", 50, "--centre", centre)
-        assert result["verdict"].startswith("There are no annotations yet")
-    shown = call("evaluate", tmp_path / "p", pair / "right.txt", "identity", "--samples", 50)
-    assert "There are no annotations yet" in shown
-    assert "would be needed" not in shown
 
 
 def test_a_report_takes_the_results_of_a_benchmark(tmp_path: Path, project: Path) -> None:

@@ -51,3 +51,19 @@ def test_shell_completion_offers_commands() -> None:
     }
     done = subprocess.run([executable], env=environment, capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["plain,export", "plain,experiment"]
+
+
+def test_the_help_page_shows_the_commands_own_words_without_loading_them() -> None:
+    context = root_context()
+    page = app.get_help(context)
+    limit = context.make_formatter().width - 6 - max(map(len, COMMANDS))
+    for name in COMMANDS:
+        command = app.get_command(context, name)
+        assert command is not None
+        assert f"  {name} " in page
+        assert " ".join(command.get_short_help_str(limit).split()) in " ".join(page.split()), name
+    code = "import sys\nfrom warpgauge.cli.app import run\nrun(['--help'])\nprint(sorted(sys.modules), file=sys.stderr)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "Measure how good" in done.stdout
+    for heavy in ("numpy", "numba", "scipy", "rich", "warpgauge.cli.new"):
+        assert f"'{heavy}'" not in done.stderr

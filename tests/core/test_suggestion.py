@@ -300,9 +300,14 @@ def test_gains_inside_the_targets_never_rise(seed: int, isotropic: bool) -> None
 
 _COMPILES = """
 import numpy as np, warpgauge as wg
-from warpgauge.core import compiled
-loops = [value for value in vars(compiled).values() if hasattr(value, "signatures")]
-assert len(loops) >= 8
+from warpgauge.core import compiled, compiled_tiles
+from warpgauge.core.warm_up import compile_loops
+modules = (compiled, compiled_tiles)
+loops = [value for module in modules for value in vars(module).values() if hasattr(value, "signatures")]
+assert len(loops) >= 24
+compile_loops()
+unused = [loop.__name__ for loop in loops if not loop.signatures and loop.__name__[0] != "_"]  # _: part of others
+assert not unused, unused
 rng = np.random.default_rng(0)
 kernel = wg.KernelBundle.pyramid("wendland", smallest=5.0, levels=4, weight=1.0)
 for d in (2, 3):
@@ -310,20 +315,44 @@ for d in (2, 3):
         prior = wg.TransformationPrior(kernel, mean=mean)
         candidates = rng.uniform(0, 60, (50, d))
         for targets in (None, rng.uniform(0, 60, (9, d))):
-            suggester = wg.Suggester(prior, candidates, targets)
             before = [list(loop.signatures) for loop in loops]
+            suggester = wg.Suggester(prior, candidates, targets)
             for noise in (np.eye(d), np.diag(np.arange(1.0, d + 1))):
                 suggester.record(suggester.suggest(), noise)
                 suggester.gains()
             suggester.undo()
+            noises = np.stack(3 * [np.diag(np.arange(1.0, d + 1))])
+            posterior = prior.condition(wg.Annotations(candidates[:3], candidates[:3] + 1, noises))
+            for points in (candidates, rng.uniform(0, 60, (5000, d))):
+                posterior.mean_and_covariance(points), posterior.mean_and_deviation(points), posterior.entropy(points)
+                wg.error_score(posterior, points, points)
             after = [list(loop.signatures) for loop in loops]
             assert before == after, [l.__name__ for l, b, a in zip(loops, before, after) if b != a]
 print("nothing compiled")
 """
 
 
-def test_no_call_after_construction_compiles_anything() -> None:
-    """In a new process: the interactive loop never waits for the compiler, whichever path it takes."""
+_FIRST = """
+import numpy as np, warpgauge as wg
+from warpgauge.core import compiled, compiled_tiles
+prior = wg.default_prior([60.0, 60.0], center=[30.0, 30.0], smallest=5.0)
+suggester = wg.Suggester(prior, np.random.default_rng(0).uniform(0, 60, (2000, 2)))
+index = suggester.suggest()
+posterior = prior.condition(wg.Annotations.empty(2), calibrate=True)
+posterior.mean_and_covariance(suggester.candidates[:1]), posterior.region(suggester.candidates[:1])
+loops = [value for module in (compiled, compiled_tiles) for value in vars(module).values()]
+print([loop.__name__ for loop in loops if getattr(loop, "signatures", None)])
+"""
+
+
+def test_the_first_question_needs_no_compiled_loop() -> None:
+    """In a new installation nothing is compiled yet, and the first question is not to wait for it."""
+    done = subprocess.run([sys.executable, "-c", _FIRST], capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == "[]", done.stderr
+
+
+def test_nothing_is_compiled_after_the_loops_were_compiled() -> None:
+    """In a new process: the interactive loop and maps then never wait for the compiler, whichever path they take."""
     done = subprocess.run([sys.executable, "-c", _COMPILES], capture_output=True, text=True, check=False)
     assert done.stdout.strip() == "nothing compiled", done.stderr
 
@@ -336,3 +365,42 @@ def test_the_gain_of_one_candidate_is_its_row_of_all_gains(where: str) -> None:
     suggester.record(2, np.diag([1.0, 3.0]))
     one = [suggester.gain(index) for index in (0, 5, 13)]
     np.testing.assert_allclose(one, suggester.gains()[[0, 5, 13]], rtol=1e-12)
+
+
+def _dense_entropies(prior: wg.TransformationPrior, fixed: np.ndarray, noise: np.ndarray, at: np.ndarray) -> np.ndarray:
+    """Log determinants of the posterior covariances by whole matrices, over 2."""
+
+    def kappa(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        r = np.linalg.norm(a[:, None] - b[None], axis=2)
+        pairs = zip(prior.kernel.scales, prior.kernel.weights, strict=True)
+        return np.asarray(sum(weight * oracle.radial("wendland", r / scale) for scale, weight in pairs))
+
+    d = at.shape[1]
+    K = np.kron(kappa(fixed, fixed), np.eye(d)) + oracle.noise_matrix(noise)
+    cross = np.kron(kappa(fixed, at), np.eye(d))
+    shape = (len(cross), len(at), d)
+    explained = np.einsum("rna,rnb->nab", cross.reshape(shape), np.linalg.solve(K, cross).reshape(shape))
+    return np.asarray(0.5 * np.linalg.slogdet(prior.kernel.weights.sum() * np.eye(d) - explained)[1])
+
+
+@pytest.mark.parametrize("isotropic", [True, False])
+@pytest.mark.parametrize("strategy", ["entropy", "noise_aware"])
+def test_the_first_suggestion_after_many_records_is_the_best(strategy: str, isotropic: bool) -> None:
+    """Candidates are then bounded by their nearest annotations; undoing must not leave a bound that is too low."""
+    rng = np.random.default_rng(12)
+    candidates, prior = rng.uniform(0, 300, (1500, 2)), wg.TransformationPrior(wg.KernelBundle.pyramid(levels=5))
+    suggester = wg.Suggester(prior, candidates, strategy=strategy, default_covariance=0.2 * np.eye(2))
+    factors = rng.normal(size=(140, 2, 2))
+    noise = 0.1 * factors @ factors.transpose(0, 2, 1) + 0.02 * np.eye(2)
+    if isotropic:
+        noise = rng.uniform(0.02, 0.3, 140)[:, None, None] * np.eye(2)
+    # Half of the image is annotated last: the best candidates of the end are not those of before.
+    rows = np.argsort(candidates[:, 0], kind="stable")[::10][:140]
+    for row, covariance in zip(rows, noise, strict=True):
+        suggester.record(int(row), covariance)
+    for left in (140, 139, 125, 120):
+        while len(suggester.recorded) > left:
+            suggester.undo()
+        entropies = _dense_entropies(prior, candidates[rows[:left]], noise[:left], candidates)
+        entropies[rows[:left]] = -np.inf  # with one noise everywhere the expected information has the same order
+        assert suggester.suggest() == int(np.argmax(entropies))

@@ -3,8 +3,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from warpgauge.errors import InvalidInputError
+from warpgauge.errors import InvalidInputError, SuspiciousDataWarning
 from warpgauge.evaluation import metrics
+from warpgauge.geometry import Grid
 
 
 def test_tre_by_hand() -> None:
@@ -43,7 +44,11 @@ def test_acrobat_by_hand() -> None:
 
 def test_learn2reg_by_hand() -> None:
     """The 0.3 quantile of 0 to 10 is 3; the hardest third of ten cases by their initial error are three."""
-    assert metrics.learn2reg_tre30(np.arange(11.0)[::-1]) == pytest.approx(3)
+    assert metrics.learn2reg_tre(np.arange(11.0)[::-1], 2023) == pytest.approx(3)
+    assert metrics.learn2reg_tre(np.arange(11.0)[::-1], 2024) == pytest.approx(7)
+    assert metrics.learn2reg_tre(np.arange(11.0)[::-1]) == pytest.approx(7)
+    with pytest.raises(InvalidInputError, match="since 2020"):
+        metrics.learn2reg_tre([1.0], 2019)
     after = np.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0])
     before = np.array([9.0, 9.5, 1, 1, 1, 1, 1, 1, 1, 8.0])
     assert metrics.learn2reg_robust(after, before) == pytest.approx((2 + 1 + 10) / 3)
@@ -83,3 +88,28 @@ def test_bad_numbers_are_refused() -> None:
         metrics.learn2reg_robust([1.0], [1.0, 2.0])
     with pytest.raises(InvalidInputError, match="voxel dimensions"):
         metrics.tg132([[1.0, 2.0]], [1.0])
+
+
+def test_learn2reg_regularity_by_hand() -> None:
+    """Determinants 1, 1 and e^2 - 3: log(det + 3) is log 4 twice and 2 once; NaN is left out."""
+    found = metrics.learn2reg_regularity([1.0, 1.0, np.e**2 - 3, np.nan])
+    assert found.sd_log_jacobian == pytest.approx(np.std([np.log(4), np.log(4), 2.0]))
+    assert (found.foldings, found.folded) == (0, 0)
+
+
+def test_learn2reg_regularity_warns_of_folding() -> None:
+    with pytest.warns(SuspiciousDataWarning, match="2 of 4 Jacobian determinants"):
+        found = metrics.learn2reg_regularity([1.0, 2.0, 0.0, -50.0])
+    assert found.foldings == 0
+    assert found.sd_log_jacobian == pytest.approx(np.std(np.log([4.0, 5.0, 3.0, 1e-9])))
+    with pytest.raises(InvalidInputError, match="at least one finite"):
+        metrics.learn2reg_regularity([np.nan])
+
+
+def test_dirlab_errors_snap_to_voxels() -> None:
+    """Voxels of 1 x 1 x 2.5 mm from (10, 20, 30): (12.4, 20.6, 31.0) goes to (12, 21, 30), 1.0 from (12, 20, 30)."""
+    grid = Grid((5, 5, 5), [1.0, 1.0, 2.5], origin=[10.0, 20.0, 30.0], units="mm")
+    moving = np.array([[12.0, 20.0, 30.0], [12.0, 20.0, 32.5]])
+    mapped = np.array([[12.4, 20.6, 31.0], [12.2, 20.2, 32.0]])
+    assert metrics.dirlab_errors(mapped, moving, grid) == pytest.approx([1.0, 0.0])
+    assert metrics.target_registration_errors(mapped, moving)[1] == pytest.approx(np.sqrt(0.04 + 0.04 + 0.25))

@@ -10,7 +10,6 @@ import warpgauge as wg
 from models import make
 from warpgauge.errors import InvalidInputError
 from warpgauge.evaluation import evaluate, further_annotations, summaries, tied_groups
-from warpgauge.evaluation.ties import verdict
 
 
 def setting(isotropic: bool = False, count: int = 12) -> tuple[wg.Posterior, np.ndarray]:
@@ -71,7 +70,7 @@ def test_expected_squared_error_and_win_probability_agree_with_monte_carlo() -> 
 def test_the_posterior_mean_itself_scores_zero() -> None:
     posterior, targets = setting()
     result = evaluate(posterior, {"mean": posterior.mean, "other": lambda x: x + 9.0}, targets, samples=100)
-    assert all(score == 0 for score in result.scores["mean"].posterior.values())
+    assert all(score == 0 for score in result.scores["mean"].score.values())
     assert result.ranking() == ["mean", "other"]
 
 
@@ -85,15 +84,36 @@ def test_equal_transforms_tie() -> None:
     assert result.scores["a"].rank_probabilities["2"] == [0.5, 0.5]
     assert result.further is not None
     assert result.further.best is None
-    assert "more than 20 more would be needed" in result.verdict
+    assert "more than 20 more annotations would be needed" in result.verdict
 
 
-def test_groups_are_cut_where_neighbours_are_decided() -> None:
-    """Order c, a, d, b with P(c>a) = 0.99, P(a>d) = 0.7, P(d>b) = 0.96."""
+def test_no_two_of_a_group_are_decided() -> None:
+    """The second beats the third although the first does not: the third is in a group of its own."""
+    win = np.full((3, 3), 0.5)
+    win[0, 2], win[1, 2] = 0.9, 0.97
+    assert tied_groups([0, 1, 2], win) == [[0, 1], [2]]
+
+
+def test_a_group_ends_where_its_first_is_decidedly_better() -> None:
+    """Order c, a, d, b: c beats a; a does not beat d, but it beats b, though d does not."""
     win = np.full((4, 4), 0.5)
-    win[2, 0], win[0, 3], win[3, 1] = 0.99, 0.7, 0.96
+    win[2, 0], win[0, 3], win[3, 1], win[0, 1] = 0.99, 0.7, 0.6, 0.96
     assert tied_groups([2, 0, 3, 1], win) == [[2], [0, 3], [1]]
     assert tied_groups([2, 0, 3, 1], win, level=0.97) == [[2], [0, 3, 1]]
+
+
+def test_differences_below_the_margin_are_ties() -> None:
+    """A shift by a millionth of a pixel is certainly better, and nobody cares."""
+    posterior, targets = setting()
+    mean = posterior.mean(targets)
+    transforms = {"a": mean + 1.0, "b": mean + 1.000001, "c": mean + 9.0}
+    surely = evaluate(posterior, transforms, targets, samples=50, further=0)
+    assert surely.win_probability[0, 1] > 0.5
+    cared = evaluate(posterior, transforms, targets, samples=50, further=0, margin=0.05)
+    assert cared.tied == [["a", "b"], ["c"]]
+    assert cared.to_dict()["margin"] == 0.05
+    with pytest.raises(InvalidInputError, match="margin"):
+        evaluate(posterior, transforms, targets, margin=-1.0)
 
 
 def test_the_sentence_names_the_best_the_undecided_and_the_effort() -> None:
@@ -103,23 +123,15 @@ def test_the_sentence_names_the_best_the_undecided_and_the_effort() -> None:
     transforms = {"good": mean, "left": mean + aside, "right": mean - 1.001 * aside, "bad": mean + 60}
     result = evaluate(posterior, transforms, targets, samples=200, further=3)
     assert result.tied == [["good"], ["left", "right"], ["bad"]]
-    assert result.verdict.startswith("good is best with probability ")
-    assert "ranks 2 to 3 are not decided by 12 annotations; more than 3 more would be needed." in result.verdict
+    assert result.verdict.startswith("good is the best of 4 methods with probability ")
+    assert result.verdict.endswith("from which 12 annotations cannot distinguish 1 other.")
+    assert result.further is not None
+    assert result.further.all_ranks is None
     decided = evaluate(posterior, {"good": mean, "bad": mean + 60}, targets, samples=50)
-    assert decided.verdict.endswith("all ranks are decided by 12 annotations.")
+    assert "Next is bad with" in decided.verdict
     assert decided.further is None
     undecided = evaluate(posterior, {"left": mean + aside, "right": mean - 1.001 * aside}, targets, samples=50)
-    assert undecided.verdict.startswith("The annotations do not decide which is best (probabilities: left ")
-
-
-def test_several_undecided_groups_are_listed_as_people_do() -> None:
-    names = list("abcdefg")
-    best = dict.fromkeys(names, 1 / 7)
-    sentence = verdict(names, [[0, 1], [2], [3, 4], [5, 6]], best, 1, None)
-    assert sentence.endswith("; ranks 1 to 2, 4 to 5 and 6 to 7 are not decided by 1 annotation.")
-    assert verdict(["a", "b"], [[0], [1]], {"a": 1.0, "b": 0.0}, 9, None).startswith(
-        "a is best with probability over 0.99"
-    )
+    assert undecided.verdict.startswith("12 annotations cannot say which of the two is best: ")
 
 
 def test_without_annotations_nothing_is_said_about_the_transforms() -> None:

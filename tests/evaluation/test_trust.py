@@ -8,9 +8,9 @@ from scipy import stats
 
 import warpgauge as wg
 from models import make
+from warpgauge.core.sensitivity import means_without_each
 from warpgauge.errors import InvalidInputError
-from warpgauge.evaluation import benjamini_hochberg, diagnose, trust
-from warpgauge.evaluation.variations import means_without_each
+from warpgauge.evaluation import diagnose, trust
 
 KERNEL = wg.KernelBundle("wendland", [20.0, 60.0], [4.0, 9.0])
 PRIOR = wg.TransformationPrior(KERNEL)
@@ -82,20 +82,12 @@ def test_a_misplaced_annotation_is_found() -> None:
     assert not diagnose(PRIOR.condition(annotations)).outliers
 
 
-def test_benjamini_hochberg_by_hand() -> None:
-    """p = 0.01, 0.02, 0.03, 0.5 times 4/1, 4/2, 4/3, 4/4, made monotone from above."""
-    assert benjamini_hochberg(np.array([0.5, 0.02, 0.03, 0.01])) == pytest.approx([0.5, 0.04, 0.04, 0.04])
-    rng = np.random.default_rng(0)
-    p = rng.uniform(0, 1, 50)
-    assert benjamini_hochberg(p) == pytest.approx(stats.false_discovery_control(p))
-
-
 def test_where_the_annotations_say_nothing() -> None:
-    """Targets at the annotations are informed; those farther away than the largest scale are not."""
+    """Targets at the annotations are known; those farther away than the largest scale are not."""
     annotations = drawn(20)
     near, far = annotations.fixed_points, annotations.fixed_points + 1000.0
-    assert diagnose(PRIOR.condition(annotations), near).uninformed == 0
-    assert diagnose(PRIOR.condition(annotations), np.concatenate([near, far])).uninformed == 0.5
+    assert diagnose(PRIOR.condition(annotations), near).known == 1
+    assert diagnose(PRIOR.condition(annotations), np.concatenate([near, far])).known == 0.5
 
 
 def test_sensitivity_names_what_the_ranking_hangs_on() -> None:
@@ -112,7 +104,7 @@ def test_sensitivity_names_what_the_ranking_hangs_on() -> None:
     found = trust(posterior, {"bump": bump, "identity": lambda x: x}, targets)
     assert found.sensitivity is not None
     assert found.sensitivity.ranking == ("bump", "identity")
-    assert found.sensitivity.decisive == ("without annotation 0",)
+    assert found.sensitivity.decisive == ("without annotation 1",)
     left_out = found.sensitivity.of("left out")
     assert [one.kendall_distance for one in left_out] == [1.0, 0.0, 0.0, 0.0]
     assert [one.spearman for one in left_out] == [-1.0, 1.0, 1.0, 1.0]
@@ -124,7 +116,7 @@ def test_sensitivity_names_what_the_ranking_hangs_on() -> None:
     mapped = np.stack([bump(targets), targets])
     expected = wg.win_probabilities(weaker, targets, mapped)[0, 1]
     assert found.sensitivity.of("kernel")[1].lead == pytest.approx(expected)
-    assert "without annotation 0" in found.sentence
+    assert "without annotation 1" in found.sentence
     data = json.loads(found.to_json())
     assert data["sensitivity"]["ranking"] == ["bump", "identity"]
     assert data["verdict"] == "undetermined"

@@ -10,7 +10,7 @@ import pytest
 import experiment_tools as tools
 import oracle
 from warpgauge.experiments import default_setting
-from warpgauge.experiments.comparing import difference, sentences, spoken, summary
+from warpgauge.experiments.curve_summary import difference, sentences, spoken, summary
 from warpgauge.experiments.default_setting import plan, setting
 from warpgauge.experiments.experiment import Run
 from warpgauge.experiments.strategies import EXPERIMENT

@@ -223,7 +223,7 @@ def test_bare_arrays_and_plates_are_refused(tmp_path: Path):
         ),
         ({"filters": [{"id": "pickle", "protocol": 5}]}, "pickle"),
         ({"compressor": {"id": "pickle", "protocol": 5}}, "pickle"),
-        ({"dtype": "|O", "filters": [{"id": "pickle", "protocol": 5}], "fill_value": None}, "cannot be read|coded by"),
+        ({"dtype": "|O", "filters": [{"id": "pickle", "protocol": 5}], "fill_value": None}, "type|coded by"),
     ],
 )
 def test_only_harmless_codecs(tmp_path: Path, edit: dict[str, Any], reason: str):
@@ -283,10 +283,10 @@ def test_levels_that_do_not_fit(tmp_path: Path):
         read_image(write_zarr(tmp_path / "a.zarr", [PLANE, PLANE.astype(np.float32)]))
     with pytest.raises(FileFormatError, match="different numbers of channels"):
         read_image(write_zarr(tmp_path / "b.zarr", [PLANE[None], np.stack([PLANE] * 3)], "cyx"))
-    with pytest.raises(FileFormatError, match="samples of type complex64"):
+    with pytest.raises(FileFormatError, match="elements of type"):
         read_image(write_zarr(tmp_path / "c.zarr", [PLANE.astype(np.complex64)]))
     folder = write_zarr(tmp_path / "d.zarr", [PLANE])
     description = json.loads((folder / "s0/.zarray").read_text())
     (folder / "s0/.zarray").write_text(json.dumps({**description, "chunks": [10**6, 10**6]}))
-    with pytest.raises(FileFormatError, match="chunks of 2000000000000 bytes"):
+    with pytest.raises(FileFormatError, match="of memory"):
         read_image(folder)

@@ -55,9 +55,18 @@ SAMPLES: dict[str, str] = {
     "transformix": "point\n3\n1.5 2 3\n4 5 6\n-7 8 9e1\n",
     "ants": "x,y,z,t,label,comment\n82.5,116.5,1,0,1,breast\n137.5,35.5,2,0,2,beak\n",
     "napari": "index,axis-0,axis-1,name\n0.0,10.5,3.0,a\n1.0,20.0,4.25,b\n",
+    "qupath": '{"type": "FeatureCollection", "features": [\n'
+    '{"type": "Feature", "geometry": {"type": "Point", "coordinates": [119.5, 144.25]}, "properties": {"name": "a"}},\n'
+    '{"type": "Feature", "geometry": {"type": "Point", "coordinates": [20.5, 3]}, "properties": {"name": "b"}}]}\n',
 }
-HEADERLESS = ("warpgauge", "slicer-json", "dirlab", "bigwarp")
-NAMES = {"dirlab": "case_xyz.txt", "slicer-json": "f.mrk.json", "slicer-fcsv": "f.fcsv", "warpgauge": "l.json"}
+HEADERLESS = ("warpgauge", "slicer-json", "dirlab", "bigwarp", "qupath")
+NAMES = {
+    "dirlab": "case_xyz.txt",
+    "slicer-json": "f.mrk.json",
+    "slicer-fcsv": "f.fcsv",
+    "warpgauge": "l.json",
+    "qupath": "f.geojson",
+}
 
 
 def attempt(path: Path, **arguments: object) -> Landmarks | str:
@@ -98,7 +107,14 @@ def test_samples(tmp_path: Path, name: str) -> None:
 def spoiled(name: str) -> dict[str, bytes]:
     text = SAMPLES[name]
     number = {"anhir": "119", "dirlab": "188", "bigwarp": "47.5", "slicer-json": "-5.5", "slicer-fcsv": "-19.9"}
-    token = {"transformix": "1.5", "ants": "82.5", "napari": "10.5", "csv": ",1,", "warpgauge": "1.5"} | number
+    token = {
+        "transformix": "1.5",
+        "ants": "82.5",
+        "napari": "10.5",
+        "qupath": "119.5",
+        "csv": ",1,",
+        "warpgauge": "1.5",
+    } | number
     found = token[name]
 
     def put(value: str) -> bytes:

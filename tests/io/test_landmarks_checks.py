@@ -108,3 +108,17 @@ def test_equal_extents_cannot_tell_a_swap(tmp_path: Path) -> None:
     found = messages(save(tmp_path, fixed, moving), fixed_grid=grid, moving_grid=grid)
     assert len(found) == 1
     assert "moving points lie outside the moving image" in found[0]
+
+
+def test_rows_in_another_order_are_reported(tmp_path: Path) -> None:
+    """Shuffled, moved by one, or two exchanged: the rows and both residuals are named; in order nothing is said."""
+    generator = np.random.default_rng(3)
+    fixed = generator.uniform(0, 1000, (40, 2))
+    moving = fixed @ np.array([[0.9, 0.2], [-0.2, 0.9]]) + 50 + generator.normal(0, 5, (40, 2))
+    assert messages(save(tmp_path, fixed, moving)) == []
+    exchanged = moving.copy()
+    exchanged[[4, 30]] = moving[[30, 4]]
+    (message,) = messages(save(tmp_path, fixed, exchanged))
+    assert "2 pairs (rows 5, 31) lie" in message
+    for wrong in (np.roll(moving, 1, axis=0), generator.permutation(moving)):
+        assert any("rows probably do not correspond" in one for one in messages(save(tmp_path, fixed, wrong)))

@@ -366,18 +366,34 @@ def test_native_schema_is_checked(tmp_path: Path, members: dict[str, object], me
         read_landmarks(save(tmp_path, "l.json", native(**members)))
 
 
-def test_names_pair_points_on_request(tmp_path: Path) -> None:
-    """Named points in another order are refused by default, and matched by name when asked."""
+def test_points_of_two_files_are_paired_by_name(tmp_path: Path) -> None:
+    """Named points in another order are paired by name, which is said; by row only when asked."""
     fixed = save(tmp_path, "a.fcsv", FCSV.format(frame="LPS"))
     header, first, second = FCSV.format(frame="RAS").rsplit("\n", 3)[:3]
     moving = save(tmp_path, "b.fcsv", "\n".join([header, second, first, ""]))
-    with pytest.raises(AmbiguousFileError, match="'F-1' is number 1"):
-        read_landmarks(fixed, moving)
-    lm = read_landmarks(fixed, moving, match="name")
-    np.testing.assert_allclose(lm.moving_points[0], [19.9, -13.9347, 29.44])
+    by_name, by_row = read_landmarks(fixed, moving), read_landmarks(fixed, moving, match="row")
+    np.testing.assert_allclose(by_name.moving_points[0], [19.9, -13.9347, 29.44])
+    np.testing.assert_array_equal(by_row.moving_points[1], by_name.moving_points[0])
+    assert "Points of the two files were paired by name; 2 of 2 stand in another row." in by_name.assumptions
+    assert "Row order was used to pair the points of the two files." in by_row.assumptions
     other = save(tmp_path, "c.fcsv", moving.read_text().replace("F-2", "G"))
+    with pytest.raises(AmbiguousFileError, match="'F-1' is number 1"):
+        read_landmarks(fixed, other)
     with pytest.raises(FileFormatError, match="no point 'F-2'"):
         read_landmarks(fixed, other, match="name")
+
+
+def test_shuffled_rows_are_paired_by_their_index(tmp_path: Path) -> None:
+    """ANHIR numbers its rows: a moving file in another order is put right, whatever the fixed file counts."""
+    fixed = save(tmp_path, "a.csv", ",X,Y\n0,1,10\n1,2,20\n2,3,30\n")
+    moving = save(tmp_path, "b.csv", ",X,Y\n2,103,30\n0,101,10\n1,102,20\n")
+    found = read_landmarks(fixed, moving)
+    np.testing.assert_array_equal(found.moving_points - found.fixed_points, [[100, 0]] * 3)
+    assert any("paired by their index; 3 of 3 stand in another row" in one for one in found.assumptions)
+    np.testing.assert_array_equal(read_landmarks(fixed, moving, match="row").moving_points[0], [103, 30])
+    np.testing.assert_array_equal(read_landmarks(fixed, moving, match="index").moving_points[0], [101, 10])
+    with pytest.raises(FileFormatError, match="does not give every point a name"):
+        read_landmarks(fixed, moving, match="name")
 
 
 def test_unequal_counts_name_both(tmp_path: Path) -> None:
@@ -483,3 +499,27 @@ def test_landmarks_check_themselves() -> None:
     with pytest.raises(InvalidInputError, match="set of points"):
         Landmarks(points).to_annotation_arrays(1.0)
     assert lm.with_rater("PS").raters == ("PS", "PS")
+
+
+def test_qupath_points_count_from_the_corner(tmp_path: Path) -> None:
+    """The first pixel's centre is (0.5, 0.5) in QuPath and (0, 0) here; names pair the points of two images."""
+
+    def point(x: float, y: float, name: str) -> str:
+        return json.dumps(
+            {"type": "Feature", "geometry": {"type": "Point", "coordinates": [x, y]}, "properties": {"name": name}}
+        )
+
+    fixed = save(tmp_path, "f.geojson", f"[{point(0.5, 0.5, 'a')}, {point(10.5, 20.5, 'b')}]\n")
+    both = ",".join([point(12.5, 23.5, "b"), point(2.5, 3.5, "a")])
+    moving = save(tmp_path, "m.geojson", '{"type": "FeatureCollection", "features": [' + both + "]}\n")
+    found = read_landmarks(fixed, moving)
+    assert (found.format, found.names, found.units) == ("qupath", ("a", "b"), "px")
+    np.testing.assert_array_equal(found.fixed_points, [[0, 0], [10, 20]])
+    np.testing.assert_array_equal(found.moving_points, [[2, 3], [12, 23]])
+    several = {"type": "Feature", "geometry": {"type": "MultiPoint", "coordinates": [[1, 2], [3, 4]]}}
+    many = save(tmp_path, "multi.geojson", json.dumps(several) + "\n")
+    np.testing.assert_array_equal(read_landmarks(many).fixed_points, [[0.5, 1.5], [2.5, 3.5]])
+    outline = {"type": "Feature", "geometry": {"type": "Polygon", "coordinates": []}}
+    polygon = save(tmp_path, "p.geojson", json.dumps(outline) + "\n")
+    with pytest.raises(FileFormatError, match="not a Point"):
+        read_landmarks(polygon)

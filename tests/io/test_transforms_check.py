@@ -130,10 +130,28 @@ def test_points_outside_are_counted_and_unknown_readings_left_open() -> None:
 
 
 def test_a_bad_registration_is_not_taken_for_a_misreading() -> None:
-    """A transform of noise is bad in every reading; there is nothing to warn of."""
+    """A transform of noise is bad in every reading; what is said is that it is worse than none."""
     grid, _, fixed, moving = _world()
     noise = DisplacementField(np.random.default_rng(5).normal(0, 9, (3, *grid.shape)), grid)
-    assert not check_transform(noise, (fixed, moving), reference=grid).suspicious
+    with pytest.warns(SuspiciousDataWarning, match="without any transform, so it makes things worse"):
+        report = check_transform(noise, (fixed, moving), reference=grid)
+    assert not report.suspicious
+    assert report.worse_than_nothing
+
+
+def test_a_transform_of_images_four_times_as_large_is_found_and_can_be_scaled() -> None:
+    """With all its coordinates multiplied by 0.25 it is the transform of these images, B-spline or matrix."""
+    fixed = np.random.default_rng(2).uniform(0, 200, (30, 2))
+    moving = fixed @ np.array([[1.0, 0.05], [-0.05, 1.0]]) + [12.0, -7.0]
+    large = AffineTransform([[1.0, -0.05], [0.05, 1.0]], [48.0, -28.0])
+    with pytest.warns(SuspiciousDataWarning, match=r"times 0.25 \(scale 0.25\)"):
+        check_transform(large, (fixed, moving))
+    for source in (large, large.map):
+        right = read_transform(source, scale=0.25, **({} if source is large else {"d": 2}))
+        np.testing.assert_allclose(right.map(fixed), moving, atol=1e-9)
+        np.testing.assert_allclose(right.inverse().map(moving), fixed, atol=1e-5)
+    with pytest.raises(InvalidInputError, match="between 1e-09 and"):
+        read_transform(large, scale=-1.0)
 
 
 def test_inactive_landmarks_are_left_out() -> None:

@@ -31,11 +31,9 @@ def test_colour_follows_the_error_alone_and_undefined_is_transparent() -> None:
 
 
 def test_limits_are_absolute() -> None:
-    """With a tolerance: half and twice of it as deviations. A map without annotations is wholly transparent."""
+    """A map without annotations is wholly transparent, and so is one far from all annotations."""
     model = make(2, "wendland", True, "identity")
     posterior = model.prior.condition(model.annotations)
-    low, high = entropy_limits(posterior, tolerance=2.0)
-    np.testing.assert_allclose([low, high], [np.log(2 * np.pi * np.e), np.log(2 * np.pi * np.e * 16)])
     empty = model.prior.condition(wg.Annotations.empty(2))
     points = np.random.default_rng(0).uniform(0, 60, (50, 2))
     for one in (empty, posterior):

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from command_tools import call
 from project.tools import edit, grid_points, place, query, skip, write_images
 from warpgauge.errors import InvalidInputError, SuspiciousDataWarning
 from warpgauge.project import Draft, NotAllowedError, Project, ProjectError, Settings, StorageError
@@ -271,6 +272,7 @@ def make_version_1(project: Project) -> None:
     project.close()
     path = project.folder / "annotations.sqlite"
     path.unlink()
+    (project.folder / "annotations.head").unlink()
     connection = sqlite3.connect(path, isolation_level=None)
     connection.executescript(
         f"""
@@ -417,13 +419,17 @@ def test_transforms_are_copied_with_their_hash(make_project: Make, tmp_path: Pat
     source.write_text("1 0 0\n0 1 0\n")
     with make_project() as project:
         project.add_transform("my affine/1", source, options={"format": "matrix"})
-        project.add_transform("my affine/1", source)
+        with pytest.raises(InvalidInputError, match="'my affine/1' already"):
+            project.add_transform("my affine/1", source)
+        project.add_transform("my affine/1", source, replace=True)
         record = project.state.transforms["my affine/1"]
         assert record.files == ("transforms/my_affine_1-2/affine.txt",)
         assert project.verify().ok
         (project.folder / record.files[0]).write_text("2 0 0\n0 1 0\n")
         assert "has changed" in project.verify().problems[0]
-        project.remove_transform("my affine/1")
+        project.rename_transform("my affine/1", "other")
+        assert project.state.transforms["other"].files == record.files
+        project.remove_transform("other")
         assert project.state.transforms == {}
         with pytest.raises(InvalidInputError, match="no transform"):
             project.remove_transform("my affine/1")
@@ -452,3 +458,31 @@ def test_odd_folder_names(tmp_path: Path) -> None:
     with Project.open(folder) as again:
         assert again.verify().ok
         assert again.state.generation == 2
+
+
+def test_a_transform_is_read_with_its_stored_options(make_project: Make, tmp_path: Path) -> None:
+    """Transforms added by the command line map points with their options, also when their files are gone elsewhere."""
+    origin = tmp_path / "elastix"
+    origin.mkdir()
+    first, second = origin / "first.txt", origin / "second.txt"
+    common = (
+        '(Transform "TranslationTransform")\n(NumberOfParameters 2)\n(FixedImageDimension 2)\n'
+        '(MovingImageDimension 2)\n(HowToCombineTransforms "Compose")\n'
+    )
+    first.write_text(common + '(TransformParameters 1 2)\n(InitialTransformParametersFileName "NoInitialTransform")\n')
+    second.write_text(common + f'(TransformParameters 10 20)\n(InitialTransformParametersFileName "{first}")\n')
+    inverse = tmp_path / "inverse.txt"
+    inverse.write_text("1 0 -3\n0 1 5\n0 0 1\n")
+    project = make_project()
+    call("add-transform", project.folder, "chain", second)
+    call("add-transform", project.folder, "inverse", inverse, "--direction", "moving_to_fixed")
+    shutil.rmtree(origin)
+    with Project.open(project.folder) as opened:
+        assert opened.transform_names() == ["chain", "inverse"]
+        np.testing.assert_allclose(opened.transform("chain").map(np.array([[4.0, 5.0]])), [[15.0, 27.0]])
+        np.testing.assert_allclose(opened.transform("inverse").map(np.array([[4.0, 5.0]])), [[7.0, 0.0]])
+        again = opened.transform("inverse", options={"direction": "fixed_to_moving"})
+        np.testing.assert_allclose(again.map(np.array([[4.0, 5.0]])), [[1.0, 10.0]])
+        with pytest.raises(InvalidInputError, match="no transform 'other'; it has chain, inverse"):
+            opened.transform("other")
+    project.close()

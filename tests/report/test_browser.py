@@ -30,7 +30,7 @@ def page_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     posterior = prior.condition(annotations, calibrate=True)
     transforms = {"near": lambda x: bent(x) + 0.5, "shift": lambda x: x + 1.0, "none": lambda x: x}
     targets = rng.uniform(5, 95, (80, 2))
-    average = wg.candidate_average(posterior, transforms)
+    average = wg.judge(posterior, transforms)
     grid = wg.Grid((50, 40), [2.0, 2.5], units="mm")
     image = wg.read_image(write_map(rng.uniform(size=grid.shape), grid, folder / "fixed.nrrd"))
     return write_report(

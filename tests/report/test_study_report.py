@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+import warpgauge as wg
+from command_tools import call
 from page_parser import Page
+from study_tools import make_study
 from warpgauge.errors import InvalidInputError
 from warpgauge.report import write_study_report
 from warpgauge.study import MethodSpec, PairOutcome, PairSpec, Study, StudyResult, StudySettings, summarise
@@ -63,12 +67,32 @@ def test_table_tests_and_cases_have_the_numbers_of_the_json(tmp_path: Path) -> N
     assert all(after - before <= 1 for before, after in pairwise(levels))
 
 
+def test_what_is_flagged_in_a_pair_stands_before_the_verdict(tmp_path: Path) -> None:
+    flags = [{"kind": "too_good", "sentence": "second has probably <seen> them.", "transform": "second"}]
+    found = result(outcome("p1"), replace(outcome("pair2"), evaluation={"flags": flags}))
+    assert found.notices == ["pair2: second has probably <seen> them."]
+    page = Page(write_study_report(tmp_path / "s.html", found).read_text("utf-8"))
+    assert page.text.index(found.notices[0]) < page.text.index(found.verdict)
+
+
+def test_a_submission_that_has_seen_the_landmarks_is_named_in_the_report_of_a_study(tmp_path: Path) -> None:
+    """From the command line: "near" hits every landmark of case1 exactly, though they are said to be 0.3 off."""
+    study = make_study(tmp_path, pairs=2)
+    fixed = np.random.default_rng(5).uniform(0, 200, (25, 2))
+    wg.write_landmarks(wg.Landmarks(fixed, fixed + np.array([0.5, 0.0])), tmp_path / "case1.json")
+    call("benchmark", study, "--out", tmp_path / "results")
+    call("report", study, "--results", tmp_path / "results", "--out", tmp_path / "study.html")
+    page = Page((tmp_path / "study.html").read_text("utf-8"))
+    assert "case1: near fits the annotations better than their stated precision allows" in page.text
+    assert "case0: near" not in page.text
+
+
 def test_pairs_that_are_too_sure_come_first(tmp_path: Path) -> None:
     found = result(outcome("p1"), outcome("pair2", "overconfident"))
     page = Page(write_study_report(tmp_path / "s.html", found).read_text("utf-8"))
     titles = [said for level, said in page.headings if level == 2]
     assert titles[:2] == ["Can these numbers be trusted?", "Which method is best?"]
-    assert page.text.index("surer than it should be") < page.text.index("is first")
+    assert page.text.index("overconfident") < page.text.index("is first")
     page = Page(write_study_report(tmp_path / "t.html", result(outcome("p1"), outcome("pair2"))).read_text("utf-8"))
     assert next(said for level, said in page.headings if level == 2) == "Which method is best?"
 

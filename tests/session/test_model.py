@@ -13,7 +13,7 @@ import oracle
 import warpgauge as wg
 from models import make as random_model
 from session.tools import HEIGHT, WIDTH, Rater, lattice, make, true_map
-from warpgauge.errors import InvalidInputError, SingularModelError
+from warpgauge.errors import InvalidInputError, SingularModelError, SuspiciousDataWarning
 from warpgauge.geometry import Grid
 from warpgauge.io.landmarks import Landmarks, Skip
 from warpgauge.project import NotAllowedError, Project, Settings
@@ -46,14 +46,14 @@ def test_default_prior() -> None:
 
 
 def test_refits_come_at_growing_intervals(tmp_path: Path) -> None:
-    """At 10, 15, 22 and 33 annotations, each logged with what it was fitted to; the next is told."""
+    """At 3, 5, 8, 12, 18 and 27 annotations, each logged with what it was fitted to; the next is told."""
     session = Session(make(tmp_path / "p"), "ada")
     Rater(session, "ada").work(34)
     fits = session.project.state.fits
-    assert [fit.payload["annotations"] for fit in fits] == [10, 15, 22, 33]
+    assert [fit.payload["annotations"] for fit in fits] == [3, 5, 8, 12, 18, 27]
     assert all(fit.payload["source"] == "annotations" for fit in fits)
-    assert session.progress().next_refit == 49
-    assert "33 annotations" in session.progress().weights
+    assert session.progress().next_refit == 41
+    assert "27 annotations" in session.progress().weights
     assert np.array_equal(session.prior().kernel.weights, fits[-1].payload["weights"])
 
 
@@ -120,7 +120,7 @@ def test_a_failed_refit_is_noted_and_work_goes_on(tmp_path: Path, monkeypatch: p
         calls.append(1)
         raise SingularModelError("The covariance is singular.")
 
-    session = Session(make(tmp_path / "p"), "ada")
+    session = Session(make(tmp_path / "p", {"refit_first": 10}), "ada")
     rater = Rater(session, "ada")
     with monkeypatch.context() as patch:
         patch.setattr("warpgauge.session.fitting.fit_power_law", failing)
@@ -299,8 +299,8 @@ def test_a_repeat_stands_in_for_a_skipped_first(tmp_path: Path) -> None:
             session.skip(query, "ambiguous")
         else:
             session.place(query, true_map(np.array(query.point)))
-    assert len(session.annotations()) == 2
-    assert session.intra_rater().changed_mind == 2
+    assert len(session.annotations()) == 4  # the budget counts placements, those of repeats too
+    assert session.intra_rater().changed_mind == 4
     assert session.intra_rater().pairs == 0
 
 
@@ -417,15 +417,16 @@ def test_gross_errors_and_swaps_are_flagged(tmp_path: Path) -> None:
     state = session.project.state
     a, b = 20, 31
     points = state.answer("ada", a).point, state.answer("ada", b).point
-    session.edit(a, points[1], covariance=0.09 * np.eye(2))
-    session.edit(b, points[0], covariance=0.09 * np.eye(2))
+    session.edit(a, points[1], covariance=0.09 * np.eye(2), confirmed=True)
+    session.edit(b, points[0], covariance=0.09 * np.eye(2), confirmed=True)
     rows = session.listing("ada")
     assert {row.query: row.partner for row in rows if row.flag == "swapped"} == {a: b, b: a}
     assert "likely swapped" in rows[a].sentence
     session.undo()
     session.undo()
     wrong = np.subtract(state.answer("ada", 10).point, [30.0, 35.0])
-    session.edit(10, wrong, covariance=0.09 * np.eye(2))
+    with pytest.warns(SuspiciousDataWarning, match="from where the other landmarks say"):
+        session.edit(10, wrong, covariance=0.09 * np.eye(2))
     flagged = [row.query for row in session.listing("ada") if row.flag == "outlier"]
     assert 10 in flagged
     assert min(session.listing("ada"), key=lambda row: row.p).query == 10

@@ -7,8 +7,10 @@ import pytest
 from PIL import Image
 
 import warpgauge as wg
+from command_tools import call
 from study_tools import shift, truth
 from warpgauge.errors import InvalidInputError
+from warpgauge.evaluation import project_posterior
 from warpgauge.project import Project
 from warpgauge.session import Session
 from warpgauge.study import run_study
@@ -30,7 +32,7 @@ def make_project(folder: Path, number: int, count: int = 20) -> Path:
     ) as project:
         moving = truth(fixed, number) + rng.normal(0, 0.2, fixed.shape)
         Session(project).import_landmarks(wg.Landmarks(fixed, moving), rater="ann")
-        project.add_transform("inner", folder / "inner" / f"case{number}.tfm")
+    call("add-transform", place, "inner", folder / "inner" / f"case{number}.tfm")
     return place
 
 
@@ -49,27 +51,13 @@ def make_study(folder: Path, pairs: int = 2, centre: str = "candidates") -> Path
     return path
 
 
-def test_methods_are_judged_by_the_average_over_them_unless_told_otherwise(tmp_path: Path) -> None:
-    """The scores are those of wg.evaluate with the average over the study's methods."""
-    result = run_study(make_study(tmp_path, pairs=1), tmp_path / "out")
-    with Project.open(tmp_path / "case0") as project:
-        shifts = {
-            "inner": lambda points: points + np.array([1.0, 0.0]),
-            "outer": lambda points: points + np.array([25.0, 0.0]),
-        }
-        average = wg.candidate_average(Session(project).posterior(), shifts)
-        expected = wg.evaluate(average, shifts, project.targets, samples=60, regularity_over=False)
-    rows = {row["method"]: row["score"] for row in result.case_rows()}
-    assert rows == {name: pytest.approx(one.posterior["2"], rel=1e-6) for name, one in expected.scores.items()}
-
-
 def test_projects_bring_their_posterior_targets_and_transforms(tmp_path: Path) -> None:
-    """The posterior is the session's own: about the prior, scores are the paper's with it."""
+    """The posterior is that of the project's annotations: about the prior, scores are the paper's with it."""
     path = make_study(tmp_path, centre="prior")
     result = run_study(path, tmp_path / "out")
     assert [one.name for one in result.methods] == ["inner", "outer"]
     with Project.open(tmp_path / "case1") as project:
-        posterior = Session(project).posterior()
+        posterior = project_posterior(project)
         expected = wg.posterior_score(posterior, project.targets, project.targets + np.array([1.0, 0.0]), 2)
     row = next(row for row in result.case_rows() if row["pair"] == "case1" and row["method"] == "inner")
     assert row["score"] == pytest.approx(expected)
@@ -93,5 +81,5 @@ def test_a_project_without_the_transform_is_a_missing_case(tmp_path: Path) -> No
     result = run_study(path, tmp_path / "out")
     assert "has no transform 'inner'" in result.outcomes[0].missing["inner"]
     path.write_text(path.read_text() + '[[pair]]\nname = "c"\nlandmarks = "c.json"\ntargets = "t.json"\n')
-    with pytest.raises(InvalidInputError, match="is no project that could hold one"):
+    with pytest.raises(InvalidInputError, match="is not a project that could hold one"):
         run_study(path, tmp_path / "out")

@@ -47,6 +47,10 @@ def test_a_small_study_end_to_end(tmp_path: Path) -> None:
     row = next(row for row in result.case_rows() if row["pair"] == "case1" and row["method"] == "far")
     assert row["low"] < row["score"] < row["high"]
     assert row["rank"] == 2
+    # Doing nothing leaves the whole displacement; it is a baseline and has no rank.
+    assert result.baseline is not None
+    assert result.baseline["mean_score"] == pytest.approx(4, rel=0.15)
+    assert [row["rank"] for row in result.case_rows() if row["method"] == "identity"] == [None] * 3
 
 
 def test_classical_metrics_are_those_of_the_landmarks(tmp_path: Path) -> None:
@@ -61,6 +65,7 @@ def test_classical_metrics_are_those_of_the_landmarks(tmp_path: Path) -> None:
     assert far.acrobat == pytest.approx(np.median([np.percentile(one, 90) for one in lengths]))
     means = sorted(one.mean() for one in lengths)
     assert far.learn2reg_tre30 == pytest.approx(means[0] + 0.6 * (means[1] - means[0]))
+    assert far.learn2reg_tre70 == pytest.approx(means[1] + 0.4 * (means[2] - means[1]))
 
 
 def test_a_second_run_computes_nothing_and_a_changed_file_only_its_pair(tmp_path: Path, calls: list[str]) -> None:
@@ -168,7 +173,7 @@ class TestMissing:
 
 def test_weights_learned_together_serve_all_pairs(tmp_path: Path) -> None:
     """One set of weights on all pairs gives other numbers than each pair's own, and the same ranking."""
-    model = 'fit = "together"\nsmallest_scale = 12.0\nmean = "identity"'
+    model = 'fit = "together"\nsmallest_scale = 12.0'
     together = run_study(make_study(tmp_path, model=model), tmp_path / "out")
     alone = run_study(make_study(tmp_path, model=model.replace("together", "pair")), tmp_path / "out")
     assert [one.name for one in together.methods] == [one.name for one in alone.methods]

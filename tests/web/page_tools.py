@@ -47,7 +47,7 @@ CanvasRenderingContext2D.prototype.stroke = function (...rest) {
 
 
 def find_browser() -> str:
-    """Give the path of Chromium; without one, fail in CI and skip elsewhere."""
+    """Return the path of Chromium; without one, fail in CI and skip elsewhere."""
     found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if found is None:
         reason = "no Chromium is installed (Debian: apt-get install chromium); the page cannot be tested"
@@ -81,6 +81,8 @@ class Sheet:
 
     def __init__(self, browser: Any, link: str, *, width: int = 1280, height: int = 720, **options: Any) -> None:
         self.context = browser.new_context(viewport={"width": width, "height": height}, **options)
+        # Somebody who has been here before: the first visit explains itself.
+        self.context.add_init_script("try { localStorage.setItem('warpgauge:welcomed', '1'); } catch {}")
         self._watch(self.context.new_page(), link)
 
     def _watch(self, page: Any, link: str) -> None:
@@ -101,13 +103,26 @@ class Sheet:
 
     def wait_for_query(self, number: int | None = None) -> None:
         """Wait until a query is on the screen, a certain one where a number is given, and its picture complete."""
-        text = "query" if number is None else f"query {number}"
         self.page.wait_for_function(
-            "text => document.getElementById('query-number').textContent.startsWith(text)"
-            " && !document.getElementById('saved').textContent.startsWith('saving')",
-            arg=text,
+            "number => { const shown = document.getElementById('query-number').dataset.number;"
+            " return Number(shown) > 0 && (number === null || shown === String(number))"
+            " && !document.getElementById('saved').textContent.startsWith('saving'); }",
+            arg=number,
         )
         self.wait_for_picture()
+
+    def accept(self) -> None:
+        """Press Enter and wait for another query; where the page asks whether it is a slip, keep it."""
+        before = self.page.evaluate("() => document.getElementById('query-number').dataset.number")
+        moved = "document.getElementById('query-number').dataset.number !== before"
+        self.page.keyboard.press("Enter")
+        self.page.wait_for_function(
+            f"before => {moved} || document.querySelector('button[data-choice=keep]')?.offsetParent", arg=before
+        )
+        if self.page.locator("button[data-choice=keep]").count():
+            self.page.locator("button[data-choice=keep]").click()
+        self.page.wait_for_function(f"before => {moved}", arg=before)
+        self.wait_for_query()
 
     def wait_for_picture(self) -> None:
         """Wait until every plane shows all its tiles."""
@@ -117,7 +132,7 @@ class Sheet:
         )
 
     def state(self) -> dict[str, Any]:
-        """Give the state of the page, which tests may read and never change."""
+        """Return the state of the page, which tests may read and never change."""
         return self.page.evaluate("() => JSON.parse(JSON.stringify(globalThis.warpgauge.store.state))")
 
     def box(self, side: str, axis: int = 2) -> dict[str, float]:
@@ -162,12 +177,19 @@ class Shared:
         self.server, self._names = server, iter(names)
 
     def newcomer(self) -> str:
-        """Give the name of a rater who has not done anything."""
+        """Return the name of a rater who has not done anything."""
         return next(self._names)
 
 
+def click_radius(sheet: Sheet) -> float:
+    """Radius of a plain click of somebody without habits: what project, image and hand allow at this zoom."""
+    state = sheet.state()
+    project, scale = state["project"], state["views"]["moving"]["2"]["scale"]
+    return max(project["settings"]["default_radius"], project["images"]["moving"]["sharpness"], 2 / scale)
+
+
 def last_drawn(sheet: Sheet, axis: int = 2) -> dict[str, Any]:
-    """Give what the canvas of a plane was last told to draw as one's own ellipse, in its own pixels."""
+    """Return what the canvas of a plane was last told to draw as one's own ellipse, in its own pixels."""
     sheet.page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
     return sheet.page.evaluate("axis => globalThis.drawn.filter(one => one.axis === axis).at(-1)", axis)
 
@@ -222,7 +244,7 @@ def make_tissue_project(folder: Path, *, size: tuple[int, int] = (640, 520), **s
         targets=points,
         spacing=0.5,
         units="um",
-        settings={"budget": 30, **settings},
+        settings={"budget": 30, "guided_start": False, "refit_first": 10, **settings},
     ).close()
     return folder
 
@@ -259,6 +281,6 @@ def make_volume_project(folder: Path, **settings: Any) -> Path:
         moving=folder.parent / "moving.nii.gz",
         candidates={"kind": "domain", "count": 60},
         targets={"kind": "domain", "count": 60},
-        settings={"budget": 12, **settings},
+        settings={"budget": 12, "guided_start": False, "refit_first": 10, **settings},
     ).close()
     return folder

@@ -68,13 +68,13 @@ class Served:
         assert self.links, "the server did not start"
 
     def client(self, who: str = "launcher") -> httpx.Client:
-        """Give a browser that has followed the link of this person."""
+        """Return a browser that has followed the link of this person."""
         client = self.stranger()
         assert client.get(self.links[who]).status_code == 303
         return client
 
     def stranger(self, **options: Any) -> httpx.Client:
-        """Give a browser without a cookie."""
+        """Return a browser without a cookie."""
         client = httpx.Client(base_url=self.base, timeout=60, trust_env=False, **options)
         self._clients.append(client)
         return client
@@ -166,7 +166,8 @@ def make_flat(folder: Path, **settings: object) -> Path:
     """Make a 2D project and give its folder."""
     fixed, moving = write_pictures(folder.parent / "pictures")
     points = lattice((20, 20), (280, 260), (10, 9))
-    Project.create(folder, fixed=fixed, moving=moving, candidates=points, targets=points, settings=settings).close()
+    Project.create(folder, fixed=fixed, moving=moving, candidates=points, targets=points,
+                   settings={"guided_start": False, **settings}).close()  # fmt: skip
     return folder
 
 
@@ -174,7 +175,8 @@ def make_solid(folder: Path, **settings: object) -> Path:
     """Make a 3D project of oblique volumes and give its folder."""
     fixed, moving = write_volumes(folder.parent / "volumes")
     project = Project.create(folder, fixed=fixed, moving=moving, candidates={"kind": "domain", "count": 60},
-                             targets={"kind": "domain", "count": 60}, settings=settings)  # fmt: skip
+                             targets={"kind": "domain", "count": 60},
+                             settings={"guided_start": False, **settings})  # fmt: skip
     project.close()
     return folder
 

@@ -43,13 +43,13 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     write_pyramid(folder / "large.tif")
     points = lattice((300, 300), (SIZE - 300, SIZE - 300), (9, 8))
     Project.create(folder / "p", fixed=folder / "large.tif", moving=folder / "large.tif", candidates=points,
-                   targets=points).close()  # fmt: skip
+                   targets=points, settings={"guided_start": False, "refit_first": 10}).close()  # fmt: skip
     with served(folder / "p", "ada,ben") as running:
         yield running
 
 
 def tiles_asked(sheet: Sheet, side: str, since: int) -> list[dict[str, int]]:
-    """Give the tiles of an image that the browser asked for."""
+    """Return the tiles of an image that the browser asked for."""
     found = []
     for url in sheet.requests[since:]:
         parts = urlsplit(url)

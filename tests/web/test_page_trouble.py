@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from warpgauge.project import Placement, Project
-from web.page_tools import Sheet, launched, make_tissue_project, open_sheet
+from web.page_tools import Sheet, click_radius, launched, make_tissue_project, open_sheet
 from web.server_tools import Served, served
 
 ME = "organiser"
@@ -43,8 +43,7 @@ def test_a_killed_server_loses_nothing_and_the_page_sends_when_it_is_back(browse
     sheet = open_sheet(browser, server)
     page = sheet.page
     sheet.press_at("moving", 150, 140)
-    page.keyboard.press("Enter")
-    sheet.wait_for_query(2)
+    sheet.accept()
     server.kill()
     sheet.press_at("moving", 260, 210)
     drawn = sheet.state()["mark"]
@@ -104,8 +103,7 @@ def test_a_lost_acknowledgement_is_not_a_conflict_and_nothing_is_doubled(browser
         codes = lose_answers(sheet, "**/place")
         sheet.press_at("moving", 150, 140)
         drawn = sheet.state()["mark"]
-        page.keyboard.press("Enter")
-        sheet.wait_for_query(2)
+        sheet.accept()
         assert codes == [200, 409]
         assert page.locator("dialog[open]").count() == 0
         assert page.locator("#saved").text_content().startswith("saved ")
@@ -154,7 +152,8 @@ def test_a_conflicting_write_from_another_tab_is_shown_and_the_expert_chooses(
         assert two.page.locator("dialog canvas").count() == 2
         two.page.locator(f"dialog button[data-choose={choice}]").click()
         two.page.locator("dialog[open]").wait_for(state="hidden")
-        two.wait_for_query(2 if choice == "mine" else 1)
+        moved = "!==" if choice == "mine" else "==="
+        two.page.wait_for_function(f"() => document.getElementById('query-number').dataset.number {moved} '1'")
         np.testing.assert_allclose(answer(folder, 0).point, mine if choice == "mine" else first.point)
         one.close()
 
@@ -179,21 +178,21 @@ def test_two_blind_raters_see_only_their_own_and_the_organiser_sees_both(browser
         for who, at in (("ada", (150, 140)), ("ben", (170, 150))):
             sheet = sheets[who] = open_sheet(browser, server, who)
             sheet.press_at("moving", *at)
-            sheet.page.keyboard.press("Enter")
-            sheet.wait_for_query(2)
+            sheet.accept()
         locations = [sheet.state()["query"]["location"] for sheet in sheets.values()]
         assert locations[0] == locations[1], "the list of locations is shared"
         for sheet in sheets.values():
             sheet.page.locator("#moving canvas").focus()
-            sheet.page.keyboard.press("Tab")
+            sheet.page.keyboard.press("d")
             sheet.page.wait_for_selector("#drawer tbody tr")
             assert sheet.page.locator("#drawer tbody tr").count() == 1
             assert sheet.page.locator("button[data-leaf=compare]").count() == 0
             assert sheet.page.locator("#organiser-button").is_hidden()
         organiser = open_sheet(browser, server)
         page = organiser.page
+        page.wait_for_selector("#organiser-button[data-ready]")
         page.locator("#organiser-button").click()
-        page.wait_for_selector("tr[data-rater=ada]")
+        page.wait_for_selector("[data-rater=ada]")
         page.locator("tr[data-place='0']").click()
         assert page.locator("#organiser .sides canvas").count() == 2
         page.locator("button[data-act=exclude]").first.click()
@@ -209,8 +208,8 @@ def test_two_blind_raters_see_only_their_own_and_the_organiser_sees_both(browser
         server.links["cyd"] = link
         cyd = open_sheet(browser, server, "cyd")
         assert cyd.state()["project"]["rater"] == "cyd"
-        page.locator("tr[data-rater=cyd] button[data-act=revoke]").click()
-        page.wait_for_selector("tr[data-rater=cyd].off")
+        page.locator("[data-rater=cyd] button[data-act=revoke]").click()
+        page.wait_for_selector("[data-rater=cyd].off")
         cyd.press_at("moving", 100, 100)
         cyd.page.keyboard.press("Enter")
         cyd.page.locator("#offline").wait_for(state="visible")
@@ -244,8 +243,7 @@ def test_a_hidden_prediction_is_never_drawn_nor_asked_for(browser: Any, tmp_path
         sheet.page.wait_for_function("() => document.getElementById('message').textContent.includes('linked')")
         assert sheet.state()["linked"] is False
         sheet.press_at("moving", 150, 140)
-        sheet.page.keyboard.press("Enter")
-        sheet.wait_for_query(2)
+        sheet.accept()
         sheet.close()
 
 
@@ -270,7 +268,7 @@ def test_touch_tap_long_press_drag_and_pinch(browser: Any, folder: Path) -> None
         touch("touchStart", (200, 150))
         touch("touchEnd")
         page.wait_for_function("() => globalThis.warpgauge.store.state.mark !== null")
-        radius = sheet.state()["project"]["settings"]["default_radius"]
+        radius = click_radius(sheet)
         np.testing.assert_allclose(np.array(sheet.state()["mark"]["shape"]), np.eye(2) * radius**2)
         view = sheet.state()["views"]["moving"]["2"]
         touch("touchStart", (400, 300))

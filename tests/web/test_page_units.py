@@ -15,7 +15,7 @@ STATIC = ROOT / "src" / "warpgauge" / "web" / "static"
 
 
 def needed(command: str, package: str) -> str:
-    """Give the path of a program; without it, fail in CI and skip elsewhere."""
+    """Return the path of a program; without it, fail in CI and skip elsewhere."""
     found = shutil.which(command)
     if found is None:
         reason = f"{command} is not installed (Debian: apt-get install {package}); the page's modules cannot be checked"

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import SimpleITK as sitk  # noqa: N813
 
+from command_tools import call
 from warpgauge.project import Project
 from warpgauge.session import Session
 from web.server_tools import Served, answer, served, write_shifted
@@ -26,11 +27,11 @@ def shifted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     settings = {"refit": "never"}
     project = Project.create(folder / "p", fixed=fixed, moving=moving, candidates={"kind": "domain", "count": 60},
                              targets={"kind": "domain", "count": 60}, settings=settings)  # fmt: skip
+    project.close()
     for name, offset in (("right", shift), ("wrong", shift + np.array([6.0, 0.0, 0.0]))):
         transform = sitk.TranslationTransform(3, offset.tolist())
         sitk.WriteTransform(transform, str(folder / f"{name}.tfm"))
-        project.add_transform(name, folder / f"{name}.tfm")
-    project.close()
+        call("add-transform", folder / "p", name, folder / f"{name}.tfm")
     with served(folder / "p", "ada") as server:
         client = server.client()
         query = client.get("/api/query").json()
@@ -175,12 +176,12 @@ def test_error_maps_tell_right_from_wrong(shifted: Served) -> None:
 def test_transforms_are_ranked(shifted: Served) -> None:
     """The right one leads with certainty, its error near 0 and the other's near 6 mm; progress says it is decided."""
     found = shifted.client().get("/api/transforms").json()
-    assert [row["name"] for row in found["transforms"]] == ["right", "wrong"]
+    assert [row["name"] for row in found["transforms"]] == ["right", "identity", "wrong"]
     assert found["transforms"][0]["probability_best"] == 1.0
-    assert found["transforms"][0]["error"] < 0.2
-    assert found["transforms"][1]["error"] == pytest.approx(6.0, abs=0.2)
+    assert found["transforms"][0]["score"] < 0.2
+    assert found["transforms"][2]["score"] == pytest.approx(6.0, abs=0.2)
     ranking = shifted.client().get("/api/progress").json()["ranking"]
-    assert ranking["order"] == ["right", "wrong"]
+    assert ranking["order"] == ["right", "identity", "wrong"]
     assert ranking["decided"]
     assert shifted.client("ada").get("/api/progress").json()["ranking"] is None
     assert shifted.client("ada").get("/api/project").json()["transforms"] == []

@@ -139,7 +139,7 @@ def test_the_organiser_sees_distances_and_the_fusion(server: Served) -> None:
         for step in range(5):
             point = (np.asarray([50.0 + 30 * step, 60.0 + 20 * step]) + offsets[who, step]).tolist()
             marks[name].append(point)
-            query = answer(client, query, point).json()["next"]
+            query = answer(client, query, point, confirmed=True).json()["next"]
     organiser = server.client()
     locations = get(organiser, "/api/locations")["locations"]
     ada, ben = np.array(marks["ada"]), np.array(marks["ben"])

@@ -1,11 +1,13 @@
-"""Where to ask and where to measure: salient points of an image, and sets of target points.
+"""Candidates and targets: salient points of an image to annotate, and points at which errors are measured.
 
 `find_candidates` gives corners that a person can find again, `targets_from_domain`, `targets_from_mask`,
 `targets_from_labels` and `targets_from_file` give the points at which the transformation matters; `structure_tensors`
-says how well a place is fixed in each direction.
+says how well a place is fixed in each direction. `find_foreground` separates the tissue or body from glass, air and
+padding.
 """
 
 from warpgauge.candidates.corners import Candidates, find_candidates
+from warpgauge.candidates.foreground import Foreground, find_foreground, foreground_from_mask
 from warpgauge.candidates.gray import to_gray
 from warpgauge.candidates.targets import (
     targets_from_domain,
@@ -17,7 +19,10 @@ from warpgauge.candidates.tensors import structure_tensors
 
 __all__ = [
     "Candidates",
+    "Foreground",
     "find_candidates",
+    "find_foreground",
+    "foreground_from_mask",
     "structure_tensors",
     "targets_from_domain",
     "targets_from_file",

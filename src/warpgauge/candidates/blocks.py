@@ -1,4 +1,4 @@
-"""Overlapping blocks of a large array: each is large enough that its core comes out as from the whole array."""
+"""Overlapping blocks of a large array, each large enough that its core is the same as for the whole array."""
 
 from __future__ import annotations
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warpgauge.candidates.blocks import Block, blocks, core_shape, count_blocks
+from warpgauge.candidates.foreground import Foreground, ForegroundMask
 from warpgauge.candidates.gray import gray_rule, to_gray
 from warpgauge.candidates.harris import TRUNCATE, harris_strength, sensitivity
 from warpgauge.candidates.peaks import Peaks, Pool, local_maxima, no_peaks, thin, vertex_offsets
@@ -51,6 +52,7 @@ def find_candidates(
     grid: Grid,
     *,
     mask: Any = None,
+    foreground: Foreground | None = None,
     count: int | None = 1000,
     min_distance: float | None = None,
     sigma: float | None = None,
@@ -71,6 +73,8 @@ def find_candidates(
         Of the image.
     mask : array, optional
         Candidates lie in pixels where it is not zero.
+    foreground : Foreground, optional
+        Instead of a mask: candidates lie in it, at least one element of its (reduced) mask from its edge.
     count : int, optional
         How many at most; None for all.
     min_distance : float, optional
@@ -95,6 +99,10 @@ def find_candidates(
     Candidates
         The strongest first, deterministic.
     """
+    if foreground is not None:
+        if mask is not None:
+            raise InvalidInputError("Candidates lie in a mask or in a foreground; give one of them.")
+        mask = ForegroundMask(foreground.shrunk(), grid)
     search = _Search(image_array, grid, mask, count, min_distance, sigma, border, subpixel)
     if pool < 1 or (count is not None and pool < count):
         raise InvalidInputError(f"pool must be a number of maxima not below count, got {pool!r}.")
@@ -134,14 +142,17 @@ class _Search:
         self.image, self.grid, self.mask, self.count, self.subpixel = image, grid, mask, count, subpixel
         self.rule = gray_rule(shape, grid.d)
         self.spacing = grid.spacing[::-1]
-        self.sigma = _positive(sigma, "sigma", 2.0 * float(np.prod(grid.spacing) ** (1 / grid.d)))
+        self.sigma = _positive(sigma, "sigma", 2.0 * grid.pixel)
         self.border = _positive(border, "border", 3 * self.sigma, zero=True)
         self.min_distance = _positive(min_distance, "min_distance", self._spread(), zero=True)
 
     def _spread(self) -> float:
         if self.count is None:
             return 2 * self.sigma
-        elements = self.grid.count if self.mask is None else int(np.count_nonzero(self.mask))
+        elements = self.grid.count
+        if self.mask is not None:
+            found = isinstance(self.mask, ForegroundMask)
+            elements = self.mask.elements if found else int(np.count_nonzero(self.mask))
         volume = elements * float(np.prod(self.grid.spacing))
         return max(2 * self.sigma, float(0.5 * (volume / self.count) ** (1 / self.grid.d)))
 
@@ -219,6 +230,11 @@ class _Search:
             )
         return Candidates(points[rows], peaks.strength[rows], peaks.refined[rows], self._method(len(rows)))
 
+    def _where(self) -> str:
+        if self.mask is None:
+            return ""
+        return ", in the foreground" if isinstance(self.mask, ForegroundMask) else ", in a mask"
+
     def _method(self, found: int) -> str:
         units, d = self.grid.units, self.grid.d
         fit = "refined by a quadratic fit" if self.subpixel else "at pixel centres"
@@ -226,7 +242,7 @@ class _Search:
             f"{found} corners {fit}: maxima of det A - k (trace A)^{d} with k = {sensitivity(d):.4g}, A the "
             f"structure tensor with sigma {self.sigma:.4g} {units}; more than {self.min_distance:.4g} {units} apart, "
             f"{self.border:.4g} {units} from the border"
-            f"{', in a mask' if self.mask is not None else ''}; {self.rule}."
+            f"{self._where()}; {self.rule}."
         )
 
 

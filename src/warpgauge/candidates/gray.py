@@ -1,4 +1,4 @@
-"""One channel out of a colour image, by a stated rule."""
+"""Conversion of colour images to grey values."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Array = NDArray[Any]
 
 
 def gray_rule(shape: tuple[int, ...], d: int) -> str:
-    """Say how an array of this shape over a d-dimensional grid becomes one channel; refuse what is neither."""
+    """Return how an array of this shape over a d-dimensional grid becomes one channel; refuse what is neither."""
     channels = shape[d:]
     if channels in ((), (1,)):
         return _GRAY

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from warpgauge.errors import MissingExtraError
+from warpgauge.extras import install_advice
 from warpgauge.geometry import Floats
 
 TRUNCATE = 4.0  # of the Gaussian in skimage.feature.structure_tensor, in units of sigma
@@ -12,7 +13,7 @@ _SHARE = 0.2
 
 
 def sensitivity(d: int) -> float:
-    """Give k of det A - k (trace A)^d.
+    """Return k of det A - k (trace A)^d.
 
     The determinant is at most (trace / d)^d, where all eigenvalues are equal. k is the same share of that in every
     dimension: the usual 0.05 in 2D, 0.0074 in 3D.
@@ -21,7 +22,7 @@ def sensitivity(d: int) -> float:
 
 
 def harris_strength(image: Floats, spacing: Floats, sigma: float) -> Floats:
-    """Give det A - k (trace A)^d of the structure tensor A of gradients per world unit; negative along edges.
+    """Return det A - k (trace A)^d of the structure tensor A of gradients per world unit; negative along edges.
 
     Parameters
     ----------
@@ -36,7 +37,7 @@ def harris_strength(image: Floats, spacing: Floats, sigma: float) -> Floats:
         from skimage.feature import structure_tensor
     except ImportError as error:
         raise MissingExtraError(
-            'Finding corners needs scikit-image, which is not installed; run: pip install "warpgauge[saliency]".'
+            f"Finding corners needs scikit-image, which is not installed; {install_advice('saliency')}."
         ) from error
     d = image.ndim
     elements = structure_tensor(image, sigma=tuple(sigma / spacing), mode="nearest", order="rc")

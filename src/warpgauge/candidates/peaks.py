@@ -30,21 +30,21 @@ class Peaks:
         return len(self.flat)
 
     def take(self, rows: NDArray[np.int64] | NDArray[np.bool_]) -> Peaks:
-        """Give some of the peaks."""
+        """Return some of the peaks."""
         return Peaks(self.flat[rows], self.position[rows], self.strength[rows], self.refined[rows])
 
     def order(self) -> NDArray[np.int64]:
-        """Give the rows by falling strength; equal strengths by their place in the array."""
+        """Return the rows by falling strength; equal strengths by their place in the array."""
         return np.asarray(np.lexsort((self.flat, -self.strength)))
 
 
 def no_peaks(d: int) -> Peaks:
-    """Give an empty set."""
+    """Return an empty set."""
     return Peaks(np.zeros(0, np.int64), np.zeros((0, d)), np.zeros(0), np.zeros(0, bool))
 
 
 def local_maxima(strength: Floats) -> NDArray[np.bool_]:
-    """Tell where a positive strength is not exceeded by any of its 3^d - 1 neighbours."""
+    """Return where a positive strength is not exceeded by any of its 3^d - 1 neighbours."""
     return np.asarray((strength == ndimage.maximum_filter(strength, size=3, mode="nearest")) & (strength > 0))
 
 
@@ -108,7 +108,7 @@ class Pool:
         self.peaks = merged.take(merged.order()[: self.size])
 
     def strongest(self) -> Peaks:
-        """Give the peaks by falling strength."""
+        """Return the peaks by falling strength."""
         self._merge()
         return self.peaks
 

@@ -73,7 +73,7 @@ def targets_from_labels(
     """Sample the edge, or the whole, of labelled structures.
 
     A pixel is on the edge of its label when one of its neighbours along an axis has another label (listed or not); the
-    border of the image is no edge.
+    border of the image does not count.
 
     Parameters
     ----------
@@ -130,7 +130,7 @@ def targets_from_file(
 
 
 def edge_pixels(labels: NDArray[Any]) -> Truth:
-    """Tell which pixels have a neighbour along an axis with another label."""
+    """Return which pixels have a neighbour along an axis with another label."""
     edges = np.zeros(labels.shape, dtype=bool)
     for axis in range(labels.ndim):
         here: list[slice] = [slice(None)] * labels.ndim
@@ -171,7 +171,7 @@ def _check_labels(labels: Any, grid: Grid, wanted: NDArray[Any]) -> None:
 
 
 def _choose(truth: Callable[[int, int], Truth], grid: Grid, count: int | None, seed: int, what: str) -> Floats:
-    """Give the centres of all true pixels, or of a random choice, reading the array slab by slab."""
+    """Return the centres of all true pixels, or of a random choice, reading the array slab by slab."""
     counts = [int(np.count_nonzero(truth(low, high))) for low, high in _slabs(grid)]
     total = sum(counts)
     if total == 0 or (count is not None and count > total):
@@ -205,7 +205,7 @@ def _cells(extent: Floats, count: int) -> NDArray[np.int64]:
 
 
 def _lattice(size: NDArray[np.int64], cells: NDArray[np.int64]) -> Floats:
-    """Give the centres of the cells as indices (x, y[, z])."""
+    """Return the centres of the cells as indices (x, y[, z])."""
     axes = [(np.arange(n) + 0.5) * length / n - 0.5 for n, length in zip(cells, size, strict=True)]
     return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(size))
 
@@ -230,7 +230,7 @@ def _regular_in_mask(mask: Any, grid: Grid, count: int) -> Floats:
 
 
 def _bounding_box(inside: Truth) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Give the first index and the size, both x, y[, z], of the box around the true pixels."""
+    """Return the first index and the size, both x, y[, z], of the box around the true pixels."""
     low, size = [], []
     for axis in reversed(range(inside.ndim)):
         others = tuple(other for other in range(inside.ndim) if other != axis)

@@ -1,4 +1,4 @@
-"""Structure tensors of an image at given points: how well a place is fixed in each direction."""
+"""Structure tensors of an image at given points: how well a location is defined in each direction."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from warpgauge.geometry import Floats, Grid
 
 
 def structure_tensors(image_array: Any, grid: Grid, points_world: ArrayLike, sigma: float | None = None) -> Floats:
-    """Give the mean of ``g g^T`` over a Gaussian window about each point, g the gradient per world unit.
+    """Return the mean of ``g g^T`` over a Gaussian window about each point, g the gradient per world unit.
 
     Only a window about each point is read, so that a memory map or a Zarr array is never loaded whole.
 
@@ -41,7 +41,7 @@ def structure_tensors(image_array: Any, grid: Grid, points_world: ArrayLike, sig
             f"Point {int(np.argmax(outside))} at {points[int(np.argmax(outside))].tolist()} lies outside the image; "
             "structure tensors need points inside it."
         )
-    width = 2.0 * float(np.prod(grid.spacing) ** (1 / grid.d)) if sigma is None else float(sigma)
+    width = 2.0 * grid.pixel if sigma is None else float(sigma)
     if not 0 < width < np.inf:
         raise InvalidInputError(f"sigma must be a positive length in world units, got {sigma!r}.")
     # A gradient goes with the inverse transpose of the map that points go with.

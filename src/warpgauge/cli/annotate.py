@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import click
 
 from warpgauge.cli.projects import project_argument
+
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
 @click.command(
@@ -15,21 +18,34 @@ from warpgauge.cli.projects import project_argument
 Examples:
   warpgauge annotate lesion
   warpgauge annotate lesion --raters ann,bob
-  warpgauge annotate lesion --host 0.0.0.0 --port 8765 --raters ann,bob --no-browser"""
+  warpgauge annotate lesion --host 0.0.0.0 --port 8765 --raters ann,bob --no-browser --certfile site.pem
+  warpgauge annotate lesion --mirror /backup/warpgauge"""
 )
 @project_argument
 @click.option("--port", type=int, default=0, help="Port; a free one by default.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address; any but this machine's needs --raters.")
 @click.option("--rater", help="Your name in the log; organiser by default.")
 @click.option("--raters", help="People who each get a link of their own, separated by commas.")
+@click.option("--link-days", type=float, help="New links end after so many days; they do not end by default.")
+@click.option(
+    "--new-links", is_flag=True, help="Make new links for the named raters; their old links stop working at once."
+)
+@click.option("--certfile", type=_FILE, help="Certificate with its chain, in PEM format; the server then uses TLS.")
+@click.option("--keyfile", type=_FILE, help="Private key of the certificate, if it is in a separate file.")
+@click.option(
+    "--allowed-host", "allowed_hosts", multiple=True, help="Additional host name to accept, such as that of a proxy."
+)
+@click.option("--root-path", default="", help="Path below which a proxy serves the page, such as /lesion.")
+@click.option("--mirror", type=click.Path(file_okay=False, path_type=Path), help="Folder for a second copy of the log.")
 @click.option("--no-browser", is_flag=True, help="Do not open a browser.")
-def annotate(project: Path, port: int, host: str, rater: str | None, raters: str | None, no_browser: bool) -> None:
+def annotate(project: Path, raters: str | None, no_browser: bool, **options: Any) -> None:
     """Serve the annotator's page of PROJECT and open it in the browser.
 
-    Ctrl-C ends it with exit code 0, and nothing is lost. Needs "warpgauge[web]".
+    With --mirror every answer is also written to another folder before it is acknowledged; see warpgauge recover.
+    Ctrl-C ends it with exit code 0, and nothing is lost. Needs the extra "web".
     """
     people = None if raters is None else [name.strip() for name in raters.split(",") if name.strip()]
     with suppress(KeyboardInterrupt):  # one that comes while the project is being opened
         from warpgauge.web import serve
 
-        serve(project, host=host, port=port, rater=rater, raters=people, open_browser=not no_browser, echo=click.echo)
+        serve(project, raters=people, open_browser=not no_browser, echo=click.echo, **options)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ from warpgauge.cli.projects import project_argument, rater_option
 from warpgauge.errors import InvalidInputError
 
 if TYPE_CHECKING:
-    from warpgauge.session import Query, Saved
+    from warpgauge.session import Query, Saved, Session
 
 
 def numbers(text: str, what: str) -> list[float]:
@@ -25,7 +26,7 @@ def numbers(text: str, what: str) -> list[float]:
 
 
 def query_facts(query: Query, units: str) -> dict[str, Any]:
-    """Say what a query asks, as plain values."""
+    """Return what a query asks, as plain values."""
     facts: dict[str, Any] = {
         "query": query.number,
         "point": list(query.point),
@@ -54,15 +55,15 @@ Examples:
 @click.option("--beyond", is_flag=True, help="Go on although a stop rule is met.")
 @json_option
 def suggest(project: Path, rater: str, beyond: bool, as_json: bool) -> None:
-    """Say which location of the fixed image to annotate next, why, and where the model expects its match."""
+    """Suggest which location of the fixed image to annotate next, why, and where the model expects its match."""
     from warpgauge.project import Project
     from warpgauge.session import Session
 
     with Project.open(project) as opened:
         session = Session(opened, rater)
         query = session.next_query(beyond=beyond)
-        reasons = () if query is not None else session.progress().reasons
-        units = opened.units
+        reasons = () if query is not None else session.progress(rater).reasons
+        units, farthest = opened.units, opened.settings.move_within * opened.fixed_grid.diagonal
     if query is None:
         sentence = " ".join(reasons) or "every candidate has been asked."
         if as_json:
@@ -79,41 +80,102 @@ def suggest(project: Path, rater: str, beyond: bool, as_json: bool) -> None:
     who = "" if rater == "organiser" else f" --rater {rater}"  # else the answer would be another person's
     click.echo(f"\nAnswer: warpgauge place {project} {query.number} {example}{who}")
     click.echo(f"    or: warpgauge skip {project} {query.number} --reason not_visible{who}")
+    if farthest > 0:
+        near = ",".join(number(value) for value in query.point)
+        click.echo(
+            f"    or, at a place that you recognise within {number(farthest)} {units}: "
+            f"warpgauge place {project} {query.number} {example} --at {near}{who}"
+        )
 
 
 @click.command(
+    context_settings={"ignore_unknown_options": True},  # a coordinate may begin with a minus sign
     epilog="""\b
 Examples:
   warpgauge place lesion 0 120.5,88 --rater ann
   warpgauge place lesion 1 300,212 --radius 3
   warpgauge place lesion 2 41,97.5 --ellipse 12,2 --angle 30
-  warpgauge place lung 5 -40.1,12,-88.5 --covariance 1,0,0,0,1,0,0,0,4"""
+  warpgauge place lesion 3 64,70 --at 61.5,72        (the queried point moved to 61.5,72)
+  warpgauge place lesion --at 210,95 --match 214,90  (a landmark of your own choice)
+  warpgauge place lung 5 -40.1,12,-88.5 --covariance 1,0,0,0,1,0,0,0,4""",
 )
 @project_argument
-@click.argument("query", type=int)
-@click.argument("point")
+@click.argument("query", required=False)
+@click.argument("point", required=False)
 @rater_option
+@click.option("--at", "fixed", help="The place that you marked in the fixed image: x,y[,z] in its world.")
+@click.option("--match", help="Where its match lies in the moving image; the same as POINT.")
 @click.option("--radius", type=float, help="Radius of the disc or ball that holds the match, in world units.")
 @click.option("--ellipse", help="Half-lengths of its axes, in world units: a,b or a,b,c.")
 @click.option("--angle", type=float, default=0.0, help="Turn of a 2D ellipse, in degrees from x towards y.")
 @click.option("--covariance", help="The covariance itself, row by row.")
 @click.option("--alpha", type=float, help="The ellipse holds the match with probability 1 - alpha.")
+@click.option("--yes", is_flag=True, help="Keep a placement that looks like a slip without being asked.")
 @json_option
-def place(project: Path, query: int, point: str, rater: str, as_json: bool, **options: Any) -> None:
-    """Save that the match of QUERY lies at POINT (x,y[,z] in the moving image's world), with its uncertainty."""
+def place(project: Path, query: str | None, point: str | None, rater: str, as_json: bool, **options: Any) -> None:
+    """Save where the match of a place lies (x,y[,z] in the moving image's world), with its uncertainty.
+
+    With QUERY it answers that query of the list; --at then says that you marked another place near the queried one.
+    Without QUERY, --at is a landmark of your own choice.
+
+    A placement outside the moving image, or far from where your other landmarks say, is asked about first on a
+    terminal. Elsewhere it is saved with a warning; the log flags it either way.
+    """
     from warpgauge.project import Project
     from warpgauge.session import Session
 
+    number, match = _asked(query, point, options["match"], options["fixed"])
+    fixed = None if options["fixed"] is None else numbers(options["fixed"], "--at")
     with Project.open(project) as opened:
-        saved = Session(opened, rater).place(
-            query,
-            numbers(point, "POINT"),
-            covariance=_covariance(options["covariance"], opened.d),
-            ellipse=_ellipse(options["ellipse"], options["angle"], opened.d),
-            radius=options["radius"],
-            alpha=options["alpha"],
-        )
+        session = Session(opened, rater)
+        drawn: dict[str, Any] = {
+            "covariance": _covariance(options["covariance"], opened.d),
+            "ellipse": _ellipse(options["ellipse"], options["angle"], opened.d),
+            "radius": options["radius"],
+            "alpha": options["alpha"],
+        }
+        confirmed = options["yes"] or _confirmed(session, number, match, {**drawn, "fixed": fixed})
+        if number is None:
+            assert fixed is not None
+            saved = session.volunteer(fixed, match, confirmed=confirmed, **drawn)
+        else:
+            saved = session.place(number, match, fixed=fixed, confirmed=confirmed, **drawn)
     _told(saved, as_json)
+
+
+def _asked(
+    query: str | None, point: str | None, match: str | None, fixed: str | None
+) -> tuple[int | None, list[float]]:
+    """Return which query is answered, None for a landmark of one's own choice, and where the match lies."""
+    for given in (query, point):
+        if given is not None and given.startswith("--"):
+            raise click.NoSuchOption(given)
+    if query is not None and point is None and match is None and fixed is not None:
+        query, point = None, query  # place PROJECT --at X,Y MATCH
+    if point is not None and match is not None:
+        raise InvalidInputError("POINT and --match both say where the match lies; give one of them.")
+    where = point if point is not None else match
+    if where is None or (query is None and fixed is None):
+        raise InvalidInputError(
+            "place needs a QUERY and the POINT of its match, or --at and --match for a landmark of your own choice."
+        )
+    if query is None:
+        return None, numbers(where, "--match")
+    if not query.isdecimal():
+        raise InvalidInputError(f"QUERY must be the number of a query, such as 3, got {query!r}.")
+    return int(query), numbers(where, "POINT")
+
+
+def _confirmed(session: Session, number: int | None, match: list[float], placement: dict[str, Any]) -> bool:
+    """Ask about a placement that looks like a slip, if there is a terminal to ask on."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return False
+    doubt = session.doubt(number, match, **placement)
+    question = None if doubt is None else doubt.question(hide_prediction=session.project.settings.hide_prediction)
+    if question is None:
+        return False
+    click.confirm(question.removesuffix("?"), abort=True, err=True)
+    return True
 
 
 def _covariance(text: str | None, d: int) -> Any:
@@ -153,7 +215,7 @@ def _ellipse(text: str | None, angle: float, d: int) -> Any:
 @click.option("--text", default="", help="A remark.")
 @json_option
 def skip(project: Path, query: int, rater: str, reason: str, text: str, as_json: bool) -> None:
-    """Save that the match of QUERY cannot be told, and why."""
+    """Skip QUERY because its match cannot be determined, and save the reason."""
     from warpgauge.project import Project
     from warpgauge.session import Session
 
@@ -162,25 +224,34 @@ def skip(project: Path, query: int, rater: str, reason: str, text: str, as_json:
     _told(saved, as_json)
 
 
-def _step(project: Path, rater: str, as_json: bool, kind: str) -> None:
+def _step(project: Path, rater: str, as_json: bool, kind: str, *, imported: bool = False) -> None:
     from warpgauge.project import Project
     from warpgauge.session import Session
 
     with Project.open(project) as opened:
         session = Session(opened, rater)
-        saved = session.undo() if kind == "undo" else session.redo()
+        if imported:
+            saved = session.undo_import()
+        else:
+            saved = session.undo() if kind == "undo" else session.redo()
+        steps = opened.state.done if kind == "undo" else opened.state.undone
+        others = [who for who, done in steps.items() if done]
+    if saved is None and imported:
+        raise InvalidInputError("There is no import to undo: no rater's last action is an import.")
     if saved is None:
-        raise InvalidInputError(f"{rater} has nothing to {kind}.")
+        hint = f"; {' and '.join(others)} {'has' if len(others) == 1 else 'have'}: add --rater {others[0]}"
+        raise InvalidInputError(f"{rater} has nothing to {kind}{hint if others else ''}.")
     _told(saved, as_json)
 
 
 @click.command(epilog="\b\nExample:\n  warpgauge undo lesion --rater ann")
 @project_argument
 @rater_option
+@click.option("--import", "imported", is_flag=True, help="Take the last import back, whoever its raters are.")
 @json_option
-def undo(project: Path, rater: str, as_json: bool) -> None:
-    """Take the rater's last action back."""
-    _step(project, rater, as_json, "undo")
+def undo(project: Path, rater: str, imported: bool, as_json: bool) -> None:
+    """Undo the rater's last action; an import is one action."""
+    _step(project, rater, as_json, "undo", imported=imported)
 
 
 @click.command(epilog="\b\nExample:\n  warpgauge redo lesion --rater ann")
@@ -188,10 +259,13 @@ def undo(project: Path, rater: str, as_json: bool) -> None:
 @rater_option
 @json_option
 def redo(project: Path, rater: str, as_json: bool) -> None:
-    """Do again what was last undone."""
+    """Redo what was last undone."""
     _step(project, rater, as_json, "redo")
 
 
 def _told(saved: Saved, as_json: bool) -> None:
     facts = {"query": saved.query, "action": saved.event.kind, "generation": saved.generation, "time": saved.time}
-    print_json(facts) if as_json else click.echo(f"saved: {facts['action']} of query {saved.query} at {saved.time}")
+    what = f"query {saved.query}"
+    if saved.count > 1:
+        facts["answers"], what = saved.count, f"an import of {saved.count} answers"
+    print_json(facts) if as_json else click.echo(f"saved: {facts['action']} of {what} at {saved.time}")

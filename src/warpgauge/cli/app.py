@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
+import signal
 import sys
 import warnings
 from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
 
 import click
 
 from warpgauge._version import __version__
+from warpgauge.cli.words import in_options
 from warpgauge.errors import WarpgaugeError, WarpgaugeWarning
 
 # Command name to the module of this package and the command in it, in the order of the help page.
 COMMANDS: dict[str, tuple[str, str]] = {
     "demo": ("demo", "demo"),
     "new": ("new", "new"),
+    "align": ("align", "align"),
     "info": ("info", "info"),
     "annotate": ("annotate", "annotate"),
     "suggest": ("answers", "suggest"),
@@ -26,13 +32,18 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "import": ("exchange", "import_"),
     "export": ("exchange", "export"),
     "fit": ("fit", "fit"),
-    "add-transform": ("add_transform", "add_transform"),
+    "add-transform": ("transforms", "add_transform"),
+    "remove-transform": ("transforms", "remove_transform"),
+    "rename-transform": ("transforms", "rename_transform"),
     "register": ("register", "register"),
     "evaluate": ("evaluate", "evaluate"),
     "map": ("map_", "map_"),
     "report": ("report", "report"),
     "benchmark": ("benchmark", "benchmark"),
+    "recover": ("recover", "recover"),
+    "prepare": ("prepare", "prepare"),
     "verify": ("verify", "verify"),
+    "relink": ("relink", "relink"),
     "convert": ("convert", "convert"),
     "simulate": ("simulate", "simulate"),
     "experiment": ("experiment", "experiment"),
@@ -54,11 +65,29 @@ class _Lazy(click.Group):
             raise TypeError(f"{cmd_name} is not a command")
         return command
 
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        limit = formatter.width - 6 - max(map(len, COMMANDS))
+        lines = [(name, click.Command(name, help=_help_text(name)).get_short_help_str(limit)) for name in COMMANDS]
+        with formatter.section("Commands"):
+            formatter.write_dl(lines)
+
+
+@cache
+def _docstrings(module: str) -> dict[str, str]:
+    """Docstrings of the functions of a module of this package, read from its source: importing it takes far longer."""
+    tree = ast.parse(Path(__file__).with_name(f"{module}.py").read_text("utf-8"))
+    return {node.name: ast.get_docstring(node) or "" for node in tree.body if isinstance(node, ast.FunctionDef)}
+
+
+def _help_text(command_name: str) -> str:
+    module, function = COMMANDS[command_name]
+    return _docstrings(module).get(function, "")
+
 
 @click.command(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(__version__, prog_name="warpgauge")
 def app() -> None:
-    """Measure how good a deformable registration is, from few and uncertain landmarks, and say how sure you are.
+    """Measure how good a deformable registration is, from few and uncertain landmarks, and how certain that is.
 
     Every command has --help with an example. Tables go to standard output, notes and progress to standard error;
     with --json, standard output holds nothing but JSON. Exit codes: 0 done, 1 it could not be done (one sentence says
@@ -66,9 +95,19 @@ def app() -> None:
     """
 
 
+def _options_of(arguments: Sequence[str] | None) -> set[str]:
+    """Return the options of the command that the arguments call."""
+    command: click.Command | None = app
+    for word in sys.argv[1:] if arguments is None else arguments:
+        if not isinstance(command, click.Group):
+            break
+        command = command.get_command(click.Context(command), word) or command
+    return {option for parameter in (command.params if command else ()) for option in parameter.opts}
+
+
 def _show_note(message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:
     prefix = "note" if issubclass(category, WarpgaugeWarning) else f"note ({category.__name__})"
-    click.echo(f"{prefix}: {message}", err=True)
+    click.echo(f"{prefix}: {in_options(str(message))}", err=True)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
@@ -85,7 +124,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
         error.show()
         return int(error.exit_code)
     except WarpgaugeError as error:
-        click.echo(f"warpgauge: {error}", err=True)
+        click.echo(f"warpgauge: {in_options(str(error), _options_of(arguments))}", err=True)
         return 1
     except OSError as error:
         click.echo(f"warpgauge: {error.filename or 'a file'}: {error.strerror or error}.", err=True)
@@ -95,4 +134,6 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 def main() -> None:
     """Entry point of the installed command."""
-    sys.exit(run())
+    code = run()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # what is left is the interpreter's own ending
+    sys.exit(code)

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from warpgauge.cli.output import json_option, print_table, progress
+from warpgauge.cli.projects import trust_option
 
 
 @click.command(
@@ -14,6 +15,7 @@ from warpgauge.cli.output import json_option, print_table, progress
 Example:
   warpgauge benchmark study.toml --out results --jobs 2"""
 )
+@trust_option
 @click.argument("study", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--out", type=click.Path(path_type=Path), help="Folder for results; STUDY-results beside it by default.")
 @click.option("--jobs", type=int, default=1, show_default=True, help="Pairs at a time.")
@@ -40,5 +42,8 @@ def benchmark(study: Path, out: Path | None, jobs: int, fresh: bool, as_json: bo
          f"{one.probability_first:.3f}", one.mean_score, one.cases, one.missing]
         for one in result.methods
     ]  # fmt: skip
+    if result.baseline is not None:
+        before = result.baseline
+        rows.append([before["method"], "baseline", "-", "-", "-", before["mean_score"], before["cases"], 0])
     print_table(columns, rows)
     click.echo(f"\n{result.verdict}\nAll numbers: {folder / 'study.json'}")

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from warpgauge.cli.landmark_files import lossy_option, write_out
+from warpgauge.cli.landmark_files import lossy_option, match_option, write_out
 from warpgauge.cli.output import json_option, print_facts, print_json
 from warpgauge.geometry import Grid
 from warpgauge.io.landmarks import FORMAT_NAMES
@@ -38,16 +38,20 @@ Examples:
 )
 @click.argument("source", type=_IN)
 @click.argument("out", type=_OUT)
-@click.option("--moving", type=_IN, help="File of the moving points, for formats that hold one image's points a file.")
+@click.option("--moving", type=_IN, help="File of the moving points, for formats with one file per image.")
 @click.option("--moving-out", type=_OUT, help="Where the moving points go, for such formats.")
-@click.option("--from", "source_format", type=click.Choice(FORMAT_NAMES), help="Format to read; found out by default.")
-@click.option("--to", "out_format", type=click.Choice(FORMAT_NAMES), help="Format to write; by the name by default.")
+@click.option("--from", "source_format", type=click.Choice(FORMAT_NAMES), help="Format to read; detected by default.")
+@click.option(
+    "--to", "out_format", type=click.Choice(FORMAT_NAMES), help="Format to write; by the file name by default."
+)
 @click.option("--fixed-image", type=_IN, help="Fixed image, where voxel indices have to become world points or back.")
 @click.option("--moving-image", type=_IN, help="Moving image, likewise.")
 @click.option("--frame", help="What the numbers of the source are: LPS, RAS, image, index, index1 or scaled.")
 @click.option("--out-frame", help="Frame to write, where the format has a choice (RAS, index, ...).")
-@click.option("--units", type=click.Choice(["px", "um", "mm"]), help="World units, where the source does not say.")
+@click.option("--units", type=click.Choice(["px", "um", "mm"]), help="World units, if the source does not state them.")
 @click.option("--scale", type=float, help="Multiply the source's numbers by this.")
+@click.option("--dimension", type=click.Choice(["2", "3"]), help="For ANTs files whose z are all 0.")
+@match_option
 @click.option("--rater", help="Only this rater's rows; or, in a file that names none, who placed them.")
 @lossy_option
 @json_option
@@ -66,6 +70,8 @@ def landmarks(source: Path, out: Path, **options: Any) -> None:
         units=options["units"],
         scale=options["scale"],
         rater=options["rater"],
+        dimension=None if options["dimension"] is None else int(options["dimension"]),
+        match=options["match"],
     )
     lost = write_out(
         found,
@@ -96,7 +102,9 @@ Examples:
 )
 @click.argument("sources", type=_IN, nargs=-1, required=True)
 @click.argument("out", type=_OUT)
-@click.option("--format", "source_format", type=click.Choice(sorted(FORMATS)), help="Format to read; found by default.")
+@click.option(
+    "--format", "source_format", type=click.Choice(sorted(FORMATS)), help="Format to read; detected by default."
+)
 @click.option("--reference", type=_IN, help="Image whose grid a field is sampled on (the fixed image).")
 @click.option("--moving-image", type=_IN, help="Moving image, for formats that need its grid (FSL, Learn2Reg).")
 @click.option(
@@ -106,10 +114,10 @@ Examples:
     show_default=True,
     help="What the file maps; the other way is inverted.",
 )
-@click.option("--layout", help="Layout of an array or Learn2Reg file that does not say it.")
-@click.option("--components", help="Order of the vector components of an array that does not say it.")
+@click.option("--layout", help="Layout of an array or Learn2Reg file, if the file does not state it.")
+@click.option("--components", help="Order of the vector components of an array, if the file does not state it.")
 @click.option("--convention", type=click.Choice(["relative", "absolute"]), help="Displacements or positions.")
-@click.option("--frame", help="Frame of the vectors, where the file does not say.")
+@click.option("--frame", help="Frame of the vectors, if the file does not state it.")
 @json_option
 def transform(sources: tuple[Path, ...], out: Path, **options: Any) -> None:
     """Convert one transform, or a chain of SOURCES in the order in which points pass them, to OUT."""

@@ -1,4 +1,4 @@
-"""``warpgauge demo``: the main job end to end on a real image that comes inside a package."""
+"""``warpgauge demo``: the whole workflow on a real image that is part of an installed package."""
 
 from __future__ import annotations
 
@@ -18,13 +18,15 @@ Examples:
 @click.option("--dim", type=click.Choice(["2", "3"]), default="2", show_default=True, help="2: histology. 3: brain.")
 @click.option("--out", type=click.Path(path_type=Path), default=Path("demo-output"), show_default=True)
 @click.option("--queries", type=int, default=40, show_default=True, help="Suggestions that the expert answers.")
-@click.option("--seed", type=int, default=1, show_default=True, help="Of the deformation and of the expert.")
+@click.option(
+    "--seed", type=int, default=1, show_default=True, help="Random seed of the deformation and of the expert."
+)
 @click.option("--jobs", type=int, help="Registrations at a time; all cores by default.")
 @json_option
 def demo(dim: str, out: Path, queries: int, seed: int, jobs: int | None, as_json: bool) -> None:
     """Show the main job end to end: deform a real image, annotate, register, rank, and compare with the truth.
 
-    The true deformation is known here, so the ranking from 40 uncertain annotations can be held against the true one.
+    The true deformation is known here, so the ranking from 40 uncertain annotations can be compared with the true one.
     Needs no server and no download. Running it again starts clean.
     """
     from warpgauge.demo.run import run_demo
@@ -57,13 +59,13 @@ def demo(dim: str, out: Path, queries: int, seed: int, jobs: int | None, as_json
             [
                 str(rank),
                 name,
-                f"{one.posterior['2']:.2f}",
+                f"{one.score['2']:.2f}",
                 f"{low:.2f} to {high:.2f}",
                 f"{one.probability_best['2']:.2f}",
                 f"{one.landmark['2']:.2f}" if one.landmark["2"] is not None else "-",
                 f"{result.true_scores[name]:.2f}",
                 str(1 + result.true_ranking.index(name)),
-                f"{seconds[name]:.0f} s",
+                f"{seconds[name]:.0f} s" if name in seconds else "-",
             ]
         )
     click.echo()

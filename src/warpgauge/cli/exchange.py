@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Any
 
 import click
 
-from warpgauge.cli.landmark_files import lossy_option, write_out
+from warpgauge.cli.landmark_files import lossy_option, match_option, write_out
 from warpgauge.cli.output import json_option, print_facts, print_json
 from warpgauge.cli.projects import project_argument
+from warpgauge.errors import InvalidInputError
 from warpgauge.io.landmarks import FORMAT_NAMES
 
 _IN = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -26,16 +28,21 @@ Examples:
 @project_argument
 @click.argument("file", type=_IN)
 @click.argument("moving_file", type=_IN, required=False)
-@click.option("--rater", help="Who placed them, where the file does not say.")
-@click.option("--format", "format_", type=click.Choice(FORMAT_NAMES), help="Format; found out by default.")
+@click.option("--rater", help="Who placed them, if the file does not state it.")
+@click.option("--format", "format_", type=click.Choice(FORMAT_NAMES), help="Format; detected by default.")
 @click.option("--frame", help="What the numbers are: LPS, RAS, image, index, index1 or scaled.")
 @click.option("--scale", type=float, help="Multiply the numbers by this.")
+@match_option
 @click.option("--shared", is_flag=True, help="Ask the other raters for these locations too.")
+@click.option("--force", is_flag=True, help="Import although the landmarks are probably wrong.")
 @json_option
 def import_(project: Path, file: Path, moving_file: Path | None, as_json: bool, **options: Any) -> None:
-    """Take landmarks from FILE (and MOVING_FILE, for formats with one image's points a file) into PROJECT, all or none.
+    """Import landmarks from FILE (and MOVING_FILE, for formats with one file per image) into PROJECT, all or none.
 
-    Rows without an uncertainty get that of a plain click; rows that were switched off come in switched off.
+    Rows without an uncertainty get that of a plain click; rows that were switched off come in switched off. Landmarks
+    that are probably wrong (most points outside, rows in another order, fixed and moving exchanged, another scale,
+    indices for world points, flipped axes) are refused with the numbers, unless you add --force. One undo takes the
+    whole import back.
     """
     from warpgauge.io.landmarks import read_landmarks
     from warpgauge.project import Project
@@ -50,9 +57,12 @@ def import_(project: Path, file: Path, moving_file: Path | None, as_json: bool, 
             moving_grid=opened.moving_grid,
             frame=options["frame"],
             scale=options["scale"],
+            match=options["match"],
         )
         who = options["rater"] or _only_rater(found)
-        events = Session(opened).import_landmarks(found, who, shared=options["shared"])
+        session = Session(opened)
+        _refuse_problems(session.import_problems(found), file.name, options["force"])
+        events = session.import_landmarks(found, who, shared=options["shared"])
     kinds = [event.kind for event in events]
     facts = {
         "placed": kinds.count("place"),
@@ -61,11 +71,27 @@ def import_(project: Path, file: Path, moving_file: Path | None, as_json: bool, 
         "read as": found.format,
         "assumptions": list(found.assumptions),
     }
-    print_json(facts) if as_json else print_facts(facts)
+    if as_json:
+        print_json(facts)
+        return
+    print_facts(facts)
+    raters = {event.rater for event in events}
+    whose = f"--rater {shlex.quote(raters.pop())}" if len(raters) == 1 else "--import"
+    click.echo(f"\nTo take it back: warpgauge undo {shlex.quote(str(project))} {whose}")
+
+
+def _refuse_problems(problems: list[str], name: str, force: bool) -> None:
+    """Refuse landmarks that are probably wrong, or say why they are where they are forced."""
+    if not problems:
+        return
+    sentence = f"{name!r}: {'; '.join(problems)}"
+    if not force:
+        raise InvalidInputError(f"{sentence}; correct it, or add --force if it is intended.")
+    click.echo(f"note: {sentence}.", err=True)
 
 
 def _only_rater(found: Any) -> str | None:
-    """Give a name where the file names nobody: 'import'."""
+    """Return a name where the file names nobody: 'import'."""
     named = found.raters is not None and any(found.raters)
     return None if named else "import"
 
@@ -81,8 +107,10 @@ Examples:
 @click.argument("out", type=click.Path(path_type=Path))
 @click.argument("moving_out", type=click.Path(path_type=Path), required=False)
 @click.option("--rater", help="Only this rater's; all raters' by default.")
-@click.option("--fused", is_flag=True, help="What the model rests on: one annotation a location, raters fused.")
-@click.option("--format", "format_", type=click.Choice(FORMAT_NAMES), help="Format to write; by the name by default.")
+@click.option("--fused", is_flag=True, help="What the model rests on: one annotation per location, raters fused.")
+@click.option(
+    "--format", "format_", type=click.Choice(FORMAT_NAMES), help="Format to write; by the file name by default."
+)
 @click.option("--frame", help="Frame to write, where the format has a choice.")
 @lossy_option
 @json_option

@@ -1,4 +1,4 @@
-"""``warpgauge experiment``: the paper's studies, and ours that go beyond it."""
+"""``warpgauge experiment``: the paper's studies and further ones."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ Example:
     help="Directory of the public data sets; WARPGAUGE_DATA by default.",
 )
 @click.option("--out", type=click.Path(path_type=Path), help="Folder for numbers, figures and what was computed.")
-@click.option("--runs", type=int, help="Runs a dataset; the study's own number by default.")
+@click.option("--runs", type=int, help="Runs per dataset; the study's own number by default.")
 @click.option("--jobs", type=int, default=1, show_default=True, help="Processes at a time.")
 @click.option("--seed", type=int, default=0, show_default=True, help="The same seed gives the same files.")
 @click.option("--quick", is_flag=True, help="A small version, to try it.")
 @click.option(
     "--dataset", "datasets", multiple=True, help="Only this dataset of the study; may be given several times."
 )
-@click.option("--list", "show_list", is_flag=True, help="Say which studies there are.")
+@click.option("--list", "show_list", is_flag=True, help="List the studies.")
 @json_option
 def experiment(name: str | None, show_list: bool, as_json: bool, **options: Any) -> None:
     """Run the study NAME: numbers to OUT/NAME.json, figures to OUT/NAME-*.png and .svg, what was found to the terminal.
 
     Finished runs are kept in OUT/runs, so that a study can be interrupted and resumed; the result depends on the data
-    and the seed, not on the number of jobs. docs/reproduction.md tells what each study found.
+    and the seed, not on the number of jobs. docs/reproduction.md describes what each study found.
     """
     from warpgauge.experiments import find_experiment
-    from warpgauge.experiments.keeping import compute_seconds
+    from warpgauge.experiments.result_cache import compute_seconds
     from warpgauge.experiments.running import run_experiment
 
     if show_list:
@@ -52,9 +52,9 @@ def experiment(name: str | None, show_list: bool, as_json: bool, **options: Any)
     chosen = find_experiment(name)
     out = options["out"]
     if out is None:
-        raise click.UsageError("Say with --out where numbers and figures go.")
+        raise click.UsageError("Give a folder for numbers and figures with --out.")
     if options["data"] is None and chosen.needs:
-        raise click.UsageError(f"The study {name} reads {', '.join(chosen.needs)}: say with --data where they are.")
+        raise click.UsageError(f"The study {name} reads {', '.join(chosen.needs)}: give their folder with --data.")
     with progress(f"running {name}") as show:
         findings = run_experiment(
             chosen,

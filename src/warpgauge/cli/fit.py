@@ -54,7 +54,7 @@ def fit(project: Path, train: tuple[Path, ...], noise: bool, as_json: bool) -> N
 
 
 def _plain(payload: Any) -> dict[str, Any]:
-    """Give what the event says besides the weights themselves, nested values flattened one level."""
+    """Return what the event says besides the weights themselves, nested values flattened one level."""
     facts: dict[str, Any] = {}
     for key, value in payload.items():
         if key in ("weights", "scales", "noise"):

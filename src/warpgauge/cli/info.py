@@ -1,15 +1,20 @@
-"""``warpgauge info FILE``: what is it, in which frame, and what was assumed to read it."""
+"""``warpgauge info FILE``: its kind, its frame, and what was assumed to read it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from warpgauge.cli.new import foreground_facts
 from warpgauge.cli.output import json_option, print_facts, print_json
-from warpgauge.errors import AmbiguousFileError, FileFormatError, InvalidInputError
+from warpgauge.cli.projects import trust_option
+from warpgauge.errors import AmbiguousFileError, FileFormatError, FileTooLargeError, InvalidInputError
+
+if TYPE_CHECKING:
+    from warpgauge.project import Event
 
 _LANDMARK_SUFFIXES = (".csv", ".json", ".fcsv")
 
@@ -68,12 +73,15 @@ def _project(path: Path) -> dict[str, Any]:
             "moving image": opened.document.images["moving"].path,
             "candidates": len(opened.candidates),
             "targets": len(opened.targets),
+            "targets are": opened.document.targets.method,
+            **foreground_facts(opened.document),
+            "alignment": _alignment(opened.state.alignment),
             "annotated locations": progress.annotations,
             "queries": progress.queries,
             "placed": progress.placed,
             "skipped": progress.skipped,
             "raters": opened.state.who_answered(),
-            "transforms": [name for name, record in opened.state.transforms.items() if record.files],
+            "transforms": opened.transform_names(),
             "mean sd over the targets": progress.mean_sd,
             "largest sd over the targets": progress.max_sd,
             "calibration factor": posterior.scale,
@@ -81,6 +89,13 @@ def _project(path: Path) -> dict[str, Any]:
             "model": opened.settings.model,
             "events": opened.state.generation,
         }
+
+
+def _alignment(event: Event | None) -> str:
+    if event is None:
+        return "none"
+    said = {None: "proposed", True: "accepted", False: "refused"}[event.payload["accepted"]]
+    return f"{said} by {event.rater}: {event.payload['method']}"
 
 
 KINDS: dict[str, Callable[[Path], dict[str, Any]]] = {
@@ -100,6 +115,16 @@ def _order(path: Path) -> list[str]:
     return ["image", "transform", "landmarks"]
 
 
+def _is_transform(path: Path) -> bool:
+    """Return whether the content of a file is that of a transform, readable or not."""
+    from warpgauge.io.transforms import detect_format
+
+    try:
+        return detect_format(path) in ("elastix", "itk", "ants")
+    except (FileFormatError, InvalidInputError):
+        return False
+
+
 def describe(path: Path, kind: str | None = None) -> dict[str, Any]:
     """Describe a file as the first kind that can read it."""
     if kind is not None:
@@ -107,10 +132,12 @@ def describe(path: Path, kind: str | None = None) -> dict[str, Any]:
     for name in _order(path):
         try:
             return {"file": name, **KINDS[name](path)}
-        except AmbiguousFileError:  # recognised: only the caller's word is missing
+        except (AmbiguousFileError, FileTooLargeError):  # recognised: only the caller's word is missing
             raise
         except (FileFormatError, InvalidInputError):
             continue
+    if _is_transform(path):  # recognised: what keeps it from being read is worth more than a list of what it is not
+        _transform(path)
     raise FileFormatError(
         f"{path.name!r} is nothing that warpgauge reads: no image, no transform and no landmarks; "
         "say --as image, transform or landmarks to see why not."
@@ -125,11 +152,12 @@ Examples:
   warpgauge info TransformParameters.0.txt --json
   warpgauge info points.txt --as landmarks"""
 )
+@trust_option
 @click.argument("path", type=click.Path(exists=True, path_type=Path))
 @click.option("--as", "kind", type=click.Choice(sorted(KINDS)), help="Read it as this, without guessing.")
 @json_option
 def info(path: Path, kind: str | None, as_json: bool) -> None:
-    """Tell what PATH is: a project, an image, a transform or landmarks; its frame, and what was assumed to read it."""
+    """Describe PATH (a project, image, transform or landmarks): its frame, and what was assumed to read it."""
     found = describe(path, kind)
     if as_json:
         print_json(found)

@@ -45,8 +45,8 @@ def map_(project: Path, kind: str, out: Path, as_json: bool, **options: Any) -> 
     .nii.gz, .nrrd, .zarr or .tif for numbers in the right frame, or in .png or .svg for a picture with legend and
     scale bar.
     """
+    from warpgauge.evaluation import project_posterior
     from warpgauge.project import Project
-    from warpgauge.session import Session
 
     picture = out.suffix.lower() in _PICTURES
     if kind == "blended" and not picture:
@@ -54,7 +54,7 @@ def map_(project: Path, kind: str, out: Path, as_json: bool, **options: Any) -> 
     if kind in _OF_TRANSFORM and options["name"] is None:
         raise InvalidInputError(f"A map of kind {kind} needs --transform NAME.")
     with Project.open(project) as opened:
-        posterior = Session(opened).posterior()
+        posterior = project_posterior(opened)
         chosen = chosen_transforms(opened, (options["name"],)) if kind in _OF_TRANSFORM else {}
         grid = opened.fixed_grid
         if not options["full"]:
@@ -66,12 +66,32 @@ def map_(project: Path, kind: str, out: Path, as_json: bool, **options: Any) -> 
         else:
             from warpgauge.maps import write_map
 
-            write_map(array.astype(np.float32), grid, out)
+            _note_lost_frame(grid, out)
+            write_map(array.astype(np.float32), grid, out, drop_frame=True)
         facts: dict[str, Any] = {"written": str(out), "kind": kind, "size": list(grid.size), "units": opened.units}
         known = array[np.isfinite(array)]
         if known.size and kind != "mean":
             facts["smallest"], facts["largest"] = float(known.min()), float(known.max())
     print_json(facts) if as_json else print_facts(facts)
+
+
+def _note_lost_frame(grid: Any, out: Path) -> None:
+    """Warn about parts of the frame that the output format cannot store."""
+    suffix = out.suffix.lower()
+    if suffix not in (".tif", ".tiff", ".zarr"):
+        return
+    turned = not np.array_equal(grid.direction, np.eye(grid.d))
+    moved = suffix != ".zarr" and bool(np.any(grid.origin != 0))
+    lost = [words for words, given in (("the direction of its axes", turned), ("its origin", moved)) if given]
+    if lost:
+        origin = (
+            f" (the first element lies at {', '.join(f'{x:g}' for x in grid.origin)} {grid.units})" if moved else ""
+        )
+        click.echo(
+            f"note: {out.name} holds the spacing of the map but not {' and '.join(lost)}{origin}; .nii.gz and .nrrd "
+            "hold the whole frame.",
+            err=True,
+        )
 
 
 def _array(kind: str, posterior: Any, chosen: dict[str, Any], grid: Any, tolerance: float | None, show: Any) -> Any:
@@ -99,7 +119,10 @@ def _draw(project: Any, posterior: Any, kind: str, array: Any, grid: Any, out: P
     below = maps.warped_image(project.image("fixed"), lambda points: points, grid)
     faded: dict[str, Any] = {}
     if kind == "blended":
-        faded = {"entropy": maps.entropy_map(posterior, grid), "limits": maps.entropy_limits(posterior)}
+        faded = {
+            "entropy": maps.entropy_map(posterior, grid),
+            "limits": maps.entropy_limits(posterior, pixel=project.fixed_grid.pixel),
+        }
     drawn = Picture(
         {options["name"] or kind: values},
         grid,

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from warpgauge.cli.output import json_option, print_facts, print_json, progress
 from warpgauge.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from warpgauge.project.document import Document
 
 _IN = click.Path(exists=True, path_type=Path)
 
@@ -52,7 +55,7 @@ def settings_from(pairs: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _settings(pairs: tuple[str, ...], model: str | None) -> dict[str, Any]:
-    """Give the settings, the model among them."""
+    """Return the settings, the model among them."""
     settings = settings_from(pairs)
     if model is not None and settings.setdefault("model", model) != model:
         raise InvalidInputError(f"--model {model} and --set model={settings['model']} contradict each other; give one.")
@@ -82,12 +85,18 @@ Examples:
 @click.argument("project", type=click.Path(path_type=Path))
 @click.option("--fixed", type=_IN, required=True, help="Fixed image.")
 @click.option("--moving", type=_IN, required=True, help="Moving image.")
-@click.option("--fixed-mask", type=_IN, help="Where it is not zero there are candidates and targets.")
+@click.option("--fixed-mask", type=_IN, help="Mask: candidates and targets lie where it is not zero.")
+@click.option("--moving-mask", type=_IN, help="Mask: matches can be marked where it is not zero.")
+@click.option(
+    "--foreground",
+    type=click.Choice(["auto", "none"]),
+    default="auto",
+    show_default=True,
+    help="Where no mask is given: find the tissue or body and ask there, or use the whole image.",
+)
 @click.option("--targets", help="Where it matters: a number, a file, domain:N, mask:FILE or labels:FILE:17,53.")
 @click.option("--candidates", help="Where to ask: a number of corners to find, a file of points, or mask:FILE.")
-@click.option(
-    "--spacing", help="Pixel size where the images do not say it: one number, or one for each axis (x,y[,z])."
-)
+@click.option("--spacing", help="Pixel size, if the images do not store it: one number, or one per axis (x,y[,z]).")
 @click.option("--units", type=click.Choice(["px", "um", "mm"]), help="Unit of the spacing.")
 @click.option("--copy", is_flag=True, help="Copy the images into the project instead of referring to them.")
 @click.option(
@@ -95,24 +104,33 @@ Examples:
     type=click.Choice(["default", "paper"]),
     help="How the true transformation is modelled: docs/model.md, or exactly as in the paper.",
 )
+@click.option("--align", "align", is_flag=True, help="Propose a rough alignment, to accept with warpgauge align --yes.")
 @click.option("--set", "pairs", multiple=True, metavar="NAME=VALUE", help="A setting; docs/project.md lists them.")
 @json_option
 def new(project: Path, fixed: Path, moving: Path, **options: Any) -> None:
     """Start a PROJECT: a folder with the two images' frames, candidates, targets and an empty log of annotations."""
+    from warpgauge.cli.align import propose
     from warpgauge.project import Project
+    from warpgauge.project.alignments import check_alignable
+    from warpgauge.project.creation import settings_of
 
+    settings = settings_of(_settings(options["pairs"], options["model"]))
+    if options["align"]:
+        check_alignable(settings)
     with progress("looking for candidates") as show:
         made = Project.create(
             project,
             fixed=fixed,
             moving=moving,
             fixed_mask=options["fixed_mask"],
+            moving_mask=options["moving_mask"],
+            foreground=options["foreground"],
             targets=points_spec(options["targets"]),
             candidates=points_spec(options["candidates"]),
             spacing=_spacing(options["spacing"]),
             units=options["units"],
             copy=options["copy"],
-            settings=_settings(options["pairs"], options["model"]),
+            settings=settings,
             progress=show,
         )
     with made:
@@ -124,12 +142,25 @@ def new(project: Path, fixed: Path, moving: Path, **options: Any) -> None:
             "targets": len(made.targets),
             "candidates are": made.document.candidates.method,
             "targets are": made.document.targets.method,
+            **foreground_facts(made.document),
+            **(propose(made) if options["align"] else {}),
         }
     if options["as_json"]:
         print_json(facts)
         return
     print_facts(facts)
+    if options["align"]:
+        click.echo(f"\nIs the alignment right? warpgauge align {project} --yes   (or --no)")
     click.echo(f"\nNext: warpgauge annotate {project}   (or: warpgauge suggest {project})")
+
+
+def foreground_facts(document: Document) -> dict[str, str]:
+    """Return a description of the foreground found in each image."""
+    records = document.foregrounds
+    return {
+        f"{side} foreground": records[side].method if side in records else "not looked for: the whole image"
+        for side in ("fixed", "moving")
+    }
 
 
 def _spacing(text: str | None) -> float | list[float] | None:

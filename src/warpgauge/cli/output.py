@@ -1,4 +1,4 @@
-"""What the commands print: tables and notes for people, JSON for programs, progress for whoever waits."""
+"""What the commands print: tables and notes for people, JSON for programs, and progress."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from warpgauge.display import number
 from warpgauge.io.plain import plain
+
+__all__ = ["json_option", "number", "print_facts", "print_json", "print_table", "progress"]
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 
@@ -28,19 +31,6 @@ def _console() -> Console:
     # Without a terminal rich would fold at 80 columns; a pipe or a file gets whole lines.
     console = Console(highlight=False)
     return console if console.is_terminal else Console(highlight=False, width=160)
-
-
-def number(value: Any, digits: int = 3) -> str:
-    """Show a number with a few significant digits, and a missing one as a dash."""
-    if value is None or (isinstance(value, float) and not np.isfinite(value)):
-        return "-"
-    if isinstance(value, int | np.integer):
-        return str(value)
-    return (
-        f"{value:.{digits}g}"
-        if abs(value) < 1e-3 or abs(value) >= 1e4
-        else f"{value:.{digits}f}".rstrip("0").rstrip(".")
-    )
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], title: str | None = None) -> None:
@@ -71,7 +61,7 @@ def print_facts(facts: Mapping[str, Any], title: str | None = None) -> None:
 
 @contextmanager
 def progress(label: str) -> Iterator[Callable[[int, int], None]]:
-    """Give a function (done, total) that shows a bar on standard error once the work has taken a second."""
+    """Return a function (done, total) that shows a bar on standard error once the work has taken a second."""
     console = Console(stderr=True)
     bar = Progress(
         TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:3.0f} %"), TimeRemainingColumn(),

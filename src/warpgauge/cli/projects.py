@@ -1,17 +1,47 @@
-"""What the commands that work on a project share."""
+"""Options and helpers shared by the commands that work on a project."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
 from warpgauge.errors import InvalidInputError
-from warpgauge.io.transforms import Transform, detect_format, read_transform
+from warpgauge.io.transforms import read_transform
 from warpgauge.project import Project
+from warpgauge.project.trust import VARIABLE
 
-project_argument = click.argument("project", type=click.Path(exists=True, file_okay=False, path_type=Path))
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+def _trust(context: click.Context, option: click.Parameter, value: bool) -> None:
+    """Have every project of this call trusted, and only of this call."""
+    if value:
+        before = os.environ.get(VARIABLE)
+        os.environ[VARIABLE] = "1"
+        context.call_on_close(
+            lambda: os.environ.pop(VARIABLE, None) if before is None else os.environ.update({VARIABLE: before})
+        )
+
+
+trust_option = click.option(
+    "--trust",
+    is_flag=True,
+    expose_value=False,
+    callback=_trust,
+    help="Let a project from elsewhere reach outside its folder; recorded, so that you are asked once.",
+)
+
+
+def project_argument(command: _Command) -> _Command:
+    """Add the argument PROJECT and the option --trust to a command."""
+    folder = click.Path(exists=True, file_okay=False, path_type=Path)
+    return click.argument("project", type=folder)(trust_option(command))
+
+
 rater_option = click.option(
     "--rater",
     default="organiser",
@@ -21,38 +51,10 @@ rater_option = click.option(
 )
 
 
-def companions(file: Path) -> list[Path]:
-    """Files that a transform file draws in from elsewhere: the initial transforms of elastix."""
-    from warpgauge.io.transforms.elastix import initial_files
-
-    return initial_files(file) if file.is_file() and detect_format(file) == "elastix" else []
-
-
-def read_added(project: Project, name: str) -> Transform:
-    """Read a transform that was added to a project, as it was told then."""
-    record = project.state.transforms.get(name)
-    if record is None or not record.files:
-        known = ", ".join(added_names(project)) or "none"
-        raise InvalidInputError(f"The project has no transform {name!r}; it has {known}.")
-    options = dict(record.options)
-    sources = [project.folder / file for file in record.files[: options.pop("sources", len(record.files))]]
-    return read_transform(
-        sources[0] if len(sources) == 1 else sources,
-        reference=project.fixed_grid,
-        moving=project.moving_grid,
-        **options,
-    )
-
-
-def added_names(project: Project) -> list[str]:
-    """Names of the transforms in force, in the order in which they were added."""
-    return [name for name, record in project.state.transforms.items() if record.files]
-
-
 def chosen_transforms(project: Project, names: tuple[str, ...]) -> dict[str, Any]:
-    """Give the transforms named, or all of the project; a name that is no transform of it may be a file."""
+    """Return the transforms named, or all of the project; other names may be files."""
     chosen: dict[str, Any] = {}
-    wanted = list(names) or added_names(project)
+    wanted = list(names) or project.transform_names()
     files = [name for name in wanted if name not in project.state.transforms and Path(name).exists()]
     _check_once(wanted, files)
     titles = _file_titles(files, {name for name in wanted if name not in files})
@@ -62,7 +64,7 @@ def chosen_transforms(project: Project, names: tuple[str, ...]) -> dict[str, Any
         elif name == "identity":
             chosen[name] = read_transform(lambda points: points, d=project.d)
         else:
-            chosen[name] = read_added(project, name)
+            chosen[name] = project.transform(name)
     if not chosen:
         raise InvalidInputError(
             "The project has no transform yet; add one with warpgauge add-transform, or name a file or 'identity'."
@@ -83,7 +85,7 @@ def _check_once(wanted: list[str], files: list[str]) -> None:
 
 
 def _file_titles(files: list[str], taken: set[str]) -> dict[str, str]:
-    """Give each file its stem as name, or where stems collide as many folders before it as tell it from the others."""
+    """Return a title per file: its stem, preceded by as many folders as are needed to make it unique."""
     titles = _distinct({file: (*Path(file).resolve().parts[:-1], Path(file).stem) for file in files}, taken)
     if len(set(titles.values())) == len(files):
         return titles

@@ -24,7 +24,7 @@ def _context(command: click.Command, name: str, parent: click.Context | None = N
 
 
 def root_context() -> click.Context:
-    """Give the context of the program itself."""
+    """Return the context of the program itself."""
     return _context(app, "warpgauge")
 
 
@@ -39,7 +39,7 @@ def commands(command: click.Command, context: click.Context) -> Iterator[click.C
 
 
 def reference() -> str:
-    """Give the page as Markdown."""
+    """Return the page as Markdown."""
     parts = [_HEAD]
     for context in commands(app, root_context()):
         context.terminal_width = context.max_content_width = 100

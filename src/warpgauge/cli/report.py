@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from warpgauge.cli.evaluate import centre_option, scored
+from warpgauge.cli.evaluate import centre_option, margin_option
 from warpgauge.cli.output import json_option, print_facts, print_json, progress
-from warpgauge.cli.projects import chosen_transforms
+from warpgauge.cli.projects import chosen_transforms, trust_option
 from warpgauge.errors import InvalidInputError
-
-if TYPE_CHECKING:
-    from warpgauge.core.process import Posterior
-    from warpgauge.project import Project
 
 
 @click.command(
@@ -25,6 +21,7 @@ Examples:
   warpgauge report study.toml --out study.html
   warpgauge report study.toml --results results   (of warpgauge benchmark study.toml --out results)"""
 )
+@trust_option
 @click.argument("source", type=click.Path(exists=True, path_type=Path))
 @click.option("--out", type=click.Path(path_type=Path), help="Where to; report/report.html in the project by default.")
 @click.option(
@@ -36,6 +33,7 @@ Examples:
 @click.option("--samples", type=int, default=1000, show_default=True, help="Posterior samples behind the intervals.")
 @click.option("--seed", type=int, default=0, show_default=True)
 @click.option("--no-maps", is_flag=True, help="Leave the maps out.")
+@margin_option
 @centre_option
 @json_option
 def report(source: Path, out: Path | None, as_json: bool, **options: Any) -> None:
@@ -65,35 +63,11 @@ def _study(source: Path, out: Path | None, results: Path | None) -> Path:
     return Path(write_study_report(aim, result))
 
 
-def _maps(project: Project, posterior: Posterior, chosen: dict[str, Any], tolerance: float | None) -> Any:
-    """Make maps of what the annotations alone say, whatever the scores are centred on."""
-    from warpgauge.report import method_maps
-
-    fixed, moving = project.image("fixed"), project.image("moving")
-    return method_maps(posterior, chosen, project.fixed_grid, tolerance=tolerance, fixed=fixed, moving=moving)
-
-
 def _project(source: Path, out: Path | None, options: dict[str, Any]) -> Path:
     from warpgauge.project import Project
-    from warpgauge.report import write_report
+    from warpgauge.report import write_project_report
 
+    wanted = {name: options[name] for name in ("samples", "seed", "tolerance", "margin", "centre")}
     with Project.open(source) as opened:
-        chosen = chosen_transforms(opened, ())
-        found = scored(opened, chosen, options)
-        aim = out or opened.folder / "report" / "report.html"
-        return write_report(
-            aim,
-            evaluation=found.evaluation,
-            posterior=found.posterior,
-            judged_by=found.judged_by,
-            transforms=chosen,
-            targets=opened.targets,
-            trust=found.trust,
-            fixed=opened.image("fixed"),
-            moving=opened.image("moving"),
-            maps=False if options["no_maps"] else _maps(opened, found.posterior, chosen, options["tolerance"]),
-            title=opened.folder.resolve().name,
-            units=opened.units,
-            project={"project": opened.id, "events": opened.state.generation, "log": opened.fingerprint()},
-            settings=opened.settings.to_dict(),
-        )
+        chosen_transforms(opened, ())  # refuses a project without any
+        return write_project_report(opened, out, maps=not options["no_maps"], **wanted)

@@ -35,7 +35,7 @@ Example:
 def deform(image: Path, out: Path, as_json: bool, **options: Any) -> None:
     """Deform IMAGE by a random velocity field and write it to OUT (.nrrd, .nii.gz or .tif, in the image's frame).
 
-    Only .tif can say that an image is in pixels; of another format a note then says what it will be read as.
+    Only .tif can store that an image is in pixels; for other formats a note says which unit readers will assume.
     """
     from warpgauge.candidates import to_gray
     from warpgauge.io.images import read_image

@@ -1,4 +1,4 @@
-"""``warpgauge verify``: is a project whole."""
+"""``warpgauge verify``: check the integrity of a project."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from pathlib import Path
 import click
 
 from warpgauge.cli.output import json_option, print_json
+from warpgauge.cli.projects import project_argument
 
 
 @click.command(epilog="\b\nExample:\n  warpgauge verify lesion")
-@click.argument("project", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@project_argument
 @json_option
 def verify(project: Path, as_json: bool) -> None:
     """Check a PROJECT: hashes of images and transforms, the log's file and chain, and that it can be replayed.

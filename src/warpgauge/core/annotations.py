@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -10,7 +11,10 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from warpgauge.core.arrays import Floats, as_covariances, as_points, readonly
-from warpgauge.errors import InvalidInputError
+from warpgauge.display import html_table, landmark_rows, landmark_title
+from warpgauge.errors import InvalidInputError, SuspiciousDataWarning
+
+FEWEST_OF_A_CLUSTER = 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +58,11 @@ class Annotations:
         fixed = as_points(fixed_points, "fixed_points")
         return cls(
             fixed, moving_points, np.broadcast_to(sd**2 * np.eye(fixed.shape[1]), (*fixed.shape, fixed.shape[1]))
+        )
+
+    def _repr_html_(self) -> str:
+        return html_table(
+            *landmark_rows(self.fixed_points, self.moving_points, self.covariances), landmark_title(len(self))
         )
 
     @classmethod
@@ -142,3 +151,26 @@ def ellipse_from_covariance(covariance: ArrayLike, alpha: float = 0.01) -> tuple
     values, vectors = np.linalg.eigh(checked)
     lengths = np.sqrt(values[:, ::-1]) * confidence_radius(d, alpha)
     return lengths.reshape(matrices.shape[:-1]), vectors[:, :, ::-1].reshape(matrices.shape)
+
+
+def warn_of_one_spot(annotations: Annotations, smallest: float) -> None:
+    """Warn where all annotations lie on one spot: they tell of no other place, however many they are.
+
+    Parameters
+    ----------
+    annotations : Annotations
+    smallest : float
+        Smallest scale of the model in world units; a spot is smaller than this.
+    """
+    if len(annotations) < FEWEST_OF_A_CLUSTER:
+        return
+    points = annotations.fixed_points
+    radius = float(np.linalg.norm(points - points.mean(axis=0), axis=1).max())
+    if radius < smallest:
+        warnings.warn(
+            f"All {len(points)} annotations lie within {radius:.3g} of {points.mean(axis=0).round(3).tolist()}, closer "
+            f"than the smallest scale of the model ({smallest:.3g}): the uncertainty elsewhere is that of the prior, "
+            f"so annotate other places.",
+            SuspiciousDataWarning,
+            stacklevel=3,
+        )

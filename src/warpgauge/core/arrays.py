@@ -44,7 +44,7 @@ def as_covariances(covariances: ArrayLike, count: int, d: int, name: str = "cova
     """Check that ``covariances`` is a (count, d, d) array of symmetric positive definite matrices."""
     array = np.ascontiguousarray(covariances, dtype=np.float64)
     if array.shape != (count, d, d):
-        raise InvalidInputError(f"{name} must have shape ({count}, {d}, {d}), one matrix a row, got {array.shape}.")
+        raise InvalidInputError(f"{name} must have shape ({count}, {d}, {d}), one matrix per row, got {array.shape}.")
     if count == 0:
         return array
     if not np.isfinite(array).all():

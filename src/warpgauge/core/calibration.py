@@ -1,4 +1,4 @@
-"""Is the posterior as sure as it should be? Leave-one-out coverage, and the factor that mends it."""
+"""Calibration of the posterior: leave-one-out coverage, and the factor that corrects it."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def compile_loop(function: _Function) -> _Function:
 
 
 def loop_array(array: Floats) -> Floats:
-    """Give the array in the one layout the loops are compiled for: a read-only array would compile them again."""
+    """Return the array in the one layout the loops are compiled for: a read-only array would compile them again."""
     return np.require(array, np.float64, ["C", "W"])
 
 
@@ -114,22 +114,6 @@ def fill_block(
     """Fill ``out`` (n, m) with the kernel between points (n, d) and the columns of ``others``, trend included."""
     for i in range(points.shape[0]):
         _kernel_row(family, breaks, table, points[i], others, left[i], right, out[i])
-
-
-@compile_loop
-def weighted_sums(
-    family: int, breaks: Floats, table: Floats, points: Floats, others: Floats, weights: Floats, out: Floats
-) -> None:
-    """Add ``sum_l kappa(x, x_l) weights[:, l]`` to each row of ``out`` (n, d), without storing the kernel block."""
-    row = np.empty(others.shape[1])
-    for i in range(points.shape[0]):
-        _squared_distances(points[i], others, row)
-        _kernel_of_squares(family, breaks, table, row)
-        for a in range(weights.shape[0]):
-            total = 0.0
-            for j in range(row.shape[0]):
-                total += row[j] * weights[a, j]
-            out[i, a] += total
 
 
 @compile_loop

@@ -1,4 +1,4 @@
-"""The covariance side of the posterior: what annotated locations and their noise say, wherever the matches were found.
+"""The covariance of the posterior, which depends on the annotated locations and their noise, not on the matches.
 
 As the paper notes below Eq. (definition_K_TT_given_A), the conditioned covariance does not depend on the annotated
 positions ``y_l``. Suggestion therefore needs only this module; :mod:`warpgauge.core.process` adds the mean.
@@ -12,20 +12,20 @@ from functools import cached_property
 
 import numpy as np
 
-from warpgauge.core.arrays import Floats
+from warpgauge.core import compiled_tiles as loops
+from warpgauge.core.arrays import Floats, Ints
 from warpgauge.core.kernels import ScalarKernel
 from warpgauge.core.linalg import (
     append_rows,
     inverse_cholesky,
-    log_determinants,
     lost_to_rounding,
 )
+from warpgauge.core.parallel import blas_threads_for
+from warpgauge.core.tiles import Sink, Whitening, over_tiles
 from warpgauge.errors import SingularModelError
 
 # Doubles of a kernel block that stays in the cache together with its products.
 _BLOCK_DOUBLES = 400_000
-# Doubles of the larger block that the threads fill at a time: handing work to a thread costs as much as 20,000 of them.
-_FILL_DOUBLES = 3_000_000
 _WHAT = "the annotations"
 
 
@@ -37,7 +37,7 @@ def row_blocks(rows: int, doubles_per_row: int, doubles: int = _BLOCK_DOUBLES) -
 
 
 def is_isotropic(covariances: Floats) -> bool:
-    """Tell whether every matrix is exactly a number times the identity."""
+    """Return whether every matrix is exactly a number times the identity."""
     d = covariances.shape[-1]
     return bool(np.array_equal(covariances, covariances[:, :1, :1] * np.eye(d)))
 
@@ -90,6 +90,11 @@ class Conditioned:
         return len(self.locations)
 
     @property
+    def b(self) -> int:
+        """Number of components with covariances of their own: 1 with isotropic noise, else d."""
+        return 1 if self.isotropic else self.d
+
+    @property
     def isotropic(self) -> bool:
         """Whether the L x L path is in use."""
         return len(self.W) == self.count
@@ -121,14 +126,15 @@ class Conditioned:
 
     def solve(self, residuals: Floats) -> Floats:
         """``K_AA^-1`` applied to (L, d) residuals, as (L, d)."""
-        if self.isotropic:
-            return np.asarray(self.W.T @ (self.W @ residuals))
-        return np.asarray((self.W.T @ (self.W @ residuals.reshape(-1))).reshape(residuals.shape))
+        columns = residuals if self.isotropic else residuals.reshape(-1)
+        with blas_threads_for(len(self.W)):
+            return np.asarray((self.W.T @ (self.W @ columns)).reshape(residuals.shape))
 
     def whitened(self, points: Floats) -> Floats:
         """``W K_X(points)``: (L, n) with isotropic noise, (Ld, nd) otherwise."""
         block = self.kernel.matrix(self.locations, points)
-        return np.asarray(self.W @ (block if self.isotropic else _spread(block, self.d)))
+        with blas_threads_for(len(points) * self.d):
+            return np.asarray(self.W @ (block if self.isotropic else _spread(block, self.d)))
 
     def joint(self, points: Floats) -> Floats:
         """Joint covariance at the points: (n, n), meant times I_d, with isotropic noise, (nd, nd) otherwise."""
@@ -137,26 +143,36 @@ class Conditioned:
         return np.asarray((prior if self.isotropic else _spread(prior, self.d)) - V.T @ V)
 
     def variances(self, points: Floats) -> Floats:
-        """Variance of each component at each point, (n,): the isotropic form of Eq. (…covariance_conditioned)."""
-        result = self.kernel.diagonal(points)
-        for rows, k in self._kernel_blocks(points, 2 * self.count):
-            V = k @ self.W.T
-            result[rows] -= _row_dots(V, V)
-        return result
+        """Mean variance over the components at each point, ``tr k / d``, (n,)."""
+        if self.count == 0:
+            return self.kernel.diagonal(points)
+        result = np.empty(len(points))
 
-    def _kernel_blocks(self, points: Floats, doubles_per_row: int) -> Iterator[tuple[slice, Floats]]:
-        """Kernel between points and annotations, (rows, L), in blocks for products that need so many doubles a row."""
-        for outer in row_blocks(len(points), max(1, self.count), _FILL_DOUBLES):
-            filled = self.kernel.matrix(points[outer], self.locations)
-            for inner in row_blocks(len(filled), doubles_per_row):
-                yield slice(outer.start + inner.start, outer.start + inner.stop), filled[inner]
+        def put(order: Ints, start: int, stop: int, _: Floats, covariance: Floats) -> None:
+            loops.put_variances(order, start, stop, covariance, self.b, 1.0, result)
+
+        self.over_tiles(points, None, put)
+        return result
 
     def covariances(self, points: Floats) -> Floats:
         """Covariance at each point, (n, d, d), Eq. (gaussian_process_covariance_conditioned)."""
-        result = np.zeros((len(points), self.d, self.d))
-        for rows, block in self._covariance_blocks(points):
-            result[rows] = block
+        if self.count == 0:
+            return np.asarray(self.kernel.diagonal(points)[:, None, None] * np.eye(self.d))
+        result = np.empty((len(points), self.d, self.d))
+
+        def put(order: Ints, start: int, stop: int, _: Floats, covariance: Floats) -> None:
+            loops.put_covariances(order, start, stop, covariance, self.b, 1.0, result)
+
+        self.over_tiles(points, None, put)
         return result
+
+    def over_tiles(self, points: Floats, weights: Floats | None, sink: Sink, *, covariances: bool = True) -> None:
+        """Hand sums of the kernel times ``weights`` and covariances of all points to ``sink``, see `tiles`."""
+        over_tiles(self._whitening if covariances else None, self.kernel, self.locations, points, weights, sink)
+
+    @cached_property
+    def _whitening(self) -> Whitening:
+        return Whitening(self.kernel, self.locations, [self.W] if self.isotropic else self._component_factors)
 
     @cached_property
     def split_factor(self) -> Floats:
@@ -167,44 +183,19 @@ class Conditioned:
     def entropies(self, points: Floats) -> Floats:
         """Differential entropy at each point in nats, Eq. (entropy_gp) for a single target."""
         result = np.empty(len(points))
-        if self.isotropic:
-            variances = self.variances(points)
-            if not (variances > 0).all():
-                raise SingularModelError(lost_to_rounding(int(np.argmin(variances))))
-            np.log(variances, out=result)
-            result *= self.d
-        else:
-            for rows, block in self._covariance_blocks(points):
-                result[rows] = log_determinants(block, rows.start)
+
+        def put(order: Ints, start: int, stop: int, _: Floats, covariance: Floats) -> None:
+            loops.put_log_determinants(order, start, stop, covariance, self.d, self.b, result)
+
+        self.over_tiles(points, None, put)
+        refuse_lost(result)
         result *= 0.5
         result += 0.5 * self.d * np.log(2 * np.pi * np.e)
         return result
 
-    def _covariance_blocks(self, points: Floats) -> Iterator[tuple[slice, Floats]]:
-        if self.isotropic:
-            eye = np.eye(self.d)
-            for rows in row_blocks(len(points), max(1, self.count), _FILL_DOUBLES):
-                yield rows, self.variances(points[rows])[:, None, None] * eye
-            return
-        factors = self._component_factors
-        for rows, k in self._kernel_blocks(points, self.count * (1 + self.d * (self.d + 1) // 2)):
-            yield rows, self._anisotropic_block(self.kernel.diagonal(points[rows]), k, factors)
-
-    def _anisotropic_block(self, prior: Floats, k: Floats, factors: list[Floats]) -> Floats:
-        L, d = self.count, self.d
-        V = [k @ factor for factor in factors]
-        block = np.empty((len(k), d, d))
-        for a in range(d):
-            block[:, a, a] = prior - _row_dots(V[a], V[a])
-            for b in range(a + 1, d):
-                # The rows of component b start (b - a) L further on in V[a]: those before them are zero for b.
-                block[:, a, b] = -_row_dots(V[a][:, (b - a) * L :], V[b])
-                block[:, b, a] = block[:, a, b]
-        return block
-
     @cached_property
     def _component_factors(self) -> list[Floats]:
-        """Columns of W by component, transposed, when ``K_AA`` is ordered component by component.
+        """Columns of W by component when ``K_AA`` is ordered component by component.
 
         ``K_AA`` is then a d x d grid of L x L blocks that are diagonal off the block diagonal, and its inverse Cholesky
         factor is lower triangular by blocks: component a meets only the rows of components a to d. That makes
@@ -221,11 +212,14 @@ class Conditioned:
                 if a == b:
                     block += gram
         W = inverse_cholesky(matrix, _WHAT)
-        return [np.ascontiguousarray(W[a * L :, a * L : (a + 1) * L].T) for a in range(d)]
+        return [np.ascontiguousarray(W[a * L :, a * L : (a + 1) * L]) for a in range(d)]
 
 
-def _row_dots(left: Floats, right: Floats) -> Floats:
-    return np.asarray(np.einsum("nl,nl->n", left, right))
+def refuse_lost(values: Floats) -> None:
+    """Raise where a value that needs a positive definite covariance is NaN because rounding took that away."""
+    lost = np.isnan(values)
+    if lost.any():
+        raise SingularModelError(lost_to_rounding(int(np.argmax(lost))))
 
 
 def _spread(scalar: Floats, d: int) -> Floats:

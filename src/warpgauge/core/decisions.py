@@ -121,7 +121,7 @@ class DecisionSuggester:
         return tuple(self._log)
 
     def _deviations(self) -> Floats:
-        """Give the transforms' differences from their mean at the targets, (N, K d): nothing else counts."""
+        """Return the transforms' differences from their mean at the targets, (N, K d): nothing else counts."""
         deviations = self.mapped - self.mapped.mean(axis=0)
         return np.ascontiguousarray(deviations.transpose(1, 0, 2)).reshape(len(self.targets), -1)
 
@@ -193,7 +193,7 @@ class DecisionSuggester:
         return win_probabilities(self.posterior, self.targets, self.mapped)
 
     def gains(self) -> Floats:
-        """Give the expected drop, in nats, of the pairs' summed entropies by an annotation; -inf where not to ask."""
+        """Return the expected drop, in nats, of the pairs' summed entropies by an annotation; -inf where not to ask."""
         if self._kept is None:
             shares, leads = self.explained_shares()
             open_ = np.isfinite(leads)

@@ -1,4 +1,4 @@
-"""How exact an annotation will be, learned from the ellipses drawn so far and what the image looks like there."""
+"""Expected noise of an annotation, learned from the ellipses drawn so far and the local image structure."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class NoiseModel:
     floor: float
 
     def predict(self, tensors: ArrayLike) -> Floats:
-        """Give the expected covariances, (n, d, d): geometric means, as the model is of logarithms."""
+        """Return the expected covariances, (n, d, d): geometric means, as the model is of logarithms."""
         values, vectors = _eigen(_checked(tensors), self.floor)
         variances = np.exp(self.level + self.power * np.log(values / self.typical))
         return np.asarray((vectors * variances[:, None, :]) @ vectors.transpose(0, 2, 1))

@@ -3,7 +3,7 @@
 Two ways, chosen by where the candidates lie:
 
 - :class:`LazyGains`, for candidates that are all targets: a gain never rises when an annotation is added, so gains from
-  earlier steps are upper bounds and only the few at the top are brought up to date. Nothing but one number a candidate
+  earlier steps are upper bounds and only the few at the top are brought up to date. Only one number per candidate
   is stored.
 - :class:`EagerGains`, where some candidates lie outside the targets: their gains can rise, so all are updated, by one
   pass over stored whitened rows for each new annotation.
@@ -11,6 +11,7 @@ Two ways, chosen by where the candidates lie:
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -20,7 +21,9 @@ from warpgauge.core import compiled
 from warpgauge.core.arrays import Bools, Floats, Ints
 from warpgauge.core.conditioning import Conditioned, is_isotropic
 from warpgauge.core.kernels import KernelBundle, ScalarKernel, TrendKernel
-from warpgauge.core.linalg import cholesky, log_determinants, lost_to_rounding
+from warpgauge.core.linalg import cholesky, log_determinants, lost_to_rounding, lower_pivots
+from warpgauge.core.parallel import over_items
+from warpgauge.core.tiles import sorted_tiles
 from warpgauge.errors import SingularModelError
 
 # Gains that differ by less than this many nats are ties, whatever the rounding says.
@@ -28,6 +31,11 @@ TIE = 1e-9
 _ELITE = 512
 # With so few annotations nearly all bounds are loose, and bringing all up to date costs less than choosing.
 _FEW = 8
+# So many candidates that know of no annotation are brought up to date together, by matrix products.
+_MANY = 256
+# Annotations nearest to a tile of candidates, given which alone a bound of their gains is taken; where there are fewer
+# than twice as many, exact gains cost no more.
+_NEAREST = 48
 
 
 def entropy_constant(d: int) -> float:
@@ -52,16 +60,8 @@ class LazyGains:
         self._elite: Ints = np.empty(0, dtype=np.int64)
         # Candidates that are up to date now: few, so that the best of them is found without a pass over all.
         self._exact: Ints = np.arange(len(candidates))
-        self._compile()
-
-    def _compile(self) -> None:
-        """Have every loop compiled now, not in the first interactive call."""
-        nobody = np.zeros(len(self.candidates), dtype=np.bool_)
-        compiled.stale_at_least(self.gain, nobody, self.exact_at, 0, 0.0)
-        here = self.candidates[:1]
-        for noise in (np.eye(self.d), np.diag(np.arange(1.0, self.d + 1))):
-            one = Conditioned.on(self.conditioned.kernel, here, noise[None] * self.covariance[0])
-            self._explained(one, here, np.zeros(1, dtype=np.int64))
+        # Number of annotations when the gains of candidates that know of none were last bounded by the nearest ones.
+        self._bounded_at = 0
 
     def add(self, location: Floats, noise: Floats) -> None:
         """Take a further annotation into account; all gains become bounds."""
@@ -76,6 +76,8 @@ class LazyGains:
         since = np.full(len(knowing), self.conditioned.count - 1)
         self.covariance[knowing] += self._explained(self.conditioned, self.candidates[knowing], since)
         self.conditioned = self.conditioned.without_last()
+        if self._bounded_at > self.conditioned.count:  # a bound may rest on the annotation that is taken back
+            self._loosen()
         self.exact_at[knowing] -= 1
         self.gain[knowing] = self._entropies(knowing)
         self._exact = np.flatnonzero(self.exact_at == self.conditioned.count)
@@ -90,14 +92,27 @@ class LazyGains:
         self._refresh(np.array([index]))
         return float(self.gain[index])
 
+    def bounds(self) -> Floats:
+        """Return upper bounds of the gains of all candidates, exact where they are up to date."""
+        self._tighten()
+        return self.gain
+
+    def exact(self, rows: Ints) -> Floats:
+        """Return exact gains of some candidates."""
+        self._refresh(rows)
+        return np.asarray(self.gain[rows])
+
     def near_best(self, alive: Bools) -> tuple[Ints, Floats]:
         """Candidates among ``alive`` within a tie of the best gain, with their exact gains."""
+        self._tighten()
         step, chunk = self.conditioned.count, max(4 * _ELITE, len(alive) // 64)
         # Those that were at the top before are likely to be there still: they set a high threshold at once.
         self._refresh(self._elite)
         while True:
             exact = self._exact[alive[self._exact]]
             best = float(self.gain[exact].max(initial=-np.inf))
+            if len(self._exact) == len(alive):  # before the first annotation no loop has to be compiled
+                break
             stale = compiled.stale_at_least(self.gain, alive, self.exact_at, step, best - TIE)
             if len(stale) == 0:
                 break
@@ -110,6 +125,55 @@ class LazyGains:
         near = np.sort(exact[self.gain[exact] >= best - TIE])
         return near, self.gain[near]
 
+    def _tighten(self) -> None:
+        """Lower the bounds of candidates not updated yet to their gains given only the nearest annotations.
+
+        After many annotations at once, as when a project is opened, this rules nearly all candidates out at a cost that
+        is linear in the number of annotations. More annotations only lower a gain, so some of them give a bound.
+        """
+        count = self.conditioned.count
+        if self._bounded_at or count <= 2 * _NEAREST:
+            return
+        rows = np.flatnonzero(self.exact_at == 0)
+        if len(rows) <= _MANY:
+            return
+        known = self.covariance[rows]
+        bounds = self._given_nearest(self.candidates[rows])
+        sound = (lower_pivots(bounds) > 0).all(axis=1)
+        self.covariance[rows[sound]] = bounds[sound]
+        try:
+            # A tie wider than rounding, so that no candidate is ruled out by it.
+            self.gain[rows[sound]] = self._entropies(rows[sound]) + 0.1 * TIE
+        finally:
+            self.covariance[rows] = known
+        self._bounded_at = count
+
+    def _loosen(self) -> None:
+        """Restore the bounds before :meth:`_tighten` for candidates whose gain does not include any annotation yet."""
+        rows = np.flatnonzero(self.exact_at == 0)
+        self.gain[rows] = self._entropies(rows)
+        self._bounded_at = 0
+
+    def _given_nearest(self, points: Floats) -> Floats:
+        """Covariances given only the annotations nearest to the tile of each point, in the shape in use."""
+        whole, b = self.conditioned, self.covariance.shape[1]
+        result = np.empty((len(points), b, b))
+        order, tiles, _ = sorted_tiles(points)
+
+        def worker() -> Callable[[int], None]:
+            def work(tile: int) -> None:
+                rows = order[tiles[tile] : tiles[tile + 1]]
+                inside = points[rows]
+                gaps = np.square(whole.locations - (inside.min(axis=0) + inside.max(axis=0)) / 2).sum(axis=1)
+                near = np.sort(np.argpartition(gaps, _NEAREST)[:_NEAREST])
+                given = Conditioned.on(whole.kernel, whole.locations[near], whole.noise[near])
+                result[rows] = given.variances(inside)[:, None, None] if b == 1 else given.covariances(inside)
+
+            return work
+
+        over_items(worker, len(tiles) - 1)
+        return result
+
     def _promote(self, rows: Ints) -> None:
         contenders = np.union1d(self._elite, rows)
         if len(contenders) > _ELITE:
@@ -121,10 +185,25 @@ class LazyGains:
         stale = rows[self.exact_at[rows] != self.conditioned.count]
         if len(stale):
             since = self.exact_at[stale]
-            self.covariance[stale] -= self._explained(self.conditioned, self.candidates[stale], since)
+            fresh = stale[since == 0] if self.conditioned.count > _FEW else stale[:0]
+            if len(fresh) > _MANY:
+                # Nothing of what they know is worth keeping, and matrix products serve so many faster.
+                self.covariance[fresh] = self._from_scratch(self.candidates[fresh])
+                late = since > 0
+                stale_since, since = stale[late], since[late]
+            else:
+                stale_since = stale
+            if len(stale_since):
+                self.covariance[stale_since] -= self._explained(self.conditioned, self.candidates[stale_since], since)
             self.exact_at[stale] = self.conditioned.count
             self.gain[stale] = self._entropies(stale)
             self._exact = np.concatenate([self._exact, stale])
+
+    def _from_scratch(self, points: Floats) -> Floats:
+        """Covariances given all annotations, in the shape in use: (n, 1, 1) or (n, d, d)."""
+        if self.conditioned.isotropic:
+            return np.asarray(self.conditioned.variances(points)[:, None, None])
+        return self.conditioned.covariances(points)
 
     @staticmethod
     def _explained(conditioned: Conditioned, points: Floats, since: Ints) -> Floats:
@@ -293,6 +372,7 @@ class EagerGains:
         self.second = WhitenedRows(inner, d)
         self._given_targets = Conditioned.on(given, np.empty((0, d)), np.empty((0, d, d)))
         self._informs_outside: list[bool] = []
+        self._last = np.empty(0)
 
     def add(self, location: Floats, noise: Floats) -> None:
         """Take a further annotation into account."""
@@ -335,6 +415,15 @@ class EagerGains:
     def one(self, index: int) -> float:
         """Gain of one candidate."""
         return float(self.all()[index])
+
+    def bounds(self) -> Floats:
+        """Return the gains of all candidates: here all are up to date."""
+        self._last = self.all()
+        return self._last
+
+    def exact(self, rows: Ints) -> Floats:
+        """Return the gains of some candidates, as :meth:`bounds` found them."""
+        return np.asarray(self._last[rows])
 
     def near_best(self, alive: Bools) -> tuple[Ints, Floats]:
         """Candidates among ``alive`` within a tie of the best gain, with their gains."""

@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy import optimize
 from scipy.linalg import lapack
 
 from warpgauge.core.annotations import Annotations
 from warpgauge.core.arrays import Floats
 from warpgauge.core.conditioning import is_isotropic
 from warpgauge.core.kernels import KernelBundle, TrendKernel
+from warpgauge.core.parallel import blas_threads_for
 from warpgauge.core.process import TransformationPrior
 from warpgauge.errors import InvalidInputError, SingularModelError
 
@@ -74,6 +74,10 @@ class _TrainingSet:
 
     def loss_and_gradient(self, weights: Floats, noise: float) -> tuple[float, Floats, float]:
         """Sum of the loss over this set, its gradient by the weights, and by the noise variance."""
+        with blas_threads_for(self.count if self.isotropic else self.count * self.d):
+            return self._loss_and_gradient(weights, noise)
+
+    def _loss_and_gradient(self, weights: Floats, noise: float) -> tuple[float, Floats, float]:
         gram = np.empty((self.count, self.count))
         values = weights @ self.basis + self.fixed_part
         gram[self.upper] = values
@@ -173,7 +177,7 @@ def leave_one_out_gradient(
     """Mean leave-one-out loss over the sets, its gradient by the weights, and by the noise variance.
 
     The derivative by the kernel matrix is formed once (one product of the matrix size); each weight's derivative is
-    then an inner product, so that the cost hardly grows with the number of scales.
+    then an inner product, so that the cost barely depends on the number of scales.
     """
     objective = _Objective(prior, _as_sets(sets), fit_noise=False)
     try:
@@ -238,8 +242,14 @@ def fit_kernel(
         With the learned weights; its ``fit`` attribute is a :class:`FitReport`.
     """
     parts = _as_sets(sets)
-    if any(len(part) < 2 for part in parts):
-        raise InvalidInputError("fit_kernel needs at least 2 annotations in every set, to leave one out.")
+    # The optimiser's own small products are within the limit too.
+    with blas_threads_for(max(len(part) * part.d for part in parts)):
+        return _fitted(prior, parts, noise, max_iterations)
+
+
+def _fitted(
+    prior: TransformationPrior, parts: list[Annotations], noise: bool, max_iterations: int
+) -> TransformationPrior:
     objective = _Objective(prior, parts, noise)
     squares = np.concatenate([np.square(part.residuals).reshape(-1) for part in objective.sets])
     typical = np.concatenate([np.trace(part.covariances, axis1=1, axis2=2) / part.d for part in objective.sets])
@@ -251,6 +261,8 @@ def fit_kernel(
     initial_loss = leave_one_out_gradient(prior, parts)[0]
 
     def descend(start: Floats, iterations: int) -> Any:
+        from scipy import optimize
+
         return optimize.minimize(
             objective,
             start,

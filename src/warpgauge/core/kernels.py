@@ -103,7 +103,8 @@ class KernelBundle:
         object.__setattr__(self, "weights", _positive(weights, "weights"))
         if self.scales.shape != self.weights.shape:
             raise InvalidInputError(
-                f"KernelBundle needs one weight a scale, got {self.scales.size} scales and {self.weights.size} weights."
+                f"KernelBundle needs one weight per scale, got {self.scales.size} scales and {self.weights.size} "
+                f"weights."
             )
 
     @classmethod
@@ -116,7 +117,7 @@ class KernelBundle:
         return cls(family, smallest * 2.0 ** np.arange(int(levels)), np.full(int(levels), float(weight)))
 
     def with_weights(self, weights: ArrayLike) -> KernelBundle:
-        """Give the same bundle other weights."""
+        """Return the same bundle other weights."""
         return KernelBundle(self.family, self.scales, weights)
 
     @property
@@ -128,7 +129,7 @@ class KernelBundle:
         return f"KernelBundle({self.family!r}, scales={self.scales.tolist()}, weights={self.weights.tolist()})"
 
     @cached_property
-    def _parameters(self) -> tuple[int, Floats, Floats]:
+    def loop_parameters(self) -> tuple[int, Floats, Floats]:
         """The bundle as the compiled loops take it (see compiled.py)."""
         family = FAMILIES[self.family]
         if family != compiled.WENDLAND:
@@ -146,7 +147,7 @@ class KernelBundle:
         """Kernel value at each distance."""
         squares = np.asarray(distances, dtype=np.float64) ** 2
         flat = compiled.loop_array(squares.reshape(-1))
-        compiled.kernel_values(*self._parameters, flat)
+        compiled.kernel_values(*self.loop_parameters, flat)
         return flat.reshape(squares.shape)
 
     def basis(self, distances: Floats) -> Floats:
@@ -182,7 +183,7 @@ class KernelBundle:
         def work(start: int, stop: int) -> None:
             part = slice(start, stop)
             compiled.explained(
-                *self._parameters, points[part], columns, features[part], right, W, since[part], out[part]
+                *self.loop_parameters, points[part], columns, features[part], right, W, since[part], out[part]
             )
 
         over_rows(work, len(points), len(others))
@@ -196,24 +197,16 @@ class KernelBundle:
         columns = compiled.loop_array(others.T)
         right = compiled.loop_array(other_features.T)
         block = np.empty((len(points), len(others))) if out is None else out
+        if block.size == 0:
+            return block
 
         def work(start: int, stop: int) -> None:
             compiled.fill_block(
-                *self._parameters, points[start:stop], columns, features[start:stop], right, block[start:stop]
+                *self.loop_parameters, points[start:stop], columns, features[start:stop], right, block[start:stop]
             )
 
         over_rows(work, len(points), len(others))
         return block
-
-    def add_weighted_sums(self, points: Floats, others: Floats, weights: Floats, out: Floats) -> None:
-        """Add ``sum_l kappa(x, x_l) weights[l]`` to ``out`` (n, d) without storing the kernel block."""
-        points = compiled.loop_array(points)
-        columns, rows = compiled.loop_array(others.T), compiled.loop_array(weights.T)
-
-        def work(start: int, stop: int) -> None:
-            compiled.weighted_sums(*self._parameters, points[start:stop], columns, rows, out[start:stop])
-
-        over_rows(work, len(points), len(others))
 
 
 @dataclass(frozen=True, eq=False)

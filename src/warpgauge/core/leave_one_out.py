@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import optimize
 
 from warpgauge.core.arrays import Floats
 from warpgauge.core.conditioning import Conditioned
@@ -74,6 +73,8 @@ def scale_factor(conditioned: Conditioned, weights: Floats, tails: float = GAUSS
     """
     if conditioned.count == 0:
         return 1.0 if np.isinf(tails) else T_PRIOR_FACTOR
+    from scipy import optimize  # takes a while to load
+
     count, said = (PRIOR_ANNOTATIONS, 1.0) if np.isinf(tails) else (T_PRIOR_ANNOTATIONS, T_PRIOR_FACTOR)
     strength, d = count * conditioned.d, conditioned.d
     predicted = left_out(conditioned, weights)

@@ -12,6 +12,7 @@ import numpy as np
 from scipy.linalg import lapack
 
 from warpgauge.core.arrays import Floats
+from warpgauge.core.parallel import blas_threads_for
 from warpgauge.errors import NumericalWarning, SingularModelError
 
 _JITTERS = (1e-14, 1e-13, 1e-12, 1e-11, 1e-10)
@@ -59,7 +60,8 @@ def inverse_cholesky(matrix: Floats, what: str) -> Floats:
     """``W`` with ``W^T W = matrix^-1`` and ``W`` lower triangular."""
     if len(matrix) == 0:
         return np.zeros((0, 0))
-    return inverse_of_lower(cholesky(matrix, what))
+    with blas_threads_for(len(matrix)):
+        return inverse_of_lower(cholesky(matrix, what))
 
 
 def append_rows(W: Floats, cross: Floats, corner: Floats, what: str) -> Floats:
@@ -69,11 +71,12 @@ def append_rows(W: Floats, cross: Floats, corner: Floats, what: str) -> Floats:
     ``[-G^-1 V^T W, G^-1]``.
     """
     old, new = len(W), len(corner)
-    V = W @ cross
-    G_inverse = inverse_cholesky(corner - V.T @ V, what)
     extended = np.zeros((old + new, old + new))
     extended[:old, :old] = W
-    extended[old:, :old] = -G_inverse @ (V.T @ W)
+    with blas_threads_for(old + new):
+        V = W @ cross
+        G_inverse = inverse_cholesky(corner - V.T @ V, what)
+        extended[old:, :old] = -G_inverse @ (V.T @ W)
     extended[old:, old:] = G_inverse
     return extended
 

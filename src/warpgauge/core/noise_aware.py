@@ -45,6 +45,7 @@ class NoiseAwareLazyGains(LazyGains):
         self.expected = expected
         self._own = 0.5 * log_determinants(expected)
         self.gain = self._entropies(np.arange(len(self.candidates)))
+        self._bounded_at = 0
 
     def _entropies(self, rows: Ints) -> Floats:
         annotation = _added(self.covariance[rows], self.expected[rows])
@@ -71,7 +72,7 @@ class NoiseAwareEagerGains(EagerGains):
         self.expected = expected
 
     def all(self) -> Floats:
-        """Give the expected information of all candidates."""
+        """Return the expected information of all candidates."""
         gains = 0.5 * log_determinants(_added(self.first.covariance, self.expected))
         remaining = self.expected.copy()  # a target's match is known given the targets: only its own noise is left
         remaining[self.outside] = _added(self.second.covariance, self.expected[self.outside])

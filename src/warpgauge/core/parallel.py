@@ -1,14 +1,19 @@
-"""Threads over chunks of rows, for compiled loops that release the interpreter's lock.
+"""Threads over chunks of rows, for compiled loops and matrix products that release the interpreter's lock.
 
 Plain threads around serial compiled code rather than numba's own parallel loops: the latter's default layer ends the
-process when two Python threads enter it at once, as the threads of a server do.
+process when two Python threads enter it at once, as the threads of a server do. Threads of the linear algebra library
+are switched off where matrices are small (:func:`one_blas_thread`): they wait for each other at every product.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from itertools import count
+from typing import Any
 
 _pool: ThreadPoolExecutor | None = None
 
@@ -36,6 +41,86 @@ def _executor() -> ThreadPoolExecutor:
 def _forget_pool() -> None:
     global _pool  # noqa: PLW0603  # threads do not survive a fork
     _pool = None
+    _blas.after_fork()
+
+
+class _BlasThreads:
+    """The number of threads of every loaded BLAS library, which belongs to the process and not to a Python thread.
+
+    The first that asks for one thread sets it, and the last that leaves restores the former numbers, so that the
+    threads of a server may come and go in any order.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._inside = 0
+        self._controller: Any = None
+        self._limits: Any = None
+
+    def enter(self) -> None:
+        with self._lock:
+            if self._inside == 0:
+                if self._controller is None:
+                    # Imported and searched for libraries at the first use, when numpy and scipy have loaded theirs.
+                    import scipy.linalg  # noqa: F401
+                    from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped,unused-ignore]
+
+                    self._controller = ThreadpoolController().select(user_api="blas")
+                self._take_control()
+                self._limits = self._controller.limit(limits=1)
+            self._inside += 1
+
+    def leave(self) -> None:
+        with self._lock:
+            self._inside -= 1
+            if self._inside == 0:
+                self._restore()
+
+    def _restore(self) -> None:
+        self._take_control()
+        self._limits.restore_original_limits()
+        self._limits = None
+        self._take_control()  # and leave it to whoever comes next
+
+    @staticmethod
+    def _take_control() -> None:
+        """Have threadpoolctl obey this thread: recent versions obey only the first that set a number."""
+        from threadpoolctl import OpenBLASController
+
+        if hasattr(OpenBLASController, "clear_controlling_thread"):
+            OpenBLASController.clear_controlling_thread(force=True)
+
+    def after_fork(self) -> None:
+        """Start anew in a child process: whoever held the lock or asked for one thread is not in it."""
+        self._lock, self._inside = threading.Lock(), 0
+        if self._limits is not None:
+            self._restore()
+
+
+_blas = _BlasThreads()
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Keep linear algebra to the calling thread within the block, in the whole process.
+
+    Matrices of a few hundred rows are multiplied in less time than threads need to find each other, the more so where
+    other work is running. Nothing has to be set in the environment.
+    """
+    _blas.enter()
+    try:
+        yield
+    finally:
+        _blas.leave()
+
+
+# Above this many rows the threads of the linear algebra library pay on an idle machine.
+_LARGE_MATRIX = 1500
+
+
+def blas_threads_for(rows: int) -> AbstractContextManager[None]:
+    """One thread of linear algebra for matrices of so many rows, or as many as are set where they are large."""
+    return one_blas_thread() if rows <= _LARGE_MATRIX else nullcontext()
 
 
 if hasattr(os, "register_at_fork"):
@@ -53,3 +138,27 @@ def over_rows(work: Callable[[int, int], None], rows: int, cost_per_row: int) ->
     work(bounds[0], bounds[1])
     for future in futures:
         future.result()
+
+
+def over_items(worker: Callable[[], Callable[[int], None]], items: int, threads: int | None = None) -> None:
+    """Call ``worker()`` once in each thread and what it returns for every number below ``items``, in no fixed order.
+
+    What a thread needs for all of its items (buffers) is made by ``worker``. Linear algebra within stays in the thread.
+    """
+    threads = min(thread_count() if threads is None else threads, items)
+    numbers = count()
+
+    def run() -> None:
+        work = worker()
+        while (number := next(numbers)) < items:
+            work(number)
+
+    with one_blas_thread():
+        futures = [_executor().submit(run) for _ in range(1, threads)]
+        try:
+            run()
+        finally:
+            for future in futures:
+                future.exception()  # wait for all: the arrays belong to the caller
+        for future in futures:
+            future.result()

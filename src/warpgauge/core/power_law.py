@@ -4,7 +4,7 @@ r"""The default model: weights that follow a power law of the scale, learned by 
 
 ``D`` is the diagonal and ``L`` the longest side of the image, ``a`` how far the deformation strays from its affine
 trend at the scale of the image, and ``p`` how smooth it is. Two numbers are all that ten annotations can tell; free
-weights of nine scales, fitted to so few, are far too sure of themselves. Nothing is optimised either: the weights are
+weights of nine scales, fitted to so few, are overconfident. Nothing is optimised either: the weights are
 the mean over a grid of (a, p), each with its prior times the likelihood of the annotations, so that what the
 annotations leave open stays open.
 
@@ -16,20 +16,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.linalg import lapack
 
-from warpgauge.core.annotations import Annotations
+from warpgauge.core.annotations import Annotations, warn_of_one_spot
 from warpgauge.core.arrays import Floats
 from warpgauge.core.kernels import KernelBundle, TrendKernel
-from warpgauge.core.process import TransformationPrior
+from warpgauge.core.parallel import blas_threads_for
+from warpgauge.core.process import Posterior, TransformationPrior
 from warpgauge.errors import InvalidInputError, SingularModelError
 
 AMPLITUDE, LOG_AMPLITUDE_SD = 0.005, 1.0
 SLOPE, SLOPE_SD = 1.2, 0.8
 DEFAULT_TAILS = 4.0
+# Smallest scale in pixels, or in world units where no image says what a pixel is.
+SMALLEST = 10.0
+# Before the third annotation there is nothing to learn the weights from.
+FEWEST_TO_FIT = 3
 # Trend of images that lie nearly alike, as those of all four sets do: matrix entries, and the translation as a share of
 # the diagonal. Images that are turned or far apart keep the wide trend, by their likelihood.
 NARROW_LINEAR_SD, NARROW_TRANSLATION = 0.1, 0.05
@@ -93,10 +99,16 @@ def _checked_extent(extent: ArrayLike) -> Floats:
     return sides
 
 
+def doubling_scales(smallest: float, longest: float) -> Floats:
+    """Scales that double from the smallest until one reaches the longest side of the image."""
+    levels = 1 + max(0, int(np.ceil(np.log2(longest / smallest) - 1e-9)))
+    return np.asarray(smallest * 2.0 ** np.arange(levels), dtype=np.float64)
+
+
 def default_prior(
     extent: ArrayLike, *, center: ArrayLike, smallest: float, family: str = "wendland"
 ) -> TransformationPrior:
-    """Give the default model before any annotation: affine trend, power-law weights, Student-t tails.
+    """Return the default model before any annotation: affine trend, power-law weights, Student-t tails.
 
     Parameters
     ----------
@@ -112,8 +124,7 @@ def default_prior(
     sides = _checked_extent(extent)
     if not (np.isfinite(smallest) and smallest > 0):
         raise InvalidInputError(f"The smallest scale must be a positive length, got {smallest!r}.")
-    levels = 1 + max(0, int(np.ceil(np.log2(float(sides.max()) / smallest) - 1e-9)))
-    scales: Floats = np.asarray(smallest * 2.0 ** np.arange(levels), dtype=np.float64)
+    scales = doubling_scales(smallest, float(sides.max()))
     cells = _cells(scales, sides, noise=False, noise_given=0.0)
     shares = _normalised(cells.log_priors)
     kernel = KernelBundle(family, scales, shares @ cells.weights)
@@ -126,7 +137,7 @@ def fit_power_law(
     extent: ArrayLike,
     noise: bool = False,
 ) -> TransformationPrior:
-    """Learn amplitude and smoothness from annotations, and give the prior with the weights averaged over them.
+    """Learn amplitude and smoothness from annotations, and return the prior with the weights averaged over them.
 
     Parameters
     ----------
@@ -183,12 +194,82 @@ def fit_power_law(
     return replace(prior.with_kernel(kernel, float(shares @ cells.noises)), fit=report)
 
 
+@runtime_checkable
+class Frame(Protocol):
+    """Where an image lies: what `default_posterior` takes from a Grid."""
+
+    @property
+    def extent(self) -> Floats:
+        """Sides in world units."""
+        ...
+
+    @property
+    def centre(self) -> Floats:
+        """World point in the middle."""
+        ...
+
+    @property
+    def pixel(self) -> float:
+        """World length of a pixel."""
+        ...
+
+
+def default_posterior(
+    annotations: Annotations,
+    extent: ArrayLike | Frame,
+    smallest: float | None = None,
+    *,
+    center: ArrayLike | None = None,
+    family: str = "wendland",
+    noise: bool = False,
+) -> Posterior:
+    """Return the default model given annotations: fitted to them, heavy-tailed, calibrated.
+
+    It is the model of sessions, studies and experiments, and what `warpgauge evaluate` starts from.
+
+    Parameters
+    ----------
+    annotations : Annotations
+    extent : (d,) array or Grid
+        Sides of the fixed image in world units, or its grid, which also says where its middle is.
+    smallest : float, optional
+        Smallest scale in world units; 10 pixels of the grid by default, or 10 world units without a grid.
+    center : (d,) array, optional
+        Middle of the fixed image, about which the affine trend acts; by default that of the grid, or half of the
+        extent, as of an image whose first corner is the origin.
+    family : str
+        Of the radial functions.
+    noise : bool
+        Learn an extra noise variance as well.
+    """
+    if isinstance(extent, Frame):
+        sides, middle, default = extent.extent, extent.centre, SMALLEST * extent.pixel
+    else:
+        sides = _checked_extent(extent)
+        middle, default = sides / 2, SMALLEST
+    prior = default_prior(
+        sides, center=middle if center is None else center, smallest=default if smallest is None else smallest,
+        family=family,
+    )  # fmt: skip
+    return fitted_posterior(prior, annotations, sides, noise=noise)
+
+
+def fitted_posterior(
+    prior: TransformationPrior, annotations: Annotations, extent: ArrayLike, *, noise: bool = False
+) -> Posterior:
+    """Condition a prior of the default model on annotations: weights learned from them, then calibrated."""
+    warn_of_one_spot(annotations, float(prior.kernel.scales.min()))
+    if len(annotations) >= FEWEST_TO_FIT:
+        prior = fit_power_law(prior, annotations, extent, noise)
+    return prior.condition(annotations, calibrate=True)
+
+
 def _log_posterior(prior: TransformationPrior, parts: Sequence[Annotations], cells: _Cells) -> Floats:
     return cells.log_priors + sum(_log_likelihoods(prior, part, cells) for part in parts if len(part))
 
 
 def _narrowed(prior: TransformationPrior, sides: Floats) -> TransformationPrior:
-    """Give the prior a trend no wider than the narrow one."""
+    """Return the prior a trend no wider than the narrow one."""
     translation = NARROW_TRANSLATION * float(np.linalg.norm(sides))
     given = float(prior.kernel.scales.max()) if prior.translation_sd is None else prior.translation_sd
     return replace(prior, linear_sd=min(prior.linear_sd, NARROW_LINEAR_SD), translation_sd=min(given, translation))
@@ -211,11 +292,12 @@ def _log_likelihoods(prior: TransformationPrior, annotations: Annotations, cells
     diagonal = np.diag_indices(L)
     matrix = np.empty((L, L))
     logs = np.full(len(cells.weights), -np.inf)
-    for row, weights in enumerate(cells.weights):
-        matrix[upper] = weights @ basis + trend[upper]
-        matrix[diagonal] += cells.noises[row]
-        factor, info = lapack.dpotrf(matrix.T, lower=1, clean=1)
-        if info == 0:
-            solved, _ = lapack.dtrtrs(factor, residuals, lower=1)
-            logs[row] = -d * np.log(np.diagonal(factor)).sum() - 0.5 * np.square(solved).sum()
+    with blas_threads_for(L):
+        for row, weights in enumerate(cells.weights):
+            matrix[upper] = weights @ basis + trend[upper]
+            matrix[diagonal] += cells.noises[row]
+            factor, info = lapack.dpotrf(matrix.T, lower=1, clean=1)
+            if info == 0:
+                solved, _ = lapack.dtrtrs(factor, residuals, lower=1)
+                logs[row] = -d * np.log(np.diagonal(factor)).sum() - 0.5 * np.square(solved).sum()
     return logs

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from warpgauge.core.annotations import Annotations
-from warpgauge.core.arrays import Floats, as_covariances, as_points, readonly
-from warpgauge.core.conditioning import Conditioned
+from warpgauge.core import compiled_tiles as loops
+from warpgauge.core.annotations import Annotations, ellipse_from_covariance
+from warpgauge.core.arrays import Floats, Ints, as_covariances, as_points, readonly
+from warpgauge.core.compiled import loop_array
+from warpgauge.core.conditioning import Conditioned, refuse_lost
 from warpgauge.core.kernels import KernelBundle, ScalarKernel, TrendKernel
 from warpgauge.core.leave_one_out import scale_factor
 from warpgauge.core.sampling import prior_draws
 from warpgauge.core.tails import GAUSSIAN, check_tails, level_of, mixing_factors, squared_radius
 from warpgauge.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from warpgauge.core import judgement
+    from warpgauge.core.further import FurtherAnnotations
+    from warpgauge.core.judgement import Judgement
+    from warpgauge.core.sensitivity import Sensitivity
 
 MeanFunction = Callable[[Floats], Floats]
 
@@ -45,6 +53,9 @@ class TransformationPrior:
         Degrees of freedom, more than 2, of the deviations from the posterior mean: infinite for a Gaussian process,
         which is the paper's, finite for Student-t deviations with the same covariance. Mean and covariance do not
         depend on it; regions, error scores, samples and the leave-one-out factor do.
+    about : callable, optional
+        What an affine trend is added to instead of the identity: a rough alignment that maps (n, d) fixed points to
+        (n, d) moving points.
     """
 
     kernel: KernelBundle
@@ -55,6 +66,7 @@ class TransformationPrior:
     linear_sd: float = 1.0
     fit: object = None  # the FitReport of fit_kernel, where this prior came from one
     tails: float = GAUSSIAN
+    about: MeanFunction | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.kernel, KernelBundle):
@@ -67,14 +79,18 @@ class TransformationPrior:
             value = getattr(self, name)
             if value is not None and not (np.isfinite(value) and value > 0):
                 raise InvalidInputError(f"{name} must be a positive standard deviation, got {value!r}.")
+        if self.about is not None and (self.mean != "affine" or not callable(self.about)):
+            raise InvalidInputError(
+                'about must be a callable, and needs mean="affine": it is what the trend is added to.'
+            )
         check_tails(self.tails)
 
     def with_kernel(self, kernel: KernelBundle, noise: float | None = None) -> TransformationPrior:
-        """Give the same prior another kernel and, where given, another noise variance."""
+        """Return the same prior another kernel and, where given, another noise variance."""
         return replace(self, kernel=kernel, noise=self.noise if noise is None else noise, fit=None)
 
     def scalar_kernel(self, d: int) -> ScalarKernel:
-        """Give the scalar that multiplies I_d: the bundle, and the trend's kernel where there is a trend."""
+        """Return the scalar that multiplies I_d: the bundle, and the trend's kernel where there is a trend."""
         if self.mean != "affine":
             return self.kernel
         center = np.zeros(d) if self.center is None else np.asarray(self.center, dtype=np.float64)
@@ -85,9 +101,10 @@ class TransformationPrior:
 
     def prior_mean(self, points: Floats) -> Floats:
         """``mu`` at (n, d) points."""
-        if not callable(self.mean):
+        function = self.mean if callable(self.mean) else self.about
+        if function is None:
             return points
-        values = np.asarray(self.mean(points), dtype=np.float64)
+        values = np.asarray(function(points), dtype=np.float64)
         if values.shape != points.shape or not np.isfinite(values).all():
             raise InvalidInputError(
                 f"The mean must give finite points of shape {points.shape}, got shape {values.shape}"
@@ -174,30 +191,87 @@ class Posterior:
         """Posterior mean at (n, d) points, Eq. (gaussian_process_mean_conditioned)."""
         at = as_points(points, "points", self.d)
         result = self.prior.prior_mean(at).copy()
-        kernel = self.conditioned.kernel
         if len(self.annotations) == 0:
             return result
-        self.prior.kernel.add_weighted_sums(at, self.annotations.fixed_points, self.weights, result)
-        if isinstance(kernel, TrendKernel):
-            # The trend's kernel is a product of features, so its sum over annotations is one affine map.
-            result += kernel.features(at) @ (kernel.features(self.annotations.fixed_points).T @ self.weights)
+
+        def put(order: Ints, start: int, stop: int, sums: Floats, _: Floats) -> None:
+            loops.put_means(order, start, stop, sums, result)
+
+        self.conditioned.over_tiles(at, self.weights, put, covariances=False)
         return result
 
     def covariance(self, points: ArrayLike) -> Floats:
         """Posterior covariance at each point, (n, d, d), Eq. (gaussian_process_covariance_conditioned)."""
-        return np.asarray(self.scale * self.conditioned.covariances(as_points(points, "points", self.d)))
+        covariances = self.conditioned.covariances(as_points(points, "points", self.d))
+        covariances *= self.scale
+        return covariances
 
     def standard_deviation(self, points: ArrayLike) -> Floats:
         """Root mean variance over the directions at each point, ``sqrt(tr k / d)``, in world units, shape (n,)."""
+        return np.asarray(np.sqrt(self.scale * self.conditioned.variances(as_points(points, "points", self.d))))
+
+    def mean_and_covariance(self, points: ArrayLike) -> tuple[Floats, Floats]:
+        """Posterior mean (n, d) and covariance (n, d, d), at little more than the cost of the covariance."""
         at = as_points(points, "points", self.d)
-        if self.isotropic:
-            return np.asarray(np.sqrt(self.scale * self.conditioned.variances(at)))
-        return np.asarray(np.sqrt(np.trace(self.covariance(at), axis1=1, axis2=2) / self.d))
+        if len(self.annotations) == 0:
+            return self.mean(at), self.covariance(at)
+        mean, covariances = self.prior.prior_mean(at).copy(), np.empty((*at.shape, self.d))
+
+        def put(order: Ints, start: int, stop: int, sums: Floats, covariance: Floats) -> None:
+            loops.put_means(order, start, stop, sums, mean)
+            loops.put_covariances(order, start, stop, covariance, self.conditioned.b, self.scale, covariances)
+
+        self.conditioned.over_tiles(at, self.weights, put)
+        return mean, covariances
+
+    def mean_and_deviation(self, points: ArrayLike) -> tuple[Floats, Floats]:
+        """Posterior mean (n, d) and `standard_deviation` (n,), at little more than the cost of the latter."""
+        at = as_points(points, "points", self.d)
+        mean, variances = self.prior.prior_mean(at).copy(), np.empty(len(at))
+
+        def put(order: Ints, start: int, stop: int, sums: Floats, covariance: Floats) -> None:
+            loops.put_means(order, start, stop, sums, mean)
+            loops.put_variances(order, start, stop, covariance, self.conditioned.b, self.scale, variances)
+
+        self.conditioned.over_tiles(at, self.weights, put)
+        return mean, np.asarray(np.sqrt(variances))
+
+    def squared_lengths(self, points: ArrayLike, mapped_points: ArrayLike) -> Floats:
+        """Squared Mahalanobis lengths of mapped points from the posterior mean, shape (n,).
+
+        Their :meth:`level_of` is the error score ``e(x)``.
+        """
+        at = as_points(points, "points", self.d)
+        mapped = loop_array(as_points(mapped_points, "mapped_points", self.d))
+        prior_mean, result = loop_array(self.prior.prior_mean(at)), np.empty(len(at))
+
+        def put(order: Ints, start: int, stop: int, sums: Floats, covariance: Floats) -> None:
+            b = self.conditioned.b
+            loops.put_squares(order, start, stop, covariance, b, self.scale, sums, prior_mean, mapped, result)
+
+        self.conditioned.over_tiles(at, self.weights, put)
+        refuse_lost(result)
+        return result
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the annotations as arrows with the ellipses that hold 99 % of each (2D); return the axes."""
+        from warpgauge.plots import plot_landmarks
+
+        given = self.annotations
+        drawn = [ellipse_from_covariance(one) for one in given.covariances]
+        return plot_landmarks(
+            given.fixed_points,
+            given.moving_points,
+            half_lengths=[lengths for lengths, _ in drawn],
+            axes_of_ellipses=[axes for _, axes in drawn],
+            ax=ax,
+        )
 
     def entropy(self, points: ArrayLike) -> Floats:
         """Differential entropy of the true match at each point, in nats, Eq. (entropy_gp)."""
         entropies = self.conditioned.entropies(as_points(points, "points", self.d))
-        return np.asarray(entropies + 0.5 * self.d * np.log(self.scale))
+        entropies += 0.5 * self.d * np.log(self.scale)
+        return entropies
 
     def annotation_covariance(self, points: ArrayLike, covariances: ArrayLike) -> Floats:
         """Covariance of a further annotation there: posterior + its own Sigma + extra noise, (n, d, d)."""
@@ -269,3 +343,54 @@ class Posterior:
             solved = solved.reshape(L, d, samples).transpose(0, 2, 1).reshape(L, samples * d)
         block = self.conditioned.kernel.matrix(points, self.annotations.fixed_points)
         return np.asarray((block @ solved).reshape(len(points), samples, d).transpose(1, 0, 2))
+
+    # What follows makes it serve as what transforms are judged by (warpgauge.evaluation.Truth). The equations are in
+    # modules of their own that build on this one, so they are imported late.
+
+    @property
+    def candidate_weights(self) -> None:
+        """Nothing: a posterior knows no transforms."""
+        return
+
+    @property
+    def flags(self) -> tuple[judgement.Flag, ...]:
+        """Nothing: a posterior alone has no transforms to compare the annotations with."""
+        return ()
+
+    def without_flagged(self) -> None:
+        """Nothing: no annotation is flagged."""
+        return
+
+    def judgement(
+        self, points: Floats, mapped: Floats, norms: Sequence[float], draws: Mapping[str, Floats]
+    ) -> Judgement:
+        """Judge transforms by their distances from the posterior mean, as the paper does; ``draws`` are not used."""
+        from warpgauge.core.judgement import posterior_judgement
+
+        return posterior_judgement(self, points, mapped, norms)
+
+    def expected_errors(self, points: Floats, mapped: Floats) -> Floats:
+        """Distance of each transform from the posterior mean at every point, (K, n)."""
+        return np.asarray(np.linalg.norm(mapped - self.mean(points), axis=2))
+
+    def further(
+        self,
+        judgement: Judgement,
+        points: Floats,
+        mapped: Floats,
+        *,
+        cap: int,
+        samples: int,
+        seed: int = 0,
+        candidates: ArrayLike | None = None,
+    ) -> FurtherAnnotations:
+        """Estimate how many more annotations would decide the ranking, by what each takes from the variance."""
+        from warpgauge.core.further import further_annotations
+
+        return further_annotations(self, points, mapped, candidates=candidates, cap=cap, seed=seed)
+
+    def sensitivity(self, names: Sequence[str], points: Floats, mapped: Floats, *, factor: float) -> Sensitivity:
+        """Rank again with other kernels, other noise, and each annotation left out."""
+        from warpgauge.core.sensitivity import sensitivity
+
+        return sensitivity(self, names, points, mapped, factor=factor)

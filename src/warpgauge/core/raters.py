@@ -1,4 +1,4 @@
-"""Several raters' placements of the same locations become one uncertain annotation each (section III-A-2)."""
+"""Fusion of several raters' placements into one uncertain annotation per location (section III-A-2)."""
 
 from __future__ import annotations
 

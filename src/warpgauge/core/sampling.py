@@ -16,7 +16,7 @@ MOST_JOINT_POINTS = 16_000
 def square_root(matrix: Floats) -> Floats:
     """``R`` (n, r) with ``R R^T = matrix`` for a positive semi-definite matrix, to rounding and without jitter.
 
-    A pivoted Cholesky factorisation stops at the numerical rank, so coinciding points are no trouble.
+    A pivoted Cholesky factorisation stops at the numerical rank, so coinciding points are handled.
     """
     upper, pivots, rank, info = lapack.dpstrf(matrix, lower=0)
     if info < 0:

@@ -9,7 +9,6 @@ from numpy.typing import ArrayLike
 
 from warpgauge.core.annotations import Annotations
 from warpgauge.core.arrays import Floats, as_points
-from warpgauge.core.linalg import mahalanobis
 from warpgauge.core.process import Posterior
 from warpgauge.core.tails import normal_or_t
 from warpgauge.errors import InvalidInputError
@@ -72,8 +71,9 @@ def expected_squared_error(posterior: Posterior, points: ArrayLike, mapped_point
     leaves out the ``1 / |T|`` in front of the sum of traces, which its definition of the 2-norm asks for.)
     """
     at = as_points(points, "points", posterior.d)
-    traces = posterior.d * np.square(posterior.standard_deviation(at))
-    return posterior_score(posterior, at, mapped_points, 2) ** 2 + float(traces.mean())
+    mapped = as_points(mapped_points, "mapped_points", posterior.d)
+    mean, deviations = posterior.mean_and_deviation(at)
+    return displacement_norm(mapped - mean, 2) ** 2 + float(posterior.d * np.square(deviations).mean())
 
 
 def error_score(posterior: Posterior, points: ArrayLike, mapped_points: ArrayLike) -> Floats:
@@ -85,12 +85,7 @@ def error_score(posterior: Posterior, points: ArrayLike, mapped_points: ArrayLik
     mapped = as_points(mapped_points, "mapped_points", posterior.d)
     if at.shape != mapped.shape:
         raise InvalidInputError(f"error_score needs a mapped point for each point, got {len(at)} and {len(mapped)}.")
-    residuals = mapped - posterior.mean(at)
-    if posterior.isotropic:
-        squares = np.square(residuals).sum(axis=1) / np.square(posterior.standard_deviation(at))
-    else:
-        squares = mahalanobis(residuals, posterior.covariance(at))
-    return posterior.level_of(squares)
+    return posterior.level_of(posterior.squared_lengths(at, mapped))
 
 
 def probability_of_smaller_error(

@@ -1,24 +1,24 @@
-"""Which gains stand behind each strategy of suggestion."""
+"""The gains used by each suggestion strategy."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.spatial import cKDTree
 
-from warpgauge.core.arrays import Floats
+from warpgauge.core.arrays import Floats, Ints
 from warpgauge.core.conditioning import Conditioned
 from warpgauge.core.gains import EagerGains, KernelGivenTargets, LazyGains
 from warpgauge.core.noise_aware import NoiseAwareEagerGains, NoiseAwareLazyGains
 from warpgauge.core.objectives import KrauseGains, VarianceGains
 from warpgauge.core.process import TransformationPrior
+from warpgauge.core.weighted import WeightedGains
 from warpgauge.errors import InvalidInputError
 
-STRATEGIES = ("entropy", "variance", "mutual_information", "noise_aware", "farthest", "random")
+STRATEGIES = ("entropy", "information", "variance", "mutual_information", "noise_aware", "farthest", "random")
 # Gains that depend on how exact the annotations to come will be.
-EXPECTING = (NoiseAwareLazyGains, NoiseAwareEagerGains, VarianceGains, KrauseGains)
-Gains = LazyGains | EagerGains | VarianceGains | KrauseGains
+EXPECTING = (NoiseAwareLazyGains, NoiseAwareEagerGains, WeightedGains, VarianceGains, KrauseGains)
+Gains = LazyGains | EagerGains | WeightedGains | VarianceGains | KrauseGains
 
 # A candidate this close to a target, in smallest scales, is that target.
 _SAME_POINT = 1e-9
@@ -67,29 +67,23 @@ class Setting:
 
 
 def start(strategy: str, setting: Setting) -> Gains:
-    """Give the gains of a strategy before any annotation."""
+    """Return the gains of a strategy before any annotation."""
     if strategy == "variance":
         return VarianceGains(setting.nothing_known(), setting.candidates, _integrated_over(setting), setting.expected)
     if strategy == "mutual_information":
         return _krause(setting)
-    return _entropy(setting, strategy == "noise_aware")
+    if strategy in ("information", "noise_aware"):
+        information = _information(setting)
+        return WeightedGains(information) if strategy == "information" else information
+    return _entropy(setting)
 
 
-def _entropy(setting: Setting, noise_aware: bool) -> Gains:
-    nothing, candidates, targets = setting.nothing_known(), setting.candidates, setting.targets
-    outside = np.empty(0, dtype=np.int64)
-    if targets is not None:
-        outside = np.flatnonzero(cKDTree(targets).query(candidates)[0] > setting.same_point).astype(np.int64)
-    if targets is None or len(outside) == 0:
-        return (
-            NoiseAwareLazyGains(nothing, candidates, setting.expected)
-            if noise_aware
-            else LazyGains(nothing, candidates)
-        )
-    given = KernelGivenTargets.on(nothing.kernel, targets)
-    if noise_aware:
-        # A candidate beside the targets is harmless here: what remains of it given them is at least its own noise.
-        return NoiseAwareEagerGains(nothing, given, candidates, outside, setting.same_point, setting.expected)
+def _entropy(setting: Setting) -> Gains:
+    """Return the paper's gains."""
+    nothing, candidates, outside = setting.nothing_known(), setting.candidates, _outside(setting)
+    if setting.targets is None or len(outside) == 0:
+        return LazyGains(nothing, candidates)
+    given = KernelGivenTargets.on(nothing.kernel, setting.targets)
     eager = EagerGains(nothing, given, candidates, outside, setting.same_point)
     share = eager.second.prior_diagonal / nothing.kernel.diagonal(candidates[outside])
     if share.min() < _DETERMINED:
@@ -99,6 +93,26 @@ def _entropy(setting: Setting, noise_aware: bool) -> Gains:
             "make it one of the targets or leave it out."
         )
     return eager
+
+
+def _information(setting: Setting) -> NoiseAwareLazyGains | NoiseAwareEagerGains:
+    """Return the information of annotations with their noise."""
+    nothing, candidates, outside = setting.nothing_known(), setting.candidates, _outside(setting)
+    if setting.targets is None or len(outside) == 0:
+        return NoiseAwareLazyGains(nothing, candidates, setting.expected)
+    given = KernelGivenTargets.on(nothing.kernel, setting.targets)
+    # A candidate beside the targets is harmless here: what remains of it given them is at least its own noise.
+    return NoiseAwareEagerGains(nothing, given, candidates, outside, setting.same_point, setting.expected)
+
+
+def _outside(setting: Setting) -> Ints:
+    """Return the candidates that are not targets."""
+    from scipy.spatial import cKDTree
+
+    if setting.targets is None:
+        return np.empty(0, dtype=np.int64)
+    distances = cKDTree(setting.targets).query(setting.candidates)[0]
+    return np.flatnonzero(distances > setting.same_point).astype(np.int64)
 
 
 def _integrated_over(setting: Setting) -> Floats:
@@ -114,6 +128,8 @@ def _integrated_over(setting: Setting) -> Floats:
 
 
 def _krause(setting: Setting) -> KrauseGains:
+    from scipy.spatial import cKDTree
+
     n, d = setting.candidates.shape
     others = np.empty((0, d))
     if setting.targets is not None:

@@ -14,6 +14,7 @@ from warpgauge.core.arrays import Floats, as_covariances, as_points
 from warpgauge.core.gains import TIE
 from warpgauge.core.process import TransformationPrior
 from warpgauge.core.strategies import EXPECTING, STRATEGIES, Setting, start
+from warpgauge.core.weighted import WeightedGains
 from warpgauge.errors import InvalidInputError
 
 
@@ -56,8 +57,10 @@ class Suggester:
     targets : (N, d) array, optional
         Locations whose match matters. ``None`` means that every candidate is a target; which others are then has no
         effect.
-    strategy : {"entropy", "variance", "mutual_information", "noise_aware", "farthest", "random"}
-        ``"entropy"`` is the paper's. ``"variance"`` lowers the mean posterior variance over the targets most
+    strategy : {"entropy", "information", "variance", "mutual_information", "noise_aware", "farthest", "random"}
+        ``"entropy"`` is the paper's. ``"information"`` is the information that an annotation is expected to bring,
+        times the ``chance`` that there is one (:mod:`warpgauge.core.weighted`): what sessions use. ``"variance"``
+        lowers the mean posterior variance over the targets most
         (:class:`~warpgauge.core.objectives.VarianceGains`; without ``targets`` those are the candidates, or a sample of
         200 to 2,000 of them by the seed where there are more than 10 million pairs); ``"mutual_information"`` is
         Krause's (:class:`~warpgauge.core.objectives.KrauseGains`, for at most 4,000 candidates); ``"noise_aware"``
@@ -68,8 +71,10 @@ class Suggester:
     default_covariance : (d, d) array, optional
         Assumed where :meth:`record` is not told one, and within a batch.
     candidate_covariances : (n, d, d) array, optional
-        Expected covariance of an annotation of each candidate, in place of the default one; what ``"variance"``,
-        ``"mutual_information"`` and ``"noise_aware"`` expect.
+        Expected covariance of an annotation of each candidate, in place of the default one; what ``"information"``,
+        ``"variance"``, ``"mutual_information"`` and ``"noise_aware"`` expect.
+    chance : (n,) array, optional
+        Chance that each candidate can be answered, for ``"information"``; 1 by default.
     """
 
     def __init__(
@@ -81,6 +86,7 @@ class Suggester:
         seed: int = 0,
         default_covariance: ArrayLike | None = None,
         candidate_covariances: ArrayLike | None = None,
+        chance: ArrayLike | None = None,
     ) -> None:
         if strategy not in STRATEGIES:
             raise InvalidInputError(f"strategy must be one of {', '.join(STRATEGIES)}, got {strategy!r}.")
@@ -94,12 +100,13 @@ class Suggester:
         self.default_covariance = as_covariances(assumed[None], 1, d, "default_covariance")[0]
         self.candidate_covariances = self._checked(candidate_covariances)
         self._gains = start(self.strategy, self._setting())
+        if chance is not None:
+            self.set_chance(chance)
         self._log: list[int | None] = []
         self._skipped: set[int] = set()
         self._alive = np.ones(len(self.candidates), dtype=np.bool_)
         self._locations: list[Floats] = []
         self._distances = np.full(len(self.candidates), np.inf)
-        compiled.lower_distances(self.candidates[:0], self.candidates[0].copy(), self._distances[:0])
         # A fixed random priority for each candidate: ties are broken alike however the gains were computed.
         self._priority = np.random.default_rng(self.seed).permutation(len(self.candidates))
 
@@ -126,6 +133,20 @@ class Suggester:
         if isinstance(self._gains, EXPECTING):
             self._gains.expect(self._setting().expected)
 
+    def set_chance(self, chance: ArrayLike | None) -> None:
+        """Weigh the candidates by the chance that they can be answered, (n,) numbers from 0 to 1; None for 1."""
+        if not isinstance(self._gains, WeightedGains):
+            raise InvalidInputError(
+                f'Only the strategy "information" can be weighed by a chance, as its gains have a zero; this is '
+                f"{self.strategy!r}."
+            )
+        given = np.ones(len(self.candidates)) if chance is None else np.asarray(chance, dtype=np.float64)
+        self._gains.set_chance(given)
+
+    def chance(self, index: int) -> float:
+        """Return the chance that a candidate can be answered, 1 where none was given."""
+        return float(self._gains.chance[self._index(index)]) if isinstance(self._gains, WeightedGains) else 1.0
+
     @property
     def d(self) -> int:
         """Dimension."""
@@ -137,7 +158,7 @@ class Suggester:
         return tuple(self._log)
 
     def gains(self) -> Floats:
-        """Give the expected gain of every candidate; -inf where not to ask.
+        """Return the expected gain of every candidate; -inf where not to ask.
 
         ``Delta H`` in nats, Eqs. (delta_H_in_T), (delta_H_not_in_T), with ``"entropy"``, ``"farthest"``, ``"random"``;
         the strategy's own objective with the others, for ``"variance"`` in squared world units.
@@ -145,7 +166,7 @@ class Suggester:
         return np.where(self._alive, self._gains.all(), -np.inf)
 
     def gain(self, index: int) -> float:
-        """Give the expected gain of one candidate, as in :meth:`gains`, whether or not it may be asked."""
+        """Return the expected gain of one candidate, as in :meth:`gains`, whether or not it may be asked."""
         return self._gains.one(self._index(index))
 
     def _best(self) -> int:

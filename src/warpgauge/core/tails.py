@@ -1,4 +1,4 @@
-"""How likely large deviations are: Gaussian as in the paper, or Student-t with the same covariance.
+"""Tails of the posterior: Gaussian as in the paper, or Student-t with the same covariance.
 
 A deviation ``r`` with covariance ``C`` and ``nu`` degrees of freedom is ``sqrt(w) g`` with ``g ~ N(0, C)`` and
 ``w = (nu - 2) / chi^2_nu``, whose mean is 1. Its squared Mahalanobis length ``r^T C^-1 r`` is distributed as
@@ -18,7 +18,7 @@ GAUSSIAN = float("inf")
 
 
 def check_tails(tails: float) -> float:
-    """Give the degrees of freedom, of which more than 2 are needed for a covariance to exist."""
+    """Return the degrees of freedom, of which more than 2 are needed for a covariance to exist."""
     if not tails > 2:
         raise InvalidInputError(f"The tails must be more than 2 degrees of freedom (inf: Gaussian), got {tails!r}.")
     return float(tails)

@@ -1,4 +1,4 @@
-"""The demonstration: the main job from end to end on a real image that comes inside a package."""
+"""The demonstration: the whole workflow on a real image that is part of an installed package."""
 
 from warpgauge.demo.pairs import DemoPair, make_pair
 

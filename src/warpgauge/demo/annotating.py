@@ -15,7 +15,7 @@ Progress = Callable[[int, int], None]
 
 
 def expert(session: Session, user: str, scale: float) -> Annotator:
-    """Give the simulated expert: the default disc, or the paper's log-normal ellipses in pixels of the fixed image."""
+    """Return the simulated expert: the default disc, or the paper's log-normal ellipses in fixed pixels."""
     grid, settings = session.project.fixed_grid, session.project.settings
     if user == "isotropic":
         return IsotropicAnnotator(scale * default_radius(grid, settings))

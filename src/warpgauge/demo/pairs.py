@@ -8,12 +8,12 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-import nibabel
 import numpy as np
 from numpy.typing import NDArray
 
 from warpgauge.core.arrays import Floats
 from warpgauge.errors import InvalidInputError, MissingExtraError
+from warpgauge.extras import install_advice
 from warpgauge.geometry import Grid
 from warpgauge.io.files import require
 from warpgauge.maps import write_map
@@ -104,18 +104,18 @@ def _histology(folder: Path, seed: int, amplitude: float, spacing: float) -> Dem
 
 
 def template_file(kind: str) -> Path:
-    """Give the file of ``"t1"``, ``"gm"`` or ``"wm"`` of the brain template inside nilearn."""
+    """Return the file of ``"t1"``, ``"gm"`` or ``"wm"`` of the brain template inside nilearn."""
     try:
         folder = resources.files("nilearn") / "datasets" / "data"
     except ModuleNotFoundError as error:
-        raise MissingExtraError(
-            'The brain needs the template inside nilearn; install it with: pip install "warpgauge[demo]".'
-        ) from error
+        raise MissingExtraError(f"The brain needs the template inside nilearn; {install_advice('demo')}.") from error
     return Path(str(folder / _TEMPLATE.format(kind)))
 
 
 def _template(kind: str, step: int) -> tuple[Floats, Floats]:
     """Array [z, y, x] and affine (RAS) of a template inside nilearn, every ``step``-th voxel after averaging."""
+    import nibabel
+
     image: Any = nibabel.Nifti1Image.from_bytes(gzip.decompress(template_file(kind).read_bytes()))
     data = np.asarray(image.get_fdata(), dtype=np.float64)
     size = [n - n % step for n in data.shape]

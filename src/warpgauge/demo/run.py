@@ -14,17 +14,16 @@ import numpy as np
 
 from warpgauge import maps
 from warpgauge.core.arrays import Floats
-from warpgauge.core.process import Posterior
 from warpgauge.core.scoring import displacement_norm
 from warpgauge.demo.annotating import answer_queries
 from warpgauge.demo.pairs import DemoPair, make_pair
 from warpgauge.errors import InvalidInputError, WarpgaugeError
-from warpgauge.evaluation import Evaluation, candidate_average, evaluate, trust
-from warpgauge.io.transforms import Transform, read_transform
+from warpgauge.evaluation import Assessment, Evaluation, evaluate_project
+from warpgauge.io.transforms import Transform
 from warpgauge.maps.pictures import Picture, displayable, map_picture, save_picture
 from warpgauge.project import Project
 from warpgauge.registration import DEMO_SETTINGS, RegistrationResult, SimpleItkSetting, run_registrations
-from warpgauge.report import method_maps, write_report
+from warpgauge.report import write_assessment
 from warpgauge.session import Session
 
 # Size of the expert's ellipses, as a share of those that the paper's user drew on histology, in pixels: about 2 px off
@@ -138,33 +137,22 @@ def run_demo(
         )
         with clock.step("registering"):
             results, transforms = _register(pair, project, folder / "registration", jobs, say, bar)
-        # Scores let the transforms compete for being nearest to the truth; maps show what the annotations alone say.
-        posterior = session.posterior()
         with clock.step("scoring"):
-            average = candidate_average(posterior, transforms)
-            evaluation = evaluate(average, transforms, project.targets, diagonal=pair.grid)
-            believed = trust(posterior, transforms, project.targets, averaged=True)
+            found = evaluate_project(project, transforms)
         with clock.step("maps and report"), bar("maps and report") as show:
-            files = _write_maps(folder, project, posterior, transforms, evaluation)
+            files = _write_maps(folder, project, found)
             show(1, 2)
-            fixed, moving = project.image("fixed"), project.image("moving")
-            files["report"] = write_report(
+            files["report"] = write_assessment(
                 folder / "report.html",
-                evaluation=evaluation,
-                posterior=posterior,
-                judged_by=average,
-                transforms=transforms,
-                targets=project.targets,
-                trust=believed,
-                fixed=fixed,
-                moving=moving,
-                maps=method_maps(posterior, transforms, project.fixed_grid, fixed=fixed, moving=moving),
+                found,
+                fixed=project.image("fixed"),
+                moving=project.image("moving"),
                 title="warpgauge demo",
-                units=project.units,
                 settings=project.settings.to_dict(),
             )
             show(2, 2)
-        true_scores = _true_scores(pair, transforms, project.targets)
+        evaluation, believed = found.evaluation, found.trust
+        true_scores = _true_scores(pair, found.transforms, project.targets)
     scores = evaluation.scores
     return DemoResult(
         folder=folder,
@@ -174,8 +162,8 @@ def run_demo(
         evaluation=evaluation,
         true_scores=true_scores,
         landmark_error=_mean_gap({name: one.landmark["2"] for name, one in scores.items()}, true_scores),
-        posterior_error=_mean_gap({name: one.posterior["2"] for name, one in scores.items()}, true_scores),
-        trust=believed.sentence,
+        posterior_error=_mean_gap({name: one.score["2"] for name, one in scores.items()}, true_scores),
+        trust="" if believed is None else believed.sentence,
         files=files,
         seconds=clock.seconds,
     )
@@ -220,8 +208,8 @@ def _register(
         if one.path is None:
             say(f"   {one.name} failed: {one.problem}")
             continue
-        project.add_transform(one.name, one.path, options={"sources": 1})
-        transforms[one.name] = read_transform(one.path)
+        project.add_transform(one.name, one.path)
+        transforms[one.name] = project.transform(one.name)
     if not transforms:
         raise WarpgaugeError("No registration came to an end; see the error.log files in the registration folder.")
     return results, transforms
@@ -237,14 +225,9 @@ def _true_scores(pair: DemoPair, transforms: dict[str, Transform], targets: Floa
     return {name: displacement_norm(values[defined] - truth[defined], 2) for name, values in mapped.items()}
 
 
-def _write_maps(
-    folder: Path,
-    project: Project,
-    posterior: Posterior,
-    transforms: dict[str, Transform],
-    evaluation: Evaluation,
-) -> dict[str, Path]:
+def _write_maps(folder: Path, project: Project, found: Assessment) -> dict[str, Path]:
     """Write maps of the uncertainty, and of the errors of the best and the worst transform."""
+    posterior, transforms, evaluation = found.posterior, found.transforms, found.evaluation
     grid = project.fixed_grid.coarsened(max(1.0, max(project.fixed_grid.size) / (256 if project.d == 2 else 96)))
     ranking = evaluation.ranking("2")
     chosen = [ranking[0], ranking[-1]] if len(ranking) > 1 else ranking
@@ -254,7 +237,7 @@ def _write_maps(
     out = folder / "maps"
     out.mkdir()
     points = posterior.annotations.fixed_points
-    limits = maps.entropy_limits(posterior)
+    limits = maps.entropy_limits(posterior, pixel=project.fixed_grid.pixel)
     blended = Picture(errors, grid, "error", image=below, entropy=entropy, limits=limits, points=points)
     title = "Where the best and the worst registration contradict the annotations"
     files = {"blended map": save_picture(map_picture(blended, title=title), out / "blended.png")}

@@ -1,42 +1,50 @@
-"""Evaluation: candidate transforms in; scores, intervals, ranks, diagnostics and classical metrics out."""
+"""Evaluation of transforms: scores, intervals, ranks, diagnostics and classical metrics."""
 
 from __future__ import annotations
 
+from warpgauge.core.further import FurtherAnnotations, further_annotations, further_by_growth
+from warpgauge.core.judgement import Flag, Judgement, norm_name
 from warpgauge.core.scoring import RankDistribution
-from warpgauge.evaluation.averaging import CandidateAverage, candidate_average, reference
-from warpgauge.evaluation.diagnostics import Diagnostics, Outlier, benjamini_hochberg, diagnose
-from warpgauge.evaluation.further import FurtherAnnotations, further_annotations, further_by_growth
+from warpgauge.core.sensitivity import Sensitivity, Variation, sensitivity
+from warpgauge.evaluation.assessment import Assessment, assess, evaluate_project, project_posterior
+from warpgauge.evaluation.diagnostics import Diagnostics, Outlier, diagnose
 from warpgauge.evaluation.jacobian import Regularity, default_step, jacobian_determinants, regularity
+from warpgauge.evaluation.judge import Judge, judge
 from warpgauge.evaluation.reliability import Trust, trust
 from warpgauge.evaluation.result import Evaluation, TransformScores
 from warpgauge.evaluation.scores import evaluate
-from warpgauge.evaluation.statistics import Interval, norm_name, summaries
+from warpgauge.evaluation.statistics import Interval, summaries
 from warpgauge.evaluation.ties import tied_groups
-from warpgauge.evaluation.variations import Sensitivity, Variation, sensitivity
+from warpgauge.evaluation.truth import Truth
 
 __all__ = [
-    "CandidateAverage",
+    "Assessment",
     "Diagnostics",
     "Evaluation",
+    "Flag",
     "FurtherAnnotations",
     "Interval",
+    "Judge",
+    "Judgement",
     "Outlier",
     "RankDistribution",
     "Regularity",
     "Sensitivity",
     "TransformScores",
     "Trust",
+    "Truth",
     "Variation",
-    "benjamini_hochberg",
-    "candidate_average",
+    "assess",
     "default_step",
     "diagnose",
     "evaluate",
+    "evaluate_project",
     "further_annotations",
     "further_by_growth",
     "jacobian_determinants",
+    "judge",
     "norm_name",
-    "reference",
+    "project_posterior",
     "regularity",
     "sensitivity",
     "summaries",

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from warpgauge.core.annotations import Annotations
 from warpgauge.core.arrays import Floats, as_points
 from warpgauge.errors import InvalidInputError
 from warpgauge.evaluation.mapping import landmark_values, mapped_points
+from warpgauge.evaluation.truth import Truth
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,24 +38,17 @@ class Comparable:
     excluded: int
     landmark_lengths: list[Floats | None]
 
-
-class Known(Protocol):
-    """What is known of the truth, as far as it is needed here: the paper's posterior, or an average."""
-
-    @property
-    def d(self) -> int:
-        """Dimension."""
-        ...
-
-    @property
-    def annotations(self) -> Annotations:
-        """What it is known from."""
-        ...
+    def part(self, most: int, seed: int | Sequence[int]) -> tuple[Floats, Floats]:
+        """Return the targets and their images, or a random part of at most so many."""
+        if len(self.points) <= most:
+            return self.points, self.mapped
+        rows = np.sort(np.random.default_rng(seed).choice(len(self.points), most, replace=False))
+        return self.points[rows], self.mapped[:, rows]
 
 
-def comparable(posterior: Known, transforms: Mapping[str, Any], targets: ArrayLike) -> Comparable:
+def comparable(truth: Truth, transforms: Mapping[str, Any], targets: ArrayLike) -> Comparable:
     """Map the targets by every transform and keep those that all map, so that all are compared on the same points."""
-    points = as_points(targets, "targets", posterior.d)
+    points = as_points(targets, "targets", truth.d)
     if not transforms or len(points) == 0:
         raise InvalidInputError("evaluate needs at least one transform and one target.")
     every = np.stack([mapped_points(name, one, points) for name, one in transforms.items()])
@@ -64,15 +57,15 @@ def comparable(posterior: Known, transforms: Mapping[str, Any], targets: ArrayLi
     if not kept.any():
         raise InvalidInputError("No target lies within the domain of all transforms; check their frames and units.")
     lengths = [
-        _landmark_lengths(posterior, landmark_values(name, one, points, values, posterior.annotations.fixed_points))
+        _landmark_lengths(truth, landmark_values(name, one, points, values, truth.annotations.fixed_points))
         for (name, one), values in zip(transforms.items(), every, strict=True)
     ]
     return Comparable(points[kept], every[:, kept], undefined.mean(axis=1), int((~kept).sum()), lengths)
 
 
-def _landmark_lengths(posterior: Known, values: Floats | None) -> Floats | None:
+def _landmark_lengths(truth: Truth, values: Floats | None) -> Floats | None:
     if values is None:
         return None
-    lengths = np.linalg.norm(values - posterior.annotations.moving_points, axis=1)
+    lengths = np.linalg.norm(values - truth.annotations.moving_points, axis=1)
     defined = np.asarray(lengths[np.isfinite(lengths)])
     return defined if len(defined) else None

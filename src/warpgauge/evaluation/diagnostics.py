@@ -1,4 +1,4 @@
-"""Is the posterior to be trusted? Leave-one-out coverage, residuals, outliers, and where annotations say nothing."""
+"""Diagnostics of the posterior: leave-one-out coverage, residuals, outliers, and regions without information."""
 
 from __future__ import annotations
 
@@ -12,15 +12,17 @@ from warpgauge.core.calibration import LEVELS, Coverage, binomial_interval
 from warpgauge.core.leave_one_out import left_out, scale_factor
 from warpgauge.core.linalg import mahalanobis
 from warpgauge.core.process import Posterior
+from warpgauge.core.significance import adjusted_significance
 from warpgauge.core.tails import beyond, squared_radius
 from warpgauge.errors import InvalidInputError
+from warpgauge.evaluation.sentences import calibration
+from warpgauge.maps import known_points
 
 # The three coverages are tested together at 5 % (Bonferroni).
 TEST_LEVEL = 1 - 0.05 / len(LEVELS)
 # With fewer annotations the binomial intervals are too wide to find anything out.
 FEWEST = 10
 OUTLYING = 0.01
-UNINFORMED = 0.9
 
 
 @dataclass(frozen=True)
@@ -55,9 +57,8 @@ class Diagnostics:
         Factor on the covariance that the posterior uses, and the one that its residuals ask for.
     outliers : tuple of Outlier
         Annotations with p below 0.01 / L, the most surprising first.
-    uninformed : float or None
-        Share of the targets at which the standard deviation is above 0.9 of the prior's without its trend: the
-        annotations say nothing there yet.
+    known : float or None
+        Share of the targets about which the annotations say enough, as maps show it (`warpgauge.maps.known_points`).
     verdict : {"calibrated", "overconfident", "underconfident", "undetermined"}
         By the stated test: is each level within the binomial interval of its coverage, the three together at 5 %?
     sentence : str
@@ -73,7 +74,7 @@ class Diagnostics:
     applied_factor: float
     asked_factor: float
     outliers: tuple[Outlier, ...]
-    uninformed: float | None
+    known: float | None
     verdict: str
     sentence: str
 
@@ -83,19 +84,11 @@ class Diagnostics:
         return self.verdict == "calibrated"
 
 
-def benjamini_hochberg(p: Floats) -> Floats:
-    """Adjust p-values so that those below q have a false discovery rate of at most q."""
-    order = np.argsort(p)
-    scaled = p[order] * len(p) / np.arange(1, len(p) + 1)
-    adjusted = np.empty(len(p))
-    adjusted[order] = np.minimum(np.minimum.accumulate(scaled[::-1])[::-1], 1)
-    return adjusted
-
-
-def diagnose(posterior: Posterior, targets: Floats | None = None) -> Diagnostics:
+def diagnose(posterior: Posterior, targets: Floats | None = None, *, pixel: float | None = None) -> Diagnostics:
     """Compare every annotation with its prediction from all others, as sure as this posterior claims to be.
 
-    A calibrated posterior is tested with its own factor: residual l has the covariance ``c k_l + N_l``.
+    A calibrated posterior is tested with its own factor: residual l has the covariance ``c k_l + N_l``. ``pixel`` is
+    the world length of a pixel: what is known to a pixel is known.
     """
     count, d = len(posterior.annotations), posterior.d
     if count == 0:
@@ -107,9 +100,9 @@ def diagnose(posterior: Posterior, targets: Floats | None = None) -> Diagnostics
     factors = np.linalg.cholesky(covariances)
     standardised = np.linalg.solve(factors, raw.residuals[..., None])[..., 0]
     tails = posterior.prior.tails
-    # Screened as if normal: under heavy tails hardly any slip would stand out.
+    # Screened as if normal: under heavy tails few slips would stand out.
     p = beyond(squares, d)
-    adjusted = benjamini_hochberg(p)
+    adjusted = adjusted_significance(p)
     coverage = tuple(_coverage(level, squares, d, tails) for level in LEVELS)
     outliers = tuple(
         Outlier(int(row), float(p[row]), float(adjusted[row]), float(np.sqrt(squares[row])))
@@ -130,9 +123,9 @@ def diagnose(posterior: Posterior, targets: Floats | None = None) -> Diagnostics
         applied_factor=float(posterior.scale),
         asked_factor=scale_factor(posterior.conditioned, posterior.weights, tails),
         outliers=outliers,
-        uninformed=None if targets is None else _uninformed(posterior, targets),
+        known=None if targets is None else float(np.mean(known_points(posterior, targets, pixel=pixel))),
         verdict=verdict,
-        sentence=_sentence(verdict, coverage, outliers),
+        sentence=calibration(verdict, coverage, FEWEST, [one.row for one in outliers]),
     )
 
 
@@ -162,24 +155,3 @@ def _verdict(coverage: tuple[Coverage, ...]) -> str:
     if any(low > level for level, low, _ in intervals):
         return "underconfident"
     return "calibrated"
-
-
-def _sentence(verdict: str, coverage: tuple[Coverage, ...], outliers: tuple[Outlier, ...]) -> str:
-    found = ", ".join(f"{one.inside} of {one.count} in their {one.level:.0%} region" for one in coverage)
-    words = {
-        "calibrated": f"The posterior is as sure as it should be: left out, {found}",
-        "overconfident": f"The posterior is surer than it should be, so do not rely on the ranking: left out, {found}",
-        "underconfident": f"The posterior is less sure than it could be, so differences may be overlooked: {found}",
-        "undetermined": f"{coverage[0].count} annotations are too few to test the calibration ({FEWEST} are needed)",
-    }[verdict]
-    if outliers:
-        rows = ", ".join(str(one.row) for one in outliers)
-        several = len(outliers) > 1
-        words += f"; annotation{'s' if several else ''} {rows} contradict{'' if several else 's'} the others"
-    return words + "."
-
-
-def _uninformed(posterior: Posterior, targets: Floats) -> float:
-    # The trend's own variance is left out: it is wide by design and the first few annotations take it away.
-    prior_sd = np.sqrt(posterior.scale * posterior.prior.kernel.at_zero)
-    return float(np.mean(posterior.standard_deviation(targets) > UNINFORMED * prior_sd))

@@ -1,4 +1,4 @@
-"""Is a transform regular? Jacobian determinants by central differences, in blocks of points."""
+"""Regularity of a transform: Jacobian determinants by central differences, in blocks of points."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Regularity:
 
 
 def jacobian_determinants(transform: Any, points: ArrayLike, step: float) -> Floats:
-    """Give Jacobian determinants at (n, d) points by central differences of ``map`` at ``x ± step e_a``.
+    """Return Jacobian determinants at (n, d) points by central differences of ``map`` at ``x ± step e_a``.
 
     NaN where one of the 2 d neighbours lies outside the transform's domain.
     """

@@ -1,8 +1,8 @@
-"""What a candidate transform may be, and its values at points."""
+"""The accepted kinds of candidate transforms, and their values at points."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from warpgauge.core.arrays import Floats
 from warpgauge.errors import InvalidInputError
+from warpgauge.io.transforms.memory import as_transform, is_foreign
 
 
 @runtime_checkable
@@ -24,8 +25,13 @@ class MapsPoints(Protocol):
 Candidate = MapsPoints | Callable[[Floats], ArrayLike] | ArrayLike
 
 
+def converted(transforms: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the transforms with those of other libraries (SimpleITK, ITK, ANTsPy) as warpgauge's own."""
+    return {name: as_transform(one) if is_foreign(one) else one for name, one in transforms.items()}
+
+
 def function_of(candidate: Any) -> Callable[[Floats], ArrayLike] | None:
-    """Give the function of points behind a candidate, or None where it is an array of mapped targets."""
+    """Return the function of points behind a candidate, or None where it is an array of mapped targets."""
     if isinstance(candidate, MapsPoints):
         return candidate.map
     return candidate if callable(candidate) else None

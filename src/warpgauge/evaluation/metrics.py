@@ -1,4 +1,4 @@
-"""Classical metrics under the names that challenges gave them, each with its definition.
+"""Classical metrics under the names used by challenges, each with its definition.
 
 All take lengths of errors at landmarks: no model, no uncertainty. Where a definition was found, and how sure it is, is
 in ``docs/evaluation.md``.
@@ -6,6 +6,7 @@ in ``docs/evaluation.md``.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -14,7 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from warpgauge.core.arrays import Floats
-from warpgauge.errors import InvalidInputError
+from warpgauge.errors import InvalidInputError, SuspiciousDataWarning
+from warpgauge.geometry import Grid
 
 
 def target_registration_errors(mapped_points: ArrayLike, moving_points: ArrayLike) -> Floats:
@@ -140,9 +142,85 @@ def acrobat(percentiles: ArrayLike, year: int = 2022) -> float:
     return float(np.median(values) if year == 2022 else values.mean())
 
 
-def learn2reg_tre30(case_means: ArrayLike) -> float:
-    """Learn2Reg's ``30`` aggregate: the 0.3 quantile over the cases of the mean TRE of each case."""
-    return float(np.quantile(_lengths(case_means, "case_means"), 0.3))
+def learn2reg_tre(case_means: ArrayLike, year: int = 2025) -> float:
+    """Learn2Reg's TRE aggregate: a quantile over the cases of the mean TRE of each case.
+
+    Parameters
+    ----------
+    case_means : (n,) array
+    year : int
+        Of the evaluation code: the 0.3 quantile up to 2023 (its name ``30``), the 0.7 quantile from 2024 on. It was
+        changed on 1 August 2024; numbers of 2024 before that day are those of 2023.
+    """
+    if int(year) != year or year < 2020:
+        raise InvalidInputError(
+            f"Learn2Reg exists since 2020; the year must be a whole number from then on, got {year!r}."
+        )
+    return float(np.quantile(_lengths(case_means, "case_means"), 0.3 if year < 2024 else 0.7))
+
+
+@dataclass(frozen=True)
+class Learn2RegRegularity:
+    """Learn2Reg's numbers for smoothness, as its evaluation code computes them; see `learn2reg_regularity`.
+
+    Attributes
+    ----------
+    sd_log_jacobian : float
+        Standard deviation of ``log(det + 3)`` after clipping to [1e-9, 1e9].
+    foldings : int
+        Number of clipped values of at most 0, which is 0 whatever the transform does.
+    folded : int
+        Number of determinants of at most 0: what the name promises.
+    """
+
+    sd_log_jacobian: float
+    foldings: int
+    folded: int
+
+
+def learn2reg_regularity(determinants: ArrayLike) -> Learn2RegRegularity:
+    """Reproduce Learn2Reg's SDlogJ and folding count from Jacobian determinants, and warn of what they are not.
+
+    The determinant has 3 added before it is clipped and its logarithm taken, so that the spread is that of
+    ``log(det + 3)``: smaller than that of the logarithm, and blind to folding down to a determinant of -3. Foldings are
+    counted after the clip, so that there are none. `warpgauge.evaluation.regularity` has both as their names say.
+
+    Parameters
+    ----------
+    determinants : array
+        As `warpgauge.evaluation.jacobian_determinants` returns them; NaN (outside the domain) is left out.
+    """
+    values = np.asarray(determinants, dtype=np.float64).reshape(-1)
+    values = values[np.isfinite(values)]
+    if values.size == 0:
+        raise InvalidInputError("Learn2Reg's regularity needs at least one finite determinant.")
+    clipped = np.clip(values + 3, 1e-9, 1e9)
+    folded = int(np.sum(values <= 0))
+    if folded:
+        warnings.warn(
+            f"{folded} of {values.size} Jacobian determinants are at most 0, but Learn2Reg's folding count is 0 "
+            "whatever the transform does, and its SDlogJ rarely shows it; report the folding of regularity beside it.",
+            SuspiciousDataWarning,
+            stacklevel=2,
+        )
+    return Learn2RegRegularity(float(np.log(clipped).std()), int(np.sum(clipped <= 0)), folded)
+
+
+def dirlab_errors(mapped_points: ArrayLike, moving_points: ArrayLike, grid: Grid) -> Floats:
+    """DIR-Lab's TRE: mapped landmarks are moved to the nearest voxel centre before the distance is taken.
+
+    The reference landmarks lie on voxel centres, so that an error of less than half a voxel along each axis counts as
+    none. It is smaller or larger than the plain TRE of each landmark, by up to half the diagonal of a voxel.
+
+    Parameters
+    ----------
+    mapped_points, moving_points : (n, d) array
+        World points of the moving image.
+    grid : Grid
+        Of the moving image.
+    """
+    snapped = grid.index_to_world(np.rint(grid.world_to_index(np.asarray(mapped_points, dtype=np.float64))))
+    return target_registration_errors(snapped, moving_points)
 
 
 def learn2reg_robust(case_means: ArrayLike, initial_means: ArrayLike, share: float = 0.3) -> float:

@@ -1,4 +1,4 @@
-"""Trust first: everything that says whether a ranking is worth reading, in one value."""
+"""Reliability of a ranking: diagnostics, warnings and sensitivity in one value."""
 
 from __future__ import annotations
 
@@ -11,9 +11,14 @@ from numpy.typing import ArrayLike
 
 from warpgauge.core.arrays import as_points
 from warpgauge.core.process import Posterior
+from warpgauge.core.sensitivity import FACTOR, Sensitivity
 from warpgauge.evaluation.comparison import comparable
 from warpgauge.evaluation.diagnostics import Diagnostics, diagnose
-from warpgauge.evaluation.variations import FACTOR, Sensitivity, average_sensitivity, sensitivity
+from warpgauge.evaluation.sentences import judged_share
+from warpgauge.evaluation.truth import Truth
+
+# Sensitivity ranks again many times; a random part of so many targets serves for more.
+_MOST_POINTS = 1000
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,9 +45,9 @@ class Trust:
     def sentence(self) -> str:
         """The diagnostics' sentence, what the annotations leave open, and the sensitivity's."""
         parts = [self.diagnostics.sentence]
-        share = self.diagnostics.uninformed
-        if share:
-            parts.append(f"The annotations say nothing yet about {share:.0%} of the targets.")
+        share = self.diagnostics.known
+        if share is not None:
+            parts.append(judged_share(share))
         if self.sensitivity is not None:
             parts.append(self.sensitivity.sentence)
         return " ".join(parts)
@@ -63,7 +68,7 @@ class Trust:
             "applied_factor": found.applied_factor,
             "asked_factor": found.asked_factor,
             "outliers": [asdict(one) for one in found.outliers],
-            "uninformed": found.uninformed,
+            "known": found.known,
             "sensitivity": None if self.sensitivity is None else asdict(self.sensitivity),
         }
 
@@ -78,9 +83,10 @@ def trust(
     targets: ArrayLike | None = None,
     *,
     factor: float = FACTOR,
-    averaged: bool = False,
+    judged_by: Truth | None = None,
+    pixel: float | None = None,
 ) -> Trust:
-    """Say whether a posterior is calibrated, and what the ranking of transforms hangs on.
+    """Return whether a posterior is calibrated, and how sensitive the ranking of transforms is.
 
     Parameters
     ----------
@@ -92,14 +98,15 @@ def trust(
         Fixed points over which the error counts.
     factor : float
         By which weights and noise are changed.
-    averaged : bool
-        Whether the transforms are ranked by ``candidate_average(posterior, transforms)``.
+    judged_by : Truth, optional
+        What the transforms are ranked by, as `judge` returns it; the posterior by default.
+    pixel : float, optional
+        World length of a pixel: what is known to a pixel counts as known.
     """
     points = None if targets is None else as_points(targets, "targets", posterior.d)
-    found = diagnose(posterior, points)
+    found = diagnose(posterior, points, pixel=pixel)
     if not transforms or points is None:
         return Trust(found, None)
     common = comparable(posterior, transforms, points)
-    if averaged:
-        return Trust(found, average_sensitivity(posterior, transforms, common.points, common.mapped, factor=factor))
-    return Trust(found, sensitivity(posterior, list(transforms), common.points, common.mapped, factor=factor))
+    ranked_by = posterior if judged_by is None else judged_by
+    return Trust(found, ranked_by.sensitivity(list(transforms), *common.part(_MOST_POINTS, 0), factor=factor))

@@ -1,4 +1,4 @@
-"""What an evaluation found, as values, rows and JSON."""
+"""Result of an evaluation, as values, rows and JSON."""
 
 from __future__ import annotations
 
@@ -9,10 +9,14 @@ from typing import Any
 import numpy as np
 
 from warpgauge.core.arrays import Floats
+from warpgauge.core.further import FurtherAnnotations
+from warpgauge.core.judgement import Flag, norm_name
+from warpgauge.display import counted, csv_table, html_table, latex_table, text_table
 from warpgauge.errors import InvalidInputError, MissingExtraError
-from warpgauge.evaluation.further import FurtherAnnotations
 from warpgauge.evaluation.jacobian import Regularity
-from warpgauge.evaluation.statistics import Interval, norm_name
+from warpgauge.evaluation.sentences import without
+from warpgauge.evaluation.statistics import Interval
+from warpgauge.extras import install_advice
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,9 +27,9 @@ class TransformScores:
     ----------
     landmark : dict
         Classical score at the annotated points; None where the transform's values there are not known.
-    posterior : dict
-        The score that ranks: the paper's, against the posterior mean over the targets; by an average over the
-        candidates the median of its samples.
+    score : dict
+        The score that ranks: by a judge the median of the true error over its samples; by the paper's posterior the
+        distance from its mean over the targets.
     interval : dict
         Central 90 % credible interval of the true score.
     expected_squared_error, root_expected_squared_error : float
@@ -44,11 +48,13 @@ class TransformScores:
         The same numbers at the annotated points alone, the classical way; None as for ``landmark``.
     regularity : Regularity or None
         None where it was not asked for, or cannot be had from mapped points alone.
+    flags : tuple of warpgauge.evaluation.Flag
+        What a person should look at before reading these scores.
     """
 
     name: str
     landmark: dict[str, float | None]
-    posterior: dict[str, float]
+    score: dict[str, float]
     interval: dict[str, tuple[float, float]]
     expected_squared_error: float
     root_expected_squared_error: float
@@ -59,6 +65,7 @@ class TransformScores:
     statistics: dict[str, Interval] = field(default_factory=dict)
     landmark_statistics: dict[str, float] | None = None
     regularity: Regularity | None = None
+    flags: tuple[Flag, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """All numbers as plain Python values."""
@@ -84,15 +91,27 @@ class Evaluation:
     tolerance, diagonal : float or None
         As given, in world units.
     tied : list of list of str
-        The ranking by the 2-norm, cut wherever a transform beats the next one with probability 0.95 or more:
-        neighbours within a group are not told apart by the annotations.
+        The ranking by the 2-norm in groups: a transform is in the group of a better one that does not beat it with
+        probability 0.95 or more, or by more than the margin.
     further : FurtherAnnotations or None
         How many more annotations would decide; None where nothing is undecided or it was not asked for.
     verdict : str
         All that in a sentence.
-    centre_weights : dict or None
-        By an average over the candidates: how probable it is that the truth is nearest to each of them, or to their
-        median. None by a posterior.
+    units : str or None
+        World unit, where it is known.
+    baseline : str or None
+        Name of the transform that does nothing, where it is among them.
+    margin : float
+        Smallest difference of two scores that matters, in world units.
+    flags : tuple of warpgauge.evaluation.Flag
+        What a person should look at before any ranking: transforms that fit the annotations too well, annotations that
+        are probably wrong.
+    candidate_weights : dict or None
+        By a judge: weight of each transform in the median about which the truth is modelled. None by a posterior.
+    sampled_targets : int
+        Number of targets that each sample was drawn at.
+    without_flagged : Evaluation or None
+        The same without the annotations that are flagged as gross errors; None where none is.
     draws : dict
         Posterior draws (samples, K) of each norm (under ``"norm 2"`` and so on) and of each statistic.
     """
@@ -110,15 +129,30 @@ class Evaluation:
     tied: list[list[str]] = field(default_factory=list)
     further: FurtherAnnotations | None = None
     verdict: str = ""
-    centre_weights: dict[str, float] | None = None
+    candidate_weights: dict[str, float] | None = None
+    units: str | None = None
+    baseline: str | None = None
+    margin: float = 0.0
+    flags: tuple[Flag, ...] = ()
+    sampled_targets: int = 0
+    without_flagged: Evaluation | None = None
     draws: dict[str, Floats] = field(default_factory=dict, repr=False)
 
+    @property
+    def notices(self) -> list[str]:
+        """Sentences to read before the verdict: every flag, and the verdict without flagged annotations."""
+        found = [flag.sentence for flag in self.flags]
+        rows = [flag.row for flag in self.flags if flag.row is not None]
+        if rows and self.without_flagged is not None:
+            found.append(without(rows, self.without_flagged.verdict))
+        return found
+
     def ranking(self, norm: str | float = "2") -> list[str]:
-        """Names from best to worst by the posterior score."""
+        """Names from best to worst by the score."""
         key = norm if isinstance(norm, str) else norm_name(norm)
         if key not in self.norms:
             raise InvalidInputError(f"The evaluation has the norms {', '.join(self.norms)}, not {key}.")
-        return sorted(self.scores, key=lambda name: self.scores[name].posterior[key])
+        return sorted(self.scores, key=lambda name: self.scores[name].score[key])
 
     def probability_below(self, name: str, value: float, statistic: str = "rms") -> float:
         """Posterior probability that a statistic of a transform's true error is at most ``value``.
@@ -152,8 +186,14 @@ class Evaluation:
             "norms": list(self.norms),
             "ranking": {norm: self.ranking(norm) for norm in self.norms},
             "tied": self.tied,
+            "units": self.units,
+            "baseline": self.baseline,
+            "margin": self.margin,
+            "flags": [asdict(one) for one in self.flags],
+            "sampled_targets": self.sampled_targets,
+            "without_flagged": None if self.without_flagged is None else self.without_flagged.to_dict(),
             "further_annotations": _further_dict(self.further),
-            "centre_weights": self.centre_weights,
+            "candidate_weights": self.candidate_weights,
             "transforms": {name: scores.to_dict() for name, scores in self.scores.items()},
             "win_probability": {
                 name: dict(zip(self.scores, row.tolist(), strict=True))
@@ -173,7 +213,7 @@ class Evaluation:
         row: dict[str, Any] = {"transform": name}
         for norm in self.norms:
             row[f"landmark_{norm}"] = one.landmark[norm]
-            row[f"posterior_{norm}"] = one.posterior[norm]
+            row[f"score_{norm}"] = one.score[norm]
             row[f"low_{norm}"], row[f"high_{norm}"] = one.interval[norm]
             row[f"probability_best_{norm}"] = one.probability_best[norm]
             row[f"expected_rank_{norm}"] = one.expected_rank[norm]
@@ -188,17 +228,70 @@ class Evaluation:
         if one.regularity is not None:
             row["folding"] = one.regularity.folding
             row["sd_log_jacobian"] = one.regularity.sd_log_jacobian
+        row["flags"] = ", ".join(flag.kind for flag in one.flags)
         row["group"] = next((place for place, group in enumerate(self.tied, 1) if name in group), None)
         return row
 
+    def table(self) -> tuple[list[str], list[list[Any]]]:
+        """Return the columns and rows of the table that `print` and the command line show, the best transform first."""
+        unit = f" {self.units}" if self.units else ""
+        columns = ["transform", "landmarks", "error", "90 % interval", "P(best)", "rank", "group", "outside"]
+        if self.tolerance is not None:
+            columns.append(f"> {self.tolerance:g}{unit}")
+        norm = "2" if "2" in self.norms else self.norms[0]
+        rows = []
+        for row in sorted(self.rows(), key=lambda one: one[f"score_{norm}"]):
+            low, high = (row["rms_low"], row["rms_high"]) if norm == "2" else (row[f"low_{norm}"], row[f"high_{norm}"])
+            cells: list[Any] = [
+                row["transform"],
+                row[f"landmark_{norm}"],
+                row[f"score_{norm}"],
+                f"{low:.3g} to {high:.3g}",
+                f"{row[f'probability_best_{norm}']:.3f}",
+                f"{row[f'expected_rank_{norm}']:.1f}",
+                row["group"],
+                f"{row['outside']:.1%}",
+            ]
+            if self.tolerance is not None:
+                cells.append(f"{row['above_tolerance']:.1%}")
+            rows.append(cells)
+        return columns, rows
+
+    def _title(self) -> str:
+        unit = f" in {self.units}" if self.units else ""
+        return f"RMS error{unit} over {counted(self.targets, 'target')}, from {counted(self.annotations, 'annotation')}"
+
+    def __str__(self) -> str:
+        return f"{text_table(*self.table(), self._title())}\n\n{self.verdict}"
+
+    def _repr_html_(self) -> str:
+        return html_table(*self.table(), self._title(), self.verdict)
+
+    def to_latex(self) -> str:
+        """Return the table of the command line for LaTeX, with the rules of booktabs."""
+        return latex_table(*self.table(), self._title())
+
+    def to_csv(self) -> str:
+        """Return all columns of `rows` as CSV, one row per transform."""
+        rows = self.rows()
+        columns = list(dict.fromkeys(name for row in rows for name in row))
+        return csv_table(columns, [[row.get(name) for name in columns] for row in rows])
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the RMS error of each transform with its 90 % interval, the best at the top; return the axes."""
+        from warpgauge.plots import plot_intervals
+
+        rows = sorted(self.rows(), key=lambda one: one["rms"])
+        label = f"RMS error{f' in {self.units}' if self.units else ''}"
+        values = ([row[key] for row in rows] for key in ("rms", "rms_low", "rms_high"))
+        return plot_intervals([row["transform"] for row in rows], *values, label=label, ax=ax)
+
     def to_dataframe(self) -> Any:
-        """One row a transform, as a pandas DataFrame (needs ``warpgauge[tables]``)."""
+        """One row a transform, as a pandas DataFrame (needs the extra ``tables``)."""
         try:
             import pandas as pd
         except ImportError as error:
-            raise MissingExtraError(
-                'to_dataframe needs pandas; install it with: pip install "warpgauge[tables]".'
-            ) from error
+            raise MissingExtraError(f"to_dataframe needs pandas; {install_advice('tables')}.") from error
         return pd.DataFrame(self.rows()).set_index("transform")
 
 

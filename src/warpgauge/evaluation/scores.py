@@ -1,8 +1,8 @@
-"""Candidate transforms in; scores, intervals and ranks with their probabilities out."""
+"""Scores, intervals and ranks of candidate transforms, with their probabilities."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,25 +10,27 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from warpgauge.core.arrays import Floats, as_points
-from warpgauge.core.process import Posterior
+from warpgauge.core.further import CAP
+from warpgauge.core.judgement import Flag, Judgement, norm_name
 from warpgauge.core.scoring import displacement_norm, rank_distribution
 from warpgauge.errors import InvalidInputError
-from warpgauge.evaluation.averaging import CandidateAverage
 from warpgauge.evaluation.comparison import Comparable, comparable
-from warpgauge.evaluation.further import CAP, further_annotations, further_by_growth
 from warpgauge.evaluation.jacobian import Regularity, regularity
-from warpgauge.evaluation.judging import Judgement, judge
-from warpgauge.evaluation.mapping import function_of
+from warpgauge.evaluation.mapping import converted, function_of
 from warpgauge.evaluation.result import Evaluation, TransformScores
-from warpgauge.evaluation.statistics import Interval, norm_name, positive, summaries
-from warpgauge.evaluation.ties import tied_groups, verdict
+from warpgauge.evaluation.sentences import Standing, verdict
+from warpgauge.evaluation.statistics import Interval, positive, summaries
+from warpgauge.evaluation.ties import tied_groups
+from warpgauge.evaluation.truth import Truth
 from warpgauge.geometry import Grid
 
 _NORM_OF = {1.0: "mean", 2.0: "rms", np.inf: "max"}
+# Up to so many targets are sampled jointly. Of more, every batch of samples has its own random part.
+MOST_JOINT_TARGETS, PART, BATCHES = 1000, 500, 10
 
 
 def evaluate(
-    posterior: Posterior | CandidateAverage,
+    truth: Truth,
     transforms: Mapping[str, Any],
     targets: ArrayLike,
     norms: Sequence[float] = (1, 2, np.inf),
@@ -42,15 +44,16 @@ def evaluate(
     jacobian_step: float | None = None,
     further: int = CAP,
     candidates: ArrayLike | None = None,
+    margin: float = 0.0,
+    baseline: str | None = "identity",
 ) -> Evaluation:
     """Score and rank transforms by what the annotations say about the true one.
 
     Parameters
     ----------
-    posterior : Posterior or CandidateAverage
-        What is known of the truth: the paper's posterior, which knows the annotations only, or
-        ``candidate_average(posterior, transforms)``, which lets the transforms compete for being nearest to it. Scores
-        are distances from the posterior's mean as in the paper, or medians over the average's samples.
+    truth : Truth
+        What the truth may be: ``judge(posterior, transforms)``, or the paper's posterior, which knows the annotations
+        only. Scores are medians over the judge's samples, or distances from the posterior's mean as in the paper.
     transforms : mapping of name to transform
         Each an object with ``map``, a callable, or the (n, d) array of the targets already mapped.
     targets : (n, d) array
@@ -72,6 +75,10 @@ def evaluate(
         Half the distance of the central differences, in world units; see :func:`warpgauge.evaluation.default_step`.
     further : int
         Largest number of further annotations to try where the ranking is undecided; 0 to leave the estimate out.
+    margin : float
+        Smallest difference of two scores that matters, in world units; transforms that differ by less are tied.
+    baseline : str, optional
+        Name of the transform that does nothing, where it is among them; the verdict tells the others against it.
     candidates : (m, d) array, optional
         Where further annotations may be suggested; the targets by default.
 
@@ -79,50 +86,117 @@ def evaluate(
     -------
     Evaluation
         Targets at which some transform is not defined (NaN) are left out for all transforms, so that they are compared
-        on the same points; each one's own share is in ``outside``.
+        on the same points; each one's own share is in ``outside``. Of more than 1000 targets, each of ten batches of
+        samples uses its own random 500; the error that this adds is part of every interval. The maximum over the
+        targets (norm infinity) is then that over 500.
     """
     if int(samples) != samples or samples < 1:
         raise InvalidInputError(f"evaluate needs at least one sample, got {samples!r}.")
+    if not (np.isfinite(margin) and margin >= 0):
+        raise InvalidInputError(f"margin must be a length of at least 0 in world units, got {margin!r}.")
     tolerance = positive(tolerance, "tolerance")
     length = positive(diagonal.diagonal if isinstance(diagonal, Grid) else diagonal, "diagonal")
-    common = comparable(posterior, transforms, targets)
+    transforms = converted(transforms)
+    common = comparable(truth, transforms, targets)
     names = list(transforms)
-    draws = _draws(posterior.sample(common.points, int(samples), seed), common.mapped, norms, tolerance, length)
-    judged = judge(posterior, common, draws, norms)
-    groups = tied_groups(judged.order, judged.win)
+    draws = _sampled(truth, common, int(samples), seed, lambda s, m: _draws(s, m, norms, tolerance, length))
+    judged = truth.judgement(common.points, common.mapped, norms, draws)
+    groups = tied_groups(judged.order, judged.win, scores=judged.scores.get("2"), margin=margin)
     more = None
     if further and len(groups) < len(names):
-        if isinstance(posterior, CandidateAverage):
-            more = further_by_growth(judged.order, judged.win, len(posterior.annotations), further, int(samples))
-        else:
-            more = further_annotations(
-                posterior, common.points, common.mapped, candidates=candidates, cap=further, seed=seed
-            )
-    scores = _all_scores(judged, names, common, draws, norms, tolerance, length)
+        more = truth.further(
+            judged,
+            *common.part(MOST_JOINT_TARGETS, seed),
+            cap=further,
+            samples=int(samples),
+            seed=seed,
+            candidates=candidates,
+        )
+    flags = {name: tuple(flag for flag in truth.flags if flag.transform == name) for name in names}
+    scores = _all_scores(judged, flags, common, draws, norms, tolerance, length)
     if regularity_over is not False:
         where = as_points(targets, "targets") if regularity_over is True else regularity_over
         scores = {
             name: replace(one, regularity=_regularity(transforms[name], where, mask, jacobian_step))
             for name, one in scores.items()
         }
-    best = dict(zip(names, rank_distribution(draws["rms"]).best.tolist(), strict=True))
+    units = diagonal.units if isinstance(diagonal, Grid) else None
+    groups_by_name = [[names[k] for k in group] for group in groups]
+    standings = _standings([names[k] for k in judged.order], names, draws)
+    sentence = verdict(standings, groups_by_name, len(truth.annotations), more, units, baseline)
     return Evaluation(
         scores=scores,
         norms=tuple(norm_name(p) for p in norms),
         win_probability=judged.win,
-        annotations=len(posterior.annotations),
+        annotations=len(truth.annotations),
         targets=len(common.points),
         samples=int(samples),
         seed=int(seed),
         excluded_targets=common.excluded,
         tolerance=tolerance,
         diagonal=length,
-        tied=[[names[k] for k in group] for group in groups],
+        tied=groups_by_name,
         further=more,
-        verdict=verdict(names, groups, best, len(posterior.annotations), more),
-        centre_weights=posterior.centre_weights if isinstance(posterior, CandidateAverage) else None,
+        verdict=sentence,
+        units=units,
+        baseline=baseline if baseline in names else None,
+        candidate_weights=truth.candidate_weights,
+        margin=float(margin),
+        flags=tuple(truth.flags),
+        sampled_targets=min(len(common.points), PART)
+        if len(common.points) > MOST_JOINT_TARGETS
+        else len(common.points),
+        without_flagged=_without_flagged(truth, transforms, targets, norms, samples, seed, margin, diagonal, baseline),
         draws=draws,
     )
+
+
+def _without_flagged(
+    truth: Truth,
+    transforms: Mapping[str, Any],
+    targets: ArrayLike,
+    norms: Sequence[float],
+    samples: int,
+    seed: int,
+    margin: float,
+    diagonal: float | Grid | None,
+    baseline: str | None,
+) -> Evaluation | None:
+    """Evaluate again without the annotations that are flagged as gross errors, where there are any."""
+    other = truth.without_flagged()
+    if other is None:
+        return None
+    return evaluate(
+        other, transforms, targets, norms, samples, seed, diagonal=diagonal, regularity_over=False, further=0,
+        margin=margin, baseline=baseline,
+    )  # fmt: skip
+
+
+def _sampled(
+    truth: Truth, common: Comparable, samples: int, seed: int, summarise: Callable[[Floats, Floats], dict[str, Floats]]
+) -> dict[str, Floats]:
+    """Summarise joint samples of the truth, in batches over random parts of the targets where there are many.
+
+    The draws of different batches differ by what their parts are, so that the error of taking parts is in them.
+    """
+    if len(common.points) <= MOST_JOINT_TARGETS:
+        return summarise(truth.sample(common.points, samples, seed), common.mapped)
+    found = []
+    for batch, count in enumerate(np.diff(np.linspace(0, samples, min(BATCHES, samples) + 1).astype(np.int64))):
+        points, mapped = common.part(PART, [seed, batch])
+        found.append(summarise(truth.sample(points, int(count), seed + batch), mapped))
+    return {key: np.concatenate([one[key] for one in found]) for key in found[0]}
+
+
+def _standings(order: Sequence[str], names: Sequence[str], draws: Mapping[str, Floats]) -> list[Standing]:
+    """Return what the verdict says of each transform, best first: median and interval of its true RMS error."""
+    best = rank_distribution(draws["rms"]).best
+    found = []
+    for name in order:
+        k = names.index(name)
+        interval = Interval.of(draws["rms"][:, k])
+        found.append(Standing(name, interval.median, interval.low, interval.high, float(best[k])))
+    return found
 
 
 def _regularity(transform: Any, where: Any, mask: Any, step: float | None) -> Regularity | None:
@@ -149,7 +223,7 @@ def _draws(
 
 def _all_scores(
     judged: Judgement,
-    names: Sequence[str],
+    flags: Mapping[str, tuple[Flag, ...]],
     common: Comparable,
     draws: Mapping[str, Floats],
     norms: Sequence[float],
@@ -159,15 +233,15 @@ def _all_scores(
     keys = {p: norm_name(p) for p in norms}
     ranks = {norm: rank_distribution(draws[f"norm {norm}"]) for norm in keys.values()}
     result = {}
-    for k, name in enumerate(names):
+    for k, name in enumerate(flags):
         lengths, squared = common.landmark_lengths[k], float(judged.squared[k])
         intervals = {key: Interval.of(value[:, k]) for key, value in draws.items()}
         classical = {} if lengths is None else summaries(lengths, tolerance, diagonal)
         result[name] = TransformScores(
             name=name,
             landmark={norm: None if lengths is None else displacement_norm(lengths, p) for p, norm in keys.items()},
-            posterior={norm: float(judged.scores[norm][k]) for norm in keys.values()},
-            interval={norm: (intervals[f"norm {norm}"].low, intervals[f"norm {norm}"].high) for norm in keys.values()},
+            score={norm: float(judged.scores[norm][k]) for norm in keys.values()},
+            interval={norm: _holding(intervals[f"norm {norm}"], judged.scores[norm][k]) for norm in keys.values()},
             expected_squared_error=squared,
             root_expected_squared_error=float(np.sqrt(squared)),
             probability_best={norm: float(one.best[k]) for norm, one in ranks.items()},
@@ -176,5 +250,11 @@ def _all_scores(
             outside=float(common.outside[k]),
             statistics={key: one for key, one in intervals.items() if not key.startswith("norm ")},
             landmark_statistics={key: float(value) for key, value in classical.items()} or None,
+            flags=flags[name],
         )
     return result
+
+
+def _holding(interval: Interval, score: float) -> tuple[float, float]:
+    """Return the interval, widened to the score: the paper's leaves uncertainty out and can lie below all draws."""
+    return min(interval.low, float(score)), max(interval.high, float(score))

@@ -1,4 +1,4 @@
-"""Summaries of the errors over the targets, and what posterior samples say about them."""
+"""Summaries of the errors over the targets, and their uncertainty from posterior samples."""
 
 from __future__ import annotations
 
@@ -13,11 +13,6 @@ from warpgauge.errors import InvalidInputError
 STATISTICS = ("mean", "rms", "median", "p90", "max")
 RELATIVE = ("relative_mean", "relative_median", "relative_max")
 LEVEL = 0.90
-
-
-def norm_name(p: float) -> str:
-    """Name of a norm in tables: ``1``, ``2``, ``inf``."""
-    return "inf" if np.isinf(p) else f"{p:g}"
 
 
 @dataclass(frozen=True)

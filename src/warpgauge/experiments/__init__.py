@@ -1,4 +1,4 @@
-"""The paper's studies and ours that go beyond it, each a command: ``warpgauge experiment NAME``.
+"""The paper's studies and further ones, each run by ``warpgauge experiment NAME``.
 
 A study's module is imported when it is asked for, so that one that cannot be imported breaks only itself.
 """
@@ -16,12 +16,14 @@ NAMES = (
     "targets",
     "uncertainty",
     "evaluation",
+    "attacks",
     "kernels",
     "scales",
     "calibration",
     "accuracy",
     "suggestion",
     "raters",
+    "answerable",
 )
 
 
@@ -47,7 +49,7 @@ EXPERIMENTS: Mapping[str, Experiment] = _Registry()
 
 
 def find_experiment(name: str) -> Experiment:
-    """Give the experiment of this name, or say which ones there are."""
+    """Return the experiment of this name, or say which ones there are."""
     if name not in NAMES:
         raise InvalidInputError(f"There is no experiment {name!r}; there are {', '.join(NAMES)}.")
     return EXPERIMENTS[name]

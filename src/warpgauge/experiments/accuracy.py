@@ -1,4 +1,4 @@
-"""How near is the posterior mean? Error against the number of annotations, the paper's model and the default one."""
+"""Accuracy of the posterior mean: error by number of annotations, for the paper's model and the default one."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _gathered(results: Sequence[Result]) -> dict[str, dict[str, dict[int, list[l
 
 
 def report(results: Sequence[Result]) -> Findings:
-    """Give mean errors, the difference with its deciles over runs, and by how many per cent the mean is smaller."""
+    """Return mean errors, the difference with its deciles over runs, and by how many per cent the mean is smaller."""
     numbers: dict[str, Any] = {}
     told = []
     for dataset, orders in _gathered(results).items():
@@ -87,7 +87,7 @@ def _sentences(title: str, unit: str, order: str, rows: dict[int, dict[str, Any]
 
 
 def _figure(numbers: dict[str, Any]) -> Any:
-    """Draw a column a dataset: mean errors above, the difference in per cent of the paper's error below."""
+    """Draw one column per dataset: mean errors above, the difference in per cent of the paper's below."""
     figure = matplotlib().figure.Figure(
         figsize=(3.1 * len(numbers) + 0.4, 5.2), layout="constrained", facecolor="white"
     )

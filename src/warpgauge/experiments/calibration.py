@@ -1,4 +1,4 @@
-"""Do regions hold what they state? Coverage at 50, 80 and 95 % against the number of annotations."""
+"""Calibration of regions: coverage at 50, 80 and 95 % by number of annotations."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _inside(level: float, share: float) -> bool:
 
 
 def report(results: Sequence[Result]) -> Findings:
-    """Give mean coverage with deciles over runs at every number of annotations, and where the goal is met."""
+    """Return mean coverage with deciles over runs at every number of annotations, and where the goal is met."""
     numbers: dict[str, Any] = {}
     told = []
     for dataset, orders in _gathered(results).items():
@@ -95,7 +95,7 @@ def _sentences(title: str, order: str, rows: dict[int, dict[str, dict[str, Any]]
 
 
 def _figure(numbers: dict[str, Any]) -> Any:
-    """Draw a column a dataset, a row an order: coverage of each level, the paper's dashed, goals as bands."""
+    """Draw one column per dataset and one row per order: coverage of each level, the paper's dashed, goals as bands."""
     figure = matplotlib().figure.Figure(
         figsize=(3.1 * len(numbers) + 0.4, 2.8 * len(ORDERS)), layout="constrained", facecolor="white"
     )

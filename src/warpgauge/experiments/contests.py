@@ -1,4 +1,4 @@
-"""Pairs with several transforms to be judged, what an annotator would answer, and what the errors truly are.
+"""Pairs with several transforms to compare, simulated answers of an annotator, and the true errors.
 
 Registering takes minutes a pair, so what it gave is kept in the folder that the environment variable
 ``WARPGAUGE_REGISTRATIONS`` names, where there is one, and is made anew where not.
@@ -111,12 +111,12 @@ class Contest:
         return {name: looked_up(places, values) for name, values in zip(self.names, joined, strict=True)}
 
     def true_scores(self, p: float) -> Floats:
-        """Give the true score of every transform."""
+        """Return the true score of every transform."""
         return np.array([wg.displacement_norm(one - self.truth, p) for one in self.mapped])
 
 
 def _kept(name: str, about: str, make: Any) -> dict[str, Any]:
-    """Give arrays made before, or make and keep them."""
+    """Return arrays made before, or make and keep them."""
     place = os.environ.get(KEPT_IN)
     if not place:
         return dict(make())
@@ -171,7 +171,7 @@ def _places(grid: wg.Grid, mask: Path | None, rng: np.random.Generator) -> Float
 
 
 def simulated(d: int, seed: int) -> Contest:
-    """Give eight real registrations of a simulated pair; 2D: two stains of a section, 3D: T1 and a T2-like contrast."""
+    """Return eight real registrations of a simulated pair: two stains in 2D, T1 and a T2-like contrast in 3D."""
     about = repr((SETTINGS[d], _DEFORMATIONS[d], _STEP_3D, POINTS, _BORDER))
     kept = _kept(f"simulated-{d}d-{seed}", about, lambda: _simulated_arrays(d, seed))
     rng = rng_for(seed, d, 1)
@@ -206,7 +206,7 @@ def _halves(contest: Mapping[str, Any], mapped: Floats, seed: int, answers: wg.A
 
 
 def lung(data: Path, seed: int) -> Contest:
-    """Give elastix-lung's 14 real registrations; half of the 50 sound landmarks stand for the truth."""
+    """Return elastix-lung's 14 real registrations; half of the 50 sound landmarks stand for the truth."""
     pair = elastix_lung(data)
     names, fixed, moving, mapped = elastix_lung_registrations(data)
     about = {"names": names, "pixel": pair.pixel, "extent": np.asarray(pair.extent), "units": pair.units}
@@ -214,14 +214,14 @@ def lung(data: Path, seed: int) -> Contest:
 
 
 def cima_choices(data: Path) -> list[tuple[str, str]]:
-    """Give the pairs of lung-lesion_1, whose images are at hand at 10 % of their size, with H&E as fixed image."""
+    """Return the pairs of lung-lesion_1, whose images are at hand at 10 % of their size, with H&E as fixed image."""
     stains = cima_stains(data, "lung-lesion_1")
     fixed = next(stain for stain in stains if stain.lower() == "he")
     return [(fixed, stain) for stain in sorted(stains) if stain != fixed]
 
 
 def cima(data: Path, stains: tuple[str, str], seed: int, quick: bool) -> Contest:
-    """Give elastix registrations of two stains, the paper's 30 settings or the quick six, and log-normal ellipses."""
+    """Return elastix registrations of two stains, the paper's 30 settings or the quick six, and log-normal ellipses."""
     files = [cima_stains(data, "lung-lesion_1")[stain][0] for stain in stains]
     read = wg.read_landmarks(*files, units="px")
     fixed, moving = np.asarray(read.fixed_points), np.asarray(read.moving_points)
@@ -240,7 +240,7 @@ def cima(data: Path, stains: tuple[str, str], seed: int, quick: bool) -> Contest
     about = {
         "names": [str(name) for name in kept["names"]],
         "pixel": 1.0,
-        "extent": grid.spacing * np.asarray(grid.size),
+        "extent": grid.extent,
         "units": "px",
     }
     answers = EllipseAnnotator().annotate(fixed[sound], looked_up(fixed, moving), seed)
@@ -248,7 +248,7 @@ def cima(data: Path, stains: tuple[str, str], seed: int, quick: bool) -> Contest
 
 
 def copd(data: Path, case: int, seed: int) -> Contest:
-    """Give transforms that were right at some landmarks and are smooth between them, and three fused experts.
+    """Return transforms that were right at some landmarks and are smooth between them, and three fused experts.
 
     The CT volumes are not at hand, so nothing can be registered: each transform is the posterior mean given some of the
     landmarks, drawn for it alone, with one scale. Between those it errs as an interpolation of the real motion does.
@@ -257,16 +257,19 @@ def copd(data: Path, case: int, seed: int) -> Contest:
     with (data / "copdgene" / "copd_cases.csv").open() as file:
         row = list(csv.DictReader(file))[case]
     panel = ExpertPanel.alike(3, float(row["observer_mean_mm"]), float(row["observer_sd_mm"]))
-    answers = panel.annotate(pair.fixed, looked_up(pair.fixed, pair.moving), seed)
     rng = rng_for(seed, 5, case)
+    # Half of the landmarks make the transforms; only the others are annotated or held out.
+    seen, unseen = np.split(rng.permutation(len(pair)), 2)
+    fixed, moving = pair.fixed[unseen], pair.moving[unseen]
+    answers = panel.annotate(fixed, looked_up(fixed, moving), seed)
     names, mapped = [], []
     for scale in (80.0, 320.0):
         kernel = wg.KernelBundle("wendland", [scale], [100.0])
         prior = wg.TransformationPrior(kernel, mean="affine", center=pair.fixed.mean(axis=0))
         for count in (15, 30, 60, 120):
-            rows = rng.choice(len(pair), count, replace=False)
+            rows = rng.choice(seen, count, replace=False)
             known = wg.Annotations.isotropic(pair.fixed[rows], pair.moving[rows], 1.0)
             names.append(f"{count}-landmarks-{scale:g}mm")
-            mapped.append(prior.condition(known).mean(pair.fixed))
+            mapped.append(prior.condition(known).mean(fixed))
     about = {"names": names, "pixel": pair.pixel, "extent": np.asarray(pair.extent), "units": pair.units}
-    return _halves(about, np.stack(mapped), seed, answers, pair.moving)
+    return _halves(about, np.stack(mapped), seed, answers, moving)

@@ -1,4 +1,4 @@
-"""One annotation curve: a strategy asks, the answers are taken in one by one, the error is measured after each."""
+"""One annotation curve: a strategy suggests locations, and the error is measured after each answer."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Curve:
 
 
 def rng_for(seed: int, *stream: int) -> np.random.Generator:
-    """Give a generator for one part of one run."""
+    """Return a generator for one part of one run."""
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=stream))
 
 
@@ -87,7 +87,7 @@ def paper_prior(
     family: str = "wendland",
     scales: Floats | None = None,
 ) -> wg.TransformationPrior:
-    """Give the paper's model: identity as mean, the bundle's weights by leave-one-out on the training annotations."""
+    """Return the paper's model: identity as mean, the bundle's weights by leave-one-out on the training annotations."""
     rho = paper_scales(pair) if scales is None else scales
     start = wg.TransformationPrior(wg.KernelBundle(family, rho, np.full(len(rho), pair.pixel**2)))
     return wg.fit_kernel(start, training)

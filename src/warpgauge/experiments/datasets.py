@@ -75,7 +75,7 @@ def _frame(grid: wg.Grid) -> tuple[float, tuple[float, ...], tuple[float, ...]]:
     """Pixel, extent and middle of an image."""
     size = np.asarray(grid.size)
     middle = grid.index_to_world([(size - 1) / 2])[0]
-    pixel = float(np.prod(grid.spacing) ** (1 / grid.d))
+    pixel = grid.pixel
     return pixel, tuple((grid.spacing * size).tolist()), tuple(middle.tolist())
 
 
@@ -99,7 +99,7 @@ def _stain(name: str) -> str:
 
 
 def cima_stains(data: Path, region: str, rater: str = "PS") -> dict[str, tuple[Path, float]]:
-    """Give each stain's file of one CIMA region, and the percentage of the full size that it was annotated at."""
+    """Return each stain's file of one CIMA region, and the percentage of the full size that it was annotated at."""
     folder = _folder(data, "cima") / region
     below = sorted(folder.glob(f"user-{rater}_scale-*pc"))
     place = below[0] if below else folder
@@ -156,20 +156,20 @@ def _dirlab(folder: Path, dataset: str, table: str, names: tuple[str, str]) -> t
 
 @lru_cache(maxsize=4)
 def copdgene(data: Path) -> tuple[LandmarkPair, ...]:
-    """DIR-Lab COPDgene: inhale as fixed, exhale as moving image, 300 landmarks a case, mm."""
+    """DIR-Lab COPDgene: inhale as fixed, exhale as moving image, 300 landmarks per case, mm."""
     names = ("copd{}_300_iBH_xyz_r1.txt", "copd{}_300_eBH_xyz_r1.txt")
     return _dirlab(_folder(data, "copdgene"), "copdgene", "copd_cases.csv", names)
 
 
 @lru_cache(maxsize=4)
 def dirlab4dct(data: Path) -> tuple[LandmarkPair, ...]:
-    """DIR-Lab 4DCT: phases T00 (fixed) and T50, 300 landmarks a case, mm."""
+    """DIR-Lab 4DCT: phases T00 (fixed) and T50, 300 landmarks per case, mm."""
     names = ("Case{}_300_T00_xyz.txt", "Case{}_300_T50_xyz.txt")
     return _dirlab(_folder(data, "dirlab4dct"), "dirlab4dct", "cases.csv", names)
 
 
 def afids_placements(data: Path) -> dict[str, dict[str, dict[int, Floats]]]:
-    """Give every placement, by image, rater (mean of the rater's sessions) and point, LPS mm."""
+    """Return every placement, by image, rater (mean of the rater's sessions) and point, LPS mm."""
     gathered: dict[tuple[str, str, int], list[Floats]] = defaultdict(list)
     with (_folder(data, "afids") / "afids_multirater_long.csv").open() as file:
         for row in csv.DictReader(file):
@@ -200,7 +200,7 @@ def afids(data: Path, *, templates: bool = False) -> tuple[LandmarkPair, ...]:
 
 @lru_cache(maxsize=4)
 def elastix_lung(data: Path) -> LandmarkPair:
-    """Give the elastix example's lung CT pair with its 51 landmarks, mm."""
+    """Return the elastix example's lung CT pair with its 51 landmarks, mm."""
     folder = _folder(data, "elastix-lung")
     grid = wg.read_image(folder / "3DCT_lung_baseline_mask.mha").grid
     read = wg.read_landmarks(
@@ -215,7 +215,7 @@ def elastix_lung(data: Path) -> LandmarkPair:
 
 @lru_cache(maxsize=2)
 def elastix_lung_registrations(data: Path) -> tuple[list[str], Floats, Floats, Floats]:
-    """Give the names of the 14 registrations, the sound landmarks, their matches, and where each maps them.
+    """Return the names of the 14 registrations, the sound landmarks, their matches, and where each maps them.
 
     One landmark is left out: all registrations miss it by 10 mm and more, see docs/validation.md.
     """
@@ -227,6 +227,6 @@ def elastix_lung_registrations(data: Path) -> tuple[list[str], Floats, Floats, F
 
 
 def looked_up(points: Floats, values: Floats) -> Callable[[Floats], Floats]:
-    """Give a function that knows its values at some points only."""
+    """Return a function that knows its values at some points only."""
     rows = {point.tobytes(): row for row, point in enumerate(points)}
     return lambda at: np.asarray(values[[rows[point.tobytes()] for point in at]]).reshape(at.shape)

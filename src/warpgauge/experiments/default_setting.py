@@ -67,7 +67,7 @@ class Setting:
         return exact_answers(self.halves.fixed, self.halves.moving, disc(self.pair))
 
     def prior(self, family: str = "wendland", scales: Scales = paper_scales) -> wg.TransformationPrior:
-        """Give the paper's model with the weights (and the scales, which are in pixels) of the training pair."""
+        """Return the paper's model with the weights (and the scales, which are in pixels) of the training pair."""
         if self.lessons is None:
             return _learned(self.teacher, family, scales)
         return _fitted(self.teacher, np.array(self.lessons), family, scales)
@@ -85,7 +85,7 @@ def _learned(teacher: LandmarkPair, family: str, scales: Scales) -> wg.Transform
 
 
 def plan(data: Path, names: Sequence[str], runs: int, seed: int, quick: bool) -> list[Run]:
-    """Give ``runs`` runs for each dataset; pairs, training pairs and splits take turns."""
+    """Return ``runs`` runs for each dataset; pairs, training pairs and splits take turns."""
     planned = []
     for name in names:
         for at in range(min(runs, QUICK_RUNS) if quick else runs):
@@ -97,7 +97,7 @@ def plan(data: Path, names: Sequence[str], runs: int, seed: int, quick: bool) ->
 
 
 def _choice(data: Path, name: str, at: int, split: int) -> dict[str, object]:
-    """Give the pair and the training pair of one run."""
+    """Return the pair and the training pair of one run."""
     if name == "brain":
         return {"pair": split, "training": split + _TRAINING_BRAINS}
     if name == "dense":
@@ -109,14 +109,14 @@ def _choice(data: Path, name: str, at: int, split: int) -> dict[str, object]:
 
 
 def real_pairs(data: Path, name: str) -> tuple[LandmarkPair, ...]:
-    """Give all pairs of one of the landmark sets."""
+    """Return all pairs of one of the landmark sets."""
     if name == "cima":
         return datasets.cima(data, ordered=False)
     return datasets.copdgene(data) if name == "copdgene" else datasets.dirlab4dct(data)
 
 
 def testable(data: Path) -> tuple[LandmarkPair, ...]:
-    """Give the CIMA pairs whose stains another region has as well, region after region in turn.
+    """Return the CIMA pairs whose stains another region has as well, region after region in turn.
 
     The mammary gland has stains of its own, and the other gland is not at hand.
     """
@@ -130,7 +130,7 @@ def _stains(pair: LandmarkPair) -> str:
 
 
 def _others(pair: LandmarkPair, pairs: Sequence[LandmarkPair]) -> list[LandmarkPair]:
-    """Give the pairs that may train for this one: other groups and, in CIMA, the same stains."""
+    """Return the pairs that may train for this one: other groups and, in CIMA, the same stains."""
     return [
         other
         for other in pairs

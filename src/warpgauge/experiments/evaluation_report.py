@@ -1,4 +1,4 @@
-"""What the contests of the evaluation study say together."""
+"""Summary of the contests of the evaluation study."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from warpgauge.experiments.experiment import Findings, Result
 from warpgauge.experiments.figures import deciles, plain_axes
 from warpgauge.maps.colours import OKABE_ITO, matplotlib
 
-METHODS = ("landmarks", "paper", "average")
-_LABELS = {"landmarks": "landmark-based", "paper": "posterior (paper)", "average": "average over candidates"}
-_MARKS = {"landmarks": "o", "paper": "s", "average": "^"}
+METHODS = ("landmarks", "paper", "judge")
+_LABELS = {"landmarks": "landmark-based", "paper": "posterior (paper)", "judge": "judge"}
+_MARKS = {"landmarks": "o", "paper": "s", "judge": "^"}
 _NORMS = ("1", "2", "inf")
 
 
@@ -61,7 +61,10 @@ def _summed(cases: Sequence[dict[str, Any]]) -> dict[str, Any]:
     return out | {
         "held": transforms[0] / total,
         "true_above": transforms[1] / total,
-        "width": float(np.mean([one["width"] for one in cases])),
+        **{
+            what: float(np.mean([one[what] for one in cases]))
+            for what in ("width", "interval_score", "brier", "log_score")
+        },
         "sure": len(sure),
         "sure_and_right": sum(sure),
         "pairs_called": called,
@@ -74,12 +77,12 @@ def _sentence(dataset: str, found: dict[str, Any]) -> str:
     by = found["together"]
     rank = ", ".join(f"{_LABELS[m]} {by[m]['spearman']['2']['mean']:.3f}" for m in METHODS)
     error = ", ".join(f"{by[m]['error']['2']['mean']:.3g}" for m in METHODS)
-    ours = by["average"]
+    ours = by["judge"]
     return (
         f"{dataset} ({found['runs']} runs of {found['transforms']} transforms): Spearman's correlation with the true "
         f"ranking by RMS error: {rank}; mean absolute error of the score {error} {found['units']}; 90 % intervals hold "
-        f"the true score in {by['paper']['held']:.0%} (paper) and {ours['held']:.0%} (average) of cases; where the "
-        f"average is surer than 0.95 of the best, it is right in {ours['sure_and_right']} of {ours['sure']} cases."
+        f"the true score in {by['paper']['held']:.0%} (paper) and {ours['held']:.0%} (judge) of cases; where the "
+        f"judge is surer than 0.95 of the best, it is right in {ours['sure_and_right']} of {ours['sure']} cases."
     )
 
 
@@ -90,7 +93,7 @@ def _axes_row(columns: int, rows: int) -> tuple[Any, Any]:
 
 
 def _figure(numbers: dict[str, Any], p: str) -> Any:
-    """Draw the paper's look: correlation above, error of the score below, a column a dataset."""
+    """Draw one column per dataset as in the paper: correlation above, error of the score below."""
     figure, places = _axes_row(len(numbers), 2)
     for column, (dataset, found) in enumerate(numbers.items()):
         counts = [int(n) for n in found["counts"]]
@@ -101,6 +104,7 @@ def _figure(numbers: dict[str, Any], p: str) -> Any:
                 values = [found["counts"][str(n)][method][what][p]["mean"] for n in counts]
                 axes.plot(counts, values, color=OKABE_ITO[at], marker=_MARKS[method], markersize=4, linewidth=1.4,
                           label=_LABELS[method])  # fmt: skip
+            axes.set_xticks(counts)
             if row == 1:
                 axes.set_ylim(bottom=0)
                 axes.set_xlabel("number of annotations", fontsize=9)
@@ -118,10 +122,11 @@ def _interval_figure(numbers: dict[str, Any]) -> Any:
         plain_axes(axes)
         counts = [int(n) for n in found["counts"]]
         axes.axhspan(0.85, 0.95, color="#DCEBDD", zorder=0)
-        for method in ("paper", "average"):
+        for method in ("paper", "judge"):
             held = [found["counts"][str(n)][method]["held"] for n in counts]
             axes.plot(counts, held, color=OKABE_ITO[METHODS.index(method)], marker=_MARKS[method], markersize=4,
                       linewidth=1.4, label=_LABELS[method])  # fmt: skip
+        axes.set_xticks(counts)
         axes.set_ylim(0, 1.02)
         axes.set_title(dataset, fontsize=9)
         axes.set_xlabel("number of annotations", fontsize=9)

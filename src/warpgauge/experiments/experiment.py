@@ -1,4 +1,4 @@
-"""What an experiment is: a plan of small runs, a function that computes one, and a report of them all."""
+"""Definition of an experiment: a plan of small runs, a function that computes one, and a report on all of them."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ class Panel:
     ----------
     title : str
     curves : mapping
-        For each label an array of one row a run and one column a number of annotations; rows of labels correspond.
+        For each label an array of one row per run and one column per number of annotations; rows of labels correspond.
     counts : sequence of int
         The numbers of annotations.
     unit : str

@@ -63,7 +63,7 @@ def _tissue() -> Brain:
 
 @lru_cache(maxsize=3)
 def labelled_brain(data: Path, name: str) -> Brain:
-    """Give one of the brains with labels."""
+    """Return one of the brains with labels."""
     if name not in BRAINS:
         raise InvalidInputError(f"There is no labelled brain {name!r}; there are {', '.join(BRAINS)}.")
     return _tissue() if name == "tissue" else _aal(data) if name == "aal" else _cobra(data)

@@ -1,4 +1,4 @@
-"""What the studies of the model share: the paper's model and the default one, given the same annotations.
+"""Shared by the studies of the model: the paper's model and the default one, given the same annotations.
 
 One run is one random split of one pair: half of the landmarks may be annotated, the other half is held out. They are
 annotated in an order that no model decides (farthest points as in the paper's Heuristic, and at random), so that both
@@ -59,7 +59,7 @@ class Measured:
 
 
 def pairs_of(data: Path, name: str) -> tuple[LandmarkPair, ...]:
-    """Give all pairs of a dataset."""
+    """Return all pairs of a dataset."""
     if name == "cima":
         return datasets.cima(data, ordered=False)
     if name == "afids":
@@ -68,7 +68,7 @@ def pairs_of(data: Path, name: str) -> tuple[LandmarkPair, ...]:
 
 
 def teachers(pair: LandmarkPair, pairs: Sequence[LandmarkPair]) -> list[LandmarkPair]:
-    """Give the pairs that may train the paper's model for this one."""
+    """Return the pairs that may train the paper's model for this one."""
     if pair.dataset == "afids":
         own = set(pair.name.split("_"))
         return [other for other in pairs if not own & set(other.name.split("_"))]
@@ -78,7 +78,7 @@ def teachers(pair: LandmarkPair, pairs: Sequence[LandmarkPair]) -> list[Landmark
 
 
 def plan(data: Path, runs: int, seed: int, quick: bool) -> list[Run]:
-    """Give ``runs`` runs for each dataset; pairs take turns in a random order, then training pairs."""
+    """Return ``runs`` runs for each dataset; pairs take turns in a random order, then training pairs."""
     planned = []
     for name, counts in COUNTS.items():
         pairs = pairs_of(data, name)
@@ -108,13 +108,12 @@ def _learned(teacher: LandmarkPair) -> wg.TransformationPrior:
 
 
 def default_posterior(pair: LandmarkPair, given: wg.Annotations) -> wg.Posterior:
-    """Give the default model, as a session has it for a pair without any training."""
-    start = wg.default_prior(pair.extent, center=pair.middle, smallest=SMALLEST_PX * pair.pixel)
-    return wg.fit_power_law(start, given, pair.extent).condition(given, calibrate=True)
+    """Return the default model, as a session has it for a pair without any training."""
+    return wg.default_posterior(given, pair.extent, SMALLEST_PX * pair.pixel, center=pair.middle)
 
 
 def _gaussian(posterior: wg.Posterior) -> wg.Posterior:
-    """Give the same model with Gaussian tails, calibrated as such."""
+    """Return the same model with Gaussian tails, calibrated as such."""
     return replace(posterior.prior, tails=np.inf).condition(posterior.annotations, calibrate=True)
 
 

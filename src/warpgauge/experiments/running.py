@@ -1,4 +1,4 @@
-"""Running an experiment: in parallel, each result kept as soon as it is there, the same whatever the number of jobs.
+"""Running an experiment in parallel; each result is stored at once and does not depend on the number of jobs.
 
 ``OUT/runs/NAME/KEY.json`` holds one run's result with a fingerprint of its parameters, the data and the program;
 ``OUT/NAME.json`` the numbers and sentences, ``OUT/NAME-*.png`` and ``.svg`` the figures.
@@ -21,7 +21,7 @@ from typing import Any
 from warpgauge._version import __version__
 from warpgauge.errors import InvalidInputError, WarpgaugeError
 from warpgauge.experiments.experiment import Experiment, Findings, Run
-from warpgauge.experiments.keeping import as_text, fingerprint, keep, kept_result
+from warpgauge.experiments.result_cache import as_text, fingerprint, keep, kept_result
 from warpgauge.io.files import content_hash, one_line
 from warpgauge.maps.pictures import save_picture
 from warpgauge.report.files import replace_text
@@ -164,7 +164,7 @@ def _timed(compute: Compute, data: Path, run: Run) -> tuple[dict[str, Any], floa
 
 
 def _computed(experiment: Experiment, data: Path, runs: Sequence[Run], jobs: int) -> Iterator[tuple[Run, Outcome]]:
-    """Give every run's result, or why it failed, as soon as it is there."""
+    """Return every run's result, or why it failed, as soon as it is there."""
     if not runs:
         return
     if jobs == 1 and all(os.environ.get(name) == "1" for name in _THREADS[:2]):

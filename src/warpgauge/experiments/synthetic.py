@@ -13,6 +13,7 @@ from warpgauge.candidates import find_candidates, targets_from_mask, to_gray
 from warpgauge.demo.pairs import template_file
 from warpgauge.errors import MissingExtraError
 from warpgauge.experiments.datasets import Floats, LandmarkPair
+from warpgauge.extras import install_advice
 from warpgauge.simulate import SimulatedDeformation, random_deformation
 
 # Control velocities of the brain (SD in mm) and the distance of the control points: about 6 mm of displacement on
@@ -65,13 +66,13 @@ def every(grid: wg.Grid, array: Any, step: int) -> tuple[wg.Grid, Any]:
 
 
 def corners_of(image: Floats, grid: wg.Grid, inside: Any) -> Floats:
-    """Give the salient points of a brain by the 3D Harris detector."""
+    """Return the salient points of a brain by the 3D Harris detector."""
     return find_candidates(image, grid, mask=inside, count=BRAIN_CORNERS, sigma=BRAIN_SIGMA).points_world
 
 
 @lru_cache(maxsize=1)
 def template() -> Brain:
-    """Give nilearn's T1 template at 2 mm, with grey and white matter as its inside."""
+    """Return nilearn's T1 template at 2 mm, with grey and white matter as its inside."""
     grid, t1 = template_image("t1")
     gray, white = template_image("gm")[1], template_image("wm")[1]
     inside = gray / gray.max() + white / white.max() > 0.5
@@ -85,7 +86,7 @@ def deformation(brain: Brain, seed: int) -> SimulatedDeformation:
 
 
 def brain(seed: int, *, dense: int = BRAIN_DENSE) -> LandmarkPair:
-    """Give a synthetic brain pair: corners of T1 as landmarks, random points of the tissue for evaluation, mm."""
+    """Return a synthetic brain pair: corners of T1 as landmarks, random points of the tissue for evaluation, mm."""
     source = template()
     truth = deformation(source, seed)
     points = targets_from_mask(source.inside, source.grid, dense, seed=seed)
@@ -93,7 +94,7 @@ def brain(seed: int, *, dense: int = BRAIN_DENSE) -> LandmarkPair:
 
 
 def brain_pair(source: Brain, truth: SimulatedDeformation, name: str, points: Floats) -> LandmarkPair:
-    """Give a deformed brain as a pair, with ``points`` for evaluation."""
+    """Return a deformed brain as a pair, with ``points`` for evaluation."""
     size = np.asarray(source.grid.size)
     middle = source.grid.index_to_world([(size - 1) / 2])[0]
     return LandmarkPair(
@@ -104,7 +105,7 @@ def brain_pair(source: Brain, truth: SimulatedDeformation, name: str, points: Fl
 
 @lru_cache(maxsize=2)
 def dense(seed: int = 1) -> LandmarkPair:
-    """Give one 2D pair with 957 true correspondences: corners of a retina photograph (1411 x 1411 px), deformed.
+    """Return one 2D pair with 957 true correspondences: corners of a retina photograph (1411 x 1411 px), deformed.
 
     The displacement is the sum of those of a coarse and of a finer velocity field.
     """
@@ -112,7 +113,7 @@ def dense(seed: int = 1) -> LandmarkPair:
         from skimage.data import retina
     except ImportError as error:
         raise MissingExtraError(
-            'The dense set needs an image inside scikit-image; install it with: pip install "warpgauge[demo]".'
+            f"The dense set needs an image inside scikit-image; {install_advice('demo')}."
         ) from error
     gray, _ = to_gray(retina(), 2)
     grid = wg.Grid(gray.shape[::-1])

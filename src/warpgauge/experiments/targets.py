@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from warpgauge.candidates import targets_from_labels
-from warpgauge.experiments.comparing import gathered, panel, sentences, summary
+from warpgauge.experiments.curve_summary import gathered, panel, sentences, summary
 from warpgauge.experiments.curves import annotation_curve, disc, exact_answers, paper_prior, rng_for
 from warpgauge.experiments.experiment import Experiment, Findings, Result, Run
 from warpgauge.experiments.figures import curves_figure

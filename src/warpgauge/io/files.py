@@ -5,14 +5,17 @@ from __future__ import annotations
 import hashlib
 import importlib
 import os
+import secrets
 import threading
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from types import ModuleType
 
 from warpgauge.errors import FileFormatError, InvalidInputError, MissingExtraError, WarpgaugeError
+from warpgauge.extras import install_advice
 
 PathLike = str | os.PathLike[str]
 TEXT_LIMIT = 64 * 2**20  # bytes; the largest real text file at hand (a B-spline) has 2 MB
@@ -36,14 +39,16 @@ def require(module: str, extra: str) -> ModuleType:
     except ImportError as error:
         package = module.partition(".")[0]
         raise MissingExtraError(
-            f'This file needs the library {package!r}, which is not installed; run: pip install "warpgauge[{extra}]".'
+            f"This needs the library {package!r}, which is not installed; {install_advice(extra)}."
         ) from error
 
 
 def existing_file(path: PathLike, what: str) -> Path:
-    """Give the path of a file that exists and is not empty; ``what`` names it in the error, as in "image"."""
+    """Return the path of a file that exists and is not empty; ``what`` names it in the error, as in "image"."""
     file = Path(path)
     try:
+        if not allowed(file):
+            raise InvalidInputError(f"The {what} {file.name!r} lies outside the project's folder and is not read.")
         if file.is_dir():
             raise InvalidInputError(f"{file.name!r} is a folder, but the {what} has to be a file.")
         if not file.is_file():
@@ -60,7 +65,7 @@ def existing_file(path: PathLike, what: str) -> Path:
 
 
 def read_head(path: PathLike, n: int = 1024) -> bytes:
-    """Give the first ``n`` bytes of a file, fewer where it is shorter."""
+    """Return the first ``n`` bytes of a file, fewer where it is shorter."""
     with Path(path).open("rb") as stream:
         return stream.read(n)
 
@@ -85,7 +90,7 @@ def read_text(path: PathLike, what: str, limit: int = TEXT_LIMIT) -> str:
 
 
 def content_hash(path: PathLike) -> str:
-    """Give ``"sha256:..."`` of the bytes of a file, or of all the files below a folder as `files_hash` orders them."""
+    """Return ``"sha256:..."`` of a file, or of all files below a folder in the order of `files_hash`."""
     root = Path(path)
     if root.is_dir():
         return files_hash((file for file in root.rglob("*") if file.is_file()), root)
@@ -96,7 +101,7 @@ def content_hash(path: PathLike) -> str:
 
 
 def files_hash(files: Iterable[Path], root: Path) -> str:
-    """Give one hash of several files: of name below ``root``, size and bytes of each, in the order of the names.
+    """Return one hash of several files: of name below ``root``, size and bytes of each, in the order of the names.
 
     The names are compared as text with ``/`` between folders, so that the hash is the same on every system and
     wherever the folder stands.
@@ -115,8 +120,22 @@ def _chunks(file: Path) -> Iterator[bytes]:
             yield chunk
 
 
+def replace_file(file: Path, data: bytes) -> None:
+    """Write a file, which is replaced only when the new one is complete; its mode is what the umask allows."""
+    aside = file.with_name(f".{file.name}.{os.getpid()}-{secrets.token_hex(4)}")
+    try:
+        try:
+            with aside.open("xb") as stream:
+                stream.write(data)
+            aside.replace(file)
+        finally:
+            aside.unlink(missing_ok=True)
+    except OSError as error:
+        raise InvalidInputError(f"{file.name!r} cannot be written: {error.strerror or error}.") from error
+
+
 def neighbour(header: Path, name: str) -> Path:
-    """Give the data file that a header names, which must lie next to the header.
+    """Return the data file that a header names, which must lie next to the header.
 
     A header is untrusted text: an absolute name, or one that climbs out of the folder, would let it read any file.
     """
@@ -135,9 +154,28 @@ def neighbour(header: Path, name: str) -> Path:
 
 
 def one_line(error: BaseException, limit: int = 160) -> str:
-    """Give the message of a foreign exception as one short line, to be quoted within a sentence."""
+    """Return the message of a foreign exception as one short line, to be quoted within a sentence."""
     text = " ".join(str(error).split()) or type(error).__name__
     return (text if len(text) <= limit else text[: limit - 3] + "...").rstrip(". ")
+
+
+_CONFINED: ContextVar[Path | None] = ContextVar("confined", default=None)
+
+
+@contextmanager
+def confined(folder: Path) -> Iterator[None]:
+    """Read nothing outside a folder: files that a header or a parameter file names elsewhere are not followed."""
+    token = _CONFINED.set(folder.resolve())
+    try:
+        yield
+    finally:
+        _CONFINED.reset(token)
+
+
+def allowed(path: Path) -> bool:
+    """Return whether a file may be read here, links followed."""
+    root = _CONFINED.get()
+    return root is None or path.resolve().is_relative_to(root)
 
 
 @contextmanager

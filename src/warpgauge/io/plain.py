@@ -1,4 +1,4 @@
-"""What JSON can hold of what numpy computed."""
+"""Conversion of numpy values to plain values for JSON."""
 
 from __future__ import annotations
 

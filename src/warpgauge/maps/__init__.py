@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from warpgauge.maps.blending import blended_map, entropy_limits, entropy_of_deviation, known_share
+from warpgauge.core.significance import adjusted_significance
+from warpgauge.maps.blending import blended_map, entropy_limits, entropy_of_deviation, known_points, known_share
 from warpgauge.maps.blocks import Maps, Progress
 from warpgauge.maps.dense import (
     entropy_map,
@@ -16,7 +17,6 @@ from warpgauge.maps.dense import (
 from warpgauge.maps.exceedance import exceedance_probability
 from warpgauge.maps.pictures import KINDS, Picture, displayable, map_picture, picture_bytes, plain_text, save_picture
 from warpgauge.maps.planes import Plane, orthogonal_planes, picture_grid
-from warpgauge.maps.significance import adjusted_significance
 from warpgauge.maps.warping import deformation_grid, warped_image
 from warpgauge.maps.writing import write_map
 
@@ -36,6 +36,7 @@ __all__ = [
     "error_map",
     "exceedance_map",
     "exceedance_probability",
+    "known_points",
     "known_share",
     "map_picture",
     "mean_map",

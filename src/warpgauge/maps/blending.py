@@ -1,4 +1,4 @@
-"""The blended map: error coloured, transparent where too little is known. Unknown is not good."""
+"""The blended map: error coloured, transparent where too little is known."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ _NATS = 0.5 * np.log(2 * np.pi * np.e)
 # Shares of the kernel's own standard deviation: three quarters of its variance explained, and none of it. In between a
 # map fades by the logarithm, so that half of the variance explained is half known.
 _KNOWN, _UNKNOWN = 0.5, 1.0
+# From this opacity on, the annotations say enough about a point.
+HALF_KNOWN = 0.5
 # The same in pixels: below one of them nobody calls a match unknown, however stiff the kernel was found to be.
 _KNOWN_PIXELS, _UNKNOWN_PIXELS = 1.0, 3.0
 
@@ -23,32 +25,27 @@ def entropy_of_deviation(deviation: float, d: int) -> float:
     return float(d * (_NATS + np.log(deviation)))
 
 
-def entropy_limits(
-    posterior: Posterior, tolerance: float | None = None, *, pixel: float | None = None
-) -> tuple[float, float]:
-    """Entropies between which the blended map fades: wholly known up to the first, unknown from the second on.
+def entropy_limits(posterior: Posterior, *, pixel: float | None = None) -> tuple[float, float]:
+    """Entropies between which maps fade: wholly known up to the first, unknown from the second on.
 
-    Both are absolute, so that a map on which nothing is known shows nothing. With a tolerance (world units) they are
-    the entropies of a standard deviation of half the tolerance and of twice the tolerance. Without one they are those
-    of a half and of the whole of the standard deviation of the kernel alone, which is what is left at a point that no
-    annotation reaches. Where ``pixel`` gives the world length of a pixel, they are at least those of 1 and of 3 pixels:
-    a kernel that was fitted to a nearly affine pair may know every match to less than that without any annotation.
+    Both are absolute, so that a map on which nothing is known shows nothing. They are those of a half and of the whole
+    of the standard deviation of the kernel alone, which is what is left at a point that no annotation reaches; and,
+    where ``pixel`` gives the world length of a pixel, at least those of 1 and of 3 pixels: a kernel that was fitted to
+    a nearly affine pair may know every match to less than that without any annotation.
     """
     d = posterior.d
-    if tolerance is not None:
-        _check_length("tolerance", tolerance)
-        return entropy_of_deviation(tolerance / 2, d), entropy_of_deviation(2 * tolerance, d)
     alone = float(np.sqrt(posterior.scale * posterior.prior.kernel.at_zero))
     known, unknown = _KNOWN * alone, _UNKNOWN * alone
     if pixel is not None:
-        _check_length("pixel", pixel)
+        if not (np.isfinite(pixel) and pixel > 0):
+            raise InvalidInputError(f"The pixel must be a positive length in world units, got {pixel!r}.")
         known, unknown = max(known, _KNOWN_PIXELS * pixel), max(unknown, _UNKNOWN_PIXELS * pixel)
     return entropy_of_deviation(known, d), entropy_of_deviation(unknown, d)
 
 
-def _check_length(name: str, length: float) -> None:
-    if not (np.isfinite(length) and length > 0):
-        raise InvalidInputError(f"The {name} must be a positive length in world units, got {length!r}.")
+def known_points(posterior: Posterior, points: ArrayLike, *, pixel: float | None = None) -> NDArray[np.bool_]:
+    """Whether the annotations say enough about each point: half known or more, as maps show it."""
+    return np.asarray(known_share(posterior.entropy(points), entropy_limits(posterior, pixel=pixel)) >= HALF_KNOWN)
 
 
 def known_share(entropy: ArrayLike, limits: tuple[float, float]) -> Floats:

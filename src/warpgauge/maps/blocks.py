@@ -9,9 +9,11 @@ from typing import Any, Protocol
 import numpy as np
 
 from warpgauge.core.arrays import Bools, Floats
+from warpgauge.core.parallel import over_rows
 from warpgauge.core.process import Posterior
 from warpgauge.errors import InvalidInputError
 from warpgauge.geometry import Grid
+from warpgauge.io.transforms.memory import as_transform, is_foreign
 from warpgauge.maps.checkpoint import Checkpoint, map_key
 
 Progress = Callable[[int, int], None]
@@ -31,9 +33,11 @@ class Maps(Protocol):
 
 
 def point_function(transform: Any, asked_by: str) -> PointFunction:
-    """Give the function of a transform: its ``map``, the mean of a posterior, or the callable itself."""
+    """Return the function of a transform: its ``map``, the mean of a posterior, or the callable itself."""
     if isinstance(transform, Posterior):
         return transform.mean
+    if is_foreign(transform):
+        transform = as_transform(transform)
     apply = transform.map if hasattr(transform, "map") else transform
     if not callable(apply):
         raise InvalidInputError(f"{asked_by} needs a transform with map or a callable, got {type(transform).__name__}.")
@@ -51,8 +55,19 @@ def point_function(transform: Any, asked_by: str) -> PointFunction:
 
 
 def defined_rows(mapped: Floats) -> Bools:
-    """Tell which mapped points are defined."""
+    """Return which mapped points are defined."""
     return np.asarray(np.isfinite(mapped).all(axis=1))
+
+
+def _points_of(grid: Grid, start: int, stop: int) -> Floats:
+    """World points of the elements ``start:stop``, made in threads."""
+    points = np.empty((stop - start, grid.d))
+
+    def work(first: int, last: int) -> None:
+        points[first:last] = grid.points(start + first, start + last)
+
+    over_rows(work, len(points), grid.d)
+    return points
 
 
 def over_grid(
@@ -98,7 +113,7 @@ def over_grid(
     for block, start in enumerate(range(0, grid.count, POINTS)):
         stop = min(start + POINTS, grid.count)
         if kept is None or block not in kept.finished:
-            points = grid.points(start, stop)
+            points = _points_of(grid, start, stop)
             flat[start:stop] = value(points).reshape(stop - start, -1)
             if kept is not None:
                 kept.finish(block)

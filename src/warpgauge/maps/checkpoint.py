@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tempfile
 from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from warpgauge.core.arrays import Floats
 from warpgauge.core.process import Posterior
 from warpgauge.errors import FileFormatError, InvalidInputError
 from warpgauge.geometry import Grid
+from warpgauge.io.files import replace_file
 
 _SCHEMA = 1
 _open_memmap: Any = np.lib.format.open_memmap  # numpy gives it no types
@@ -67,7 +67,7 @@ def map_key(kind: str, posterior: Posterior, grid: Grid, transform: Any = None, 
 
 
 def _spread_indices(grid: Grid) -> Floats:
-    """Give some indices all over the grid, always the same ones."""
+    """Return some indices all over the grid, always the same ones."""
     rng = np.random.default_rng(0)
     return np.asarray(rng.uniform(0, 1, (_PROBES, grid.d)) * (np.asarray(grid.size) - 1))
 
@@ -140,7 +140,4 @@ class Checkpoint:
         """Note that a block is on disk: first its numbers, then the note, so that the note never promises too much."""
         self.array.flush()
         self.finished.add(block)
-        handle, name = tempfile.mkstemp(dir=self.note.parent, prefix=f".{self.note.name}.")
-        with os.fdopen(handle, "w", encoding="utf-8") as stream:
-            json.dump({"key": self._key, "finished": sorted(self.finished)}, stream)
-        Path(name).replace(self.note)
+        replace_file(self.note, json.dumps({"key": self._key, "finished": sorted(self.finished)}).encode())

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from warpgauge.errors import InvalidInputError, MissingExtraError
+from warpgauge.extras import install_advice
 
 # One scale for each kind of map, so that two kinds are never taken for one another.
 ERROR_COLOURS = "plasma"  # none of its colours is grey, so that it shows on any grey image
@@ -31,7 +32,7 @@ def matplotlib() -> Any:
         import matplotlib.figure
     except ImportError as error:
         raise MissingExtraError(
-            'Pictures need the library matplotlib, which is not installed; run: pip install "warpgauge[report]".'
+            f"Pictures need the library matplotlib, which is not installed; {install_advice('report')}."
         ) from error
     return library
 

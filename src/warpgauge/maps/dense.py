@@ -8,13 +8,15 @@ from typing import Any
 import numpy as np
 
 from warpgauge.core.arrays import Floats
-from warpgauge.core.linalg import mahalanobis
+from warpgauge.core.parallel import over_rows
 from warpgauge.core.process import Posterior
+from warpgauge.core.significance import adjusted_significance
 from warpgauge.core.tails import beyond
 from warpgauge.geometry import Grid
 from warpgauge.maps.blocks import Maps, PathLike, Progress, defined_rows, over_grid, point_function
 from warpgauge.maps.exceedance import exceedance_probability
-from warpgauge.maps.significance import adjusted_significance
+
+_COST = 20  # of a probability, in the units of over_rows
 
 _Transform = Maps | Callable[[Floats], Floats] | Posterior
 
@@ -61,9 +63,7 @@ def error_map(
     checkpoint: PathLike | None = None,
 ) -> Floats:
     """Error score e(x) of a transform at every element, in [0, 1], NaN outside its domain, shape ``grid.shape``."""
-    value = _against(
-        posterior, transform, "error_map", lambda points, gaps: posterior.level_of(_squares(posterior, points, gaps))
-    )
+    value = _against(posterior, transform, "error_map", posterior.level_of)
     return over_grid("error", posterior, grid, value, progress=progress, checkpoint=checkpoint, transform=transform)
 
 
@@ -110,7 +110,7 @@ def p_value_map(
         posterior,
         transform,
         "p_value_map",
-        lambda points, gaps: beyond(_squares(posterior, points, gaps), grid.d, posterior.prior.tails),
+        lambda squares: beyond(squares, grid.d, posterior.prior.tails),
     )
     return over_grid("p", posterior, grid, value, progress=progress, checkpoint=checkpoint, transform=transform)
 
@@ -132,27 +132,29 @@ def significance_map(
 
 
 def _against(
-    posterior: Posterior, transform: Any, asked_by: str, value: Callable[[Floats, Floats], Floats]
+    posterior: Posterior, transform: Any, asked_by: str, value: Callable[[Floats], Floats]
 ) -> Callable[[Floats], Floats]:
-    """``value(points, deviations from the posterior mean)`` where the transform is defined, NaN elsewhere."""
+    """``value`` of the squared lengths of the transform's deviations where it is defined, NaN elsewhere."""
     apply = point_function(transform, asked_by)
 
     def at(points: Floats) -> Floats:
         mapped = apply(points)
         defined = defined_rows(mapped)
-        result = np.full(len(points), np.nan)
         if defined.all():
-            return np.asarray(value(points, mapped - posterior.mean(points)))
+            return _by_rows(value, posterior.squared_lengths(points, mapped))
+        result = np.full(len(points), np.nan)
         if defined.any():
-            inside = points[defined]
-            result[defined] = value(inside, mapped[defined] - posterior.mean(inside))
+            result[defined] = _by_rows(value, posterior.squared_lengths(points[defined], mapped[defined]))
         return result
 
     return at
 
 
-def _squares(posterior: Posterior, points: Floats, gaps: Floats) -> Floats:
-    """Squared Mahalanobis lengths of deviations from the posterior mean."""
-    if posterior.isotropic:
-        return np.asarray(np.square(gaps).sum(axis=1) / np.square(posterior.standard_deviation(points)))
-    return mahalanobis(gaps, posterior.covariance(points))
+def _by_rows(value: Callable[[Floats], Floats], squares: Floats) -> Floats:
+    """Replace squared lengths by ``value`` of them, in threads."""
+
+    def work(start: int, stop: int) -> None:
+        squares[start:stop] = value(squares[start:stop])
+
+    over_rows(work, len(squares), _COST)
+    return squares

@@ -1,4 +1,4 @@
-"""How probable it is that a transform is off by more than a tolerance."""
+"""Probability that the error of a transform exceeds a tolerance."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import special, stats
+from scipy import special
 
 from warpgauge.core.arrays import Floats, as_points
 from warpgauge.core.linalg import lost_to_rounding
@@ -51,17 +51,19 @@ def exceedance_probability(
     if not defined.any():
         return result
     inside = at[defined]
-    gaps = mapped[defined] - posterior.mean(inside)
     factors, weights = factor_quadrature(posterior.prior.tails)
     if posterior.isotropic:
-        variances = np.square(posterior.standard_deviation(inside))
-        squares = np.square(gaps).sum(axis=1)
+        from scipy import stats  # takes longer to load than all of the core
+
+        mean, deviations = posterior.mean_and_deviation(inside)
+        variances, squares = np.square(deviations), np.square(mapped[defined] - mean).sum(axis=1)
         by_factor: Iterator[Floats] = (
             stats.ncx2.sf(tolerance**2 / scaled, posterior.d, squares / scaled)
             for scaled in (factor * variances for factor in factors)
         )
     else:
-        by_factor = gaussian_exceedances(gaps, posterior.covariance(inside), tolerance, factors)
+        mean, covariances = posterior.mean_and_covariance(inside)
+        by_factor = gaussian_exceedances(mapped[defined] - mean, covariances, tolerance, factors)
     result[defined] = sum(weight * given for weight, given in zip(weights, by_factor, strict=True))
     return result
 
@@ -70,7 +72,7 @@ def factor_quadrature(tails: float) -> tuple[Floats, Floats]:
     """Nodes and weights over ``w = (nu - 2) / chi^2_nu``, the factor that makes a Gaussian deviation a Student-t one.
 
     Gauss-Hermite nodes, taken as normal scores of the chi-square variable: probabilities are smooth functions of the
-    logarithm of the factor, which is nearly a linear one of the score. Nodes that hardly
+    logarithm of the factor, which is nearly a linear one of the score. Nodes that barely
     count are left out. One node, 1, for a Gaussian.
     """
     if np.isinf(tails):
@@ -93,7 +95,7 @@ def gaussian_exceedance(means: Floats, covariances: Floats, tolerance: float) ->
 
 
 def gaussian_exceedances(means: Floats, covariances: Floats, tolerance: float, factors: Floats) -> Iterator[Floats]:
-    """Give the same for each factor on all covariances, one after the other."""
+    """Return the same for each factor on all covariances, one after the other."""
     values, vectors = np.linalg.eigh(covariances)
     if not (values[:, 0] > 0).all():
         raise SingularModelError(lost_to_rounding(int(np.argmin(values[:, 0]))))

@@ -17,11 +17,12 @@ from numpy.typing import NDArray
 from warpgauge.core.arrays import Floats
 from warpgauge.errors import InvalidInputError
 from warpgauge.geometry import Grid
-from warpgauge.maps.blending import known_share
+from warpgauge.maps.blending import HALF_KNOWN, known_share
 from warpgauge.maps.colours import ENTROPY_COLOURS, ERROR_COLOURS, PROBABILITY_COLOURS, matplotlib
 from warpgauge.maps.planes import Plane, orthogonal_planes, scale_bar_length, shown_units
 
 UNKNOWN = "not enough annotations"
+INSIDE = "inside the line the annotations say enough"
 OUTSIDE = "outside the transform's domain"
 _BACKGROUND = "#808080"  # neutral, as images are judged by eye
 _OPACITY = 0.8  # of a known element over an image
@@ -44,6 +45,7 @@ class Kind:
 
 KINDS: Mapping[str, Kind] = {
     "error": Kind("error score e(x)", ERROR_COLOURS, 0.0, 1.0, ("agrees", "contradicts")),
+    "expected error": Kind("expected error ({units})", ERROR_COLOURS, 0.0, None, ("small", "large")),
     "exceedance": Kind("probability of an error above {tolerance}", PROBABILITY_COLOURS, 0.0, 1.0, ("no", "certain")),
     "significance": Kind(
         "adjusted p-value (Benjamini-Hochberg)", f"{ERROR_COLOURS}_r", 0.0, 0.2, ("contradicts", "not significant")
@@ -78,6 +80,10 @@ class Picture:
         For 3D; three middle planes by default.
     tolerance : float, optional
         Named in the legend of exceedance maps.
+    outline : bool
+        Draw a line around what the annotations say enough about, instead of fading and hatching the rest.
+    high : float, optional
+        Upper end of the colour scale; larger values have its colour.
     """
 
     panels: Mapping[str, NDArray[Any]]
@@ -90,6 +96,8 @@ class Picture:
     lines: Sequence[Floats] = field(default_factory=tuple)
     planes: Sequence[Plane] | None = None
     tolerance: float | None = None
+    outline: bool = False
+    high: float | None = None
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
@@ -152,7 +160,7 @@ def map_picture(picture: Picture, *, title: str = "", width: float = 10.0) -> An
 
 
 def _columns(panels: int, planes: int) -> int:
-    """Give the number of columns that leaves few places empty; many volumes stand two in a row."""
+    """Return the number of columns that leaves few places empty; many volumes stand two in a row."""
     if planes > 1:
         return 3 if panels <= 3 else 6
     if panels <= 4:
@@ -175,7 +183,7 @@ def save_picture(figure: Any, path: str | os.PathLike[str], *, dpi: float = 150)
 
 
 def picture_bytes(figure: Any, kind: str, *, dpi: float = 150) -> bytes:
-    """Give a figure as the bytes of a ``"png"`` or ``"svg"`` file."""
+    """Return a figure as the bytes of a ``"png"`` or ``"svg"`` file."""
     metadata = {"Date": None, "Creator": None} if kind == "svg" else {"Software": None}
     stream = io.BytesIO()
     with matplotlib().rc_context({"svg.hashsalt": "warpgauge"}), warnings.catch_warnings():
@@ -193,9 +201,11 @@ def plain_text(text: str, longest: int = 40) -> str:
 
 
 def colour_ends(picture: Picture) -> tuple[float, float]:
-    """Give the ends of the colour scale: those of the kind, otherwise those of all panels together."""
+    """Return the ends of the colour scale: those of the kind, otherwise those of all panels together."""
     kind = KINDS[picture.kind]
     known = [array[np.isfinite(array)] for array in picture.panels.values()]
+    if picture.high is not None and kind.low is not None:
+        return kind.low, picture.high if picture.high > kind.low else kind.low + 1.0
     low = kind.low if kind.low is not None else min((float(part.min()) for part in known if part.size), default=0.0)
     high = kind.high if kind.high is not None else max((float(part.max()) for part in known if part.size), default=1.0)
     return low, high if high > low else low + 1.0
@@ -217,8 +227,11 @@ def _draw(library: Any, place: Any, picture: Picture, name: str, plane: Plane, s
         opacity = np.full(values.shape, 1.0 if picture.image is None else _OPACITY)
         if picture.entropy is not None and picture.limits is not None:
             share = known_share(plane.cut(picture.entropy), picture.limits)
-            opacity *= share
-            _hatch(place, plane, np.where(np.isnan(values), 1.0, share))
+            if picture.outline:
+                _outline(place, plane, share)
+            else:
+                opacity *= share
+                _hatch(place, plane, np.where(np.isnan(values), 1.0, share))
         opacity[np.isnan(values)] = 1.0
         colours = library.colormaps[kind.colours].with_extremes(bad=_OUTSIDE_COLOUR)
         drawn = place.imshow(values, cmap=colours, vmin=low, vmax=high, alpha=opacity, **options)
@@ -242,6 +255,17 @@ def _hatch(place: Any, plane: Plane, share: Floats) -> None:
     hatch.set_linewidth(0.0)
     if hasattr(hatch, "set_hatch_linewidth"):  # from matplotlib 3.10 on
         hatch.set_hatch_linewidth(0.6)
+
+
+def _outline(place: Any, plane: Plane, share: Floats) -> None:
+    """Draw the line between what the annotations say enough about and what not, where there is one."""
+    known = share >= HALF_KNOWN
+    if min(share.shape) < 2 or known.all() or not known.any():
+        return
+    right, down = (float(plane.grid.spacing[axis]) for axis in plane.axes)
+    x, y = (np.arange(share.shape[1]) + 0.5) * right, (np.arange(share.shape[0]) + 0.5) * down
+    place.contour(x, y, share, levels=[HALF_KNOWN], colors=_HALO, linewidths=2.2, zorder=3)
+    place.contour(x, y, share, levels=[HALF_KNOWN], colors="white", linewidths=1.0, zorder=3)
 
 
 def _marks(library: Any, place: Any, picture: Picture, plane: Plane) -> None:
@@ -294,7 +318,9 @@ def _legend(library: Any, figure: Any, axes: Any, picture: Picture, drawn: Any) 
             va="center", fontsize=9,
         )  # fmt: skip
     handles: list[Any] = []
-    if picture.entropy is not None:
+    if picture.entropy is not None and picture.outline:
+        handles.append(Line2D([], [], color="black", linewidth=1.2, label=INSIDE))
+    elif picture.entropy is not None:
         handles.append(Patch(facecolor="#808080", edgecolor="white", hatch="///", label=UNKNOWN))
     if any(np.isnan(array).any() for array in picture.panels.values()):
         handles.append(Patch(facecolor=_OUTSIDE_COLOUR, edgecolor="#808080", label=OUTSIDE))

@@ -60,7 +60,7 @@ class Plane:
 
     @property
     def caption(self) -> str:
-        """Say which cut it is; empty in 2D."""
+        """Description of the cut; empty in 2D."""
         if self.grid.d == 2:
             return ""
         middle = (np.asarray(self.grid.size) - 1) / 2
@@ -70,11 +70,11 @@ class Plane:
         return f"{_NAMES[normal]}, {'xyz'[normal]} = {world[normal]:.4g} {shown_units(self.grid.units)}"
 
     def cut(self, array: NDArray[Any]) -> NDArray[Any]:
-        """Give the plane of an array on the grid, colour channels kept."""
+        """Return the plane of an array on the grid, colour channels kept."""
         return array if self.grid.d == 2 else np.take(array, self.index, axis=2 - self.axis)
 
     def positions(self, points_world: Floats, *, within: float = 0.5) -> tuple[Floats, NDArray[np.bool_]]:
-        """Give (n, 2) positions of world points in the picture, and which lie within so many elements of the plane."""
+        """Return (n, 2) picture positions of world points, and which lie within so many elements of the plane."""
         index = self.grid.world_to_index(points_world)
         near = np.ones(len(index), dtype=np.bool_)
         if self.grid.d == 3:
@@ -84,7 +84,7 @@ class Plane:
 
 
 def orthogonal_planes(grid: Grid, count: int = 1, through: Floats | None = None) -> list[Plane]:
-    """Give the plane of a 2D grid, or ``count`` evenly spread planes along z, y and x of a 3D one.
+    """Return the plane of a 2D grid, or ``count`` evenly spread planes along z, y and x of a 3D one.
 
     With ``through``, a world point, a single plane along each axis goes through it.
     """
@@ -104,7 +104,7 @@ def shown_units(units: str) -> str:
 
 
 def scale_bar_length(extent: float) -> float:
-    """Give a round length (1, 2 or 5 times a power of ten) of about a fifth of an extent."""
+    """Return a round length (1, 2 or 5 times a power of ten) of about a fifth of an extent."""
     power = 10.0 ** np.floor(np.log10(extent / 5))
     for factor in (5, 2, 1):
         if factor * power <= extent / 4:

@@ -1,4 +1,4 @@
-"""What a transform does to the images: the warped moving image, and a deformed grid of lines."""
+"""Pictures of a transform's effect: the warped moving image, and a deformed grid of lines."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import ndimage
 
 from warpgauge.core.arrays import Floats
 from warpgauge.errors import InvalidInputError
@@ -49,6 +48,8 @@ def warped_image(
     (*grid.shape) or (*grid.shape, 3) array
         NaN outside the transform's domain and outside the moving image.
     """
+    from scipy import ndimage
+
     if order not in (0, 1):
         raise InvalidInputError(f"warped_image interpolates with order 0 or 1, got {order!r}.")
     if isinstance(moving, Image):

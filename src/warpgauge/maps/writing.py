@@ -1,4 +1,4 @@
-"""`write_map`: the numbers of a map as NIfTI, NRRD, OME-Zarr or TIFF, each element where it stands in the world."""
+"""`write_map`: the numbers of a map as NIfTI, NRRD, OME-Zarr or TIFF, in the right frame."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import nibabel
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -18,7 +17,7 @@ from warpgauge.errors import InvalidInputError
 from warpgauge.geometry import Grid
 from warpgauge.io.files import require
 
-_LEVEL = 4  # of gzip: numbers hardly shrink further at higher ones
+_LEVEL = 4  # of gzip: higher levels rarely shrink numbers further
 _CHUNK = {2: 512, 3: 64}
 _NRRD_TYPES = {"f8": "double", "f4": "float", "u1": "uint8", "i1": "int8", "u2": "uint16", "i2": "int16",
                "u4": "uint32", "i4": "int32"}  # fmt: skip
@@ -94,6 +93,8 @@ def _components(values: NDArray[Any], grid: Grid) -> int:
 
 def _nifti(values: NDArray[Any], grid: Grid, file: Path) -> None:
     """World RAS; components as (X, Y, Z, 1, c) with intent vector, as ITK lays them out."""
+    import nibabel
+
     affine = np.eye(4)
     affine[: grid.d, : grid.d] = grid.affine[: grid.d, : grid.d]
     affine[: grid.d, 3] = grid.origin

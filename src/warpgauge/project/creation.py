@@ -1,4 +1,4 @@
-"""Making a project: everything is put together in a hidden folder, which then takes its name in one step."""
+"""Creation of a project: it is built in a hidden folder, which is renamed in one step."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from warpgauge._version import __version__
 from warpgauge.errors import InvalidInputError, SuspiciousDataWarning
 from warpgauge.io.images import Image, read_image
 from warpgauge.project.document import Document, ImageRecord, sync_folder, write_document
+from warpgauge.project.foregrounds import make_foregrounds, store_foreground
 from warpgauge.project.images import Spacing, copy_into, record_of, relative_path, unwritable
 from warpgauge.project.log import EventLog, now
 from warpgauge.project.points import Progress, make_candidates, make_targets, read_on_grid, store
 from warpgauge.project.settings import Settings
+from warpgauge.project.trust import trust_new
 
 LOG = "annotations.sqlite"
 FOLDERS: tuple[str, ...] = ("transforms", "maps", "report")
@@ -29,7 +30,8 @@ def create_project(
     folder: Path,
     fixed: Path,
     moving: Path,
-    fixed_mask: Path | None,
+    masks: Mapping[str, Path],
+    foreground: str,
     targets: Any,
     candidates: Any,
     spacing: Spacing | Mapping[str, Spacing],
@@ -38,7 +40,10 @@ def create_project(
     settings: Settings,
     progress: Progress | None,
 ) -> None:
-    """Make a project in a folder that does not exist yet or is empty."""
+    """Make a project in a folder that does not exist yet or is empty.
+
+    ``masks`` are those of ``fixed`` and ``moving``, where given; for the others see `Project.create`.
+    """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InvalidInputError(f"{str(folder)!r} exists already and is not an empty folder; choose another name.")
     told = _spacings(spacing)
@@ -47,12 +52,11 @@ def create_project(
         "moving": read_image(moving, spacing=told["moving"], units=units),
     }
     _check_pair(images["fixed"], images["moving"])
-    mask = None
-    if fixed_mask is not None:
-        mask = _mask(fixed_mask, images["fixed"])
-        images["fixed_mask"] = read_image(fixed_mask)
-    found = make_candidates(candidates, images["fixed"], mask, progress)
-    aims = make_targets(targets, images["fixed"].grid, mask, found.points_world)
+    images |= {f"{side}_mask": read_image(path) for side, path in masks.items()}
+    mask = read_on_grid(masks["fixed"], images["fixed"].grid, "mask") if "fixed" in masks else None
+    foregrounds = make_foregrounds(foreground, images)
+    found = make_candidates(candidates, images["fixed"], mask, foregrounds.get("fixed"), progress)
+    aims = make_targets(targets, images["fixed"].grid, mask, found.points_world, foregrounds.get("fixed"))
     project_id = str(uuid.uuid4())
     fresh = folder.parent / f".{folder.name}.{project_id[:8]}"
     try:
@@ -62,8 +66,8 @@ def create_project(
         records: dict[str, ImageRecord] = {}
         for role, image in images.items():
             path = copy_into(image, fresh) if copy else relative_path(image.path, folder)
-            # The mask is told nothing: only its samples count, and it lies on the fixed image's grid.
-            records[role] = record_of(image, path, copy, told.get(role), None if role == "fixed_mask" else units)
+            # A mask is told nothing: only its samples count, and it lies on its image's grid.
+            records[role] = record_of(image, path, copy, told.get(role), None if role.endswith("_mask") else units)
         document = Document(
             project_id,
             now(),
@@ -72,11 +76,16 @@ def create_project(
             store(fresh, "candidates", found),
             store(fresh, "targets", aims),
             settings,
+            {
+                side: store_foreground(fresh, side, made, from_mask=f"{side}_mask" in images)
+                for side, made in foregrounds.items()
+            },
         )
         EventLog.create(fresh / LOG, project_id)
         write_document(fresh, document)
         sync_folder(fresh)
         fresh.rename(folder)
+        trust_new(folder, document)
         sync_folder(folder.parent)
     except OSError as error:
         raise unwritable(folder.parent, error) from error
@@ -110,13 +119,6 @@ def _check_pair(fixed: Image, moving: Image) -> None:
             SuspiciousDataWarning,
             stacklevel=4,
         )
-
-
-def _mask(path: Path, fixed: Image) -> NDArray[Any]:
-    mask = read_on_grid(path, fixed.grid, "mask")
-    if not np.any(mask):
-        raise InvalidInputError(f"The mask {path.name!r} is zero everywhere, so nothing could be asked; check it.")
-    return mask
 
 
 def settings_of(given: Settings | Mapping[str, Any] | None) -> Settings:

@@ -1,4 +1,4 @@
-"""``project.json``: which images, in which frames, with which hashes and settings; written whole or not at all."""
+"""``project.json``: images with their frames and hashes, and settings; written atomically."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import json
 import os
 import secrets
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
 from warpgauge.errors import InvalidInputError
 from warpgauge.geometry import Grid
 from warpgauge.io.files import one_line, read_text
-from warpgauge.project.errors import ProjectError, StorageError
+from warpgauge.project.errors import ProjectError, StorageError, project_content
 from warpgauge.project.settings import Settings
 
 FILE = "project.json"
@@ -57,7 +57,7 @@ class ImageRecord:
     assumptions: tuple[str, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """Give plain values."""
+        """Return plain values."""
         return {**vars(self), "grid": grid_to_dict(self.grid), "assumptions": list(self.assumptions)}
 
     @classmethod
@@ -79,8 +79,42 @@ class PointsRecord:
 
 
 @dataclass(frozen=True)
+class ForegroundRecord:
+    """A stored foreground: its file and hash, the frame of its mask, and where it came from.
+
+    Attributes
+    ----------
+    share : float
+        Of the image, 0 to 1.
+    source : {"image", "mask"}
+        Whether it was found in the image or taken from a mask of the project.
+    method : str
+        How, in a sentence.
+    """
+
+    file: str
+    content_hash: str
+    grid: Grid
+    share: float
+    source: str
+    method: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values."""
+        return {**vars(self), "grid": grid_to_dict(self.grid)}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> ForegroundRecord:
+        """Read plain values."""
+        return cls(**{**values, "grid": grid_from_dict(values["grid"])})
+
+
+@dataclass(frozen=True)
 class Document:
-    """The content of ``project.json``."""
+    """The content of ``project.json``.
+
+    ``foregrounds`` has ``fixed`` and ``moving``, or lacks them where none was wanted or an older warpgauge made it.
+    """
 
     id: str
     created: str
@@ -89,6 +123,7 @@ class Document:
     candidates: PointsRecord
     targets: PointsRecord
     settings: Settings
+    foregrounds: Mapping[str, ForegroundRecord] = field(default_factory=dict)
 
     def to_text(self) -> str:
         """Write it as JSON."""
@@ -101,6 +136,7 @@ class Document:
             "images": {name: record.to_dict() for name, record in self.images.items()},
             "candidates": vars(self.candidates),
             "targets": vars(self.targets),
+            "foregrounds": {name: record.to_dict() for name, record in self.foregrounds.items()},
             "settings": self.settings.to_dict(),
         }
         return json.dumps(content, indent=1, allow_nan=False) + "\n"
@@ -109,30 +145,69 @@ class Document:
     def from_text(cls, text: str) -> Document:
         """Read JSON of this or an older version."""
         try:
-            content = json.loads(text)
-        except ValueError as error:
+            content = json.loads(text, parse_constant=_no_constant)
+        except (ValueError, RecursionError) as error:
             raise ProjectError(f"{FILE!r} is not JSON ({one_line(error)}); put back a copy of it.") from error
         if not isinstance(content, dict) or content.get("kind") != KIND:
             raise ProjectError(f"{FILE!r} does not describe a warpgauge project.")
-        content = _migrated(content)
-        try:
-            return cls(
-                content["id"],
-                content["created"],
-                content["program"],
+        with project_content(repr(FILE)):
+            content = _migrated(content)
+            document = cls(
+                _text(content, "id"),
+                _text(content, "created"),
+                _text(content, "program"),
                 {name: ImageRecord.from_dict(record) for name, record in content["images"].items()},
                 PointsRecord(**content["candidates"]),
                 PointsRecord(**content["targets"]),
                 Settings.from_dict(content["settings"]),
+                {name: ForegroundRecord.from_dict(record) for name, record in content.get("foregrounds", {}).items()},
             )
-        except (KeyError, TypeError, AttributeError, InvalidInputError) as error:
-            raise ProjectError(f"{FILE!r} cannot be understood: {one_line(error)}; put back a copy of it.") from error
+            _check(document)
+        return document
+
+
+def _no_constant(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is no JSON number")
+
+
+def _text(values: Mapping[str, Any], key: str) -> str:
+    text = values[key]
+    if not isinstance(text, str) or len(text) > 10_000:
+        raise InvalidInputError(f"{key!r} must be text, got {str(text)[:40]!r}")
+    return text
+
+
+def _check(document: Document) -> None:
+    """Refuse what has the right keys but not the right kinds of values."""
+    for role in ("fixed", "moving"):
+        if role not in document.images:
+            raise InvalidInputError(f"it names no {role} image")
+    dimensions = {record.grid.d for record in document.images.values()}
+    dimensions |= {record.grid.d for record in document.foregrounds.values()}
+    if len(dimensions) != 1:
+        raise InvalidInputError("its images have different dimensions")
+    for image in document.images.values():
+        for key in ("path", "content_hash", "format", "dtype"):
+            _text(vars(image), key)
+        if image.units is not None:
+            _text(vars(image), "units")
+        told = image.spacing if isinstance(image.spacing, list) else [image.spacing]
+        if image.spacing is not None and not all(type(value) in (int, float) for value in told):
+            raise InvalidInputError("the spacing of an image is not made of numbers")
+        if not all(isinstance(sentence, str) for sentence in image.assumptions):
+            raise InvalidInputError("the assumptions of an image are not text")
+    for record in (document.candidates, document.targets, *document.foregrounds.values()):
+        name = _text(vars(record), "file")
+        if "/" in name or "\\" in name or name in ("", ".", "..") or "\0" in name:
+            raise InvalidInputError(f"the file {name[:60]!r} does not lie in the project's folder")
+        _text(vars(record), "content_hash")
+        _text(vars(record), "method")
 
 
 def _migrated(content: dict[str, Any]) -> dict[str, Any]:
     version = content.get("version")
     if not isinstance(version, int) or version < 1:
-        raise ProjectError(f"{FILE!r} has the version {version!r}, which is none; put back a copy of it.")
+        raise ProjectError(f"{FILE!r} has the version {version!r}, which is invalid; put back a copy of it.")
     if version > VERSION:
         raise ProjectError(
             f"{FILE!r} was written by a newer warpgauge (project version {version}, this one knows up to {VERSION}); "
@@ -186,7 +261,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def grid_to_dict(grid: Grid) -> dict[str, Any]:
-    """Give a grid as plain values."""
+    """Return a grid as plain values."""
     return {
         "size": list(grid.size),
         "spacing": grid.spacing.tolist(),

@@ -1,4 +1,4 @@
-"""Events: what the log is made of, and what each kind of event must say.
+"""Events, the entries of the log, and the required content of each kind.
 
 A `Draft` is what a caller wants written; an `Event` is what stands in the log, with its generation, time and digest.
 """
@@ -15,12 +15,13 @@ from typing import Any
 import numpy as np
 
 from warpgauge.core.arrays import as_covariances, as_points
+from warpgauge.core.kernels import FAMILIES
 from warpgauge.errors import InvalidInputError
 from warpgauge.io.landmarks.model import text_problem
 
 SKIP_REASONS: tuple[str, ...] = ("not_visible", "ambiguous", "torn_or_missing", "outside_image", "other")
 ROLES: tuple[str, ...] = ("rater", "organiser", "viewer")
-ORIGINS: tuple[str, ...] = ("suggested", "repeat", "again", "given")
+ORIGINS: tuple[str, ...] = ("suggested", "repeat", "again", "given", "volunteered")
 # What a rater does to an answer of their own; these are what undo and redo go over.
 ACTIONS: tuple[str, ...] = ("place", "edit", "skip", "restore", "disable", "enable")
 LARGEST_NAME = 100
@@ -75,7 +76,7 @@ def chained(previous: str, row: tuple[Any, ...]) -> str:
 
 
 def checked_name(name: object, what: str = "The name of a rater") -> str:
-    """Refuse a name that could not be shown, stored or told apart."""
+    """Refuse a name that could not be shown, stored or distinguished."""
     if not isinstance(name, str) or not name.strip() or name != name.strip() or len(name) > LARGEST_NAME:
         raise InvalidInputError(
             f"{what} must be 1 to {LARGEST_NAME} characters without blanks at the ends, got {name!r}."
@@ -133,7 +134,21 @@ def _placement(payload: Mapping[str, Any], d: int) -> dict[str, Any]:
             "half_lengths": _vector(ellipse["half_lengths"], d, "The half-lengths"),
             "axes": as_points(ellipse["axes"], "The axes", d).tolist(),
         }
+    if payload.get("fixed") is not None:
+        clean["fixed"] = _vector(payload["fixed"], d, "The moved point of the fixed image")
+        clean["origin"] = "moved"  # for people who read the log
+    if payload.get("flag") is not None:
+        clean["flag"] = _flag(payload["flag"])
     return clean
+
+
+def _flag(flag: Mapping[str, Any]) -> dict[str, Any]:
+    """Check why a placement was asked about: both values are optional, and whether it was confirmed is not."""
+    values = {key: flag.get(key) for key in ("outside", "deviation")}
+    return {
+        **{key: None if value is None else _number(value, f"{key} of a flag") for key, value in values.items()},
+        "confirmed": bool(flag.get("confirmed", False)),
+    }
 
 
 def _skip(payload: Mapping[str, Any], d: int) -> dict[str, Any]:
@@ -193,15 +208,58 @@ def _fit(payload: Mapping[str, Any], d: int) -> dict[str, Any]:
         values = [_number(value, f"Each of the {key}") for value in payload[key]]
         if not values or min(values) <= 0 or len(values) != len(payload["scales"]):
             raise InvalidInputError(f"A fit needs one positive weight for each positive scale, got {key} {values}.")
-    return dict(payload)
+    if payload.get("family") not in FAMILIES:
+        raise InvalidInputError(f"A fit names the kernel family {str(payload.get('family'))[:40]!r}, which is unknown.")
+    for key in ("noise", "linear_sd", "translation_sd"):
+        if key in payload and payload[key] is not None and _number(payload[key], f"The {key} of a fit") < 0:
+            raise InvalidInputError(f"The {key} of a fit must not be negative, got {payload[key]!r}.")
+    _number(payload.get("noise"), "The noise of a fit")
+    clean = dict(payload)
+    if "rests_on" in clean:
+        clean["rests_on"] = sorted(int(generation) for generation in clean["rests_on"])
+    return clean
+
+
+def _start(payload: Mapping[str, Any], d: int) -> dict[str, Any]:
+    return {"skipped": bool(payload.get("skipped", True))}
+
+
+def _align(payload: Mapping[str, Any], d: int) -> dict[str, Any]:
+    """Check a rough alignment: a proposal (``accepted`` is None), or the answer to one."""
+    accepted = payload.get("accepted")
+    if accepted not in (None, True, False):
+        raise InvalidInputError(
+            f"An alignment is accepted (true), refused (false) or proposed (null), got {accepted!r}."
+        )
+    matrix = as_points(payload.get("matrix") or [], "The matrix of an alignment", d)
+    if matrix.shape != (d, d) or not abs(float(np.linalg.det(matrix))) > 0:
+        raise InvalidInputError(f"The matrix of an alignment must be an invertible {d} x {d} matrix.")
+    return {
+        "accepted": accepted,
+        "matrix": matrix.tolist(),
+        "offset": _vector(payload.get("offset"), d, "The offset of an alignment"),
+        "score": _number(payload.get("score"), "The score of an alignment"),
+        "rival": _number(payload.get("rival"), "The rival of an alignment"),
+        "method": _text(payload, "method"),
+    }
 
 
 def _transform(payload: Mapping[str, Any], d: int) -> dict[str, Any]:
+    files, hashes = payload.get("files", []), payload.get("hashes", [])
+    options = payload.get("options", {})
+    texts = isinstance(files, list) and isinstance(hashes, list) and all(isinstance(t, str) for t in files + hashes)
+    if not texts or len(files) != len(hashes) or len(files) > 1000 or not isinstance(options, dict):
+        raise InvalidInputError("A transform needs a list of files, a hash for each, and options.")
+    for file in files:
+        parts = file.split("/")
+        if parts[0] != "transforms" or len(parts) < 2 or "\\" in file or set(parts) & {"", ".", ".."}:
+            raise InvalidInputError(f"The file {file[:80]!r} of a transform does not lie in the folder 'transforms'.")
     return {"name": checked_name(payload.get("name"), "The name of a transform"), **payload}
 
 
 _CHECKS: dict[str, Callable[[Mapping[str, Any], int], dict[str, Any]]] = {
     "query": _query,
+    "withdraw": _nothing,
     "place": _placement,
     "edit": _placement,
     "skip": _skip,
@@ -215,13 +273,15 @@ _CHECKS: dict[str, Callable[[Mapping[str, Any], int], dict[str, Any]]] = {
     "include": _mark,
     "resolve": _note,
     "rater": _rater,
+    "start": _start,
+    "align": _align,
     "fit": _fit,
     "transform": _transform,
     "note": _note,
 }
 KINDS: tuple[str, ...] = tuple(_CHECKS)
 ABOUT_A_QUERY: tuple[str, ...] = tuple(
-    kind for kind in KINDS if kind not in ("undo", "redo", "rater", "fit", "transform", "note")
+    kind for kind in KINDS if kind not in ("undo", "redo", "rater", "start", "align", "fit", "transform", "note")
 )
 
 
@@ -235,6 +295,8 @@ def checked(draft: Draft, d: int) -> Draft:
     if draft.duration is not None and not _number(draft.duration, "The duration") >= 0:
         raise InvalidInputError(f"The duration must be seconds, at least 0, got {draft.duration!r}.")
     payload = _CHECKS[draft.kind](draft.payload, d)
+    if draft.kind in (*ACTIONS, "query") and draft.payload.get("batch") is not None:
+        payload["batch"] = checked_name(draft.payload["batch"], "The name of a batch")
     try:
         size = len(canonical(payload))
     except (TypeError, ValueError) as error:

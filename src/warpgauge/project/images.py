@@ -13,12 +13,12 @@ import numpy as np
 
 from warpgauge.errors import InvalidInputError, WarpgaugeError
 from warpgauge.geometry import Grid
-from warpgauge.io.files import one_line
+from warpgauge.io.files import one_line, read_text
 from warpgauge.io.images import Image, read_image
 from warpgauge.project.document import ImageRecord
-from warpgauge.project.errors import ProjectError, StorageError
+from warpgauge.project.errors import ProjectError, StorageError, project_content
 
-ROLES: tuple[str, ...] = ("fixed", "moving", "fixed_mask")
+ROLES: tuple[str, ...] = ("fixed", "moving", "fixed_mask", "moving_mask")
 _CACHE = Path("cache") / "images.json"
 Spacing = float | Sequence[float] | None
 
@@ -89,11 +89,12 @@ def open_image(folder: Path, record: ImageRecord, role: str) -> Image:
     problem = image_problem(folder, record, role)
     if problem is not None:
         raise ProjectError(problem)
-    return read_image(found_at(folder, record), spacing=record.spacing, units=record.units)
+    with project_content(f"The {role.replace('_', ' ')} image"):
+        return read_image(found_at(folder, record), spacing=record.spacing, units=record.units)
 
 
 def image_problem(folder: Path, record: ImageRecord, role: str, *, thorough: bool = False) -> str | None:
-    """Say in a sentence what is wrong with an image of the project, or give None.
+    """Return in a sentence what is wrong with an image of the project, or None.
 
     Parameters
     ----------
@@ -113,7 +114,7 @@ def image_problem(folder: Path, record: ImageRecord, role: str, *, thorough: boo
         if not thorough and _cached(folder, role) == [print_now, record.content_hash]:
             return None
         content = image.content_hash
-    except (WarpgaugeError, OSError) as error:
+    except Exception as error:  # whatever its record and its file cause together
         return f"The {name} image at {str(path)!r} cannot be read any more: {one_line(error)}."
     if content != record.content_hash:
         return (
@@ -128,7 +129,7 @@ def image_problem(folder: Path, record: ImageRecord, role: str, *, thorough: boo
 
 
 def same_grid(one: Grid, other: Grid) -> bool:
-    """Tell whether two frames are the same but for the last digits."""
+    """Return whether two frames are the same but for the last digits."""
     if one.size != other.size or one.units != other.units:
         return False
     return bool(np.allclose(one.affine, other.affine, rtol=1e-9, atol=1e-9 * float(one.spacing.min())))
@@ -149,8 +150,8 @@ def _fingerprint(image: Image) -> list[Any]:
 
 def _cached(folder: Path, role: str) -> Any:
     try:
-        return json.loads((folder / _CACHE).read_text(encoding="utf-8")).get(role)
-    except (OSError, ValueError, AttributeError):
+        return json.loads(read_text(folder / _CACHE, "cache", 2**20)).get(role)
+    except (OSError, ValueError, AttributeError, RecursionError, WarpgaugeError):
         return None
 
 
@@ -159,8 +160,8 @@ def _remember(folder: Path, role: str, entry: list[Any]) -> None:
     path = folder / _CACHE
     try:
         try:
-            content = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+            content = dict(json.loads(read_text(path, "cache", 2**20)))
+        except (OSError, ValueError, TypeError, RecursionError, WarpgaugeError):
             content = {}
         path.parent.mkdir(exist_ok=True)
         fresh = path.with_name(f".{path.name}.{os.getpid()}")
@@ -171,7 +172,7 @@ def _remember(folder: Path, role: str, entry: list[Any]) -> None:
 
 
 def relinked(folder: Path, record: ImageRecord, role: str, path: Path, accept_changed: bool) -> ImageRecord:
-    """Give the record of the same image at another place; another content only when it is accepted."""
+    """Return the record of the same image at another place; another content only when it is accepted."""
     image = read_image(path, spacing=record.spacing, units=record.units)
     changed = image.content_hash != record.content_hash
     if changed and not accept_changed:
@@ -189,5 +190,5 @@ def relinked(folder: Path, record: ImageRecord, role: str, path: Path, accept_ch
 
 
 def unwritable(folder: Path, error: OSError) -> StorageError:
-    """Say that something could not be written into the project's folder."""
+    """Report that something could not be written into the project's folder."""
     return StorageError(f"Nothing could be written in {str(folder)!r}: {one_line(error)}; free space or change rights.")

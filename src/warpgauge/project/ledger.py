@@ -1,18 +1,22 @@
-"""The log and the state that it amounts to, kept together: what may be written is decided where both are known."""
+"""The log together with the state that results from it; checks of new events need both."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
-from warpgauge.project.errors import NotAllowedError
+from warpgauge.errors import InvalidInputError
+from warpgauge.io.files import one_line
+from warpgauge.project.errors import NotAllowedError, ProjectError, project_content
 from warpgauge.project.events import Draft, Event, checked
 from warpgauge.project.log import EventLog
+from warpgauge.project.names import check_new_name
 from warpgauge.project.rules import check
 from warpgauge.project.state import State, advance, replay
 
 ORGANISER = "organiser"
+_ADVICE = "run warpgauge verify, and warpgauge recover where there is a mirror"
 _FOR_ORGANISERS = ("exclude", "include", "resolve", "rater")
 
 
@@ -31,7 +35,10 @@ class Ledger:
         self.log = EventLog(path)
         self.d = d
         self.lock = threading.RLock()
-        self._state = replay(self.log.read())
+        self._state = State()
+        with project_content("The annotation log", _ADVICE):
+            replay(sound_events(self.log.read(), d), self._state)
+        self.log.begin_head()
         self.on_note: Callable[[], None] = lambda: None
 
     @property
@@ -48,7 +55,8 @@ class Ledger:
     def _apply(self, events: Iterable[Event]) -> list[Event]:
         """Advance the state by what others wrote; notes tell that they changed ``project.json``."""
         fresh = [event for event in events if event.generation > self._state.generation]
-        replay(fresh, self._state)
+        with project_content("The annotation log", _ADVICE):
+            replay(sound_events(fresh, self.d), self._state)
         if any(event.kind == "note" for event in fresh):
             self.on_note()
         return fresh
@@ -77,6 +85,7 @@ class Ledger:
         after = state if len(drafts) == 1 else state.copy()
         for draft in drafts:
             authorise(after, draft)
+            _check_names(after, draft)
             check(after, draft)
             if len(drafts) > 1:
                 advance(after, Event(**{**vars(draft), "base_generation": None}, generation=after.generation + 1))
@@ -90,3 +99,27 @@ def authorise(state: State, draft: Draft) -> None:
     if role == "viewer" or (organising and role != ORGANISER):
         article = "an" if role[0] in "aeiou" else "a"
         raise NotAllowedError(f"{draft.rater} is {article} {role} of this project and may not {draft.kind}.")
+
+
+def _check_names(state: State, draft: Draft) -> None:
+    """Check the names that this draft would bring into the project."""
+    known = {*state.raters, *(who for who, _ in state.cells)}
+    names = [draft.rater] if state.raters or draft.kind != "rater" else []
+    names += [draft.payload["name"]] if draft.kind == "rater" else []
+    for name in names:
+        if name not in known:
+            check_new_name(name, known)
+    if draft.kind == "transform" and draft.payload["name"] not in state.transforms:
+        check_new_name(draft.payload["name"], state.transforms, "The name of a transform")
+
+
+def sound_events(events: Iterable[Event], d: int) -> Iterator[Event]:
+    """Check what was read as strictly as what is written: the file may come from anywhere."""
+    for event in events:
+        try:
+            checked(event, d)
+        except InvalidInputError as error:
+            raise ProjectError(
+                f"Event {event.generation} of the log ({event.kind!s:.20}) is damaged: {one_line(error)}."
+            ) from error
+        yield event

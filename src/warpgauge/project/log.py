@@ -6,6 +6,7 @@ returns; the write lock is taken before the last generation is read, so that no 
 
 from __future__ import annotations
 
+import hashlib
 import os
 import random
 import shutil
@@ -13,33 +14,38 @@ import sqlite3
 import tempfile
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
-from warpgauge.errors import WarpgaugeError
+from warpgauge.errors import SuspiciousDataWarning, WarpgaugeError
 from warpgauge.io.files import one_line
 from warpgauge.project import schema
 from warpgauge.project.errors import ProjectError, StorageError
 from warpgauge.project.events import Draft, Event, canonical, chained
+from warpgauge.project.head import Head, head_path, read_head, write_head
+from warpgauge.project.mirror import Mirror
 from warpgauge.project.rows import SELECT, event_of
 
 BUSY_SECONDS = 60.0
+_CHECKPOINT_PAGES = 16
 _WAIT_STEP = 0.25  # seconds within SQLite's own waiting, between which we look at the clock
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL)
 _UNWRITABLE = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM, sqlite3.SQLITE_FULL,
                sqlite3.SQLITE_IOERR)  # fmt: skip
+_ERRORS = (sqlite3.Error, UnicodeDecodeError)  # the latter where SQLite quotes damaged bytes in its message
 _BROKEN = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
-def _code(error: sqlite3.Error) -> int:
+def _code(error: Exception) -> int:
     """Primary result code; extended codes keep it in their low byte."""
     return int(getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)) & 0xFF
 
 
 def now() -> str:
-    """Give the time in UTC, as the log keeps it."""
+    """Return the time in UTC, as the log keeps it."""
     return datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
@@ -61,6 +67,11 @@ class EventLog:
         self._copy: tempfile.TemporaryDirectory[str] | None = None
         self._connection: sqlite3.Connection | None = None
         self._pid = os.getpid()
+        self._file: tuple[int, int] | None = None
+        self._last: Head | None = None
+        self._digests = hashlib.sha256()
+        self._looked: tuple[int, int] | None = None
+        self.mirror: Mirror | None = None
         self.readonly = False
         self._connected()
 
@@ -94,9 +105,84 @@ class EventLog:
         return str(row[0]) if row else ""
 
     def read(self, after: int = 0) -> list[Event]:
-        """Give the events with a generation above ``after``, in order."""
+        """Return the events with a generation above ``after``, in order."""
         with self.reading() as connection:
-            return _read(connection, after)
+            self._check_same(connection)
+            events = _read(connection, after)
+        self._note(events)
+        return events
+
+    def _note(self, events: Sequence[Event]) -> None:
+        """Remember what was read or written, in order."""
+        for event in events:
+            known = 0 if self._last is None else self._last.generation
+            if event.generation == known + 1:
+                self._digests.update(event.digest.encode("ascii", "replace"))
+                self._last = Head(event.generation, event.digest, event.time)
+
+    def _check_same(self, connection: sqlite3.Connection) -> None:
+        """Raise when the log is not any more the one that was opened, or has lost events that were seen in it.
+
+        A restored copy or a sync client replaces, moves or deletes the file under a running server, whose open file
+        then is in no folder any more: whatever is written to it is lost.
+        """
+        if self._copy is None and not self.readonly:
+            try:
+                status = self.path.stat()
+            except OSError:
+                self.close()
+                raise self._replaced("has been deleted or moved") from None
+            if self._file != (status.st_dev, status.st_ino):
+                self.close()
+                self._check_same(self._connected())  # the same events in another file are as good
+                return
+        if self._last is not None:
+            row = connection.execute("SELECT digest FROM events WHERE generation = ?", (self._last.generation,))
+            found = row.fetchone()
+            if found is None or found[0] != self._last.digest:
+                self.close()
+                raise self._replaced(
+                    f"has been replaced by one that {'lacks' if found is None else 'has another'} event "
+                    f"{self._last.generation}"
+                )
+            self._check_content()
+
+    def _check_content(self) -> None:
+        """Read the digests with a fresh connection where the file was written to since the last look.
+
+        An older copy that is written over the file, in place, is not seen through pages that are still in memory.
+        """
+        status = self.path.stat()
+        looked = status.st_mtime_ns, status.st_size
+        if self._last is None or self.readonly or looked == self._looked:
+            return
+        fresh = _open(self.path, "mode=rw")
+        try:
+            fresh.execute("PRAGMA trusted_schema = OFF")
+            rows = fresh.execute(
+                "SELECT digest FROM events WHERE generation <= ? ORDER BY generation", (self._last.generation,)
+            )
+            found = hashlib.sha256()
+            for (digest,) in rows:
+                found.update(str(digest).encode("ascii", "replace"))
+        finally:
+            fresh.close()
+        if found.digest() != self._digests.digest():
+            self.close()
+            raise self._replaced("has been overwritten with other events")
+        self._looked = looked
+
+    def _replaced(self, what: str) -> StorageError:
+        return StorageError(
+            f"{self.path.name!r} in {str(self.path.parent)!r} {what} while it was in use, so the action was not saved: "
+            f"put the former file back, or stop the server and run warpgauge verify."
+        )
+
+    def _check_head(self, connection: sqlite3.Connection) -> None:
+        """Raise when the log lacks what was acknowledged, before anything is written after the gap."""
+        problem = head_problem(self.path, connection)
+        if problem is not None:
+            raise StorageError(f"{problem} Nothing is written until warpgauge recover has settled it.")
 
     def append(self, after: int, decide: Callable[[list[Event]], Sequence[Draft]]) -> list[Event]:
         """Write events in one transaction: all of them or none.
@@ -121,7 +207,7 @@ class EventLog:
             while True:
                 try:
                     return self._append(after, decide)
-                except sqlite3.Error as error:
+                except _ERRORS as error:
                     if _code(error) not in _BUSY or time.monotonic() > deadline:
                         raise _unsaved(self.path, error) from error
                     time.sleep(random.uniform(0, 0.02))
@@ -134,7 +220,12 @@ class EventLog:
                 f"full disk), so the action was not saved; all that was saved before is still there."
             )
         connection.execute("BEGIN IMMEDIATE")
+        size: int | None = None
         try:
+            self._check_same(connection)
+            if self._connection is not connection:
+                raise _operational("the file was replaced", sqlite3.SQLITE_BUSY)  # try again with the new one
+            self._check_head(connection)
             drafts = decide(_read(connection, after))
             last = connection.execute("SELECT generation, digest FROM events ORDER BY generation DESC LIMIT 1")
             generation, digest = last.fetchone() or (0, "")
@@ -152,24 +243,64 @@ class EventLog:
                     canonical(draft.payload),
                 )
                 digest = chained(digest, row)
-                connection.execute(
-                    f"INSERT INTO events ({schema.COLUMNS}, digest) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", (*row, digest)
-                )
+                connection.execute(schema.INSERT, (*row, digest))
                 written.append(event_of((*row, digest)))
+            if self.mirror is not None:
+                rows = connection.execute(
+                    f"{SELECT} WHERE generation > ? ORDER BY generation", (self.mirror.generation,)
+                )
+                size = self.mirror.append(rows.fetchall())
             connection.execute("COMMIT")
         except BaseException:
-            if connection.in_transaction:
+            if size is not None and self.mirror is not None:
+                self.mirror.cut(size)
+            # A file that was replaced has been closed, which ends the transaction too.
+            if self._connection is connection and connection.in_transaction:
                 connection.execute("ROLLBACK")
             raise
+        self._note(written)
+        self._check_same(connection)
+        if written:
+            self._keep_head()
         return written
+
+    def _keep_head(self) -> None:
+        try:
+            if self._last is not None:
+                write_head(self.path, self._last)
+        except OSError as error:
+            warnings.warn(
+                f"{head_path(self.path).name!r} could not be written ({one_line(error)}), so that a later loss of "
+                f"events may not be noticed.",
+                SuspiciousDataWarning,
+                stacklevel=2,
+            )
+
+    def begin_head(self) -> None:
+        """Keep the head of a log that has none yet, as older versions left it; warn where acknowledged events miss."""
+        with self.reading() as connection:
+            problem = head_problem(self.path, connection)
+        if problem is not None:
+            warnings.warn(f"{problem} See warpgauge recover.", SuspiciousDataWarning, stacklevel=2)
+        elif not self.readonly and read_head(self.path) is None:
+            self._keep_head()
+
+    def use_mirror(self, folder: Path) -> None:
+        """Append every further event to a second copy in another folder, too, before it is acknowledged."""
+        with self._lock, self.reading() as connection:
+            mirror = Mirror(folder, self.path.parent, self.project_id)
+            rows = connection.execute(f"{SELECT} ORDER BY generation").fetchall()
+            mirror.check(rows)
+            mirror.append(rows)
+            self.mirror = mirror
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """Give the connection, to read with; what SQLite raises becomes a sentence."""
+        """Return the connection, to read with; what SQLite raises becomes a sentence."""
         with self._lock:
             try:
                 yield self._connected()
-            except sqlite3.Error as error:
+            except _ERRORS as error:
                 raise _unreadable(self.path, error) from error
 
     def _connected(self) -> sqlite3.Connection:
@@ -180,8 +311,10 @@ class EventLog:
         if not self.path.is_file():
             raise ProjectError(f"There is no annotation log at {str(self.path)!r}; the project is not complete.")
         try:
+            status = self.path.stat()
+            self._file = status.st_dev, status.st_ino
             self._connection, self.readonly = self._open_for_writing(), False
-        except sqlite3.Error as error:
+        except _ERRORS as error:
             if _code(error) not in _UNWRITABLE:
                 raise _unreadable(self.path, error) from error
             self._connection, self.readonly = self._open_for_reading(), True
@@ -195,6 +328,8 @@ class EventLog:
             connection.execute("PRAGMA synchronous = FULL")
             connection.execute("PRAGMA fullfsync = ON")
             connection.execute("PRAGMA trusted_schema = OFF")
+            # Few events wait in the write-ahead file: whoever copies or deletes it apart from the log loses few.
+            connection.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT_PAGES}")
             schema.migrate(connection, self.path)
             mode = connection.execute("PRAGMA journal_mode = WAL").fetchone()[0]
             if mode != "wal":
@@ -218,10 +353,11 @@ class EventLog:
                 connection = _open(Path(self._copy.name) / path.name, "mode=rw")
             else:
                 connection = _open(path, "mode=ro&immutable=1")
+            connection.execute("PRAGMA trusted_schema = OFF")
             found = schema.version(connection, path.name)
         except OSError as error:
             raise ProjectError(f"{str(path)!r} cannot be read: {one_line(error)}.") from error
-        except sqlite3.Error as error:
+        except _ERRORS as error:
             raise _unreadable(path, error) from error
         if found < schema.VERSION:
             connection.close()
@@ -253,8 +389,36 @@ def _read(connection: sqlite3.Connection, after: int) -> list[Event]:
     return [event_of(row) for row in rows]
 
 
-def _unsaved(path: Path, error: sqlite3.Error) -> WarpgaugeError:
-    """Say in one sentence why an action was not saved."""
+def head_problem(path: Path, connection: sqlite3.Connection) -> str | None:
+    """Return in a sentence what a log lacks of what was acknowledged, or None.
+
+    Parameters
+    ----------
+    path : Path
+        Of the log.
+    connection : sqlite3.Connection
+        To the log.
+    """
+    head = read_head(path)
+    if head is None or head.generation == 0:
+        return None
+    row = connection.execute("SELECT digest FROM events WHERE generation = ?", (head.generation,)).fetchone()
+    if row is not None and row[0] == head.digest:
+        return None
+    last = connection.execute("SELECT MAX(generation) FROM events").fetchone()[0] or 0
+    if row is None:
+        return (
+            f"The log ends at event {last}, but event {head.generation} was acknowledged at {head.time}: "
+            f"{head.generation - last} events are missing (numbers {last + 1} to {head.generation})."
+        )
+    return (
+        f"Event {head.generation} of the log is not the one that was acknowledged at {head.time}: the log was replaced "
+        f"by another one."
+    )
+
+
+def _unsaved(path: Path, error: Exception) -> WarpgaugeError:
+    """Return in one sentence why an action was not saved."""
     code, tail = _code(error), "the action was not saved; all that was saved before is still there."
     if code in _BROKEN:
         return _unreadable(path, error)
@@ -270,7 +434,7 @@ def _unsaved(path: Path, error: sqlite3.Error) -> WarpgaugeError:
     return StorageError(f"{path.name!r} refused the action ({one_line(error)}); {tail}")
 
 
-def _unreadable(path: Path, error: sqlite3.Error) -> ProjectError:
+def _unreadable(path: Path, error: Exception) -> ProjectError:
     if _code(error) in _BROKEN:
         return ProjectError(
             f"{path.name!r} is damaged ({one_line(error)}); put back a copy of the project, or recover the file with "

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from os import PathLike, fspath
@@ -14,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warpgauge.candidates import (
+    Foreground,
     find_candidates,
     targets_from_domain,
     targets_from_file,
@@ -25,8 +25,9 @@ from warpgauge.errors import InvalidInputError
 from warpgauge.geometry import Floats, Grid
 from warpgauge.io.files import one_line
 from warpgauge.io.images import Image, read_image
+from warpgauge.io.numpy_files import read_array
 from warpgauge.project.document import PointsRecord
-from warpgauge.project.errors import ProjectError
+from warpgauge.project.errors import ProjectError, project_content
 from warpgauge.project.slices import SlicedImage
 
 Progress = Callable[[int, int], None]
@@ -43,7 +44,13 @@ class PointSet:
     covers_candidates: bool = False
 
 
-def make_candidates(spec: Any, image: Image, mask: NDArray[Any] | None, progress: Progress | None = None) -> PointSet:
+def make_candidates(
+    spec: Any,
+    image: Image,
+    mask: NDArray[Any] | None,
+    foreground: Foreground | None = None,
+    progress: Progress | None = None,
+) -> PointSet:
     """Make the candidates of a project.
 
     Parameters
@@ -56,6 +63,8 @@ def make_candidates(spec: Any, image: Image, mask: NDArray[Any] | None, progress
         The fixed image.
     mask : array, optional
         Of the fixed image.
+    foreground : Foreground, optional
+        Of the fixed image; corners lie in it where there is no mask.
     progress : callable, optional
         As `find_candidates` takes it.
     """
@@ -63,6 +72,8 @@ def make_candidates(spec: Any, image: Image, mask: NDArray[Any] | None, progress
         spec = {"kind": "corners", "count": DEFAULT_CANDIDATES if spec is None else int(spec)}
     if isinstance(spec, Mapping) and spec.get("kind") == "corners":
         options = {key: value for key, value in spec.items() if key != "kind"}
+        if mask is None and foreground is not None and not foreground.whole:
+            options = {"foreground": foreground, **options}
         found = _called(find_candidates, SlicedImage(image), image.grid, mask=mask, progress=progress, **options)
         points, method = found.points_world, found.method
     else:
@@ -85,26 +96,33 @@ def make_candidates(spec: Any, image: Image, mask: NDArray[Any] | None, progress
     return PointSet(points, method)
 
 
-def make_targets(spec: Any, grid: Grid, mask: NDArray[Any] | None, candidates: Floats) -> PointSet:
+def make_targets(
+    spec: Any, grid: Grid, mask: NDArray[Any] | None, candidates: Floats, foreground: Foreground | None = None
+) -> PointSet:
     """Make the targets of a project.
 
     Parameters
     ----------
     spec : None, int, array, path or mapping
-        None or a number: so many points at most of the mask, or of the whole image where there is no mask. Otherwise
-        as for the candidates, with ``kind`` ``"domain"``, ``"mask"``, ``"labels"`` or ``"file"``.
+        None or a number: so many points at most of the mask, else of the foreground, else of the whole image. Otherwise
+        as for the candidates, with ``kind`` ``"domain"``, ``"foreground"``, ``"mask"``, ``"labels"`` or ``"file"``.
     grid : Grid
         Of the fixed image.
     mask : array, optional
         Of the fixed image.
     candidates : (n, d) array
         Tell whether the targets' region holds them all.
+    foreground : Foreground, optional
+        Of the fixed image.
     """
     if spec is None or _is_count(spec):
         count = DEFAULT_TARGETS if spec is None else int(spec)
-        spec = {"kind": "domain" if mask is None else "mask", "count": count}
+        found = foreground is not None and not foreground.whole
+        spec = {"kind": "mask" if mask is not None else "foreground" if found else "domain", "count": count}
         if mask is not None:
             spec["count"] = min(count, int(np.count_nonzero(mask)))
+    if isinstance(spec, Mapping) and spec.get("kind") == "foreground":
+        return _foreground_targets(spec, grid, foreground, candidates)
     kind = spec.get("kind") if isinstance(spec, Mapping) else None
     points, method = _points(spec, grid, mask, "targets")
     if len(points) == 0:
@@ -115,6 +133,21 @@ def make_targets(spec: Any, grid: Grid, mask: NDArray[Any] | None, candidates: F
         nearest = np.clip(nearest, 0, np.asarray(grid.size) - 1)
         covers = bool((np.asarray(mask)[tuple(nearest[:, ::-1].T)] != 0).all())
     return PointSet(points, method, covers)
+
+
+def _foreground_targets(spec: Any, grid: Grid, foreground: Foreground | None, candidates: Floats) -> PointSet:
+    """Lay a lattice over the foreground; the reduced mask may reach half a pixel beyond the image."""
+    if foreground is None:
+        raise InvalidInputError("The targets are to come from the foreground, but the project has none.")
+    count = int(spec.get("count", DEFAULT_TARGETS))
+    if foreground.whole:
+        points = targets_from_domain(grid, count)
+    else:
+        points = targets_from_mask(foreground.mask, foreground.grid, count, method="regular")
+        points = points[grid.contains(points)]
+    share = f"{100 * foreground.share:.0f} % of it"
+    method = f"{len(points)} points of a lattice over the foreground of the fixed image ({share})."
+    return PointSet(points, method, bool(foreground.contains(candidates).all()))
 
 
 def _is_count(spec: Any) -> bool:
@@ -149,15 +182,15 @@ def _points(spec: Any, grid: Grid, mask: NDArray[Any] | None, what: str) -> tupl
         points = _called(targets_from_labels, read_on_grid(path, grid, "label image"), grid, **options)
     else:
         raise InvalidInputError(
-            f"The kind of {what} must be 'domain', 'mask', 'labels' or 'file'"
-            f"{' (or corners)' if what == 'candidates' else ''}, got {kind!r}."
+            f"The kind of {what} must be 'domain', 'mask', 'labels', 'file'"
+            f"{' or corners' if what == 'candidates' else ' or foreground'}, got {kind!r}."
         )
     told = ", ".join(f"{key} {value}" for key, value in options.items())
     source = "" if path is None else f" {Path(path).name!r}"
     return points, f"{len(points)} points from {kind}{source}{f' ({told})' if told else ''}."
 
 
-def read_on_grid(path: Any, grid: Grid, what: str) -> NDArray[Any]:
+def read_on_grid(path: Any, grid: Grid, what: str, side: str = "fixed") -> NDArray[Any]:
     """Read a mask or label image that lies on the same grid."""
     if path is None:
         raise InvalidInputError(f"A {what} needs the path of its file.")
@@ -165,13 +198,13 @@ def read_on_grid(path: Any, grid: Grid, what: str) -> NDArray[Any]:
     if image.grid.shape != grid.shape or image.channels != 1:
         raise InvalidInputError(
             f"The {what} {image.path.name!r} has the size {image.grid.size} and {image.channels} channels, but the "
-            f"fixed image has the size {grid.size}; a {what} needs the same size and one channel."
+            f"{side} image has the size {grid.size}; a {what} needs the same size and one channel."
         )
     physical = image.grid.units != "px" and grid.units != "px"
     if physical and not np.allclose(image.grid.affine, grid.affine, rtol=1e-3, atol=1e-3 * float(grid.spacing.min())):
         raise InvalidInputError(
-            f"The {what} {image.path.name!r} has the size of the fixed image but lies elsewhere in the world; resample "
-            f"it onto the fixed image."
+            f"The {what} {image.path.name!r} has the size of the {side} image but lies elsewhere in the world; "
+            f"resample it onto the {side} image."
         )
     return image.read()
 
@@ -191,16 +224,18 @@ def store(folder: Path, name: str, made: PointSet) -> PointsRecord:
     )
 
 
+def _check_shape(shape: tuple[int, ...]) -> None:
+    if len(shape) != 2 or shape[1] not in (2, 3):
+        raise ProjectError(f"The points have the shape {shape[:5]}, but rows of 2 or 3 coordinates are expected.")
+
+
 def load(folder: Path, record: PointsRecord, what: str) -> Floats:
     """Read a set of points back, and refuse one that is not the one that was stored."""
     path = folder / record.file
-    try:
-        with np.load(path, allow_pickle=False) as content:
-            points = np.asarray(content["points_world"], dtype=np.float64)
-    except FileNotFoundError:
-        raise ProjectError(f"The {what} of the project, {record.file!r}, are missing; put the file back.") from None
-    except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
-        raise ProjectError(f"{record.file!r} cannot be read: {one_line(error)}; put back a copy of it.") from error
+    if not path.is_file():
+        raise ProjectError(f"The {what} of the project, {record.file!r}, are missing; put the file back.")
+    with project_content(repr(record.file)):
+        points = np.asarray(read_array(path, _check_shape, "points_world"), dtype=np.float64)
     if points_hash(points) != record.content_hash:
         raise ProjectError(
             f"{record.file!r} is not the file that the project was made with, so the numbers of the {what} would mean "

@@ -10,23 +10,32 @@ from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
+from warpgauge.candidates import Foreground
+from warpgauge.display import html_facts
 from warpgauge.errors import InvalidInputError, SuspiciousDataWarning
 from warpgauge.geometry import Floats, Grid
 from warpgauge.io.files import PathLike
 from warpgauge.io.images import Image
+from warpgauge.io.transforms import Transform
+from warpgauge.project.alignments import PROGRAM, alignment_of, check_alignable, proposed
 from warpgauge.project.creation import LOG, create_project, settings_of
 from warpgauge.project.document import Document, read_document, write_document
 from warpgauge.project.errors import NotAllowedError, ProjectError
 from warpgauge.project.events import Draft, Event, checked
+from warpgauge.project.foregrounds import Wanted, found_again, load_foreground
 from warpgauge.project.images import Spacing, image_problem, open_image, relinked
 from warpgauge.project.ledger import ORGANISER, Ledger
 from warpgauge.project.points import Progress, load
 from warpgauge.project.settings import Settings
 from warpgauge.project.state import State
-from warpgauge.project.transforms import copy_transform
+from warpgauge.project.transforms import check_copy, copy_transform, read_record, refuse_reserved
+from warpgauge.project.trust import check_trust, trust_new
 from warpgauge.project.verify import VerifyReport, verify_project
+
+if TYPE_CHECKING:
+    from warpgauge.registration.rough_alignment import Alignment
 
 Role = Literal["rater", "organiser", "viewer"]
 
@@ -55,6 +64,8 @@ class Project:
         fixed: PathLike,
         moving: PathLike,
         fixed_mask: PathLike | None = None,
+        moving_mask: PathLike | None = None,
+        foreground: Wanted = "auto",
         targets: Any = None,
         candidates: Any = None,
         spacing: Spacing | Mapping[str, Spacing] = None,
@@ -73,6 +84,11 @@ class Project:
             Images, referenced by a path relative to the folder unless ``copy``.
         fixed_mask : path, optional
             Where it is not zero there are candidates and targets.
+        moving_mask : path, optional
+            Where it is not zero the moving image shows something that could be marked.
+        foreground : {"auto", "none"}
+            Where no mask is given: find the tissue or body, and take candidates and targets from it, or use the whole
+            image.
         targets, candidates : optional
             See `warpgauge.project.points.make_targets` and `make_candidates`: None, a number, an array of world
             points, a landmark file, or a mapping with ``kind``.
@@ -90,7 +106,8 @@ class Project:
             aim,
             Path(fixed),
             Path(moving),
-            None if fixed_mask is None else Path(fixed_mask),
+            {side: Path(mask) for side, mask in (("fixed", fixed_mask), ("moving", moving_mask)) if mask is not None},
+            foreground,
             targets,
             candidates,
             spacing,
@@ -102,10 +119,21 @@ class Project:
         return cls.open(aim)
 
     @classmethod
-    def open(cls, folder: PathLike, *, check_images: bool = True) -> Project:
-        """Open the project in a folder; images that are missing or changed are warned of."""
+    def open(cls, folder: PathLike, *, check_images: bool = True, trust: bool | None = None) -> Project:
+        """Open the project in a folder; images that are missing or changed are warned of.
+
+        Parameters
+        ----------
+        folder : path
+        check_images : bool
+            Look whether the images are there and unchanged.
+        trust : bool, optional
+            True: let a project that was not made here reach outside its folder, and record that. None: as recorded,
+            or as the variable ``WARPGAUGE_TRUST`` says.
+        """
         path = Path(folder)
         document = read_document(path)
+        check_trust(path, document, trust)
         ledger = Ledger(path / LOG, document.images["fixed"].grid.d)
         if ledger.log.project_id != document.id:
             ledger.log.close()
@@ -133,6 +161,22 @@ class Project:
 
     def __repr__(self) -> str:
         return f"<Project {self.folder.name!r}: {self.d}D, {self.state.generation} events>"
+
+    def _repr_html_(self) -> str:
+        state = self.state
+        facts = {
+            "folder": str(self.folder),
+            "dimension": self.d,
+            "units": self.units,
+            "fixed image": self.document.images["fixed"].path,
+            "moving image": self.document.images["moving"].path,
+            "candidates": len(self.candidates),
+            "targets": len(self.targets),
+            "raters": state.who_answered(),
+            "transforms": self.transform_names(),
+            "events": state.generation,
+        }
+        return html_facts(facts, f"Project {self.folder.name}")
 
     @property
     def id(self) -> str:
@@ -184,14 +228,61 @@ class Project:
         """World points of the fixed image at which the transformation matters."""
         return load(self.folder, self.document.targets, "targets")
 
-    def image(self, role: Literal["fixed", "moving", "fixed_mask"]) -> Image:
+    @cached_property
+    def fixed_foreground(self) -> Foreground | None:
+        """Tissue or body in the fixed image; None where none was wanted, or an older warpgauge made the project."""
+        return self._foreground("fixed")
+
+    @cached_property
+    def moving_foreground(self) -> Foreground | None:
+        """Tissue or body in the moving image; None as for the fixed one."""
+        return self._foreground("moving")
+
+    def _foreground(self, side: Literal["fixed", "moving"]) -> Foreground | None:
+        record = self.document.foregrounds.get(side)
+        if record is None:
+            return None
+        found = load_foreground(self.folder, record)
+        if found is not None:
+            return found
+        mask = self.image("fixed_mask" if side == "fixed" else "moving_mask") if record.source == "mask" else None
+        return found_again(record, self.image(side), mask)
+
+    @property
+    def alignment(self) -> Alignment | None:
+        """The rough alignment, if one was proposed and accepted; None otherwise."""
+        event = self.state.alignment
+        return alignment_of(event) if event is not None and event.payload["accepted"] else None
+
+    def propose_alignment(self) -> Alignment:
+        """Find a rough alignment of the two images and record it in the log, for a person to accept or refuse.
+
+        Raises
+        ------
+        InvalidInputError
+            Where raters are to place without a hint (``hide_prediction``), or the model is the paper's.
+        """
+        check_alignable(self.settings)
+        found = proposed(self)
+        self.append(Draft("align", PROGRAM, payload={**found.to_dict(), "accepted": None}))
+        return found
+
+    def answer_alignment(self, accepted: bool, rater: str = ORGANISER) -> Event:
+        """Accept or refuse the alignment that was proposed last; an accepted one is the mean from then on."""
+        event = self.state.alignment
+        if event is None:
+            raise InvalidInputError("No alignment was proposed; run warpgauge align, or Project.propose_alignment.")
+        check_alignable(self.settings)
+        return self.append(Draft("align", rater, payload={**event.payload, "accepted": bool(accepted)}))[0]
+
+    def image(self, role: Literal["fixed", "moving", "fixed_mask", "moving_mask"]) -> Image:
         """Open an image; raises when it is missing or changed."""
         if role not in self.document.images:
             raise InvalidInputError(f"The project has no {role.replace('_', ' ')}.")
         return open_image(self.folder, self.document.images[role], role)
 
     def image_problems(self, *, thorough: bool = False) -> list[str]:
-        """Say which images are missing or changed, one sentence each."""
+        """Return which images are missing or changed, one sentence each."""
         records = self.document.images.items()
         problems = (image_problem(self.folder, record, role, thorough=thorough) for role, record in records)
         return [problem for problem in problems if problem is not None]
@@ -206,7 +297,7 @@ class Project:
         return self._ledger.sync()
 
     def events(self, after: int = 0) -> list[Event]:
-        """Give the events of the log with a generation above ``after``."""
+        """Return the events of the log with a generation above ``after``."""
         return self._ledger.log.read(after)
 
     def append(self, *drafts: Draft) -> tuple[Event, ...]:
@@ -239,11 +330,12 @@ class Project:
         fixed: PathLike | None = None,
         moving: PathLike | None = None,
         fixed_mask: PathLike | None = None,
+        moving_mask: PathLike | None = None,
         accept_changed: bool = False,
         rater: str = ORGANISER,
     ) -> None:
-        """Tell where images are now; a file with another content only with ``accept_changed``."""
-        given = {"fixed": fixed, "moving": moving, "fixed_mask": fixed_mask}
+        """Record where images are now; a file with another content only with ``accept_changed``."""
+        given = {"fixed": fixed, "moving": moving, "fixed_mask": fixed_mask, "moving_mask": moving_mask}
         images = dict(self.document.images)
         for role, path in given.items():
             if path is None:
@@ -255,6 +347,11 @@ class Project:
             f"{role} is {images[role].path} ({images[role].content_hash})" for role in given if given[role]
         )
         self._rewrite(rater, f"Images linked anew: {told}.", lambda now: replace(now, images=images))
+        trust_new(self.folder, self.document)
+
+    def use_mirror(self, folder: PathLike) -> None:
+        """Append every further event also to a second copy of the log in another folder, before it is acknowledged."""
+        self._ledger.log.use_mirror(Path(folder))
 
     def _rewrite(self, rater: str, note: str, change: Callable[[Document], Document]) -> None:
         """Write project.json anew while holding the log's write lock, so that two processes cannot cross."""
@@ -262,7 +359,7 @@ class Project:
 
         def decide(state: State) -> list[Draft]:
             if state.role(rater) != ORGANISER:
-                raise NotAllowedError(f"{rater} is no organiser of this project and may not change it.")
+                raise NotAllowedError(f"{rater} is not an organiser of this project and may not change it.")
             document = change(read_document(self.folder))
             write_document(self.folder, document)
             self.document = document
@@ -301,29 +398,79 @@ class Project:
         files: str | Path | Sequence[str | Path],
         *,
         options: Mapping[str, Any] | None = None,
+        replace: bool = False,
         rater: str = ORGANISER,
     ) -> Event:
         """Copy a registration result into the project and log it with its hashes.
 
+        The copy is read first: one that cannot be read, or that has another dimension than the project, is not added.
+
         Parameters
         ----------
         name : str
-            To show in tables; adding the same name again replaces it.
+            To show in tables.
         files : path or sequence of path
-            One file, or all that belong together (a chain), in the order in which they are to be read.
+            One file, or all that belong together (a chain), in the order in which they are to be read. Files that they
+            draw in (initial transforms of elastix) are copied with them.
         options : mapping, optional
             To be passed to `read_transform`; plain values.
+        replace : bool
+            Whether a transform that has this name already is replaced; by default it is an error.
         """
+        refuse_reserved(name)
+        if name in self.state.transforms and not replace:
+            raise InvalidInputError(
+                f"The project has a transform {name!r} already; choose another name, or pass replace=True."
+            )
         aim, payload = copy_transform(self.folder, name, files, options or {})
         try:
+            check_copy(self.folder, payload, self.fixed_grid, self.moving_grid)
             return self.append(Draft("transform", rater, payload=payload))[0]
         except Exception:
             shutil.rmtree(aim, ignore_errors=True)
             raise
 
+    def transform_names(self) -> list[str]:
+        """Names of the transforms, in the order in which they were added."""
+        return list(self.state.transforms)
+
+    def transform(self, name: str, *, options: Mapping[str, Any] | None = None) -> Transform:
+        """Read a transform that was added, with the options that were stored with it.
+
+        Parameters
+        ----------
+        name : str
+            As given to `add_transform`.
+        options : mapping, optional
+            For `read_transform`; they replace stored ones.
+        """
+        record = self.state.transforms.get(name)
+        if record is None:
+            known = ", ".join(self.transform_names()) or "none"
+            raise InvalidInputError(f"The project has no transform {name!r}; it has {known}.")
+        return read_record(self.folder, record, self.fixed_grid, self.moving_grid, options)
+
     def remove_transform(self, name: str, *, rater: str = ORGANISER) -> Event:
         """Take a transform out of the project's tables; its files stay."""
         return self.append(Draft("transform", rater, payload={"name": name, "files": []}))[0]
+
+    def rename_transform(self, name: str, new_name: str, *, rater: str = ORGANISER) -> Event:
+        """Rename a transform; its files stay where they are."""
+        record = self.state.transforms.get(name)
+        if record is None:
+            known = ", ".join(self.transform_names()) or "none"
+            raise InvalidInputError(f"There is no transform {name!r} to rename; the project has {known}.")
+        refuse_reserved(new_name)
+        if new_name in self.state.transforms:
+            raise InvalidInputError(f"The project has a transform {new_name!r} already; choose another name.")
+        payload = {
+            "name": new_name,
+            "files": list(record.files),
+            "hashes": list(record.hashes),
+            "options": dict(record.options),
+        }
+        removal = Draft("transform", rater, payload={"name": name, "files": []})
+        return self.append(Draft("transform", rater, payload=payload), removal)[0]
 
     def verify(self) -> VerifyReport:
         """Check hashes, the file of the log, its chain, and that it can be replayed; report every problem."""

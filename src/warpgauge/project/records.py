@@ -20,6 +20,26 @@ class Ellipse:
 
 
 @dataclass(frozen=True)
+class Flag:
+    """Why a placement was asked about before it was saved.
+
+    Attributes
+    ----------
+    outside : float or None
+        Distance from the moving image, in world units, where the point lies outside it.
+    deviation : float or None
+        Mahalanobis distance from what the other landmarks predict, where that is known well and the point lies beyond
+        its 99.9 % region.
+    confirmed : bool
+        Whether the rater was asked and kept it; False for placements by a program.
+    """
+
+    outside: float | None
+    deviation: float | None
+    confirmed: bool
+
+
+@dataclass(frozen=True)
 class Placement:
     """A match placed by a rater.
 
@@ -35,6 +55,10 @@ class Placement:
         What was drawn, where an ellipse was.
     generation, time, duration
         Of the event that placed or last edited it.
+    fixed : tuple of float or None
+        The point of the fixed image that was marked instead of the queried one, where the rater moved it.
+    flag : warpgauge.project.Flag or None
+        Why it was asked about, if it was.
     """
 
     point: tuple[float, ...]
@@ -44,6 +68,8 @@ class Placement:
     generation: int
     time: str
     duration: float | None
+    fixed: tuple[float, ...] | None = None
+    flag: Flag | None = None
 
     @property
     def point_world(self) -> Floats:
@@ -90,9 +116,9 @@ class QueryRecord:
         In the fixed image's world.
     candidate : int or None
         Which candidate it is; None for a location from elsewhere.
-    origin : {"suggested", "repeat", "again", "given"}
+    origin : {"suggested", "repeat", "again", "given", "volunteered"}
         Chosen by the model; a location asked a second time to measure the error within raters; asked again by the
-        organiser; or brought along by an import.
+        organiser; brought along by an import; or chosen by the rater.
     same_as : int or None
         The query that a repeat or a further asking repeats. Raters are not shown this.
     for_rater : str or None
@@ -103,6 +129,8 @@ class QueryRecord:
         Of a given location.
     generation : int
         When it entered the list.
+    batch : str or None
+        The import that brought it along.
     """
 
     number: int
@@ -114,6 +142,7 @@ class QueryRecord:
     gain: float | None
     name: str
     generation: int
+    batch: str | None = None
 
     @property
     def location(self) -> int:
@@ -149,12 +178,16 @@ class TransformRecord:
 
 @dataclass(frozen=True)
 class Step:
-    """One action in a rater's history: what a cell was before and after it."""
+    """One action in a rater's history: what a cell was before and after it.
+
+    Actions of one ``batch`` (an import) are undone and redone together.
+    """
 
     generation: int
     query: int
     before: Cell
     after: Cell
+    batch: str | None = None
 
 
 def placement_of(event: Event) -> Placement:
@@ -171,4 +204,6 @@ def placement_of(event: Event) -> Placement:
         event.generation,
         event.time,
         event.duration,
+        tuple(payload["fixed"]) if payload.get("fixed") is not None else None,
+        Flag(**payload["flag"]) if payload.get("flag") is not None else None,
     )

@@ -1,4 +1,4 @@
-"""From a row of the log's table to an event."""
+"""Conversion of a row of the log's table to an event."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from warpgauge.project.errors import ProjectError
 from warpgauge.project.events import Event
 from warpgauge.project.schema import COLUMNS
 
-SELECT = f"SELECT {COLUMNS}, digest FROM events"
+SELECT = f"SELECT {COLUMNS}, digest FROM events"  # nosec B608  # constants of this package
 
 
 def event_of(row: tuple[Any, ...]) -> Event:
@@ -17,7 +17,7 @@ def event_of(row: tuple[Any, ...]) -> Event:
     generation, time, rater, kind, query, duration, base, text, digest = row
     try:
         payload = json.loads(text)
-    except ValueError:
+    except (ValueError, TypeError, RecursionError):
         payload = None
     if not isinstance(payload, dict):
         raise ProjectError(f"Event {generation} of the log cannot be read: its content is damaged.")

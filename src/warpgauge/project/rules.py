@@ -1,4 +1,4 @@
-"""Which event may follow which state; the same rules hold for those who write and those who replay."""
+"""Rules on which event may follow which state, the same for writing and for replay."""
 
 from __future__ import annotations
 
@@ -42,6 +42,8 @@ def check(state: State, draft: Draft) -> None:
         _check_mark(state, draft)
     elif draft.kind == "query":
         _check_query(state, draft)
+    elif draft.kind == "withdraw":
+        _check_withdrawal(state, draft.query or 0)
     elif draft.kind == "fit":
         _check_fit(state, draft)
     elif draft.kind == "transform" and not draft.payload.get("files") and draft.payload["name"] not in state.transforms:
@@ -98,7 +100,13 @@ def _check_query(state: State, draft: Draft) -> None:
         raise InvalidInputError(f"The next query has the number {len(state.queries)}, not {draft.query}.")
     same_as = draft.payload["same_as"]
     if same_as is not None and (not 0 <= same_as < draft.query or state.queries[same_as].same_as is not None):
-        raise InvalidInputError(f"Query {draft.query} cannot repeat query {same_as}: that is no first query.")
+        raise InvalidInputError(f"Query {draft.query} cannot repeat query {same_as}: that is not a first query.")
+
+
+def _check_withdrawal(state: State, query: int) -> None:
+    """Only a suggestion that nobody has answered or put aside can be withdrawn."""
+    if state.queries[query].origin != "suggested" or query in state.withdrawn or state.is_taken(query):
+        raise InvalidInputError(f"Query {query} is not an open suggestion, so it cannot be withdrawn.")
 
 
 def _check_fit(state: State, draft: Draft) -> None:

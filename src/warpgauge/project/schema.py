@@ -1,4 +1,4 @@
-"""The tables of the log, their versions, and the way from each version to the next.
+"""The tables of the log, their versions, and the migration from each version to the next.
 
 Version 1 had neither the base generation nor the chain of digests; both came with version 2.
 """
@@ -15,6 +15,7 @@ from warpgauge.project.events import chained
 VERSION = 2
 APPLICATION_ID = 0x57474C47  # "WGLG", so that `file` and we can tell the log from other databases
 COLUMNS = "generation, time, rater, kind, query, duration, base_generation, payload"
+INSERT = f"INSERT INTO events ({COLUMNS}, digest) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"  # nosec B608  # constants only
 
 _TABLE = """
 CREATE TABLE events (
@@ -73,7 +74,28 @@ def version(connection: sqlite3.Connection, name: str) -> int:
             f"{name!r} was written by a newer warpgauge (log version {found}, this one knows up to {VERSION}); "
             f"install the newer warpgauge to open this project."
         )
+    if found == VERSION:
+        _check_objects(connection, name)
     return found
+
+
+def _check_objects(connection: sqlite3.Connection, name: str) -> None:
+    """Refuse a log whose tables are views, or that has triggers of others: a view can be endless, a trigger can lie."""
+    for kind, title, text in connection.execute("SELECT type, name, sql FROM sqlite_master"):
+        plain = "".join(str(text).split()).lower().replace('"', "")
+        if kind == "table" and title == "events":
+            sound = plain == "".join(_TABLE.split()).lower()
+        elif kind == "table":
+            sound = plain.startswith(f"createtable{title.lower()}(") and "generatedalways" not in plain
+        else:
+            sound = kind == "index" or (kind == "trigger" and title in TRIGGERS)
+        if not sound:
+            raise ProjectError(
+                f"{name!r} has the {kind} {str(title)[:40]!r}, which no annotation log has; put back a copy of it."
+            )
+    found = {row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    if not {"events", "meta"} <= found:
+        raise ProjectError(f"{name!r} lacks the tables of an annotation log; put back a copy of it.")
 
 
 def migrate(connection: sqlite3.Connection, path: Path) -> None:
@@ -112,7 +134,7 @@ def _from_1_to_2(connection: sqlite3.Connection) -> None:
     ).fetchall()
     for row in rows:
         digest = chained(digest, row)
-        connection.execute(f"INSERT INTO events ({COLUMNS}, digest) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", (*row, digest))
+        connection.execute(INSERT, (*row, digest))
     connection.execute("DROP TABLE events_1")
 
 

@@ -1,4 +1,4 @@
-"""The settings of a project, checked, and their way to JSON and back."""
+"""The settings of a project: validation, and conversion to and from JSON."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "model": ("default", "paper"),
     "family": tuple(FAMILIES),
     # The Suggester has more; none of them lowered the error faster, see docs/reproduction/suggestion.md.
-    "strategy": ("entropy", "farthest", "random"),
+    "strategy": ("auto", "information", "entropy", "farthest", "random"),
     "order": ("list", "random"),
     "suggest_with": ("answers", "default"),
     "refit": ("auto", "never"),
@@ -33,6 +33,7 @@ _RANGES: dict[str, tuple[float, float]] = {
     "batch": (1, 10_000),
     "repeat_lag": (1, 10_000),
     "refit_first": (3, 1_000_000),
+    "move_within": (0.0, 1.0),
     "budget": (1, 10_000_000),
     "seed": (0, 2**32 - 1),
 }
@@ -61,8 +62,9 @@ class Settings:
         Raters are not shown where the model expects the match.
     blind : bool
         A rater sees, and is predicted from, their own answers only.
-    strategy : {"entropy", "farthest", "random"}
-        How the next location is chosen.
+    strategy : {"auto", "information", "entropy", "farthest", "random"}
+        How the next location is chosen. ``"information"`` weighs the information that an answer brings by the chance
+        that there is one; ``"entropy"`` is the paper's. ``"auto"`` is the former, in the paper's model the latter.
     suggest_with : {"answers", "default"}
         Whether the choice uses the stated uncertainties, or the default one for all, which makes the list independent
         of the answers (as long as the weights are not refitted).
@@ -79,7 +81,11 @@ class Settings:
     refit_first, refit_growth
         At how many annotations for the first time, and by which factor that number grows from one refit to the next.
     budget : int, optional
-        Largest number of locations.
+        Number of landmarks that each rater is asked to place; skips do not count.
+    move_within : float
+        How far a rater may move a queried point to something recognisable, as a share of the fixed image's diagonal.
+    guided_start : bool
+        Whether the page begins by asking for three places that the rater recognises in both images.
     stop_mean_sd, stop_max_sd, stop_gain : float, optional
         The list is not extended when the mean or the largest standard deviation over the targets (world units), or the
         best expected gain (nats), is below this.
@@ -94,16 +100,18 @@ class Settings:
     alpha: float = 0.01
     hide_prediction: bool = False
     blind: bool = True
-    strategy: str = "entropy"
+    strategy: str = "auto"
     suggest_with: str = "answers"
     order: str = "list"
     batch: int | None = None
     repeat_fraction: float = 0.0
     repeat_lag: int = 5
     refit: str = "auto"
-    refit_first: int = 10
+    refit_first: int = 3
     refit_growth: float = 1.5
     budget: int | None = None
+    move_within: float = 0.05
+    guided_start: bool = True
     stop_mean_sd: float | None = None
     stop_max_sd: float | None = None
     stop_gain: float | None = None
@@ -117,7 +125,7 @@ class Settings:
                 )
         for name, (low, high) in _RANGES.items():
             self._check_number(name, low, high)
-        for name in ("hide_prediction", "blind"):
+        for name in ("hide_prediction", "blind", "guided_start"):
             if not isinstance(getattr(self, name), bool):
                 raise InvalidInputError(f"The setting {name} must be true or false, got {getattr(self, name)!r}.")
 
@@ -133,12 +141,19 @@ class Settings:
         object.__setattr__(self, name, int(value) if name in _WHOLE else float(value))
 
     @property
+    def chosen_strategy(self) -> str:
+        """The strategy, ``"auto"`` resolved by the model."""
+        if self.strategy != "auto":
+            return self.strategy
+        return "entropy" if self.model == "paper" else "information"
+
+    @property
     def growth(self) -> int:
         """By how many locations the list grows at a time."""
         return self.batch if self.batch is not None else (10 if self.order == "random" else 1)
 
     def to_dict(self) -> dict[str, Any]:
-        """Give plain values."""
+        """Return plain values."""
         return asdict(self)
 
     @classmethod
@@ -148,7 +163,7 @@ class Settings:
         return cls(**values)
 
     def changed(self, **changes: Any) -> Settings:
-        """Give the settings with some of them changed."""
+        """Return the settings with some of them changed."""
         _check_names(changes)
         return replace(self, **changes)
 

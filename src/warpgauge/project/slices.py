@@ -1,4 +1,4 @@
-"""An image as something that can be sliced like an array, so that a large one is never loaded whole."""
+"""An image that can be sliced like an array, so that a large one is never loaded whole."""
 
 from __future__ import annotations
 

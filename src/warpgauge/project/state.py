@@ -55,12 +55,24 @@ class State:
         ``(rater, query)`` to the event by which the organiser took the mark out.
     resolved : dict
         Location to the event by which the organiser settled it.
+    batches : dict
+        Name of an import to the number of its actions that are in force.
     raters, transforms : dict
         By name.
     fits : list of Event
-        Learned weights, the last one in force.
+        Learned weights, oldest first.
+    fit_marks : dict
+        Generation of a fit to the generations of the placements that it rests on; empty for fits to other projects.
+    removed : dict
+        Generation of an answer that is no longer in force to the generation of the event that took it out.
+    withdrawn : dict
+        Suggestion that nobody had answered to the event that took it from the list.
+    starts_skipped : dict
+        Rater to the event by which the guided start was skipped.
     model_generation : int
         Of the last event that may have changed what the model is conditioned on.
+    alignment : Event or None
+        The last rough alignment that was proposed, accepted or refused.
     """
 
     generation: int = 0
@@ -74,13 +86,19 @@ class State:
     deferred: dict[tuple[str, int], int] = field(default_factory=dict)
     excluded: dict[tuple[str, int], Event] = field(default_factory=dict)
     resolved: dict[int, Event] = field(default_factory=dict)
+    batches: dict[str, int] = field(default_factory=dict)
     raters: dict[str, RaterRecord] = field(default_factory=dict)
     transforms: dict[str, TransformRecord] = field(default_factory=dict)
     fits: list[Event] = field(default_factory=list)
+    fit_marks: dict[int, frozenset[int]] = field(default_factory=dict)
+    removed: dict[int, int] = field(default_factory=dict)
+    withdrawn: dict[int, Event] = field(default_factory=dict)
+    starts_skipped: dict[str, Event] = field(default_factory=dict)
     model_generation: int = 0
+    alignment: Event | None = None
 
     def copy(self) -> State:
-        """Give an independent copy; the values in it are frozen and shared."""
+        """Return an independent copy; the values in it are frozen and shared."""
         fresh = copy(self)
         for name, value in vars(self).items():
             if isinstance(value, dict):
@@ -90,7 +108,7 @@ class State:
         return fresh
 
     def cell(self, rater: str, query: int) -> Cell:
-        """Give what the rater has said to the query."""
+        """Return what the rater has said to the query."""
         return self.cells.get((rater, query), _NOTHING)
 
     def answer(self, rater: str, query: int) -> Answer:
@@ -102,8 +120,17 @@ class State:
         cell = self.cell(rater, query)
         return isinstance(cell.answer, Placement) and not cell.disabled and (rater, query) not in self.excluded
 
+    def is_taken(self, query: int) -> bool:
+        """Whether anybody has answered the query or put it aside."""
+        answered = any(number == query and cell.answer is not None for (_, number), cell in self.cells.items())
+        return answered or any(number == query for _, number in self.deferred)
+
+    def rests_on_removed(self, generation: int) -> bool:
+        """Whether an answer that was in force at a generation has been changed or taken back since."""
+        return any(given < generation < taken for given, taken in self.removed.items())
+
     def answered(self, rater: str) -> list[int]:
-        """Give the queries that the rater placed or skipped, in the order of the list."""
+        """Return the queries that the rater placed or skipped, in the order of the list."""
         return sorted(query for (who, query), cell in self.cells.items() if who == rater and cell.answer is not None)
 
     def who_answered(self) -> list[str]:
@@ -142,14 +169,15 @@ def _act(state: State, event: Event) -> None:
     rater, query = event.rater, event.query or 0
     before = state.cell(rater, query)
     after = _after(before, event)
-    state.done.setdefault(rater, []).append(Step(event.generation, query, before, after))
+    state.done.setdefault(rater, []).append(Step(event.generation, query, before, after, event.payload.get("batch")))
+    _count_batch(state, event.payload.get("batch"), 1)
     state.undone[rater] = []
     state.last_action[rater] = event
     _set_cell(state, rater, query, after, event)
 
 
 def _after(before: Cell, event: Event) -> Cell:
-    """Give what an action makes of a cell."""
+    """Return what an action makes of a cell."""
     if event.kind in ("place", "edit"):
         return Cell(placement_of(event), before.disabled and event.kind == "edit")
     if event.kind == "skip":
@@ -161,6 +189,12 @@ def _after(before: Cell, event: Event) -> Cell:
 
 
 def _set_cell(state: State, rater: str, query: int, cell: Cell, event: Event) -> None:
+    before = _in_force(state.cell(rater, query))
+    after = None if (rater, query) in state.excluded else _in_force(cell)
+    if before != after:
+        if before is not None:
+            state.removed[before] = event.generation
+        state.removed.pop(after or 0, None)
     state.cells[rater, query] = cell
     state.touched[rater, query] = event
     state.deferred.pop((rater, query), None)
@@ -170,10 +204,16 @@ def _set_cell(state: State, rater: str, query: int, cell: Cell, event: Event) ->
     state.model_generation = event.generation
 
 
+def _in_force(cell: Cell) -> int | None:
+    """Return the generation of an answer that counts, or None."""
+    return None if cell.answer is None or cell.disabled else cell.answer.generation
+
+
 def _undo(state: State, event: Event) -> None:
     step = state.done[event.rater].pop()
     state.undone.setdefault(event.rater, []).append(step)
     state.last_action[event.rater] = event
+    _count_batch(state, step.batch, -1)
     _set_cell(state, event.rater, step.query, step.before, event)
 
 
@@ -181,7 +221,13 @@ def _redo(state: State, event: Event) -> None:
     step = state.undone[event.rater].pop()
     state.done.setdefault(event.rater, []).append(step)
     state.last_action[event.rater] = event
+    _count_batch(state, step.batch, 1)
     _set_cell(state, event.rater, step.query, step.after, event)
+
+
+def _count_batch(state: State, batch: str | None, change: int) -> None:
+    if batch is not None:
+        state.batches[batch] = state.batches.get(batch, 0) + change
 
 
 def _query(state: State, event: Event) -> None:
@@ -196,6 +242,7 @@ def _query(state: State, event: Event) -> None:
         p["gain"],
         p.get("name", ""),
         event.generation,
+        p.get("batch"),
     )
     state.queries.append(record)
 
@@ -208,13 +255,27 @@ def _defer(state: State, event: Event) -> None:
         trail.append(query)
 
 
+def _withdraw(state: State, event: Event) -> None:
+    state.withdrawn[event.query or 0] = event
+
+
+def _start(state: State, event: Event) -> None:
+    state.starts_skipped[event.rater] = event
+
+
 def _exclude(state: State, event: Event) -> None:
-    state.excluded[event.payload["of"], event.query or 0] = event
+    key = event.payload["of"], event.query or 0
+    state.excluded[key] = event
+    given = _in_force(state.cell(*key))
+    if given is not None:
+        state.removed[given] = event.generation
     state.model_generation = event.generation
 
 
 def _include(state: State, event: Event) -> None:
-    del state.excluded[event.payload["of"], event.query or 0]
+    key = event.payload["of"], event.query or 0
+    del state.excluded[key]
+    state.removed.pop(_in_force(state.cell(*key)) or 0, None)
     state.model_generation = event.generation
 
 
@@ -239,6 +300,23 @@ def _transform(state: State, event: Event) -> None:
 
 def _fit(state: State, event: Event) -> None:
     state.fits.append(event)
+    if event.payload.get("source") == "projects":
+        state.fit_marks[event.generation] = frozenset()
+        return
+    known = event.payload.get("rests_on")
+    if known is None:  # fits of earlier versions say only when they looked
+        seen = event.payload.get("at_generation", event.generation)
+        known = [
+            cell.answer.generation
+            for (rater, query), cell in state.cells.items()
+            if cell.answer is not None and cell.answer.generation <= seen and state.in_model(rater, query)
+        ]
+    state.fit_marks[event.generation] = frozenset(known)
+
+
+def _align(state: State, event: Event) -> None:
+    state.alignment = event
+    state.model_generation = event.generation
 
 
 def _note(state: State, event: Event) -> None:
@@ -247,6 +325,7 @@ def _note(state: State, event: Event) -> None:
 
 _APPLY: dict[str, Callable[[State, Event], None]] = {
     "query": _query,
+    "withdraw": _withdraw,
     "defer": _defer,
     "undo": _undo,
     "redo": _redo,
@@ -255,6 +334,8 @@ _APPLY: dict[str, Callable[[State, Event], None]] = {
     "resolve": _resolve,
     "rater": _rater,
     "transform": _transform,
+    "start": _start,
+    "align": _align,
     "fit": _fit,
     "note": _note,
 }

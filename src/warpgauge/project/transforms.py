@@ -1,4 +1,8 @@
-"""Registration results that were added to a project: copied into it, with their hashes."""
+"""Registration results that were added to a project: copied into it with their hashes, and read back from there.
+
+What is stored with a transform (its options, and how many of its files are to be read) is known here only; everybody
+else asks `Project.transform`.
+"""
 
 from __future__ import annotations
 
@@ -8,20 +12,37 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from warpgauge.errors import InvalidInputError
-from warpgauge.io.files import content_hash, existing_file
+from warpgauge.errors import FileFormatError, InvalidInputError
+from warpgauge.geometry import Grid
+from warpgauge.io.files import confined, content_hash, existing_file
+from warpgauge.io.transforms import Transform, detect_format, read_transform
+from warpgauge.io.transforms.elastix import initial_files
+from warpgauge.project.errors import ProjectError, project_content
 from warpgauge.project.events import checked_name
 from warpgauge.project.images import unwritable
+from warpgauge.project.records import TransformRecord
+
+# Stored among the options: how many of the files are to be read; the others are drawn in by those.
+_SOURCES = "sources"
+IDENTITY = "identity"
 
 
 def copy_transform(
     folder: Path, name: str, files: str | Path | Sequence[str | Path], options: Mapping[str, Any]
 ) -> tuple[Path, dict[str, Any]]:
-    """Copy the files into a folder of their own below ``transforms``; give that folder and the event's payload."""
+    """Copy the files, and those that they draw in, into a folder of their own below ``transforms``.
+
+    Returns
+    -------
+    folder : Path
+    payload : dict
+        Of the event that adds it.
+    """
     label = checked_name(name, "The name of a transform")
     given = [files] if isinstance(files, str | Path) else list(files)
-    sources = [existing_file(file, "transform file") for file in given]
-    if not sources or len({source.name for source in sources}) < len(sources):
+    main = [existing_file(file, "transform file") for file in given]
+    sources = [*main, *_companions(main)]
+    if not main or len({source.name for source in sources}) < len(sources):
         raise InvalidInputError(f"The transform {label!r} needs one or more files with different names.")
     place = folder / "transforms" / (re.sub(r"[^\w.-]+", "_", label).strip("._") or "transform")
     number, aim = 1, place
@@ -38,5 +59,52 @@ def copy_transform(
         "name": label,
         "files": [copy.relative_to(folder).as_posix() for copy in copies],
         "hashes": [content_hash(copy) for copy in copies],
-        "options": dict(options),
+        "options": {_SOURCES: len(main), **options},
     }
+
+
+def _companions(files: Sequence[Path]) -> list[Path]:
+    """Return the files that transform files draw in from elsewhere: the initial transforms of elastix."""
+    given, found = {file.resolve() for file in files}, dict[Path, None]()
+    for file in files:
+        try:
+            drawn_in = initial_files(file) if detect_format(file) == "elastix" else []
+        except FileFormatError:
+            drawn_in = []  # of a format that has to be named, so not elastix
+        found.update(dict.fromkeys(path for path in drawn_in if path.resolve() not in given))
+    return list(found)
+
+
+def read_record(
+    folder: Path, record: TransformRecord, fixed: Grid, moving: Grid, options: Mapping[str, Any] | None = None
+) -> Transform:
+    """Read a transform that was added, with the options stored then; further ``options`` replace stored ones."""
+    if type(record.options.get(_SOURCES, 1)) is not int:
+        raise ProjectError(f"The log does not say how many files the transform {record.name!r} has; it is damaged.")
+    with project_content(f"The transform {record.name!r}", "add it again"), confined(folder):
+        return _read(folder, record.files, {**record.options, **(options or {})}, fixed, moving)
+
+
+def _read(folder: Path, names: Sequence[str], options: Mapping[str, Any], fixed: Grid, moving: Grid) -> Transform:
+    told = dict(options)
+    files = [folder / name for name in names[: told.pop(_SOURCES, len(names))]]
+    source = files[0] if len(files) == 1 else files
+    return read_transform(source, **{"reference": fixed, "moving": moving, **told})
+
+
+def refuse_reserved(name: str) -> None:
+    """Refuse the name that stands for doing nothing."""
+    if name == IDENTITY:
+        raise InvalidInputError(
+            f"The name {IDENTITY!r} stands for no transform at all, which every comparison has; choose another name."
+        )
+
+
+def check_copy(folder: Path, payload: Mapping[str, Any], fixed: Grid, moving: Grid) -> None:
+    """Refuse a copied transform that cannot be read, or that has another dimension than the project."""
+    transform = _read(folder, payload["files"], payload["options"], fixed, moving)
+    if transform.d != fixed.d:
+        raise InvalidInputError(
+            f"{Path(payload['files'][0]).name!r} is a {transform.d}D transform, but the project is {fixed.d}D; it was "
+            f"not added."
+        )

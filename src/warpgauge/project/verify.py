@@ -1,4 +1,4 @@
-"""Is a project whole? Every check that fails is a sentence; nothing is repaired."""
+"""Integrity checks of a project; each problem is reported in one sentence, and nothing is repaired."""
 
 from __future__ import annotations
 
@@ -14,13 +14,18 @@ from warpgauge.io.files import content_hash, one_line
 from warpgauge.project import schema
 from warpgauge.project.creation import LOG
 from warpgauge.project.document import Document, read_document
-from warpgauge.project.errors import ProjectError
+from warpgauge.project.errors import ProjectError, UntrustedProjectError, project_content
 from warpgauge.project.events import chained
+from warpgauge.project.foregrounds import load_foreground
+from warpgauge.project.head import FILE as HEAD
+from warpgauge.project.head import read_head
 from warpgauge.project.images import image_problem
-from warpgauge.project.log import EventLog
+from warpgauge.project.ledger import sound_events
+from warpgauge.project.log import EventLog, head_problem
 from warpgauge.project.points import load
 from warpgauge.project.rows import SELECT, event_of
 from warpgauge.project.state import State, replay
+from warpgauge.project.trust import check_trust
 
 Row = tuple[Any, ...]
 
@@ -58,12 +63,19 @@ class _Verifier:
             self.checked.append("project.json was read.")
         except WarpgaugeError as error:
             return VerifyReport((str(error),), ())
-        self._images(document)
+        try:
+            check_trust(self.folder, document, None)
+            self._images(document)
+        except UntrustedProjectError as error:
+            self.problems.append(str(error))
+        except ProjectError as error:
+            return VerifyReport((str(error),), tuple(self.checked))
         candidates = self._points(document)
+        self._foregrounds(document)
         rows = self._log(document)
         if rows is not None:
             self._chain(rows)
-            state = self._replay(rows)
+            state = self._replay(rows, document)
             if state is not None:
                 self._queries(state, candidates)
                 self._transforms(state)
@@ -84,9 +96,19 @@ class _Verifier:
                 points = load(self.folder, record, what)
                 self.checked.append(f"The {len(points)} {what} are unchanged.")
                 candidates = points if what == "candidates" else candidates
-            except ProjectError as error:
+            except WarpgaugeError as error:
                 self.problems.append(str(error))
         return candidates
+
+    def _foregrounds(self, document: Document) -> None:
+        for side, record in document.foregrounds.items():
+            try:
+                if load_foreground(self.folder, record) is None:
+                    self.checked.append(f"The {side} image's foreground is not stored; it is found again when needed.")
+                else:
+                    self.checked.append(f"The {side} image's foreground is unchanged.")
+            except WarpgaugeError as error:
+                self.problems.append(str(error))
 
     def _log(self, document: Document) -> list[Row] | None:
         """Check the file as SQLite sees it, and read its rows."""
@@ -100,12 +122,24 @@ class _Verifier:
                 self.problems.append("The annotation log belongs to another project than project.json.")
             with log.reading() as connection:
                 self._integrity(connection)
+                self._head(connection)
                 return list(connection.execute(f"{SELECT} ORDER BY generation"))
         except WarpgaugeError as error:
             self.problems.append(str(error))
             return None
         finally:
             log.close()
+
+    def _head(self, connection: sqlite3.Connection) -> None:
+        """Compare the end of the log with what was acknowledged."""
+        path = self.folder / LOG
+        problem = head_problem(path, connection)
+        if problem is not None:
+            self.problems.append(f"{problem} Put back the log, or rebuild it with warpgauge recover.")
+        elif read_head(path) is not None:
+            self.checked.append("The log holds all events that were acknowledged.")
+        elif connection.execute("SELECT MAX(generation) FROM events").fetchone()[0]:
+            self.checked.append(f"{HEAD!r} is missing or damaged; the next time the project is opened writes it anew.")
 
     def _integrity(self, connection: sqlite3.Connection) -> None:
         lines = [str(row[0]) for row in connection.execute("PRAGMA integrity_check(5)")]
@@ -126,7 +160,10 @@ class _Verifier:
             if row[0] != expected:
                 self.problems.append(f"The log has no event {expected}, but {row[0]}: events were taken out.")
                 return
-            digest = chained(digest, row[:-1])
+            try:
+                digest = chained(digest, row[:-1])
+            except (TypeError, ValueError):
+                digest = ""
             if digest != row[-1]:
                 self.problems.append(
                     f"Event {row[0]} ({row[3]} by {row[2]}) is not what was written: its digest does not fit; it or an "
@@ -135,9 +172,10 @@ class _Verifier:
                 return
         self.checked.append(f"The digests of {len(rows)} events fit.")
 
-    def _replay(self, rows: list[Row]) -> State | None:
+    def _replay(self, rows: list[Row], document: Document) -> State | None:
         try:
-            state = replay(event_of(row) for row in rows)
+            with project_content("The annotation log"):
+                state = replay(sound_events((event_of(row) for row in rows), document.images["fixed"].grid.d))
         except ProjectError as error:
             self.problems.append(str(error))
             return None
@@ -156,7 +194,9 @@ class _Verifier:
         for record in state.transforms.values():
             for file, expected in zip(record.files, record.hashes, strict=True):
                 path = self.folder / file
-                if not path.is_file():
+                if path.is_symlink() and not path.resolve().is_relative_to(self.folder.resolve()):
+                    self.problems.append(f"The file {file!r} of the transform {record.name!r} is a link elsewhere.")
+                elif not path.is_file():
                     self.problems.append(f"The file {file!r} of the transform {record.name!r} is missing.")
                 elif content_hash(path) != expected:
                     self.problems.append(f"The file {file!r} of the transform {record.name!r} has changed.")

@@ -1,16 +1,22 @@
-"""Running real registrations, so that there is something to measure: each in a process of its own."""
+"""Running real registrations whose results can be evaluated, each in a separate process."""
 
 from warpgauge.registration.elastix import ElastixSetting, paper_grid
-from warpgauge.registration.inputs import write_input
+from warpgauge.registration.inputs import reduced_gray, write_input
+from warpgauge.registration.likeness import Likeness
+from warpgauge.registration.pipeline import DEFAULT_SETTINGS, PipelineSetting
 from warpgauge.registration.runner import RegistrationResult, run_registrations
 from warpgauge.registration.simpleitk import DEMO_SETTINGS, SimpleItkSetting
 
 __all__ = [
+    "DEFAULT_SETTINGS",
     "DEMO_SETTINGS",
     "ElastixSetting",
+    "Likeness",
+    "PipelineSetting",
     "RegistrationResult",
     "SimpleItkSetting",
     "paper_grid",
+    "reduced_gray",
     "run_registrations",
     "write_input",
 ]

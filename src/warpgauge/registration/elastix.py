@@ -86,7 +86,7 @@ class ElastixSetting:
 
 
 def paper_grid(*, one_modality: bool = False, quick: bool = False) -> list[ElastixSetting]:
-    """Give the paper's 30 settings, 40 with mean squares for one modality, or a subset that runs in minutes."""
+    """Return the paper's 30 settings, 40 with mean squares for one modality, or a subset that runs in minutes."""
     metrics: list[Metric] = ["MI", "NMI", "NC"]
     if one_modality:
         metrics.append("MSD")

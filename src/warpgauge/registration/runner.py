@@ -1,4 +1,4 @@
-"""Several registrations side by side, away from this process: one that crashes or hangs takes nothing with it."""
+"""Several registrations in parallel, in other processes, so that a crash or a hang affects only one of them."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def run_registrations(
 def _hand_out(
     waiting: list[Setting], workers: list[Worker], fixed: Path, moving: Path, folder: Path, jobs: int
 ) -> None:
-    """Give what waits to workers that are free, and start workers where there are fewer than allowed."""
+    """Hand waiting jobs to free workers, and start workers where there are fewer than allowed."""
     while waiting:
         free = next((worker for worker in workers if worker.name is None), None)
         if free is None:

@@ -1,4 +1,4 @@
-"""Registrations by SimpleITK: affine, B-spline and demons, the methods most people have at hand."""
+"""Registrations by SimpleITK: affine, B-spline and demons, which are widely available."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ class Worker:
             self.connection.send((setting, folder))
 
     def result(self, time_limit: float) -> RegistrationResult | None:
-        """Give what became of the registration at hand, ended here if it took too long; None while it is worked on."""
+        """Return the outcome of the current registration, ended here if it took too long; None while it runs."""
         if self.name is None:
             return None
         seconds = time.monotonic() - self.started

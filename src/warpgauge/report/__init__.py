@@ -5,6 +5,15 @@ from __future__ import annotations
 from warpgauge.report.content import Content
 from warpgauge.report.method_maps import MethodMaps, method_maps
 from warpgauge.report.study_report import write_study_report
-from warpgauge.report.writing import report_page, write_report
+from warpgauge.report.writing import report_page, write_assessment, write_project_report, write_report
 
-__all__ = ["Content", "MethodMaps", "method_maps", "report_page", "write_report", "write_study_report"]
+__all__ = [
+    "Content",
+    "MethodMaps",
+    "method_maps",
+    "report_page",
+    "write_assessment",
+    "write_project_report",
+    "write_report",
+    "write_study_report",
+]

@@ -14,6 +14,8 @@ from warpgauge.maps.pictures import plain_text
 
 _BLUE, _RED, _GREEN = OKABE_ITO[0], OKABE_ITO[1], OKABE_ITO[2]
 _GREY = "#595959"
+# An interval that begins beyond so many times the middle one is named at the edge instead of drawn.
+_FAR = 4.0
 _STATISTIC = {"1": "mean", "2": "rms", "inf": "max"}
 
 
@@ -31,9 +33,9 @@ def _named(axes: Any, names: Sequence[str]) -> None:
 
 
 def true_score(one: TransformScores, norm: str) -> float:
-    """Give the median of the true score; the score against the posterior mean where there is none."""
+    """Return the median of the true score; the score against the posterior mean where there is none."""
     found = one.statistics.get(_STATISTIC.get(norm, ""))
-    return one.posterior[norm] if found is None else found.median
+    return one.score[norm] if found is None else found.median
 
 
 def intervals(evaluation: Evaluation, norm: str, label: str) -> Any:
@@ -45,35 +47,50 @@ def intervals(evaluation: Evaluation, norm: str, label: str) -> Any:
         if at % 2 == 0 and norm == "2":
             axes.axhspan(start - 0.5, start + len(group) - 0.5, color="#EEF2F5", zorder=0)
         start += len(group)
+    top = _far(evaluation, norm)
     for row, name in enumerate(names):
         one = evaluation.scores[name]
         low, high = one.interval[norm]
-        axes.plot([low, high], [row, row], color=_BLUE, linewidth=3, solid_capstyle="butt", zorder=2)
-        axes.plot(true_score(one, norm), row, "o", color=_BLUE, markeredgecolor="white", markersize=8, zorder=4)
-        if evaluation.centre_weights is None:
-            axes.plot(one.posterior[norm], row, "|", color="black", markersize=11, markeredgewidth=1.4, zorder=4)
+        colour = _GREY if name == evaluation.baseline else _BLUE
+        if top is not None and low > top:
+            axes.annotate(
+                f"{true_score(one, norm):.3g} (off the scale)", (0.99, row), xycoords=("axes fraction", "data"),
+                ha="right", va="center", fontsize=9, color=_GREY,
+            )  # fmt: skip
+            continue
+        axes.plot([low, high], [row, row], color=colour, linewidth=3, solid_capstyle="butt", zorder=2)
+        axes.plot(true_score(one, norm), row, "o", color=colour, markeredgecolor="white", markersize=8, zorder=4)
         if one.landmark[norm] is not None:
             axes.plot(one.landmark[norm], row, "D", color=_RED, markerfacecolor="none", markersize=7, zorder=3)
     axes.plot([], [], "o-", color=_BLUE, linewidth=3, markersize=8, label="true error: median and 90 % interval")
-    if evaluation.centre_weights is None:
-        axes.plot([], [], "|", color="black", markersize=11, markeredgewidth=1.4, label="against the posterior mean")
     axes.plot([], [], "D", color=_RED, markerfacecolor="none", label="at the landmarks alone")
     _named(axes, names)
-    axes.set_xlim(left=0)
+    axes.set_xlim(0, None if top is None else top)
     axes.grid(axis="x", color="#DDDDDD", linewidth=0.7)
     axes.set_xlabel(label, fontsize=10)
     figure.legend(loc="outside upper right", ncols=3, fontsize=9, frameon=False)
     return figure
 
 
-def _matrix(values: Floats, rows: Sequence[str], columns: Sequence[str], label: str, x: str) -> Any:
+def _far(evaluation: Evaluation, norm: str) -> float | None:
+    """Return where the scale ends so that methods that are far off do not flatten the others; None for all of it."""
+    highs = sorted(one.interval[norm][1] for one in evaluation.scores.values())
+    median = highs[(len(highs) - 1) // 2]
+    within = [high for high in highs if high <= _FAR * median]
+    return 1.1 * within[-1] if len(within) < len(highs) else None
+
+
+def _matrix(
+    values: Floats, rows: Sequence[str], columns: Sequence[str], label: str, x: str, colours: str = "Blues"
+) -> Any:
     size = 0.52 * len(columns)
     figure, axes = _axes(max(4.5, 3.2 + size), max(2.0, 1.3 + 0.42 * len(rows)))
-    scale = matplotlib().colormaps["cividis"]
+    scale = matplotlib().colormaps[colours].with_extremes(bad="#F3F3F3")
     shown = axes.imshow(values, cmap=scale, vmin=0, vmax=1, aspect="auto")
+    middle = 0.5 if colours == "RdBu" else 0.2
     for (row, column), value in np.ndenumerate(values):
         if np.isfinite(value):
-            ink = "white" if value < 0.55 else "black"
+            ink = "white" if abs(value - middle) > 0.38 else "black"
             axes.text(column, row, f"{100 * value:.0f}", ha="center", va="center", color=ink, fontsize=8)
     _named(axes, rows)
     turned = max((len(name) for name in columns), default=0) > 3
@@ -87,15 +104,8 @@ def _matrix(values: Floats, rows: Sequence[str], columns: Sequence[str], label: 
     return figure
 
 
-def ranks(evaluation: Evaluation, norm: str) -> Any:
-    """Heat map of the probability of each rank."""
-    names = evaluation.ranking(norm)
-    values = np.array([evaluation.scores[name].rank_probabilities[norm] for name in names])
-    return rank_matrix(names, values)
-
-
 def rank_matrix(names: Sequence[str], probabilities: Floats) -> Any:
-    """Heat map of (K, K) probabilities of ranks, one method a row."""
+    """Heat map of (K, K) probabilities of ranks, one method per row."""
     return _matrix(probabilities, names, [str(k + 1) for k in range(len(names))], "probability", "rank")
 
 
@@ -118,7 +128,7 @@ def wins(evaluation: Evaluation, norm: str) -> Any:
     order = [given.index(name) for name in names]
     values = evaluation.win_probability[np.ix_(order, order)].copy()
     np.fill_diagonal(values, np.nan)
-    return _matrix(values, names, names, "probability", "against")
+    return _matrix(values, names, names, "probability", "against", "RdBu")
 
 
 def boxes(errors: Mapping[str, Floats], label: str, tolerance: float | None = None) -> Any:

@@ -18,8 +18,9 @@ from warpgauge.core.process import Posterior
 from warpgauge.evaluation import Evaluation, Trust
 from warpgauge.io.images import Image
 from warpgauge.report.method_maps import MethodMaps
+from warpgauge.report.suspects import Suspect
 
-SCHEMA = 1
+SCHEMA = 2
 _LIBRARIES = ("numpy", "scipy", "numba", "matplotlib", "nibabel", "SimpleITK")
 
 
@@ -39,6 +40,12 @@ class Content:
         None where there is no annotation to test.
     errors : dict of (n,) arrays
         Expected error of each method at the targets, best method first; may be empty.
+    landmark_errors : dict of (L,) arrays
+        Distance of each method from each annotated match, best method first; NaN outside its domain.
+    region : str
+        What the targets stand for, in words; empty where nobody said.
+    suspects : tuple of Suspect
+        Annotations that are flagged as gross errors.
     transforms : mapping
         As evaluated; for their descriptions.
     maps : MethodMaps or None
@@ -64,6 +71,19 @@ class Content:
     settings: Mapping[str, Any] = field(default_factory=dict)
     hashes: Mapping[str, str] = field(default_factory=dict)
     labels: list[str] = field(default_factory=list)
+    landmark_errors: dict[str, Floats] = field(default_factory=dict)
+    region: str = ""
+    suspects: tuple[Suspect, ...] = ()
+
+    @property
+    def judged(self) -> float | None:
+        """Share of the targets about which the annotations say enough: the one number for it."""
+        return None if self.trust is None else self.trust.diagnostics.known
+
+    @property
+    def methods(self) -> list[str]:
+        """Names best first, without the baseline."""
+        return [name for name in self.evaluation.ranking(self.norm) if name != self.evaluation.baseline]
 
     @property
     def norm(self) -> str:
@@ -71,7 +91,7 @@ class Content:
         return "2" if "2" in self.evaluation.norms else self.evaluation.norms[0]
 
     def to_dict(self) -> dict[str, Any]:
-        """Give all numbers as plain values, None for what is not a number."""
+        """Return all numbers as plain values, None for what is not a number."""
         plain: dict[str, Any] = finite(
             {
                 "schema": SCHEMA,
@@ -82,8 +102,11 @@ class Content:
                 "evaluation": self.evaluation.to_dict(),
                 "trust": None if self.trust is None else self.trust.to_dict(),
                 "errors_at_targets": {name: _quantiles(values) for name, values in self.errors.items()},
+                "errors_at_annotations": {name: values.tolist() for name, values in self.landmark_errors.items()},
+                "targets": {"count": self.evaluation.targets, "region": self.region, "judged": self.judged},
                 "maps": None if self.maps is None else self.maps.summary(),
                 "annotations": annotation_rows(self),
+                "flagged_annotations": [one.to_dict() for one in self.suspects],
                 "transforms": {name: description(one) for name, one in self.transforms.items()},
                 "model": model(self.posterior),
                 "images": {name: image.summary() for name, image in self.images.items()},
@@ -118,7 +141,7 @@ def _quantiles(values: Floats) -> dict[str, float]:
 
 
 def description(transform: Any) -> dict[str, Any] | None:
-    """Give how a transform was read; None for mapped points and other things that do not say."""
+    """Return how a transform was read; None for mapped points and other things that do not say."""
     about: Any = getattr(transform, "description", None)
     if about is None or not hasattr(about, "to_dict"):
         return None
@@ -127,7 +150,7 @@ def description(transform: Any) -> dict[str, Any] | None:
 
 
 def model(posterior: Posterior) -> dict[str, Any]:
-    """Give the parameters of the prior and the factor on the posterior's covariance."""
+    """Return the parameters of the prior and the factor on the posterior's covariance."""
     prior = posterior.prior
     return {
         "kernel": prior.kernel.family,
@@ -143,18 +166,19 @@ def model(posterior: Posterior) -> dict[str, Any]:
 
 
 def annotation_rows(content: Content) -> list[dict[str, Any]]:
-    """Give a row for each annotation: points, uncertainty, and how well the others predict it."""
+    """Return a row for each annotation: points, uncertainty, and how well the others predict it."""
     given = content.posterior.annotations
     if len(given) == 0:
         return []
     found = left_out(content.posterior.conditioned, content.posterior.weights)
     diagnostics = None if content.trust is None else content.trust.diagnostics
     outlying = set() if diagnostics is None else {one.row for one in diagnostics.outliers}
+    flagged = {one.row for one in content.suspects}
     spread = np.sqrt(np.trace(given.covariances, axis1=1, axis2=2) / given.d)
     return [
         {
-            "number": row,
-            "label": content.labels[row] if content.labels else str(row),
+            "number": row + 1,
+            "label": content.labels[row] if content.labels else str(row + 1),
             "fixed": given.fixed_points[row].tolist(),
             "moving": given.moving_points[row].tolist(),
             "covariance": given.covariances[row].tolist(),
@@ -163,13 +187,14 @@ def annotation_rows(content: Content) -> list[dict[str, Any]]:
             "mahalanobis": None if diagnostics is None else float(diagnostics.mahalanobis[row]),
             "p": None if diagnostics is None else float(diagnostics.p[row]),
             "outlier": row in outlying,
+            "flagged": row in flagged,
         }
         for row in range(len(given))
     ]
 
 
 def versions() -> dict[str, str]:
-    """Give the versions of this program and of the libraries that the numbers went through."""
+    """Return the versions of this program and of the libraries that the numbers went through."""
     found = {"warpgauge": __version__, "python": platform.python_version()}
     for name in _LIBRARIES:
         try:

@@ -1,12 +1,12 @@
-"""Writing the files of a report: whole or not at all."""
+"""Atomic writing of the files of a report."""
 
 from __future__ import annotations
 
 import os
-import tempfile
 from pathlib import Path
 
 from warpgauge.errors import InvalidInputError
+from warpgauge.io.files import replace_file
 
 
 def report_path(out_html: str | os.PathLike[str]) -> Path:
@@ -21,15 +21,4 @@ def report_path(out_html: str | os.PathLike[str]) -> Path:
 
 def replace_text(file: Path, text: str) -> None:
     """Write a text file, which is replaced only when the new one is complete."""
-    try:
-        handle, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as stream:
-                stream.write(text)
-            Path(name).chmod(0o644)
-            Path(name).replace(file)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
-    except OSError as error:
-        raise InvalidInputError(f"{file.name!r} cannot be written: {error.strerror or error}.") from error
+    replace_file(file, text.encode("utf-8"))

@@ -39,6 +39,8 @@ td.number { text-align: right; font-variant-numeric: tabular-nums; }
 th.number { text-align: right; }
 tbody th { font-weight: 600; min-width: 9rem; overflow-wrap: break-word; }
 tr.flagged td, tr.flagged th { background: #fdf1ea; }
+tr.baseline td, tr.baseline th { background: #f3f3f3; font-weight: 400; }
+.verdict p { font-size: 1.25rem; line-height: 1.45; }
 figure { margin: 1rem 0; }
 figure img { max-width: 100%; height: auto; display: block; }
 figcaption { color: #4a4a4a; font-size: .9rem; max-width: 46rem; margin-top: .3rem; }
@@ -96,7 +98,7 @@ class Cell:
 
 
 def sampled_cell(share: float, samples: int) -> Cell:
-    """Give a cell with a share of samples; none or all of them is not taken for certainty."""
+    """Return a cell with a share of samples; none or all of them is not taken for certainty."""
     if share in (0, 1):
         return Cell(
             f"< {number(100 / samples, 1)}\u00a0%" if share == 0 else f"> {number(100 - 100 / samples)}\u00a0%", share
@@ -105,17 +107,17 @@ def sampled_cell(share: float, samples: int) -> Cell:
 
 
 def figure_cell(value: float | None, digits: int = 3) -> Cell:
-    """Give a cell with a number."""
+    """Return a cell with a number."""
     return Cell(number(value, digits), value)
 
 
 def percent_cell(value: float | None) -> Cell:
-    """Give a cell with a percentage; the number behind it is the share."""
+    """Return a cell with a percentage; the number behind it is the share."""
     return Cell(percent(value), value)
 
 
 def text_cell(text: Any) -> Cell:
-    """Give a cell with plain text."""
+    """Return a cell with plain text."""
     return Cell(str(text), None, numeric=False)
 
 
@@ -125,9 +127,13 @@ def table(
     rows: Iterable[tuple[str, Sequence[Cell]]],
     *,
     flagged: frozenset[str] = frozenset(),
+    baseline: str | None = None,
     name: str = "",
 ) -> str:
-    """Give a table whose rows begin with a heading; ``flagged`` are headings of rows that stand out."""
+    """Return a table whose rows begin with a heading; ``flagged`` are headings of rows that stand out.
+
+    The row of the baseline, which is only there to be compared with, is grey.
+    """
     listed = list(rows)
     numeric = [bool(listed) and cell.numeric for cell in (listed[0][1] if listed else [])]
     columns = f'<th scope="col">{escaped(heads[0])}</th>' + "".join(
@@ -135,7 +141,7 @@ def table(
         for at, head in enumerate(heads[1:])
     )
     body = "".join(
-        f"<tr{' class=flagged' if head in flagged else ''}>"
+        f"<tr{' class=flagged' if head in flagged else ' class=baseline' if head == baseline else ''}>"
         f'<th scope="row">{escaped(head)}</th>{"".join(_cell(cell) for cell in cells)}</tr>\n'
         for head, cells in listed
     )
@@ -154,7 +160,7 @@ def _cell(cell: Cell) -> str:
 
 
 def facts(caption: str, pairs: Mapping[str, Any]) -> str:
-    """Give a table of names and values, nested mappings joined with dots."""
+    """Return a table of names and values, nested mappings joined with dots."""
     return table(caption, ("name", "value"), [(name, [text_cell(value)]) for name, value in flattened(pairs)])
 
 
@@ -171,7 +177,7 @@ def flattened(pairs: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str
 
 
 def image(data: bytes, kind: str, alt: str, caption: str) -> str:
-    """Give a figure whose picture is part of the page; ``kind`` is ``"png"`` or ``"svg"``."""
+    """Return a figure whose picture is part of the page; ``kind`` is ``"png"`` or ``"svg"``."""
     mime = {"png": "image/png", "svg": "image/svg+xml"}[kind]
     encoded = base64.b64encode(data).decode("ascii")
     return (
@@ -180,33 +186,39 @@ def image(data: bytes, kind: str, alt: str, caption: str) -> str:
     )
 
 
+def download(name: str, text: str, kind: str, words: str) -> str:
+    """Return a link that saves text as a file; the text is part of the page."""
+    encoded = base64.b64encode(text.encode("utf-8")).decode("ascii")
+    return f'<p><a download="{escaped(name)}" href="data:{escaped(kind)};base64,{encoded}">{escaped(words)}</a></p>\n'
+
+
 def chart(figure: Any, alt: str, caption: str) -> str:
-    """Give a chart as a vector graphic within the page."""
+    """Return a chart as a vector graphic within the page."""
     return image(picture_bytes(figure, "svg"), "svg", alt, caption)
 
 
 def paragraph(text: str) -> str:
-    """Give a paragraph."""
+    """Return a paragraph."""
     return f"<p>{escaped(text)}</p>\n"
 
 
 def box(kind: str, *sentences: str) -> str:
-    """Give a box that stands out: ``"verdict"``, ``"warning"`` or ``"notice"``."""
+    """Return a box that stands out: ``"verdict"``, ``"warning"`` or ``"notice"``."""
     return f'<div class="{escaped(kind)}">{"".join(paragraph(text) for text in sentences if text)}</div>\n'
 
 
 def section(name: str, title: str, *parts: str) -> str:
-    """Give a part of the page with a heading of the second level."""
+    """Return a part of the page with a heading of the second level."""
     return f'<section id="{escaped(name)}"><h2>{escaped(title)}</h2>\n{"".join(parts)}</section>\n'
 
 
 def heading(title: str) -> str:
-    """Give a heading of the third level."""
+    """Return a heading of the third level."""
     return f"<h3>{escaped(title)}</h3>\n"
 
 
 def page(title: str, head: str, sections: Sequence[tuple[str, str, str]], foot: str) -> str:
-    """Give the whole page from (name, title, content) of its sections."""
+    """Return the whole page from (name, title, content) of its sections."""
     links = "".join(f'<li><a href="#{escaped(name)}">{escaped(label)}</a></li>' for name, label, _ in sections)
     body = "".join(section(name, label, content) for name, label, content in sections)
     return (

@@ -1,87 +1,95 @@
-"""The part of the page that says where each method is wrong."""
+"""Report section with the error maps of each method."""
 
 from __future__ import annotations
 
+import numpy as np
+
+from warpgauge.core.arrays import Floats
+from warpgauge.evaluation.sentences import judged_share
 from warpgauge.maps import Picture, map_picture, picture_bytes
 from warpgauge.report.content import Content
-from warpgauge.report.html import heading, image, paragraph, percent, percent_cell, table
-from warpgauge.report.method_maps import SIGNIFICANT
+from warpgauge.report.html import heading, image, paragraph
+from warpgauge.report.method_maps import MOST_SHOWN, MethodMaps
+from warpgauge.report.overlay import checkerboards
 
 _DPI = 110
 
 
 def map_section(content: Content) -> str:
-    """Give the maps of all methods side by side."""
+    """Return the maps of the methods side by side, in the order of their ranks."""
     made = content.maps
     if made is None:
         return paragraph("No maps were made: they need the transforms and the grid of the fixed image.")
-    points, summary = content.posterior.annotations.fixed_points, made.summary()
-    rows = []
-    for name, one in summary["methods"].items():
-        rows.append(
-            (
-                name,
-                [
-                    percent_cell(one["contradicted"]),
-                    percent_cell(one["expected_above_tolerance"]),
-                    percent_cell(one["outside"]),
-                ],
-            )
-        )
-    above = (
-        "expected above the tolerance"
-        if made.tolerance is None
-        else f"expected above {made.tolerance:g} {content.units}"
-    )
+    points = content.posterior.annotations.fixed_points
+    shown = MethodMaps(**{**vars(made), "expected": _first(made.expected, content.evaluation.baseline),
+                          "exceedance": _first(made.exceedance, content.evaluation.baseline)})  # fmt: skip
+    left = len(made.expected) - len(shown.expected)
     parts = [
         paragraph(
-            f"The annotations say enough about {percent(summary['known'])} of the image. Elsewhere the maps are "
-            f"hatched and fade away: unknown is not good."
+            "Colours are the distance from the true match that is to be expected at each place, best method first, and "
+            "the same for all methods. It is large where a method is wrong, and also where nothing is known."
+            + (f" The {left} methods with the largest errors are not drawn." if left else "")
         ),
-        table(
-            f"Shares of the image. Contradicted: Benjamini-Hochberg-adjusted p at most {SIGNIFICANT:g}.",
-            ("method", "contradicted by the annotations", above, "outside its domain"),
-            rows,
-            name="map-shares",
-        ),
-        heading("Error of each method"),
         _picture(
-            made.picture("error", points),
-            "Maps of the error score of " + ", ".join(made.error) + ", with the same colours.",
-            "Error score e(x): 1 where the method contradicts the annotations, 0 where it agrees. All methods have the "
-            "same colours.",
+            shown.picture("expected error", points, _top(shown.expected, content.evaluation.baseline)),
+            "Maps of the expected error of " + ", ".join(shown.expected) + ", with the same colours.",
+            "Expected error of each method. Circles: annotated points. Line: inside it the annotations say enough.",
         ),
     ]
-    if made.exceedance:
+    if shown.exceedance:
         parts += [
             heading("Probability of an error above the tolerance"),
             _picture(
-                made.picture("exceedance", points),
+                shown.picture("exceedance", points),
                 f"Maps of the probability of an error above {made.tolerance:g} {content.units} for each method.",
-                "Probability that the method is off by more than the tolerance.",
+                f"Probability that the method is off by more than {made.tolerance:g} {content.units}.",
             ),
         ]
     parts += [
         heading("How much the annotations say"),
+        paragraph("" if content.judged is None else judged_share(content.judged)),
         _picture(
             made.picture("standard deviation", points),
-            "Map of the posterior standard deviation, with the annotated points.",
-            "Standard deviation of the true match, given the annotations. It does not depend on the method.",
-            width=5.5 if content.posterior.d == 2 else 10.0,
+            "Map of the standard deviation of the true match, with the annotated points.",
+            "How far the true match may lie from what the annotations alone say. It does not depend on the method.",
+            width=6.5 if content.posterior.d == 2 else 10.0,
         ),
     ]
-    if made.warped:
-        panels = ({} if made.fixed is None else {"fixed image": made.fixed}) | made.warped
-        parts += [
-            heading("Warped moving image"),
-            _picture(
-                Picture(panels, made.grid, "image"),
-                "The fixed image, and the moving image warped by each method.",
-                "What each method makes of the moving image; grey where it is not defined.",
-            ),
-        ]
     return "".join(parts)
 
 
-def _picture(picture: Picture, alt: str, caption: str, width: float = 10.0) -> str:
-    return image(picture_bytes(map_picture(picture, width=width), "png", dpi=_DPI), "png", alt, caption)
+def overlay_section(content: Content) -> str:
+    """Return the checkerboards of fixed and moving image, before and after the best method."""
+    best = next((name for name in content.methods if name in content.transforms), None)
+    if best is None or set(content.images) != {"fixed", "moving"}:
+        return ""
+    transform = content.transforms[best]
+    if not (hasattr(transform, "map") or callable(transform)):
+        return ""
+    picture = checkerboards(content.images["fixed"], content.images["moving"], (best, transform))
+    return heading("Before and after") + _picture(
+        picture,
+        f"Checkerboards of the fixed and the moving image, before registration and after {best}.",
+        f"Fixed and moving image in turn, as the moving image lies and as {best} puts it: where edges go on from tile "
+        "to tile, the images match.",
+        dpi=150,
+    )
+
+
+def _first(maps: dict[str, Floats], baseline: str | None) -> dict[str, Floats]:
+    """Return the maps of the best methods, and of the baseline where there is room for it."""
+    names = list(maps)
+    shown = names[:MOST_SHOWN]
+    if baseline in names and baseline not in shown:
+        shown = [*shown[:-1], str(baseline)]
+    return {name: maps[name] for name in shown}
+
+
+def _top(maps: dict[str, Floats], baseline: str | None) -> float | None:
+    """Return the upper end of the colours: that of the methods, so that the baseline does not flatten them."""
+    known = [values[np.isfinite(values)] for name, values in maps.items() if name != baseline or len(maps) == 1]
+    return max((float(np.percentile(one, 98)) for one in known if one.size), default=None)
+
+
+def _picture(picture: Picture, alt: str, caption: str, width: float = 10.0, dpi: float = _DPI) -> str:
+    return image(picture_bytes(map_picture(picture, width=width), "png", dpi=dpi), "png", alt, caption)

@@ -1,6 +1,8 @@
-"""The parts of the page that say what went in: annotations, transforms, settings, versions; and a reading aid."""
+"""Report sections with the inputs (annotations, transforms, settings, versions), and a glossary."""
 
 from __future__ import annotations
+
+from typing import Any
 
 from warpgauge.report.content import Content, annotation_rows, description, model, versions
 from warpgauge.report.html import facts, figure_cell, heading, number, paragraph, table, text_cell
@@ -8,7 +10,7 @@ from warpgauge.report.results import score_name
 
 
 def annotation_list(content: Content) -> str:
-    """Give the list of annotations with how well the others predict each."""
+    """Return the list of annotations with how well the others predict each."""
     rows = annotation_rows(content)
     if not rows:
         return paragraph("There are no annotations.")
@@ -19,7 +21,7 @@ def annotation_list(content: Content) -> str:
             text_cell(", ".join(number(x, 5) for x in one["moving"])),
             figure_cell(one["sd"]), figure_cell(one["residual"]), figure_cell(one["mahalanobis"]),
             figure_cell(one["p"]),
-            text_cell("contradicts the others" if one["outlier"] else ""),
+            text_cell(_remark(one)),
         ])
         for one in rows
     ]  # fmt: skip
@@ -29,13 +31,19 @@ def annotation_list(content: Content) -> str:
         ("annotation", "fixed point", "moving point", f"stated sd ({units})", f"residual ({units})", "standardised",
          "p", "remark"),
         listed,
-        flagged=frozenset(str(one["label"]) for one in rows if one["outlier"]),
+        flagged=frozenset(str(one["label"]) for one in rows if one["outlier"] or one["flagged"]),
         name="annotation-list",
     )  # fmt: skip
 
 
+def _remark(row: dict[str, Any]) -> str:
+    if row["flagged"]:
+        return "far from all good methods"
+    return "contradicts the others" if row["outlier"] else ""
+
+
 def provenance(content: Content) -> str:
-    """Give settings, model, images, hashes, versions, seeds, and how each transform was read."""
+    """Return settings, model, images, hashes, versions, seeds, and how each transform was read."""
     found = content.evaluation
     parts = [heading("How each transform was read")]
     for name, transform in content.transforms.items():
@@ -64,21 +72,20 @@ def provenance(content: Content) -> str:
 
 
 def reading_aid(content: Content) -> str:
-    """Give the words that a reader who is no statistician needs, and how to cite."""
+    """Return the terms explained for readers without statistics, and how to cite."""
     lines = {
         "Annotation": "A point of the fixed image, the place an expert gave for it in the moving image, and how sure "
         "the expert was.",
-        "Posterior": "All transformations that fit the annotations, each with its probability. Where annotations are "
-        "near, they agree; far away, they differ, and the standard deviation is large.",
-        "Score": f"The {score_name(content.norm)} over the targets between a method and the true transformation: "
-        "its median over all that may be true, given the annotations and the methods."
-        if content.evaluation.centre_weights is not None
-        else f"The {score_name(content.norm)} over the targets between a method and the posterior mean.",
-        "90 % interval": "The true score lies in it with a probability of 90 %, if the model is calibrated.",
-        "Error score e(x)": "How far out a method's point lies in the posterior: above 0.95, fewer than one of twenty "
-        "transformations that fit the annotations are as far away. A low score means agreement or too few annotations.",
-        "Calibrated": "Of the regions said to hold a point with 95 %, about 95 % do.",
-        "Tied": "Methods whose order the annotations do not decide with a probability of at least 95 %.",
+        "Target": "A point of the fixed image at which the error counts. Errors are averaged over all targets.",
+        "Error": f"The {score_name(content.norm)} over the targets: how far a method's matches are from the true ones. "
+        "The true ones are not known; the error given is the middle of what it may be, given the annotations and the "
+        "methods.",
+        "Identity": "The moving image as it lies, without any registration: what a method has to beat.",
+        "90 % interval": "The true error lies in it with a probability of 90 %, if the model is right.",
+        "Standard deviation": "How far the true match of a point typically lies from where the annotations alone put "
+        "it. Small near annotations, large far from them.",
+        "Tied": "Methods that the first of their group does not beat with a probability of at least 95 %, or only by a "
+        "difference that does not count.",
     }
     rows = [(name, [text_cell(text)]) for name, text in lines.items()]
     return table("Words used in this report.", ("word", "meaning"), rows) + paragraph(

@@ -1,10 +1,11 @@
-"""The verdict, and the part of the page that says which method is best."""
+"""The verdict, and the report section with the ranking of methods."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from warpgauge.evaluation import Evaluation, Interval
+from warpgauge.evaluation import Interval
+from warpgauge.evaluation.sentences import count, joined, judged_share
 from warpgauge.report import charts
 from warpgauge.report.content import Content
 from warpgauge.report.html import (
@@ -14,72 +15,78 @@ from warpgauge.report.html import (
     figure_cell,
     heading,
     number,
+    paragraph,
     percent,
     percent_cell,
     sampled_cell,
     table,
 )
 
+_MOST_LISTED = 6
 _SCORES = {"1": "mean error", "2": "root mean square error", "inf": "largest error"}
 
 
 def score_name(norm: str) -> str:
-    """Give the words for a norm."""
+    """Return the words for a norm."""
     return _SCORES.get(norm, f"{norm}-norm of the error")
 
 
 def verdict(content: Content) -> str:
-    """Give the boxes on top: what spoils everything first, then who is best."""
+    """Return the boxes on top: what spoils everything first, then who is best, then how far that can be trusted."""
     found, trust = content.evaluation, content.trust
-    sentence = found.verdict or f"{found.ranking(content.norm)[0]} has the smallest {score_name(content.norm)}."
-    first = ""
+    first = box("warning", *found.notices) if found.flags else ""
+    sentence = found.verdict
     if trust is None:
-        first = box("warning", "There is no annotation, so nothing below says how good a registration is.")
-    elif trust.verdict == "overconfident":
-        first = box("warning", f"Calibration failed. {trust.diagnostics.sentence}")
+        return first + box("warning", "There is no annotation, so nothing below says how good a registration is.")
+    if trust.verdict == "overconfident":
+        first += box("warning", trust.diagnostics.sentence)
         sentence = f"What the model says all the same: {sentence}"
-    elif not trust.calibrated:
-        first = box("notice", trust.sentence)
-    last = box("verdict", sentence)
-    return first + last + (box("notice", trust.sentence) if trust is not None and trust.calibrated else "")
+    last = "" if trust.verdict == "overconfident" else trust.diagnostics.sentence
+    share = "" if content.judged is None else judged_share(content.judged)
+    return first + box("verdict", sentence) + box("notice", f"{last} {share}".strip())
+
+
+def compared(content: Content) -> str:
+    """Return a paragraph on the compared methods, the targets and the annotations."""
+    found = content.evaluation
+    methods = joined(content.methods) if len(content.methods) <= _MOST_LISTED else f"{len(content.methods)} methods"
+    before = f", and the moving image as it lies ({found.baseline})" if found.baseline is not None else ""
+    over = f" in {content.region}" if content.region else ""
+    left = f" ({found.excluded_targets} more lie outside some method's domain)" if found.excluded_targets else ""
+    return paragraph(
+        f"Compared: {methods}{before}. The error is the {score_name(content.norm)} in {content.units} "
+        f"over {found.targets} targets{over}{left}, known from {count(found.annotations, 'annotation')}. "
+        f"Differences below {number(found.margin)} {content.units} do not count."
+    )
 
 
 def results_section(content: Content) -> str:
-    """Give the table, the intervals, the ranks and the box plots."""
+    """Return the table, the intervals, the ranks and the box plots."""
     found, norm, units = content.evaluation, content.norm, content.units
     names = found.ranking(norm)
     parts = [score_table(content)]
     best = found.scores[names[0]]
     low, high = best.interval[norm]
     parts += [
-        heading("Scores with their uncertainty"),
+        heading("Errors with their uncertainty"),
         chart(
             charts.intervals(found, norm, f"{score_name(norm)} ({units})"),
-            f"Scores of {len(names)} methods with 90 % intervals. Best: {names[0]} with "
+            f"Errors of {len(names)} methods with 90 % intervals. Best: {names[0]} with "
             f"{number(charts.true_score(best, norm))} {units}, interval {number(low)} to {number(high)}.",
-            "Bars: where the true score over all targets lies with probability 90 %; dots: its median"
-            + _ticks(found)
-            + ". Diamonds: error at the annotated points alone, as is usual. Methods on the same shade are not told "
-            "apart.",
+            "Bars: where the true error over all targets lies with probability 90 %; dots: its median. Diamonds: error "
+            "at the annotated points alone, as is usual. Methods on the same shade cannot be distinguished from the "
+            "first of them.",
         ),
     ]
-    if len(names) > 1:
+    if len(content.methods) > 1:
         parts += [
-            heading("Ranks"),
-            '<div class="pair">',
-            chart(
-                charts.ranks(found, norm),
-                f"Probability of each rank for each method, in percent. {names[0]} has rank 1 with probability "
-                f"{percent(best.probability_best[norm])}.",
-                "Probability in percent that a method has a rank, over the transformations that fit the annotations.",
-            ),
+            heading("Pairwise comparison"),
             chart(
                 charts.wins(found, norm),
-                "Probability in percent that the method of the row has a smaller mean squared error than that of the "
-                "column.",
-                "Probability in percent that the method of the row has the smaller mean squared error.",
+                "Probability in percent that the method of the row has a smaller error than that of the column.",
+                "Probability in percent that the method of the row has a smaller root mean square error than that of "
+                "the column. Dark blue: certain; white: undecided; dark red: certainly not.",
             ),
-            "</div>",
         ]
     if content.errors:
         words = "; ".join(f"{name}: {number(float(np.median(values)))}" for name, values in content.errors.items())
@@ -103,35 +110,15 @@ def _with_interval(one: Interval | None, share: bool = False) -> Cell:
     )
 
 
-# Of what the truth may be nearest to, this much and more is named.
-_SHOWN_SHARE = 0.01
-
-
-def _ticks(found: Evaluation) -> str:
-    if found.centre_weights is not None:
-        return ", which decides the order"
-    return ". Ticks: error against the posterior mean, which leaves the remaining uncertainty out and decides the order"
-
-
-def nearest(found: Evaluation) -> str:
-    """Say which methods the truth may be nearest to, where that was averaged over; a sentence or nothing."""
-    if found.centre_weights is None:
-        return ""
-    ordered = sorted(found.centre_weights.items(), key=lambda one: -one[1])
-    likely = [(name, share) for name, share in ordered if share >= _SHOWN_SHARE] or ordered[:1]
-    listed = ", ".join(f"{'their median' if name == 'median' else name} ({percent(share)})" for name, share in likely)
-    return f" Averaged over what the true transformation may be nearest to: {listed}."
-
-
 def score_table(content: Content) -> str:
-    """Give the table of scores, best method first."""
+    """Return the table of scores, best method first."""
     found, norm, units = content.evaluation, content.norm, content.units
-    heads = ["method", "rank", "tied group", f"{score_name(norm)} ({units})", "90 % interval from", "to",
-             f"at landmarks ({units})", "best with probability", "expected rank",
-             f"90th percentile ({units})"]  # fmt: skip
-    by_posterior = found.centre_weights is None
-    if by_posterior:
-        heads.insert(6, f"against posterior mean ({units})")
+    heads = ["method", "rank", f"{score_name(norm)} ({units})", "90 % interval from", "to", "best with probability",
+             "tied group", f"at landmarks ({units})", f"90th percentile ({units})"]  # fmt: skip
+    # By the paper's posterior the order is that of the distance from its mean, which is not the expected error.
+    by_mean = any(one.score[norm] != charts.true_score(one, norm) for one in found.scores.values())
+    if by_mean:
+        heads.insert(5, f"against posterior mean ({units})")
     if found.tolerance is not None:
         heads.append(f"targets above {found.tolerance:g} {units}")
     heads += ["outside its domain", "folded"]
@@ -141,23 +128,22 @@ def score_table(content: Content) -> str:
         group = next((at for at, members in enumerate(found.tied, 1) if name in members), None)
         cells = [
             Cell(str(place), place),
-            Cell("–" if group is None else str(group), group),
             figure_cell(charts.true_score(one, norm)),
             figure_cell(one.interval[norm][0]),
             figure_cell(one.interval[norm][1]),
-            *([figure_cell(one.posterior[norm])] if by_posterior else []),
-            figure_cell(one.landmark[norm]),
+            *([figure_cell(one.score[norm])] if by_mean else []),
             sampled_cell(one.probability_best[norm], found.samples),
-            figure_cell(one.expected_rank[norm]),
+            Cell("–" if group is None else str(group), group),
+            figure_cell(one.landmark[norm]),
             _with_interval(one.statistics.get("p90")),
         ]
         if found.tolerance is not None:
             cells.append(_with_interval(one.statistics.get("above_tolerance"), share=True))
         folded = None if one.regularity is None else one.regularity.folding
         rows.append((name, [*cells, percent_cell(one.outside), percent_cell(folded)]))
-    left_out = f" {found.excluded_targets} targets outside some domain are left out." if found.excluded_targets else ""
     caption = (
-        f"Scores over {found.targets} targets from {found.annotations} annotations and {found.samples} posterior "
-        f"samples (seed {found.seed}); in brackets 90 % intervals.{left_out}{nearest(found)}"
+        f"Errors over {found.targets} targets from {count(found.annotations, 'annotation')}, best first; in brackets "
+        f"90 % intervals ({found.samples} samples, seed {found.seed})."
     )
-    return table(caption, heads, rows, name="scores")
+    flagged = frozenset(flag.transform for flag in found.flags if flag.transform is not None)
+    return table(caption, heads, rows, flagged=flagged, baseline=found.baseline, name="scores")

@@ -79,9 +79,14 @@ def write_study_report(
     )  # fmt: skip
     replace_text(file.with_suffix(".json"), json.dumps(numbers, indent=2, allow_nan=False, ensure_ascii=False))
     failed = result.untrusted
-    head = box("warning" if failed else "verdict", result.verdict) + paragraph(
-        f"{len(result.methods)} methods, {len(result.outcomes)} pairs; made on {when:%Y-%m-%d %H:%M} "
-        f"{when.tzname() or ''}."
+    first = box("warning", *result.notices) if result.notices else ""
+    head = (
+        first
+        + box("warning" if failed else "verdict", result.verdict)
+        + paragraph(
+            f"{len(result.methods)} methods, {len(result.outcomes)} pairs; made on {when:%Y-%m-%d %H:%M} "
+            f"{when.tzname() or ''}."
+        )
     )
     pairs = ("pairs", "Can these numbers be trusted?", _pairs(result))
     methods = ("methods", "Which method is best?", _methods(result, shown))
@@ -105,16 +110,22 @@ def _methods(result: StudyResult, units: str) -> str:
             figure_cell(one.score_interval.high if one.score_interval else None),
             sampled_cell(one.probability_first, rounds), Cell(str(one.cases), one.cases),
             Cell(str(one.missing), one.missing), figure_cell(one.acrobat), figure_cell(one.learn2reg_tre30),
+            figure_cell(one.learn2reg_tre70),
         ])
         for one in result.methods
     ]  # fmt: skip
     names = [one.name for one in result.methods]
     best = result.methods[0]
+    before = result.baseline
+    if before is not None:
+        blank = Cell("–")
+        cells = [Cell("baseline"), *[blank] * 3, figure_cell(before["mean_score"]), *[blank] * 3]
+        rows.append((before["method"], [*cells, Cell(str(before["cases"]), before["cases"]), *[blank] * 4]))
     parts = [
         table(
             f"Best first. 90 % intervals by a bootstrap of {rounds} rounds over pairs and posterior samples.",
             ("method", "rank", "mean rank", "from", "to", f"{score_name(norm)} ({units})", "from", "to",
-             "first with probability", "cases", "missing", "ACROBAT", "TRE30"),
+             "first with probability", "cases", "missing", "ACROBAT", "TRE30", "TRE70"),
             rows,
             name="methods-table",
         ),

@@ -1,9 +1,10 @@
-"""The part of the page that says whether the numbers can be trusted."""
+"""Report section on whether the numbers can be trusted."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from warpgauge.evaluation.sentences import judged_share
 from warpgauge.report import charts
 from warpgauge.report.content import Content
 from warpgauge.report.html import (
@@ -14,7 +15,6 @@ from warpgauge.report.html import (
     heading,
     number,
     paragraph,
-    percent,
     percent_cell,
     table,
     text_cell,
@@ -22,7 +22,7 @@ from warpgauge.report.html import (
 
 
 def trust_section(content: Content) -> str:
-    """Give coverage, residuals, quantiles, factor, outliers and sensitivity."""
+    """Return coverage, residuals, quantiles, factor, outliers and sensitivity."""
     if content.trust is None:
         return paragraph("There is no annotation to test the model with.")
     found = content.trust.diagnostics
@@ -33,11 +33,12 @@ def trust_section(content: Content) -> str:
         for one in found.coverage
     ]  # fmt: skip
     parts = [
-        paragraph(
-            "Each annotation is predicted from all others. If the model is as sure as it should be, half of them lie "
-            "within their 50 % region, and 19 of 20 within their 95 % region."
-        ),
         box("warning" if found.verdict == "overconfident" else "notice", found.sentence),
+        paragraph(
+            "That was tested by predicting each annotation from all others: if the model is as sure as it should be, "
+            "half of them lie within their 50 % region, and 19 of 20 within their 95 % region."
+            + ("" if content.judged is None else f" {judged_share(content.judged)}")
+        ),
         table(
             "Leave-one-out coverage with 95 % binomial intervals.",
             ("region", "inside", "share", "interval from", "to", "consistent"),
@@ -46,13 +47,9 @@ def trust_section(content: Content) -> str:
             name="coverage",
         ),
         paragraph(
-            f"Factor on the posterior covariance: {number(found.applied_factor)} is used, and the residuals ask for "
-            f"{number(found.asked_factor)}."
-            + (
-                ""
-                if found.uninformed is None
-                else f" The annotations say nothing yet about {percent(found.uninformed)} of the targets."
-            )
+            f"Its uncertainties are multiplied by {number(np.sqrt(found.applied_factor))}, as the annotations ask for."
+            if found.applied_factor != 1
+            else "Its uncertainties are used as they are."
         ),
         '<div class="pair">',
         chart(charts.coverage(found), f"Bars of coverage: {said}.", "Coverage, stated (dashed) and observed."),
@@ -89,7 +86,7 @@ def _sensitivity(content: Content) -> str:
         for one in shown
     ]  # fmt: skip
     return (
-        heading("What the ranking hangs on")
+        heading("Ranking sensitivity")
         + paragraph(tested.sentence)
         + table(
             "The ranking under changed assumptions; annotations left out one by one are listed where the best changes.",

@@ -15,21 +15,24 @@ from numpy.typing import ArrayLike
 from warpgauge.core.arrays import Floats
 from warpgauge.core.process import Posterior
 from warpgauge.errors import InvalidInputError
-from warpgauge.evaluation import CandidateAverage, Evaluation, Trust
+from warpgauge.evaluation import Assessment, Evaluation, Trust, Truth, evaluate_project
 from warpgauge.evaluation import trust as find_trust
 from warpgauge.evaluation.comparison import comparable
+from warpgauge.evaluation.mapping import function_of, mapped_points
 from warpgauge.io.images import Image
 from warpgauge.maps.planes import shown_units
+from warpgauge.project import Project
 from warpgauge.report.content import Content
 from warpgauge.report.files import replace_text, report_path
 from warpgauge.report.html import page, paragraph
-from warpgauge.report.map_section import map_section
+from warpgauge.report.landmark_section import landmark_csv, landmark_section
+from warpgauge.report.map_section import map_section, overlay_section
 from warpgauge.report.method_maps import MethodMaps, method_maps
 from warpgauge.report.provenance import annotation_list, provenance, reading_aid
-from warpgauge.report.results import results_section, verdict
+from warpgauge.report.results import compared, results_section, verdict
+from warpgauge.report.suspect_section import suspect_section
+from warpgauge.report.suspects import suspects
 from warpgauge.report.trust_section import trust_section
-
-_SAMPLES_FOR_ERRORS = 200
 
 
 def write_report(
@@ -37,7 +40,7 @@ def write_report(
     *,
     evaluation: Evaluation,
     posterior: Posterior,
-    judged_by: Posterior | CandidateAverage | None = None,
+    judged_by: Truth | None = None,
     transforms: Mapping[str, Any] | None = None,
     targets: ArrayLike | None = None,
     trust: Trust | None = None,
@@ -50,6 +53,7 @@ def write_report(
     project: Mapping[str, Any] | None = None,
     settings: Mapping[str, Any] | None = None,
     hashes: Mapping[str, str] | None = None,
+    region: str = "",
     created: datetime | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> Path:
@@ -58,11 +62,12 @@ def write_report(
     Parameters
     ----------
     out_html : path
-        Ends in ``.html``; the numbers go to the same name with ``.json``.
+        Ends in ``.html``; the numbers go to the same name with ``.json``, the errors at the annotations to
+        ``...-landmarks.csv``.
     evaluation : Evaluation
     posterior : Posterior
         What the annotations alone say; for maps and calibration.
-    judged_by : Posterior or CandidateAverage, optional
+    judged_by : Truth, optional
         What the evaluation was made with; the posterior by default.
     transforms : mapping, optional
         As given to `warpgauge.evaluate`; for maps, box plots, sensitivity and how each was read.
@@ -71,7 +76,7 @@ def write_report(
     trust : Trust, optional
         Made here where it is not given.
     fixed, moving : Image, optional
-        Shown with the maps; their hashes and frames are listed.
+        The fixed one is shown below the maps, both as a checkerboard; their hashes and frames are listed.
     maps : MethodMaps or bool
         True makes them where the fixed image and transforms with ``map`` are given; False leaves them out.
     title : str
@@ -81,6 +86,8 @@ def write_report(
         Names of the annotations.
     project, settings, hashes : mapping, optional
         Further names and values to be listed, for instance of the project, and hashes of files.
+    region : str
+        What the targets stand for, in words.
     created : datetime, optional
         Now by default.
     progress : callable, optional
@@ -99,10 +106,9 @@ def write_report(
     say = progress or (lambda _: None)
     say("calibration")
     if trust is None and len(given):
-        averaged = isinstance(judged_by, CandidateAverage)
-        trust = find_trust(posterior, candidates or None, targets, averaged=averaged)
+        trust = find_trust(posterior, candidates or None, targets, judged_by=judged_by)
     if maps is True:
-        maps = _made_maps(posterior, candidates, evaluation.tolerance, fixed, moving, say)
+        maps = _made_maps(posterior, judged_by, candidates, evaluation.tolerance, fixed, say)
     content = Content(
         title=str(title),
         created=created or datetime.now(UTC),
@@ -118,41 +124,96 @@ def write_report(
         settings=dict(settings or {}),
         hashes=dict(hashes or {}),
         labels=[str(label) for label in labels or []],
+        landmark_errors=_landmark_errors(posterior, candidates),
+        region=region,
+        suspects=suspects(evaluation, judged_by or posterior),
     )
     say("page")
     numbers = json.dumps(content.to_dict(), indent=2, allow_nan=False, ensure_ascii=False)
     replace_text(file.with_suffix(".json"), numbers)
-    replace_text(file, report_page(content, file.with_suffix(".json").name))
+    if content.landmark_errors:
+        replace_text(landmark_file(file), landmark_csv(content))
+    replace_text(file, report_page(content, file))
     return file
 
 
-def report_page(content: Content, numbers: str) -> str:
-    """Give the HTML page; ``numbers`` is the name of the JSON file beside it."""
-    found = content.evaluation
-    head = verdict(content) + paragraph(
-        f"{len(found.scores)} methods, {found.annotations} annotations, {found.targets} targets; lengths in "
-        f"{content.units}; made on {content.created:%Y-%m-%d %H:%M} {content.created.tzname() or ''}."
+def write_project_report(
+    project: Project, out_html: str | os.PathLike[str] | None = None, *, maps: bool = True, **options: Any
+) -> Path:
+    """Evaluate a project's transforms and write the report about them.
+
+    Parameters
+    ----------
+    project : Project
+    out_html : path, optional
+        ``report/report.html`` in the project by default.
+    maps : bool
+        Whether maps are shown.
+    **options
+        As `warpgauge.evaluate_project` takes them.
+    """
+    found = evaluate_project(project, **options)
+    return write_assessment(
+        out_html or project.folder / "report" / "report.html",
+        found,
+        fixed=project.image("fixed"),
+        moving=project.image("moving"),
+        maps=maps,
+        title=project.folder.resolve().name,
+        project={"project": project.id, "events": project.state.generation, "log": project.fingerprint()},
+        settings=project.settings.to_dict(),
     )
+
+
+def write_assessment(out_html: str | os.PathLike[str], found: Assessment, **options: Any) -> Path:
+    """Write the report about a verdict; ``options`` as `write_report` takes them."""
+    return write_report(
+        out_html,
+        evaluation=found.evaluation,
+        posterior=found.posterior,
+        judged_by=found.judged_by,
+        transforms=found.transforms,
+        targets=found.targets,
+        trust=found.trust,
+        units=found.units,
+        region=found.region,
+        **options,
+    )
+
+
+def landmark_file(file: Path) -> Path:
+    """Return where the errors at the annotations are written, beside the page."""
+    return file.with_name(f"{file.stem}-landmarks.csv")
+
+
+def report_page(content: Content, file: Path) -> str:
+    """Return the HTML page; ``file`` is where it is written, for the names of what lies beside it."""
+    head = (
+        verdict(content)
+        + compared(content)
+        + paragraph(f"Made on {content.created:%Y-%m-%d %H:%M} {content.created.tzname() or ''}.")
+    )
+    results = ("results", "Which method is best?", results_section(content) + overlay_section(content))
+    maps = ("maps", "Where is it wrong?", map_section(content))
     trust = ("calibration", "Can these numbers be trusted?", trust_section(content))
-    results = ("results", "Which method is best?", results_section(content))
-    calibrated = content.trust is not None and content.trust.calibrated
+    overconfident = content.trust is None or content.trust.verdict == "overconfident"
     parts = [
-        # Trust first: where calibration is not shown to hold, it stands before the ranking.
-        *((results, trust) if calibrated else (trust, results)),
-        ("maps", "Where is it wrong?", map_section(content)),
+        *([("suspects", "Annotations to look at again", suspect_section(content))] if content.suspects else []),
+        # Where the model is overconfident, that stands before any ranking.
+        *((trust, results, maps) if overconfident else (results, maps, trust)),
+        ("landmarks", "Errors at the annotated points", landmark_section(content)),
         ("annotations", "Annotations", annotation_list(content)),
         ("provenance", "How it was made", provenance(content)),
         ("reading", "How to read this report", reading_aid(content)),
     ]
-    if calibrated:
-        parts.insert(2, parts.pop(1))  # results, maps, then trust
-    return page(
-        content.title, head, parts, paragraph(f"Every number of this report is in {numbers}, beside this file.")
-    )
+    beside = f"Every number of this report is in {file.with_suffix('.json').name}, beside this file"
+    if content.landmark_errors:
+        beside += f", and the errors at the annotated points are in {landmark_file(file).name}"
+    return page(content.title, head, parts, paragraph(f"{beside}."))
 
 
 def _in_order(evaluation: Evaluation, transforms: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Give the transforms best first, after a check that they are those of the evaluation."""
+    """Return the transforms best first, after a check that they are those of the evaluation."""
     if transforms is None:
         return {}
     if set(transforms) != set(evaluation.scores):
@@ -166,29 +227,35 @@ def _in_order(evaluation: Evaluation, transforms: Mapping[str, Any] | None) -> d
 
 def _made_maps(
     posterior: Posterior,
+    judged_by: Truth | None,
     transforms: Mapping[str, Any],
     tolerance: float | None,
     fixed: Image | None,
-    moving: Image | None,
     say: Callable[[str], None],
 ) -> MethodMaps | None:
     usable = {name: one for name, one in transforms.items() if hasattr(one, "map") or callable(one)}
     if fixed is None or not usable or fixed.grid.d != posterior.d:
         return None
-    return method_maps(posterior, usable, fixed.grid, tolerance=tolerance, fixed=fixed, moving=moving, progress=say)
+    return method_maps(
+        posterior, usable, fixed.grid, judged_by=judged_by, tolerance=tolerance, fixed=fixed,
+        progress=say,
+    )  # fmt: skip
 
 
-def _errors(
-    known: Posterior | CandidateAverage, transforms: Mapping[str, Any], targets: ArrayLike | None
-) -> dict[str, Floats]:
-    """Give the error of each method at every target, against what is expected there."""
+def _errors(truth: Truth, transforms: Mapping[str, Any], targets: ArrayLike | None) -> dict[str, Floats]:
+    """Return the error of each method at every target, against what is expected there."""
     if not transforms or targets is None:
         return {}
-    common = comparable(known, transforms, targets)
-    if isinstance(known, CandidateAverage):
-        # The mean of an average lies near the leading method, so its distance from it would flatter that one.
-        samples = known.sample(common.points, _SAMPLES_FOR_ERRORS)
-        lengths = np.stack([np.median(np.linalg.norm(samples - one, axis=2), axis=0) for one in common.mapped])
-    else:
-        lengths = np.linalg.norm(common.mapped - known.mean(common.points), axis=2)
-    return dict(zip(transforms, lengths, strict=True))
+    common = comparable(truth, transforms, targets)
+    return dict(zip(transforms, truth.expected_errors(common.points, common.mapped), strict=True))
+
+
+def _landmark_errors(posterior: Posterior, transforms: Mapping[str, Any]) -> dict[str, Floats]:
+    """Return the distance of each method from each annotated match; methods given as mapped targets have none."""
+    given = posterior.annotations
+    usable = {name: one for name, one in transforms.items() if function_of(one) is not None}
+    return {
+        name: np.linalg.norm(mapped_points(name, one, given.fixed_points) - given.moving_points, axis=1)
+        for name, one in usable.items()
+        if len(given)
+    }

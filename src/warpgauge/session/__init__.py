@@ -1,9 +1,11 @@
-"""The loop of suggesting, annotating and refitting on a project; no HTTP and no terminal in it."""
+"""The loop of suggesting, annotating and refitting on a project, without HTTP or a terminal."""
 
 from warpgauge.session.agreement import Agreement, IntraRater, LocationAgreement, RaterSummary
-from warpgauge.session.answering import Saved
+from warpgauge.session.answering import Start
+from warpgauge.session.doubts import Doubt
 from warpgauge.session.gather import Mark
 from warpgauge.session.listing import ListRow
+from warpgauge.session.placements import Saved
 from warpgauge.session.predictions import Prediction
 from warpgauge.session.progress import Curve, Progress, StopRule
 from warpgauge.session.queries import Query
@@ -12,6 +14,7 @@ from warpgauge.session.session import Session
 __all__ = [
     "Agreement",
     "Curve",
+    "Doubt",
     "IntraRater",
     "ListRow",
     "LocationAgreement",
@@ -22,5 +25,6 @@ __all__ = [
     "RaterSummary",
     "Saved",
     "Session",
+    "Start",
     "StopRule",
 ]

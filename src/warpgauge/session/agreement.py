@@ -1,4 +1,4 @@
-"""What the organiser sees: how raters agree with each other and each with themselves."""
+"""Agreement between raters and of each rater with themselves, for the organiser."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.spatial.distance import pdist
 
 from warpgauge.core.annotations import ellipse_from_covariance
 from warpgauge.geometry import Floats
@@ -119,6 +118,8 @@ def intra_rater(state: State, rater: str) -> IntraRater | None:
             continue
         first, second = state.answer(rater, query.same_as), state.answer(rater, query.number)
         if isinstance(first, Placement) and isinstance(second, Placement):
+            if first.fixed != second.fixed:
+                continue  # matches of two points cannot be compared
             d = len(first.point)
             distances.append(float(np.linalg.norm(np.subtract(first.point, second.point))))
         elif first is not None and second is not None and type(first) is not type(second):
@@ -133,7 +134,7 @@ def intra_rater(state: State, rater: str) -> IntraRater | None:
 
 
 def median_seconds(state: State, rater: str | None = None) -> float | None:
-    """Give the median time for an answer, where times were told."""
+    """Return the median time for an answer, where times were told."""
     told = [
         cell.answer.duration
         for (who, _), cell in state.cells.items()
@@ -146,7 +147,6 @@ def agreement(state: State, located: LocatedAnnotations, alpha: float) -> Agreem
     """Summarise raters and locations."""
     names = sorted(set(state.who_answered()) | {name for name, _ in state.deferred} | set(state.raters))
     summaries = tuple(_summary(state, located, name) for name in names)
-    rows = {location: row for row, location in enumerate(located.locations)}
     marks: dict[int, list[Mark]] = {}
     for mark in all_marks(state):
         marks.setdefault(mark.query.location, []).append(mark)
@@ -156,7 +156,7 @@ def agreement(state: State, located: LocatedAnnotations, alpha: float) -> Agreem
             skips.setdefault(state.queries[number].location, {})[who] = cell.answer.reason
     asked = sorted({query.location for query in state.queries})
     locations = tuple(
-        _location(state, located, rows.get(where), where, marks.get(where, []), skips.get(where, {}), alpha)
+        _location(state, located, located.row_at(where), where, marks.get(where, []), skips.get(where, {}), alpha)
         for where in asked
     )
     pooled = None
@@ -201,6 +201,8 @@ def _location(
     skips: dict[str, str],
     alpha: float,
 ) -> LocationAgreement:
+    from scipy.spatial.distance import pdist
+
     used = located.marks[row] if row is not None else ()
     lengths = pdist([mark.placement.point for mark in used]) if len(used) > 1 else np.empty(0)
     point = covariance = half_lengths = axes = None

@@ -1,137 +1,65 @@
-"""What raters say: place, edit, skip and take back, each on the disk before it is acknowledged."""
+"""Answers other than placements: skips, the guided start, undo and redo."""
 
 from __future__ import annotations
 
-import warnings
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from itertools import takewhile
 
-import numpy as np
-from numpy.typing import ArrayLike
-
-from warpgauge.core.annotations import covariance_from_ellipse
-from warpgauge.errors import InvalidInputError, SuspiciousDataWarning
-from warpgauge.geometry import Floats
 from warpgauge.project import Draft, Event
-from warpgauge.project.records import Answer
-from warpgauge.session.base import SessionBase, number_of
-from warpgauge.session.plausible import check_placement
-from warpgauge.session.prior import default_radius
-from warpgauge.session.queries import Query
-
-Ellipse = tuple[ArrayLike, ArrayLike]
+from warpgauge.project.records import Step
+from warpgauge.session.gather import all_marks
+from warpgauge.session.placements import Placing, Saved
+from warpgauge.session.prior import aligned
+from warpgauge.session.queries import START_MARKS, Query
 
 
 @dataclass(frozen=True)
-class Saved:
-    """What was saved: the event, the query it changed, and the rater's answer there now."""
+class Start:
+    """Whether the guided start is due for a rater: landmarks of their own choice before the first suggestion.
 
-    event: Event
-    query: int
-    answer: Answer
+    Attributes
+    ----------
+    due : bool
+        Fewer than `wanted` landmarks are there, all of them volunteered, and the rater has not skipped the start.
+    volunteered : int
+        Landmarks that the rater has volunteered.
+    wanted : int
+        Landmarks that settle rotation, mirroring and scale.
+    """
 
-    @property
-    def generation(self) -> int:
-        """Generation of the event."""
-        return self.event.generation
-
-    @property
-    def time(self) -> str:
-        """When it was saved, UTC."""
-        return self.event.time
+    due: bool
+    volunteered: int
+    wanted: int
 
 
-class Answering(SessionBase):
+class Answering(Placing):
     """The part of a session that saves answers."""
 
-    def place(
-        self,
-        query: int | Query,
-        point: ArrayLike,
-        *,
-        covariance: ArrayLike | None = None,
-        ellipse: Ellipse | None = None,
-        radius: float | None = None,
-        alpha: float | None = None,
-        duration: float | None = None,
-        base_generation: int | None = None,
-        rater: str | None = None,
-    ) -> Saved:
-        """Save where the rater sees the match; a skipped query may be placed too.
-
-        Parameters
-        ----------
-        point : (d,) array
-            In the moving image's world.
-        covariance : (d, d) array, optional
-        ellipse : (half_lengths, axes), optional
-            Drawn to hold the match with probability ``1 - alpha``; axes are orthonormal columns.
-        radius : float, optional
-            Of a disc or ball; the project's default radius where nothing is given.
-        alpha : float, optional
-            The project's by default.
-        duration : float, optional
-            Seconds.
-        base_generation : int, optional
-            ``Query.generation``: a change by the same rater since then raises `ConflictError`.
-        """
-        return self._put("place", query, point, covariance, ellipse, radius, alpha, duration, base_generation, rater)
-
-    def edit(
-        self,
-        query: int | Query,
-        point: ArrayLike,
-        *,
-        covariance: ArrayLike | None = None,
-        ellipse: Ellipse | None = None,
-        radius: float | None = None,
-        alpha: float | None = None,
-        duration: float | None = None,
-        base_generation: int | None = None,
-        rater: str | None = None,
-    ) -> Saved:
-        """Change a placement; parameters as for `place`."""
-        return self._put("edit", query, point, covariance, ellipse, radius, alpha, duration, base_generation, rater)
-
-    def _put(
-        self,
-        kind: str,
-        query: int | Query,
-        point: ArrayLike,
-        covariance: ArrayLike | None,
-        ellipse: Ellipse | None,
-        radius: float | None,
-        alpha: float | None,
-        duration: float | None,
-        base_generation: int | None,
-        rater: str | None,
-    ) -> Saved:
-        if sum(given is not None for given in (covariance, ellipse, radius)) > 1:
-            raise InvalidInputError("Give one of covariance, ellipse and radius, not several.")
-        settings, d = self.project.settings, self.project.d
-        level = settings.alpha if alpha is None else alpha
-        drawn = None
-        if covariance is None:
-            if ellipse is None:
-                size = default_radius(self.project.fixed_grid, settings) if radius is None else radius
-                ellipse = np.full(d, size), np.eye(d)
-            covariance = covariance_from_ellipse(ellipse[0], ellipse[1], level)
-            drawn = {"half_lengths": np.asarray(ellipse[0]).tolist(), "axes": np.asarray(ellipse[1]).tolist()}
-        at, spread = _numbers(point, "The placed point"), _numbers(covariance, "The covariance")
-        check_placement(self.project, at, spread)
-        payload = {
-            "point": at.tolist(),
-            "covariance": spread.tolist(),
-            "alpha": level,
-            "ellipse": drawn,
-        }
-        if at.shape == (d,) and np.isfinite(at).all() and not self.project.moving_grid.contains(at):
-            warnings.warn(
-                f"The placement of query {number_of(query)} at {at.tolist()} lies outside the moving image.",
-                SuspiciousDataWarning,
-                stacklevel=3,
+    def start(self, rater: str | None = None) -> Start:
+        """Return whether the guided start is due for a rater."""
+        who = self._who(rater)
+        with self._lock:
+            state = self.project.state
+            origins = [mark.origin for group in self._shown(state, who).located.marks for mark in group]
+            own = sum(mark.origin == "volunteered" for mark in all_marks(state, who))
+            begun = any(
+                cell.answer is not None and state.queries[number].origin != "volunteered"
+                for (name, number), cell in state.cells.items()
+                if name == who
             )
-        return self._save(kind, query, payload, duration, base_generation, rater)
+            due = (
+                self.project.settings.guided_start
+                and not begun
+                and who not in state.starts_skipped
+                and len(origins) < START_MARKS
+                and set(origins) <= {"volunteered"}
+                and aligned(state) is None
+            )
+            return Start(due, own, START_MARKS)
+
+    def skip_start(self, rater: str | None = None) -> Event:
+        """Save that the rater goes on without the guided start."""
+        return self.project.append(Draft("start", self._who(rater), payload={"skipped": True}))[0]
 
     def skip(
         self,
@@ -161,8 +89,21 @@ class Answering(SessionBase):
         return self._save("enable", query, {}, None, base_generation, rater)
 
     def undo(self, rater: str | None = None, *, base_generation: int | None = None) -> Saved | None:
-        """Undo the rater's last action (place, edit, skip, restore, disable, enable); None where there is none."""
+        """Undo the rater's last action (place, edit, skip, restore, disable, enable, or a whole import).
+
+        None where there is none.
+        """
         return self._step("undo", rater, base_generation)
+
+    def undo_import(self) -> Saved | None:
+        """Undo the last import, of all its raters, as far as they have done nothing since; None where there is none."""
+        with self._lock:
+            state = self.project.state
+            tops = {who: steps[-1] for who, steps in state.done.items() if steps and steps[-1].batch is not None}
+            if not tops:
+                return None
+            batch = max(tops.values(), key=lambda step: step.generation).batch
+            return self._take_back("undo", [who for who, step in tops.items() if step.batch == batch], None)
 
     def redo(self, rater: str | None = None, *, base_generation: int | None = None) -> Saved | None:
         """Redo what was undone last; None where there is nothing."""
@@ -175,30 +116,24 @@ class Answering(SessionBase):
             steps = (state.done if kind == "undo" else state.undone).get(who, [])
             if not steps:
                 return None
-            step = steps[-1]
-            draft = Draft(kind, who, payload={"target": step.generation}, base_generation=base_generation)
-            return self._saved(self.project.append(draft)[0], step.query)
+            return self._take_back(kind, [who], base_generation)
 
-    def _save(
-        self,
-        kind: str,
-        query: int | Query,
-        payload: dict[str, Any],
-        duration: float | None,
-        base_generation: int | None,
-        rater: str | None,
-    ) -> Saved:
-        who, number = self._who(rater), number_of(query)
-        with self._lock:
-            event = self.project.append(Draft(kind, who, number, payload, duration, base_generation))[0]
-            return self._saved(event, number)
-
-    def _saved(self, event: Event, number: int) -> Saved:
-        return Saved(event, number, self.project.state.answer(event.rater, number))
+    def _take_back(self, kind: str, raters: list[str], base_generation: int | None) -> Saved:
+        """Undo or redo the next action of each rater, or all of its batch, in one writing."""
+        state, taken = self.project.state, list[tuple[str, Step]]()
+        for who in raters:
+            steps = (state.done if kind == "undo" else state.undone)[who]
+            taken += [(who, step) for step in _together(steps)]
+        drafts = [Draft(kind, who, payload={"target": step.generation}) for who, step in taken]
+        drafts[0] = replace(drafts[0], base_generation=base_generation)
+        events = self.project.append(*drafts)
+        answers = {(who, step.query) for who, step in taken}
+        return replace(self._saved(events[-1], taken[-1][1].query), count=len(answers))
 
 
-def _numbers(values: ArrayLike, what: str) -> Floats:
-    try:
-        return np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InvalidInputError(f"{what} must be numbers, got {values!r}.") from error
+def _together(steps: list[Step]) -> list[Step]:
+    """Return the steps that are taken back as one, the last first: a whole batch, or one step."""
+    batch = steps[-1].batch
+    if batch is None:
+        return steps[-1:]
+    return list(takewhile(lambda step: step.batch == batch, reversed(steps)))

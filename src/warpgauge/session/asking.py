@@ -1,4 +1,4 @@
-"""Which query a rater gets: next, another, the former one, and how the list grows when somebody reaches its end."""
+"""Selection of a rater's query (next, another, previous), and extension of the list when a rater reaches its end."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from warpgauge.project import Draft, State
 from warpgauge.session.base import number_of
 from warpgauge.session.learning import Learning
 from warpgauge.session.queries import (
+    PROGRAM,
     Query,
     after,
     before,
     open_queries,
     repeat_drafts,
     room,
+    stale_suggestions,
     suggestion_drafts,
 )
 from warpgauge.session.reporting import Reporting
@@ -32,12 +34,25 @@ class Asking(Reporting, Learning):
             self.refit_if_due()
         with self._lock:
             while True:
+                self._withdraw_stale()
                 state = self.project.state
-                waiting, aside = open_queries(state, self.project.settings, who)
+                waiting, aside = open_queries(state, self.project.settings, who, beyond=beyond)
                 if waiting:
                     return self._hand_out(state, waiting[0], who)
-                if not self._extend(state, beyond):
+                if not self._extend(state, who, len(aside), beyond):
                     return self._hand_out(state, aside[0], who) if aside else None
+
+    def _withdraw_stale(self) -> None:
+        """Take suggestions from the list that nobody has taken up and that rest on answers no longer in force."""
+        if self.project.settings.suggest_with != "answers":
+            return
+        stale = stale_suggestions(self.project.state)
+        if stale:
+            try:
+                self.project.append(*(Draft("withdraw", PROGRAM, number) for number in stale))
+            except InvalidInputError:
+                # Somebody answered one meanwhile, in another process: it stays, and so do the others until next time.
+                return
 
     def another(self, query: int | Query, rater: str | None = None) -> Query | None:
         """Put a query aside and hand out the next best instead; it comes again when nothing else is left."""
@@ -70,15 +85,18 @@ class Asking(Reporting, Learning):
                 raise InvalidInputError(f"There is no query {number} for {who}; the list has {len(state.queries)}.")
             return self._hand_out(state, number, who)
 
-    def _extend(self, state: State, beyond: bool) -> bool:
-        """Make the list longer; False where it has come to its end."""
+    def _extend(self, state: State, who: str, aside: int, beyond: bool) -> bool:
+        """Make the list longer; False where it has come to its end.
+
+        Of what the budget leaves to the rater, the queries that they have put aside are kept free.
+        """
         settings = self.project.settings
         follower = self._model.follower(state)
         count = min(settings.growth, follower.left())
         if not beyond:
-            allowed = room(state, settings)
-            count = count if allowed is None else min(count, allowed)
-            if count and any(rule.met for rule in self._rules(state)):
+            allowed = room(state, settings, who)
+            count = count if allowed is None else min(count, max(0, allowed - aside))
+            if count and any(rule.met for rule in self._rules(state) if rule.name != "budget"):
                 count = 0
         drafts = repeat_drafts(state, settings, last_chance=count == 0)
         if not drafts and count:

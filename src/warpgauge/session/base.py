@@ -1,4 +1,4 @@
-"""What all parts of a session share: the project, the model, and what each rater has before them."""
+"""Base of all parts of a session: the project, the model, and each rater's current query."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import threading
 from dataclasses import dataclass
 
 from warpgauge.errors import InvalidInputError
-from warpgauge.project import Project, State
+from warpgauge.project import Placement, Project, State
 from warpgauge.project.events import checked_name
 from warpgauge.session.model import Model, View
 from warpgauge.session.predictions import Prediction, predict
-from warpgauge.session.queries import Query
+from warpgauge.session.queries import Query, position
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,20 +43,22 @@ class SessionBase:
         return who
 
     def _shown(self, state: State, who: str) -> View:
-        """Give the model that a rater may see: that of their own answers in a blind project."""
+        """Return the model that a rater may see: that of their own answers in a blind project."""
         return self._model.view(state, who if self.project.settings.blind else None)
 
     def _hand_out(self, state: State, number: int, who: str) -> Query:
         record, settings = state.queries[number], self.project.settings
         view = self._shown(state, who)
-        prediction = predict(view.posterior, record.point, self.project.moving_grid, settings.alpha)
+        answered = isinstance(state.answer(who, number), Placement)
+        # A former answer is compared with what the other locations say: its own mark would only agree with itself.
+        posterior = view.without(record.location) if answered else view.posterior
+        prediction = predict(posterior, record.point, self.project.moving_grid, settings.alpha)
         self._held[who] = Held(number, view, prediction)
-        trail = state.trails.get(who, [])
         return Query(
             number,
             who,
             record.point,
-            trail.index(number) + 1 if number in trail else len(trail) + 1,
+            position(state, who, number),
             settings.budget,
             record.gain,
             self._why(record.origin, record.gain, prediction.sd),
@@ -66,14 +68,17 @@ class SessionBase:
         )
 
     def _why(self, origin: str, gain: float | None, sd: float) -> str:
-        settings, known = self.project.settings, f"it is now known to {sd:.3g} {self.project.units}"
+        figure = f"{sd:.2g}" if sd < 100 else f"{sd:.0f}"  # no exponent
+        settings, known = self.project.settings, f"it is now known to {figure} {self.project.units}"
+        if origin == "volunteered":
+            return f"You chose this location; {known}."
         if origin == "given" or gain is None:
             return f"This location was brought along with landmarks; {known}."
-        if settings.strategy != "entropy":
-            return f"Chosen by the strategy {settings.strategy!r}; {known}."
-        return f"Chosen because its match tells most about the targets (expected gain {gain:.3g} nats); {known}."
+        if settings.chosen_strategy not in ("information", "entropy"):
+            return f"Chosen by the strategy {settings.chosen_strategy!r}; {known}."
+        return f"Asked because its match tells most about the rest of the image; {known}."
 
 
 def number_of(query: int | Query) -> int:
-    """Give the number of a query however it is given."""
+    """Return the number of a query however it is given."""
     return query.number if isinstance(query, Query) else int(query)

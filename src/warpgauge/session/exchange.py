@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import secrets
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -25,7 +27,7 @@ def import_drafts(
     """Turn landmarks into events: a query and a placement for each, switched off where they were, and skips.
 
     A landmark at a location of the list answers that query; others become queries for their rater only, or for all
-    (``shared``).
+    (``shared``). All are of one batch, so that one undo takes the import back.
     """
     if landmarks.moving_points is None and not landmarks.skips:
         raise InvalidInputError("These landmarks are points of one image; an import needs pairs.")
@@ -37,7 +39,8 @@ def import_drafts(
     covariances = np.broadcast_to(default, (len(landmarks), *default.shape)).copy()
     if landmarks.covariances is not None:
         covariances[landmarks.has_covariance] = landmarks.covariances[landmarks.has_covariance]
-    entry = _Entry(project, state, shared)
+    batch = f"import {secrets.token_hex(8)}"
+    entry = _Entry(project, state, shared, batch)
     names = landmarks.names or ("",) * len(landmarks)
     raters = landmarks.raters or (None,) * len(landmarks)
     placed = landmarks.moving_points if landmarks.moving_points is not None else np.empty((0, landmarks.d))
@@ -49,22 +52,43 @@ def import_drafts(
             "point": point.tolist(),
             "covariance": covariances[row].tolist(),
             "alpha": project.settings.alpha,
+            "batch": batch,
         }
         entry.drafts.append(Draft("place", who, number, payload))
         if not landmarks.active[row]:
-            entry.drafts.append(Draft("disable", who, number))
+            entry.drafts.append(Draft("disable", who, number, {"batch": batch}))
     for skip in landmarks.skips:
         who = _who(skip.rater, rater, None)
         reason, text = _reason(skip.reason)
         number = entry.query(skip.fixed_point, who, "")
-        entry.drafts.append(Draft("skip", who, number, {"reason": reason, "text": text}))
+        entry.drafts.append(Draft("skip", who, number, {"reason": reason, "text": text, "batch": batch}))
     return entry.drafts
+
+
+def volunteered_query(
+    project: Project, state: State, point: tuple[float, ...], who: str, name: str = ""
+) -> dict[str, Any]:
+    """Return the payload of a query at a place that a rater chose; the same place cannot be chosen twice."""
+    tolerance = _SAME * pixel(project.fixed_grid)
+    for mark in all_marks(state, who):
+        if np.abs(np.subtract(mark.fixed_point, point)).max() <= tolerance:
+            raise InvalidInputError(
+                f"{who} has a landmark at {list(point)} already (query {mark.query.number}); edit that one instead."
+            )
+    near = np.flatnonzero(np.abs(project.candidates - np.array(point)).max(axis=1) <= tolerance)
+    return {
+        "point": list(point),
+        "candidate": int(near[0]) if len(near) and project.candidates[near[0]].tolist() == list(point) else None,
+        "origin": "volunteered",
+        "for_rater": who,
+        "name": name,
+    }
 
 
 def _who(named: str | None, rater: str | None, row: int | None) -> str:
     who = rater if rater is not None else named
     if who is None:
-        where = "A skip" if row is None else f"Landmark {row} (counted from 0)"
+        where = "A skip" if row is None else f"Landmark {row + 1}"
         raise InvalidInputError(f"{where} does not say who placed it; give the rater.")
     return who
 
@@ -78,8 +102,8 @@ def _reason(text: str) -> tuple[str, str]:
 class _Entry:
     """The events of an import as they come together, and the queries that they will have made."""
 
-    def __init__(self, project: Project, state: State, shared: bool) -> None:
-        self.project, self.state, self.shared = project, state, shared
+    def __init__(self, project: Project, state: State, shared: bool, batch: str) -> None:
+        self.project, self.state, self.shared, self.batch = project, state, shared, batch
         self.drafts: list[Draft] = []
         self.tolerance = _SAME * pixel(project.fixed_grid)
         self.points: list[tuple[float, ...]] = [query.point for query in state.queries]
@@ -88,7 +112,7 @@ class _Entry:
         self.taken = {(who, number) for (who, number), cell in state.cells.items() if cell.answer is not None}
 
     def query(self, point: Floats, who: str, name: str) -> int:
-        """Give the number of the query at a point that the rater can answer; a new one where there is none."""
+        """Return the number of the query at a point that the rater can answer; a new one where there is none."""
         near = self._near(np.array(self.points), point) if self.points else []
         for number in near:
             if self.only[number] in (None, who) and (who, number) not in self.taken:
@@ -106,6 +130,7 @@ class _Entry:
             "same_as": self.first[near[0]] if len(near) else None,
             "for_rater": None if self.shared else who,
             "name": name,
+            "batch": self.batch,
         }
         if payload["candidate"] is not None:
             payload["point"] = self.project.candidates[candidates[0]].tolist()
@@ -122,7 +147,7 @@ class _Entry:
 
 
 def raters_landmarks(project: Project, state: State, rater: str | None) -> Landmarks:
-    """Give every mark that stands, of all raters or one, with who placed it, what is switched off, and the skips."""
+    """Return every mark that stands, of all raters or one, with who placed it, what is switched off, and the skips."""
     marks = list(all_marks(state, rater))
     skips = [
         Skip(np.array(state.queries[number].point), f"{cell.answer.reason}: {cell.answer.text}".removesuffix(": "), who)
@@ -131,7 +156,7 @@ def raters_landmarks(project: Project, state: State, rater: str | None) -> Landm
     ]
     bare = _landmarks(
         project,
-        [mark.query.point for mark in marks],
+        [mark.fixed_point for mark in marks],
         [mark.placement.point for mark in marks],
         [mark.placement.covariance for mark in marks],
         [mark.query.name or f"q{mark.query.number}" for mark in marks],
@@ -145,9 +170,12 @@ def raters_landmarks(project: Project, state: State, rater: str | None) -> Landm
 
 
 def fused_landmarks(project: Project, state: State, located: LocatedAnnotations) -> Landmarks:
-    """Give what the model rests on: one landmark a location, raters fused."""
+    """Return what the model rests on: one landmark per location, raters fused."""
     a = located.annotations
-    names = [state.queries[number].name or f"q{number}" for number in located.locations]
+    names = []
+    for number, marks in zip(located.locations, located.marks, strict=True):
+        name = state.queries[number].name or f"q{number}"
+        names.append(f"{name} moved by {marks[0].rater}" if marks[0].origin == "moved" else name)
     return _landmarks(project, a.fixed_points, a.moving_points, a.covariances, names)
 
 

@@ -2,11 +2,11 @@
 
 In the default model the weights are averaged over a power law's amplitude and slope, given the annotations
 (:func:`warpgauge.fit_power_law`). That needs no shrinkage: a leave-one-out fit of all weights to the first 10
-annotations is too sure of itself. The paper's model, where a fit is asked for, has its leave-one-out fit.
+annotations is overconfident. The paper's model, where a fit is asked for, has its leave-one-out fit.
 
 The extra noise is not learned unless asked for: annotations that lie farther apart than the smallest scale cannot tell
 noise from deformation at that scale, and what is called noise is left out of the posterior at the targets, so that the
-error would be on the sure side.
+error would be overconfident.
 """
 
 from __future__ import annotations
@@ -21,39 +21,52 @@ from warpgauge.core.hyperparameters import fit_kernel
 from warpgauge.core.power_law import fit_power_law
 from warpgauge.core.process import TransformationPrior
 from warpgauge.errors import InvalidInputError
-from warpgauge.project import Event, Project, Settings
-from warpgauge.session.gather import located_annotations
+from warpgauge.project import Event, Project, Settings, State
+from warpgauge.session.gather import LocatedAnnotations, located_annotations, standing_marks
 from warpgauge.session.prior import PAPER, default_covariance, default_prior, extent, fit_payload, middle
 
 FEWEST = 3
 
 
-def next_refit(settings: Settings, fits: Sequence[Event]) -> int | None:
-    """Say at how many annotations the weights are to be refitted next; None for never."""
-    if settings.refit == "never" or settings.model == PAPER or (fits and fits[-1].payload["source"] == "projects"):
+def fit_in_force(state: State) -> Event | None:
+    """Return the last fit whose annotations all stand as they were then, or None for the initial weights.
+
+    A fit that rested on an answer which was since undone, changed or taken out is not used; it counts again when the
+    answer is back.
+    """
+    standing = {mark.placement.generation for marks in standing_marks(state).values() for mark in marks}
+    for fit in reversed(state.fits):
+        if state.fit_marks[fit.generation] <= standing:
+            return fit
+    return None
+
+
+def next_refit(settings: Settings, fit: Event | None) -> int | None:
+    """Return at how many annotations the weights are refitted next, given the fit in force; None for never."""
+    if settings.refit == "never" or settings.model == PAPER or (fit and fit.payload["source"] == "projects"):
         return None
-    if not fits:
+    if fit is None:
         return settings.refit_first
-    last = int(fits[-1].payload["annotations"])
-    return max(settings.refit_first, last + 1, int(last * settings.refit_growth))
+    last = int(fit.payload["annotations"])
+    return max(settings.refit_first, last + 1, int(np.ceil(last * settings.refit_growth)))
 
 
 def fitted_prior(project: Project, sets: Sequence[Annotations], noise: bool) -> TransformationPrior:
-    """Give the project's prior with the weights that the sets teach, in the way of its model."""
+    """Return the project's prior with the weights that the sets teach, in the way of its model."""
     initial = default_prior(project.fixed_grid, project.settings)
     if project.settings.model == PAPER:
         return fit_kernel(initial, sets, noise)
     return fit_power_law(initial, sets, extent(project.fixed_grid), noise)
 
 
-def own_fit(project: Project, annotations: Annotations, generation: int, noise: bool) -> dict[str, Any]:
+def own_fit(project: Project, located: LocatedAnnotations, generation: int, noise: bool) -> dict[str, Any]:
     """Fit the weights to the project's own annotations and describe the result for the log."""
-    if len(annotations) < FEWEST:
-        raise InvalidInputError(
-            f"Refitting the weights needs at least {FEWEST} annotations, there are {len(annotations)}."
-        )
-    fitted = fitted_prior(project, [annotations], noise)
-    provenance = {"source": "annotations", "annotations": len(annotations), "at_generation": generation}
+    count = len(located)
+    if count < FEWEST:
+        raise InvalidInputError(f"Refitting the weights needs at least {FEWEST} annotations, there are {count}.")
+    fitted = fitted_prior(project, [located.annotations], noise)
+    marks = sorted(mark.placement.generation for group in located.marks for mark in group)
+    provenance = {"source": "annotations", "annotations": count, "at_generation": generation, "rests_on": marks}
     return fit_payload(fitted, {**provenance, "fitted_noise": noise})
 
 
@@ -80,7 +93,7 @@ def trained_fit(project: Project, others: Sequence[Project], noise: bool) -> dic
 
 
 def _shifted(project: Project, other: Project) -> Annotations:
-    """Give another project's annotations, moved so that the middles of the fixed images coincide.
+    """Return another project's annotations, moved so that the middles of the fixed images coincide.
 
     Fixed and moving points are moved alike, which leaves displacements as they are and makes the affine trend of both
     act about the same point.

@@ -1,19 +1,21 @@
-"""A Suggester that is kept alive and follows the answers, instead of being built anew for each of them."""
+"""A Suggester that is updated with the answers instead of being rebuilt for each of them."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from warpgauge.core.process import TransformationPrior
+from warpgauge.core.process import Posterior, TransformationPrior
 from warpgauge.core.suggestion import Suggester
 from warpgauge.errors import InvalidInputError, SuspiciousDataWarning
 from warpgauge.geometry import Floats
-from warpgauge.project import Placement, Project, State
+from warpgauge.project import Project, State
+from warpgauge.session.chances import Chances
 from warpgauge.session.gather import standing_marks
+from warpgauge.session.queries import is_free
 
 # Taking one record back costs about a fortieth of building the Suggester anew (20,000 candidates, 200 records).
 _MOST_UNDONE = 20
@@ -32,7 +34,7 @@ class Record:
 
 
 def wanted_records(state: State, default: Floats, with_answers: bool) -> dict[int, Record]:
-    """Say what the choice of the next location is to rest on.
+    """Return what the choice of the next location is to rest on.
 
     A location counts with the covariance that its first standing mark states. Fused covariances are not used here: they
     change everywhere with every further rater, and are known only at the end (section IV-A-4 of the paper does the
@@ -41,7 +43,9 @@ def wanted_records(state: State, default: Floats, with_answers: bool) -> dict[in
     """
     plain = tuple(tuple(row) for row in default.tolist())
     records = {
-        query.location: Record(query.point, query.candidate, plain) for query in state.queries if query.same_as is None
+        query.location: Record(query.point, query.candidate, plain)
+        for query in state.queries
+        if query.same_as is None and query.origin != "volunteered" and query.number not in state.withdrawn
     }
     if not with_answers:
         return records
@@ -49,15 +53,16 @@ def wanted_records(state: State, default: Floats, with_answers: bool) -> dict[in
     said |= {state.queries[number].location for _, number in state.deferred}
     marks = standing_marks(state)
     for location in said:
-        record = records.pop(location)
+        records.pop(location, None)
         if location in marks:
-            first: Placement = min((mark.placement for mark in marks[location]), key=lambda one: one.generation)
-            records[location] = Record(record.point, record.candidate, first.covariance)
+            first = min(marks[location], key=lambda mark: mark.placement.generation)
+            candidate = None if first.moved else state.queries[location].candidate
+            records[location] = Record(first.fixed_point, candidate, first.placement.covariance)
     return dict(sorted(records.items()))
 
 
 class Follower:
-    """Gives the next locations for one prior, following `wanted_records` with as few updates as possible.
+    """Returns the next locations for one prior, following `wanted_records` with as few updates as possible.
 
     Parameters
     ----------
@@ -66,17 +71,29 @@ class Follower:
     prior : TransformationPrior
     default : (d, d) array
         Covariance of a plain click.
+    chances : Chances, optional
+        By which candidates are weighed.
     """
 
-    def __init__(self, project: Project, prior: TransformationPrior, default: Floats) -> None:
-        self.project, self.prior, self.default = project, prior, default
+    def __init__(
+        self, project: Project, prior: TransformationPrior, default: Floats, chances: Chances | None = None
+    ) -> None:
+        self.project, self.prior, self.default, self.chances = project, prior, default, chances
         self.suggester = self._new()
         self._stack: list[tuple[int, Record]] = []
         self._closed: set[int] = set()
+        self._chance: Floats | None = None
+        self._weighed_at: int | None = None
+
+    def weigh(self, state: State, posterior: Callable[[], Posterior]) -> None:
+        """Weigh candidates by the chance that they can be answered, where the strategy does."""
+        if self.chances is not None and self._weighed_at != state.model_generation:
+            self._chance, self._weighed_at = self.chances.of(state, posterior()), state.model_generation
+            self.suggester.set_chance(self._chance)
 
     def _new(self) -> Suggester:
         settings = self.project.settings
-        options = {"strategy": settings.strategy, "seed": settings.seed, "default_covariance": self.default}
+        options = {"strategy": settings.chosen_strategy, "seed": settings.seed, "default_covariance": self.default}
         targets = self._targets()
         try:
             return Suggester(self.prior, self.project.candidates, targets, **options)  # type: ignore[arg-type]
@@ -108,6 +125,8 @@ class Follower:
             same += 1
         if len(self._stack) - same > _MOST_UNDONE:
             self.suggester, self._stack, self._closed, same = self._new(), [], set(), 0
+            if self._chance is not None:
+                self.suggester.set_chance(self._chance)
         again = self._stack[same:]
         for _ in again:
             self.suggester.undo()
@@ -128,18 +147,22 @@ class Follower:
         self._stack.append((location, record))
 
     def close(self, state: State) -> None:
-        """See to it that no location of the list is suggested again."""
-        for query in state.queries:
-            if query.candidate is not None and query.candidate not in self._closed:
-                self.suggester.skip(query.candidate)
-                self._closed.add(query.candidate)
+        """Keep locations of the list from being suggested again, but for those withdrawn before anybody answered."""
+        taken = {
+            query.candidate for query in state.queries if query.candidate is not None and not is_free(state, query)
+        }
+        for candidate in taken - self._closed:
+            self.suggester.skip(candidate)
+        for candidate in self._closed - taken:
+            self.suggester.restore(candidate)
+        self._closed = taken
 
     def left(self) -> int:
         """Count the candidates that can still be suggested."""
         return len(self.suggester.candidates) - len(self._closed)
 
     def best(self, count: int) -> list[tuple[int, float]]:
-        """Give the next candidates with their expected gains, each as if the former had the default covariance."""
+        """Return the next candidates with their expected gains, each as if the former had the default covariance."""
         chosen: list[tuple[int, float]] = []
         recorded, wanted = 0, min(count, self.left())
         try:

@@ -1,9 +1,10 @@
-"""From the state to annotations: which mark stands for a rater at a location, and how raters are fused."""
+"""Annotations from the state: which mark counts for a rater at a location, and how raters are fused."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -28,18 +29,34 @@ class Mark:
         """Neither disabled by its rater nor excluded by the organiser."""
         return not self.disabled and not self.excluded
 
+    @property
+    def moved(self) -> bool:
+        """Whether the rater marked another point of the fixed image than the queried one."""
+        return self.placement.fixed is not None
+
+    @property
+    def fixed_point(self) -> tuple[float, ...]:
+        """The point of the fixed image that was marked."""
+        return self.query.point if self.placement.fixed is None else self.placement.fixed
+
+    @property
+    def origin(self) -> str:
+        """Who chose the place: the query's origin, or ``"moved"`` where the rater moved what was asked."""
+        return "moved" if self.moved and self.query.origin != "volunteered" else self.query.origin
+
 
 @dataclass(frozen=True, eq=False)
 class LocatedAnnotations:
-    """Annotations of the model, one for each location.
+    """Annotations of the model, one for each location, and one for each mark that its rater moved away from there.
 
     Attributes
     ----------
     locations : tuple of int
-        Number of the first query at each location, ascending.
+        Number of the first query at the location of each annotation, ascending. A location with moved marks can be
+        there more than once, its moved marks last.
     annotations : Annotations
     marks : tuple of tuple of Mark
-        The marks behind each annotation, one a rater.
+        The marks behind each annotation, one per rater.
     fused : FusedPlacements or None
         What the fusion of the locations with several raters found; ``fused_rows`` says which they are.
     """
@@ -53,9 +70,31 @@ class LocatedAnnotations:
     def __len__(self) -> int:
         return len(self.locations)
 
+    def row_at(self, location: int) -> int | None:
+        """Return the row of the marks at a location, those that nobody moved first, or None."""
+        return self._first_rows.get(location)
+
+    def row_of(self, mark: Mark) -> int | None:
+        """Return the row that rests on marks at the same point as this one, or None."""
+        for row in self._rows.get(mark.query.location, ()):
+            if self.marks[row][0].fixed_point == mark.fixed_point:
+                return row
+        return None
+
+    @cached_property
+    def _rows(self) -> dict[int, list[int]]:
+        rows: dict[int, list[int]] = {}
+        for row, location in enumerate(self.locations):
+            rows.setdefault(location, []).append(row)
+        return rows
+
+    @cached_property
+    def _first_rows(self) -> dict[int, int]:
+        return {location: rows[0] for location, rows in self._rows.items()}
+
 
 def all_marks(state: State, rater: str | None = None) -> Iterator[Mark]:
-    """Give every placement that stands, of all raters or of one, in the order of the list."""
+    """Return every placement that stands, of all raters or of one, in the order of the list."""
     keys = sorted((number, who) for who, number in state.cells if rater is None or who == rater)
     for number, who in keys:
         cell = state.cells[who, number]
@@ -75,7 +114,7 @@ def _rank(mark: Mark) -> tuple[int, int]:
 
 
 def standing_marks(state: State, rater: str | None = None) -> dict[int, tuple[Mark, ...]]:
-    """Give for each location the marks that the model uses, one a rater, sorted by rater."""
+    """Return for each location the marks that the model uses, one per rater, sorted by rater."""
     best: dict[tuple[int, str], Mark] = {}
     for mark in all_marks(state, rater):
         key = (mark.query.location, mark.rater)
@@ -90,7 +129,8 @@ def standing_marks(state: State, rater: str | None = None) -> dict[int, tuple[Ma
 def located_annotations(state: State, d: int, default: Floats, rater: str | None = None) -> LocatedAnnotations:
     """Gather the annotations of all raters, fused, or of one rater.
 
-    A location with one rater has that rater's own covariance. Where several answered, mean and covariance come from
+    A location with one rater has that rater's own covariance, and so has a mark that its rater moved to another point
+    of the fixed image, which is an annotation of its own. Where several answered, mean and covariance come from
     :func:`warpgauge.fuse_raters` (pooled over those locations); no standard deviation there falls below that of a plain
     click, or below the smallest that the raters themselves stated, whichever is smaller.
 
@@ -99,21 +139,27 @@ def located_annotations(state: State, d: int, default: Floats, rater: str | None
     default : (d, d) array
         Covariance of a plain click.
     """
-    marks = standing_marks(state, rater)
-    locations = tuple(sorted(marks))
-    if not locations:
+    standing = standing_marks(state, rater)
+    groups = [(location, group) for location in sorted(standing) for group in _at_one_point(standing[location])]
+    if not groups:
         return LocatedAnnotations((), Annotations.empty(d), (), None, ())
-    fixed = np.array([state.queries[location].point for location in locations])
-    moving = np.array([marks[location][0].placement.point for location in locations])
-    covariances = np.array([marks[location][0].placement.covariance for location in locations])
-    several = tuple(row for row, location in enumerate(locations) if len(marks[location]) > 1)
+    locations, marks = tuple(location for location, _ in groups), tuple(group for _, group in groups)
+    fixed = np.array([group[0].fixed_point for group in marks])
+    moving = np.array([group[0].placement.point for group in marks])
+    covariances = np.array([group[0].placement.covariance for group in marks])
+    several = tuple(row for row, group in enumerate(marks) if len(group) > 1)
     fused = None
     if several:
-        fused = _fused([marks[locations[row]] for row in several], d, default)
+        fused = _fused([marks[row] for row in several], d, default)
         moving[list(several)] = fused.points
         covariances[list(several)] = fused.covariances
-    annotations = Annotations(fixed, moving, covariances)
-    return LocatedAnnotations(locations, annotations, tuple(marks[location] for location in locations), fused, several)
+    return LocatedAnnotations(locations, Annotations(fixed, moving, covariances), marks, fused, several)
+
+
+def _at_one_point(marks: tuple[Mark, ...]) -> list[tuple[Mark, ...]]:
+    """Split the marks at a location: those at the queried point together, then each moved one alone."""
+    together = tuple(mark for mark in marks if not mark.moved)
+    return ([together] if together else []) + [(mark,) for mark in marks if mark.moved]
 
 
 def _fused(groups: list[tuple[Mark, ...]], d: int, default: Floats) -> FusedPlacements:

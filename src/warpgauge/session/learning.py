@@ -24,8 +24,8 @@ class Learning(SessionBase):
         """
         with self._lock:
             state = self.project.state.copy()
-            annotations = self._model.view(state, None).located.annotations
-        payload = own_fit(self.project, annotations, state.generation, noise)
+            located = self._model.view(state, None).located
+        payload = own_fit(self.project, located, state.generation, noise)
         payload["replaces"] = state.fits[-1].generation if state.fits else 0
         try:
             event = self.project.append(Draft("fit", PROGRAM, payload=payload))[0]
@@ -35,7 +35,7 @@ class Learning(SessionBase):
         return event
 
     def refit_if_due(self) -> Event | None:
-        """Refit when the number of annotations has reached the next step of the settings (10, 15, 22, 33, ...).
+        """Refit when the number of annotations has reached the next step of the settings (3, 5, 8, 12, 18, ...).
 
         A fit that fails leaves the weights as they are, is noted in ``notes``, and is tried again with more
         annotations.
@@ -45,7 +45,7 @@ class Learning(SessionBase):
         try:
             with self._lock:
                 state = self.project.state
-                due = next_refit(self.project.settings, state.fits)
+                due = next_refit(self.project.settings, self._model.fit(state))
                 count = 0 if due is None else len(standing_marks(state))
             if due is None or count < due or count == self._failed_at or self.project.readonly:
                 return None

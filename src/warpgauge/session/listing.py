@@ -1,4 +1,4 @@
-"""All marks with how well the others predict them: residuals, outliers, and pairs that were likely swapped."""
+"""List of all marks with their leave-one-out residuals, outliers, and pairs that were probably swapped."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from warpgauge.core.linalg import mahalanobis
 from warpgauge.core.process import Posterior
 from warpgauge.core.tails import beyond
 from warpgauge.geometry import Floats
+from warpgauge.project import Flag
 from warpgauge.session.gather import Mark
 from warpgauge.session.model import View
 
@@ -48,6 +49,10 @@ class ListRow:
         What the flag means, with numbers; empty without a flag.
     disabled, excluded : bool
         Why the model does not use it, if so.
+    origin : str
+        Who chose the place: ``"suggested"``, ``"moved"``, ``"volunteered"``, ...
+    questioned : warpgauge.project.Flag or None
+        Why the rater was asked about it when it was placed, if so.
     generation, time, duration
         Of the event that placed or last edited it.
     """
@@ -73,27 +78,29 @@ class ListRow:
     generation: int
     time: str
     duration: float | None
+    origin: str
+    questioned: Flag | None
 
 
 class _LeftOut:
     """What the annotations at all other locations predict at each location."""
 
     def __init__(self, view: View) -> None:
-        self.posterior = view.posterior
-        self.rows = {location: row for row, location in enumerate(view.located.locations)}
-        if self.rows:
+        self.posterior, self.located = view.posterior, view.located
+        if len(view.located):
             conditioned = self.posterior.conditioned
             found = left_out(conditioned, self.posterior.weights)
             self.means = self.posterior.annotations.moving_points - found.residuals
             # D_ll^-1 is the prediction's covariance plus the noise; only the former is scaled by the calibration.
             self.covariances = self.posterior.scale * (found.covariances - conditioned.noise)
 
-    def predict(self, location: int, point: Floats) -> tuple[Floats, Floats]:
-        """Mean and covariance of the true match, the location's own marks left out."""
-        if location in self.rows:
-            row = self.rows[location]
+    def predict(self, mark: Mark) -> tuple[Floats, Floats]:
+        """Mean and covariance of the true match, the marks at the same point left out."""
+        row = self.located.row_of(mark)
+        if row is not None:
             return self.means[row], self.covariances[row]
-        return self.posterior.mean(point[None])[0], self.posterior.covariance(point[None])[0]
+        point = np.array([mark.fixed_point])
+        return self.posterior.mean(point)[0], self.posterior.covariance(point)[0]
 
 
 def list_rows(marks: list[Mark], view: View, units: str) -> list[ListRow]:
@@ -105,12 +112,12 @@ def list_rows(marks: list[Mark], view: View, units: str) -> list[ListRow]:
     rows = []
     for mark in marks:
         placement = mark.placement
-        at = np.array(mark.query.point)
-        mean, predicted = left.predict(mark.query.location, at)
+        at = np.array(mark.fixed_point)
+        mean, predicted = left.predict(mark)
         own = np.array(placement.covariance)
         residual = np.array(placement.point) - mean
         square = float(mahalanobis(residual[None], (predicted + prior.total_noise(own[None])[0])[None])[0])
-        # Screened as if normal, as evaluation.diagnose does: under heavy tails hardly any slip would stand out.
+        # Screened as if normal, as evaluation.diagnose does: under heavy tails few slips would stand out.
         p, distance = float(beyond(square, d)), float(np.linalg.norm(residual))
         half_lengths, axes = ellipse_from_covariance(own, placement.alpha)
         outlier = p < threshold
@@ -143,15 +150,21 @@ def list_rows(marks: list[Mark], view: View, units: str) -> list[ListRow]:
                 placement.generation,
                 placement.time,
                 placement.duration,
+                mark.origin,
+                placement.flag,
             )
         )
-    return _with_swaps(rows, view)
+    return _with_swaps(rows, [view.located.row_of(mark) for mark in marks], view)
 
 
-def _with_swaps(rows: list[ListRow], view: View) -> list[ListRow]:
-    """Flag the pairs of poorly predicted annotations that fit when their placements are exchanged."""
-    place = {location: row for row, location in enumerate(view.located.locations)}
-    suspects = sorted((row.p, place[row.location]) for row in rows if row.p < 0.01 and row.location in place)
+def _with_swaps(rows: list[ListRow], places: list[int | None], view: View) -> list[ListRow]:
+    """Flag the pairs of poorly predicted annotations that fit when their placements are exchanged.
+
+    ``places`` are the rows of the annotations behind the marks.
+    """
+    suspects = sorted(
+        (row.p, place) for row, place in zip(rows, places, strict=True) if row.p < 0.01 and place is not None
+    )
     numbers = list(dict.fromkeys(number for _, number in suspects))[:_MOST_SUSPECTS]
     partners: dict[int, tuple[float, int]] = {}
     for position, one in enumerate(numbers):
@@ -161,10 +174,10 @@ def _with_swaps(rows: list[ListRow], view: View) -> list[ListRow]:
                 if gain > max(_SWAP_GAIN, partners.get(here, (0.0, 0))[0]):
                     partners[here] = gain, there
     locations, result = view.located.locations, []
-    for row in rows:
-        found = partners.get(place.get(row.location, -1))
+    for row, place in zip(rows, places, strict=True):
+        found = None if place is None else partners.get(place)
         # Both must name each other, or a third placement is the better explanation.
-        mutual = found is not None and partners.get(found[1], (0.0, -1))[1] == place[row.location]
+        mutual = found is not None and partners.get(found[1], (0.0, -1))[1] == place
         if not mutual or found is None:
             result.append(row)
             continue

@@ -2,26 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
-from warpgauge.core.annotations import Annotations
+from warpgauge.core.annotations import Annotations, warn_of_one_spot
 from warpgauge.core.process import Posterior, TransformationPrior
 from warpgauge.geometry import Floats
-from warpgauge.project import Project, State
+from warpgauge.project import Event, Project, State
+from warpgauge.session.chances import Anchors, Chances
+from warpgauge.session.fitting import fit_in_force
 from warpgauge.session.follower import Follower, wanted_records
 from warpgauge.session.gather import LocatedAnnotations, located_annotations
-from warpgauge.session.prior import PAPER, current_prior, default_covariance
+from warpgauge.session.prior import PAPER, aligned, current_prior, default_covariance
 
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """Annotations of somebody (or of all, fused) and the posterior given them, with the generation of its weights."""
+    """Annotations of one rater (or of all, fused) and the posterior given them, with the generation of its weights."""
 
     located: LocatedAnnotations
     posterior: Posterior
     fit_generation: int
+
+    def without(self, location: int) -> Posterior:
+        """Posterior given the annotations at all other locations: what they say about this one."""
+        kept = [row for row, here in enumerate(self.located.locations) if here != location]
+        if len(kept) == len(self.located):
+            return self.posterior
+        others = self.posterior.annotations[np.array(kept, dtype=np.int64)]
+        return self.posterior.prior.condition(others, calibrate=self.posterior.calibrates)
 
 
 class Model:
@@ -35,6 +47,7 @@ class Model:
     def __init__(self, project: Project) -> None:
         self.project = project
         self._views: dict[str | None, tuple[int, View]] = {}
+        self._fit: tuple[tuple[int, int], Event | None] | None = None
         self._prior: tuple[tuple[int, object], TransformationPrior] | None = None
         self._follower: tuple[tuple[int, object], Follower] | None = None
 
@@ -43,25 +56,34 @@ class Model:
         """Covariance of a plain click."""
         return default_covariance(self.project.fixed_grid, self.project.settings)
 
+    def fit(self, state: State) -> Event | None:
+        """Return the fit in force, or None for the initial weights."""
+        key = state.model_generation, len(state.fits)
+        if self._fit is None or self._fit[0] != key:
+            self._fit = key, fit_in_force(state)
+        return self._fit[1]
+
     def _key(self, state: State) -> tuple[int, object]:
-        """Name what the prior depends on: the last fit and the settings."""
-        return (state.fits[-1].generation if state.fits else 0), self.project.settings
+        """Name what the prior depends on: the fit in force, the settings, and an accepted alignment."""
+        fit = self.fit(state)
+        return 0 if fit is None else fit.generation, (self.project.settings, aligned(state))
 
     def prior(self, state: State) -> TransformationPrior:
-        """Give the prior in force."""
+        """Return the prior in force."""
         key = self._key(state)
         if self._prior is None or self._prior[0] != key:
-            self._prior = key, current_prior(self.project, state.fits)
+            self._prior = key, current_prior(self.project, self.fit(state))
             self._views.clear()
         return self._prior[1]
 
     def view(self, state: State, rater: str | None = None) -> View:
-        """Give the posterior given one rater's annotations, or all raters' fused ones."""
+        """Return the posterior given one rater's annotations, or all raters' fused ones."""
         prior = self.prior(state)
         known = self._views.get(rater)
         if known is not None and known[0] == state.model_generation:
             return known[1]
         located = located_annotations(state, self.project.d, self.default_covariance, rater)
+        warn_of_one_spot(located.annotations, float(prior.kernel.scales.min()))
         posterior = self._posterior(prior, located.annotations, known[1].posterior if known else None)
         view = View(located, posterior, self._key(state)[0])
         self._views[rater] = state.model_generation, view
@@ -77,25 +99,43 @@ class Model:
         return prior.condition(wanted, calibrate=self.project.settings.model != PAPER)
 
     def follower(self, state: State) -> Follower:
-        """Give the Suggester's follower, up to date."""
+        """Return the Suggester's follower, up to date."""
         key = self._key(state)
         if self._follower is None or self._follower[0] != key:
-            self._follower = key, Follower(self.project, self.prior(state), self.default_covariance)
-        return self.followed(self._follower[1], state)
+            self._follower = key, self._new_follower(self.prior(state))
+        return self._followed(self._follower[1], state, lambda: self.view(state, None).posterior)
 
-    def followed(self, follower: Follower, state: State) -> Follower:
+    def prepared(self, state: State) -> tuple[tuple[int, object], Follower]:
+        """Build a follower for the fit in force, without touching the one in use."""
+        prior = current_prior(self.project, self.fit(state))
+        located = located_annotations(state, self.project.d, self.default_covariance)
+        follower = self._followed(
+            self._new_follower(prior), state, lambda: self._posterior(prior, located.annotations, None)
+        )
+        follower.best(1)  # brings the gains up to date, which is most of the work
+        return self._key(state), follower
+
+    def _new_follower(self, prior: TransformationPrior) -> Follower:
+        chances = None
+        if self.project.settings.chosen_strategy == "information":
+            chances = Chances(self.project, self._anchors)
+        return Follower(self.project, prior, self.default_covariance, chances)
+
+    @cached_property
+    def _anchors(self) -> Anchors:
+        return Anchors.among(self.project.candidates)
+
+    def _followed(self, follower: Follower, state: State, posterior: Callable[[], Posterior]) -> Follower:
         """Bring a follower to the state."""
         with_answers = self.project.settings.suggest_with == "answers"
         follower.follow(wanted_records(state, self.default_covariance, with_answers))
         follower.close(state)
+        if with_answers:
+            follower.weigh(state, posterior)
+        else:
+            # The list does not depend on the answers: all that is known is the prior.
+            follower.weigh(State(), lambda: follower.prior.condition(Annotations.empty(self.project.d)))
         return follower
-
-    def prepared(self, state: State) -> tuple[tuple[int, object], Follower]:
-        """Build a follower for the state's last fit, without touching the one in use."""
-        prior = current_prior(self.project, state.fits)
-        follower = self.followed(Follower(self.project, prior, self.default_covariance), state)
-        follower.best(1)  # brings the gains up to date, which is most of the work
-        return self._key(state), follower
 
     def take(self, prepared: tuple[tuple[int, object], Follower]) -> None:
         """Use a prepared follower from now on."""

@@ -8,6 +8,7 @@ from warpgauge.project import Draft, Event
 from warpgauge.session.agreement import Agreement, agreement
 from warpgauge.session.base import SessionBase, number_of
 from warpgauge.session.exchange import fused_landmarks, import_drafts, raters_landmarks
+from warpgauge.session.import_checks import import_problems
 from warpgauge.session.queries import Query
 
 
@@ -53,7 +54,7 @@ class Organising(SessionBase):
     def import_landmarks(
         self, landmarks: Landmarks, rater: str | None = None, *, shared: bool = False
     ) -> tuple[Event, ...]:
-        """Take landmarks in as answers, all or none.
+        """Take landmarks in as answers, all or none; one `undo` takes them back.
 
         Parameters
         ----------
@@ -70,8 +71,16 @@ class Organising(SessionBase):
             default = self._model.default_covariance
             return self.project.append(*import_drafts(self.project, state, landmarks, rater, shared, default))
 
+    def import_problems(self, landmarks: Landmarks) -> list[str]:
+        """Return what is probably wrong with landmarks for this project, one clause each; nothing is written.
+
+        Rows that fit in another order, most points outside their image, and misreadings (sides exchanged, another
+        scale, indices for world points, flipped axes) under which the images are clearly more alike at the pairs.
+        """
+        return import_problems(self.project, landmarks)
+
     def landmarks(self, rater: str | None = None, *, fused: bool = False) -> Landmarks:
-        """Give all marks and skips that stand (of all raters or one), or, ``fused``, what the model rests on."""
+        """Return all marks and skips that stand (of all raters or one), or, ``fused``, what the model rests on."""
         with self._lock:
             state = self.project.state
             if fused:

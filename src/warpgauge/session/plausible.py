@@ -1,4 +1,4 @@
-"""Placements that no person can have meant, and that the arithmetic of the model could not bear."""
+"""Limits on placements: values that no person can have intended or that would make the model ill-conditioned."""
 
 from __future__ import annotations
 

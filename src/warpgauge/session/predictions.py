@@ -1,4 +1,4 @@
-"""Where the model expects the match of a location, and how sure it is."""
+"""Predicted match of a location, with its uncertainty."""
 
 from __future__ import annotations
 

@@ -21,9 +21,11 @@ from warpgauge.core.hyperparameters import FitReport
 from warpgauge.core.kernels import KernelBundle
 from warpgauge.core.process import TransformationPrior
 from warpgauge.geometry import Floats, Grid
-from warpgauge.project import Event, Project, Settings
+from warpgauge.project import Event, Project, Settings, State
 
 TYPICAL_SHARE = 0.02
+# Uncertainty of an accepted rough alignment: of its shift, as a share of the diagonal, and of each matrix entry.
+ALIGNED_SHARE, ALIGNED_LINEAR_SD = 0.1, 0.2
 PAPER = "paper"
 
 
@@ -40,9 +42,13 @@ def middle(grid: Grid) -> Floats:
 def default_scales(grid: Grid, settings: Settings) -> Floats:
     """Scales in world units, doubling until one reaches the image's longest side."""
     smallest = settings.smallest_scale_px * pixel(grid)
-    longest = float(np.max(grid.spacing * np.asarray(grid.size)))
-    levels = 1 + max(0, int(np.ceil(np.log2(longest / smallest) - 1e-9)))
-    return np.asarray(smallest * 2.0 ** np.arange(levels))
+    return power_law.doubling_scales(smallest, float(grid.extent.max()))
+
+
+def aligned(state: State) -> int | None:
+    """Return the generation at which a rough alignment of the two images was accepted, or None."""
+    event = state.alignment
+    return event.generation if event is not None and event.payload["accepted"] else None
 
 
 def extent(grid: Grid) -> Floats:
@@ -51,7 +57,7 @@ def extent(grid: Grid) -> Floats:
 
 
 def default_prior(grid: Grid, settings: Settings) -> TransformationPrior:
-    """Give the prior of a project that has learned nothing yet."""
+    """Return the prior of a project that has learned nothing yet."""
     if settings.model != PAPER:
         smallest = settings.smallest_scale_px * pixel(grid)
         return power_law.default_prior(extent(grid), center=middle(grid), smallest=smallest, family=settings.family)
@@ -60,12 +66,17 @@ def default_prior(grid: Grid, settings: Settings) -> TransformationPrior:
     return TransformationPrior(KernelBundle(settings.family, scales, weights))
 
 
-def current_prior(project: Project, fits: list[Event]) -> TransformationPrior:
-    """Give the prior with the weights of the last fit, if there is one."""
+def current_prior(project: Project, fit: Event | None) -> TransformationPrior:
+    """Return the prior with the weights of the fit in force, if there is one."""
     prior = default_prior(project.fixed_grid, project.settings)
-    if not fits:
+    alignment = project.alignment
+    if alignment is not None and project.settings.model != PAPER:
+        # As sure as a trend of images that lie nearly alike, twice over: a person has looked at it.
+        shift_sd = ALIGNED_SHARE * project.fixed_grid.diagonal
+        prior = replace(prior, about=alignment.map, translation_sd=shift_sd, linear_sd=ALIGNED_LINEAR_SD)
+    if fit is None:
         return prior
-    content = fits[-1].payload
+    content = fit.payload
     kernel = KernelBundle(content["family"], content["scales"], content["weights"])
     if "linear_sd" in content:  # fits of earlier versions left the trend as it was
         prior = replace(prior, linear_sd=content["linear_sd"], translation_sd=content["translation_sd"])

@@ -1,4 +1,4 @@
-"""How far along the work is: uncertainty over the targets, its curve over the annotations, and the stop rules."""
+"""Progress: uncertainty over the targets, its curve over the annotations, and the stop rules."""
 
 from __future__ import annotations
 
@@ -141,14 +141,14 @@ def uncertainty_curve(posterior: Posterior, targets: Floats, seed: int) -> Curve
 
 
 def stop_rules(
-    settings: Settings, units: str, locations: int, mean_sd: float, max_sd: float, gain: float | None
+    settings: Settings, units: str, placed: int, mean_sd: float, max_sd: float, gain: float | None
 ) -> tuple[StopRule, ...]:
     """Hold the rules of the settings against the present numbers."""
     rules = []
     if settings.budget is not None:
-        met = locations >= settings.budget
-        sentence = f"{locations} of the budget of {settings.budget} locations are in the list."
-        rules.append(StopRule("budget", settings.budget, locations, met, sentence))
+        met = placed >= settings.budget
+        sentence = f"{placed} of the budget of {settings.budget} landmarks {'is' if placed == 1 else 'are'} placed."
+        rules.append(StopRule("budget", settings.budget, placed, met, sentence))
     for name, limit, value, words in (
         ("mean_sd", settings.stop_mean_sd, mean_sd, "The mean standard deviation over the targets"),
         ("max_sd", settings.stop_max_sd, max_sd, "The largest standard deviation over the targets"),

@@ -1,4 +1,4 @@
-"""The shared list of queries: in which order a rater goes through it, and how it grows."""
+"""The shared list of queries: its order for each rater, and how it grows."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from warpgauge.project import Cell, Draft, Placement, Project, QueryRecord, Sett
 from warpgauge.session.predictions import Prediction
 
 PROGRAM = "warpgauge"  # who acts where nobody does: suggestions and automatic fits
+START_MARKS = 3  # landmarks of a guided start: they settle rotation, mirroring and scale
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +30,7 @@ class Query:
     point : tuple of float
         In the fixed image's world.
     position, total : int, int or None
-        The how-manieth it is for this rater, and of how many, where a budget says.
+        1-based position among this rater's placements (skips do not count), and of how many, where a budget says.
     gain : float or None
         Expected gain in nats when it was chosen.
     why : str
@@ -60,7 +61,7 @@ class Query:
 
 
 def order_for(state: State, settings: Settings, rater: str) -> list[int]:
-    """Give the queries that a rater is asked, in this rater's order.
+    """Return the queries that a rater is asked, in this rater's order.
 
     In random order each stretch of the list as long as a batch is shuffled, for each rater in another way and always in
     the same.
@@ -84,23 +85,78 @@ def is_settled(state: State, number: int) -> bool:
     return settled is not None and settled.generation > query.generation
 
 
-def open_queries(state: State, settings: Settings, rater: str) -> tuple[list[int], list[int]]:
-    """Give the queries that the rater has not answered: those not put aside, and those put aside, oldest first.
+def is_retracted(state: State, query: QueryRecord) -> bool:
+    """Whether nobody is asked this query: a suggestion withdrawn, a place that a rater chose, an import undone."""
+    if query.batch is not None and not state.batches.get(query.batch):
+        return True
+    return query.number in state.withdrawn or query.origin == "volunteered"
 
-    Locations that the organiser has settled are no longer asked.
+
+def is_free(state: State, query: QueryRecord) -> bool:
+    """Whether the place may be suggested (again): nobody is asked there, and nobody has answered."""
+    return is_retracted(state, query) and not state.is_taken(query.number)
+
+
+def stale_suggestions(state: State) -> list[int]:
+    """Return the suggestions that nobody has taken up and that would be chosen otherwise now.
+
+    They rested on an answer that was changed or taken back since; or on next to nothing, before a rater volunteered
+    the landmarks of a guided start.
     """
+    stale = []
+    for query in state.queries:
+        if query.origin != "suggested" or query.number in state.withdrawn or state.is_taken(query.number):
+            continue
+        if state.rests_on_removed(query.generation) or _before_start(state, query.generation):
+            stale.append(query.number)
+    return stale
+
+
+def _before_start(state: State, generation: int) -> bool:
+    """Whether fewer landmarks than a guided start has were placed at a generation, and some volunteered since."""
+    placed = [(who, number) for who, number in state.cells if state.in_model(who, number)]
+    early = sum(_generation(state, key) < generation for key in placed)
+    return early < START_MARKS and any(
+        state.queries[key[1]].origin == "volunteered" and _generation(state, key) > generation for key in placed
+    )
+
+
+def _generation(state: State, key: tuple[str, int]) -> int:
+    answer = state.answer(*key)
+    return 0 if answer is None else answer.generation
+
+
+def open_queries(state: State, settings: Settings, rater: str, *, beyond: bool = False) -> tuple[list[int], list[int]]:
+    """Return the queries that the rater has not answered: those not put aside, and those put aside, oldest first.
+
+    Locations that the organiser has settled are no longer asked, nor those that a rater chose or that were withdrawn.
+    A rater who has placed the budget is asked only what is asked again.
+    """
+    used_up = room(state, settings, rater) == 0
     unanswered = [
         number
         for number in order_for(state, settings, rater)
-        if state.answer(rater, number) is None and not is_settled(state, number)
+        if state.answer(rater, number) is None
+        and not is_settled(state, number)
+        and not is_retracted(state, state.queries[number])
+        and not (used_up and not beyond and counts(state.queries[number]))
     ]
     aside = [number for number in unanswered if (rater, number) in state.deferred]
     aside.sort(key=lambda number: state.deferred[rater, number])
     return [number for number in unanswered if (rater, number) not in state.deferred], aside
 
 
+def position(state: State, rater: str, number: int) -> int:
+    """Return the 1-based position of a query among those that a rater has placed or put aside."""
+    trail = state.trails.get(rater, [])
+    earlier = trail[: trail.index(number)] if number in trail else trail
+    return 1 + sum(
+        isinstance(state.answer(rater, other), Placement) or (rater, other) in state.deferred for other in earlier
+    )
+
+
 def before(state: State, rater: str, number: int | None) -> int | None:
-    """Give the query that the rater saw before this one; the last one for None or one that is not answered."""
+    """Return the query that the rater saw before this one; the last one for None or one that is not answered."""
     trail = state.trails.get(rater, [])
     if number is None or number not in trail:
         return trail[-1] if trail else None
@@ -109,7 +165,7 @@ def before(state: State, rater: str, number: int | None) -> int | None:
 
 
 def after(state: State, rater: str, number: int) -> int | None:
-    """Give the query that the rater saw after this one, or None where a new one is due."""
+    """Return the query that the rater saw after this one, or None where a new one is due."""
     trail = state.trails.get(rater, [])
     if number not in trail or number == trail[-1]:
         return None
@@ -117,13 +173,26 @@ def after(state: State, rater: str, number: int) -> int | None:
 
 
 def locations_in_list(state: State) -> list[QueryRecord]:
-    """Give the first query at each location that all are asked."""
+    """Return the first query at each location that all are asked."""
     return [query for query in state.queries if query.same_as is None and query.for_rater is None]
 
 
-def room(state: State, settings: Settings) -> int | None:
-    """Say how many locations the budget still allows; None for any number."""
-    return None if settings.budget is None else max(0, settings.budget - len(locations_in_list(state)))
+def counts(query: QueryRecord) -> bool:
+    """Whether a placement of this query counts for the budget: not a repetition, nor what one rater brought along."""
+    return query.origin in ("suggested", "volunteered") or (query.origin == "given" and query.for_rater is None)
+
+
+def placed_locations(state: State, rater: str) -> int:
+    """Return how many locations the rater has placed that count for the budget and are in the model."""
+    placed = {
+        state.queries[number].location for who, number in state.cells if who == rater and state.in_model(who, number)
+    }
+    return sum(counts(state.queries[location]) for location in placed)
+
+
+def room(state: State, settings: Settings, rater: str) -> int | None:
+    """Return how many placements of the rater the budget still allows; None for any number. Skips use up nothing."""
+    return None if settings.budget is None else max(0, settings.budget - placed_locations(state, rater))
 
 
 def suggestion_drafts(project: Project, state: State, chosen: Sequence[tuple[int, float]]) -> list[Draft]:
@@ -155,7 +224,7 @@ def repeat_drafts(state: State, settings: Settings, last_chance: bool) -> list[D
         query = shared[rank]
         extra = int(_generator(settings, "lag", rank).integers(settings.repeat_lag + 1))
         due = query.number + settings.repeat_lag + extra + (settings.growth if settings.order == "random" else 0)
-        if query.number in repeated or (not last_chance and len(state.queries) < due):
+        if is_retracted(state, query) or query.number in repeated or (not last_chance and len(state.queries) < due):
             continue
         payload = {
             "point": list(query.point),

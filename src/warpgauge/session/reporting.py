@@ -1,4 +1,4 @@
-"""What the model says: predictions, the posterior, progress, the list of marks."""
+"""Read access to the model: predictions, the posterior, progress, and the list of marks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from warpgauge.session.listing import ListRow, list_rows
 from warpgauge.session.model import View
 from warpgauge.session.predictions import Prediction, predict
 from warpgauge.session.progress import Curve, Progress, StopRule, stop_rules, uncertainty_curve
-from warpgauge.session.queries import Query, locations_in_list, open_queries, room
+from warpgauge.session.queries import Query, locations_in_list, open_queries, placed_locations
 
 
 class Reporting(SessionBase):
@@ -54,7 +54,7 @@ class Reporting(SessionBase):
             )
 
     def view(self, rater: str | None = None) -> Posterior:
-        """Give the posterior that a rater's linked views and overlays go by.
+        """Return the posterior that a rater's linked views and overlays go by.
 
         It rests on what the rater may see, and stays the same while they have a query before them.
         """
@@ -64,15 +64,15 @@ class Reporting(SessionBase):
             return (held.view if held is not None else self._shown(self.project.state, who)).posterior
 
     def posterior(self, rater: str | None = None) -> Posterior:
-        """Give the posterior given all annotations (raters fused), or given one rater's own."""
+        """Return the posterior given all annotations (raters fused), or given one rater's own."""
         return self._view(rater).posterior
 
     def annotations(self, rater: str | None = None) -> Annotations:
-        """Give all annotations, raters fused where several answered, or one rater's own with their covariances."""
+        """Return all annotations, raters fused where several answered, or one rater's own with their covariances."""
         return self._view(rater).located.annotations
 
     def prior(self) -> TransformationPrior:
-        """Give the prior in force."""
+        """Return the prior in force."""
         with self._lock:
             return self._model.prior(self.project.state)
 
@@ -83,7 +83,7 @@ class Reporting(SessionBase):
     def listing(self, rater: str | None = None) -> list[ListRow]:
         """List marks with leave-one-out residuals and flags: one rater's, or, for None, those of all.
 
-        A rater's marks are held against the rater's own others in a blind project, else against all.
+        In a blind project a rater's marks are compared with that rater's other marks, otherwise with all marks.
         """
         with self._lock:
             state = self.project.state
@@ -101,12 +101,12 @@ class Reporting(SessionBase):
             ]
 
     def intra_rater(self, rater: str | None = None) -> IntraRater | None:
-        """Give the error of a rater against themselves, from repeated queries; None where there are none yet."""
+        """Return the error of a rater against themselves, from repeated queries; None where there are none yet."""
         with self._lock:
             return intra_rater(self.project.state, self._who(rater))
 
     def progress(self, rater: str | None = None) -> Progress:
-        """Say how far along the work is: of a rater (counts and times), or, for None, of all.
+        """Return the progress of one rater (counts and times), or, for None, of all.
 
         A rater of a blind project is told the uncertainty that their own answers leave, also in the sentences of the
         stop rules. Whether the list has come to its end is the same for all.
@@ -117,8 +117,8 @@ class Reporting(SessionBase):
             view = self._model.view(state, own)
             mean_sd, max_sd = self._spread(view.posterior, own)
             gain = self._next_gain(state, rater)
-            shared = self._rules(state, gain)
-            rules = shared if own is None else self._rules(state, gain, own)
+            shared = self._rules(state, gain, rater=rater)
+            rules = shared if own is None else self._rules(state, gain, own, rater)
             left = self._model.follower(state).left()
             reasons = [rule.sentence if own is None else rule.plain for rule in shared if rule.met]
             if left == 0:
@@ -141,11 +141,11 @@ class Reporting(SessionBase):
                 gain,
                 self._curve(view.posterior, own),
                 rules,
-                bool(reasons) or room(state, settings) == 0,
+                bool(reasons),
                 tuple(reasons),
                 median_seconds(state, rater),
                 self._weights_sentence(state),
-                next_refit(settings, state.fits),
+                next_refit(settings, self._model.fit(state)),
                 view.posterior.scale,
             )
 
@@ -165,7 +165,7 @@ class Reporting(SessionBase):
         return known[1]
 
     def _next_gain(self, state: State, rater: str | None) -> float | None:
-        """Give the expected gain of the next query: of the list where one waits, else of what would be suggested."""
+        """Return the expected gain of the next query: of the list where one waits, else of what would be suggested."""
         if rater is None:
             answered = {number for (_, number), cell in state.cells.items() if cell.answer is not None}
             waiting = [query.number for query in state.queries if query.number not in answered]
@@ -177,22 +177,45 @@ class Reporting(SessionBase):
         return best[0][1] if best else None
 
     def _rules(
-        self, state: State, gain: float | Literal["later"] | None = "later", whose: str | None = None
+        self,
+        state: State,
+        gain: float | Literal["later"] | None = "later",
+        whose: str | None = None,
+        rater: str | None = None,
     ) -> tuple[StopRule, ...]:
-        """Hold the stop rules against the state, or against one rater's answers; numbers not asked for are not made."""
+        """Hold the stop rules against the state; numbers not asked for are not made.
+
+        Parameters
+        ----------
+        whose : str, optional
+            Take the uncertainty that this rater's own answers leave.
+        rater : str, optional
+            Whose placements count for the budget; by default of those who have answered the one with the fewest.
+        """
         settings = self.project.settings
         if settings.stop_mean_sd is None and settings.stop_max_sd is None:
             mean_sd = max_sd = float("nan")
         else:
             mean_sd, max_sd = self._spread(self._model.view(state, whose).posterior, whose)
         known = None if gain == "later" else gain
-        return stop_rules(settings, self.project.units, len(locations_in_list(state)), mean_sd, max_sd, known)
+        raters = state.who_answered() if rater is None else [rater]
+        placed = min((placed_locations(state, name) for name in raters), default=0)
+        return stop_rules(settings, self.project.units, placed, mean_sd, max_sd, known)
 
-    @staticmethod
-    def _weights_sentence(state: State) -> str:
-        if not state.fits:
+    def weights(self) -> str:
+        """Return in a sentence where the weights of the kernel come from."""
+        with self._lock:
+            return self._weights_sentence(self.project.state)
+
+    def _weights_sentence(self, state: State) -> str:
+        fit = self._model.fit(state)
+        if fit is None and state.fits:
+            return (
+                "The weights of the kernel are the initial ones: those that were learned rested on answers that have "
+                "been changed or taken back since."
+            )
+        if fit is None:
             return "The weights of the kernel are the initial ones; nothing has been learned yet."
-        fit = state.fits[-1]
         count = fit.payload["annotations"]
         if fit.payload["source"] == "projects":
             return f"The weights were learned from {len(fit.payload['projects'])} other projects ({count} annotations)."

@@ -1,4 +1,4 @@
-"""The loop: suggest, annotate, refit. No HTTP and no terminal in it."""
+"""The loop of suggesting, annotating and refitting, without HTTP or a terminal."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Session(Asking, Answering, Organising):
     One `Session` serves any number of raters and threads of a process. It keeps its model alive between calls and
     follows what other processes write.
 
-    A refit, or another rater's answer, never changes what somebody has before them: `prediction` and `view` of a rater
+    A refit, or another rater's answer, never changes what a rater is looking at: `prediction` and `view` of a rater
     stay those of the moment at which the query was handed out (by `next_query`, `another`, `previous`, `following` or
     `go_to`), until the next one is.
 

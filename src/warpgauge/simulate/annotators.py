@@ -128,13 +128,13 @@ class ExpertAnnotator(Annotator):
 
 
 def random_direction(d: int, rng: np.random.Generator) -> Floats:
-    """Give a unit vector, uniform over the circle or sphere."""
+    """Return a unit vector, uniform over the circle or sphere."""
     vector = rng.standard_normal(d)
     return np.asarray(vector / np.linalg.norm(vector))
 
 
 def random_axes(d: int, rng: np.random.Generator) -> Floats:
-    """Give orthonormal columns, uniform over all orientations."""
+    """Return orthonormal columns, uniform over all orientations."""
     q, r = np.linalg.qr(rng.standard_normal((d, d)))
     # The factorisation fixes the signs in its own way; those of r's diagonal make q uniform (Haar).
     return np.asarray(q * np.sign(np.diag(r)))

@@ -1,4 +1,4 @@
-"""What every simulated annotator offers: answers to queried locations, with a stated uncertainty or a skip."""
+"""The common interface of simulated annotators: answers to queries, with a stated uncertainty or a skip."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Answer:
 
     @classmethod
     def skip(cls, reason: str) -> Answer:
-        """Give no placement, for a reason."""
+        """Return a skip: no placement, for a reason."""
         return cls(None, None, checked_reason(reason))
 
 
@@ -107,12 +107,12 @@ class Annotator(ABC):
         return _collected(points, given)
 
     def annotate(self, fixed_points: ArrayLike, true_map: Any, seed: int) -> Annotations:
-        """Give the annotations of `answers` alone; skipped locations are left out."""
+        """Return the annotations of `answers` alone; skipped locations are left out."""
         return self.answers(fixed_points, true_map, seed).annotations
 
 
 def true_matches(fixed_points: ArrayLike, true_map: Any) -> tuple[Floats, Floats]:
-    """Give checked fixed points and their true matches, NaN where the map is not defined."""
+    """Return checked fixed points and their true matches, NaN where the map is not defined."""
     points = as_points(fixed_points, "fixed_points")
     mapped: Callable[[Floats], ArrayLike] = getattr(true_map, "map", true_map)
     if not callable(mapped):

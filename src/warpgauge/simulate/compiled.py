@@ -1,6 +1,6 @@
 """The compiled loops of the deformations: multilinear vectors on a grid are composed, evaluated and inverted.
 
-All coordinates are indices in the order x, y[, z]. A field is an (n, d) array with one row a node, x running fastest
+All coordinates are indices in the order x, y[, z]. A field is an (n, d) array with one row per node, x running fastest
 (the flattened array of a `Grid`), and ``size`` are the d numbers of nodes. Beyond the outer nodes a field goes on with
 the value of the nearest border point; callers mask what must not be seen.
 """

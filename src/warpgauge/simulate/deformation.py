@@ -148,7 +148,7 @@ class SimulatedDeformation(Transform):
         return solution
 
     def inverse(self, *, tolerance: float = 1e-6) -> Transform:
-        """Give `inverse_map` as a transform (``tolerance`` plays no part: it is always 1e-8 pixels)."""
+        """Return `inverse_map` as a transform (``tolerance`` plays no part: it is always 1e-8 pixels)."""
         return InverseDeformation(self)
 
 
@@ -179,7 +179,7 @@ class InverseDeformation(Transform):
         return self.forward.inverse_map(points)
 
     def inverse(self, *, tolerance: float = 1e-6) -> Transform:
-        """Give back the deformation that this one inverts (``tolerance`` plays no part)."""
+        """Return the deformation that this one inverts (``tolerance`` plays no part)."""
         return self.forward
 
 

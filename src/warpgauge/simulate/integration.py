@@ -19,7 +19,7 @@ _SPARE = 2  # nodes beyond the farthest that a point of the image can leave it
 
 
 def squarings_needed(dense: Floats, grid: Grid) -> int:
-    """Give how often to square so that the first step is short in pixels and changes little from pixel to pixel."""
+    """Return how often to square so that the first step is short in pixels and changes little from pixel to pixel."""
     speed = math.sqrt(float(np.square(dense).sum(axis=1).max()))
     on_grid = dense.reshape(*grid.shape, grid.d)
     change = max(float(np.abs(np.diff(on_grid, axis=a)).max()) for a in range(grid.d))
@@ -70,7 +70,7 @@ def _step(field: Floats, size: Ints, factors: tuple[float, float, float], out: F
 
 
 def evaluated(field: Floats, size: Ints, points_index: Floats) -> Floats:
-    """Give the interpolated vectors at (n, d) indices."""
+    """Return the interpolated vectors at (n, d) indices."""
     out = np.empty(points_index.shape)
     points = np.ascontiguousarray(points_index)
     over_rows(lambda a, b: evaluate_field(field, size, points, a, b, out), len(points), COST)

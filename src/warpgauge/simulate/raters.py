@@ -1,4 +1,4 @@
-"""Annotators made of others: who skips, who errs grossly, and several experts whose answers are fused."""
+"""Annotators that wrap others: with skips, with gross errors, and panels of experts whose answers are fused."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ class ExpertPanel:
         return cls((ExpertAnnotator(error_mean, error_sd),) * count, **fusion)
 
     def placements(self, fixed_points: ArrayLike, true_map: Any, seed: int) -> Floats:
-        """Give each expert's placements, (experts, n, d), NaN where skipped or where the truth is not defined."""
+        """Return each expert's placements, (experts, n, d), NaN where skipped or where the truth is not defined."""
         points, truth = true_matches(fixed_points, true_map)
         out = np.full((len(self.experts), *points.shape), np.nan)
         for row in np.flatnonzero(np.isfinite(truth).all(axis=1)):
@@ -134,7 +134,7 @@ class ExpertPanel:
         return out
 
     def annotate(self, fixed_points: ArrayLike, true_map: Any, seed: int) -> Annotations:
-        """Give one fused annotation for each of (n, d) locations; those that nobody placed are left out."""
+        """Return one fused annotation for each of (n, d) locations; those that nobody placed are left out."""
         points = np.asarray(fixed_points, dtype=np.float64)
         placed = self.placements(points, true_map, seed)
         kept = np.isfinite(placed[:, :, 0]).any(axis=0)

@@ -148,7 +148,7 @@ def random_velocity(
 
 
 def checked_rng(seed: int, *stream: int) -> np.random.Generator:
-    """Give a generator that depends on the seed and, if given, on the numbers of an independent stream of it."""
+    """Return a generator that depends on the seed and, if given, on the numbers of an independent stream of it."""
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
         raise InvalidInputError(f"seed must be an integer of 0 or more, got {seed!r}.")
     # A spawn key, not a longer list of seeds: numpy takes [5], [5, 0] and [5, 0, 0] for the same seed.

@@ -1,4 +1,4 @@
-"""Studies: many pairs, many methods, one table that says how sure it is."""
+"""Studies: comparison of many methods over many pairs, with uncertainty."""
 
 from __future__ import annotations
 

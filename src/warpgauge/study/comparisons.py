@@ -9,7 +9,6 @@ from itertools import combinations
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import stats
 
 from warpgauge.core.arrays import Floats
 
@@ -59,6 +58,8 @@ def paired_tests(names: Sequence[str], scores: Floats) -> list[PairedTest]:
 
 
 def _wilcoxon(differences: Floats) -> float | None:
+    from scipy import stats
+
     if len(differences) < 2:
         return None
     if not np.any(differences):

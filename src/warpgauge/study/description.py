@@ -12,11 +12,12 @@ from typing import Any
 
 from warpgauge.core.kernels import FAMILIES
 from warpgauge.errors import FileFormatError, InvalidInputError
-from warpgauge.evaluation.averaging import CENTRES
+from warpgauge.evaluation.assessment import SAMPLES
+from warpgauge.evaluation.judge import CENTRES
 from warpgauge.io.files import PathLike, one_line, read_text
 
 MISSING_RULES = ("worst rank", "exclude", "error")
-FITS = ("pair", "together", "never")
+FITS = ("pair", "together")
 _FIELD = re.compile(r"\{(\w*)\}")
 
 
@@ -36,19 +37,19 @@ class StudySettings:
     most_outside : float
         A transform that is undefined at more than this share of the targets counts as missing.
     samples, bootstrap, targets : int
-        Posterior samples a pair, bootstrap rounds, and targets a pair.
+        Samples per pair, bootstrap rounds, and targets per pair that is not a project (a project brings its own).
     sd : float, optional
         Standard deviation, in world units, of landmarks that carry no covariance of their own.
     seed : int
     centre : {"candidates", "prior"}
-        What methods are judged by on each pair: the average over the candidates, or the posterior as in the paper.
+        What methods are judged by on each pair: `warpgauge.judge`, or the posterior as in the paper.
     """
 
     norm: float | str = 2.0
     tolerance: float | None = None
     missing: str = "worst rank"
     most_outside: float = 0.5
-    samples: int = 500
+    samples: int = SAMPLES
     bootstrap: int = 2000
     targets: int = 1000
     sd: float | None = None
@@ -79,36 +80,31 @@ class StudySettings:
 
 @dataclass(frozen=True)
 class ModelSettings:
-    """The prior of every pair that is not a project (a project brings its own).
+    """The default model (`warpgauge.default_posterior`) of every pair that is not a project (a project brings its own).
 
     Attributes
     ----------
-    family, mean : str
-        Of the kernel, and of the prior: ``"affine"`` or ``"identity"``.
+    family : str
+        Of the kernel.
     smallest_scale : float, optional
         In world units; 10 pixels of the fixed image, or a 64th of the landmarks' extent without one.
-    fit : {"pair", "together", "never"}
-        Whether the kernel's weights are learned on each pair, on all pairs at once, or not at all.
+    fit : {"pair", "together"}
+        Whether the kernel's weights are learned on each pair, or on all pairs at once.
     noise : bool
         Whether an extra noise is learned as well.
-    calibrate : bool
-        Whether the posterior is scaled by its leave-one-out residuals.
     """
 
     family: str = "wendland"
-    mean: str = "affine"
     smallest_scale: float | None = None
     fit: str = "pair"
-    noise: bool = True
-    calibrate: bool = True
+    noise: bool = False
 
     def __post_init__(self) -> None:
-        for name, choices in (("family", tuple(FAMILIES)), ("mean", ("affine", "identity")), ("fit", FITS)):
+        for name, choices in (("family", tuple(FAMILIES)), ("fit", FITS)):
             if getattr(self, name) not in choices:
                 raise InvalidInputError(f"{name} must be one of {', '.join(choices)}, got {getattr(self, name)!r}.")
-        for name in ("noise", "calibrate"):
-            if not isinstance(getattr(self, name), bool):
-                raise InvalidInputError(f"{name} must be true or false, got {getattr(self, name)!r}.")
+        if not isinstance(self.noise, bool):
+            raise InvalidInputError(f"noise must be true or false, got {self.noise!r}.")
         if self.smallest_scale is not None:
             _check("smallest_scale", self.smallest_scale, low=1e-300)
 
@@ -137,7 +133,7 @@ class MethodSpec:
     """One method: where its transform for a pair lies, and options for ``read_transform``.
 
     ``transform`` holds patterns with ``{pair}`` (several form a chain, in the order of application to points); none
-    means the transform of that name within each project.
+    means the transform of that name within each project, and ``"identity"`` doing nothing.
     """
 
     name: str
@@ -170,8 +166,8 @@ class Study:
         plain = [pair.name for pair in self.pairs if pair.project is None]
         if loose and plain:
             raise InvalidInputError(
-                f"The method {loose[0]!r} has no transform pattern, but the pair {plain[0]!r} is no project that could "
-                "hold one; give transform = '...{pair}...'."
+                f"The method {loose[0]!r} has no transform pattern, but the pair {plain[0]!r} is not a project that "
+                "could hold one; give transform = '...{pair}...'."
             )
 
 

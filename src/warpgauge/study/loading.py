@@ -13,21 +13,19 @@ import numpy as np
 from warpgauge.candidates import targets_from_domain, targets_from_file, targets_from_mask
 from warpgauge.core.annotations import Annotations
 from warpgauge.core.arrays import Floats
-from warpgauge.core.hyperparameters import fit_kernel
-from warpgauge.core.kernels import KernelBundle
-from warpgauge.core.process import Posterior, TransformationPrior
+from warpgauge.core.power_law import SMALLEST, default_posterior, default_prior, fit_power_law
+from warpgauge.core.process import Posterior
 from warpgauge.errors import InvalidInputError, WarpgaugeError
+from warpgauge.evaluation.assessment import REGIONS
 from warpgauge.geometry import Grid
 from warpgauge.io.images import read_image
 from warpgauge.io.landmarks import read_landmarks
-from warpgauge.io.transforms import Transform, read_transform
+from warpgauge.io.transforms import AffineTransform, Description, Transform, read_transform
 from warpgauge.project import Project
+from warpgauge.project.transforms import IDENTITY
 from warpgauge.study.description import MethodSpec, ModelSettings, PairSpec, Study, StudySettings, fill
 
-_PIXELS = 10.0
 _SHARE_OF_EXTENT = 64.0
-# Fitting needs more annotations than the affine trend has coefficients.
-_FEWEST_TO_FIT = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +34,7 @@ class LoadedPair:
 
     annotations: Annotations
     targets: Floats
+    region: str
     fixed: Grid | None
     moving: Grid | None
 
@@ -56,16 +55,17 @@ def load_pair(pair: PairSpec, settings: StudySettings) -> LoadedPair:
             "units) in [settings] or in the pair."
         )
     annotations = Annotations(*landmarks.to_annotation_arrays(None if sd is None else sd**2))
-    return LoadedPair(annotations, _targets(pair, settings, fixed), fixed, moving)
+    targets, region = _targets(pair, settings, fixed)
+    return LoadedPair(annotations, targets, region, fixed, moving)
 
 
-def _targets(pair: PairSpec, settings: StudySettings, fixed: Grid | None) -> Floats:
+def _targets(pair: PairSpec, settings: StudySettings, fixed: Grid | None) -> tuple[Floats, str]:
     if pair.targets is not None:
-        return targets_from_file(pair.targets, grid=fixed)
+        return targets_from_file(pair.targets, grid=fixed), REGIONS["file"]
     if fixed is None:
         raise InvalidInputError(f"The pair {pair.name!r} has neither a fixed image nor a file of targets.")
     if pair.mask is None:
-        return targets_from_domain(fixed, settings.targets)
+        return targets_from_domain(fixed, settings.targets), REGIONS["domain"]
     image = read_image(pair.mask)
     if image.grid.shape != fixed.shape:
         raise InvalidInputError(
@@ -73,62 +73,79 @@ def _targets(pair: PairSpec, settings: StudySettings, fixed: Grid | None) -> Flo
         )
     mask = image.read()
     count = min(settings.targets, int(np.count_nonzero(mask)))
-    return targets_from_mask(mask, fixed, count, seed=settings.seed)
+    return targets_from_mask(mask, fixed, count, seed=settings.seed), REGIONS["mask"]
 
 
-def starting_prior(loaded: LoadedPair, model: ModelSettings) -> TransformationPrior:
-    """Prior before learning: scales double from the smallest to the extent, with equal weights.
+@dataclass(frozen=True, eq=False)
+class Box:
+    """Where the fixed image of a pair lies, or its points where there is no image: what the default model needs."""
 
-    Together the weights are the mean squared displacement that an affine map leaves (all of it for an identity mean).
-    """
+    extent: Floats
+    centre: Floats
+    smallest: float
+
+
+def pair_box(loaded: LoadedPair, model: ModelSettings) -> Box:
+    """Return the frame of a pair and its smallest scale."""
+    if loaded.fixed is not None:
+        smallest = SMALLEST * loaded.fixed.pixel if model.smallest_scale is None else model.smallest_scale
+        return Box(loaded.fixed.extent, loaded.fixed.centre, smallest)
     points = np.concatenate([loaded.targets, loaded.annotations.fixed_points])
-    extent = float(np.linalg.norm(np.ptp(points, axis=0)))
-    smallest = model.smallest_scale
-    if smallest is None:
-        smallest = _PIXELS * float(loaded.fixed.spacing.mean()) if loaded.fixed else extent / _SHARE_OF_EXTENT
-    levels = max(1, 1 + int(np.ceil(np.log2(max(extent / smallest, 1.0)))))
-    given = loaded.annotations
-    left = given.moving_points - given.fixed_points
-    if model.mean == "affine" and len(given) > given.d + 1:
-        design = np.column_stack([np.ones(len(given)), given.fixed_points])
-        left = left - design @ np.linalg.lstsq(design, left, rcond=None)[0]
-    spread = float(np.mean(np.square(left))) if len(given) else 0.0
-    noise = float(np.mean(np.trace(given.covariances, axis1=1, axis2=2))) / given.d if len(given) else 1.0
-    kernel = KernelBundle.pyramid(
-        model.family, smallest=smallest, levels=levels, weight=max(spread, noise, 1e-12 * smallest**2) / levels
-    )
-    center = points.mean(axis=0) if model.mean == "affine" else None
-    return TransformationPrior(kernel, mean="affine" if model.mean == "affine" else "identity", center=center)
+    low, high = points.min(axis=0), points.max(axis=0)
+    longest = float(np.linalg.norm(high - low))
+    if longest == 0:
+        raise InvalidInputError("All landmarks and targets of a pair lie at one point; check its files.")
+    # A flat set of points still has a frame: no side is shorter than the smallest scale.
+    smallest = longest / _SHARE_OF_EXTENT if model.smallest_scale is None else model.smallest_scale
+    return Box(np.maximum(high - low, smallest), (low + high) / 2, smallest)
 
 
-def pair_posterior(
-    loaded: LoadedPair, model: ModelSettings, learned: tuple[Sequence[float], float] | None = None
-) -> Posterior:
-    """Condition on a pair's annotations, with weights learned here, or given with a noise."""
-    prior = starting_prior(loaded, model)
-    if learned is not None:
-        prior = prior.with_kernel(prior.kernel.with_weights(learned[0]), learned[1])
-    elif model.fit == "pair" and len(loaded.annotations) >= _FEWEST_TO_FIT:
-        prior = fit_kernel(prior, loaded.annotations, noise=model.noise)
-    return prior.condition(loaded.annotations, calibrate=model.calibrate)
+@dataclass(frozen=True)
+class Learned:
+    """What all pairs together have taught: weights of the scales of an image as large as the largest, and a noise."""
+
+    extent: tuple[float, ...]
+    smallest: float
+    weights: tuple[float, ...]
+    noise: float
 
 
-def fit_together(loaded: Sequence[LoadedPair], model: ModelSettings) -> tuple[list[float], float]:
-    """Weights (and noise) learned on all pairs at once, with the scales of the first."""
-    prior = starting_prior(loaded[0], model)
-    scales = {tuple(starting_prior(one, model).kernel.scales) for one in loaded}
-    if len(scales) > 1:
-        raise InvalidInputError(
-            "fit = 'together' needs the same scales in all pairs, but their images differ; give smallest_scale, and "
-            "pairs of one size, or use fit = 'pair'."
+def pair_posterior(loaded: LoadedPair, model: ModelSettings, learned: Learned | None = None) -> Posterior:
+    """Condition the default model on a pair's annotations, with weights learned here, or on all pairs."""
+    box = pair_box(loaded, model)
+    if learned is None:
+        return default_posterior(
+            loaded.annotations, box.extent, box.smallest, center=box.centre, family=model.family, noise=model.noise
         )
-    fitted = fit_kernel(prior, [one.annotations for one in loaded], noise=model.noise)
-    return fitted.kernel.weights.tolist(), float(fitted.noise)
+    prior = default_prior(learned.extent, center=box.centre, smallest=learned.smallest, family=model.family)
+    fitted = prior.with_kernel(prior.kernel.with_weights(learned.weights), learned.noise)
+    return fitted.condition(loaded.annotations, calibrate=True)
+
+
+def fit_together(loaded: Sequence[LoadedPair], model: ModelSettings) -> Learned:
+    """Weights (and noise) learned on all pairs at once, each about its own middle."""
+    boxes = [pair_box(one, model) for one in loaded]
+    smallest, centre = boxes[0].smallest, boxes[0].centre
+    if any(not np.isclose(box.smallest, smallest, rtol=1e-6) for box in boxes):
+        raise InvalidInputError(
+            "fit = 'together' needs the same scales in all pairs, but the pixels of their images differ; give "
+            "smallest_scale, or use fit = 'pair'."
+        )
+    extent = np.max([box.extent for box in boxes], axis=0)
+    sets = []
+    for one, box in zip(loaded, boxes, strict=True):
+        given, shift = one.annotations, centre - box.centre
+        sets.append(Annotations(given.fixed_points + shift, given.moving_points + shift, given.covariances))
+    prior = default_prior(extent, center=centre, smallest=smallest, family=model.family)
+    fitted = fit_power_law(prior, sets, extent, model.noise)
+    return Learned(tuple(extent.tolist()), smallest, tuple(fitted.kernel.weights.tolist()), float(fitted.noise))
 
 
 def transform_files(study: Study, pair: PairSpec, method: MethodSpec) -> list[Path] | str:
     """Files of a method's transform for a pair, or the reason why it is missing."""
-    found = []
+    found: list[Path] = []
+    if method.transform == (IDENTITY,):
+        return found
     for pattern in method.transform:
         filled = fill(pattern, glob.escape(pair.name), glob.escape(method.name))
         # Not Path.glob, which refuses absolute patterns.
@@ -145,9 +162,13 @@ def transform_files(study: Study, pair: PairSpec, method: MethodSpec) -> list[Pa
     return found
 
 
-def read_method(files: Sequence[Path], method: MethodSpec, fixed: Grid | None, moving: Grid | None) -> Transform | str:
-    """Read a transform, or say why it cannot be read."""
+def read_method(
+    files: Sequence[Path], method: MethodSpec, fixed: Grid | None, moving: Grid | None, d: int
+) -> Transform | str:
+    """Read a transform, or return why it cannot be read; ``transform = "identity"`` means no registration."""
     options: dict[str, Any] = dict(method.options)
+    if method.transform == (IDENTITY,):
+        return AffineTransform(np.eye(d), np.zeros(d), Description(kind=IDENTITY))
     try:
         source = files[0] if len(files) == 1 else list(files)
         return read_transform(source, reference=fixed, moving=moving, **options)
@@ -157,9 +178,9 @@ def read_method(files: Sequence[Path], method: MethodSpec, fixed: Grid | None, m
 
 def project_transform(project: Project, method: MethodSpec) -> Transform | str:
     """Read the transform of that name within a project, or say why it is missing."""
-    record = project.state.transforms.get(method.name)
-    if record is None:
+    if method.name not in project.transform_names():
         return f"the project {project.folder.name!r} has no transform {method.name!r}"
-    files = [project.folder / file for file in record.files]
-    spec = MethodSpec(method.name, (), {**record.options, **method.options})
-    return read_method(files, spec, project.fixed_grid, project.moving_grid)
+    try:
+        return project.transform(method.name, options=method.options)
+    except WarpgaugeError as error:
+        return str(error)

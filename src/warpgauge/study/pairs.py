@@ -1,4 +1,4 @@
-"""The evaluation of one pair of a study, and its way to disk and back."""
+"""The evaluation of one pair of a study, and its storage on disk."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import os
 import secrets
 import zipfile
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 
 from warpgauge._version import __version__
+from warpgauge.core.annotations import Annotations
 from warpgauge.core.arrays import Floats
-from warpgauge.core.process import Posterior
 from warpgauge.errors import FileFormatError, InvalidInputError
-from warpgauge.evaluation import CandidateAverage, evaluate, norm_name, reference, trust
+from warpgauge.evaluation import Assessment, assess, evaluate_project, norm_name
 from warpgauge.evaluation.mapping import mapped_points
 from warpgauge.geometry import Grid
 from warpgauge.io.files import content_hash
@@ -29,10 +29,10 @@ from warpgauge.io.transforms.elastix import initial_files
 from warpgauge.project import Project
 from warpgauge.session import Session
 from warpgauge.study.description import PairSpec, Study
-from warpgauge.study.loading import load_pair, pair_posterior, project_transform, read_method, transform_files
+from warpgauge.study.loading import Learned, load_pair, pair_posterior, project_transform, read_method, transform_files
 
 # Change it whenever the content of a stored result changes: old ones are then computed anew.
-_SCHEMA = 2
+_SCHEMA = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +49,7 @@ class PairOutcome:
     draws : (S, K) array
         Posterior draws of the study's score; NaN columns for missing methods.
     scores : (K,) array
-        The paper's posterior score; NaN where missing.
+        The score that ranks; NaN where missing.
     landmark_errors : dict
         Classical errors of each present method at the annotated points inside its domain.
     initial_errors : list of float
@@ -58,7 +58,7 @@ class PairOutcome:
     verdict, sentence : str
         Of the calibration.
     evaluation : dict
-        Everything else, as :meth:`warpgauge.Evaluation.to_dict` gives it; empty where all methods are missing.
+        Everything else, as :meth:`warpgauge.Assessment.to_dict` returns it; the identity is among its transforms.
     """
 
     name: str
@@ -80,7 +80,7 @@ class Job:
 
     study: Study
     pair: PairSpec
-    learned: tuple[Sequence[float], float] | None = None
+    learned: Learned | None = None
 
 
 def compute_pair(job: Job) -> PairOutcome:
@@ -93,22 +93,23 @@ def compute_pair(job: Job) -> PairOutcome:
     for method in study.methods:
         files = transform_files(study, pair, method)
         found[method.name] = (
-            files if isinstance(files, str) else read_method(files, method, loaded.fixed, loaded.moving)
+            files
+            if isinstance(files, str)
+            else read_method(files, method, loaded.fixed, loaded.moving, loaded.annotations.d)
         )
     posterior = pair_posterior(loaded, study.model, job.learned)
-    return _outcome(job, posterior, loaded.targets, found, loaded.fixed)
+
+    def assessed(present: dict[str, Transform], options: dict[str, Any]) -> Assessment:
+        return assess(posterior, present, loaded.targets, region=loaded.region, grid=loaded.fixed, **options)
+
+    return _outcome(job, posterior.annotations, loaded.targets, found, loaded.fixed, assessed)
 
 
 def _compute_project(job: Job) -> PairOutcome:
     study, folder = job.study, job.pair.project
     if folder is None:
-        raise InvalidInputError(f"The pair {job.pair.name!r} is no project.")
+        raise InvalidInputError(f"The pair {job.pair.name!r} is not a project.")
     with Project.open(folder, check_images=False) as project:
-        posterior = Session(project).posterior()
-        targets = np.asarray(project.targets)
-        if len(targets) > study.settings.targets:
-            rows = np.random.default_rng(study.settings.seed).choice(len(targets), study.settings.targets, False)
-            targets = targets[np.sort(rows)]
         found: dict[str, Transform | str] = {}
         for method in study.methods:
             if not method.transform:
@@ -116,13 +117,25 @@ def _compute_project(job: Job) -> PairOutcome:
                 continue
             files = transform_files(study, job.pair, method)
             found[method.name] = (
-                files if isinstance(files, str) else read_method(files, method, project.fixed_grid, project.moving_grid)
+                files
+                if isinstance(files, str)
+                else read_method(files, method, project.fixed_grid, project.moving_grid, project.d)
             )
-        return _outcome(job, posterior, targets, found, project.fixed_grid)
+
+        def assessed(present: dict[str, Transform], options: dict[str, Any]) -> Assessment:
+            return evaluate_project(project, present, **options)
+
+        annotations = Session(project).annotations()
+        return _outcome(job, annotations, np.asarray(project.targets), found, project.fixed_grid, assessed)
 
 
 def _outcome(
-    job: Job, posterior: Posterior, targets: Floats, found: Mapping[str, Transform | str], fixed: Grid | None
+    job: Job,
+    given: Annotations,
+    targets: Floats,
+    found: Mapping[str, Transform | str],
+    fixed: Grid | None,
+    assessed: Callable[[dict[str, Transform], dict[str, Any]], Assessment],
 ) -> PairOutcome:
     settings = job.study.settings
     missing = {name: one for name, one in found.items() if isinstance(one, str)}
@@ -135,35 +148,22 @@ def _outcome(
     if missing and settings.missing == "error":
         name, reason = next(iter(missing.items()))
         raise InvalidInputError(f"The method {name!r} is missing for the pair {job.pair.name!r}: {reason}.")
-    names = tuple(found)
+    options = {name: getattr(settings, name) for name in ("samples", "seed", "tolerance", "centre")}
+    verdict = assessed(present, {**options, "further": False})
+    result, names, norm = verdict.evaluation, tuple(found), norm_name(settings.p)
     draws = np.full((settings.samples, len(names)), np.nan)
     scores = np.full(len(names), np.nan)
-    given = posterior.annotations
     errors: dict[str, list[float]] = {}
-    about: dict[str, Any] = {}
-    judged_by = reference(posterior, present, settings.centre)
-    report = trust(posterior, present, targets, averaged=isinstance(judged_by, CandidateAverage))
-    if present:
-        result = evaluate(
-            judged_by,
-            present,
-            targets,
-            samples=settings.samples,
-            seed=settings.seed,
-            tolerance=settings.tolerance,
-            diagonal=fixed,
-            further=0,
-        )
-        norm = norm_name(settings.p)
-        for column, name in enumerate(present):
-            draws[:, names.index(name)] = result.draws[f"norm {norm}"][:, column]
-            scores[names.index(name)] = result.scores[name].posterior[norm]
-            lengths = np.linalg.norm(
-                mapped_points(name, present[name], given.fixed_points) - given.moving_points, axis=1
-            )
-            errors[name] = lengths[np.isfinite(lengths)].tolist()
-        about = result.to_dict()
-        about["read_as"] = {name: one.description.to_dict() for name, one in present.items()}
+    for column, (name, one) in enumerate(verdict.transforms.items()):
+        if name not in names:
+            continue  # the baseline, which has no rank
+        draws[:, names.index(name)] = result.draws[f"norm {norm}"][:, column]
+        scores[names.index(name)] = result.scores[name].score[norm]
+        lengths = np.linalg.norm(mapped_points(name, one, given.fixed_points) - given.moving_points, axis=1)
+        errors[name] = lengths[np.isfinite(lengths)].tolist()
+    about = verdict.to_dict()
+    about["read_as"] = {name: one.description.to_dict() for name, one in verdict.transforms.items()}
+    believed = verdict.trust
     return PairOutcome(
         job.pair.name,
         names,
@@ -173,8 +173,8 @@ def _outcome(
         errors,
         np.linalg.norm(given.fixed_points - given.moving_points, axis=1).tolist(),
         None if fixed is None else fixed.diagonal,
-        report.verdict,
-        report.sentence,
+        "undetermined" if believed is None else believed.verdict,
+        "" if believed is None else believed.sentence,
         about,
     )
 
@@ -209,7 +209,7 @@ def job_key(job: Job) -> str:
         "model": asdict(study.model),
         "pair": [pair.name, pair.sd, dict(pair.landmark_options)],
         "methods": [[method.name, dict(method.options)] for method in study.methods],
-        "learned": job.learned,
+        "learned": None if job.learned is None else asdict(job.learned),
         "files": files,
     }
     return hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()[:24]

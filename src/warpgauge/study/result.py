@@ -1,4 +1,4 @@
-"""What a study found: one row a method, one row a case, tests, and everything as JSON."""
+"""Result of a study: one row per method, one row per case, tests, and everything as JSON."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from warpgauge._version import __version__
 from warpgauge.core.arrays import Floats
 from warpgauge.errors import InvalidInputError
 from warpgauge.evaluation import Interval, metrics, norm_name
+from warpgauge.evaluation.assessment import BASELINE
 from warpgauge.study.bootstrap import Bootstrap, hierarchical_bootstrap, mean_present, ranks
 from warpgauge.study.comparisons import PairedTest, paired_tests
 from warpgauge.study.description import Study
@@ -41,7 +42,7 @@ class MethodResult:
         Share of the rounds with each final rank, best first.
     cases, missing : int
         Pairs in the comparison with and without a transform.
-    anhir, acrobat, learn2reg_tre30
+    anhir, acrobat, learn2reg_tre30, learn2reg_tre70
         Classical metrics over the pairs with a transform; None where they cannot be had.
     """
 
@@ -58,6 +59,7 @@ class MethodResult:
     anhir: dict[str, Any] | None
     acrobat: float | None
     learn2reg_tre30: float | None
+    learn2reg_tre70: float | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,8 +93,13 @@ class StudyResult:
 
     @property
     def untrusted(self) -> tuple[str, ...]:
-        """Pairs whose posterior is surer than it should be."""
+        """Pairs whose model is overconfident."""
         return tuple(one.name for one in self.outcomes if one.verdict == "overconfident")
+
+    @property
+    def notices(self) -> list[str]:
+        """Sentences to read before the ranking: what is flagged in each pair, transforms and annotations."""
+        return [f"{one.name}: {flag['sentence']}" for one in self.outcomes for flag in one.evaluation.get("flags", [])]
 
     @property
     def verdict(self) -> str:
@@ -100,7 +107,7 @@ class StudyResult:
         parts = []
         if self.untrusted:
             parts.append(
-                f"In {len(self.untrusted)} of {len(self.outcomes)} pairs the posterior is surer than it should be "
+                f"In {len(self.untrusted)} of {len(self.outcomes)} pairs the model is overconfident "
                 f"({', '.join(self.untrusted[:5])}{', ...' if len(self.untrusted) > 5 else ''}), so be careful."
             )
         best, count = self.methods[0], len(self.outcomes) - len(self.excluded)
@@ -138,13 +145,24 @@ class StudyResult:
                 "missing": one.missing,
                 "ACROBAT": one.acrobat,
                 "TRE30": one.learn2reg_tre30,
+                "TRE70": one.learn2reg_tre70,
             }
             row.update(one.anhir or {})
             rows.append(row)
         return rows
 
+    @property
+    def baseline(self) -> dict[str, Any] | None:
+        """Mean score of doing nothing over the pairs, beside which the methods are read; None where it was not scored.
+
+        It has no rank. Where a method of the study is called ``identity``, that one is the baseline.
+        """
+        rows = [row for row in self.case_rows() if row["method"] == BASELINE and row["rank"] is None]
+        kept = [row["score"] for row in rows if not row["excluded"]]
+        return {"method": BASELINE, "mean_score": float(np.mean(kept)), "cases": len(kept)} if kept else None
+
     def case_rows(self) -> list[dict[str, Any]]:
-        """One flat row a pair and method, with the score, its interval, the rank, and why it is missing."""
+        """One flat row per pair and method, and one for the identity, which has no rank."""
         rows = []
         for outcome in self.outcomes:
             case_ranks = ranks(outcome.scores)
@@ -161,7 +179,28 @@ class StudyResult:
                 row["landmark_mean"] = float(np.mean(classical)) if classical else None
                 row["calibration"] = outcome.verdict
                 rows.append(row)
+            rows += self._baseline_row(outcome)
         return rows
+
+    def _baseline_row(self, outcome: PairOutcome) -> list[dict[str, Any]]:
+        """Return the row of the identity on a pair, without a rank, where no method has its name."""
+        found = outcome.evaluation.get("transforms", {}).get(BASELINE)
+        if found is None or BASELINE in outcome.methods:
+            return []
+        norm = norm_name(self.study.settings.p)
+        low, high = found["interval"][norm]
+        row = {"pair": outcome.name, "method": BASELINE, "missing": None, "excluded": outcome.name in self.excluded}
+        return [
+            {
+                **row,
+                "score": found["score"][norm],
+                "low": low,
+                "high": high,
+                "rank": None,
+                "landmark_mean": float(np.mean(outcome.initial_errors)) if outcome.initial_errors else None,
+                "calibration": outcome.verdict,
+            }
+        ]
 
     def to_dict(self) -> dict[str, Any]:
         """All numbers as plain Python values."""
@@ -174,6 +213,7 @@ class StudyResult:
             "settings": settings,
             "model": asdict(self.study.model),
             "methods": [asdict(one) for one in self.methods],
+            "baseline": self.baseline,
             "cases": self.case_rows(),
             "excluded": list(self.excluded),
             "tests": [asdict(one) for one in self.tests],
@@ -227,6 +267,7 @@ def _method(
     drawn = boot.scores[:, k]
     known = drawn[np.isfinite(drawn)]
     errors = [one.landmark_errors[name] for one in present if one.landmark_errors[name]]
+    means = [float(np.mean(one)) for one in errors]
     return MethodResult(
         name=name,
         rank=rank,
@@ -240,7 +281,8 @@ def _method(
         missing=len(kept) - len(present),
         anhir=_anhir(name, present),
         acrobat=metrics.acrobat([metrics.acrobat_case(one) for one in errors]) if errors else None,
-        learn2reg_tre30=metrics.learn2reg_tre30([float(np.mean(one)) for one in errors]) if errors else None,
+        learn2reg_tre30=metrics.learn2reg_tre(means, 2023) if means else None,
+        learn2reg_tre70=metrics.learn2reg_tre(means, 2025) if means else None,
     )
 
 

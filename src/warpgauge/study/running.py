@@ -1,4 +1,4 @@
-"""Running a study: pairs in parallel, each result kept as soon as it is there."""
+"""Running a study: pairs in parallel, each result stored as soon as it is computed."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def _jobs(study: Study) -> list[Job]:
 
 
 def _computed(jobs: Sequence[Job], workers: int) -> Iterator[tuple[str, PairOutcome | WarpgaugeError]]:
-    """Give every pair's result, or why it failed, as soon as it is there."""
+    """Return every pair's result, or why it failed, as soon as it is there."""
     if workers == 1 or len(jobs) < 2:
         for job in jobs:
             try:

@@ -1,11 +1,12 @@
 """The annotator in the browser: a server for one project, and the page that it serves.
 
-Needs the extra ``web``: ``pip install "warpgauge[web]"``.
+Needs the extra ``web``.
 """
 
 from __future__ import annotations
 
 from warpgauge.errors import MissingExtraError
+from warpgauge.extras import install_advice
 
 try:
     from warpgauge.web.app import create_app
@@ -14,7 +15,7 @@ except ModuleNotFoundError as error:
     if error.name is None or error.name.partition(".")[0] not in ("fastapi", "starlette", "uvicorn", "pydantic"):
         raise
     raise MissingExtraError(
-        f'The annotator needs {error.name}, which is not installed; run pip install "warpgauge[web]".'
+        f"The annotator needs {error.name}, which is not installed; {install_advice('web')}."
     ) from error
 
 __all__ = ["Launch", "Link", "create_app", "prepare", "serve"]

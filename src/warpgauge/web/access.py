@@ -1,4 +1,4 @@
-"""Who asks, as the routes take it, and what each role may do."""
+"""The person behind a request, as a dependency of the routes, and the rights of each role."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ async def _writing(request: Request) -> Person:
 async def _organising(request: Request) -> Person:
     person = await _asking(request)
     if not person.organises:
-        raise NotAllowedError(f"{person.name} is no organiser of this project; ask the organiser.")
+        raise NotAllowedError(f"{person.name} is not an organiser of this project; ask the organiser.")
     return person
 
 

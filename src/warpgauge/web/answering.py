@@ -12,10 +12,10 @@ from warpgauge.errors import InvalidInputError, WarpgaugeError
 from warpgauge.project import ConflictError, Placement, Skipped, State
 from warpgauge.session import Query, Saved
 from warpgauge.session.queries import is_settled
-from warpgauge.web.failures import LockedError, NotFoundError
+from warpgauge.web.failures import LockedError, NotFoundError, UnconfirmedError
 from warpgauge.web.placements import described, predicted, sane_placement
 from warpgauge.web.tokens import Person
-from warpgauge.web.wire_sent import PlaceRequest, SkipRequest
+from warpgauge.web.wire_sent import PlaceRequest, SkipRequest, VolunteerRequest
 
 if TYPE_CHECKING:
     from warpgauge.web.desk import Desk
@@ -35,7 +35,7 @@ class Answering:
     # --- looking -----------------------------------------------------------------------------------------------------
 
     def current(self, person: Person) -> dict[str, Any]:
-        """Give the person's current query, or that there is none."""
+        """Return the person's current query, or that there is none."""
         if not person.writes:
             return self._done(person, ["You look on in this project; open an answer from the list to see it."])
         with self.desk.lock:
@@ -43,13 +43,13 @@ class Answering:
             return self._done(person, self._reasons(person)) if query is None else self.shown(query, person)
 
     def former(self, number: int, person: Person) -> dict[str, Any]:
-        """Give a query by its number."""
+        """Return a query by its number."""
         with self.desk.lock:
             self._known(number, person)
             return self.shown(self.session.go_to(number, person.name), person)
 
     def previous(self, number: int | None, person: Person) -> dict[str, Any]:
-        """Give the query that the person saw before this one."""
+        """Return the query that the person saw before this one."""
         with self.desk.lock:
             if number is not None:
                 self._known(number, person)
@@ -67,6 +67,7 @@ class Answering:
             "position": query.position,
             "total": query.total,
             "location": list(query.point),
+            "own_choice": state.queries[query.number].origin == "volunteered",
             "gain": query.gain,
             "why": query.why,
             "generation": query.generation,
@@ -75,11 +76,28 @@ class Answering:
             "disabled": query.cell.disabled,
             "locked": self._locked(state, query.number, person),
             **_steps(state, person),
+            "start": self.start(person),
         }
 
     def _done(self, person: Person, reasons: list[str]) -> dict[str, Any]:
         state = self.project.state
-        return {"done": True, "reasons": reasons, "generation": state.generation, **_steps(state, person)}
+        steps = _steps(state, person)
+        return {
+            "done": True,
+            "reasons": reasons,
+            "generation": state.generation,
+            **steps,
+            "start": self.start(person),
+        }
+
+    def start(self, person: Person) -> dict[str, Any]:
+        """Return whether the guided start is due, and how many landmarks it still needs."""
+        if not person.writes:
+            return {"due": False, "volunteered": 0, "wanted": 0, "sentence": ""}
+        found = self.session.start(person.name)
+        left = found.wanted - found.volunteered
+        sentence = f"Mark {_count(left)} that you recognise in both images." if found.due else ""
+        return {"due": found.due, "volunteered": found.volunteered, "wanted": found.wanted, "sentence": sentence}
 
     def _reasons(self, person: Person) -> list[str]:
         reasons = list(self.session.progress(person.name if person.role == "rater" else None).reasons)
@@ -92,18 +110,75 @@ class Answering:
         point, covariance = sane_placement(self.project.moving_grid, request.point, request.covariance)
 
         def write() -> Saved:
+            self._confirmed(number, point, covariance, request, person)
             known = isinstance(self.project.state.answer(person.name, number), Placement)
             return (self.session.edit if known else self.session.place)(
                 number,
                 point,
                 covariance=covariance,
                 alpha=request.alpha,
+                fixed=request.fixed,
+                confirmed=request.confirmed,
                 duration=request.duration,
                 base_generation=request.generation,
                 rater=person.name,
             )
 
         return self._written(number, request.generation, person, write)
+
+    def volunteer(self, request: VolunteerRequest, person: Person) -> dict[str, Any]:
+        """Save a landmark of the person's own choice."""
+        point, covariance = sane_placement(self.project.moving_grid, request.moving, request.covariance)
+        with self.desk.lock:
+            self._recent(request.generation)
+            self._confirmed(None, point, covariance, request, person)
+            saved = self.session.volunteer(
+                request.fixed,
+                point,
+                covariance,
+                alpha=request.alpha,
+                name=request.name,
+                confirmed=request.confirmed,
+                duration=request.duration,
+                rater=person.name,
+            )
+            self.desk.changed()
+            return {"saved": _saved(saved), "query": saved.query, "start": self.start(person)}
+
+    def _confirmed(
+        self,
+        number: int | None,
+        point: Any,
+        covariance: Any,
+        request: PlaceRequest | VolunteerRequest,
+        person: Person,
+    ) -> None:
+        """Refuse a placement that looks like a slip until the person was asked about it."""
+        if request.confirmed:
+            return
+        doubt = self.session.doubt(
+            number, point, covariance=covariance, alpha=request.alpha, fixed=request.fixed, rater=person.name
+        )
+        if doubt is not None:
+            hidden = not self.desk.predicts(person)
+            question = doubt.question(hide_prediction=hidden)
+            if question is not None:
+                raise UnconfirmedError(question, doubt.outside, None if hidden else doubt.deviation)
+
+    def skip_start(self, generation: int, person: Person) -> dict[str, Any]:
+        """Save that the person goes on without the guided start."""
+        with self.desk.lock:
+            self._recent(generation)
+            event = self.session.skip_start(person.name)
+            saved = {"generation": event.generation, "time": event.time}
+            return {"saved": saved, "start": self.start(person)}
+
+    def refit(self, generation: int) -> dict[str, Any]:
+        """Refit the weights now; other requests are answered meanwhile."""
+        self._recent(generation)
+        event = self.session.refit()
+        saved = None if event is None else {"generation": event.generation, "time": event.time}
+        return {"saved": saved, "model": self.session.weights()}
 
     def skip(self, number: int, request: SkipRequest, person: Person) -> dict[str, Any]:
         """Save that a query was declined, and give what comes next."""
@@ -172,8 +247,10 @@ class Answering:
             if saved is None:
                 raise InvalidInputError(f"There is nothing to {kind}.")
             self.desk.changed()
-            shown = self.shown(self.session.go_to(saved.query, person.name), person)
-            return {"saved": _saved(saved), "query": shown}
+            retracted = self.project.state.queries[saved.query].origin == "volunteered" and saved.answer is None
+            following = self.session.next_query(person.name) if retracted else None
+            query = following if following is not None else self.session.go_to(saved.query, person.name)
+            return {"saved": _saved(saved), "query": self.shown(query, person)}
 
     # --- checks ------------------------------------------------------------------------------------------------------
 
@@ -207,6 +284,11 @@ class Answering:
 
 def _saved(saved: Saved) -> dict[str, Any]:
     return {"generation": saved.generation, "time": saved.time}
+
+
+def _count(places: int) -> str:
+    words = {1: "one place", 2: "two places", 3: "three places"}
+    return words.get(places, f"{places} places")
 
 
 def _steps(state: State, person: Person) -> dict[str, bool]:

@@ -15,9 +15,11 @@ from warpgauge.web.failures import REFUSALS, add_handlers
 from warpgauge.web.guard import Guard
 from warpgauge.web.hosts import AllowedHosts
 from warpgauge.web.image_routes import image_router
+from warpgauge.web.logins import LoginLog
 from warpgauge.web.overlay_routes import overlay_router
 from warpgauge.web.query_routes import query_router
 from warpgauge.web.report_routes import organiser_router, report_router
+from warpgauge.web.start_routes import start_router
 from warpgauge.web.static_routes import static_router
 from warpgauge.web.tokens import Gate
 
@@ -28,6 +30,8 @@ def create_app(
     *,
     host: str = "127.0.0.1",
     allowed_hosts: Iterable[str] = (),
+    root_path: str = "",
+    https: bool = False,
 ) -> FastAPI:
     """Make the application that serves one project.
 
@@ -41,6 +45,10 @@ def create_app(
         What the server will be bound to.
     allowed_hosts : iterable of str
         Further names that may stand in a Host header.
+    root_path : str
+        Path below which a proxy serves the page, as in ``"/lesion"``.
+    https : bool
+        Whether a proxy in front speaks TLS with the browsers.
 
     Returns
     -------
@@ -79,8 +87,16 @@ def create_app(
         report_router(desk),
         overlay_router(desk),
         organiser_router(desk),
-        static_router(),
+        start_router(desk),
+        static_router(root_path),
     ):
         app.include_router(router)
-    app.add_middleware(Guard, gate=gate, hosts=AllowedHosts(host, allowed_hosts))
+    app.add_middleware(
+        Guard,
+        gate=gate,
+        hosts=AllowedHosts(host, allowed_hosts),
+        log=LoginLog(None if opened.readonly else opened.folder),
+        root_path=root_path,
+        https=https,
+    )
     return app

@@ -1,4 +1,4 @@
-"""What a server holds of the project that it serves: the log, the images, the session, and one lock around it."""
+"""State of a server: the log, the images and the session of its project, and one lock around the session."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from contextlib import suppress
 from typing import Any
 
 from warpgauge.core.process import Posterior
+from warpgauge.core.warm_up import compile_loops
 from warpgauge.errors import WarpgaugeError
 from warpgauge.project import SKIP_REASONS, Project
 from warpgauge.session import Session
@@ -70,12 +71,13 @@ class Desk:
         self._wake.set()
 
     def changed(self) -> None:
-        """Say that answers have changed."""
+        """Signal that answers have changed."""
         self._wake.set()
 
     def _warm(self) -> None:
         try:
             self.session.warm()
+            compile_loops()  # the first question is there; the second must not wait for the compiler
             for picture in self.pictures.values():
                 picture.warm()
         except WarpgaugeError as error:
@@ -110,18 +112,18 @@ class Desk:
         return person.role != "rater" or not self.project.settings.hide_prediction
 
     def posterior(self, person: Person) -> Posterior:
-        """Give the model that a person may see: a rater's stays the same while they have a query before them."""
+        """Return the model that a person may see: a rater's stays the same while they have a query before them."""
         if person.role == "rater":
             return self.session.view(person.name)
         return self.session.posterior()
 
     def describe(self, person: Person) -> dict[str, Any]:
-        """Give what ``/api/project`` answers."""
+        """Return what ``/api/project`` answers."""
         project = self.project
         with self.lock:
             project.reload()  # a change of the settings by another process counts from the next look on
             settings = project.settings
-            generation, names = project.state.generation, list(project.state.transforms)
+            generation, names = project.state.generation, project.transform_names()
         compare = self.compares(person)
         return {
             "name": project.folder.resolve().name,
@@ -141,6 +143,8 @@ class Desk:
                 "order": settings.order,
                 "budget": settings.budget,
                 "skip_reasons": list(SKIP_REASONS),
+                "move_within": settings.move_within * project.fixed_grid.diagonal,
             },
+            "start": self.answering.start(person),
             "images": {side: picture.describe() for side, picture in self.pictures.items()},
         }

@@ -34,17 +34,33 @@ class NotFoundError(WarpgaugeError):
     """What was asked for is not there."""
 
 
+class UnconfirmedError(WarpgaugeError):
+    """The placement looks like a slip, and the rater was not asked yet; nothing was written.
+
+    Attributes
+    ----------
+    outside : float or None
+        Distance from the moving image, in world units.
+    deviation : float or None
+        Standard deviations from the prediction; None also where the rater may not see predictions.
+    """
+
+    def __init__(self, question: str, outside: float | None, deviation: float | None) -> None:
+        super().__init__(question)
+        self.outside, self.deviation = outside, deviation
+
+
 class LockedError(NotAllowedError):
     """The organiser has settled this location."""
 
 
 def status_of(error: WarpgaugeError) -> int:
-    """Give the status that an error is answered with."""
+    """Return the status that an error is answered with."""
     if isinstance(error, NotFoundError):
         return 404
     if isinstance(error, NotAllowedError):
         return 403
-    if isinstance(error, ConflictError):
+    if isinstance(error, ConflictError | UnconfirmedError):
         return 409
     if isinstance(error, StorageError | ProjectError):
         return 503
@@ -52,7 +68,7 @@ def status_of(error: WarpgaugeError) -> int:
 
 
 def add_handlers(app: FastAPI) -> None:
-    """Tell the application how errors are answered."""
+    """Register how errors are answered."""
 
     @app.exception_handler(WarpgaugeError)
     async def on_known(request: Request, error: WarpgaugeError) -> JSONResponse:
@@ -80,7 +96,7 @@ def _plain(error: HTTPException) -> str:
 
 
 def sentence_of(problems: Sequence[Any]) -> str:
-    """Say the first problem of a request in a sentence, without repeating what was sent."""
+    """Return the first problem of a request in a sentence, without repeating what was sent."""
     first = problems[0]
     place = ".".join(str(part) for part in first.get("loc", ()) if part not in ("body", "query", "path"))
     text = str(first.get("msg", "it is not valid")).removeprefix("Value error, ")

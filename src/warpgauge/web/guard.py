@@ -1,4 +1,4 @@
-"""What stands before every route: Host and Origin, sizes, the cookie, and the headers of every response.
+"""Checks before every route (Host and Origin, sizes, the cookie), and the headers of every response.
 
 Nobody gets past it without a valid token, whatever routes there are behind it.
 """
@@ -16,6 +16,7 @@ from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Re
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from warpgauge.web.hosts import AllowedHosts, split_host
+from warpgauge.web.logins import LoginLog, WrongTokens
 from warpgauge.web.tokens import Gate
 
 logger = logging.getLogger("warpgauge.web")
@@ -41,7 +42,7 @@ _NO_TOKEN = "Open the link that warpgauge annotate printed, or ask the organiser
 
 
 def failure(status: int, sentence: str) -> JSONResponse:
-    """Give the answer to a request that is refused."""
+    """Return the answer to a request that is refused."""
     return JSONResponse({"error": sentence}, status)
 
 
@@ -61,10 +62,27 @@ class Guard:
     hosts : AllowedHosts
     largest_body : int
         Bytes that a request's body may have.
+    log : LoginLog, optional
+        Takes note of logins and refusals.
+    root_path : str
+        Path below which a proxy serves the page, as in ``"/lesion"``; empty by default.
+    https : bool
+        Whether a proxy in front speaks TLS with the browsers.
     """
 
-    def __init__(self, app: ASGIApp, gate: Gate, hosts: AllowedHosts, largest_body: int = LARGEST_BODY) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        gate: Gate,
+        hosts: AllowedHosts,
+        largest_body: int = LARGEST_BODY,
+        log: LoginLog | None = None,
+        root_path: str = "",
+        https: bool = False,
+    ) -> None:
         self.app, self.gate, self.hosts, self.largest_body = app, gate, hosts, largest_body
+        self.log, self.root_path, self.https = log or LoginLog(None), root_path, https
+        self.wrong = WrongTokens()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer, or hand on, one request."""
@@ -75,18 +93,24 @@ class Guard:
             await send({"type": "websocket.close", "code": 1008})
             return
         send = _with_headers(send)
+        self._below_root(scope)
         headers = Headers(scope=scope)
+        address = str((scope.get("client") or ("unknown", 0))[0])
         refused = self._foreign(scope, headers) or self._unfit(scope, headers)
+        if refused is not None:
+            self.log.write(address, f"refused with {refused.status_code}")
         if refused is None:
             token = _query_token(scope)
             if token is not None:
-                refused = await self._login(scope, token)
+                refused = await self._login(scope, token, address)
         if refused is None:
             token = _cookie(headers, cookie_name(scope))
             # A page asks for dozens of files and tiles at once: only the first of them has to go through a thread.
-            person = self.gate.at_once(token) or await run_in_threadpool(self.gate.person, token)
+            person = self.gate.at_once(token)
+            if person is None and token:
+                person = await run_in_threadpool(self.gate.person, token, again=not self.wrong.too_many(address))
             if person is None:
-                refused = _stranger(scope, headers)
+                refused = self._stranger(scope, headers, address, wrong=bool(token))
             else:
                 scope.setdefault("state", {})["person"] = person
         if refused is not None:
@@ -101,7 +125,7 @@ class Guard:
         if not self.hosts.allows(name):
             return failure(403, "This server does not answer to that host name; use the link that it printed.")
         origin = headers.get("origin")
-        if origin is not None and origin != f"{scope['scheme']}://{given[0]}":
+        if origin is not None and origin not in self._origins(scope, given[0]):
             return failure(403, "The request comes from the page of another site and was refused.")
         site = headers.get("sec-fetch-site")
         if origin is None and site not in (None, "same-origin", "none"):
@@ -110,6 +134,25 @@ class Guard:
             if not to_page:
                 return failure(403, "The request comes from the page of another site and was refused.")
         return None
+
+    def _below_root(self, scope: Scope) -> None:
+        """Take the proxy's prefix off the path; proxies that take it off themselves are as good."""
+        path = scope["path"]
+        if self.root_path and (path == self.root_path or path.startswith(f"{self.root_path}/")):
+            scope["path"] = path[len(self.root_path) :] or "/"
+            scope["raw_path"] = scope["path"].encode("utf-8")
+
+    def _origins(self, scope: Scope, host: str) -> tuple[str, ...]:
+        return (f"{scope['scheme']}://{host}", *((f"https://{host}",) if self.https else ()))
+
+    def _stranger(self, scope: Scope, headers: Headers, address: str, *, wrong: bool) -> Response:
+        """Answer a request without a valid token; one with a wrong token is counted."""
+        if wrong:
+            self.wrong.add(address)
+            self.log.write(address, "wrong token")
+            if self.wrong.too_many(address):
+                return _wait(scope)
+        return _stranger(scope, headers, self.root_path)
 
     def _unfit(self, scope: Scope, headers: Headers) -> Response | None:
         """Refuse what is too long or of another type than JSON, before it is read."""
@@ -128,20 +171,23 @@ class Guard:
     def _too_large(self) -> Response:
         return failure(413, f"The body of a request may have {self.largest_body} bytes at most.")
 
-    async def _login(self, scope: Scope, token: str) -> Response:
+    async def _login(self, scope: Scope, token: str, address: str) -> Response:
         """Turn the token of a link into a cookie, and take it out of the address."""
-        person = await run_in_threadpool(self.gate.person, token)
+        person = await run_in_threadpool(self.gate.person, token, again=not self.wrong.too_many(address))
         if person is None:
-            return _page(401, _NO_TOKEN)
-        response = RedirectResponse("/", 303)
+            self.wrong.add(address)
+            self.log.write(address, "wrong token")
+            return _wait(scope) if self.wrong.too_many(address) else _page(401, _NO_TOKEN)
+        self.log.write(address, "login", person.name)
+        response = RedirectResponse(f"{self.root_path}/", 303)
         response.set_cookie(
             cookie_name(scope),
             token,
             max_age=COOKIE_SECONDS,
-            path="/",
+            path=f"{self.root_path}/",
             httponly=True,
             samesite="strict",
-            secure=scope["scheme"] == "https",
+            secure=self.https or scope["scheme"] == "https",
         )
         response.headers["Cache-Control"] = "no-store"
         return response
@@ -205,13 +251,22 @@ def _cookie(headers: Headers, name: str) -> str | None:
     return next((value for value in found if value is not None), None)
 
 
-def _stranger(scope: Scope, headers: Headers) -> Response:
+def _wait(scope: Scope) -> Response:
+    sentence = (
+        "There were too many wrong tokens from this address; wait a minute, then open the link that you were given."
+    )
+    answer = failure(429, sentence) if scope["path"].startswith("/api/") else _page(429, sentence)
+    answer.headers["Retry-After"] = "60"
+    return answer
+
+
+def _stranger(scope: Scope, headers: Headers, root_path: str) -> Response:
     if scope["path"].startswith("/api/") or scope["method"] != "GET":
         return failure(401, "A valid token is needed: open the link that warpgauge annotate printed.")
     if scope["path"] == "/" and headers.get("sec-fetch-site") == "cross-site":
         # A strict cookie is not sent on a way that began at another site (a link in a mail); going on from our own
         # page sends it. That second request comes from this site, so that this cannot go round in circles.
-        return _page(200, "Opening the annotator ...", '<meta http-equiv="refresh" content="0; url=/">')
+        return _page(200, "Opening the annotator ...", f'<meta http-equiv="refresh" content="0; url={root_path}/">')
     return _page(401, _NO_TOKEN)
 
 

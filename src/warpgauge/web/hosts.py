@@ -9,11 +9,11 @@ from collections.abc import Iterable
 from warpgauge.errors import InvalidInputError
 
 LOOPBACK_NAMES = frozenset({"127.0.0.1", "localhost", "::1"})
-_ANY = frozenset({"0.0.0.0", "::"})
+_ANY = frozenset({"0.0.0.0", "::"})  # nosec B104  # compared with, not bound to
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether a host to bind to can be reached from this machine only."""
+    """Return whether a host to bind to can be reached from this machine only."""
     if host == "localhost":
         return True
     try:
@@ -65,7 +65,7 @@ class AllowedHosts:
         self._any_address = host in _ANY
 
     def allows(self, name: str) -> bool:
-        """Tell whether this server answers to a name."""
+        """Return whether this server answers to a name."""
         if name in self.names:
             return True
         if not self._any_address:

@@ -18,12 +18,12 @@ LevelNumber = Annotated[int, Query(ge=0, le=64)]
 
 
 def image_router(desk: Desk) -> APIRouter:
-    """Give the routes of the project and its images."""
+    """Return the routes of the project and its images."""
     router = APIRouter()
 
     @router.get("/api/project", response_model=ProjectAnswer)
     def project(asking: Asking) -> dict[str, object]:
-        """Give the project, its images, and who the visitor is."""
+        """Return the project, its images, and who the visitor is."""
         return desk.describe(asking)
 
     @router.get("/api/images/{side}/tile", response_class=Response, responses={200: RAW, 304: UNCHANGED})
@@ -38,7 +38,7 @@ def image_router(desk: Desk) -> APIRouter:
         column: Small = 0,
         v: Annotated[str, Query(max_length=64)] = "",
     ) -> Response:
-        """Give raw little-endian samples of a tile: rows, then columns, then channels."""
+        """Return raw little-endian samples of a tile: rows, then columns, then channels."""
         picture = desk.pictures[side]
         tag = f'"{picture.version}-{axis}-{index}-{level}-{row}-{column}"'
         lasting = v == picture.version

@@ -1,4 +1,4 @@
-"""What the organiser sees and does: raters side by side, locations, adjudication, links."""
+"""The organiser's view and actions: raters, locations, adjudication, links."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ class Organisation:
         self.desk, self.session, self.project = desk, desk.session, desk.project
 
     def raters(self) -> dict[str, Any]:
-        """Give a row for each rater."""
+        """Return a row for each rater."""
         with self.desk.lock:
             state, found = self.project.state, self.session.agreement()
             rows = [_rater(state, one) for one in found.raters]
             return {"raters": rows, "pooled_sd": found.pooled_sd, "generation": state.generation}
 
     def locations(self) -> dict[str, Any]:
-        """Give a row for each location."""
+        """Return a row for each location."""
         with self.desk.lock:
             state, found = self.project.state, self.session.agreement()
             rows = [_location(state, one) for one in found.locations]
@@ -174,7 +174,9 @@ def _mark(mark: Mark) -> dict[str, Any]:
     return {
         "rater": mark.rater,
         "query": mark.query.number,
-        "origin": mark.query.origin,
+        "origin": mark.origin,
+        "fixed": list(mark.fixed_point),
+        "flagged": placement.flag is not None,
         "point": list(placement.point),
         "covariance": _rows(placement.covariance),
         "ellipse": {"half_lengths": half_lengths.tolist(), "axes": axes.tolist()},

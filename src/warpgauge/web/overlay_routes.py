@@ -1,4 +1,4 @@
-"""What is drawn over the images, as raw planes and as points."""
+"""Routes for overlays, as raw planes and as points."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ from warpgauge.project import NotAllowedError
 from warpgauge.web.access import Asking
 from warpgauge.web.desk import Desk
 from warpgauge.web.image_routes import RAW, Axis, LevelNumber, Side, Small
+from warpgauge.web.live import with_mark
 from warpgauge.web.overlays import MapKind
+from warpgauge.web.placements import sane_placement
 from warpgauge.web.planes import plane_frame, plane_lines
 from warpgauge.web.tokens import Person
 from warpgauge.web.wire import LinesAnswer, LinkedAnswer, PointsAnswer
@@ -29,7 +31,7 @@ MOST_POINTS = 100
 
 
 def overlay_router(desk: Desk) -> APIRouter:
-    """Give the routes of the overlays."""
+    """Return the routes of the overlays."""
     router = APIRouter()
 
     @router.get("/api/linked", response_model=LinkedAnswer)
@@ -39,7 +41,7 @@ def overlay_router(desk: Desk) -> APIRouter:
         side: Annotated[Side, Query(alias="from")] = "fixed",
     ) -> dict[str, Any]:
         """Map points of one image to the other by the posterior mean, for linked views."""
-        _may_predict(desk, asking)
+        may_predict(desk, asking)
         mapped = desk.overlays.linked(desk.posterior(asking), side, parsed_points(points, desk.project.d))
         return {"points": rows_or_null(mapped)}
 
@@ -52,28 +54,42 @@ def overlay_router(desk: Desk) -> APIRouter:
         index: Small = 0,
         width: Width = 128,
     ) -> Response:
-        """Give a map over a plane of the fixed image as raw float32; NaN where there is no value."""
+        """Return a map over a plane of the fixed image as raw float32; NaN where there is no value."""
         if kind in ("error", "blended"):
             _may_compare(desk, asking)
         values, grid, limits = desk.overlays.map(kind, desk.posterior(asking), transform, axis, index, width)
-        return _plane(values.astype("<f4"), grid, axis, limits)
+        return plane_response(values.astype("<f4"), grid, axis, limits)
 
     @router.get("/api/warped", response_class=Response, responses={200: RAW})
-    def warped(asking: Asking, axis: Axis = 2, index: Small = 0, level: LevelNumber = 0) -> Response:
-        """Give the moving image at the posterior mean of a plane of the fixed image, as tiles are sent.
+    def warped(
+        asking: Asking,
+        axis: Axis = 2,
+        index: Small = 0,
+        level: LevelNumber = 0,
+        part: Annotated[str | None, Query(max_length=60, description="First column, first row, columns, rows.")] = None,
+        mark: Annotated[
+            str | None, Query(max_length=600, description="Fixed point; moving point; covariance, row by row.")
+        ] = None,
+    ) -> Response:
+        """Return the moving image at the posterior mean of a plane of the fixed image, as tiles are sent.
 
-        After the samples comes a byte for each element: 1 within the moving image, 0 where it has no sample.
+        After the samples comes a byte for each element: 1 within the moving image, 0 where it has no sample. With a
+        mark, as if that mark were stored.
         """
-        _may_predict(desk, asking)
-        samples, within, grid = desk.overlays.warped(desk.posterior(asking), axis, index, level)
-        return _plane(samples, grid, axis, after=within.astype(np.uint8))
+        may_predict(desk, asking)
+        posterior = desk.posterior(asking)
+        if mark is not None:
+            posterior = with_mark(posterior, *parsed_mark(mark, desk.project.moving_grid))
+        box = None if part is None else parsed_part(part)
+        samples, within, grid = desk.overlays.warped(posterior, axis, index, level, box)
+        return plane_response(samples, grid, axis, after=within.astype(np.uint8))
 
     @router.get("/api/grid_lines", response_model=LinesAnswer)
     def grid_lines(
         asking: Asking, axis: Axis = 2, index: Small = 0, lines: Annotated[int, Query(ge=2, le=60)] = 20
     ) -> dict[str, Any]:
-        """Give a square lattice over a plane of the fixed image, mapped into the moving image by the posterior mean."""
-        _may_predict(desk, asking)
+        """Return a square lattice over a plane of the fixed image, mapped into the moving image by the mean."""
+        may_predict(desk, asking)
         posterior = desk.posterior(asking)
         steps = 60
         found = plane_lines(desk.project.fixed_grid, axis, index, lines, steps)
@@ -82,19 +98,20 @@ def overlay_router(desk: Desk) -> APIRouter:
 
     @router.get("/api/candidates", response_model=PointsAnswer)
     def candidates(asking: Asking) -> dict[str, Any]:
-        """Give the points that may be asked for."""
+        """Return the points that may be asked for."""
         return {"points": desk.project.candidates.tolist()}
 
     @router.get("/api/transforms", response_model=TransformsAnswer)
     def transforms(asking: Asking) -> dict[str, Any]:
-        """Give the transforms that were added, and their ranking so far."""
+        """Return the transforms that were added, and their ranking so far."""
         _may_compare(desk, asking)
-        return desk.comparison.describe(desk.posterior(asking))
+        return desk.comparison.describe()
 
     return router
 
 
-def _may_predict(desk: Desk, person: Person) -> None:
+def may_predict(desk: Desk, person: Person) -> None:
+    """Refuse where a person must not see what the model expects."""
     if not desk.predicts(person):
         raise NotAllowedError("In this project raters are not shown where the model expects matches.")
 
@@ -118,19 +135,46 @@ def parsed_points(text: str, d: int) -> Floats:
     return points
 
 
+def parsed_part(text: str) -> tuple[int, int, int, int]:
+    """Read ``column,row,columns,rows``."""
+    try:
+        column, row, columns, rows = (int(value) for value in text.split(","))
+    except ValueError:
+        raise InvalidInputError("A part of a plane must be written as column,row,columns,rows.") from None
+    return column, row, columns, rows
+
+
+def parsed_mark(text: str, grid: Grid) -> tuple[Floats, Floats, Floats]:
+    """Read ``fixed;moving;covariance`` of a mark that is not stored."""
+    d = grid.d
+    parts = text.split(";")
+    try:
+        fixed, moving, entries = ([float(value) for value in part.split(",")] for part in parts)
+        covariance = np.array(entries).reshape(d, d)
+        if len(fixed) != d or not np.all(np.isfinite(fixed)):
+            raise ValueError("fixed")
+    except ValueError:
+        raise InvalidInputError(
+            f"A mark must be written as fixed;moving;covariance with {d}, {d} and {d * d} numbers."
+        ) from None
+    point, checked = sane_placement(grid, moving, covariance.tolist())
+    return np.array(fixed), point, checked
+
+
 def rows_or_null(points: Floats) -> list[list[float] | None]:
-    """Give points as JSON can hold them."""
+    """Return points as JSON can hold them."""
     defined = defined_rows(points)
     return [row if there else None for row, there in zip(points.tolist(), defined.tolist(), strict=True)]
 
 
-def _plane(
+def plane_response(
     values: NDArray[Any],
     grid: Grid,
     axis: int,
     limits: tuple[float, float] | None = None,
     after: NDArray[np.uint8] | None = None,
 ) -> Response:
+    """Return a plane as raw values, with its shape and frame in the headers."""
     headers = {
         "X-Height": str(values.shape[0]),
         "X-Width": str(values.shape[1]),

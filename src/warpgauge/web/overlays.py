@@ -1,4 +1,4 @@
-"""What is drawn over the images: maps, the warped moving image, the deformed grid, and points through the model.
+"""Overlays: maps, the warped moving image, the deformed grid, and points through the model.
 
 Nothing here holds the session's lock: a posterior does not change once it is made.
 """
@@ -16,12 +16,13 @@ from numpy.typing import NDArray
 from warpgauge.core.process import Posterior
 from warpgauge.errors import InvalidInputError
 from warpgauge.geometry import Floats, Grid
-from warpgauge.io.transforms import FunctionTransform, NumericalInverse, Transform, read_transform
-from warpgauge.maps import entropy_limits, entropy_map, error_map, known_share, standard_deviation_map, warped_image
+from warpgauge.io.transforms import FunctionTransform, NumericalInverse, Transform
+from warpgauge.maps import entropy_limits, entropy_map, error_map, known_share, standard_deviation_map
 from warpgauge.maps.warping import fitting_level
 from warpgauge.project import Project
 from warpgauge.session.prior import pixel
 from warpgauge.web.failures import NotFoundError
+from warpgauge.web.live import Mean, part_of_plane, warped_plane
 from warpgauge.web.pictures import Picture
 from warpgauge.web.planes import plane_array, plane_grid
 
@@ -41,7 +42,7 @@ class Kept:
         self._making: dict[Hashable, threading.Lock] = {}
 
     def get(self, key: Hashable, make: Callable[[], Any]) -> Any:
-        """Give the value of a key, made now where it is not there."""
+        """Return the value of a key, made now where it is not there."""
         with self._lock:
             making = self._making.setdefault(key, threading.Lock())
         try:
@@ -95,20 +96,13 @@ class Overlays:
         if record is None:
             raise NotFoundError("The project has no transform of that name.")
 
-        def make() -> Transform:
-            files = [self.project.folder / file for file in record.files]
-            return read_transform(
-                files if len(files) > 1 else files[0],
-                **{"reference": self.project.fixed_grid, "moving": self.project.moving_grid, **record.options},
-            )
-
-        found: Transform = self._transforms.get((name, record.generation), make)
+        found: Transform = self._transforms.get((name, record.generation), lambda: self.project.transform(name))
         return found
 
     def map(
         self, kind: MapKind, posterior: Posterior, transform: str | None, axis: int, index: int, width: int
     ) -> tuple[NDArray[np.float32], Grid, tuple[float, float] | None]:
-        """Give a map over a plane, the plane's grid, and the entropies between which knowledge ends.
+        """Return a map over a plane, the plane's grid, and the entropies between which knowledge ends.
 
         ``"blended"`` has two channels: the error score, and how far it is known, 1 to 0.
         """
@@ -138,23 +132,27 @@ class Overlays:
         return np.stack([error, known_share(entropy, limits)], axis=-1).astype(np.float32), limits
 
     def warped(
-        self, posterior: Posterior, axis: int, index: int, level: int
+        self, posterior: Mean, axis: int, index: int, level: int, part: tuple[int, int, int, int] | None = None
     ) -> tuple[NDArray[Any], NDArray[np.bool_], Grid]:
-        """Give the moving image at the posterior mean of a plane of the fixed image, as tiles are sent.
+        """Return the moving image at the mean of a plane of the fixed image, or of a part of it, as tiles are sent.
 
-        The second array says where it has a sample: sample 0 elsewhere is no dark tissue.
+        The second array marks where there is a sample: 0 elsewhere is not dark tissue. The mean is computed at every
+        eighth element and interpolated between.
         """
         fixed, moving = self.pictures["fixed"], self.pictures["moving"]
         rows, columns = fixed.plane_shape(axis, index, level)
-        if rows * columns > MOST_WARPED:
-            raise InvalidInputError(
-                f"The plane of {rows} x {columns} at level {level} is too large to be warped; ask for a coarser level."
-            )
         level_grid = fixed.image.level_grid(level)
         grid = plane_grid(level_grid, axis, index, columns)
+        if part is not None:
+            grid = part_of_plane(grid, axis, part)
+        if grid.count > MOST_WARPED:
+            raise InvalidInputError(
+                f"The plane of {rows} x {columns} at level {level} is too large to be warped; ask for a coarser level, "
+                "or for a part of it."
+            )
         source = self._source(fitting_level(moving.image, float(level_grid.spacing.min())))
-        values = plane_array(grid, axis, warped_image(source, posterior, grid))
-        within = ~np.isnan(values if values.ndim == 2 else values[..., 0])
+        values, within = warped_plane(source, posterior, grid, axis)
+        values[~within] = np.nan
         return moving.rescaling.apply(values), within, grid
 
     def _source(self, level: int) -> tuple[NDArray[Any], Grid]:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from warpgauge.errors import InvalidInputError
 from warpgauge.io.images import Image
+from warpgauge.web.sharpness import sharpness
 
 TILE = 256
 _CACHE_BYTES = 128 * 2**20
@@ -31,7 +32,7 @@ class Rescaling:
     offset: float
 
     def apply(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Give the samples to send, little-endian; what is not finite becomes 0, what lies beyond the range its end."""
+        """Return the samples to send, little-endian; non-finite values become 0, the others are cut to the range."""
         kind, top = ("u1", 255) if self.dtype == "uint8" else ("<u2", _TOP)
         if self.scale == 1.0 and values.dtype.kind in "biu":
             exact = values if self.offset == 0 else values.astype(np.int64) - int(self.offset)
@@ -75,19 +76,19 @@ class Picture:
         self.image, self.grid = image, image.grid
         self.version = hashlib.sha256(content_hash.encode()).hexdigest()[:16]
         self.rescaling = rescaling(image)
-        self._window = self._first_window()
+        self._window, self._sharpness = self._first_window(), sharpness(image)
         self._tiles: OrderedDict[tuple[int, ...], NDArray[Any]] = OrderedDict()
         self._bytes, self._lock = 0, threading.Lock()
 
     def _first_window(self) -> tuple[float, float]:
-        """Give between which samples, as they are sent, the page should first show dark to bright."""
+        """Return between which samples, as they are sent, the page should first show dark to bright."""
         if self.image.channels > 1 and self.rescaling.dtype == "uint8":
             return 0.0, 255.0
         low, high = ((self.image.percentiles((1, 99)) - self.rescaling.offset) / self.rescaling.scale).tolist()
         return (low, high) if high > low else (low, low + 1.0)
 
     def describe(self) -> dict[str, Any]:
-        """Give what the page must know of the image."""
+        """Return what the page must know of the image."""
         grid, image = self.grid, self.image
         levels = [image.level_grid(level) for level in range(image.levels)]
         return {
@@ -100,6 +101,7 @@ class Picture:
             "dtype": self.rescaling.dtype,
             "scale": self.rescaling.scale,
             "offset": self.rescaling.offset,
+            "sharpness": self._sharpness,
             "window": list(self._window),
             "levels": [
                 {"size": list(g.size), "spacing": g.spacing.tolist(), "origin": g.origin.tolist()} for g in levels
@@ -125,7 +127,7 @@ class Picture:
         return rows, columns
 
     def tile(self, axis: int, index: int, level: int, row: int, column: int) -> NDArray[Any]:
-        """Give a tile ``[row, column(, channel)]`` as it is sent; those at the end of a plane are smaller."""
+        """Return a tile ``[row, column(, channel)]`` as it is sent; those at the end of a plane are smaller."""
         rows, columns = self.plane_shape(axis, index, level)
         if not (0 <= row * TILE < rows and 0 <= column * TILE < columns):
             raise InvalidInputError(

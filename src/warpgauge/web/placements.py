@@ -26,7 +26,7 @@ def sane_placement(grid: Grid, point: list[float], covariance: list[list[float]]
             f"A placement in this project has {grid.d} coordinates and a {grid.d} x {grid.d} matrix."
         )
     matrix = as_covariances(np.asarray(covariance, dtype=np.float64)[None], 1, grid.d, "The covariance")[0]
-    middle = grid.index_to_world((np.asarray(grid.size) - 1) / 2)
+    middle = grid.centre
     if math.dist(point, middle) > _FARTHEST * grid.diagonal:
         raise InvalidInputError("The point lies far away from the moving image; place it within or near the image.")
     sizes = np.sqrt(np.linalg.eigvalsh(matrix))
@@ -46,6 +46,8 @@ def described(answer: Answer) -> dict[str, Any] | None:
             "point": list(answer.point),
             "covariance": [list(row) for row in answer.covariance],
             "alpha": answer.alpha,
+            "fixed": None if answer.fixed is None else list(answer.fixed),
+            "flagged": answer.flag is not None,
             "generation": answer.generation,
             "time": answer.time,
         }

@@ -21,7 +21,7 @@ def in_plane(d: int, axis: int) -> tuple[int, int]:
 
 
 def plane_grid(grid: Grid, axis: int, index: int, width: int, most: int | None = None) -> Grid:
-    """Give a grid of about ``width`` columns over one plane of an image; a volume's plane is one element thick.
+    """Return a grid of about ``width`` columns over one plane of an image; a volume's plane is one element thick.
 
     Parameters
     ----------
@@ -52,19 +52,19 @@ def plane_grid(grid: Grid, axis: int, index: int, width: int, most: int | None =
 
 
 def plane_frame(grid: Grid, axis: int) -> dict[str, Any]:
-    """Say where the elements of a plane lie: world = origin + column number * column + row number * row."""
+    """Describe where the elements of a plane lie: world = origin + column number * column + row number * row."""
     column, row = in_plane(grid.d, axis)
     steps = grid.direction * grid.spacing
     return {"origin": grid.origin.tolist(), "column": steps[:, column].tolist(), "row": steps[:, row].tolist()}
 
 
 def plane_array(grid: Grid, axis: int, values: NDArray[Any]) -> NDArray[Any]:
-    """Give an array on a plane's grid as ``[row, column(, channel)]``."""
+    """Return an array on a plane's grid as ``[row, column(, channel)]``."""
     return values if grid.d == 2 else values.squeeze(axis=2 - axis)
 
 
 def plane_lines(grid: Grid, axis: int, index: int, lines: int, steps: int) -> list[Floats]:
-    """Give the lines of a square lattice over one plane, as world points of the fixed image.
+    """Return the lines of a square lattice over one plane, as world points of the fixed image.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Asking and answering."""
+"""Routes for queries and answers."""
 
 from __future__ import annotations
 
@@ -10,46 +10,83 @@ from starlette.responses import JSONResponse
 from warpgauge.project import ConflictError
 from warpgauge.web.access import Asking, Writing
 from warpgauge.web.desk import Desk
-from warpgauge.web.failures import WRITE_REFUSALS
+from warpgauge.web.failures import WRITE_REFUSALS, UnconfirmedError
 from warpgauge.web.placements import described
 from warpgauge.web.tokens import Person
-from warpgauge.web.wire import ConflictAnswer, DoneAnswer, QueryAnswer, StepAnswer, WriteAnswer
-from warpgauge.web.wire_sent import Based, DisableRequest, PlaceRequest, SkipRequest
+from warpgauge.web.wire import (
+    ConfirmAnswer,
+    ConflictAnswer,
+    DoneAnswer,
+    QueryAnswer,
+    RefitAnswer,
+    StartSkippedAnswer,
+    StepAnswer,
+    VolunteeredAnswer,
+    WriteAnswer,
+)
+from warpgauge.web.wire_sent import Based, DisableRequest, PlaceRequest, SkipRequest, VolunteerRequest
 
 Number = Annotated[int, Path(ge=0, le=2**53, description="Number of the query in the shared list.")]
 _WRITE: dict[int | str, dict[str, Any]] = {
     **WRITE_REFUSALS,
     409: {"model": ConflictAnswer, "description": "Another tab changed this answer; nothing was written."},
 }
+_PLACE: dict[int | str, dict[str, Any]] = {
+    **WRITE_REFUSALS,
+    409: {
+        "model": ConflictAnswer | ConfirmAnswer,
+        "description": "Another tab changed this answer, or it looks like a slip; nothing was written.",
+    },
+}
 
 
 def query_router(desk: Desk) -> APIRouter:
-    """Give the routes of asking and answering."""
+    """Return the routes of asking and answering."""
     router = APIRouter()
     answering = desk.answering
 
     @router.get("/api/query", response_model=QueryAnswer | DoneAnswer)
     def current(asking: Asking) -> dict[str, Any]:
-        """Give the rater's current query, or that nothing is left."""
+        """Return the rater's current query, or that nothing is left."""
         return answering.current(asking)
 
     @router.get("/api/query/{n}", response_model=QueryAnswer)
     def former(n: Number, asking: Asking) -> dict[str, Any]:
-        """Give a query by its number."""
+        """Return a query by its number."""
         return answering.former(n, asking)
 
     @router.get("/api/previous", response_model=QueryAnswer)
     def previous(asking: Asking, query: Annotated[int | None, Query(ge=0, le=2**53)] = None) -> dict[str, Any]:
-        """Give the query that the rater answered or put aside before this one, or last."""
+        """Return the query that the rater answered or put aside before this one, or last."""
         return answering.previous(query, asking)
 
-    @router.post("/api/query/{n}/place", response_model=WriteAnswer, responses=_WRITE)
+    @router.post("/api/query/{n}/place", response_model=WriteAnswer, responses=_PLACE)
     def place(n: Number, body: PlaceRequest, writing: Writing) -> Any:
         """Place the match of a query, or move it; answered when it is on the disk."""
         try:
             return answering.place(n, body, writing)
         except ConflictError as error:
             return conflict(desk, error, body.model_dump(), writing)
+        except UnconfirmedError as error:
+            return unconfirmed(desk, error, body.model_dump())
+
+    @router.post("/api/volunteer", response_model=VolunteeredAnswer, responses=_PLACE)
+    def volunteer(body: VolunteerRequest, writing: Writing) -> Any:
+        """Save a landmark of the rater's own choice."""
+        try:
+            return answering.volunteer(body, writing)
+        except UnconfirmedError as error:
+            return unconfirmed(desk, error, body.model_dump())
+
+    @router.post("/api/start/skip", response_model=StartSkippedAnswer, responses=WRITE_REFUSALS)
+    def skip_start(body: Based, writing: Writing) -> Any:
+        """Go on without the guided start."""
+        return answering.skip_start(body.generation, writing)
+
+    @router.post("/api/refit", response_model=RefitAnswer, responses=WRITE_REFUSALS)
+    def refit(body: Based, writing: Writing) -> Any:
+        """Refit the weights to the annotations in force now."""
+        return answering.refit(body.generation)
 
     @router.post("/api/query/{n}/skip", response_model=WriteAnswer, responses=_WRITE)
     def skip(n: Number, body: SkipRequest, writing: Writing) -> Any:
@@ -93,6 +130,20 @@ def _stepped(desk: Desk, kind: str, body: Based, person: Person) -> Any:
         return desk.answering.step(kind, body.generation, person)
     except ConflictError as error:
         return conflict(desk, error, body.model_dump(), person)
+
+
+def unconfirmed(desk: Desk, error: UnconfirmedError, yours: dict[str, Any]) -> JSONResponse:
+    """Answer a placement that looks like a slip: the question, and nothing written."""
+    answer = ConfirmAnswer.model_validate(
+        {
+            "error": str(error),
+            "outside": error.outside,
+            "deviation": error.deviation,
+            "yours": yours,
+            "generation": desk.project.state.generation,
+        }
+    )
+    return JSONResponse(answer.model_dump(), 409)
 
 
 def conflict(desk: Desk, error: ConflictError, yours: dict[str, Any], person: Person) -> JSONResponse:

@@ -1,4 +1,4 @@
-"""The list, the progress, and the organiser's page."""
+"""Routes for the list, the progress, and the organiser's page."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ from warpgauge.web.wire_sent import AskAgainRequest, MarkRequest, RaterRequest, 
 
 
 def report_router(desk: Desk) -> APIRouter:
-    """Give the routes of what has been done."""
+    """Return the routes of what has been done."""
     router = APIRouter()
 
     @router.get("/api/list", response_model=ListAnswer)
     def listing(asking: Asking) -> dict[str, Any]:
-        """Give all answers that this person may see."""
+        """Return all answers that this person may see."""
         return desk.reports.listing(asking)
 
     @router.get("/api/progress", response_model=ProgressAnswer)
     def progress(asking: Asking) -> dict[str, Any]:
-        """Say how far along the work is."""
+        """Return the progress."""
         return desk.reports.progress(asking)
 
     return router
 
 
 def organiser_router(desk: Desk) -> APIRouter:
-    """Give the routes that are for organisers only."""
+    """Return the routes that are for organisers only."""
     router = APIRouter()
     organisation = desk.organisation
 
     @router.get("/api/raters", response_model=RatersAnswer)
     def raters(organising: Organising) -> dict[str, Any]:
-        """Give a row for each rater."""
+        """Return a row for each rater."""
         return organisation.raters()
 
     @router.post("/api/raters", response_model=LinkAnswer, responses=WRITE_REFUSALS)
@@ -49,7 +49,7 @@ def organiser_router(desk: Desk) -> APIRouter:
 
     @router.get("/api/locations", response_model=LocationsAnswer)
     def locations(organising: Organising) -> dict[str, Any]:
-        """Give a row for each location, with all raters' marks."""
+        """Return a row for each location, with all raters' marks."""
         return organisation.locations()
 
     @router.post("/api/locations/{n}/resolve", response_model=SavedAnswer, responses=WRITE_REFUSALS)

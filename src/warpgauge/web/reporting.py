@@ -24,7 +24,7 @@ class Reports:
         self.desk, self.session, self.project = desk, desk.session, desk.project
 
     def listing(self, person: Person) -> dict[str, Any]:
-        """Give all answers that a person may see: placements with how well the others predict them, and skips."""
+        """Return all answers that a person may see: placements with how well the others predict them, and skips."""
         whose = None if self.desk.sees_all(person) else person.name
         hidden = not self.desk.predicts(person)
         with self.desk.lock:
@@ -44,14 +44,16 @@ class Reports:
         return {"rows": sorted(rows, key=lambda row: (row["query"], row["rater"] or "")), "generation": generation}
 
     def progress(self, person: Person) -> dict[str, Any]:
-        """Say how far along the work is: counts and times of a rater are their own, of others those of all."""
+        """Return the progress: a rater's own counts and times, or those of all raters for other roles."""
         whose = person.name if person.role == "rater" else None
         with self.desk.lock:
             found = self.session.progress(whose)
             seconds = _seconds(self.project.state, whose)
         ranking = None
         if self.desk.compares(person):
-            ranking = self.desk.comparison.ranking(self.desk.posterior(person))
+            ranking = self.desk.comparison.ranking()
+        # The calibration scales every uncertainty by the residuals: its last digits would tell of them.
+        shown = float if self.desk.predicts(person) else _rough
         curve = zip(found.curve.annotations.tolist(), found.curve.mean_sd.tolist(), strict=True)
         return {
             "annotations": found.annotations,
@@ -61,10 +63,10 @@ class Reports:
             "deferred": found.deferred,
             "queries": found.queries,
             "targets": found.targets,
-            "mean_sd": found.mean_sd,
-            "max_sd": found.max_sd,
+            "mean_sd": shown(found.mean_sd),
+            "max_sd": shown(found.max_sd),
             "units": found.units,
-            "curve": [{"annotations": count, "mean_sd": sd} for count, sd in curve],
+            "curve": [{"annotations": count, "mean_sd": shown(sd)} for count, sd in curve],
             "next_gain": found.expected_gain,
             "stop": [{"rule": rule.name, "met": rule.met, "sentence": rule.sentence} for rule in found.stop_rules],
             "done": found.done,
@@ -74,6 +76,11 @@ class Reports:
             "model": found.weights,
             "ranking": ranking,
         }
+
+
+def _rough(value: float) -> float:
+    """Round to one significant digit."""
+    return float(f"{value:.0e}")
 
 
 def _seconds(state: State, whose: str | None) -> list[float]:
@@ -94,7 +101,14 @@ def _empty(number: int, state: State, who: str) -> dict[str, Any]:
         "rater": who,
         "sentence": "",
         "text": "",
+        "chosen": _shown_origin(state.queries[number].origin),
+        "flagged": False,
     }
+
+
+def _shown_origin(origin: str) -> str:
+    """Return an origin as a rater may see it: repeats are not announced."""
+    return origin if origin in ("moved", "volunteered") else "asked"
 
 
 def _placed(row: ListRow, hidden: bool) -> dict[str, Any]:
@@ -104,15 +118,16 @@ def _placed(row: ListRow, hidden: bool) -> dict[str, Any]:
         "point": row.moving_point.tolist(),
         "covariance": row.covariance.tolist(),
         "alpha": row.alpha,
-        # The residual would give away where the model expects the match.
+        # Each of these would give away where the model expects the match: three distances locate it, and a flag does
+        # so by halves.
         "residual": None if hidden else row.residual.tolist(),
-        "distance": row.distance,
-        "mahalanobis": row.mahalanobis,
-        "p": row.p,
-        "outlier": row.flag == "outlier",
-        "swapped": row.flag == "swapped",
-        "partner": row.partner,
-        "sentence": row.sentence,
+        "distance": None if hidden else row.distance,
+        "mahalanobis": None if hidden else row.mahalanobis,
+        "p": None if hidden else row.p,
+        "outlier": not hidden and row.flag == "outlier",
+        "swapped": not hidden and row.flag == "swapped",
+        "partner": None if hidden else row.partner,
+        "sentence": "" if hidden else row.sentence,
         "disabled": row.disabled,
         "excluded": row.excluded,
         "skipped": False,
@@ -122,4 +137,6 @@ def _placed(row: ListRow, hidden: bool) -> dict[str, Any]:
         "time": row.time,
         "duration": row.duration,
         "rater": row.rater,
+        "chosen": _shown_origin(row.origin),
+        "flagged": not hidden and row.questioned is not None,
     }

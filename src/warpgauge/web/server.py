@@ -2,33 +2,54 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import socket
+import ssl
 import threading
 import time
 import webbrowser
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING
 
 import uvicorn
 
+from warpgauge.core.parallel import one_blas_thread
 from warpgauge.errors import InvalidInputError
-from warpgauge.project import Project
+from warpgauge.io.files import one_line
+from warpgauge.project import Project, State
 from warpgauge.project.ledger import ORGANISER
 from warpgauge.web.app import create_app
+from warpgauge.web.connections import MOST_STRANGERS, bounded_protocol, keep_logs_quiet, raise_file_limit
 from warpgauge.web.hosts import is_loopback
-from warpgauge.web.tokens import new_token, token_hash
+from warpgauge.web.tokens import has_ended, new_token, token_hash
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
 _BACKLOG = 2048
 _FIRST_PORT, _PORTS = 49152, 16384  # those that no service is assigned to
+
+
+class _Server(uvicorn.Server):
+    """A server that ends in good order however often it is interrupted.
+
+    uvicorn takes a second interrupt for an order to leave the application's own ending out, which is then cancelled and
+    reported with a traceback. Here it takes 3 seconds at most.
+    """
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Take a signal."""
+        if sig == signal.SIGINT:
+            self.should_exit = True
+        else:
+            super().handle_exit(sig, frame)
 
 
 @dataclass(frozen=True)
@@ -55,6 +76,8 @@ class Launch:
         The first one is that of whoever launched.
     kept : list of str
         Raters who had a link already, which goes on being valid.
+    certfile, keyfile : str or None
+        Certificate and key for TLS.
     """
 
     app: FastAPI
@@ -62,9 +85,11 @@ class Launch:
     url: str
     links: list[Link]
     kept: list[str] = field(default_factory=list)
+    certfile: str | None = None
+    keyfile: str | None = None
 
     def close(self) -> None:
-        """Give up the port and the project without serving."""
+        """Release the port and the project without serving."""
         self.socket.close()
         self.app.state.desk.project.close()
 
@@ -73,7 +98,7 @@ class Launch:
         if open_browser:
             threading.Thread(target=self._open, daemon=True).start()
         try:
-            with single_threaded_algebra():
+            with one_blas_thread():
                 self.server.run(sockets=[self.socket])
         except KeyboardInterrupt:
             pass
@@ -87,9 +112,15 @@ class Launch:
     @cached_property
     def server(self) -> uvicorn.Server:
         """What runs the application."""
-        return uvicorn.Server(
+        keep_logs_quiet()
+        # A quarter of the files that may be open for strangers, the rest for people with a token, images and the log.
+        strangers = max(8, min(MOST_STRANGERS, raise_file_limit() // 4))
+        return _Server(
             uvicorn.Config(
                 self.app,
+                http=bounded_protocol(strangers),
+                ssl_certfile=self.certfile,
+                ssl_keyfile=self.keyfile,
                 log_level="warning",
                 access_log=False,  # it would write the tokens of links into a log
                 server_header=False,
@@ -108,20 +139,6 @@ class Launch:
         webbrowser.open(self.links[0].url)
 
 
-def single_threaded_algebra() -> AbstractContextManager[object]:
-    """Keep linear algebra to one thread of its own while serving, where threadpoolctl is installed.
-
-    The products behind an answer are small. On a machine that does other work too, BLAS threads that wait for each
-    other made an answer of 20 ms take 200 to 700 ms.
-    """
-    try:
-        from threadpoolctl import threadpool_limits  # type: ignore[import-untyped,unused-ignore]
-    except ModuleNotFoundError:
-        return nullcontext()
-    limits: AbstractContextManager[object] = threadpool_limits(1, "blas")
-    return limits
-
-
 def prepare(
     project_folder: str | Path,
     *,
@@ -131,8 +148,19 @@ def prepare(
     raters: Sequence[str] | None = None,
     allowed_hosts: Iterable[str] = (),
     token: str | None = None,
+    certfile: str | Path | None = None,
+    keyfile: str | Path | None = None,
+    root_path: str = "",
+    mirror: str | Path | None = None,
+    link_days: float | None = None,
+    new_links: bool = False,
 ) -> Launch:
     """Open a project, register raters, and bind the port; see `serve`."""
+    hosts = list(allowed_hosts)
+    root_path = _checked_root(root_path)
+    _check_certificate(certfile, keyfile)
+    if link_days is not None and not 0 < link_days <= 3650:
+        raise InvalidInputError(f"Links may be valid for up to 3650 days, got {link_days:g}.")
     project = Project.open(project_folder)
     listening: socket.socket | None = None
     try:
@@ -143,11 +171,19 @@ def prepare(
                 f"name the raters (--raters ada,ben), or serve on 127.0.0.1."
             )
         launcher = rater or ORGANISER
+        if rater is not None and not project.readonly and (named or project.state.raters):
+            _make_organiser(project, launcher)
+        if mirror is not None:
+            project.use_mirror(mirror)
         secret = token or new_token()
-        app = create_app(project, {secret: launcher}, host=host, allowed_hosts=allowed_hosts)
+        proxied = bool(hosts) and certfile is None
+        app = create_app(
+            project, {secret: launcher}, host=host, allowed_hosts=hosts, root_path=root_path, https=proxied
+        )
         listening = _bind_near(host, port, project.id)
-        url = _url(host, listening.getsockname()[1])
-        fresh, kept = _register(project, named)
+        url = _url(host, listening.getsockname()[1], certfile is not None) + root_path
+        fresh, kept = _register(project, named, link_days, new_links)
+        app.state.desk.gate.renew()  # former links end before the first request, not a moment later
     except BaseException:
         if listening is not None:
             listening.close()
@@ -155,7 +191,8 @@ def prepare(
         raise
     links = [Link(launcher, project.state.role(launcher), f"{url}/?token={secret}")]
     links += [Link(name, project.state.role(name), f"{url}/?token={each}") for name, each in fresh.items()]
-    return Launch(app, listening, url, links, kept)
+    files = [None if file is None else str(file) for file in (certfile, keyfile)]
+    return Launch(app, listening, url, links, kept, *files)
 
 
 def serve(
@@ -168,6 +205,12 @@ def serve(
     open_browser: bool = True,
     allowed_hosts: Iterable[str] = (),
     token: str | None = None,
+    certfile: str | Path | None = None,
+    keyfile: str | Path | None = None,
+    root_path: str = "",
+    mirror: str | Path | None = None,
+    link_days: float | None = None,
+    new_links: bool = False,
     echo: Callable[[str], object] = print,
 ) -> None:
     """Serve the annotator of a project until interrupted.
@@ -190,13 +233,35 @@ def serve(
         Further names that the server answers to, for instance a proxy's.
     token : str, optional
         The launcher's secret, at least 32 characters; a random one by default.
+    certfile, keyfile : path, optional
+        Certificate (with its chain) and private key in PEM form: the server then speaks TLS.
+    root_path : str
+        Path below which a proxy serves the page, as in ``"/lesion"``.
+    mirror : path, optional
+        Folder for a second copy of the log, to which every event is appended before it is acknowledged.
+    link_days : float, optional
+        New links of raters end after so many days.
+    new_links : bool
+        Give the named raters new links, also where they have one; the former ones end at once.
     echo : callable
         Prints a line for people.
     """
     if token is not None and not 32 <= len(token) <= 200:
         raise InvalidInputError("A token that is given must have 32 to 200 characters; leave it out for a random one.")
     launch = prepare(
-        project_folder, host=host, port=port, rater=rater, raters=raters, allowed_hosts=allowed_hosts, token=token
+        project_folder,
+        host=host,
+        port=port,
+        rater=rater,
+        raters=raters,
+        allowed_hosts=allowed_hosts,
+        token=token,
+        certfile=certfile,
+        keyfile=keyfile,
+        root_path=root_path,
+        mirror=mirror,
+        link_days=link_days,
+        new_links=new_links,
     )
     with _interrupt_stops(launch):
         for line in announcement(launch, host):
@@ -222,14 +287,14 @@ def _interrupt_stops(launch: Launch) -> Iterator[None]:
 
 
 def announcement(launch: Launch, host: str) -> list[str]:
-    """Give the lines that tell people where to go."""
+    """Return the lines that tell people where to go."""
     first, *others = launch.links
     lines = [f"The annotator is at {first.url} ({first.name}, {first.role})."]
     lines += [f"Link for {link.name} ({link.role}): {link.url}" for link in others]
     lines += [f"{name} has a link already, which stays valid at {launch.url} ." for name in launch.kept]
     if others:
         lines.append("Each link holds a secret that is shown only now; give each rater their own.")
-    if not is_loopback(host):
+    if not is_loopback(host) and launch.certfile is None:
         lines.append("Connections are not encrypted: use a trusted network, a tunnel, or a proxy with TLS.")
     lines.append("Press Ctrl-C to end; everything acknowledged is saved.")
     return lines
@@ -242,22 +307,68 @@ def _distinct(names: Sequence[str]) -> list[str]:
     return clean
 
 
+def _checked_root(root_path: str) -> str:
+    clean = root_path.rstrip("/")
+    if clean and re.fullmatch(r"(/[A-Za-z0-9_.~-]+)+", clean) is None:
+        raise InvalidInputError(
+            f"The root path must look like /lesion, of plain letters and digits, got {root_path!r}."
+        )
+    return clean
+
+
+def _check_certificate(certfile: str | Path | None, keyfile: str | Path | None) -> None:
+    if certfile is None:
+        if keyfile is not None:
+            raise InvalidInputError("A key without a certificate is of no use: give --certfile as well.")
+        return
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certfile, keyfile, password=lambda: "")
+    except (OSError, ValueError) as error:
+        raise InvalidInputError(
+            f"The certificate {Path(certfile).name!r} and its key cannot be used ({one_line(error)}); both must be PEM "
+            f"files, the key without a password."
+        ) from error
+
+
+def _make_organiser(project: Project, launcher: str) -> None:
+    """Register whoever launches as an organiser where nobody is registered, or where they are not known yet.
+
+    Whoever can start the server can write the project's files; a registered rater stays what they are.
+    """
+    state = project.state
+    if launcher not in state.raters:
+        by = launcher if not state.raters else _an_organiser(state)
+        if by is not None:
+            project.add_rater(launcher, "organiser", by=by)
+
+
+def _an_organiser(state: State) -> str | None:
+    return next((r.name for r in state.raters.values() if r.role == ORGANISER and not r.revoked), None)
+
+
 def _has_tokens(project: Project) -> bool:
-    return any(record.token_hash and not record.revoked for record in project.state.raters.values())
+    return any(
+        record.token_hash and not record.revoked and not has_ended(record.token_hash)
+        for record in project.state.raters.values()
+    )
 
 
-def _register(project: Project, names: Sequence[str]) -> tuple[dict[str, str], list[str]]:
-    """Give each name a token, unless they have one; give the new tokens by name, and who had one."""
+def _register(
+    project: Project, names: Sequence[str], days: float | None, new_links: bool
+) -> tuple[dict[str, str], list[str]]:
+    """Return each name a token, unless they have one; give the new tokens by name, and who had one."""
     fresh: dict[str, str] = {}
     kept: list[str] = []
     for name in names:
         known = project.state.raters.get(name)
-        if known is not None and known.token_hash and not known.revoked:
+        valid = known is not None and known.token_hash and not known.revoked and not has_ended(known.token_hash)
+        if valid and not new_links:
             kept.append(name)
             continue
         secret = new_token()
         role = known.role if known is not None else "rater"
-        project.add_rater(name, role, token_hash=token_hash(secret))  # type: ignore[arg-type]
+        by = _an_organiser(project.state) or ORGANISER
+        project.add_rater(name, role, token_hash=token_hash(secret, days), by=by)  # type: ignore[arg-type]
         fresh[name] = secret
     return fresh, kept
 
@@ -287,6 +398,7 @@ def _bind(host: str, port: int) -> socket.socket:
     return listening
 
 
-def _url(host: str, port: int) -> str:
-    name = {"0.0.0.0": socket.gethostname(), "::": socket.gethostname()}.get(host, host)
-    return f"http://[{name}]:{port}" if ":" in name else f"http://{name}:{port}"
+def _url(host: str, port: int, tls: bool) -> str:
+    name = {"0.0.0.0": socket.gethostname(), "::": socket.gethostname()}.get(host, host)  # nosec B104
+    scheme = "https" if tls else "http"
+    return f"{scheme}://[{name}]:{port}" if ":" in name else f"{scheme}://{name}:{port}"

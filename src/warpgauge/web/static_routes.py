@@ -6,6 +6,9 @@ next visit; modules name each other relatively and so stay within one version.
 
 from __future__ import annotations
 
+import hashlib
+import re
+
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
@@ -13,11 +16,17 @@ from warpgauge.web.failures import NotFoundError
 from warpgauge.web.pages import PageFile, page_files, version_of
 
 
-def static_router() -> APIRouter:
-    """Give the routes of the page; its files are read now and never again."""
-    files = page_files()
+def static_router(root_path: str = "") -> APIRouter:
+    """Return the routes of the page; its files are read now and never again.
+
+    Parameters
+    ----------
+    root_path : str
+        Path below which a proxy serves the page; put before every address in the page's files.
+    """
+    files = {name: _rooted(file, root_path) for name, file in page_files().items()}
     version = version_of(files)
-    page = _versioned(files.get("index.html"), version)
+    page = _versioned(files.get("index.html"), version, root_path)
     router = APIRouter(include_in_schema=False)
 
     @router.get("/")
@@ -32,10 +41,17 @@ def static_router() -> APIRouter:
     return router
 
 
-def _versioned(page: PageFile | None, version: str) -> PageFile | None:
+def _rooted(file: PageFile, root_path: str) -> PageFile:
+    if not root_path or not file.media_type.startswith("text/"):
+        return file
+    content = re.sub(rb"""(["'`(])/(api|static)/""", rb"\1" + root_path.encode() + rb"/\2/", file.content)
+    return PageFile(content, file.media_type, f'"{hashlib.sha256(content).hexdigest()[:32]}"')
+
+
+def _versioned(page: PageFile | None, version: str, root_path: str) -> PageFile | None:
     if page is None:
         return None
-    content = page.content.replace(b'"/static/', f'"/static/{version}/'.encode())
+    content = page.content.replace(f'"{root_path}/static/'.encode(), f'"{root_path}/static/{version}/'.encode())
     return PageFile(content, page.media_type, f'"{version}"')
 
 

@@ -1,4 +1,4 @@
-"""Secrets that let people in: made at random, compared in constant time, and never stored but as a hash."""
+"""Access tokens: random, compared in constant time, and stored only as a hash."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ import secrets
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 
 from warpgauge.project import Project
 
 LONGEST_TOKEN = 200
+_UNTIL = ";until="
 _FRESH_SECONDS = 0.25
 _STALE_SECONDS = 10.0
 
@@ -50,13 +52,44 @@ class _Known:
 
 
 def new_token() -> str:
-    """Give a secret of 256 random bits that can stand in a link."""
+    """Return a secret of 256 random bits that can stand in a link."""
     return secrets.token_urlsafe(32)
 
 
-def token_hash(token: str) -> str:
-    """Give what is stored of a token; it is random and long, so that one round of a plain hash cannot be searched."""
-    return "sha256:" + hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
+def token_hash(token: str, days: float | None = None) -> str:
+    """Return what is stored of a token; it is random and long, so that one round of a plain hash cannot be searched.
+
+    Parameters
+    ----------
+    token : str
+    days : float, optional
+        After so many days the token is not valid any more.
+    """
+    plain = "sha256:" + hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
+    if days is None:
+        return plain
+    until = datetime.now(UTC) + timedelta(days=days)
+    return f"{plain}{_UNTIL}{until.isoformat(timespec='seconds')}"
+
+
+def valid_until(stored: str) -> datetime | None:
+    """Return when a stored token ends, or None where it does not; one that cannot be read has ended."""
+    _, mark, text = stored.partition(_UNTIL)
+    if not mark:
+        return None
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        return datetime.fromtimestamp(0, UTC)
+
+
+def has_ended(stored: str) -> bool:
+    """Return whether a stored token was valid for some time only, and that is over."""
+    until = valid_until(stored)
+    try:
+        return until is not None and until <= datetime.now(UTC)
+    except TypeError:  # a time without its zone
+        return True
 
 
 class Gate:
@@ -79,21 +112,28 @@ class Gate:
         self._known = self._look()
 
     def at_once(self, token: str | None) -> Person | None:
-        """Give whose token this is where that was looked up a moment ago; None where one must look again."""
+        """Return whose token this is where that was looked up a moment ago; None where one must look again."""
         if not token or len(token) > LONGEST_TOKEN or time.monotonic() - self._known.time > _FRESH_SECONDS:
             return None
         return self._find(token_hash(token))
 
-    def person(self, token: str | None) -> Person | None:
-        """Give whose token this is, with the role that they have now, or None."""
+    def person(self, token: str | None, *, again: bool = True) -> Person | None:
+        """Return whose token this is, with the role that they have now, or None.
+
+        Parameters
+        ----------
+        token : str
+        again : bool
+            Look into the log once more where it is not known: a rater may have been registered a moment ago.
+        """
         if not token or len(token) > LONGEST_TOKEN:
             return None
         given, age = token_hash(token), time.monotonic() - self._known.time
         if age > _FRESH_SECONDS:
             self._renew(wait=age > _STALE_SECONDS)
         found = self._find(given)
-        if found is None:
-            self._renew(wait=True)  # somebody who was registered a moment ago
+        if found is None and again:
+            self._renew(wait=True)  # a rater who was registered a moment ago
             found = self._find(given)
         return found
 
@@ -118,5 +158,9 @@ class Gate:
         with self._project.lock:
             now, state = time.monotonic(), self._project.state
             known = list(self._launch)
-            known += [(r.token_hash, r.name) for r in state.raters.values() if r.token_hash and not r.revoked]
+            known += [
+                (r.token_hash.partition(_UNTIL)[0], r.name)
+                for r in state.raters.values()
+                if r.token_hash and not r.revoked and not has_ended(r.token_hash)
+            ]
             return _Known(now, tuple((stored, Person(name, state.role(name))) for stored, name in known))

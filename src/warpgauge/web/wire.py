@@ -44,6 +44,7 @@ class ImageAnswer(Given):
     dtype: Literal["uint8", "uint16"]
     scale: float
     offset: float
+    sharpness: float = Field(description="Length over which the image changes, in its units.")
     window: list[float] = Field(description="Samples, as they are sent, to be shown dark and bright at first.")
     levels: list[Level]
     tile: int
@@ -68,6 +69,16 @@ class SettingsAnswer(Given):
     order: str
     budget: int | None
     skip_reasons: list[str]
+    move_within: float = Field(description="How far a queried point may be moved, in world units of the fixed image.")
+
+
+class StartAnswer(Given):
+    """The guided start: places that the rater recognises in both images, before the first suggestion."""
+
+    due: bool
+    volunteered: int = Field(description="Landmarks that the rater has volunteered.")
+    wanted: int
+    sentence: str = Field(description="What to ask the rater for.")
 
 
 class ProjectAnswer(Given):
@@ -83,6 +94,7 @@ class ProjectAnswer(Given):
     compare: bool = Field(description="Whether this person may see added transforms.")
     transforms: list[str] = Field(description="Their names; empty where they may not be seen.")
     settings: SettingsAnswer
+    start: StartAnswer
     images: Images
 
 
@@ -110,6 +122,8 @@ class PlaceAnswer(Given):
     point: list[float]
     covariance: list[list[float]]
     alpha: float
+    fixed: list[float] | None = Field(description="Point of the fixed image marked instead of the queried one.")
+    flagged: bool = Field(description="It lies outside the image or far from a prediction that was known well.")
     generation: int
     time: str
 
@@ -132,9 +146,10 @@ class QueryAnswer(Given):
 
     query: int
     number: int = Field(description="By which all lists and marks call it: its place in the shared list, from 1.")
-    position: int = Field(description="The how-manieth it is for this rater, from 1.")
+    position: int = Field(description="1-based position among this rater's placements; skips do not count.")
     total: int | None = Field(description="Of how many, where the project has a budget.")
     location: list[float]
+    own_choice: bool = Field(description="The rater volunteered it.")
     gain: float | None
     why: str
     generation: int
@@ -144,6 +159,7 @@ class QueryAnswer(Given):
     locked: bool = Field(description="The organiser has settled the location.")
     can_undo: bool
     can_redo: bool
+    start: StartAnswer
 
 
 class DoneAnswer(Given):
@@ -154,6 +170,7 @@ class DoneAnswer(Given):
     generation: int
     can_undo: bool
     can_redo: bool
+    start: StartAnswer
 
 
 class Saved(Given):
@@ -183,9 +200,43 @@ class SavedAnswer(Given):
     saved: Saved
 
 
+class VolunteeredAnswer(Given):
+    """A volunteered landmark."""
+
+    saved: Saved
+    query: int = Field(description="Its number in the list.")
+    start: StartAnswer
+
+
+class StartSkippedAnswer(Given):
+    """The guided start was skipped."""
+
+    saved: Saved
+    start: StartAnswer
+
+
+class RefitAnswer(Given):
+    """A refit of the weights; ``saved`` is null where another one was faster."""
+
+    saved: Saved | None
+    model: str = Field(description="Where the weights come from now.")
+
+
+class ConfirmAnswer(Given):
+    """The placement looks like a slip; nothing was written. Send it again with ``confirmed`` to keep it."""
+
+    kind: Literal["confirm"] = "confirm"
+    error: str = Field(description="The question to ask, in one sentence.")
+    outside: float | None = Field(description="Distance from the moving image, in world units.")
+    deviation: float | None = Field(description="Standard deviations from where the other landmarks say.")
+    yours: dict[str, object]
+    generation: int
+
+
 class ConflictAnswer(Given):
     """Another tab or device changed this answer meanwhile; nothing was written."""
 
+    kind: Literal["conflict"] = "conflict"
     error: str
     yours: dict[str, object]
     theirs: Answer | None

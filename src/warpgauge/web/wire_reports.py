@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import Field
 
 from warpgauge.web.wire import EllipseAnswer, Given, Role, Saved
@@ -14,18 +16,20 @@ class TransformRow(Given):
     description: str
     problem: str | None = Field(description="Why it cannot be used, if so.")
     rank: int | None
-    error: float | None
+    score: float | None
     interval: list[float | None] | None
     probability_best: float | None
     outside: float | None
 
 
 class TransformsAnswer(Given):
-    """All transforms, best first."""
+    """All transforms and the identity as a baseline, best first."""
 
     transforms: list[TransformRow]
     verdict: str
     decided: bool
+    targets: str = Field(description="What errors are averaged over, in a sentence.")
+    flags: list[str] = Field(description="What to look at before the ranking, a sentence each.")
     units: str
 
 
@@ -54,6 +58,8 @@ class ListRowAnswer(Given):
     time: str
     duration: float | None
     rater: str | None
+    chosen: Literal["asked", "moved", "volunteered"] = Field(description="Whether the rater chose or moved the place.")
+    flagged: bool = Field(description="It lies outside the image or far from a prediction that was known well.")
 
 
 class ListAnswer(Given):
@@ -88,7 +94,7 @@ class RankingAnswer(Given):
 
 
 class ProgressAnswer(Given):
-    """How far along the work is."""
+    """Progress of the annotation."""
 
     annotations: int
     answered: int
@@ -160,7 +166,9 @@ class MarkAnswer(Given):
 
     rater: str
     query: int
-    origin: str
+    origin: str = Field(description="suggested, repeat, again, given, volunteered, or moved by the rater.")
+    fixed: list[float] = Field(description="The point of the fixed image that was marked.")
+    flagged: bool = Field(description="It lies outside the image or far from a prediction that was known well.")
     point: list[float]
     covariance: list[list[float]]
     ellipse: EllipseAnswer

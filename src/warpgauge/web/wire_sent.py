@@ -17,6 +17,7 @@ Entry = Annotated[FiniteFloat, Field(ge=-1e24, le=1e24)]
 Point = Annotated[list[Coordinate], Field(min_length=2, max_length=3)]
 Matrix = Annotated[list[Annotated[list[Entry], Field(min_length=2, max_length=3)]], Field(min_length=2, max_length=3)]
 Generation = Annotated[int, Field(ge=0, le=2**53, description="Of the state that the sender saw.")]
+Alpha = Annotated[FiniteFloat, Field(ge=1e-6, le=0.9)]
 Duration = Annotated[FiniteFloat, Field(ge=0, le=1e8)]
 Reason = Literal["not_visible", "ambiguous", "torn_or_missing", "outside_image", "other"]
 
@@ -49,7 +50,21 @@ class PlaceRequest(Based):
 
     point: Point
     covariance: Matrix
-    alpha: Annotated[FiniteFloat, Field(ge=1e-6, le=0.9)]
+    alpha: Alpha
+    fixed: Point | None = Field(None, description="Point of the fixed image marked instead of the queried one.")
+    confirmed: bool = Field(False, description="The rater was asked and keeps a placement that looks like a slip.")
+    duration: Duration | None = None
+
+
+class VolunteerRequest(Based):
+    """Save a landmark of the rater's own choice."""
+
+    fixed: Point
+    moving: Point
+    covariance: Matrix
+    alpha: Alpha
+    name: Text = ""
+    confirmed: bool = Field(False, description="The rater was asked and keeps a placement that looks like a slip.")
     duration: Duration | None = None
 
 

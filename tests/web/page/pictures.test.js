@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import test from "node:test";
 
 import { brightnessTables, colourSamples, scaleColour } from "../../../src/warpgauge/web/static/colour.js";
+import { showChannel } from "../../../src/warpgauge/web/static/stains.js";
 import { eigenvalues } from "../../../src/warpgauge/web/static/figures.js";
 import { piecesByDepth } from "../../../src/warpgauge/web/static/gridlines.js";
 import { applyLocal, localMap } from "../../../src/warpgauge/web/static/link.js";
@@ -58,14 +59,14 @@ test("levels of a flipped volume lie where their voxels are, and slices are foun
 
 test("window and level: dark below, bright above, linear between, channel by channel, invertible", () => {
   const windows = [{ low: 10, high: 20 }, { low: 0, high: 255 }, { low: 100, high: 200 }];
-  const tables = brightnessTables(big, { windows, invert: false });
+  const tables = brightnessTables(big, { windows, invert: false, gamma: 1, channel: "colour" });
   const rgba = new Uint8ClampedArray(8);
   colourSamples(new Uint8Array([5, 77, 140, 15, 255, 250]), 3, tables, rgba);
   assert.deepEqual([...rgba], [0, 77, 102, 255, 128, 255, 255, 255]);
-  const inverted = brightnessTables(big, { windows, invert: true });
+  const inverted = brightnessTables(big, { windows, invert: true, gamma: 1, channel: "colour" });
   assert.deepEqual([inverted[0][5], inverted[0][25]], [255, 0]);
   const grey = new Uint8ClampedArray(4);
-  colourSamples(new Uint16Array([3000]), 1, brightnessTables({ dtype: "uint16" }, { windows: [{ low: 1000, high: 5000 }], invert: false }), grey);
+  colourSamples(new Uint16Array([3000]), 1, brightnessTables({ dtype: "uint16" }, { windows: [{ low: 1000, high: 5000 }], invert: false, gamma: 1, channel: "colour" }), grey);
   assert.deepEqual([...grey], [128, 128, 128, 255]);
 });
 
@@ -124,4 +125,18 @@ test("marks fade with the distance from the slice and never vanish; the list sor
   const rows = [{ query: 0, distance: null }, { query: 1, distance: 2 }, { query: 2, distance: 5 }];
   assert.deepEqual(sortedRows(rows, { by: "distance", down: true }).map((row) => row.query), [2, 1, 0]);
   assert.deepEqual(sortedRows(rows, { by: "distance", down: false }).map((row) => row.query), [1, 2, 0]);
+});
+
+test("a stain alone: its own colour is dark in its channel and leaves no trace in the others", () => {
+  const vectors = { haematoxylin: [0.65, 0.7, 0.29], eosin: [0.07, 0.99, 0.11], dab: [0.27, 0.57, 0.78] };
+  for (const [name, vector] of Object.entries(vectors)) {
+    const length = Math.hypot(...vector);
+    const pixel = Uint8Array.from(vector, (value) => Math.round(256 * 10 ** (-0.6 * (value / length)) - 1));
+    for (const channel of Object.keys(vectors)) {
+      const shown = new Uint8ClampedArray(4);
+      showChannel(pixel, channel, (value) => value, shown);
+      const wanted = channel === name ? 255 * (1 - 0.6 / 1.2) : 255;
+      assert.ok(Math.abs(shown[0] - wanted) <= 4, `${name} in ${channel}: ${shown[0]}`);
+    }
+  }
 });

@@ -1,4 +1,4 @@
-"""Images of many formats behind one type: `read_image` gives an `Image`."""
+"""Images of many formats behind one type: `read_image` returns an `Image`."""
 
 from __future__ import annotations
 

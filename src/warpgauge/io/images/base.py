@@ -1,4 +1,4 @@
-"""What every image offers, whatever its format: a grid, levels, planes, tiles, percentiles, a hash, what was assumed.
+"""The common interface of images: grid, levels, planes, tiles, percentiles, hash and assumptions.
 
 A format's module describes its file as a `StoredImage`: the levels that the file holds, each with a function that reads
 a region of it. Everything else is done here, once.
@@ -7,8 +7,8 @@ a region of it. Everything else is done here, once.
 from __future__ import annotations
 
 import itertools
+import math
 import operator
-import os
 import threading
 from collections.abc import Sequence
 from functools import cached_property
@@ -18,12 +18,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from warpgauge.errors import FileFormatError, InvalidInputError
+from warpgauge.errors import FileFormatError, FileTooLargeError, InvalidInputError
 from warpgauge.geometry import Floats, Grid
 from warpgauge.io.files import content_hash, files_hash, foreign_decoder
 from warpgauge.io.images.pyramid import Pyramid
 from warpgauge.io.images.stored import Array, Region, StoredImage
+from warpgauge.io.memory import chosen_limit, memory_limit, physical_memory, shown_bytes, size_on_disk
 
+UNFOLDED = 100  # a large image whose files hold less than this part of its samples is nearly empty
 _SAMPLE_BLOCK = {2: (256, 8), 3: (32, 5)}  # edge of a block and blocks along an axis: about four million samples
 
 
@@ -44,6 +46,7 @@ class Image:
     """
 
     def __init__(self, stored: StoredImage, grid: Grid, assumptions: Sequence[str]) -> None:
+        _check_overview(stored)
         self._stored = stored
         self._pyramid = Pyramid(stored, grid)
         self._lock = threading.RLock()
@@ -89,17 +92,17 @@ class Image:
         return len(self._pyramid.grids)
 
     def level_grid(self, level: int) -> Grid:
-        """Give the frame of a level; 0 is the full resolution."""
+        """Return the frame of a level; 0 is the full resolution."""
         return self._pyramid.grids[self._level(level)]
 
     def read(self, level: int = 0) -> Array:
-        """Give a whole level as an array ``[y, x(, c)]`` or ``[z, y, x]``."""
+        """Return a whole level as an array ``[y, x(, c)]`` or ``[z, y, x]``."""
         shape = self.level_grid(level).shape
         self._check_memory(shape)
         return self._region(level, tuple(slice(0, n) for n in shape))
 
     def plane(self, axis: int, index: int, level: int = 0) -> Array:
-        """Give the plane whose normal is an axis of the array's grid.
+        """Return the plane whose normal is an axis of the array's grid.
 
         Parameters
         ----------
@@ -115,7 +118,7 @@ class Image:
         return self.tile(axis, index, level, 0, 0, rows, columns)
 
     def tile(self, axis: int, index: int, level: int, y0: int, x0: int, height: int, width: int) -> Array:
-        """Give a part of a plane: its rows ``y0:y0+height`` and columns ``x0:x0+width``, all within the plane."""
+        """Return a part of a plane: its rows ``y0:y0+height`` and columns ``x0:x0+width``, all within the plane."""
         rows, columns = self._plane_shape(axis, index, level)
         y0, x0, height, width = (_whole(value) for value in (y0, x0, height, width))
         if min(y0, x0) < 0 or min(height, width) < 1 or y0 + height > rows or x0 + width > columns:
@@ -131,7 +134,7 @@ class Image:
         return self._region(level, region).squeeze(axis=normal)
 
     def percentiles(self, q: Sequence[float] = (1, 99)) -> Floats:
-        """Give percentiles of the samples of all channels together; NaN is ignored.
+        """Return percentiles of the samples of all channels together; NaN is ignored.
 
         The sample is bounded and always the same: the whole of a small image, otherwise blocks of level 0, spread
         evenly, of about four million elements.
@@ -156,7 +159,7 @@ class Image:
         return files_hash(files, self.path if self.path.is_dir() else self.path.parent)
 
     def summary(self) -> dict[str, Any]:
-        """Give what ``warpgauge info`` shows, as plain values that JSON can hold."""
+        """Return what ``warpgauge info`` shows, as plain values that JSON can hold."""
         grid = self.grid
         return {
             "name": self.path.name,
@@ -212,17 +215,32 @@ class Image:
 
     def _check_memory(self, shape: tuple[int, ...]) -> None:
         """Refuse what cannot fit, before a header's promise is turned into an allocation."""
-        needed = int(np.prod(shape, dtype=object)) * self.channels * self.dtype.itemsize
-        memory = physical_memory()
+        needed = math.prod(shape) * self.channels * self.dtype.itemsize
+        memory = chosen_limit() or physical_memory()
         if needed > memory:
             raise InvalidInputError(
                 f"{self.path.name!r} needs {needed / 2**30:.1f} GiB as one array, more than the {memory / 2**30:.1f} "
-                f"GiB of this machine; read a plane, a tile or a coarser level."
+                f"GiB that may be used; read a plane, a tile or a coarser level."
             )
 
 
+def _check_overview(stored: StoredImage) -> None:
+    """Refuse a small file that promises a huge image without an overview: making one would read it for hours."""
+    coarsest = stored.levels[-1].size
+    needed = math.prod(coarsest) * stored.channels * stored.dtype.itemsize
+    if needed <= memory_limit():
+        return
+    size = size_on_disk(*stored.files)
+    if needed > UNFOLDED * size:
+        raise FileTooLargeError(
+            f"{stored.path.name!r} promises {' x '.join(map(str, coarsest))} samples ({shown_bytes(needed)}) at its "
+            f"coarsest level, but has {shown_bytes(size)} on disk; it is nearly empty or damaged: check how it was "
+            f"written, or add coarser levels."
+        )
+
+
 def _whole(value: Any) -> int:
-    """Give a position as an integer; half a pixel is not cut off in silence."""
+    """Return a position as an integer; half a pixel is not cut off in silence."""
     try:
         return operator.index(value)
     except TypeError:
@@ -230,16 +248,8 @@ def _whole(value: Any) -> int:
 
 
 def _spread(n: int, edge: int, count: int) -> list[slice]:
-    """Give the whole of a short axis, otherwise a block of ``edge`` in the middle of each of ``count`` equal parts."""
+    """Return the whole of a short axis, else a block of ``edge`` in the middle of each of ``count`` parts."""
     if n <= edge * count:
         return [slice(0, n)]
     starts = [(2 * i + 1) * n // (2 * count) - edge // 2 for i in range(count)]
     return [slice(start, start + edge) for start in starts]
-
-
-def physical_memory() -> int:
-    """Give the bytes of memory of this machine, or 16 GiB where the system does not tell."""
-    try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, OSError, ValueError):
-        return 16 * 2**30

@@ -1,7 +1,8 @@
-"""A folder of DICOM slices of one series, sorted by position; refused with the reason where they form no volume."""
+"""A folder of DICOM slices of one series, sorted by position; refused with the reason if they do not form a volume."""
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ from warpgauge.io.files import foreign_decoder, read_head, require
 from warpgauge.io.images.dicom_stack import Slice, stacked
 from warpgauge.io.images.samples import rescale, rescaled_dtype
 from warpgauge.io.images.stored import Array, Region, RegionReader, StoredImage, StoredLevel
+from warpgauge.io.memory import check_memory, size_on_disk
 
 _TAGS = [
     "SeriesInstanceUID", "SeriesDescription", "ImagePositionPatient", "ImageOrientationPatient", "PixelSpacing", "Rows",
@@ -27,7 +29,7 @@ _PREAMBLE = 132
 
 
 def is_dicom(path: Path) -> bool:
-    """Tell whether a file has DICOM's mark after its preamble."""
+    """Return whether a file has DICOM's mark after its preamble."""
     return read_head(path, _PREAMBLE)[128:] == b"DICM"
 
 
@@ -51,6 +53,11 @@ def open_dicom(folder: Path) -> StoredImage:
         dtype = _rescaled(stored, scales, notes)
         for path, header in ordered:
             _check_size(path, header)
+        check_memory(
+            folder.name,
+            math.prod(frame.size) * dtype.itemsize,
+            lambda: size_on_disk(*(path for path, _ in ordered)),
+        )
         if any(str(header.get("PhotometricInterpretation", "")) == "MONOCHROME1" for _, header in ordered):
             notes.append("Larger samples are darker in this series (MONOCHROME1); they are not inverted.")
         read = _reader(pydicom, [path for path, _ in ordered], scales, dtype, frame.size)

@@ -30,7 +30,7 @@ class Slice:
 
 
 def stacked(folder: Path, slices: list[Slice], notes: list[str]) -> tuple[list[int], Frame]:
-    """Give the order of the slices along their normal, and the frame of the volume."""
+    """Return the order of the slices along their normal, and the frame of the volume."""
     first = slices[0]
     for other in slices[1:]:
         _check_same(first, other)
@@ -74,12 +74,12 @@ def _check_same(first: Slice, other: Slice) -> None:
 
 
 def _gap(folder: Path, ordered: list[Slice], along: Floats, notes: list[str]) -> float:
-    """Give the distance between slices, or the reason why there is none."""
+    """Return the distance between slices, or the reason why there is none."""
     if len(ordered) == 1:
         thickness = ordered[0].thickness
         if thickness is None or not thickness > 0:
             raise FileFormatError(
-                f"The folder {folder.name!r} has one slice and no SliceThickness, so it is no volume."
+                f"The folder {folder.name!r} has one slice and no SliceThickness, so it is not a volume."
             )
         notes.append("There is one slice only; the third spacing is its thickness.")
         return thickness

@@ -1,4 +1,4 @@
-"""`read_image`: find the format by the first bytes, hold it against the name, and open it."""
+"""`read_image`: detect the format from the first bytes, compare it with the file name, and open the image."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From what a file says about spacing and units, and what the caller says, to one `Grid` and sentences about it."""
+"""The `Grid` of an image, from the file's and the caller's spacing and units, with notes on what was assumed."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Frame:
 
 
 def length_unit(name: str) -> tuple[Units, float] | None:
-    """Give ``("mm" or "um", factor)`` of a unit of length by any of its usual names, or None for an unknown name."""
+    """Return ``("mm" or "um", factor)`` of a unit of length by any of its usual names, or None for an unknown name."""
     text = name.strip().lower()
     short = _NAMES.get(text, text)
     if short in _PER_MM:
@@ -47,7 +47,7 @@ def length_unit(name: str) -> tuple[Units, float] | None:
 
 
 def frame_from_affine(path: Path, index_to_world: ArrayLike, size: Sequence[int], units: Units | None) -> Frame:
-    """Give the frame of an index-to-world matrix, refusing what no grid of right angles can express."""
+    """Return the frame of an index-to-world matrix, refusing what no grid of right angles can express."""
     matrix = np.asarray(index_to_world, dtype=np.float64)
     d = len(size)
     with np.errstate(all="ignore"):
@@ -111,7 +111,7 @@ def _with_given_spacing(
 
 
 def _unitless(frame: Frame, path: Path) -> tuple[Grid, list[str]]:
-    """Spacing without a unit is no physical spacing: count in pixels, and keep the origin where it is in pixels."""
+    """Spacing without a unit is not a physical spacing: count in pixels, and keep the origin where it is in pixels."""
     assert frame.spacing is not None
     physical = _grid(frame, path, frame.spacing, "px")
     direction = physical.direction

@@ -24,7 +24,7 @@ Fields = dict[str, str]
 
 
 def looks_like_metaimage(head: bytes) -> bool:
-    """Tell whether a file starts with ``Key = Value`` lines of which one is NDims."""
+    """Return whether a file starts with ``Key = Value`` lines of which one is NDims."""
     first = head.lstrip()[:64].split(b"\n")[0]
     return b"=" in first and b"NDims" in head
 
@@ -125,7 +125,7 @@ def _size(path: Path, fields: Fields) -> tuple[tuple[int, ...], int]:
 
 
 def sample_type(path: Path, fields: Fields) -> np.dtype[Any]:
-    """Give the type of the stored samples, byte order included."""
+    """Return the type of the stored samples, byte order included."""
     name = fields.get("ElementType", "")
     if name not in _TYPES:
         raise FileFormatError(
@@ -136,7 +136,7 @@ def sample_type(path: Path, fields: Fields) -> np.dtype[Any]:
 
 
 def header_frame(path: Path, fields: Fields, size: tuple[int, ...], notes: list[str]) -> Frame:
-    """Give the frame that the header describes."""
+    """Return the frame that the header describes."""
     d = len(size)
     spacing_text = _first(fields, "ElementSpacing", "ElementSize")
     origin_text = _first(fields, "Offset", "Position", "Origin")
@@ -174,7 +174,7 @@ def header_frame(path: Path, fields: Fields, size: tuple[int, ...], notes: list[
 def stored_samples(
     path: Path, fields: Fields, header_end: int, dtype: np.dtype[Any], shape: tuple[int, ...]
 ) -> tuple[RegionReader, Path]:
-    """Give a reader of regions of the samples, and the file that holds them."""
+    """Return a reader of regions of the samples, and the file that holds them."""
     name = fields["ElementDataFile"]
     if name.split(" ")[0].upper() == "LIST" or "%" in name:
         raise FileFormatError(f"{path.name!r} spreads its slices over several files; save it as one .mha file.")

@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import nibabel
 import numpy as np
 
 from warpgauge.errors import FileFormatError
@@ -24,7 +23,9 @@ _GZIP = b"\x1f\x8b"
 
 
 def nifti_header(head: bytes) -> Any | None:
-    """Give nibabel's header object of the first 540 bytes of a file, or None where they are no NIfTI header."""
+    """Return nibabel's header object of the first 540 bytes of a file, or None where they are no NIfTI header."""
+    import nibabel
+
     for kind, length, start, magics in (
         (nibabel.Nifti1Header, 348, 344, (b"n+1\0", b"ni1\0")),
         (nibabel.Nifti2Header, 540, 4, (b"n+2\0", b"ni2\0")),
@@ -68,7 +69,7 @@ def open_nifti(path: Path) -> StoredImage:
 
 
 def header_and_data(path: Path) -> tuple[Path, Path]:
-    """Give header and data file, which are the same unless the file is a .hdr/.img pair."""
+    """Return header and data file, which are the same unless the file is a .hdr/.img pair."""
     name = path.name
     for head, data in ((".hdr", ".img"), (".hdr.gz", ".img.gz")):
         if not name.lower().endswith((head, data)):
@@ -103,7 +104,7 @@ def _size(path: Path, header: Any) -> tuple[tuple[int, ...], int]:
 
 
 def sample_type(path: Path, header: Any) -> np.dtype[Any]:
-    """Give the type of the stored samples."""
+    """Return the type of the stored samples."""
     if int(header["datatype"]) in (_RGB, _RGBA):
         return np.dtype(np.uint8)
     dtype: np.dtype[Any] = header.get_data_dtype()
@@ -115,7 +116,7 @@ def sample_type(path: Path, header: Any) -> np.dtype[Any]:
 
 
 def data_offset(path: Path, header: Any) -> int:
-    """Give where the samples start in their file."""
+    """Return where the samples start in their file."""
     offset = float(header["vox_offset"])
     if not (np.isfinite(offset) and 0 <= offset < 2**53):
         raise FileFormatError(f"{path.name!r} says that its samples start at byte {offset}; its header is damaged.")
@@ -147,7 +148,7 @@ def _values(
 
 
 def header_frame(path: Path, header: Any, size: tuple[int, ...], notes: list[str], suspicions: list[str]) -> Frame:
-    """Give the frame by the rule of ITK where sform and qform are both set."""
+    """Return the frame by the rule of ITK where sform and qform are both set."""
     units, factor = _units(header, notes)
     sform = header.get_sform() if int(header["sform_code"]) > 0 else None
     qform = header.get_qform() if int(header["qform_code"]) > 0 else None
@@ -236,7 +237,7 @@ def _without_form(
 
 
 def _plane_frame(path: Path, matrix: Floats, size: tuple[int, ...], units: Units) -> Frame:
-    """Give the frame of a 2D file, whose plane must be the world's x-y plane for 2D points to mean anything."""
+    """Return the frame of a 2D file, whose plane must be the world's x-y plane for 2D points to mean anything."""
     planar = np.array([[*matrix[0, :2], matrix[0, 3]], [*matrix[1, :2], matrix[1, 3]], [0.0, 0.0, 1.0]])
     if np.any(np.abs(matrix[2, :2]) > 1e-4 * np.linalg.norm(matrix[:3, :2])):
         raise FileFormatError(

@@ -1,4 +1,4 @@
-"""Where the header of a NRRD file says that its samples lie."""
+"""The frame of the samples of a NRRD file, from its header."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Fields = dict[str, str]
 
 
 def nrrd_frame(path: Path, fields: Fields, spatial: list[int], size: tuple[int, ...], notes: list[str]) -> Frame:
-    """Give the frame from ``space directions``, otherwise from ``spacings``, otherwise none."""
+    """Return the frame from ``space directions``, otherwise from ``spacings``, otherwise none."""
     axes = int(fields["dimension"])
     if "space directions" in fields:
         return _oriented(path, fields, spatial, size, notes)

@@ -89,7 +89,7 @@ def _need(path: Path, fields: Fields, key: str) -> str:
 
 
 def header_sizes(path: Path, fields: Fields) -> list[int]:
-    """Give the sizes of the axes, fastest first."""
+    """Return the sizes of the axes, fastest first."""
     text = _need(path, fields, "sizes")
     words = text.split()
     if (
@@ -107,7 +107,7 @@ def header_sizes(path: Path, fields: Fields) -> list[int]:
 
 
 def _layout(path: Path, fields: Fields, sizes: list[int], notes: list[str]) -> tuple[list[int], int]:
-    """Tell the spatial axes (x first) and the number of channels; colours come first in the file."""
+    """Return the spatial axes (x first) and the number of channels; colours come first in the file."""
     kinds = fields.get("kinds", "").lower().split() or ["???"] * len(sizes)
     directions = fields.get("space directions", "").split()
     if len(kinds) != len(sizes):
@@ -138,7 +138,7 @@ def _layout(path: Path, fields: Fields, sizes: list[int], notes: list[str]) -> t
 
 
 def sample_type(path: Path, fields: Fields) -> np.dtype[Any]:
-    """Give the type of the stored samples, byte order included."""
+    """Return the type of the stored samples, byte order included."""
     name = _need(path, fields, "type").lower()
     code = next((code for code, names in _TYPES.items() if name in names), None)
     if code is None:
@@ -156,7 +156,7 @@ def sample_type(path: Path, fields: Fields) -> np.dtype[Any]:
 def stored_samples(
     path: Path, fields: Fields, header_end: int, dtype: np.dtype[Any], shape: tuple[int, ...]
 ) -> tuple[RegionReader, Path]:
-    """Give a reader of regions of the samples, and the file that holds them."""
+    """Return a reader of regions of the samples, and the file that holds them."""
     name = fields.get("data file")
     if name is not None and (name.split(" ")[0].upper() == "LIST" or "%" in name):
         raise FileFormatError(f"{path.name!r} spreads its slices over several files; save it as one .nrrd file.")

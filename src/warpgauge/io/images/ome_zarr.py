@@ -10,14 +10,12 @@ import numpy as np
 
 from warpgauge.errors import FileFormatError
 from warpgauge.geometry import Floats, Units
-from warpgauge.io.files import foreign_decoder, require
+from warpgauge.io.files import foreign_decoder
 from warpgauge.io.images.frame import Frame, length_unit
 from warpgauge.io.images.stored import Array, Region, RegionReader, StoredImage, StoredLevel
-from warpgauge.io.images.zarr_codecs import open_checked_array
+from warpgauge.io.zarr_arrays import DESCRIPTIONS, open_array, zarr_attributes
 
-_MARKS = (".zgroup", ".zarray", ".zattrs", "zarr.json")
 _VERSIONS = ("0.4", "0.5")
-_CHUNK_LIMIT = 2**32  # bytes of one chunk that is unpacked at once
 
 
 @dataclass(frozen=True)
@@ -29,21 +27,20 @@ class _Axes:
 
 
 def is_zarr(folder: Path) -> bool:
-    """Tell whether a folder is the root of a Zarr hierarchy."""
-    return any((folder / mark).is_file() for mark in _MARKS)
+    """Return whether a folder is the root of a Zarr hierarchy."""
+    return any((folder / mark).is_file() for mark in (*DESCRIPTIONS, ".zattrs"))
 
 
 def open_ome_zarr(folder: Path) -> StoredImage:
     """Describe an OME-Zarr image."""
-    zarr = require("zarr", "zarr")
     notes: list[str] = []
     with foreign_decoder(folder, "OME-Zarr"):
         if (folder / ".zarray").is_file():
             raise FileFormatError(f"{folder.name!r} is a bare Zarr array without the OME description of an image.")
-        multiscale = _multiscale(folder, dict(zarr.open_group(folder, mode="r").attrs), notes)
+        multiscale = _multiscale(folder, zarr_attributes(folder), notes)
         axes = _axes(folder, multiscale)
         datasets = _list(folder, multiscale, "datasets")
-        arrays = [_array(folder, zarr, dataset) for dataset in datasets]
+        arrays = [_array(folder, dataset) for dataset in datasets]
         spatial, channels = _layout(folder, axes, arrays, notes)
         scales = [
             _placed(folder, multiscale, dataset, axes, spatial) for dataset in datasets
@@ -96,7 +93,7 @@ def _axes(folder: Path, multiscale: dict[str, Any]) -> _Axes:
     return _Axes(names, {str(item["name"]): str(item["unit"]) for item in items if "unit" in item})
 
 
-def _array(folder: Path, zarr: Any, dataset: dict[str, Any]) -> Any:
+def _array(folder: Path, dataset: dict[str, Any]) -> Any:
     name = str(dataset.get("path", ""))
     parts = name.split("/")
     if not name or "\\" in name or ":" in name or any(part in ("", ".", "..") for part in parts):
@@ -105,19 +102,14 @@ def _array(folder: Path, zarr: Any, dataset: dict[str, Any]) -> Any:
         raise FileFormatError(
             f"{folder.name!r} promises the level {name[:60]!r}, which is missing; copy the whole folder."
         )
-    return open_checked_array(zarr, folder / name)
+    return open_array(folder / name)
 
 
 def _layout(folder: Path, axes: _Axes, arrays: list[Any], notes: list[str]) -> tuple[tuple[str, ...], int]:
-    """Tell the spatial axes that count (a z of 1 does not) and the number of channels."""
+    """Return the spatial axes that count (a z of 1 does not) and the number of channels."""
     for array in arrays:
         if len(array.shape) != len(axes.names) or any(n < 1 for n in array.shape):
             raise FileFormatError(f"{folder.name!r} has an array of shape {array.shape} for the axes {axes.names}.")
-        chunk = int(np.prod(array.chunks, dtype=object)) * array.dtype.itemsize
-        if chunk > _CHUNK_LIMIT:
-            raise FileFormatError(
-                f"{folder.name!r} has chunks of {chunk} bytes, which is more than can be unpacked at once."
-            )
     sizes = dict(zip(axes.names, arrays[0].shape, strict=True))
     time, channels, depth = sizes.get("t", 1), sizes.get("c", 1), sizes.get("z", 1)
     if time > 1:
@@ -144,7 +136,7 @@ def _size(array: Any, axes: _Axes, spatial: tuple[str, ...]) -> tuple[int, ...]:
 def _placed(
     folder: Path, multiscale: dict[str, Any], dataset: dict[str, Any], axes: _Axes, spatial: tuple[str, ...]
 ) -> tuple[Floats, Floats]:
-    """Give scale and translation of a level along x, y[, z]: those of the dataset, then those of all datasets."""
+    """Return scale and translation of a level along x, y[, z]: those of the dataset, then those of all datasets."""
     scale, translation = np.ones(len(axes.names)), np.zeros(len(axes.names))
     own = dataset.get("coordinateTransformations", [])
     common = multiscale.get("coordinateTransformations", [])

@@ -12,7 +12,7 @@ _STEPS = {
 
 
 def orientation_note(source: str, orientation: int) -> str:
-    """Say that an orientation other than 1 was applied."""
+    """Note that an orientation other than 1 was applied."""
     return (
         f"The {source} orientation {orientation} is applied, as image viewers do; programs that ignore it see other "
         f"pixel positions."
@@ -20,19 +20,19 @@ def orientation_note(source: str, orientation: int) -> str:
 
 
 def oriented_size(size: tuple[int, int], orientation: int) -> tuple[int, int]:
-    """Give width and height as shown, from those that are stored."""
+    """Return width and height as shown, from those that are stored."""
     return (size[1], size[0]) if _STEPS[orientation][0] else size
 
 
 def oriented(array: Array, orientation: int) -> Array:
-    """Give a stored array ``[y, x(, c)]`` as it is shown."""
+    """Return a stored array ``[y, x(, c)]`` as it is shown."""
     swap, rows, columns = _STEPS[orientation]
     shown = array.swapaxes(0, 1) if swap else array
     return shown[:: -1 if rows else 1, :: -1 if columns else 1]
 
 
 def oriented_reader(read: RegionReader, shown_size: tuple[int, int], orientation: int) -> RegionReader:
-    """Give a reader of regions as shown, from one of regions as stored; ``shown_size`` is width and height as shown."""
+    """Return a reader of regions as shown from one of regions as stored; ``shown_size`` is (width, height)."""
     if orientation == 1:
         return read
     swap, reverse_rows, reverse_columns = _STEPS[orientation]

@@ -17,7 +17,7 @@ _BLOCK_ROWS = 256  # steps of a multiple of this many rows decode most tiles of 
 
 
 def halved_grid(grid: Grid) -> Grid:
-    """Give the grid of means of two: an axis of odd length keeps a last element that is a mean of fewer.
+    """Return the grid of means of two: an axis of odd length keeps a last element that is a mean of fewer.
 
     Every element keeps the extent of its block; its centre is the block's centre, so a position in the world is the
     same at each level.
@@ -28,10 +28,10 @@ def halved_grid(grid: Grid) -> Grid:
 
 
 def halve(array: Array, d: int) -> Array:
-    """Give the means of two along the first ``d`` axes, in the same type.
+    """Return the means of two along the first ``d`` axes, in the same type.
 
     Integers are rounded to the nearest, ties to even. A block with a NaN gives NaN. Labels must not be read from a made
-    level: a mean of labels is no label.
+    level: a mean of labels is not a label.
     """
     axes = [axis for axis in range(d) if array.shape[axis] > 1]
     # An odd axis has its last element doubled: the mean of a pair of the same is the mean of the one that is there.
@@ -51,7 +51,7 @@ def halve(array: Array, d: int) -> Array:
 
 
 def level_grid(level: StoredLevel, base: Grid) -> Grid:
-    """Give the grid of a level of the file."""
+    """Return the grid of a level of the file."""
     return Grid(
         level.size,
         base.spacing * np.asarray(level.step),

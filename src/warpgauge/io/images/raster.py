@@ -1,4 +1,4 @@
-"""PNG and JPEG by Pillow, and PNG of 16 bits a colour by imagecodecs (Pillow would cut them to 8)."""
+"""PNG and JPEG by Pillow, and PNG with 16 bits per colour by imagecodecs (Pillow would cut them to 8)."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from warpgauge.io.images.frame import Frame
 from warpgauge.io.images.orientation import orientation_note, oriented, oriented_size
 from warpgauge.io.images.samples import kept
 from warpgauge.io.images.stored import Array, StoredImage, StoredLevel
+from warpgauge.io.memory import check_memory
 
 # The most that one byte can unfold to: deflate's 1032, and for JPEG one bit a block of 64 samples with room to spare.
 _EXPANSION = {"PNG": 1032, "JPEG": 4096}
@@ -42,7 +43,7 @@ def _open(path: Path, name: str, plugin: Callable[..., Any]) -> StoredImage:
     with foreign_decoder(path, name):
         with path.open("rb") as stream, plugin(stream) as picture:
             _check_size(path, name, picture)
-            deep = _is_deep_colour(path) if name == "PNG" else False
+            deep = _is_deep(path, name)
             dtype, channels = (np.dtype(np.uint16), _deep_channels(path)) if deep else _sample_kind(picture)
             orientation = _orientation(picture, notes)
             width, height = oriented_size(picture.size, orientation)
@@ -69,12 +70,16 @@ def _check_size(path: Path, name: str, picture: Any) -> None:
             f"{path.name!r} promises {width} x {height} pixels, which its {path.stat().st_size} bytes cannot hold; "
             f"it is truncated or damaged."
         )
+    # The decoder's own picture and the array made of it.
+    channels = max(len(picture.getbands()), 3 if picture.mode == "P" else 1)
+    samples = promised * channels * (2 if picture.mode.startswith("I") or _is_deep(path, name) else 1)
+    check_memory(path.name, 2 * samples, path.stat().st_size)
 
 
-def _is_deep_colour(path: Path) -> bool:
-    """Tell whether a PNG has 16 bits in each of several channels."""
+def _is_deep(path: Path, name: str) -> bool:
+    """Return whether a PNG has 16 bits in each of several channels."""
     head = read_head(path, 26)
-    return head[24] == 16 and head[25] in (2, 4, 6)
+    return name == "PNG" and head[24] == 16 and head[25] in (2, 4, 6)
 
 
 def _deep_channels(path: Path) -> int:

@@ -1,6 +1,6 @@
 """Samples of the formats that are a header and a block of numbers: mapped, inflated or parsed, and rescaled.
 
-A header is a promise. Nothing is allocated before the promise is held against the size of the file.
+A header is a promise. Nothing is allocated before it is checked against the size of the file.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from typing import IO, Any
 import numpy as np
 
 from warpgauge.errors import FileFormatError
+from warpgauge.io.files import TEXT_LIMIT
 from warpgauge.io.images.stored import Array, Region, RegionReader
+from warpgauge.io.memory import check_memory, shown_bytes
 
 # The most that one byte of each kind can unfold to: deflate's is known, bzip2's is a generous bound.
 _EXPANSION = {"gzip": 1032, "zlib": 1032, "bzip2": 2_000_000}
@@ -71,9 +73,11 @@ class Block:
                 f"samples from byte {self.offset} on, but the file has {max(room, 0)} "
                 f"{'packed ' if packed else ''}bytes there."
             )
+        if packed:
+            check_memory(self.path.name, self.nbytes, size)
 
     def reader(self) -> RegionReader:
-        """Give the reader of regions: by memory map where the block is plain, otherwise unpacked once and kept."""
+        """Return the reader of regions: by memory map where the block is plain, otherwise unpacked once and kept."""
         self.check()
         return kept(self.unpack) if self.compression else _mapped(self)
 
@@ -92,12 +96,12 @@ class Block:
 
 
 def native(array: Array) -> Array:
-    """Give the array in the byte order of this machine."""
+    """Return the array in the byte order of this machine."""
     return array.astype(array.dtype.newbyteorder("="), copy=False)
 
 
 def kept(load: Callable[[], Array]) -> RegionReader:
-    """Give a reader of regions of an array that is loaded when first needed and then kept."""
+    """Return a reader of regions of an array that is loaded when first needed and then kept."""
     loaded: list[Array] = []
 
     def read(region: Region) -> Array:
@@ -154,13 +158,13 @@ def _inflated(stream: IO[bytes]) -> Iterator[bytes]:
 
 
 def gzip_head(path: Path, n: int) -> bytes:
-    """Give the first ``n`` bytes that a gzip file unfolds to, or fewer."""
+    """Return the first ``n`` bytes that a gzip file unfolds to, or fewer."""
     with path.open("rb") as stream, gzip.GzipFile(fileobj=stream) as unpacked:
         return unpacked.read(n)
 
 
 def gzip_promises(path: Path, nbytes: int) -> bool:
-    """Tell whether the trailer of a gzip file promises ``nbytes`` or a little more, as a cut file's end hardly does."""
+    """Return whether a gzip file's trailer promises ``nbytes`` or a little more; a cut file's rarely does."""
     with path.open("rb") as stream:
         stream.seek(-4, 2)
         promised = int.from_bytes(stream.read(4), "little")
@@ -168,7 +172,7 @@ def gzip_promises(path: Path, nbytes: int) -> bool:
 
 
 def without_alpha(read: RegionReader) -> RegionReader:
-    """Give a reader that leaves out the fourth channel."""
+    """Return a reader that leaves out the fourth channel."""
 
     def read_colours(region: Region) -> Array:
         return read(region)[..., :3]
@@ -177,15 +181,21 @@ def without_alpha(read: RegionReader) -> RegionReader:
 
 
 def text_reader(path: Path, start: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> RegionReader:
-    """Give the reader of samples that are written as text from byte ``start`` to the end of the file."""
+    """Return the reader of samples that are written as text from byte ``start`` to the end of the file."""
     count = int(np.prod(shape, dtype=object))
-    if 2 * count - 1 > path.stat().st_size - start:
+    size = path.stat().st_size
+    if size > TEXT_LIMIT:
+        raise FileFormatError(
+            f"{path.name!r} has {shown_bytes(size)} of samples written as text, more than the "
+            f"{shown_bytes(TEXT_LIMIT)} that are read; save it in binary form."
+        )
+    if 2 * count - 1 > size - start:
         raise FileFormatError(f"{path.name!r} is truncated: {count} numbers as text cannot stand in the bytes it has.")
     return kept(lambda: _parsed(path.read_bytes()[start:], dtype, shape, path.name))
 
 
 def _parsed(data: bytes, dtype: np.dtype[Any], shape: tuple[int, ...], name: str) -> Array:
-    """Give the array of numbers written as text between blanks or commas."""
+    """Return the array of numbers written as text between blanks or commas."""
     tokens = data.replace(b",", b" ").split()
     count = int(np.prod(shape, dtype=object))
     if len(tokens) != count:
@@ -199,7 +209,7 @@ def _parsed(data: bytes, dtype: np.dtype[Any], shape: tuple[int, ...], name: str
 
 
 def rescaled_dtype(stored: np.dtype[Any], slope: float, intercept: float) -> np.dtype[Any]:
-    """Give the type that holds ``slope * stored + intercept``: integers where both are whole, otherwise floats."""
+    """Return the type that holds ``slope * stored + intercept``: integers where both are whole, otherwise floats."""
     if stored.kind == "f":
         return stored
     if float(slope).is_integer() and float(intercept).is_integer():
@@ -212,7 +222,7 @@ def rescaled_dtype(stored: np.dtype[Any], slope: float, intercept: float) -> np.
 
 
 def rescale(array: Array, slope: float, intercept: float, dtype: np.dtype[Any]) -> Array:
-    """Give ``slope * array + intercept`` in a type that `rescaled_dtype` gave."""
+    """Return ``slope * array + intercept`` in a type that `rescaled_dtype` gave."""
     if dtype.kind in "iu":
         return (array.astype(np.int64) * int(slope) + int(intercept)).astype(dtype)
     with np.errstate(all="ignore"):  # an absurd slope may overflow; the samples then are infinite, as it asks for

@@ -1,4 +1,4 @@
-"""What a format's module hands over: the levels that a file holds, and how to read a region of each."""
+"""The interface of a format's module: the levels stored in a file, and how to read a region of each."""
 
 from __future__ import annotations
 

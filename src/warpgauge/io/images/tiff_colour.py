@@ -33,7 +33,7 @@ def tiff_colour(path: Path, page: Any, samples: int, notes: list[str]) -> Colour
     if samples == 1:
         return _single(path, page, photometric, dtype, notes)
     if dtype.kind == "b":
-        raise FileFormatError(f"{path.name!r} has {samples} samples of 1 bit a pixel, which is not read; convert it.")
+        raise FileFormatError(f"{path.name!r} has {samples} samples of 1 bit per pixel, which is not read; convert it.")
     if photometric == _CMYK and samples in (4, 5) and dtype.kind == "u":
         notes.append("CMYK is turned into red, green, blue by the plain formula, without a colour profile.")
         return Colour(dtype, 3, _from_cmyk)
@@ -83,7 +83,7 @@ def _single(path: Path, page: Any, photometric: int, dtype: np.dtype[Any], notes
         return Colour(dtype, 1, lambda array: largest - array[..., 0])
     if photometric not in (_WHITE_IS_ZERO, _BLACK_IS_ZERO, _PALETTE, _MASK, _RGB):
         raise FileFormatError(
-            f"{path.name!r} has one sample a pixel with the photometric interpretation {photometric}, which is not "
+            f"{path.name!r} has one sample per pixel with the photometric interpretation {photometric}, which is not "
             f"read; convert it to grey or RGB."
         )
     return Colour(dtype, 1, lambda array: array[..., 0])

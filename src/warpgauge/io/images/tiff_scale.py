@@ -17,7 +17,7 @@ _LARGEST_UM = 10.0  # a pixel of more than this is a print or screen resolution,
 
 
 def tiff_frame(path: Path, tiff: Any, series: Any, size: tuple[int, ...], notes: list[str], *, swapped: bool) -> Frame:
-    """Give the frame of a TIFF; ``swapped`` says that an orientation exchanges rows and columns."""
+    """Return the frame of a TIFF; ``swapped`` says that an orientation exchanges rows and columns."""
     if tiff.is_ome:
         found = _from_ome(path, tiff.ome_metadata or "", len(size), notes)
     elif tiff.is_imagej:

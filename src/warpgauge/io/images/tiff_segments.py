@@ -10,6 +10,7 @@ import numpy as np
 
 from warpgauge.errors import FileFormatError
 from warpgauge.io.images.stored import Array, Region, RegionReader
+from warpgauge.io.memory import check_memory
 
 # Zstandard unfolds a byte to at most about 2**15, the other codecs to far less.
 _EXPANSION = 2**16
@@ -63,7 +64,7 @@ def check_directories(path: Path) -> None:
 
 
 def page_reader(path: Path, keyframe: Any, page: Any) -> RegionReader:
-    """Give a reader of regions ``[y, x, sample]`` of a page.
+    """Return a reader of regions ``[y, x, sample]`` of a page.
 
     The file is opened for each region and closed after it, so that nothing stays open and threads do not meet.
     """
@@ -125,3 +126,5 @@ def _check(path: Path, page: Any, layout: _Layout, offsets: tuple[int, ...], cou
             f"{path.name!r} promises {unpacked} bytes in one strip or tile of {max(counts)}, which cannot be; it is "
             f"damaged."
         )
+    # The unpacked segment, and what the decoder makes of it.
+    check_memory(path.name, 2 * min(unpacked, page_bytes), size, "One strip or tile of it")

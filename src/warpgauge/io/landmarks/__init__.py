@@ -1,4 +1,4 @@
-"""Landmark files: one module a format, one value that they all give.
+"""Landmark files: one module per format, all returning one kind of value.
 
 `read_landmarks` turns a file, or a pair of files, into `Landmarks` in world coordinates; `write_landmarks` goes back.
 """

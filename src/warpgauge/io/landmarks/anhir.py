@@ -1,7 +1,7 @@
-"""ANHIR and CIMA landmarks: one CSV an image with the header ``,X,Y``, in pixels, corresponding by row.
+"""ANHIR and CIMA landmarks: one CSV per image with the header ``,X,Y``, in pixels.
 
-The first column counts the landmarks. As long as it counts without a gap it says nothing; otherwise its entries are
-kept as names, so that two files with different gaps are not matched row by row unnoticed.
+The first column numbers the landmarks, and two files are paired by it where both have the same numbers. Where it does
+not count without a gap its entries are kept as names, too.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ HEADER = ("X", "Y")
 
 
 def is_header(titles: list[str]) -> bool:
-    """Tell whether the fields of a first line are the header of this format."""
+    """Return whether the fields of a first line are the header of this format."""
     return len(titles) == 3 and tuple(title.strip() for title in titles[1:]) == HEADER
 
 
@@ -30,8 +30,13 @@ def parse(text: str, name: str, d: int | None) -> Table:
     first = counts[0]
     consecutive = first is not None and counts == list(range(first, first + len(counts)))
     return Table(
-        fixed=Side(points, "index", names=None if consecutive or not any(labels) else labels),
-        assumptions=["Coordinates are pixels counted from 0 at the centre of the first pixel; rows correspond."],
+        fixed=Side(
+            points,
+            "index",
+            names=None if consecutive or not any(labels) else labels,
+            indices=labels if all(labels) else None,
+        ),
+        assumptions=["Coordinates are pixels counted from 0 at the centre of the first pixel."],
     )
 
 

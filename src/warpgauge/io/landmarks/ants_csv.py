@@ -28,7 +28,7 @@ _NO_NAME = "nan"
 
 
 def is_header(titles: list[str]) -> bool:
-    """Tell whether the fields of a first line are the header of this format."""
+    """Return whether the fields of a first line are the header of this format."""
     return tuple(title.strip().lower() for title in titles[:4]) == COLUMNS
 
 

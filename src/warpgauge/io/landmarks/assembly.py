@@ -43,7 +43,9 @@ class Assembler:
                 f"for fixed and moving, got {scale!r}."
             )
         if not all(kind.scalable for kind in self.formats) or self.frame == "index1":
-            raise InvalidInputError(f"{self.name!r}: a {self.formats[0].title} has its own units; leave scale out.")
+            raise InvalidInputError(
+                f"{self.name!r}: {self.formats[0].with_article} has its own units; leave scale out."
+            )
         return scales[0], scales[1]
 
     def assemble(self, table: Table) -> Landmarks:
@@ -167,6 +169,7 @@ class Assembler:
                 checks.warn_of_outside(self.name, fixed, fixed_grid, "fixed")
             return
         checks.warn_of_mirror(self.name, fixed, moving, landmarks.units)
+        checks.warn_of_permutation(self.name, fixed, moving, landmarks.units)
         if fixed_grid is None or moving_grid is None:
             return
         if not self._swapped(files, maps, fixed_grid, moving_grid):

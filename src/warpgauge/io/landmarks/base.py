@@ -1,4 +1,4 @@
-"""What the parser of every format gives, what its renderer takes, and how a format describes itself."""
+"""The interface of a landmark format: the output of its parser, the input of its renderer, and its description."""
 
 from __future__ import annotations
 
@@ -26,17 +26,21 @@ INACTIVE, PENDING, NAMES, HASHES = "inactive marks", "pending rows", "names", "i
 
 @dataclass
 class Side:
-    """The points of one image as a file has them; a row that is not placed holds NaN."""
+    """The points of one image as a file has them; a row that is not placed holds NaN.
+
+    ``names`` are for people, ``indices`` are the numbers that a file gives its points, as text.
+    """
 
     points: Floats
     frame: FileFrame
     frame_stated: bool = False
     units: str | None = None
     names: tuple[str, ...] | None = None
+    indices: tuple[str, ...] | None = None
 
     @property
     def placed(self) -> NDArray[np.bool_]:
-        """Tell which rows have a point."""
+        """Mask of the rows that have a point."""
         return np.asarray(~np.any(np.isnan(self.points), axis=1))
 
 
@@ -100,9 +104,14 @@ class Format:
     pixels: bool = False
     scalable: bool = False
 
+    @property
+    def with_article(self) -> str:
+        """The title as it stands in a sentence: "an ANHIR/CIMA CSV"."""
+        return f"{'an' if self.title[0] in 'AEIOUaeiou' else 'a'} {self.title}"
+
 
 def one_frame(*allowed: FileFrame) -> Callable[[Frame, str | None], FileFrame | None]:
-    """Give a ``write_frame`` that takes the requested frame if allowed, and the first by default."""
+    """Return a ``write_frame`` that takes the requested frame if allowed, and the first by default."""
 
     def choose(world: Frame, requested: str | None) -> FileFrame | None:
         if requested is None:
@@ -113,7 +122,7 @@ def one_frame(*allowed: FileFrame) -> Callable[[Frame, str | None], FileFrame | 
 
 
 def world_frame(*others: FileFrame) -> Callable[[Frame, str | None], FileFrame | None]:
-    """Give a ``write_frame`` whose default is the frame of the landmarks themselves."""
+    """Return a ``write_frame`` whose default is the frame of the landmarks themselves."""
 
     def choose(world: Frame, requested: str | None) -> FileFrame | None:
         return one_frame(world, *others)(world, requested)

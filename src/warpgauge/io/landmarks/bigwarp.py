@@ -18,7 +18,7 @@ _UNPLACED = ("Infinity", "-Infinity")
 
 
 def looks_like(fields: list[str]) -> bool:
-    """Tell whether the fields of a first line are a row of this format."""
+    """Return whether the fields of a first line are a row of this format."""
     return len(fields) in _WIDTHS and fields[1].strip().lower() in ("true", "false")
 
 

@@ -1,4 +1,4 @@
-"""What is legal in landmarks but probably not meant: a mirror, points outside, fixed and moving exchanged."""
+"""Checks for landmarks that are valid but probably wrong: a mirror, points outside, fixed and moving exchanged."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 
 from warpgauge.errors import SuspiciousDataWarning
 from warpgauge.geometry import Floats, Grid
+from warpgauge.io.landmarks.permutation import likely_permutation
 
 # Points that nearly lie on a line (2D) or in a plane (3D) do not fix the sign of a determinant.
 _FLATTEST = 0.02
@@ -25,7 +26,7 @@ def _flatness(points: Floats) -> float:
 
 
 def affine_determinant(fixed_points: Floats, moving_points: Floats) -> tuple[float, float] | None:
-    """Give the determinant and root mean square residual of the best affine map, None where it is not determined."""
+    """Return the determinant and root mean square residual of the best affine map, None where it is not determined."""
     n, d = fixed_points.shape
     if n <= d or min(_flatness(fixed_points), _flatness(moving_points)) < _FLATTEST:
         return None
@@ -44,6 +45,13 @@ def warn_of_mirror(name: str, fixed_points: Floats, moving_points: Floats, units
             f"{name!r}: the best affine map of the {len(fixed_points)} pairs has the negative determinant {fit[0]:.4g} "
             f"(residual {fit[1]:.4g} {units}), so it is a mirror; is an axis flipped (LPS/RAS) or a slide turned over?"
         )
+
+
+def warn_of_permutation(name: str, fixed_points: Floats, moving_points: Floats, units: str) -> None:
+    """Warn when another pairing of the same points fits an affine map far better."""
+    found = likely_permutation(fixed_points, moving_points)
+    if found is not None:
+        _warn(f"{name!r}: {found.sentence(units)}; is the order of the rows the same in both files?")
 
 
 def distance_outside(points_world: Floats, grid: Grid) -> Floats:

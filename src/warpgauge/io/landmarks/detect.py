@@ -1,4 +1,4 @@
-"""Which format a landmark file is, from its first line; its name decides only where the content cannot."""
+"""Detection of a landmark file's format from its first line; the name decides only if the content cannot."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from warpgauge.io.landmarks import (
     ants_csv,
     bigwarp,
     dirlab,
+    geojson,
     napari,
     native_json,
     plain_csv,
@@ -33,22 +34,29 @@ FORMATS: dict[str, Format] = {
         transformix_points.FORMAT,
         ants_csv.FORMAT,
         napari.FORMAT,
+        geojson.FORMAT,
     )
 }
 # Case1_300_T00_xyz.txt, copd1_300_iBH_xyz_r1.txt
 _DIRLAB_NAME = re.compile(r"_xyz(_r\d)?\.txt$", re.IGNORECASE)
-_SUFFIXES = {".mrk.json": "slicer-json", ".fcsv": "slicer-fcsv", ".json": "warpgauge", ".csv": "csv"}
+_SUFFIXES = {
+    ".mrk.json": "slicer-json",
+    ".fcsv": "slicer-fcsv",
+    ".json": "warpgauge",
+    ".csv": "csv",
+    ".geojson": "qupath",
+}
 
 
 def named_format(name: str) -> Format:
-    """Give the format that the caller named."""
+    """Return the format that the caller named."""
     if name not in FORMATS:
         raise InvalidInputError(f"The landmark format {name!r} is not one of {', '.join(FORMATS)}.")
     return FORMATS[name]
 
 
 def format_of_path(path: Path) -> Format:
-    """Give the format to write for a file name."""
+    """Return the format to write for a file name."""
     for suffix, name in _SUFFIXES.items():
         if path.name.lower().endswith(suffix):
             return FORMATS[name]
@@ -64,7 +72,7 @@ def detect(text: str, name: str) -> Format:
     if not content:
         raise FileFormatError(f"{name!r} has only blank lines, so it holds no landmarks; export it again.")
     first = content[0][1]
-    if first.startswith("{"):
+    if first.startswith(("{", "[")):
         return _json_format(text, name)
     if first.startswith("#"):
         return FORMATS["slicer-fcsv"]
@@ -78,6 +86,10 @@ def detect(text: str, name: str) -> Format:
 
 def _json_format(text: str, name: str) -> Format:
     content = load_json(text, name)
+    if geojson.is_geojson(content):
+        return FORMATS["qupath"]
+    if not isinstance(content, dict):
+        raise FileFormatError(f"{name!r} is a JSON list that is not GeoJSON, so it holds no landmarks known here.")
     if "markups" in content:
         return FORMATS["slicer-json"]
     if content.get("format") == native_json.IDENTIFIER:

@@ -1,4 +1,4 @@
-"""DIR-Lab landmarks (4DCT, COPDgene): one text file an image, three voxel indices a line, counted from 1."""
+"""DIR-Lab landmarks (4DCT, COPDgene): one text file per image, three voxel indices per line, counted from 1."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From the coordinates of a file to the world and back: the frames, the units, and what decides them."""
+"""Conversion between the coordinates of a file and the world: frames, units, and how they are determined."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Affine(NamedTuple):
 
 
 def is_plain(grid: Grid) -> bool:
-    """Tell whether a grid has no origin and no direction, so that its world is spacing times index."""
+    """Return whether a grid has no origin and no direction, so that its world is spacing times index."""
     return not np.any(grid.origin) and np.array_equal(grid.direction, np.eye(grid.d))
 
 
@@ -59,14 +59,14 @@ def file_frame(side: Side, requested: str | None, name: str) -> FileFrame:
 
 
 def affine(frame: FileFrame, d: int, grid: Grid | None, kind: Format, units: str | None, name: str) -> Affine:
-    """Give the map from the coordinates of a file to the world."""
+    """Return the map from the coordinates of a file to the world."""
     matrix, offset = np.eye(d), np.zeros(d)
     if frame == "RAS":
         matrix = np.diag([-1.0, -1.0, 1.0])
     elif frame == "unstated" and grid is not None and not is_plain(grid):
         raise AmbiguousFileError(
-            f"{name!r}: a {kind.title} does not say whether its numbers count from the image corner or include the "
-            f"origin and direction that this grid has; pass frame='scaled' for the first or "
+            f"{name!r}: {kind.with_article} does not say whether its numbers count from the image corner or include "
+            f"the origin and direction that this grid has; pass frame='scaled' for the first or "
             f"frame='image' for the second."
         )
     elif frame == "scaled":
@@ -83,7 +83,7 @@ def _index_affine(
 ) -> tuple[Floats, Floats]:
     if grid is None and not kind.pixels and units != "px":
         raise AmbiguousFileError(
-            f"{name!r}: a {kind.title} with voxel indices needs the image's grid to become world points; pass "
+            f"{name!r}: {kind.with_article} with voxel indices needs the image's grid to become world points; pass "
             f"fixed_grid= and moving_grid= (the same Grid when both images share it), or units='px' to stay in voxels."
         )
     if grid is None and units not in (None, "px"):

@@ -1,4 +1,4 @@
-"""The value that every landmark reader gives and every writer takes."""
+"""The value that every landmark reader returns and every writer takes."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from warpgauge.display import html_table, landmark_rows, landmark_title
 from warpgauge.errors import InvalidInputError
 from warpgauge.geometry import UNITS, Floats
 
 Frame = Literal["LPS", "image"]
 FRAMES: tuple[str, ...] = ("LPS", "image")
 DIRECTION = "fixed_to_moving"
-# A coordinate beyond this is no place in an image, in any unit; it would only overflow in later sums of squares.
+# A coordinate beyond this is not a place in an image, in any unit; it would only overflow in later sums of squares.
 LARGEST_COORDINATE = 1e12
 
 
@@ -39,7 +40,7 @@ class Pending(NamedTuple):
 
 
 def covariance_problem(covariance: Floats) -> str | None:
-    """Say what keeps a matrix from being a covariance, or give None."""
+    """Return what keeps a matrix from being a covariance, or None."""
     if not np.all(np.isfinite(covariance)) or np.max(np.abs(covariance)) > LARGEST_COORDINATE**2:
         return "has numbers that are not finite or absurdly large"
     size = float(np.max(np.abs(covariance)))
@@ -51,7 +52,7 @@ def covariance_problem(covariance: Floats) -> str | None:
 
 
 def text_problem(text: str) -> str | None:
-    """Say what keeps a name, a rater or a reason from being stored in any text file, or give None."""
+    """Return what keeps a name, a rater or a reason from being stored in any text file, or None."""
     if len(text) > 10_000:
         return "is longer than 10000 characters"
     if any(ord(c) < 32 and c not in "\t\n" for c in text):
@@ -59,7 +60,7 @@ def text_problem(text: str) -> str | None:
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:
-        return "has half of a surrogate pair, which is no character"
+        return "has half of a surrogate pair, which is not a character"
     return None
 
 
@@ -177,6 +178,10 @@ class Landmarks:
                 f"Landmarks.direction must be {DIRECTION!r}, got {self.direction!r}; exchange the two point sets."
             )
 
+    def _repr_html_(self) -> str:
+        columns, rows = landmark_rows(self.fixed_points, self.moving_points, self.covariances)
+        return html_table(columns, rows, f"{landmark_title(len(self), 'landmark')} in {self.units} ({self.frame})")
+
     def __len__(self) -> int:
         return int(self.fixed_points.shape[0])
 
@@ -187,13 +192,13 @@ class Landmarks:
 
     @property
     def has_covariance(self) -> NDArray[np.bool_]:
-        """Tell which rows carry a covariance."""
+        """Mask of the rows that carry a covariance."""
         if self.covariances is None:
             return np.zeros(len(self), dtype=bool)
         return np.asarray(~np.isnan(self.covariances[:, 0, 0]))
 
     def to_annotation_arrays(self, default_covariance: ArrayLike | None = None) -> tuple[Floats, Floats, Floats]:
-        """Give fixed points, moving points and covariances of the active pairs.
+        """Return fixed points, moving points and covariances of the active pairs.
 
         Parameters
         ----------
@@ -219,7 +224,7 @@ class Landmarks:
         return self.fixed_points[keep], self.moving_points[keep], covariances[keep]
 
     def with_rater(self, rater: str) -> Landmarks:
-        """Give the same landmarks, every row placed by ``rater``."""
+        """Return the same landmarks, every row placed by ``rater``."""
         return replace(self, raters=(rater,) * len(self))
 
 

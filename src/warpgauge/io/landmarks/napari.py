@@ -22,7 +22,7 @@ _NAME_COLUMNS = ("name", "label")
 
 
 def is_header(titles: list[str]) -> bool:
-    """Tell whether the fields of a first line are the header of this format."""
+    """Return whether the fields of a first line are the header of this format."""
     return "axis-0" in [title.strip() for title in titles]
 
 
@@ -45,7 +45,11 @@ def parse(text: str, name: str, d: int | None) -> Table:
     assumptions = ["Coordinates are the layer's data: pixel indices counted from 0, before napari's scale."]
     if unused:
         assumptions.append(f"Columns that mean nothing here were left out: {', '.join(unused)}.")
-    return Table(fixed=Side(points, "index", names=names if any(names) else None), assumptions=assumptions)
+    indices = tuple(fields[columns["index"]].strip() for _, fields in body) if "index" in columns else ()
+    side = Side(
+        points, "index", names=names if any(names) else None, indices=indices if indices and all(indices) else None
+    )
+    return Table(fixed=side, assumptions=assumptions)
 
 
 def render(table: Table) -> str:

@@ -47,7 +47,7 @@ _IMAGES = ("fixed", "moving")
 
 
 def chi_radius(d: int, alpha: float) -> float:
-    """Give gamma: the radius of the region that holds 1 - alpha of a standard normal in d dimensions."""
+    """Return gamma: the radius of the region that holds 1 - alpha of a standard normal in d dimensions."""
     return float(np.sqrt(chdtri(d, alpha)))
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from warpgauge.errors import FileFormatError, InvalidInputError
+from warpgauge.errors import FileFormatError, FileTooLargeError, InvalidInputError
 from warpgauge.geometry import Grid
 from warpgauge.io.files import PathLike, read_text
 from warpgauge.io.landmarks.assembly import Assembler, Scale
@@ -14,6 +14,8 @@ from warpgauge.io.landmarks.base import Format, Table
 from warpgauge.io.landmarks.detect import detect, named_format
 from warpgauge.io.landmarks.model import Landmarks
 from warpgauge.io.landmarks.pairing import pair
+
+MOST_LINES = 400_000
 
 
 def read_landmarks(
@@ -39,7 +41,7 @@ def read_landmarks(
         and the file of the moving image. Without ``moving_path`` such a file is a set of points.
     format : str, optional
         ``"warpgauge"``, ``"csv"``, ``"anhir"``, ``"dirlab"``, ``"bigwarp"``, ``"slicer-json"``, ``"slicer-fcsv"``,
-        ``"transformix"``, ``"ants"`` or ``"napari"``; recognised from the content by default.
+        ``"transformix"``, ``"ants"``, ``"napari"`` or ``"qupath"``; recognised from the content by default.
     fixed_grid, moving_grid : Grid, optional
         The images' grids: needed to turn voxel indices into world points, and used for the checks.
     frame : str, optional
@@ -54,14 +56,15 @@ def read_landmarks(
         Who placed the points. In a file that names raters, only this rater's rows are read.
     dimension : {2, 3}, optional
         For ANTs files whose z are all 0, which may be either.
-    match : {"row", "name"}, optional
-        How the points of two files correspond.
+    match : {"row", "name", "index"}, optional
+        How the points of two files correspond; by default by name or index where both files have the same ones, else
+        by row. The assumptions say which it was.
 
     Warns
     -----
     SuspiciousDataWarning
         With the numbers, when the best affine map of the pairs is a mirror, points lie outside their image, fixed and
-        moving seem exchanged, or one-based indices seem to count from 0.
+        moving seem exchanged, one-based indices seem to count from 0, or another pairing fits an affine map far better.
     """
     d = _dimension(dimension, fixed_grid, moving_grid)
     file = Path(path)
@@ -91,6 +94,12 @@ def _dimension(dimension: int | None, *grids: Grid | None) -> int | None:
 
 def _parse(file: Path, kind: str | None, d: int | None) -> tuple[Format, Table]:
     text = read_text(file, "landmark file")
+    count = text.count("\n") + text.count("\r")
+    if count > MOST_LINES:
+        raise FileTooLargeError(
+            f"{file.name!r} has {count} lines, more than the {MOST_LINES} of the largest landmark file that is read; "
+            f"give a part of it."
+        )
     found = named_format(kind) if kind is not None else detect(text, file.name)
     table = found.parse(text, file.name, d)
     if not text.endswith(("\n", "\r", "}")):  # a cut JSON file does not get here

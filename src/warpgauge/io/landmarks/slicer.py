@@ -1,4 +1,4 @@
-"""3D Slicer's point lists: ``.mrk.json`` and the older ``.fcsv``, one file an image, LPS or RAS in mm.
+"""3D Slicer's point lists: ``.mrk.json`` and the older ``.fcsv``, one file per image, LPS or RAS in mm.
 
 In ``.fcsv`` the second line names the frame; old versions wrote 0 for RAS and 1 for LPS. A control point whose status
 is not "defined" has no position yet and is kept as a pending row.

@@ -34,7 +34,7 @@ def shown(value: object, limit: int = 40) -> str:
 
 
 def is_number(token: str) -> bool:
-    """Tell whether a token is a plain decimal number."""
+    """Return whether a token is a plain decimal number."""
     return len(token) <= _LONGEST_NUMBER and _NUMBER.fullmatch(token) is not None
 
 
@@ -63,7 +63,7 @@ def words(text: str, name: str, line: int | None) -> str:
 
 
 def lines(text: str) -> list[tuple[int, str]]:
-    """Give the non-empty lines, stripped, with their numbers counted from 1."""
+    """Return the non-empty lines, stripped, with their numbers counted from 1."""
     # Not splitlines(): that would also split at form feeds and Unicode separators inside a name.
     numbered = enumerate(text.replace("\r\n", "\n").replace("\r", "\n").split("\n"), start=1)
     return [(number, line.strip()) for number, line in numbered if line.strip()]
@@ -79,7 +79,7 @@ def csv_rows(text: str, name: str) -> list[Row]:
 
 
 def first_csv_row(text: str, name: str) -> list[str]:
-    """Give the fields of the first row that is not empty, without reading the others."""
+    """Return the fields of the first row that is not empty, without reading the others."""
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     try:
         return next((fields for fields in reader if any(field.strip() for field in fields)), [])
@@ -99,7 +99,7 @@ def header_columns(row: Row, name: str) -> dict[str, int]:
 
 
 def table_body(rows: Sequence[Row], name: str) -> Sequence[Row]:
-    """Give the rows below a header after checking that each has as many fields as the header."""
+    """Return the rows below a header after checking that each has as many fields as the header."""
     width = len(rows[0][1])
     for line, fields in rows[1:]:
         if len(fields) != width:

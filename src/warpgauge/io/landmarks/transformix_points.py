@@ -1,4 +1,4 @@
-"""transformix point files: ``point`` (world) or ``index`` (voxels), the number of points, then one point a line.
+"""transformix point files: ``point`` (world) or ``index`` (voxels), the number of points, then one point per line.
 
 Without the keyword the file holds indices. transformix rounds indices to whole voxels; this reader does not.
 """

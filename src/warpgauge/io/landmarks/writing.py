@@ -31,7 +31,7 @@ from warpgauge.io.landmarks.model import Landmarks
 
 _T = TypeVar("_T")
 
-# What says where landmarks come from and is no part of them: a file without it holds the same landmarks.
+# Provenance, which is not part of the landmarks: a file without it holds the same landmarks.
 PROVENANCE = frozenset({HASHES})
 
 
@@ -174,7 +174,7 @@ class _Writer:
         ]
 
     def table(self, ellipse_alpha: float | None) -> Table:
-        """Give the landmarks in the coordinates of the file, with pending rows back in their places."""
+        """Return the landmarks in the coordinates of the file, with pending rows back in their places."""
         landmarks, affines, frame = self.landmarks, self._affines(), self.file_frame
         pending = landmarks.pending if PENDING in self.kind.holds else ()
         order = _row_order(len(landmarks), [item.row for item in pending])

@@ -1,18 +1,19 @@
-"""Transform files of registration programs: what maps fixed points to moving points."""
+"""Transform files of registration programs, read as maps from fixed to moving points."""
 
 from __future__ import annotations
 
 from warpgauge.io.transforms.base import Description, FunctionTransform, Transform
-from warpgauge.io.transforms.bspline import BSplineTransform
 from warpgauge.io.transforms.chain import Chain, SumTransform
 from warpgauge.io.transforms.check import Reading, TransformCheck, check_transform
 from warpgauge.io.transforms.detect import FORMATS, detect_format
 from warpgauge.io.transforms.field import DisplacementField
 from warpgauge.io.transforms.inverse import InverseChain, NumericalInverse
-from warpgauge.io.transforms.kernel_spline import KernelSpline
 from warpgauge.io.transforms.linear import AffineTransform
 from warpgauge.io.transforms.mapped_points import MappedPoints
+from warpgauge.io.transforms.memory import as_transform
 from warpgauge.io.transforms.reading import read_transform
+from warpgauge.io.transforms.scaled import ScaledTransform
+from warpgauge.io.transforms.splines import BSplineTransform, KernelSpline
 from warpgauge.io.transforms.write import write_transform
 
 __all__ = [
@@ -28,9 +29,11 @@ __all__ = [
     "MappedPoints",
     "NumericalInverse",
     "Reading",
+    "ScaledTransform",
     "SumTransform",
     "Transform",
     "TransformCheck",
+    "as_transform",
     "check_transform",
     "detect_format",
     "read_transform",

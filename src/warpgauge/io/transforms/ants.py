@@ -15,7 +15,7 @@ from warpgauge.errors import FileFormatError
 from warpgauge.geometry import Floats
 from warpgauge.io.files import existing_file, read_head
 from warpgauge.io.transforms.base import Transform
-from warpgauge.io.transforms.itk_kinds import itk_transform
+from warpgauge.io.transforms.itk import itk_transform
 
 FORMAT = "ANTs .mat"
 _LIMIT = 2**20
@@ -23,7 +23,7 @@ _TYPES = {0: "f8", 1: "f4"}
 
 
 def looks_like_mat4(head: bytes) -> bool:
-    """Tell whether a file starts with the header of a version 4 matrix of floats, in either byte order."""
+    """Return whether a file starts with the header of a version 4 matrix of floats, in either byte order."""
     return _byte_order(head) is not None
 
 

@@ -1,16 +1,17 @@
-"""Fields in NumPy and Zarr arrays, which hold numbers only: the caller says the grid and the layout."""
+"""Fields in NumPy and Zarr arrays, which hold numbers only: the caller supplies the grid and the layout."""
 
 from __future__ import annotations
 
-import zipfile
+import math
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from warpgauge.errors import AmbiguousFileError, FileFormatError, InvalidInputError
 from warpgauge.geometry import Grid
-from warpgauge.io.files import existing_file, foreign_decoder, read_head, require
+from warpgauge.io.files import existing_file, foreign_decoder
+from warpgauge.io.memory import check_memory, size_on_disk
+from warpgauge.io.numpy_files import read_array
 from warpgauge.io.transforms.dense_files import (
     StoredField,
     as_floats,
@@ -19,12 +20,10 @@ from warpgauge.io.transforms.dense_files import (
     finish_field,
 )
 from warpgauge.io.transforms.field import DisplacementField
-from warpgauge.io.transforms.headers import INFLATION, check_room
 from warpgauge.io.transforms.lattice import Vectors
+from warpgauge.io.zarr_arrays import array_folders, open_array
 
 LAYOUTS = {2: ("cxy", "xyc", "cyx", "yxc"), 3: ("cxyz", "xyzc", "czyx", "zyxc")}
-_ZIP = b"PK"
-_NPY = b"\x93NUMPY"
 
 
 def read_array_field(
@@ -97,41 +96,8 @@ def load_numpy(path: Path, wanted: tuple[int, ...] | None = None) -> Vectors:
     """Load the one array of a ``.npy`` or ``.npz`` file, of the wanted shape if one is given."""
     file = existing_file(path, "field")
     with foreign_decoder(file, "a NumPy array"):
-        head = read_head(file, 6)
-        if head.startswith(_ZIP):
-            values = _from_zip(file, wanted)
-        elif head == _NPY:
-            with file.open("rb") as stream:
-                values = _from_stream(stream, file.name, file.stat().st_size, wanted)
-        else:
-            raise FileFormatError(f"{file.name!r} is no NumPy file: it starts neither as .npy nor as .npz.")
+        values = read_array(file, lambda shape: _check_shape(file.name, shape, wanted))
     return as_floats(values, file.name)
-
-
-def _from_zip(file: Path, wanted: tuple[int, ...] | None) -> np.ndarray[Any, np.dtype[Any]]:
-    with zipfile.ZipFile(file) as archive:
-        members = [info for info in archive.infolist() if info.filename.endswith(".npy")]
-        if len(members) != 1:
-            names = ", ".join(info.filename.removesuffix(".npy") for info in members[:5]) or "none"
-            raise FileFormatError(f"{file.name!r} must hold one array, but holds {len(members)} ({names}).")
-        room = min(members[0].file_size, file.stat().st_size * INFLATION)
-        with archive.open(members[0]) as stream:
-            return _from_stream(stream, file.name, room, wanted)
-
-
-def _from_stream(stream: Any, name: str, room: int, wanted: tuple[int, ...] | None) -> np.ndarray[Any, np.dtype[Any]]:
-    version = np.lib.format.read_magic(stream)  # type: ignore[no-untyped-call]
-    header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-    shape, by_columns, dtype = header(stream)  # type: ignore[no-untyped-call]
-    if dtype.hasobject:
-        raise FileFormatError(f"{name!r} holds Python objects, which are not read; save plain numbers.")
-    _check_shape(name, shape, wanted)
-    count = int(np.prod(shape, dtype=object)) if shape else 1
-    check_room(name, count * dtype.itemsize, room, f"{count} numbers")
-    data = stream.read(count * dtype.itemsize)
-    check_room(name, count * dtype.itemsize, len(data), f"{count} numbers")
-    array = np.frombuffer(data, dtype=dtype).reshape(shape, order="F" if by_columns else "C")
-    return array.astype(dtype.newbyteorder("="), copy=False)
 
 
 def _check_shape(name: str, shape: tuple[int, ...], wanted: tuple[int, ...] | None) -> None:
@@ -144,14 +110,11 @@ def _check_shape(name: str, shape: tuple[int, ...], wanted: tuple[int, ...] | No
 
 def load_zarr(path: Path, wanted: tuple[int, ...]) -> Vectors:
     """Load the one array of a Zarr folder; its shape is checked first, since missing chunks cost no room on disk."""
-    zarr = require("zarr", "zarr")
     with foreign_decoder(path, "a Zarr array"):
-        node = zarr.open(path, mode="r")
-        if not hasattr(node, "dtype"):
-            arrays = list(node.arrays())
-            if len(arrays) != 1:
-                raise FileFormatError(f"{path.name!r} must hold one Zarr array, but holds {len(arrays)}.")
-            node = arrays[0][1]
-        _check_shape(path.name, tuple(node.shape), wanted)
+        arrays = array_folders(path)
+        if len(arrays) != 1:
+            raise FileFormatError(f"{path.name!r} must hold one Zarr array, but holds {len(arrays)}.")
+        node = open_array(arrays[0], lambda shape: _check_shape(path.name, shape, wanted))
+        check_memory(path.name, math.prod(node.shape) * node.dtype.itemsize, lambda: size_on_disk(path))
         values = np.asarray(node[...])
     return as_floats(values, path.name)

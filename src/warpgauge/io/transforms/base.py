@@ -1,4 +1,4 @@
-"""What every transform offers: ``map``, ``domain``, a description of what was assumed, and an inverse."""
+"""The common interface of transforms: ``map``, ``domain``, a description with the assumptions, and an inverse."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from warpgauge.display import html_facts
 from warpgauge.errors import InvalidInputError
 from warpgauge.geometry import Floats, Grid
 
@@ -55,11 +56,11 @@ class Description:
     source: str = ""
 
     def assuming(self, *sentences: str) -> Description:
-        """Give a copy with further assumptions."""
+        """Return a copy with further assumptions."""
         return replace(self, assumptions=self.assumptions + sentences)
 
     def to_dict(self) -> dict[str, Any]:
-        """Give plain values for JSON."""
+        """Return plain values for JSON."""
         plain = asdict(self)
         plain["assumptions"] = list(self.assumptions)
         return plain
@@ -69,7 +70,7 @@ _OTHER_WAY = {"fixed_to_moving": "moving_to_fixed", "moving_to_fixed": "fixed_to
 
 
 def flipped(about: Description) -> Description:
-    """Give a description with the other direction, as an inverse needs it."""
+    """Return a description with the other direction, as an inverse needs it."""
     return replace(about, direction=_OTHER_WAY.get(about.direction, about.direction))
 
 
@@ -139,7 +140,7 @@ class Transform(ABC):
         return self._map(self._checked(points_world))
 
     def domain(self, points_world: ArrayLike) -> Bools:
-        """Tell for which of (n, d) world points the transform is defined."""
+        """Return for which of (n, d) world points the transform is defined."""
         return self._domain(self._checked(points_world))
 
     def outside_count(self, points_world: ArrayLike) -> int:
@@ -147,7 +148,7 @@ class Transform(ABC):
         return int(np.count_nonzero(~self.domain(points_world)))
 
     def inverse(self, *, tolerance: float = 1e-6) -> Transform:
-        """Give the inverse: exact for linear transforms, else solved point by point.
+        """Return the inverse: exact for linear transforms, else solved point by point.
 
         Parameters
         ----------
@@ -159,10 +160,14 @@ class Transform(ABC):
         return NumericalInverse(self, tolerance=tolerance)
 
     def described(self, **changes: Any) -> Transform:
-        """Give the same transform with other words in its description."""
+        """Return the same transform with other words in its description."""
         twin = copy.copy(self)
         twin._description = replace(self._description, **changes)
         return twin
+
+    def _repr_html_(self) -> str:
+        facts = {"dimension": self.d, **self.description.to_dict()}
+        return html_facts({name: value for name, value in facts.items() if value}, type(self).__name__)
 
     def __repr__(self) -> str:
         about = self.description

@@ -1,4 +1,4 @@
-"""Several transforms after each other, or added, as one."""
+"""Composition or sum of several transforms."""
 
 from __future__ import annotations
 
@@ -82,13 +82,13 @@ class Chain(Transform):
         return self.transforms[-1]._domain(points)
 
     def inverse(self, *, tolerance: float = 1e-6) -> Transform:
-        """Give the inverses of the members in the reversed order."""
+        """Return the inverses of the members in the reversed order."""
         from warpgauge.io.transforms.inverse import InverseChain
 
         return InverseChain(self, tolerance=tolerance)
 
     def reversed_order(self) -> Chain:
-        """Give the same members in the other order: the usual misreading of a list."""
+        """Return the same members in the other order: the usual misreading of a list."""
         return Chain(self.transforms[::-1])
 
 

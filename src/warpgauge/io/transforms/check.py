@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,8 @@ from warpgauge.io.transforms.chain import Chain
 
 AS_GIVEN = "as given"
 NO_TRANSFORM = "no transform"
+# Ratios of resolutions that are usual between an image and the one that a transform was made for.
+_SCALES = (0.1, 0.125, 0.2, 0.25, 0.5, 2.0, 4.0, 5.0, 8.0, 10.0)
 _RATIO = 2 / 3  # another reading is clearly better below this share of the mean error as given ...
 _STANDARD_ERRORS = 3  # ... if the paired gain is also this many standard errors
 _COVERAGE = 0.9  # ... and it maps at least this share of the points that the reading as given maps
@@ -71,12 +74,17 @@ class TransformCheck:
         return self.readings[0]
 
     @property
+    def worse_than_nothing(self) -> bool:
+        """Whether the mean error as given is larger than that of no transform at all."""
+        return bool(self.as_given.mean_error > self.readings[1].mean_error)
+
+    @property
     def suspicious(self) -> bool:
         """Whether another reading is clearly better."""
         return bool(self.better)
 
     def to_dict(self) -> dict[str, Any]:
-        """Give plain values for JSON; a mean over no points is None."""
+        """Return plain values for JSON; a mean over no points is None."""
         plain = asdict(self)
         plain["better"] = list(self.better)
         plain["readings"] = [asdict(reading) for reading in self.readings]
@@ -92,7 +100,8 @@ def check_transform(
     """Compare a transform with landmarks, as given and under the usual misreadings.
 
     Warns with a `SuspiciousDataWarning` where a misreading fits clearly better: its mean error is less than two thirds
-    of that as given, by more than three standard errors, and below that of no transform at all.
+    of that as given, by more than three standard errors, and below that of no transform at all; or, where none does,
+    where the transform is worse than no transform at all.
 
     Parameters
     ----------
@@ -116,11 +125,20 @@ def check_transform(
         (name for name in errors if _clearly_better(errors, name)), key=lambda name: float(np.nanmean(errors[name]))
     )
     units = transform.description.units
-    message = _message(errors, better, units, transform.description.source or "The transform")
-    if better:
-        warnings.warn(message, SuspiciousDataWarning, stacklevel=2)
     readings = tuple(_summary(name, values) for name, values in errors.items())
-    return TransformCheck(readings, tuple(better), message, units)
+    message = _message(errors, better, units, transform.description.source or "The transform")
+    found = TransformCheck(readings, tuple(better), message, units)
+    if found.suspicious or found.worse_than_nothing:
+        warnings.warn(message, SuspiciousDataWarning, stacklevel=2)
+    return found
+
+
+def share_outside(transform: Transform, points_world: Floats, moving: Grid) -> float:
+    """Return the share of fixed points that are mapped outside the moving image, or not mapped at all."""
+    mapped = transform.map(points_world)
+    known = np.flatnonzero(np.isfinite(mapped).all(axis=1))
+    inside = int(np.count_nonzero(moving.contains(mapped[known])))
+    return 1 - inside / len(mapped) if len(mapped) else 0.0
 
 
 def _landmarks(landmarks: Any, d: int) -> tuple[Floats, Floats]:
@@ -175,8 +193,14 @@ def _readings(t: Transform, fixed: Floats, true: Floats, grid: Grid | None, movi
             "points in voxels for world units",
             lambda: (moving.index_to_world(t.map(grid.world_to_index(fixed))), true),
         )
+    for factor in _SCALES:
+        yield f"coordinates times {factor:g} (scale {factor:g})", partial(_at_scale, t, fixed, true, factor)
     if isinstance(t, Chain) and len(t.transforms) > 1:
         yield "order of the chain reversed", lambda: (t.reversed_order().map(fixed), true)
+
+
+def _at_scale(t: Transform, fixed: Floats, true: Floats, scale: float) -> _Prediction:
+    return t.map(fixed / scale) * scale, true
 
 
 def _clearly_better(errors: dict[str, Floats], name: str) -> bool:
@@ -214,4 +238,6 @@ def _message(errors: dict[str, Floats], better: list[str], units: str, source: s
         found = [_summary(name, errors[name]) for name in better[:3]]
         listed = " or ".join(f"{reading.mean_error:.3g}{unit} if read as {reading.name!r}" for reading in found)
         text += f", but {listed}; check how the file is meant"
+    elif given.mean_error > nothing.mean_error:
+        text += ", so it makes things worse; check that it belongs to these images, and its direction, units and scale"
     return text + "."

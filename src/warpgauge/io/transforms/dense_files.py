@@ -1,4 +1,4 @@
-"""Dense fields in image files: what the vectors of a file stand for, and the field that they make."""
+"""Dense fields in image files: the meaning of the stored vectors, and the resulting field."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class StoredField:
 
 
 def as_floats(values: np.ndarray[Any, np.dtype[Any]], name: str) -> Vectors:
-    """Give stored numbers as float32 or float64, without a copy where they are that."""
+    """Return stored numbers as float32 or float64, without a copy where they are that."""
     kind = values.dtype
     if kind.kind not in "iuf" or kind.itemsize > 8:
         raise FileFormatError(f"{name!r} has vectors of type {kind}, but integers or floats up to 64 bits are read.")

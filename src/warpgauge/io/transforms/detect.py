@@ -1,4 +1,4 @@
-"""What a transform file is, by its content; names are trusted only where the content says nothing."""
+"""Detection of a transform file's format from its content; the name decides only if the content cannot."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from warpgauge.io.files import existing_file, foreign_decoder, read_head
 from warpgauge.io.images.metaimage import looks_like_metaimage
 from warpgauge.io.images.nifti import nifti_header
 from warpgauge.io.images.samples import gzip_head
-from warpgauge.io.transforms import itk_hdf5, itk_text
+from warpgauge.io.transforms import itk
 from warpgauge.io.transforms.ants import looks_like_mat4
 from warpgauge.io.transforms.mapped_points import TRANSFORMIX
+from warpgauge.io.zarr_arrays import DESCRIPTIONS
 
 FORMATS = (
     "elastix",
@@ -36,19 +37,18 @@ _TOML = re.compile(rb"^\s*[A-Za-z]\w*\s*=\s*\S", re.MULTILINE)
 # Each alternative starts with other bytes, so that no input can make the search go back and forth.
 _NUMBERS = re.compile(rb"(?:#[^\n]*\n|[-+0-9.eE,\s]|nan|inf)*\Z", re.IGNORECASE)
 _TITLES = re.compile(rb"[^\n]*[A-Za-z_][^\n]*,", re.MULTILINE)
-_ZARR = ("zarr.json", ".zarray", ".zgroup")
 
 
 def is_text(path: Path) -> bool:
-    """Tell whether a file starts like text."""
+    """Return whether a file starts like text."""
     head = read_head(path, _HEAD)
     return b"\0" not in head and not head.startswith((b"\x1f\x8b", b"PK"))
 
 
 def detect_format(path: Path) -> str:
-    """Give the format of a file or folder by its content, or say that it is none of them."""
+    """Return the format of a file or folder by its content, or say that it is none of them."""
     if path.is_dir():
-        if any((path / name).is_file() for name in _ZARR):
+        if any((path / name).is_file() for name in DESCRIPTIONS):
             return "zarr"
         raise FileFormatError(f"{path.name!r} is a folder without Zarr metadata, so it holds no transform.")
     file = existing_file(path, "transform")
@@ -62,7 +62,7 @@ def detect_format(path: Path) -> str:
     found = next((name for name, matches in known if matches), None)
     if found is None:
         raise FileFormatError(
-            f"{file.name!r} is no transform that warpgauge knows: its content is not of elastix, ITK, ANTs, NIfTI, "
+            f"{file.name!r} is not a transform that warpgauge knows: its content is not of elastix, ITK, ANTs, NIfTI, "
             f"NRRD, MetaImage, NumPy, a matrix or mapped points; give format= if it is."
         )
     return found
@@ -70,7 +70,7 @@ def detect_format(path: Path) -> str:
 
 def _binary(head: bytes) -> tuple[tuple[str, bool], ...]:
     return (
-        ("itk", head.startswith(itk_hdf5.SIGNATURE)),
+        ("itk", head.startswith(itk.HDF5_SIGNATURE)),
         ("nrrd", head.startswith(b"NRRD")),
         ("numpy", head.startswith((b"\x93NUMPY", b"PK\x03\x04"))),
         ("metaimage", looks_like_metaimage(head)),
@@ -83,7 +83,7 @@ def _text(head: bytes, suffix: str) -> tuple[tuple[str, bool], ...]:
     head = head.removeprefix(b"\xef\xbb\xbf")
     toml = _TOML.search(head) is not None
     return (
-        ("itk", head.startswith(itk_text.SIGNATURE)),
+        ("itk", head.startswith(itk.TEXT_SIGNATURE)),
         ("points", TRANSFORMIX.match(head) is not None),
         ("elastix", _ELASTIX.search(head) is not None or (toml and (suffix == ".toml" or b"Transform" in head))),
         ("matrix", _NUMBERS.match(head) is not None),

@@ -98,7 +98,7 @@ def _with_directions(transform: Transform, table: ParameterTable, fixed: Grid | 
 
 
 def _drop_direction(grid: Grid) -> linear.AffineTransform:
-    """Give the map from the true world to the one that ignores the direction: same index, direction = identity."""
+    """Return the map from the true world to the one that ignores the direction: same index, direction = identity."""
     back = np.linalg.inv(grid.direction)
     about = Description(kind="direction removed")
     return linear.AffineTransform(back, grid.origin - back @ grid.origin, about)

@@ -9,16 +9,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from scipy.linalg import expm
 
 from warpgauge.errors import FileFormatError, InvalidInputError
 from warpgauge.geometry import Floats
 from warpgauge.io.transforms import linear
 from warpgauge.io.transforms.base import Description, Transform
-from warpgauge.io.transforms.bspline import BSplineTransform, bspline_description
 from warpgauge.io.transforms.elastix_parameters import ParameterTable, beside
 from warpgauge.io.transforms.headers import default_units, grid_of_header
-from warpgauge.io.transforms.kernel_spline import KernelSpline
+from warpgauge.io.transforms.splines import BSplineTransform, KernelSpline, bspline_description
 
 FORMAT = "elastix"
 _KNOWN = (
@@ -118,6 +116,8 @@ def _count(context: _Context, values: Floats, wanted: int) -> Floats:
 
 
 def _linear(context: _Context, kind: str) -> Transform:
+    from scipy.linalg import expm
+
     table, d = context.table, context.d
     if kind == "TranslationTransform":
         about = context.describe("translation")

@@ -11,7 +11,7 @@ import numpy as np
 
 from warpgauge.errors import FileFormatError
 from warpgauge.geometry import Floats
-from warpgauge.io.files import one_line, read_text
+from warpgauge.io.files import allowed, one_line, read_text
 
 _TOKEN = re.compile(r'"([^"]*)"|([^\s"]+)')
 _KEY = re.compile(r"[A-Za-z_]\w*\Z")
@@ -37,11 +37,11 @@ class ParameterTable:
         return key in self._values
 
     def texts(self, key: str) -> list[str]:
-        """Give all values of a key as texts; none where it is missing."""
+        """Return all values of a key as texts; none where it is missing."""
         return [_plain(value) for value in self._values.get(key, [])]
 
     def text(self, key: str, default: str | None = None) -> str:
-        """Give the one value of a key, or the default where the key is missing."""
+        """Return the one value of a key, or the default where the key is missing."""
         values = self._values.get(key)
         if values is None or not values:
             if default is None:
@@ -50,20 +50,20 @@ class ParameterTable:
         return _plain(values[0])
 
     def flag(self, key: str, default: bool) -> bool:
-        """Give a value that is "true" or "false"."""
+        """Return a value that is "true" or "false"."""
         text = self.text(key, "true" if default else "false").lower()
         if text not in ("true", "false"):
             raise FileFormatError(f'{self.path.name!r}: {key!r} must be "true" or "false", got {text[:40]!r}.')
         return text == "true"
 
     def numbers(self, key: str, count: int | None = None) -> Floats:
-        """Give finite numbers of a key, ``count`` of them where that is given."""
+        """Return finite numbers of a key, ``count`` of them where that is given."""
         if key not in self._values:
             raise FileFormatError(f"{self.path.name!r} has no value of {key!r}, which its transform needs.")
         try:
             numbers = np.array(self._values[key], dtype=np.float64).reshape(-1)
         except (TypeError, ValueError, OverflowError) as error:
-            raise FileFormatError(f"{self.path.name!r}: some values of {key!r} are no numbers.") from error
+            raise FileFormatError(f"{self.path.name!r}: some values of {key!r} are not numbers.") from error
         if not np.isfinite(numbers).all():
             raise FileFormatError(f"{self.path.name!r}: some values of {key!r} are not finite (NaN or infinity).")
         if count is not None and numbers.size != count:
@@ -71,11 +71,11 @@ class ParameterTable:
         return numbers
 
     def number(self, key: str, default: float) -> float:
-        """Give one finite number, or the default where the key is missing."""
+        """Return one finite number, or the default where the key is missing."""
         return float(self.numbers(key, 1)[0]) if key in self._values else default
 
     def integer(self, key: str, default: int) -> int:
-        """Give one integer, or the default where the key is missing."""
+        """Return one integer, or the default where the key is missing."""
         value = self.number(key, default)
         if value != int(value):
             raise FileFormatError(f"{self.path.name!r}: {key!r} must be an integer, got {value:g}.")
@@ -156,9 +156,9 @@ def beside(file: Path, recorded: str, what: str) -> tuple[Path, str]:
     note = f"The {what} is recorded as {recorded!r}, which is not there; {bare!r} next to {file.name!r} is used."
     try:
         # Joining an absolute name gives that name, whatever stands before it.
-        if (file.parent / recorded).is_file():
+        if allowed(file.parent / recorded) and (file.parent / recorded).is_file():
             return file.parent / recorded, ""
-        if bare and (file.parent / bare).is_file():
+        if bare and allowed(file.parent / bare) and (file.parent / bare).is_file():
             return file.parent / bare, note
     except (OSError, ValueError):
         pass  # a recorded text that no file system takes as a name is simply not found

@@ -17,8 +17,7 @@ from warpgauge.io.files import existing_file
 from warpgauge.io.transforms.base import Description, Transform
 from warpgauge.io.transforms.dense_files import choose_convention, finish_field, with_reference
 from warpgauge.io.transforms.lattice import Vectors
-from warpgauge.io.transforms.linear import AffineTransform
-from warpgauge.io.transforms.matrix_text import read_numbers
+from warpgauge.io.transforms.linear import AffineTransform, read_numbers
 from warpgauge.io.transforms.nifti_field import load_nifti, nifti_dimensions
 
 FORMAT = "FSL"
@@ -28,7 +27,7 @@ _BLOCK = 2**18
 
 
 def fsl_from_index(grid: Grid) -> tuple[Floats, Floats]:
-    """Give matrix and offset from voxel index to FSL millimetres of one image."""
+    """Return matrix and offset from voxel index to FSL millimetres of one image."""
     matrix, offset = np.diag(grid.spacing), np.zeros(grid.d)
     if np.linalg.det(grid.direction) > 0:  # the sign is the same in LPS and in RAS
         matrix[0, 0] *= -1
@@ -87,7 +86,7 @@ def _warp(file: Path, convention: str | None, reference: Grid | None, moving: Gr
 
 
 def _world_positions(vectors: Vectors, fixed: Grid, moving: Grid, absolute: bool) -> Floats:
-    """Give the moving world position of every node."""
+    """Return the moving world position of every node."""
     to_fsl, start = fsl_from_index(fixed)
     out_of_fsl, moving_start = fsl_from_index(moving)
     back = np.linalg.inv(out_of_fsl)
@@ -106,7 +105,7 @@ def _world_positions(vectors: Vectors, fixed: Grid, moving: Grid, absolute: bool
 def _flirt(file: Path, fixed: Grid, moving: Grid) -> Transform:
     rows = read_numbers(file)
     if rows.shape != (4, 4) or not np.allclose(rows[3], [0, 0, 0, 1], atol=1e-9):
-        raise FileFormatError(f"{file.name!r} is no flirt matrix: it must be 4 x 4 with the last row 0 0 0 1.")
+        raise FileFormatError(f"{file.name!r} is not a flirt matrix: it must be 4 x 4 with the last row 0 0 0 1.")
     moving_to_fixed = rows @ _world_to_fsl(moving)
     try:
         matrix = np.linalg.solve(moving_to_fixed, _world_to_fsl(fixed))

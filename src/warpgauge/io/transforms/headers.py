@@ -10,22 +10,19 @@ from numpy.typing import ArrayLike
 from warpgauge.errors import FileFormatError, InvalidInputError
 from warpgauge.geometry import UNITS, Grid, Units
 
-# deflate, the strongest compression among the formats here, cannot make anything smaller than this factor.
-INFLATION = 1032
-
 
 def default_units(d: int) -> str:
-    """Give the unit of files that name none: millimetres by the convention of medical volumes, else not stated."""
+    """Return the unit of files that name none: millimetres by the convention of medical volumes, else not stated."""
     return "mm" if d == 3 else "unstated"
 
 
 def grid_of_header(
     path_name: str, size: ArrayLike, spacing: ArrayLike, origin: ArrayLike, direction: ArrayLike, units: str
 ) -> Grid:
-    """Give the grid of a header, or say which file describes none."""
+    """Return the grid of a header, or say which file describes none."""
     extent = np.asarray(size, dtype=np.float64)
     if not (np.isfinite(extent).all() and (extent == np.round(extent)).all() and (np.abs(extent) < 2**31).all()):
-        raise FileFormatError(f"{path_name!r} has a grid size of {extent.tolist()}, which are no counts of nodes.")
+        raise FileFormatError(f"{path_name!r} has a grid size of {extent.tolist()}, which are not node counts.")
     known = cast(Units, units if units in UNITS else "px")
     try:
         return Grid(

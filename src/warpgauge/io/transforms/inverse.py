@@ -1,12 +1,12 @@
-"""Inverses of transforms that have no formula for it: solved point by point, with the residual at hand."""
+"""Numerical inverses of transforms without a closed form: solved point by point, with the residual."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.spatial import cKDTree
 
 from warpgauge.errors import InvalidInputError
 from warpgauge.geometry import Floats
@@ -37,13 +37,15 @@ class NumericalInverse(Transform):
     """
 
     def __init__(self, forward: Transform, tolerance: float = 1e-6) -> None:
+        from scipy.spatial import cKDTree
+
         if not tolerance > 0:
             raise InvalidInputError(f"The tolerance of an inverse must be positive, got {tolerance!r}.")
         self.forward = forward
         self.tolerance = float(tolerance)
         grid = forward.support
         self._h = 1e-4 if grid is None else 1e-4 * float(grid.spacing.min())
-        self._tree: cKDTree | None = None
+        self._tree: Any = None  # a cKDTree once it is needed
         seeds = _seeds(forward)
         if seeds is not None:
             images = forward._map(seeds)
@@ -60,11 +62,11 @@ class NumericalInverse(Transform):
         return self.forward.d
 
     def inverse(self, *, tolerance: float = 1e-6) -> Transform:
-        """Give back the transform that this one inverts (``tolerance`` plays no part)."""
+        """Return the transform that this one inverts (``tolerance`` plays no part)."""
         return self.forward
 
     def residual(self, points_world: ArrayLike) -> Floats:
-        """Give ``|T(inverse(y)) - y|`` of each point in world units; NaN where the inverse is not defined."""
+        """Return ``|T(inverse(y)) - y|`` of each point in world units; NaN where the inverse is not defined."""
         return _residual(self.forward, self, self._checked(points_world))
 
     def _describe(self) -> Description:
@@ -92,7 +94,7 @@ class NumericalInverse(Transform):
         return solution
 
     def _start(self, targets: Floats, attempt: int) -> Floats | None:
-        """Give where to start the given attempt: at the sample with the next nearest image, or at the target."""
+        """Return where to start the given attempt: at the sample with the next nearest image, or at the target."""
         if not len(targets):
             return None
         if self._tree is None:
@@ -104,7 +106,7 @@ class NumericalInverse(Transform):
         return start
 
     def _newton(self, targets: Floats, x: Floats) -> tuple[Floats, Floats]:
-        """Give solutions from one start, and their residuals (infinite where the start is not mapped)."""
+        """Return solutions from one start, and their residuals (infinite where the start is not mapped)."""
         gap = self.forward._extended(x) - targets
         error = _lengths(gap)
         active = np.isfinite(error) & (error > 0)
@@ -181,11 +183,11 @@ class InverseChain(Chain):
         self._description = replace(self._description, source=forward.description.source)
 
     def inverse(self, *, tolerance: float = 1e-6) -> Transform:
-        """Give back the chain that this one inverts (``tolerance`` plays no part)."""
+        """Return the chain that this one inverts (``tolerance`` plays no part)."""
         return self.forward
 
     def residual(self, points_world: ArrayLike) -> Floats:
-        """Give ``|T(inverse(y)) - y|`` of each point in world units; NaN where the inverse is not defined."""
+        """Return ``|T(inverse(y)) - y|`` of each point in world units; NaN where the inverse is not defined."""
         return _residual(self.forward, self, self._checked(points_world))
 
 

@@ -15,14 +15,14 @@ _Linear = Callable[[Floats, Floats, int], _MatrixAndOffset]
 
 
 def take(values: Floats, count: int, what: str) -> Floats:
-    """Give the values after checking how many there are."""
+    """Return the values after checking how many there are."""
     if values.size != count:
         raise InvalidInputError(f"it needs {count} {what}, but has {values.size}")
     return values
 
 
 def _centre(fixed: Floats, d: int) -> Floats:
-    """Give the centre of rotation, which old files leave out where it is the origin."""
+    """Return the centre of rotation, which old files leave out where it is the origin."""
     return np.zeros(d) if fixed.size == 0 else take(fixed, d, "fixed parameters (the centre)")
 
 
@@ -83,7 +83,7 @@ def _centred_similarity_2d(p: Floats, _fixed: Floats, d: int) -> _MatrixAndOffse
 
 
 def _zyx(fixed: Floats) -> bool:
-    """Tell whether the fourth fixed parameter, after the centre, asks for the order Z Y X."""
+    """Return whether the fourth fixed parameter, after the centre, asks for the order Z Y X."""
     if fixed.size > 4:
         raise InvalidInputError(f"it needs 3 or 4 fixed parameters (centre, ComputeZYX), but has {fixed.size}")
     return fixed.size == 4 and bool(fixed[3] != 0)

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.ndimage import map_coordinates
 
 from warpgauge.errors import InvalidInputError
 from warpgauge.geometry import Floats, Grid
@@ -82,6 +81,8 @@ class LatticeTransform(Transform):
         return self._evaluate(points, extended=True)
 
     def _evaluate(self, points: Floats, *, extended: bool) -> Floats:
+        from scipy.ndimage import map_coordinates
+
         mapped = np.empty(points.shape)
         for start in range(0, len(points), _BLOCK):
             block, out = points[start : start + _BLOCK], mapped[start : start + _BLOCK]
@@ -99,7 +100,7 @@ class LatticeTransform(Transform):
         return mapped
 
     def _locate(self, points: Floats, extended: bool = False) -> tuple[Floats, Bools]:
-        """Give array coordinates and which of them are inside; the others are put somewhere valid, to be masked later.
+        """Return array coordinates and which are inside; the others get a valid position and are masked later.
 
         Where ``extended``, points outside move to the border and count as inside.
         """

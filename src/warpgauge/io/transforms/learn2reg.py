@@ -9,7 +9,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-from scipy.ndimage import zoom
 
 from warpgauge.errors import AmbiguousFileError, FileFormatError, InvalidInputError
 from warpgauge.geometry import Grid
@@ -84,6 +83,8 @@ def _own_grid(file: Path, packed: bool, layout: str) -> Grid:
 
 
 def _at_full_size(vectors: Vectors, reference: Grid, layout: str, name: str, notes: list[str]) -> Vectors:
+    from scipy.ndimage import zoom
+
     if reference.d != 3:
         raise InvalidInputError(f"Learn2Reg fields are 3D, but the reference grid is {reference.d}D.")
     if vectors.shape[1:] == reference.shape:

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.spatial import cKDTree
 
 from warpgauge.errors import FileFormatError, InvalidInputError
 from warpgauge.geometry import Floats
@@ -42,6 +41,8 @@ class MappedPoints(Transform):
         tolerance: float = TOLERANCE,
         description: Description | None = None,
     ) -> None:
+        from scipy.spatial import cKDTree
+
         super().__init__(description or points_description("memory", "", 3))
         self._fixed = np.array(fixed_points, dtype=np.float64)
         self._mapped = np.array(mapped_points, dtype=np.float64)
@@ -63,7 +64,7 @@ class MappedPoints(Transform):
         if count > 100 * len(self._fixed):  # before they are listed
             raise InvalidInputError(
                 f"The {len(self._fixed)} fixed points lie closer together than the tolerance of {self._tolerance:g}, "
-                f"so they cannot be told apart."
+                f"so they cannot be distinguished."
             )
         for a, b in self._tree.query_pairs(2 * self._tolerance):
             if not np.allclose(self._mapped[a], self._mapped[b], rtol=0, atol=2 * self._tolerance, equal_nan=True):
@@ -81,8 +82,10 @@ class MappedPoints(Transform):
         finite = np.isfinite(points).all(axis=1)
         nearest = np.zeros(len(points), dtype=np.intp)
         known = np.zeros(len(points), dtype=np.bool_)
-        distance, nearest[finite] = self._tree.query(points[finite])
+        distance, found = self._tree.query(points[finite])
         known[finite] = distance <= self._tolerance
+        # Where even the distance overflows, the tree says that there is no neighbour, by an index beyond the last.
+        nearest[finite] = np.where(known[finite], found, 0)
         return nearest, known
 
     def _map(self, points: Floats) -> Floats:
@@ -90,7 +93,7 @@ class MappedPoints(Transform):
         return np.where(known[:, None], self._mapped[nearest], np.nan)
 
     def inverse(self, *, tolerance: float = 1e-6) -> MappedPoints:
-        """Give the table read from right to left (``tolerance`` plays no part)."""
+        """Return the table read from right to left (``tolerance`` plays no part)."""
         kept = np.isfinite(self._mapped).all(axis=1)
         about = flipped(self.description)
         return MappedPoints(self._mapped[kept], self._fixed[kept], tolerance=self._tolerance, description=about)

@@ -36,7 +36,7 @@ def load_metaimage(path: Path) -> StoredField:
             )
         numbers = header_numbers(path, "DimSize", fields.get("DimSize", ""), d)
         if (numbers < 1).any() or (numbers % 1 != 0).any() or (numbers > 2**31).any():
-            raise FileFormatError(f"{path.name!r} has DimSize = {fields['DimSize']!r}, which are no counts of nodes.")
+            raise FileFormatError(f"{path.name!r} has DimSize = {fields['DimSize']!r}, which are not node counts.")
         size = tuple(int(n) for n in numbers)
         notes: list[str] = []
         grid, more = resolve_grid(header_frame(path, fields, size, notes), path, None, None)

@@ -1,4 +1,4 @@
-"""Vector-valued NIfTI files: the intents 1006 and 1007 of ITK, and those that say nothing."""
+"""Vector-valued NIfTI files: the intents 1006 and 1007 of ITK, and files without an intent."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def load_nifti(path: Path) -> StoredField:
 
 
 def nifti_dimensions(path: Path) -> tuple[list[int], int]:
-    """Give the dimensions and the intent of a NIfTI file, without its values."""
+    """Return the dimensions and the intent of a NIfTI file, without its values."""
     header_path, _ = _files(path)
     with foreign_decoder(path, "NIfTI"):
         header = _header(header_path)
@@ -98,7 +98,7 @@ def _load(path: Path, data_path: Path) -> tuple[Any, Vectors]:
 
 
 def _layout(name: str, dim: list[int]) -> tuple[int, tuple[int, ...]]:
-    """Give the number of components and the size of the grid."""
+    """Return the number of components and the size of the grid."""
     size = dim[1 : dim[0] + 1]
     if dim[0] == 5 and size[3] == 1 and size[4] in (2, 3) and (size[4] == 3 or size[2] == 1):
         return size[4], tuple(size[: size[4]])

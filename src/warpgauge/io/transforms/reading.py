@@ -1,4 +1,4 @@
-"""`read_transform`: find out what a file is, and read it."""
+"""`read_transform`: detect the format of a file, and read it."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from typing import Any, Literal
 from warpgauge.errors import AmbiguousFileError, FileFormatError, InvalidInputError
 from warpgauge.geometry import Grid
 from warpgauge.io.files import existing_file
-from warpgauge.io.transforms import ants, array_field, dense_files, elastix, fsl, itk_hdf5, itk_text, learn2reg
+from warpgauge.io.transforms import ants, array_field, dense_files, elastix, fsl, itk, learn2reg
 from warpgauge.io.transforms.base import FunctionTransform, Transform
 from warpgauge.io.transforms.chain import Chain
 from warpgauge.io.transforms.detect import FORMATS, detect_format, is_text
+from warpgauge.io.transforms.linear import read_matrix
 from warpgauge.io.transforms.mapped_points import read_mapped_points
-from warpgauge.io.transforms.matrix_text import read_matrix
+from warpgauge.io.transforms.scaled import scaled
 
 PathLike = str | os.PathLike[str]
 Source = PathLike | Transform | Callable[..., Any] | Sequence[Any]
@@ -52,6 +53,8 @@ _TAKES: dict[str, frozenset[str]] = {
     "matrix": frozenset({"frame"}),
     "callable": frozenset({"d"}),
 }
+# Formats whose vectors stand on the reference grid, so that their scale is that of the project.
+_ON_REFERENCE = ("numpy", "zarr", "learn2reg", "fsl")
 
 
 def read_transform(
@@ -66,6 +69,7 @@ def read_transform(
     convention: str | None = None,
     frame: str | None = None,
     d: int | None = None,
+    scale: float | None = None,
 ) -> Transform:
     """Read a transform, so that ``map`` takes fixed world points to moving world points.
 
@@ -91,6 +95,9 @@ def read_transform(
         What vectors are where the file does not say.
     d : int, optional
         Dimension of a function.
+    scale : float, optional
+        Multiplies all coordinates of the transform, fixed and moving: 0.25 for a file that was made for images four
+        times as large along each axis.
 
     Returns
     -------
@@ -116,11 +123,26 @@ def read_transform(
         raise InvalidInputError(
             f"{unused[0]}= does not apply to {transform.description.format} transforms; leave it out, or give format=."
         )
+    if scale is not None:
+        _refuse_reference_scale(source, format)
+        transform = scaled(transform, scale)
     if direction == "moving_to_fixed":
         inverse = transform.inverse()
         words = ("The file maps moving to fixed points; inverted.", *inverse.description.assumptions)
         return inverse.described(direction="fixed_to_moving", assumptions=words)
     return transform
+
+
+def _refuse_reference_scale(source: Source, format_name: str | None) -> None:
+    members = source if isinstance(source, Sequence) and not isinstance(source, str) else [source]
+    for one in members:
+        if isinstance(one, str | os.PathLike):
+            found = format_name or detect_format(Path(one))
+            if found in _ON_REFERENCE:
+                raise InvalidInputError(
+                    f"{Path(one).name!r}: a field of format {found!r} stands on the grid of the reference image, so it "
+                    f"has no scale of its own; leave scale= out."
+                )
 
 
 def _grid(value: Any, name: str) -> Grid | None:
@@ -187,11 +209,11 @@ def _itk(path: Path, options: _Options) -> Transform:
     from warpgauge.io.files import read_head
 
     head = read_head(path, 64)
-    if head.startswith(itk_hdf5.SIGNATURE):
-        return itk_hdf5.read_itk_hdf5(path)
+    if head.startswith(itk.HDF5_SIGNATURE):
+        return itk.read_itk_hdf5(path)
     if ants.looks_like_mat4(head):
         return ants.read_mat(path)
-    return itk_text.read_itk_text(path)
+    return itk.read_itk_text(path)
 
 
 def _elastix(path: Path, options: _Options) -> Transform:

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import gzip
 import os
-import tempfile
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
-import nibabel
 import numpy as np
 
 from warpgauge.errors import InvalidInputError, SuspiciousDataWarning
 from warpgauge.geometry import Floats, Grid
+from warpgauge.io.files import replace_file
 from warpgauge.io.transforms.base import Transform
 from warpgauge.io.transforms.chain import Chain
 from warpgauge.io.transforms.linear import AffineTransform
 
 SUFFIXES = (".tfm", ".txt", ".nii", ".nii.gz", ".nrrd", ".mha")
 _BLOCK = 2**18
-_LEVEL = 4  # of gzip: a field hardly shrinks further at higher ones
+_LEVEL = 4  # of gzip: higher levels rarely shrink a field further
 
 
 def write_transform(transform: Transform, path: str | os.PathLike[str], *, grid: Grid | None = None) -> Path:
@@ -57,22 +56,8 @@ def write_transform(transform: Transform, path: str | os.PathLike[str], *, grid:
         data = writer(vectors, nodes)
         if suffix == ".nii.gz":
             data = gzip.compress(data, _LEVEL, mtime=0)
-    _replace(file, data)
+    replace_file(file, data)
     return file
-
-
-def _replace(file: Path, data: bytes) -> None:
-    try:
-        handle, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
-        try:
-            with os.fdopen(handle, "wb") as stream:
-                stream.write(data)
-            Path(name).replace(file)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
-    except OSError as error:
-        raise InvalidInputError(f"{file.name!r} cannot be written: {error.strerror or error}.") from error
 
 
 def _flat(transform: Transform) -> Iterator[Transform]:
@@ -142,6 +127,8 @@ def _text(values: Floats) -> str:
 
 def _nifti(vectors: Floats, grid: Grid) -> bytes:
     """Write intent 1007 with LPS vectors in (X, Y, Z, 1, d), the layout that ITK writes and reads."""
+    import nibabel
+
     affine = np.eye(4)
     affine[: grid.d, : grid.d] = grid.affine[: grid.d, : grid.d]
     affine[: grid.d, 3] = grid.origin

@@ -3,18 +3,22 @@
  * @module
  */
 
-import { RefusedError, acknowledgement } from "./api.js";
-import { covarianceFromMark, markFromPrediction } from "./ellipsoid.js";
-import { MarkEditor } from "./markeditor.js";
-import { Stopwatch } from "./stopwatch.js";
+import { RefusedError } from "./api.js";
+import { covarianceFromMark } from "./ellipsoid.js";
+import { axesOfMark } from "./figures.js";
+import { lookAtQuery } from "./looking.js";
+import { OwnPoints } from "./ownpoints.js";
 
 /** @import { Api } from "./api.js" */
-/** @import { Mark } from "./ellipsoid.js" */
-/** @import { Stage } from "./stage.js" */
 /** @import { Store } from "./store.js" */
-/** @import { Conflict, Done, Project, Query, Saved, State } from "./types.js" */
+/** @import { Conflict, Done, Project, Query, State } from "./types.js" */
 
-export class Annotator extends MarkEditor {
+/** Milliseconds before Enter keeps what was asked about. */
+const READING = 600;
+/** Milliseconds after which the page of a rater who is done checks for another question. */
+const MORE = 4000;
+
+export class Annotator extends OwnPoints {
   /**
    * @param {Store<State>} store
    * @param {Api} api
@@ -22,16 +26,10 @@ export class Annotator extends MarkEditor {
    * @param {(conflict: Conflict, query: Query) => Promise<"mine" | "theirs">} settle asks the expert
    */
   constructor(store, api, project, settle) {
-    super(store, project);
-    this.api = api;
-    this.settle = settle;
-    /** @type {Stage | null} */
-    this.stage = null;
-    this.watch = new Stopwatch();
+    super(store, api, project, settle);
+    /** @type {any} */
+    this.waiting = null;
   }
-
-  /** Replaced by the page: the list and the progress are out of date. */
-  onWritten() {}
 
   // ---- what is asked -------------------------------------------------------------------------------------------
 
@@ -52,7 +50,7 @@ export class Annotator extends MarkEditor {
       if (answer?.saved) this.store.set({ saved: answer.saved });
     } catch (error) {
       if (!(error instanceof RefusedError)) throw error;
-      const path = left.path.match(/^\/api\/query\/(\d+)\/(place|skip)$/);
+      const path = left.path.match(/\/api\/query\/(\d+)\/(place|skip)$/);
       if (error.conflict && path) {
         const query = await this.api.get(`/api/query/${path[1]}`);
         await this.settled(error.conflict, query, left.path, left.body);
@@ -67,18 +65,52 @@ export class Annotator extends MarkEditor {
    */
   show(next, look = true) {
     if ("done" in next) {
-      this.store.set({ query: null, done: next, mark: null, dirty: false, past: [], future: [] });
+      this.store.set({ query: null, done: next, mark: null, dirty: false, past: [], future: [], task: "answer", own: null, doubt: null });
+      if (next.start?.due) {
+        this.beginStart(next.start);
+        return;
+      }
       this.say(next.reasons.join(" ") || "Nothing is left to ask. Thank you.");
+      this.lookForMore();
       return;
     }
+    clearTimeout(this.waiting);
     const mark = this.take(next);
+    if (next.start?.due && next.answer === null) {
+      this.beginStart(next.start);
+      return;
+    }
     this.watch.restart();
     this.sayQuestion(next);
-    if (look) this.lookAtQuery(next, mark);
+    if (look && this.stage) lookAtQuery(this.stage, this.state, next, mark);
+  }
+
+  /** Somebody who is done may be asked again: by the organiser, or because another answer was taken back. */
+  lookForMore() {
+    clearTimeout(this.waiting);
+    if (this.project.role === "viewer") return;
+    this.waiting = setTimeout(async () => {
+      if (!this.state.done) return;
+      try {
+        const next = await this.api.get("/api/query");
+        if (!this.state.done || this.state.writing === "saving") return;
+        if ("done" in next) this.lookForMore();
+        else {
+          this.show(next);
+          this.say("You are asked once more: where is this point in the moving image?");
+        }
+      } catch (error) {
+        if (!(error instanceof RefusedError)) throw error;
+      }
+    }, MORE);
   }
 
   /** @param {Query} query */
   sayQuestion(query) {
+    if (query.answer?.kind === "place" && !query.disabled) {
+      this.say(`Former answer ${query.position} of ${Math.max(query.position, this.ownAnswers)}. Change it and press Enter, or Q for the open question.`);
+      return;
+    }
     const skipped = query.answer?.kind === "skip" ? `You skipped this one (${query.answer.reason.replaceAll("_", " ")}). ` : "";
     const off = query.disabled ? "This annotation is switched off: the model does not use it. " : "";
     if (query.prediction?.outside && !this.state.predictionHidden) {
@@ -86,27 +118,25 @@ export class Annotator extends MarkEditor {
     } else this.say(`${skipped}${off}Where is this point in the moving image? Click it. Drag to show how sure you are.`);
   }
 
-  /**
-   * @param {Query} query
-   * @param {Mark | null} mark
-   */
-  lookAtQuery(query, mark) {
-    const { stage } = this;
-    if (!stage) return;
-    const prediction = this.state.predictionHidden ? null : query.prediction;
-    const spread = prediction ? markFromPrediction(prediction) : mark;
-    const halfLength = spread ? Math.sqrt(Math.max(...spread.shape.map((row, i) => row[i]))) : null;
-    // The region fills a third of the view.
-    const span = halfLength === null ? null : halfLength * 6;
-    stage.lookAt("fixed", query.location, span);
-    const there = mark?.point ?? prediction?.mean;
-    if (there) stage.lookAt("moving", there, span);
-    else if (!this.state.cross.moving) stage.lookAt("moving", stage.middleOfImage("moving"), null);
+  /** How many marks this rater has placed, as far as the list tells. */
+  get ownAnswers() {
+    return this.state.rows.filter(({ rater, skipped }) => !skipped && (!rater || rater === this.project.rater)).length;
   }
 
   /** Clear what is not accepted, and ask again. */
   escape() {
-    const { query } = this.state;
+    const { query, task, own, mark, doubt } = this.state;
+    if (doubt) {
+      this.changeSlip();
+      return;
+    }
+    if (task !== "answer") {
+      if (mark) this.clear();
+      else if (own) this.store.set({ own: null });
+      else if (task !== "start") void this.leaveTask();
+      this.sayTask();
+      return;
+    }
     if (!query) return;
     this.clear();
     this.sayQuestion(query);
@@ -115,16 +145,31 @@ export class Annotator extends MarkEditor {
   // ---- answering -----------------------------------------------------------------------------------------------
 
   async accept() {
-    const { query, mark } = this.state;
+    const { query, mark, task, own, doubt } = this.state;
+    if (doubt) {
+      // Enter pressed twice by habit does not keep what has not been read.
+      if (performance.now() - this.doubtedAt > READING) await this.keepSlip();
+      return;
+    }
+    if (task === "start" || task === "own") {
+      await this.volunteer(false);
+      return;
+    }
     if (!query || !this.editable) {
       this.explainLock();
+      return;
+    }
+    if (task === "nearby" && !own) {
+      this.sayTask();
       return;
     }
     if (!mark) {
       this.say("Click the match in the moving image first; S if you cannot tell.", "warning");
       return;
     }
-    await this.write(query, "place", { point: mark.point, covariance: covarianceFromMark(mark), alpha: mark.alpha });
+    this.habits.learn(axesOfMark(mark));
+    const moved = own ? { fixed: own } : query.answer?.kind === "place" && query.answer.fixed ? { fixed: query.answer.fixed } : {};
+    await this.write(query, "place", { ...moved, point: mark.point, covariance: covarianceFromMark(mark), alpha: mark.alpha });
   }
 
   /**
@@ -132,93 +177,9 @@ export class Annotator extends MarkEditor {
    * @param {string} text
    */
   async skip(reason, text) {
-    const { query } = this.state;
-    if (query && this.editable) await this.write(query, "skip", { reason, text });
+    const { query, task } = this.state;
+    if (task === "answer" && query && this.editable) await this.write(query, "skip", { reason, text });
     else this.explainLock();
-  }
-
-  /**
-   * @param {Query} query
-   * @param {"place" | "skip"} verb
-   * @param {Record<string, unknown>} answer
-   */
-  async write(query, verb, answer) {
-    const path = `/api/query/${query.query}/${verb}`;
-    const body = { ...answer, duration: this.watch.seconds, generation: query.generation };
-    await this.sending(async () => {
-      try {
-        this.wrote(await this.api.post(path, body));
-      } catch (error) {
-        if (!(error instanceof RefusedError) || !error.conflict) throw error;
-        await this.settled(error.conflict, query, path, body);
-      }
-    });
-  }
-
-  /** @param {{saved: Saved, next: Query | Done}} answer */
-  wrote({ saved, next }) {
-    this.drafts.drop();
-    this.store.set({ saved, writing: "idle" });
-    this.stage?.link.forget();
-    this.show(next);
-    this.onWritten();
-  }
-
-  /**
-   * The server holds another answer than the one that this page knew.
-   * @param {Conflict} conflict
-   * @param {Query} query
-   * @param {string} path
-   * @param {Record<string, unknown>} body
-   */
-  async settled(conflict, query, path, body) {
-    // What it holds is what was sent: only the acknowledgement was lost on the way.
-    const saved = acknowledgement(body, conflict);
-    if (saved) {
-      this.wrote({ saved, next: await this.api.get("/api/query") });
-      return;
-    }
-    // Another tab wrote meanwhile: the expert chooses.
-    if ((await this.settle(conflict, query)) === "theirs") {
-      this.drafts.drop();
-      this.store.set({ writing: "idle" });
-      this.show(await this.api.get(`/api/query/${query.query}`));
-      this.say("The other version is kept.");
-      this.onWritten();
-      return;
-    }
-    this.wrote(await this.api.post(path, { ...body, generation: conflict.generation }));
-  }
-
-  /** @param {() => Promise<void>} work */
-  async sending(work) {
-    if (this.state.writing === "saving") return;
-    this.store.set({ writing: "saving" });
-    try {
-      await work();
-    } catch (error) {
-      if (error instanceof RefusedError && error.repeated) await this.lookAgain(error);
-      else this.say(error instanceof Error ? error.message : String(error), "error");
-      if (error instanceof RefusedError && error.status === 401) this.store.set({ connection: "refused" });
-    } finally {
-      this.store.set({ writing: "idle" });
-    }
-  }
-
-  /**
-   * An action that was sent twice was refused the second time: the first may have done it.
-   * @param {RefusedError} error
-   */
-  async lookAgain(error) {
-    if (error.status === 401) {
-      this.say(error.message, "error");
-      return;
-    }
-    const changed = error.conflict?.query;
-    this.store.set({ writing: "idle" });
-    this.show(await this.api.get(typeof changed === "number" ? `/api/query/${changed}` : "/api/query"));
-    this.say("The answer to your last action was lost on the way; this is how things stand now.", "warning");
-    this.onWritten();
   }
 
   async another() {
@@ -253,11 +214,6 @@ export class Annotator extends MarkEditor {
       this.stage?.link.forget();
       this.onWritten();
     });
-  }
-
-  get generation() {
-    const { query, done, saved } = this.state;
-    return Math.max(query?.generation ?? 0, done?.generation ?? 0, saved?.generation ?? 0, this.project.generation);
   }
 
   /** First what is drawn and not accepted, then what is stored. */

@@ -30,6 +30,23 @@ export class RefusedError extends Error {
   get conflict() {
     return this.status === 409 && this.body && "theirs" in this.body ? this.body : null;
   }
+
+  /** @returns {string | null} what to ask where a placement looks like a slip */
+  get question() {
+    return this.status === 409 && this.body?.kind === "confirm" ? this.message : null;
+  }
+}
+
+/** A placement that looks like a slip: the expert is asked about it before it is sent again. */
+export class SlipError extends Error {
+  /**
+   * @param {string} question
+   * @param {() => Promise<void>} keep sends it all the same
+   */
+  constructor(question, keep) {
+    super(question);
+    this.keep = keep;
+  }
 }
 
 export class Api {

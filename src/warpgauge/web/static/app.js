@@ -3,23 +3,28 @@
  * @module
  */
 
+import { offerAlignment } from "./alignment.js";
 import { Annotator } from "./annotator.js";
 import { Api, RefusedError } from "./api.js";
 import { buildBar, buildButtons, showUncertainty } from "./bar.js";
+import { buildChoice } from "./choice.js";
 import { initialColours } from "./colour.js";
 import { makeCommands } from "./commands.js";
 import { askConflict } from "./dialogs.js";
 import { byId } from "./dom.js";
 import { Drawer } from "./drawer.js";
-import { holdSpace } from "./gestures.js";
-import { listenToKeys } from "./keys.js";
+import { buildFinish } from "./finish.js";
+import { draggedWithSpace, holdSpace } from "./gestures.js";
+import { giveFocusBack, listenToKeys, listenToSpace, showFocusToKeys } from "./keys.js";
 import { buildOverlayPanel } from "./overlaypanel.js";
+import { buildWarpedPane } from "./layout.js";
 import { SIDES, Stage } from "./stage.js";
 import { Store } from "./store.js";
 import { restoreTheme, surroundColour } from "./theme.js";
 import { drawPlace, spanOf } from "./thumbs.js";
 import { buildPane2d } from "./view2d.js";
 import { buildPane3d } from "./view3d.js";
+import { welcome, welcomed } from "./welcome.js";
 
 /** @import { Done, Project, Query, State } from "./types.js" */
 
@@ -31,6 +36,10 @@ function initialState() {
     project: null,
     query: null,
     done: null,
+    task: "answer",
+    start: null,
+    own: null,
+    doubt: null,
     mark: null,
     dirty: false,
     past: [],
@@ -44,12 +53,19 @@ function initialState() {
     linked: false,
     views: { fixed: {}, moving: {} },
     cross: { fixed: null, moving: null },
-    colours: { fixed: { windows: [], invert: false }, moving: { windows: [], invert: false } },
+    colours: { fixed: { windows: [], invert: false, gamma: 1, channel: "colour" }, moving: { windows: [], invert: false, gamma: 1, channel: "colour" } },
     maximised: null,
     drawer: null,
-    overlays: { candidates: false, former: true, grid: false, map: "off", transform: null, warp: "off", opacity: 0.5, lensHeld: false },
+    overlays: { candidates: false, foreground: false, former: true, grid: false, map: "off", transform: null, warp: "off", opacity: 0.5, lensHeld: false },
     magnifier: false,
+    pose: null,
+    turned: true,
+    layout: "two",
+    aligning: false,
+    compare: "off",
+    ghost: false,
     rows: [],
+    progress: null,
     picked: null,
   };
 }
@@ -90,20 +106,27 @@ async function open() {
   annotator.stage = stage;
   stage.surround = surroundColour();
   for (const side of SIDES) (project.d === 2 ? buildPane2d : buildPane3d)(stage, side, byId(side));
+  buildWarpedPane(stage);
 
   const drawer = new Drawer(stage, annotator);
+  buildFinish(stage, annotator, drawer);
   const commands = makeCommands(stage, annotator, { toggleDrawer: () => drawer.toggle() });
   listenToKeys(commands);
-  listenToSpace();
+  listenToSpace(holdSpace, draggedWithSpace, () => commands.find(({ id }) => id === "put")?.run());
+  showFocusToKeys();
+  giveFocusBack(() => stage.focus());
   buildBar(store, annotator, project);
+  buildChoice(stage, annotator);
   buildButtons(store, commands);
   buildOverlayPanel(stage, commands);
 
   const refresh = async () => {
     try {
       const [rows, progress] = await Promise.all([api.get("/api/list"), api.get("/api/progress")]);
-      store.set({ rows: Array.isArray(rows) ? rows : rows.rows });
+      store.set({ rows: rows.rows, progress });
       showUncertainty(progress, project.units);
+      stage.poseByRows();
+      stage.ghostWhenKnown(progress);
     } catch (error) {
       if (!(error instanceof RefusedError)) throw error;
     }
@@ -120,7 +143,12 @@ async function open() {
   await stage.pictured;
   if (project.role === "organiser") void offerOrganiser(stage, annotator);
   void refresh();
-  stage.planesOf("moving")[0].canvas.focus({ preventScroll: true });
+  stage.focus();
+  await offerAlignment(stage);
+  if (!welcomed() && project.role !== "viewer") {
+    await welcome();
+    stage.focus();
+  }
 }
 
 /**
@@ -130,16 +158,6 @@ async function open() {
 async function offerOrganiser(stage, annotator) {
   const { Organiser } = await import("./organiser.js");
   new Organiser(stage, annotator).offer();
-}
-
-function listenToSpace() {
-  const typing = () => document.activeElement?.matches("input, select, textarea, button") ?? false;
-  document.addEventListener("keydown", (event) => {
-    if (event.key !== " " || typing()) return;
-    event.preventDefault();
-    holdSpace(true);
-  });
-  document.addEventListener("keyup", (event) => event.key === " " && holdSpace(false));
 }
 
 open().catch((error) => {

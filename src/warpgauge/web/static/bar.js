@@ -4,13 +4,15 @@
  */
 
 import { ALPHAS } from "./commands.js";
-import { byId, clock, length, make, number } from "./dom.js";
+import { byId, clock, length, make, number, rounded } from "./dom.js";
 import { axesOfMark } from "./figures.js";
+import { icon } from "./icons.js";
+import { sparkline } from "./sparkline.js";
 
 /** @import { Annotator } from "./annotator.js" */
 /** @import { Command } from "./keys.js" */
 /** @import { Store } from "./store.js" */
-/** @import { Progress, Project, Query, State } from "./types.js" */
+/** @import { Progress, Project, State } from "./types.js" */
 
 /**
  * Buttons for the commands, at the bottom and wherever the page names one.
@@ -18,20 +20,24 @@ import { axesOfMark } from "./figures.js";
  * @param {Command[]} commands
  */
 export function buildButtons(store, commands) {
-  const row = byId("commands");
-  row.replaceChildren(
+  byId("commands").replaceChildren(
     ...commands.filter((command) => command.main).map((command) =>
-      make("button", { type: "button", "data-command": command.id, title: `${command.label} (${command.shown})` },
-        make("kbd", {}, command.shown), ` ${command.short ?? command.label}`)),
+      make("button", { type: "button", class: command.id === "accept" ? "primary" : "", "data-command": command.id, title: `${command.label} (${command.shown})`, "aria-label": command.short ?? command.label },
+        icon(command.id), make("span", { class: `name ${command.main}` }, command.short ?? command.label), make("kbd", {}, command.shown))),
   );
   for (const button of document.querySelectorAll("button[data-command]")) {
-    const command = commands.find(({ id }) => id === /** @type {HTMLElement} */ (button).dataset.command);
+    if (!(button instanceof HTMLElement)) continue;
+    const command = commands.find(({ id }) => id === button.dataset.command);
     if (!command) continue;
-    button.addEventListener("click", () => {
-      command.run();
-      // The hand goes on with the keys of the page, not with this button's Enter.
-      if (command.group === "Answer") /** @type {HTMLElement} */ (button).blur();
-    });
+    if (button.childElementCount === 0) {
+      button.title = `${command.label} (${command.shown})`;
+      button.prepend(icon(command.id) ?? "");
+      if (!("named" in button.dataset)) {
+        button.classList.add("icon-only");
+        button.setAttribute("aria-label", command.label);
+      }
+    }
+    button.addEventListener("click", () => command.run());
     if (command.pressed) {
       const show = () => button.setAttribute("aria-pressed", String(command.pressed?.()));
       store.watch([], show);
@@ -46,57 +52,110 @@ export function buildButtons(store, commands) {
  * @param {Project} project
  */
 export function buildBar(store, annotator, project) {
-  byId("project-name").textContent = project.name;
-  byId("project-name").title = `${project.images.fixed.name} → ${project.images.moving.name}`;
-  byId("who").textContent = `${project.rater} (${project.role})`;
+  const { fixed, moving } = project.images;
+  const [from, to] = distinctNames(fixed.name, moving.name);
+  byId("project-name").textContent = `${project.name}  ${from} → ${to}`;
+  byId("project-name").title = `${fixed.name} → ${moving.name}`;
+  byId("who").textContent = project.role === "rater" ? project.rater : `${project.rater} (${project.role})`;
+  byId("organiser-button").hidden = project.role !== "organiser";
   const alpha = /** @type {HTMLSelectElement} */ (byId("alpha"));
   const choices = [...new Set([...ALPHAS, project.settings.alpha])].sort((a, b) => a - b);
   alpha.replaceChildren(...choices.map((value) => make("option", { value: String(value) }, `${number(100 * (1 - value))} %`)));
   alpha.addEventListener("change", () => {
     annotator.setAlpha(Number(alpha.value));
-    alpha.blur();
+    annotator.stage?.focus();
   });
   const show = () => {
     const { state } = store;
-    const { query } = state;
-    byId("query-number").textContent = query ? queryTitle(query) : state.done ? "done" : "";
-    const bar = /** @type {HTMLProgressElement} */ (byId("query-bar"));
-    bar.hidden = query !== null && query.total === null;
-    bar.value = query ? (query.position - 1) / Math.max(query.total ?? 1, 1) : state.done ? 1 : 0;
-    byId("why").textContent = query?.why ?? "";
-    byId("why").title = query?.why ?? "";
-    const message = byId("message");
-    message.textContent = state.message;
-    message.title = state.message;
-    message.className = state.tone;
+    showQuestion(state);
+    showMessage(state);
     byId("saved").textContent = state.writing === "saving" ? "saving…" : state.saved ? `saved ${clock(state.saved.time)}` : "";
-    byId("offline").hidden = state.connection === "ok";
-    if (state.connection === "refused") byId("offline").textContent = "The server does not know this browser any more: open the link that it printed. Your last action is kept here.";
-    else byId("offline").textContent = "Not connected. Your last action is kept here and will be sent.";
     alpha.value = String(state.mark?.alpha ?? annotator.alpha);
-    byId("size-figure").textContent = state.mark ? `± ${axesOfMark(state.mark).map((value) => number(Number(value.toPrecision(2)))).join(" × ")} ${length(0, project.units).slice(2)}` : "";
-    for (const id of ["accept", "skip", "another"]) {
+    showSize(state, annotator, project);
+    for (const id of ["accept", "skip", "another", "nearby"]) {
       const button = document.querySelector(`#commands button[data-command="${id}"]`);
-      if (button) /** @type {HTMLButtonElement} */ (button).disabled = !annotator.editable;
+      const fits = id === "accept" || state.task === "answer" || (id === "nearby" && state.task === "nearby") || (id === "skip" && state.task === "start");
+      if (button instanceof HTMLButtonElement) button.disabled = !annotator.editable || !fits;
     }
   };
-  store.watch(["query", "done", "mark", "message", "tone", "saved", "writing", "connection"], show);
+  store.watch(["query", "done", "mark", "message", "tone", "saved", "writing", "connection", "rows", "doubt", "task", "start"], show);
   show();
 }
 
 /**
- * The number by which lists and marks call a query; where it is not the how-manieth of this rater, both.
- * @param {Query} query
+ * Names of two files without their endings and without the words that both have in the same place.
+ * @param {string} one
+ * @param {string} other
+ * @returns {[string, string]}
  */
-export function queryTitle({ number: own, position, total }) {
-  if (own === position) return `query ${own}${total === null ? "" : ` of ${total}`}`;
-  return `query ${own} (${position}.${total === null ? "" : ` of ${total}`})`;
+export function distinctNames(one, other) {
+  const words = [one, other].map((name) => name.replace(/\.(nii\.gz|ome\.tiff?|ome\.zarr|[^.]+)$/i, "").split(/(?<=[-_. ])/));
+  while (words.every((list) => list.length > 1) && words[0][0] === words[1][0]) words.forEach((list) => list.shift());
+  while (words.every((list) => list.length > 1) && words[0].at(-1) === words[1].at(-1)) words.forEach((list) => list.pop());
+  const [from, to] = words.map((list) => list.join("").replace(/[-_. ]+$/, ""));
+  return [from, to];
+}
+
+/** @param {State} state */
+function showQuestion({ query, done, rows, project, task }) {
+  const title = byId("query-number");
+  const start = task === "start";
+  title.textContent = start ? "first places" : task === "own" ? "own point" : query ? `question ${query.number}` : done ? "done" : "";
+  title.dataset.number = start ? "start" : query ? String(query.number) : done ? "done" : "";
+  const own = rows.filter(({ rater }) => !rater || rater === project?.rater);
+  const placed = own.filter(({ skipped }) => !skipped).length;
+  const total = query?.total ?? null;
+  const words = [`${placed}${total === null ? "" : ` of ${total}`} placed`];
+  if (own.length > placed) words.push(`${own.length - placed} skipped`);
+  byId("counts").textContent = query || done ? words.join(" · ") : "";
+  const bar = /** @type {HTMLProgressElement} */ (byId("query-bar"));
+  bar.hidden = total === null;
+  bar.value = Math.min(1, placed / Math.max(total ?? 1, 1));
+  const why = task === "answer" ? (query?.why ?? "").replace(/\bum\b/g, "µm") : "";
+  byId("why").textContent = why;
+  byId("why").title = why;
+}
+
+/** @param {State} state */
+function showMessage({ message, tone, connection, doubt }) {
+  const line = byId("message");
+  line.textContent = doubt ?? message;
+  line.title = doubt ?? message;
+  line.className = doubt ? "warning" : tone;
+  byId("offline").hidden = connection === "ok";
+  byId("offline").textContent = connection === "refused"
+    ? "The server does not know this browser any more: open the link that it printed. Your last action is kept here."
+    : "Not connected. Your last action is kept here and will be sent.";
 }
 
 /**
+ * @param {State} state
+ * @param {Annotator} annotator
+ * @param {Project} project
+ */
+function showSize({ mark }, annotator, project) {
+  const figure = byId("size-figure");
+  const units = length(0, project.units).slice(2);
+  figure.textContent = mark ? `± ${axesOfMark(mark).map((value) => rounded(value)).join(" × ")} ${units}` : "";
+  const scale = annotator.stage?.planesOf("moving")[0]?.view.scale ?? 1;
+  const { radius, why } = annotator.clickRadius(scale);
+  figure.title = `A click makes ± ${rounded(radius)} ${units}: ${why}.`;
+}
+
+/**
+ * How well the matches are known, what it was at the beginning, and the way from there to here.
  * @param {Progress} progress
  * @param {string} units
  */
 export function showUncertainty(progress, units) {
-  byId("uncertainty").textContent = progress.mean_sd === null || progress.mean_sd === undefined ? "" : `typical uncertainty ${length(progress.mean_sd, units)}`;
+  const place = byId("uncertainty");
+  if (progress.mean_sd === null || progress.mean_sd === undefined || progress.annotations === 0) {
+    place.replaceChildren();
+    return;
+  }
+  const values = progress.curve.map((entry) => entry.mean_sd);
+  const first = values.find((value) => Number.isFinite(value));
+  const was = first !== undefined && first > progress.mean_sd * 1.05 ? ` (was ${rounded(first)})` : "";
+  place.title = "How well the match of a typical place is known: ± one standard deviation";
+  place.replaceChildren(`known to ${rounded(progress.mean_sd)} ${units === "um" ? "µm" : units}${was}`, values.length > 2 ? sparkline(values) : "");
 }

@@ -3,6 +3,8 @@
  * @module
  */
 
+import { showChannel } from "./stains.js";
+
 /** @import { Colours, ImageInfo } from "./types.js" */
 
 /**
@@ -11,7 +13,7 @@
  */
 export function initialColours(image) {
   const [low, high] = image.window;
-  return { windows: Array.from({ length: image.channels }, () => ({ low, high })), invert: false };
+  return { windows: Array.from({ length: image.channels }, () => ({ low, high })), invert: false, gamma: 1, channel: "colour" };
 }
 
 /** @param {ImageInfo} image */
@@ -31,11 +33,25 @@ export function brightnessTables(image, colours) {
     const table = new Uint8ClampedArray(count);
     const gain = 255 / Math.max(high - low, 1e-9);
     for (let sample = 0; sample < count; sample++) {
-      const value = Math.min(255, Math.max(0, (sample - low) * gain));
+      const part = Math.min(255, Math.max(0, (sample - low) * gain)) / 255;
+      const value = 255 * (colours.gamma === 1 ? part : part ** (1 / colours.gamma));
       table[sample] = colours.invert ? 255 - value : value;
     }
     return table;
   });
+}
+
+/**
+ * Colour raw samples as a way of showing says: a stain or grey alone, or all channels.
+ * @param {Uint8Array | Uint16Array} samples
+ * @param {number} channels
+ * @param {Colours} colours
+ * @param {Uint8ClampedArray[]} tables
+ * @param {Uint8ClampedArray} rgba filled
+ */
+export function showSamples(samples, channels, colours, tables, rgba) {
+  if (colours.channel !== "colour" && channels === 3 && samples instanceof Uint8Array) showChannel(samples, colours.channel, (value) => tables[0][value], rgba);
+  else colourSamples(samples, channels, tables, rgba);
 }
 
 /**

@@ -6,15 +6,17 @@
 import { make, number } from "./dom.js";
 
 /** @import { Stage } from "./stage.js" */
-/** @typedef {{name: string, description: string, problem: string | null, rank: number | null, error: number | null, interval: (number | null)[] | null, probability_best: number | null, outside: number | null}} Transform */
+/** @typedef {{name: string, description: string, problem: string | null, rank: number | null, score: number | null, interval: (number | null)[] | null, probability_best: number | null, outside: number | null}} Transform */
 
 /**
  * @param {Stage} stage
  * @param {HTMLElement} leaf
  */
 export async function buildCompare(stage, leaf) {
-  /** @type {{transforms: Transform[], verdict: string, decided: boolean, units: string}} */
-  const { transforms, verdict, units } = await stage.api.get("/api/transforms");
+  if (!leaf.querySelector("table.compare")) leaf.replaceChildren(make("p", { class: "quiet" }, "Comparing the transforms…"));
+  /** @type {{transforms: Transform[], verdict: string, decided: boolean, targets: string, flags: string[], units: string}} */
+  const { transforms, verdict, targets, flags, units } = await stage.api.get("/api/transforms");
+  if (stage.store.state.drawer !== "compare") return; // another leaf was opened meanwhile
   if (transforms.length === 0) {
     leaf.replaceChildren(make("p", { class: "quiet" }, "No transform has been added to this project yet."));
     return;
@@ -31,19 +33,28 @@ export async function buildCompare(stage, leaf) {
     return make("button", { type: "button", "aria-pressed": String(overlays.transform === name && overlays.map === map), onclick: () => choose(name, map) }, map);
   };
   leaf.replaceChildren(
-    make("table", {},
+    ...flags.map((sentence) => make("p", { class: "flag" }, sentence)),
+    make("table", { class: "compare" },
       make("thead", {}, make("tr", {}, make("th", {}, "Transform"), make("th", { class: "num" }, "Error"), make("th", { class: "num" }, "Best"), make("th", {}, "Map"))),
       make("tbody", {}, ...transforms.map((entry) => make("tr", {},
         make("td", { title: entry.description }, entry.rank === null ? "" : `${entry.rank}. `, entry.name, entry.problem ? make("div", { class: "flag" }, entry.problem) : null),
         make("td", { class: "num" }, interval(entry)),
         make("td", { class: "num" }, entry.probability_best === null ? "–" : `${Math.round(100 * entry.probability_best)} %`),
-        make("td", {}, button(entry.name, "error"), " ", button(entry.name, "blended")))))),
+        make("td", {}, ...(mapped(entry) ? [button(entry.name, "error"), " ", button(entry.name, "blended")] : [])))))),
     make("p", {}, verdict),
-    make("p", { class: "quiet" }, `Error: distance from the true match over the targets (${units === "um" ? "µm" : units}), with its interval. Best: probability of being the best of these.`),
+    make("p", { class: "quiet" }, `${targets} Error: root mean square distance from the true match (${units === "um" ? "µm" : units}), with its interval. Best: probability of being the best of these.`),
   );
+}
+
+/**
+ * Whether a transform has a map: the identity that is only there as a baseline has none.
+ * @param {Transform} entry
+ */
+function mapped(entry) {
+  return entry.problem === null && entry.description !== "before any registration";
 }
 
 /** @param {Transform} entry */
 function interval(entry) {
-  return entry.interval ? `${number(entry.error)} (${number(entry.interval[0])} to ${number(entry.interval[1])})` : number(entry.error);
+  return entry.interval ? `${number(entry.score)} (${number(entry.interval[0])} to ${number(entry.interval[1])})` : number(entry.score);
 }

@@ -17,21 +17,26 @@ export const REASONS = [
 ];
 
 /**
- * Show a dialog; the promise holds what it was closed with, "" for Escape.
+ * Show a dialog; the promise holds what it was closed with, "" for Escape and Cancel. The focus begins on its title, so
+ * that Enter does nothing before the user has chosen something.
  * @param {string} title
  * @param {Node[]} content
- * @param {(key: string) => string | null} [onKey] answer that a key stands for
+ * @param {(key: string, typing: boolean) => string | null} [onKey] answer that a key stands for
  * @returns {Promise<string>}
  */
 export function ask(title, content, onKey) {
   const dialog = /** @type {HTMLDialogElement} */ (byId("dialog"));
   if (dialog.open) dialog.close("");
-  dialog.replaceChildren(make("h2", {}, title), ...content);
+  const heading = make("h2", { tabIndex: -1, id: "dialog-title" }, title);
+  dialog.setAttribute("aria-labelledby", "dialog-title");
+  dialog.replaceChildren(heading, ...content);
   return new Promise((done) => {
     /** @param {KeyboardEvent} event */
     const key = (event) => {
+      // What is pressed here is meant for here alone.
+      event.stopPropagation();
       const typing = event.target instanceof HTMLInputElement && event.target.type === "text";
-      const answer = onKey && (!typing || event.key === "Enter") ? onKey(event.key) : null;
+      const answer = onKey ? onKey(event.key, typing) : null;
       if (answer === null) return;
       event.preventDefault();
       dialog.close(answer);
@@ -43,6 +48,7 @@ export function ask(title, content, onKey) {
     }, { once: true });
     dialog.returnValue = "";
     dialog.showModal();
+    heading.focus();
   });
 }
 
@@ -51,18 +57,24 @@ export function closeDialog(value) {
   /** @type {HTMLDialogElement} */ (byId("dialog")).close(value);
 }
 
+/** @param {string} [name] */
+export function cancelButton(name = "Cancel") {
+  return make("div", { class: "foot" }, make("button", { type: "button", "data-cancel": "", onclick: () => closeDialog("") }, name));
+}
+
 /**
- * Why the query is skipped.
+ * Why the question is skipped.
  * @returns {Promise<{reason: string, text: string} | null>}
  */
 export async function askReason() {
-  const text = make("input", { type: "text", maxLength: 500, placeholder: "note (optional)", "aria-label": "Note" });
+  const text = make("input", { type: "text", maxLength: 500, placeholder: "Note, if you like", "aria-label": "Note" });
   const buttons = REASONS.map(([reason, label], i) =>
-    make("button", { type: "button", onclick: () => closeDialog(reason) }, make("kbd", {}, String(i + 1)), ` ${label}`),
+    make("button", { type: "button", onclick: () => closeDialog(reason) }, make("kbd", {}, String(i + 1)), label),
   );
-  const reason = await ask("Why can it not be told?", [make("div", { class: "choices" }, ...buttons, text)], (key) => {
-    const i = ["1", "2", "3", "4", "5"].indexOf(key);
-    return i >= 0 ? REASONS[i][0] : null;
+  const hint = make("p", { class: "quiet" }, "Enter in the note sends it as another reason; 1 to 5 choose one.");
+  const reason = await ask("Why can it not be told?", [make("div", { class: "choices" }, ...buttons, text), hint, cancelButton()], (key, typing) => {
+    if (typing) return key === "Enter" ? "other" : null;
+    return REASONS[["1", "2", "3", "4", "5"].indexOf(key)]?.[0] ?? null;
   });
   return reason ? { reason, text: text.value.trim() } : null;
 }
@@ -73,7 +85,7 @@ export async function askReason() {
  */
 function told(answer) {
   if (!answer) return "No answer: it was taken back.";
-  const when = answer.time ? ` at ${clock(answer.time)}` : "";
+  const when = answer.time ? ` at ${clock(answer.time)}` : " just now";
   if (answer.reason) return `Skipped${when}: ${String(answer.reason).replaceAll("_", " ")}.`;
   const point = /** @type {number[]} */ (answer.point ?? []).map((value) => value.toFixed(1)).join(", ");
   return `Placed${when} at ${point}.`;
@@ -86,18 +98,19 @@ function told(answer) {
  * @returns {Promise<"mine" | "theirs">}
  */
 export async function askConflict(conflict, picture) {
-  const side = (/** @type {string} */ title, /** @type {any} */ answer, /** @type {string} */ value) => {
-    const canvas = make("canvas", { "data-version": value });
+  const side = (/** @type {string} */ title, /** @type {any} */ answer, /** @type {string} */ value, /** @type {string} */ button) => {
+    const canvas = make("canvas", { "data-version": value, role: "img", "aria-label": title });
     queueMicrotask(() => picture(canvas, answer));
     return make("div", { class: "choices" }, make("strong", {}, title), canvas, make("p", {}, told(answer)),
-      make("button", { type: "button", "data-choose": value, onclick: () => closeDialog(value) }, `Keep ${title.toLowerCase()}`));
+      make("button", { type: "button", "data-choose": value, onclick: () => closeDialog(value) }, button));
   };
   const content = [
-    make("p", {}, conflict.error),
-    make("div", { class: "sides" }, side("This one", conflict.yours, "mine"), side("The other one", conflict.theirs, "theirs")),
+    make("p", {}, "You answered it in another tab or window after this one was opened. Nothing is changed until you choose."),
+    make("div", { class: "sides" }, side("This answer", conflict.yours, "mine", "Keep this answer"), side("The other answer", conflict.theirs, "theirs", "Keep the other answer")),
   ];
+  const title = conflict.query === null ? "There are two answers" : `Question ${conflict.query + 1} has two answers`;
   for (;;) {
-    const answer = await ask("Two answers to one query", content);
+    const answer = await ask(title, content);
     if (answer === "mine" || answer === "theirs") return answer;
   }
 }
@@ -116,20 +129,17 @@ export async function showKeys(commands) {
     } }, brief ? null : make("span", {}, command.label), make("kbd", {}, command.shown));
   const groups = [...new Set(commands.map((command) => command.group))].map((group) => {
     const own = commands.filter((command) => command.group === group);
-    const nudges = own.filter(({ id }) => id.startsWith("nudge"));
+    const arrows = own.filter(({ id }) => id.startsWith("arrow"));
     return make("div", { class: "group" }, make("h3", {}, group),
-      ...own.filter((command) => !nudges.includes(command)).map((command) => button(command, false)),
-      nudges.length ? make("div", { class: "static" }, "Nudge by a screen pixel; ⇧ by 10; Alt by 0.1 image pixel") : null,
-      nudges.length ? make("div", { class: "nudges" }, ...nudges.map((command) => button(command, true))) : null);
+      ...own.filter((command) => !arrows.includes(command)).map((command) => button(command, false)),
+      arrows.length ? make("div", { class: "static" }, "Move the mark; without one, or with Ctrl, the view") : null,
+      arrows.length ? make("div", { class: "two" }, ...arrows.map((command) => button(command, true))) : null);
   });
   const mouse = [
-    ["click", "point, default radius"],
+    ["click", "point, usual size"],
     ["drag", "centre and first half-axis"],
-    ["wheel on the ellipse", "second half-axis"],
-    ["… with ⇧, with Alt", "both, turn"],
-    ["drag inside the ellipse", "second half-axis"],
-    ["drag its handles", "stretch and turn"],
-    ["drag its rim", "scale"],
+    ["drag its handles, inside, its rim", "stretch, widen, scale"],
+    ["Alt-drag", "turn"],
     ["right- or space-drag", "pan"],
     ["wheel", "zoom (3D: slices, ⇧ zooms)"],
     ["Ctrl-drag", "brightness, contrast"],
@@ -137,5 +147,5 @@ export async function showKeys(commands) {
   ];
   const hand = make("div", { class: "group" }, make("h3", {}, "With the hand"), ...mouse.map(([what, gives]) =>
     make("div", { class: "static" }, make("span", {}, what), make("span", { class: "quiet" }, gives))));
-  await ask("Keys", [make("div", { class: "columns" }, ...groups, hand), make("button", { type: "button", onclick: () => closeDialog("") }, "Close")], (key) => (key === "?" ? "" : null));
+  await ask("Keys", [make("div", { class: "columns" }, ...groups, hand), cancelButton("Close")], (key) => (key === "?" ? "" : null));
 }

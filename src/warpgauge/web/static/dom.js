@@ -48,6 +48,15 @@ export function number(value) {
 }
 
 /**
+ * Two significant digits: as many as an uncertainty is worth.
+ * @param {number} value
+ * @returns {string}
+ */
+export function rounded(value) {
+  return number(Number(value.toPrecision(2)));
+}
+
+/**
  * Length with its unit as people write it.
  * @param {number | null | undefined} value
  * @param {string} units

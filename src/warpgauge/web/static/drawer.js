@@ -5,6 +5,7 @@
 
 import { buildCompare } from "./compare.js";
 import { byId, make } from "./dom.js";
+import { icon } from "./icons.js";
 import { buildList } from "./list.js";
 import { buildProgress } from "./progress.js";
 
@@ -28,8 +29,8 @@ export class Drawer {
     const names = ["list", "progress", ...(annotator.project.compare ? [/** @type {LeafName} */ ("compare")] : [])];
     this.tabs = names.map((name) =>
       make("button", { type: "button", role: "tab", "data-leaf": name, "aria-selected": "false", onclick: () => this.open(name) }, name[0].toUpperCase() + name.slice(1)));
-    const close = make("button", { type: "button", "aria-label": "Close the drawer", onclick: () => this.toggle() }, "×");
-    this.element.replaceChildren(make("div", { class: "tabs", role: "tablist" }, ...this.tabs, make("span", { class: "spring" }), close), this.leaf);
+    const close = make("button", { type: "button", class: "icon-only bare", "aria-label": "Close", onclick: () => this.toggle() }, icon("close"));
+    this.element.replaceChildren(make("div", { class: "tabs" }, make("div", { class: "tabs", role: "tablist", "aria-label": "Review" }, ...this.tabs), make("span", { class: "spring" }), close), this.leaf);
     stage.store.watch(["drawer"], () => this.arrange());
     stage.store.watch(["rows", "query"], () => stage.store.state.drawer === "list" && this.fill());
   }
@@ -50,11 +51,10 @@ export class Drawer {
     const { drawer } = this.stage.store.state;
     this.element.hidden = drawer === null;
     byId("stage").classList.toggle("with-drawer", drawer !== null);
-    byId("drawer-button").setAttribute("aria-pressed", String(drawer !== null));
     for (const tab of this.tabs) tab.setAttribute("aria-selected", String(tab.dataset.leaf === drawer));
     this.stage.extras.clear();
     if (drawer) this.fill();
-    else this.stage.planesOf("moving")[0]?.canvas.focus({ preventScroll: true });
+    else this.stage.focus();
   }
 
   /** What was written changes what the drawer shows. */

@@ -222,16 +222,16 @@ export function ellipseFromClick(centre, radius) {
 }
 
 /**
- * What a drag makes: centre where pressed, first axis to where released, the second as a click has it.
+ * What a drag makes: centre where pressed, first axis to where released.
  * @param {Vector} pressed
  * @param {Vector} released
- * @param {number} radius
+ * @param {number} across second half-length
  * @param {number} floor
  * @returns {Ellipse}
  */
-export function ellipseFromDrag(pressed, released, radius, floor) {
+export function ellipseFromDrag(pressed, released, across, floor) {
   const [dx, dy] = subtract(released, pressed);
-  return { centre: pressed, radii: [Math.max(Math.hypot(dx, dy), floor), radius], angle: Math.atan2(dy, dx) };
+  return { centre: pressed, radii: [Math.max(Math.hypot(dx, dy), floor), Math.max(across, floor)], angle: Math.atan2(dy, dx) };
 }
 
 /**

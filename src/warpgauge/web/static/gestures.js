@@ -1,5 +1,5 @@
 /**
- * What the hand does, told apart: click, drag, pan, pinch, wheel, tap, long press. No picture, no state of the page.
+ * What the hand does: click, drag, pan, pinch, wheel, tap, long press. No picture, no state of the page.
  *
  * A movement under 4 screen pixels is a click, however long or short it takes: no fast click is swallowed as a drag.
  * @module
@@ -161,10 +161,17 @@ export function wheelNotches(event) {
 
 /** True while the space bar is held: then a drag pans. */
 let spaceHeld = false;
+let spaceDragged = false;
 
 /** @param {boolean} held */
 export function holdSpace(held) {
+  if (held && !spaceHeld) spaceDragged = false;
   spaceHeld = held;
+}
+
+/** Whether something was dragged while the space bar was held last. */
+export function draggedWithSpace() {
+  return spaceDragged;
 }
 
 /**
@@ -193,6 +200,7 @@ export function listenToHand(element, hand, wheel) {
   };
   element.addEventListener("pointerdown", (event) => {
     machine.space = spaceHeld;
+    if (spaceHeld) spaceDragged = true;
     try {
       element.setPointerCapture(event.pointerId);
     } catch {

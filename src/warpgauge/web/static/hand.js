@@ -3,7 +3,9 @@
  * @module
  */
 
-import { dragHandle, ellipseFromDrag, handleUnderPoint, levelOfPoint, scaledEllipse, stretchedSecond, turnedEllipse } from "./ellipse.js";
+import { dragHandle, ellipseFromDrag, handleUnderPoint, levelOfPoint, turnedEllipse } from "./ellipse.js";
+import { widthAcross } from "./habit.js";
+import { norm, subtract } from "./linalg.js";
 import { admissible, ballMark, markFromEllipse, markWithSection, sectionOfMark } from "./ellipsoid.js";
 import { planeToWorld } from "./plane.js";
 import { screenToPlane } from "./viewport.js";
@@ -14,7 +16,7 @@ import { screenToPlane } from "./viewport.js";
 /** @import { Vector } from "./linalg.js" */
 /** @import { PlaneView } from "./planeview.js" */
 /** @import { Colours } from "./types.js" */
-/** @typedef {{kind: "edit", mark: Mark, section: Ellipse, handle: Handle} | {kind: "new"} | {kind: "pan", last: Vector} | {kind: "cross"} | {kind: "window", colours: Colours}} Drag */
+/** @typedef {{kind: "edit", mark: Mark, section: Ellipse, handle: Handle} | {kind: "turn", mark: Mark, section: Ellipse} | {kind: "new"} | {kind: "pan", last: Vector} | {kind: "cross"} | {kind: "window", colours: Colours}} Drag */
 
 export class PlaneHand {
   /** @param {PlaneView} pane */
@@ -39,6 +41,11 @@ export class PlaneHand {
   /** Stand-off of the handles of a small ellipse, plane units. */
   get reach() {
     return 22 / this.pane.view.scale;
+  }
+
+  /** Radius of a plain click at this zoom. */
+  get radius() {
+    return this.annotator.clickRadius(this.pane.view.scale).radius;
   }
 
   /** @returns {Ellipse | null} one's own ellipse in this plane */
@@ -72,9 +79,11 @@ export class PlaneHand {
     this.pane.pointer = at;
     const handle = at ? this.handleAt(at, false) : null;
     this.hovered = handle;
+    this.pane.stage.ghost.follow(this.pane.side, at && this.toWorld(at));
     const cursors = { centre: "move", inside: this.pane.stage.store.state.mark ? "ns-resize" : "crosshair", rim: "nwse-resize" };
     const named = handle === null ? "crosshair" : (cursors[/** @type {"rim"} */ (handle)] ?? "grab");
-    this.pane.canvas.style.cursor = this.pane.side === "moving" || this.pane.plane.d === 3 ? named : "grab";
+    const points = this.pane.side === "moving" || this.pane.plane.d === 3 || this.annotator.choosesFixed;
+    this.pane.canvas.style.cursor = points ? named : "grab";
     this.pane.stage.drawSoon();
   }
 
@@ -92,9 +101,10 @@ export class PlaneHand {
       const section = this.section;
       // Inside one's own ellipse a click corrects the centre and keeps the shape.
       const inside = mark && section && levelOfPoint(section, screenToPlane(pane.view, at)) < 1;
-      const next = inside ? { ...mark, point } : ballMark(point, this.annotator.radius, this.annotator.alpha);
+      const next = inside ? { ...mark, point } : ballMark(point, this.radius, this.annotator.alpha);
       this.annotator.edit(next);
     } else if (pane.side === "moving") this.annotator.explainLock();
+    else if (this.annotator.choosesFixed && !pane.warped) this.annotator.setOwn(point);
     if (pane.plane.d === 3) pane.stage.setCross(pane.side, point, pane.axis);
   }
 
@@ -107,13 +117,13 @@ export class PlaneHand {
   drag(phase, from, to, modifiers) {
     if (phase === "start") {
       this.dragging = this.beginDrag(from, modifiers);
-      if (this.dragging.kind === "edit" || this.dragging.kind === "new") this.annotator.beginEdit();
+      if (draws(this.dragging)) this.annotator.beginEdit();
       return;
     }
     if (phase === "cancel") this.annotator.cancelEdit();
     else if (this.dragging) this.moveDrag(this.dragging, from, to);
     if (phase !== "move") {
-      const drawn = this.dragging?.kind === "edit" || this.dragging?.kind === "new";
+      const drawn = this.dragging !== null && draws(this.dragging);
       this.dragging = null;
       if (drawn && phase === "end") {
         this.annotator.commitEdit();
@@ -132,8 +142,9 @@ export class PlaneHand {
     const { pane } = this;
     const { mark, colours } = pane.stage.store.state;
     if (modifiers.control) return { kind: "window", colours: colours[pane.side] };
-    const handle = this.handleAt(from, modifiers.touch);
     const section = this.section;
+    if (modifiers.alt && this.editable && mark && section) return { kind: "turn", mark, section };
+    const handle = this.handleAt(from, modifiers.touch);
     if (handle && mark && section) return { kind: "edit", mark, section, handle };
     if (this.editable) return { kind: "new" };
     return pane.plane.d === 3 ? { kind: "cross" } : { kind: "pan", last: from };
@@ -156,9 +167,15 @@ export class PlaneHand {
       if (drag.kind === "edit") {
         const after = dragHandle(drag.section, drag.handle, a, b, { floor: this.annotator.floor, reach: this.reach });
         this.apply(drag.mark, drag.section, after);
+      } else if (drag.kind === "turn") {
+        const [before, after] = [a, b].map((point) => subtract(point, drag.section.centre));
+        const angle = Math.atan2(after[1], after[0]) - Math.atan2(before[1], before[0]);
+        if (norm(before) > 0 && norm(after) > 0) this.apply(drag.mark, drag.section, turnedEllipse(drag.section, angle));
       } else {
-        const drawn = ellipseFromDrag(a, b, this.annotator.radius, this.annotator.floor);
-        this.annotator.preview(markFromEllipse(pane.plane, drawn, pane.depth, this.annotator.radius, this.annotator.alpha));
+        const { annotator, radius } = this;
+        const across = widthAcross(norm(subtract(b, a)), radius, annotator.habits.habit);
+        const drawn = ellipseFromDrag(a, b, across, annotator.floor);
+        annotator.preview(markFromEllipse(pane.plane, drawn, pane.depth, across, annotator.alpha));
       }
     }
   }
@@ -190,35 +207,26 @@ export class PlaneHand {
   }
 
   /**
+   * The wheel looks around and never edits.
    * @param {Vector} at
    * @param {number} notches
    * @param {Modifiers} modifiers
    */
   wheel(at, notches, modifiers) {
     const { pane } = this;
-    const handle = modifiers.control ? null : this.handleAt(at, false);
-    const section = this.section;
-    const { mark } = pane.stage.store.state;
-    if (handle && section && mark) {
-      this.annotator.quickEdit(() => this.apply(mark, section, this.wheeled(section, notches, modifiers)));
-    } else if (pane.plane.d === 3 && !modifiers.shift && !modifiers.control) {
+    if (pane.plane.d === 3 && !modifiers.shift && !modifiers.control) {
       this.notches += notches;
       const steps = Math.trunc(this.notches * 1.0001);
       this.notches -= steps;
       if (steps) pane.turnSlices(steps);
     } else pane.zoom(at, 1.25 ** -notches);
   }
+}
 
-  /**
-   * @param {Ellipse} section
-   * @param {number} notches
-   * @param {Modifiers} modifiers
-   * @returns {Ellipse}
-   */
-  wheeled(section, notches, modifiers) {
-    const factor = 1.12 ** -notches;
-    if (modifiers.alt) return turnedEllipse(section, (notches * Math.PI) / 36);
-    if (modifiers.shift) return scaledEllipse(section, factor, this.annotator.floor);
-    return stretchedSecond(section, factor, this.annotator.floor);
-  }
+/**
+ * Whether a drag changes the mark.
+ * @param {Drag} drag
+ */
+function draws({ kind }) {
+  return kind === "edit" || kind === "turn" || kind === "new";
 }

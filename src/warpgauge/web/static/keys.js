@@ -1,6 +1,5 @@
 /**
- * All commands: what each is called, which keys it has, and what it does. The key overlay, the buttons and the keyboard
- * are made from this one table.
+ * Commands and the keyboard. The key overlay, the buttons and the keyboard are made from one table.
  * @module
  */
 
@@ -15,7 +14,9 @@
  * @property {() => void} run
  * @property {() => void} [release] for a key that is held
  * @property {() => boolean} [pressed] whether it is switched on
- * @property {boolean} [main] has a button at the bottom
+ * @property {boolean} [repeats] whether a key that is held does it again
+ * @property {"always" | "middle" | "late"} [main] has a button at the bottom, whose name is always shown, or only where
+ * the window is wide enough, the late ones last
  */
 
 /**
@@ -29,8 +30,10 @@ export function keyOfEvent(event) {
   // For signs the shift is part of the sign; for letters and named keys it is a modifier.
   const sign = letter && key.toUpperCase() === key;
   const shift = event.shiftKey && !sign ? "Shift+" : "";
-  const control = event.ctrlKey || event.metaKey ? "Ctrl+" : "";
-  return `${control}${event.altKey ? "Alt+" : ""}${shift}${key}`;
+  // AltGr, which writes signs on many keyboards, is told as Ctrl and Alt.
+  const written = sign && event.ctrlKey && event.altKey;
+  const control = (event.ctrlKey || event.metaKey) && !written ? "Ctrl+" : "";
+  return `${control}${event.altKey && !written ? "Alt+" : ""}${shift}${key}`;
 }
 
 /**
@@ -41,13 +44,13 @@ export function keyOfEvent(event) {
  */
 export function belongsToControl(target, key) {
   if (!(target instanceof HTMLElement)) return false;
-  if (target.closest("dialog[open]")) return true;
+  if (document.querySelector("dialog[open]")) return true;
   if (target instanceof HTMLTextAreaElement) return true;
   if (target instanceof HTMLInputElement && !["button", "checkbox", "radio"].includes(target.type)) {
     return target.type !== "range" || key.startsWith("Arrow");
   }
   if (target instanceof HTMLSelectElement) return key !== "Escape";
-  if (key === "Tab" || key === "Shift+Tab") return !(target instanceof HTMLCanvasElement) && target !== document.body;
+  if (target.closest("[role=tablist]") && key.startsWith("Arrow")) return true;
   return (key === "Enter" || key === " ") && target.matches("button, a, summary, input, [role=button], tr.go");
 }
 
@@ -61,7 +64,7 @@ export function listenToKeys(commands) {
   let held = null;
   document.addEventListener("keydown", (event) => {
     const key = keyOfEvent(event);
-    if (belongsToControl(event.target, key)) return;
+    if (event.defaultPrevented || belongsToControl(event.target, key)) return;
     const command = byKey.get(key);
     if (!command) return;
     event.preventDefault();
@@ -69,7 +72,7 @@ export function listenToKeys(commands) {
       if (held) return;
       held = command;
     }
-    if (event.repeat && !command.group.startsWith("Shape") && !["back", "forth", "zoom-in", "zoom-out"].includes(command.id)) return;
+    if (event.repeat && !command.repeats && !command.group.startsWith("Shape")) return;
     command.run();
   });
   const letGo = () => {
@@ -78,4 +81,45 @@ export function listenToKeys(commands) {
   };
   document.addEventListener("keyup", (event) => held?.keys.includes(event.key.toLowerCase()) && letGo());
   globalThis.addEventListener("blur", letGo);
+}
+
+/**
+ * The space bar: held and dragged it pans, pressed alone it puts a mark.
+ * @param {(held: boolean) => void} hold
+ * @param {() => boolean} used whether something was dragged since
+ * @param {() => void} pressed
+ */
+export function listenToSpace(hold, used, pressed) {
+  let down = false;
+  document.addEventListener("keydown", (event) => {
+    if (event.key !== " " || belongsToControl(event.target, " ")) return;
+    event.preventDefault();
+    down = true;
+    hold(true);
+  });
+  document.addEventListener("keyup", (event) => {
+    if (event.key !== " ") return;
+    hold(false);
+    if (down && !used()) pressed();
+    down = false;
+  });
+}
+
+/** Show where the keyboard is only to those who use it to move. */
+export function showFocusToKeys() {
+  document.addEventListener("keydown", (event) => event.key === "Tab" && document.body.classList.add("by-keys"));
+  document.addEventListener("pointerdown", () => document.body.classList.remove("by-keys"));
+}
+
+/**
+ * After a button was clicked by hand the keys go on working on the images: Enter accepts, it does not click again.
+ * @param {() => void} focusImages
+ */
+export function giveFocusBack(focusImages) {
+  document.addEventListener("click", (event) => {
+    const button = event.target instanceof Element ? event.target.closest("button") : null;
+    // Clicked by the keyboard: the focus is where the user put it.
+    if (!button || event.detail === 0 || document.querySelector("dialog[open]")) return;
+    if (button.closest("#top, .pane, #bottom")) focusImages();
+  });
 }

@@ -6,6 +6,7 @@
  * @module
  */
 
+import { RefusedError } from "./api.js";
 import { add, multiplyVector, subtract } from "./linalg.js";
 import { planeToWorld, worldToPlane } from "./plane.js";
 
@@ -50,6 +51,22 @@ export class Link {
   /** The model changed: former answers do not hold. */
   forget() {
     this.local = { fixed: null, moving: null };
+  }
+
+  /**
+   * Where the model expects the match of a point; null where that may not be seen or is not known.
+   * @param {Side} from
+   * @param {Vector} point_world
+   * @returns {Promise<Vector | null>}
+   */
+  async map(from, point_world) {
+    try {
+      const { points } = await this.stage.api.get(`/api/linked?from=${from}&points=${encodeURIComponent(point_world.join(","))}`);
+      return points[0];
+    } catch (error) {
+      if (error instanceof RefusedError) return null;
+      throw error;
+    }
   }
 
   /**

@@ -1,18 +1,58 @@
 /**
- * The list of one's annotations: thumbnails, leave-one-out residual, flags; sortable, click to go there.
+ * The list as a review: thumbnails at one scale, size and residual, flags and notes; filters, sorting, click to go there.
  * @module
  */
 
-import { make, number } from "./dom.js";
+import { make, rounded } from "./dom.js";
+import { axesOfMark } from "./figures.js";
+import { markFromCovariance } from "./ellipsoid.js";
 import { drawPlace, spanOf } from "./thumbs.js";
 
 /** @import { Annotator } from "./annotator.js" */
 /** @import { Stage } from "./stage.js" */
 /** @import { Row } from "./types.js" */
-/** @typedef {"query" | "distance" | "mahalanobis"} Order */
+/** @typedef {"query" | "distance" | "mahalanobis" | "size"} Order */
+/** @typedef {"all" | "placed" | "skipped" | "flagged" | "mine"} Filter */
 
 /** @type {{by: Order, down: boolean}} */
 let order = { by: "query", down: false };
+/** @type {Filter} */
+let filter = "all";
+
+/**
+ * Whether a mark is worth a second look.
+ * @param {Row} row
+ */
+export function isFlagged(row) {
+  return row.outlier || row.swapped || row.flagged;
+}
+
+/**
+ * @param {Row[]} rows
+ * @param {Filter} which
+ * @param {string} me
+ * @returns {Row[]}
+ */
+export function filteredRows(rows, which, me) {
+  const keeps = {
+    all: () => true,
+    placed: (/** @type {Row} */ row) => !row.skipped,
+    skipped: (/** @type {Row} */ row) => row.skipped,
+    flagged: isFlagged,
+    mine: (/** @type {Row} */ row) => !row.rater || row.rater === me,
+  };
+  return rows.filter(keeps[which]);
+}
+
+/**
+ * Longest half-length of a mark's region.
+ * @param {Row} row
+ * @returns {number | null}
+ */
+export function sizeOfRow(row) {
+  if (!row.point || !row.covariance) return null;
+  return axesOfMark(markFromCovariance(row.point, row.covariance, row.alpha ?? 0.01))[0];
+}
 
 /**
  * @param {Row[]} rows
@@ -20,8 +60,19 @@ let order = { by: "query", down: false };
  * @returns {Row[]} those without a figure last
  */
 export function sortedRows(rows, { by, down }) {
-  const key = (/** @type {Row} */ row) => row[by] ?? (down ? -Infinity : Infinity);
+  const key = (/** @type {Row} */ row) => (by === "size" ? sizeOfRow(row) : row[by]) ?? (down ? -Infinity : Infinity);
   return [...rows].sort((one, other) => (key(one) - key(other)) * (down ? -1 : 1) || one.query - other.query);
+}
+
+/**
+ * The next mark worth a second look after a question, from the first on again at the end.
+ * @param {Row[]} rows
+ * @param {number | null} from
+ * @returns {Row | null}
+ */
+export function nextFlagged(rows, from) {
+  const flagged = sortedRows(rows.filter(isFlagged), { by: "query", down: false });
+  return flagged.find((row) => from !== null && row.query > from) ?? flagged[0] ?? null;
 }
 
 /**
@@ -30,10 +81,13 @@ export function sortedRows(rows, { by, down }) {
  */
 function flags(row) {
   const words = [];
-  if (row.skipped) words.push(`× skipped: ${(row.reason ?? "").replaceAll("_", " ")}`);
-  if (row.outlier) words.push("△ outlier");
-  if (row.swapped) words.push("△ likely swapped");
-  if (row.disabled) words.push("off");
+  if (row.skipped) words.push(`skipped: ${(row.reason ?? "").replaceAll("_", " ")}`);
+  if (row.outlier) words.push("△ far from where the others say");
+  if (row.swapped) words.push("△ perhaps swapped with another");
+  if (row.flagged && !row.outlier) words.push("△ kept after a question");
+  if (row.origin === "volunteered") words.push("own point");
+  if (row.origin === "moved") words.push("moved nearby");
+  if (row.disabled) words.push("not used");
   if (row.excluded) words.push("excluded by the organiser");
   return words.join(", ");
 }
@@ -52,38 +106,61 @@ export function buildList(stage, annotator, leaf) {
     return;
   }
   const scroll = leaf.scrollTop;
-  const head = (/** @type {string} */ title, /** @type {Order} */ by) =>
-    make("th", { class: by === "query" ? "" : "num", "aria-sort": order.by === by ? (order.down ? "descending" : "ascending") : "none" },
+  const again = () => buildList(stage, annotator, leaf);
+  const head = (/** @type {string} */ title, /** @type {Order} */ by, /** @type {string} */ said) =>
+    make("th", { class: by === "query" ? "" : "num", title: said, "aria-sort": order.by === by ? (order.down ? "descending" : "ascending") : "none" },
       make("button", { type: "button", onclick: () => {
         order = { by, down: order.by === by ? !order.down : by !== "query" };
-        buildList(stage, annotator, leaf);
+        again();
       } }, `${title}${order.by === by ? (order.down ? " ▾" : " ▴") : ""}`));
-  const body = make("tbody", {}, ...sortedRows(rows, order).map((row) => line(stage, annotator, row)));
+  const shown = sortedRows(filteredRows(rows, filter, annotator.project.rater), order);
+  // One scale for all thumbnails: sizes can be compared.
+  const span = Math.max(...["fixed", "moving"].map((side) => spanOf(stage, /** @type {"fixed"} */ (side), null)));
   const units = annotator.project.units === "um" ? "µm" : annotator.project.units;
   leaf.replaceChildren(
+    filterButtons(rows, annotator, again),
     make("table", {},
-      make("thead", {}, make("tr", {}, head("No", "query"), make("th", {}, "Fixed, moving"), head(`Resid. ${units}`, "distance"), head("Mahal.", "mahalanobis"), make("th", {}, "On"))),
-      body),
-    make("p", { class: "quiet" }, "Residual: how far the mark lies from where all others put it (leave-one-out). Mahalanobis: the same in standard deviations."),
+      make("thead", {}, make("tr", {}, head("No", "query", "Number of the question"), make("th", {}, "Fixed, moving"), head(`Size ${units}`, "size", "Longest half-axis of your region"),
+        head(`Off ${units}`, "distance", "How far the mark lies from where all others put it"), head("× exp.", "mahalanobis", "The same, as a multiple of the expected deviation"), make("th", {}, "Use"))),
+      make("tbody", {}, ...shown.map((row) => line(stage, annotator, row, span)))),
+    make("p", { class: "quiet" }, shown.length === 0 ? "None of this kind." : "Off: distance from where all other marks put it. × exp.: that distance as a multiple of what is expected. ⇧N goes to the next one marked △."),
   );
   leaf.scrollTop = scroll;
   stage.drawSoon();
 }
 
 /**
+ * @param {Row[]} rows
+ * @param {Annotator} annotator
+ * @param {() => void} again
+ */
+function filterButtons(rows, annotator, again) {
+  const me = annotator.project.rater;
+  const others = rows.some((row) => row.rater && row.rater !== me);
+  /** @type {Filter[]} */
+  const kinds = ["all", "placed", "skipped", "flagged", ...(others ? [/** @type {Filter} */ ("mine")] : [])];
+  return make("div", { class: "filters", role: "group", "aria-label": "Show" }, ...kinds.map((kind) =>
+    make("button", { type: "button", "data-filter": kind, "aria-pressed": String(filter === kind), onclick: () => {
+      filter = kind;
+      again();
+    } }, `${kind[0].toUpperCase()}${kind.slice(1)} ${filteredRows(rows, kind, me).length}`)));
+}
+
+/**
  * @param {Stage} stage
  * @param {Annotator} annotator
  * @param {Row} row
+ * @param {number} span
  */
-function line(stage, annotator, row) {
+function line(stage, annotator, row, span) {
   const { store } = stage;
   const thumbs = /** @type {const} */ (["fixed", "moving"]).map((side) => {
-    const canvas = make("canvas", { class: "thumb" });
+    const canvas = make("canvas", { class: "thumb", role: "img", "aria-label": `Question ${row.query + 1}, ${side} image` });
     const point = side === "fixed" ? row.location : row.point;
     if (point) {
       const marks = side === "moving" && row.covariance ? [{ point, covariance: row.covariance, alpha: row.alpha ?? 0.01 }] : [];
       // Only those in sight are drawn: a list of hundreds asks for no tiles that nobody sees.
-      stage.extras.add({ draw: () => inSight(canvas) && drawPlace(stage, side, canvas, { point, span: spanOf(stage, side, row.covariance), marks, query: side === "fixed" }) });
+      stage.extras.add({ draw: () => inSight(canvas) && drawPlace(stage, side, canvas, { point, span, marks, query: side === "fixed" }) });
     }
     return canvas;
   });
@@ -94,13 +171,15 @@ function line(stage, annotator, row) {
     } });
   const go = () => void annotator.goTo(row.query);
   const classes = ["go", row.disabled ? "off" : "", row.query === store.state.query?.query ? "here" : ""].join(" ");
+  const size = sizeOfRow(row);
   return make("tr", { class: classes, tabIndex: 0, "data-query": row.query, onclick: go,
     onkeydown: (/** @type {KeyboardEvent} */ event) => event.key === "Enter" && event.target === event.currentTarget && go(),
     onpointerenter: () => store.set({ picked: row.query }), onpointerleave: () => store.set({ picked: null }) },
     make("td", {}, String(row.query + 1), row.rater && row.rater !== annotator.project.rater ? make("div", { class: "quiet" }, row.rater) : null),
-    make("td", { class: "pair" }, ...thumbs, make("div", { class: "flag", title: row.sentence }, flags(row))),
-    make("td", { class: "num" }, row.distance === null ? "–" : number(Number(row.distance.toPrecision(2)))),
-    make("td", { class: "num", title: row.p === null ? "" : `p = ${number(row.p)}` }, row.mahalanobis === null ? "–" : row.mahalanobis.toFixed(row.mahalanobis < 10 ? 2 : 1)),
+    make("td", { class: "pair" }, ...thumbs, make("div", { class: isFlagged(row) ? "flag" : "note", title: row.sentence }, flags(row)), row.text ? make("div", { class: "note" }, `“${row.text}”`) : null),
+    make("td", { class: "num" }, size === null ? "–" : rounded(size)),
+    make("td", { class: "num" }, row.distance === null ? "–" : rounded(row.distance)),
+    make("td", { class: "num" }, row.mahalanobis === null ? "–" : row.mahalanobis.toFixed(1)),
     make("td", {}, on));
 }
 

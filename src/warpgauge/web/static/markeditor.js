@@ -4,6 +4,7 @@
  */
 
 import { Drafts } from "./drafts.js";
+import { HabitKeeper, clickRadius } from "./habit.js";
 import { markFromCovariance, movedMark, scaledMark } from "./ellipsoid.js";
 import { advanced, steppedBack, steppedForward } from "./store.js";
 
@@ -23,7 +24,7 @@ export class MarkEditor {
     this.store = store;
     this.project = project;
     this.drafts = new Drafts(`warpgauge:draft:${project.name}:${project.rater}`);
-    this.radius = project.settings.default_radius;
+    this.habits = new HabitKeeper(`warpgauge:habit:${project.name}:${project.rater}`);
     this.alpha = project.settings.alpha;
     // A hundredth of a pixel: below that an ellipse says nothing about an image.
     this.floor = Math.min(...project.images.moving.spacing) / 100;
@@ -32,15 +33,31 @@ export class MarkEditor {
     this.lastQuick = -Infinity;
   }
 
+  /**
+   * Radius of a plain click, and where it comes from.
+   * @param {number} scale screen pixels per unit
+   */
+  clickRadius(scale) {
+    const { settings, images } = this.project;
+    const { sharpness } = images.moving;
+    return clickRadius({ radius: settings.default_radius, sharpness, scale }, this.habits.habit);
+  }
+
   get state() {
     return this.store.state;
   }
 
+  /** Whether this visitor may place anything at all now. */
+  get allowed() {
+    const { role, readonly } = this.project;
+    return role !== "viewer" && !readonly && this.state.writing === "idle";
+  }
+
   /** Whether the mark may be changed. */
   get editable() {
-    const { query, writing } = this.state;
-    const { role, readonly } = this.project;
-    return query !== null && role !== "viewer" && !readonly && !query.locked && writing === "idle";
+    const { query, task } = this.state;
+    if (!this.allowed) return false;
+    return task === "start" || task === "own" || (query !== null && !query.locked);
   }
 
   explainLock() {
@@ -66,7 +83,7 @@ export class MarkEditor {
   take(query) {
     const [stored, draft] = [storedMark(query), this.drafts.of(query.query)];
     this.alpha = (draft ?? stored)?.alpha ?? this.project.settings.alpha;
-    this.store.set({ query, done: null, mark: draft ?? stored, dirty: draft !== null, past: [], future: [] });
+    this.store.set({ query, done: null, mark: draft ?? stored, dirty: draft !== null, past: [], future: [], task: "answer", own: null, doubt: null });
     return draft ?? stored;
   }
 
@@ -76,9 +93,13 @@ export class MarkEditor {
    */
   edit(mark) {
     const { past, future } = advanced(this.history, mark);
-    this.store.set({ mark, past, future, dirty: true });
+    this.store.set({ mark, past, future, dirty: true, doubt: null });
     this.keepDraft();
+    this.sayTask();
   }
+
+  /** Replaced where a place is chosen too: say what is missing. */
+  sayTask() {}
 
   beginEdit() {
     this.editing = { mark: this.state.mark, dirty: this.state.dirty };
@@ -86,7 +107,7 @@ export class MarkEditor {
 
   /** @param {Mark} mark */
   preview(mark) {
-    this.store.set({ mark, dirty: true });
+    this.store.set({ mark, dirty: true, doubt: null });
   }
 
   commitEdit() {
@@ -96,6 +117,7 @@ export class MarkEditor {
     if (!before || now === before.mark) return;
     this.store.set({ past: [...this.state.past, before.mark], future: [] });
     this.keepDraft();
+    this.sayTask();
   }
 
   cancelEdit() {
@@ -120,14 +142,21 @@ export class MarkEditor {
 
   /** @param {Vector} shift_world */
   nudge(shift_world) {
-    const { mark } = this.state;
-    if (mark && this.editable) this.quickEdit(() => this.preview(movedMark(mark, shift_world)));
+    this.adjust((mark) => movedMark(mark, shift_world));
   }
 
   /** @param {number} factor */
   resize(factor) {
+    this.adjust((mark) => scaledMark(mark, factor));
+  }
+
+  /**
+   * Change the mark as a key asks; many in a row are one step of undo.
+   * @param {(mark: Mark) => Mark} change
+   */
+  adjust(change) {
     const { mark } = this.state;
-    if (mark && this.editable) this.quickEdit(() => this.preview(scaledMark(mark, factor)));
+    if (mark && this.editable) this.quickEdit(() => this.preview(change(mark)));
   }
 
   /**
@@ -144,7 +173,7 @@ export class MarkEditor {
   /** Clear what is not accepted. */
   clear() {
     const { query, mark, dirty } = this.state;
-    const stored = query && storedMark(query);
+    const stored = query && this.state.task === "answer" ? storedMark(query) : null;
     if (mark && dirty) this.edit(stored);
     this.store.set({ dirty: false });
     this.alpha = stored?.alpha ?? this.project.settings.alpha;
@@ -152,8 +181,8 @@ export class MarkEditor {
   }
 
   keepDraft() {
-    const { query, mark, dirty } = this.state;
-    if (query && mark && dirty) this.drafts.keep(query.query, mark);
+    const { query, mark, dirty, task } = this.state;
+    if (task === "answer" && query && mark && dirty) this.drafts.keep(query.query, mark);
     else this.drafts.drop();
   }
 

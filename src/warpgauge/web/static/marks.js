@@ -5,7 +5,7 @@
  */
 
 import { handlesOfEllipse } from "./ellipse.js";
-import { planeToScreen } from "./viewport.js";
+import { planeToScreen, turnToScreen } from "./viewport.js";
 
 /** @import { Ellipse } from "./ellipse.js" */
 /** @import { Vector } from "./linalg.js" */
@@ -15,10 +15,11 @@ export const COLOURS = {
   query: "#E69F00",
   prediction: "#56B4E9",
   yours: "#F0E442",
-  former: "#CC79A7",
-  outlier: "#D55E00",
+  former: "#FFFFFF",
+  outlier: "#FF8A3D",
   skipped: "#FFFFFF",
   candidate: "#009E73",
+  ghost: "#E8E8E8",
   grid: "#56B4E9",
 };
 const HALO = "rgba(0, 0, 0, 0.75)";
@@ -29,9 +30,9 @@ const LINE = 1.5;
  * @param {CanvasRenderingContext2D} context
  * @param {string} colour
  * @param {() => void} path
- * @param {{alpha?: number, dash?: number[], width?: number, fill?: string}} [look]
+ * @param {{alpha?: number, dash?: number[], width?: number, fill?: string, halo?: number}} [look]
  */
-export function strokeWithHalo(context, colour, path, { alpha = 1, dash = [], width = LINE, fill } = {}) {
+export function strokeWithHalo(context, colour, path, { alpha = 1, dash = [], width = LINE, fill, halo = 1.6 } = {}) {
   context.save();
   context.globalAlpha = alpha;
   context.setLineDash(dash);
@@ -43,7 +44,7 @@ export function strokeWithHalo(context, colour, path, { alpha = 1, dash = [], wi
     context.fill();
   }
   context.strokeStyle = HALO;
-  context.lineWidth = width + 1.6;
+  context.lineWidth = width + halo;
   context.stroke();
   context.strokeStyle = colour;
   context.lineWidth = width;
@@ -57,12 +58,13 @@ export function strokeWithHalo(context, colour, path, { alpha = 1, dash = [], wi
  * @param {Vector} at screen
  * @param {number} [alpha]
  * @param {number} [size]
+ * @param {string} [colour]
  */
-export function drawQuery(context, [x, y], alpha = 1, size = 20) {
+export function drawQuery(context, [x, y], alpha = 1, size = 20, colour = COLOURS.query) {
   const [inner, outer] = [size / 4, size];
   strokeWithHalo(
     context,
-    COLOURS.query,
+    colour,
     () => {
       for (const [dx, dy] of [[1, 0], [-1, 0], [0, 1], [0, -1]]) {
         context.moveTo(x + dx * inner, y + dy * inner);
@@ -71,7 +73,7 @@ export function drawQuery(context, [x, y], alpha = 1, size = 20) {
     },
     { alpha, width: 2 },
   );
-  strokeWithHalo(context, COLOURS.query, () => context.arc(x, y, 1, 0, 2 * Math.PI), { alpha });
+  strokeWithHalo(context, colour, () => context.arc(x, y, 1, 0, 2 * Math.PI), { alpha });
 }
 
 /**
@@ -85,7 +87,20 @@ export function drawQuery(context, [x, y], alpha = 1, size = 20) {
 export function drawEllipse(context, view, ellipse, colour, look) {
   const [x, y] = planeToScreen(view, ellipse.centre);
   const [a, b] = ellipse.radii.map((radius) => Math.max(radius * view.scale, 0.5));
-  strokeWithHalo(context, colour, () => context.ellipse(x, y, a, b, ellipse.angle, 0, 2 * Math.PI), look);
+  const angle = screenAngle(view, ellipse.angle);
+  strokeWithHalo(context, colour, () => context.ellipse(x, y, a, b, angle, 0, 2 * Math.PI), look);
+}
+
+/**
+ * The angle on the screen of a direction in the plane.
+ * @param {View} view
+ * @param {number} angle
+ * @returns {number}
+ */
+function screenAngle(view, angle) {
+  if (!view.turn) return angle;
+  const [x, y] = turnToScreen(view, [Math.cos(angle), Math.sin(angle)]);
+  return Math.atan2(y, x);
 }
 
 /**
@@ -109,7 +124,7 @@ export function drawHandles(context, view, ellipse, reach, active) {
     if (radius < reach) {
       strokeWithHalo(context, COLOURS.yours, () => line(context, centre, at), { alpha: 0.5, dash: [2, 3], width: 1 });
     }
-    const turn = ellipse.angle + (name.startsWith("first") ? 0 : Math.PI / 4);
+    const turn = screenAngle(view, ellipse.angle) + (name.startsWith("first") ? 0 : Math.PI / 4);
     strokeWithHalo(context, COLOURS.yours, () => square(context, at, size, turn), { fill: name === active ? COLOURS.yours : "#222" });
   }
 }
@@ -161,7 +176,8 @@ export function drawPlus(context, [x, y], colour, size, alpha = 1) {
 }
 
 /**
- * A former annotation: an open circle; an outlier is a triangle, a skipped one an x.
+ * A former answer: a light ring with a dark halo, which shows on bright tissue and on black; an outlier is a triangle, a
+ * skipped question a dot.
  * @param {CanvasRenderingContext2D} context
  * @param {Vector} at
  * @param {"former" | "outlier" | "skipped"} kind
@@ -169,20 +185,17 @@ export function drawPlus(context, [x, y], colour, size, alpha = 1) {
  */
 export function drawFormer(context, [x, y], kind, { alpha = 1, label } = {}) {
   const path = {
-    former: () => context.arc(x, y, 5, 0, 2 * Math.PI),
+    former: () => context.arc(x, y, 5.5, 0, 2 * Math.PI),
     outlier: () => {
       context.moveTo(x, y - 7);
       context.lineTo(x + 6.5, y + 5);
       context.lineTo(x - 6.5, y + 5);
       context.closePath();
     },
-    skipped: () => {
-      line(context, [x - 4, y - 4], [x + 4, y + 4]);
-      line(context, [x - 4, y + 4], [x + 4, y - 4]);
-    },
+    skipped: () => context.arc(x, y, 2, 0, 2 * Math.PI),
   }[kind];
-  strokeWithHalo(context, COLOURS[kind], path, { alpha });
-  if (label) drawText(context, label, [x + 9, y + 5], { alpha });
+  strokeWithHalo(context, COLOURS[kind], path, { alpha, width: 2, halo: 2.4, fill: kind === "skipped" ? COLOURS.skipped : undefined });
+  if (label) drawText(context, label, [x + 9, y + 4], { alpha, size: 12 });
 }
 
 /**

@@ -5,7 +5,9 @@
 
 import { RefusedError } from "./api.js";
 import { buildAdjudication } from "./adjudicate.js";
-import { byId, length, make, number } from "./dom.js";
+import { byId, length, make, number, rounded } from "./dom.js";
+import { biasArrow } from "./biasarrow.js";
+import { scaleColour } from "./colour.js";
 
 /** @import { Annotator } from "./annotator.js" */
 /** @import { Matrix, Vector } from "./linalg.js" */
@@ -39,6 +41,8 @@ import { byId, length, make, number } from "./dom.js";
  * @property {boolean} locked
  */
 
+const LIVE = 3000; // milliseconds between two looks at what the raters do
+
 export class Organiser {
   /**
    * @param {Stage} stage
@@ -49,6 +53,7 @@ export class Organiser {
     this.annotator = annotator;
     this.element = byId("organiser");
     this.units = annotator.project.units;
+    this.unit = this.units === "um" ? "µm" : this.units;
     this.links = make("div", { class: "choices" });
     this.raters = make("div");
     this.places = make("div");
@@ -58,14 +63,19 @@ export class Organiser {
     this.found = { locations: [], alpha: 0.01, generation: 0 };
     /** @type {number | null} */
     this.chosen = null;
-    this.byDistance = false;
+    this.byDistance = true;
+    /** What was read last, to build anew only what has changed. */
+    this.seen = "";
   }
+
+  /** @type {any} */
+  timer = null;
 
   /** Show the button that opens it. */
   offer() {
     const button = byId("organiser-button");
-    button.hidden = false;
     button.addEventListener("click", () => this.toggle());
+    button.dataset.ready = "";
     this.element.replaceChildren(
       make("div", { class: "sheet" },
         make("div", {}, make("h2", {}, "Raters"), this.raters, this.inviting(), this.links, make("h2", {}, "Locations"), this.places),
@@ -76,12 +86,24 @@ export class Organiser {
     this.element.hidden = !this.element.hidden;
     byId("organiser-button").setAttribute("aria-pressed", String(!this.element.hidden));
     this.stage.extras.clear();
-    if (!this.element.hidden) void this.read();
+    this.seen = "";
+    if (!this.element.hidden) void this.keepReading();
+    else this.stage.focus();
+  }
+
+  /** Live: what raters do appears by itself. */
+  async keepReading() {
+    clearTimeout(this.timer);
+    await this.read();
+    if (!this.element.hidden) this.timer = setTimeout(() => void this.keepReading(), LIVE);
   }
 
   async read() {
     try {
       const [raters, found] = await Promise.all([this.stage.api.get("/api/raters"), this.stage.api.get("/api/locations")]);
+      const now = JSON.stringify([raters, found]);
+      if (now === this.seen) return;
+      this.seen = now;
       this.found = found;
       this.showRaters(raters.raters, raters.pooled_sd);
       this.showPlaces();
@@ -130,21 +152,21 @@ export class Organiser {
    * @param {number | null} pooled
    */
   showRaters(raters, pooled) {
+    const { budget } = this.annotator.project.settings;
+    const most = Math.max(1, budget ?? 0, ...raters.map((one) => one.placed));
     const skipped = (/** @type {RaterRow} */ one) =>
-      Object.entries(one.skipped).filter(([, count]) => count > 0).map(([reason, count]) => `${count} ${reason.replaceAll("_", " ")}`).join(", ") || "0";
-    const head = ["Rater", "Placed", "Skipped", "Seconds", "Bias", "Scatter", "Self", ""];
+      Object.entries(one.skipped).filter(([, count]) => count > 0).map(([reason, count]) => `${count} ${reason.replaceAll("_", " ")}`).join(", ");
     this.raters.replaceChildren(
-      make("table", {}, make("thead", {}, make("tr", {}, ...head.map((title) => make("th", { class: ["Placed", "Seconds", "Scatter", "Self"].includes(title) ? "num" : "" }, title)))),
-        make("tbody", {}, ...raters.map((one) => make("tr", { class: one.revoked ? "off" : "", "data-rater": one.name },
-          make("td", {}, one.name, make("div", { class: "quiet" }, one.revoked ? "revoked" : one.role)),
-          make("td", { class: "num" }, String(one.placed)),
-          make("td", {}, skipped(one)),
-          make("td", { class: "num" }, number(one.median_seconds)),
-          make("td", { title: one.bias ? one.bias.map(number).join(", ") : "" }, one.bias ? arrow(one.bias) : "–"),
-          make("td", { class: "num" }, number(one.scatter)),
-          make("td", { class: "num", title: "Mean distance between two answers to the same location" }, one.intra ? number(one.intra.mean_distance) : "–"),
-          make("td", {}, ...this.linkButtons(one)))))),
-      make("p", { class: "quiet" }, pooled === null ? "One rater alone tells nothing about agreement." : `Raters scatter around each other by ${length(pooled, this.units)} (pooled standard deviation). Bias: mean offset from the others.`));
+      make("div", { class: "cards" }, ...raters.map((one) => make("div", { class: `card ${one.revoked ? "off" : ""}`, "data-rater": one.name },
+        make("h3", {}, one.name, make("span", { class: "quiet" }, one.revoked ? "revoked" : one.role)),
+        make("progress", { max: most, value: Math.min(one.placed, most), "aria-label": `Marks placed by ${one.name}` }),
+        make("span", {}, `${one.placed}${budget ? ` of ${budget}` : ""} placed${skipped(one) ? `; skipped: ${skipped(one)}` : ""}`),
+        make("span", { class: "quiet" }, one.median_seconds === null ? "no time yet" : `${rounded(one.median_seconds)} s per answer`),
+        one.scatter === null ? null : make("span", { title: "Standard deviation around the other raters" }, `scatter ${rounded(one.scatter)} ${this.unit}`),
+        one.intra?.mean_distance === null || !one.intra ? null : make("span", { title: "Mean distance between two answers to the same location" }, `repeats within ${rounded(one.intra.mean_distance)} ${this.unit}`),
+        one.bias ? make("span", { title: `Mean offset from the others: ${one.bias.map(number).join(", ")} ${this.unit}` }, biasArrow(one.bias)) : null,
+        make("div", { class: "row" }, ...this.linkButtons(one))))),
+      make("p", { class: "quiet" }, pooled === null ? "One rater alone tells nothing about agreement." : `Raters scatter around each other by ${length(pooled, this.units)} (pooled standard deviation). Arrows: mean offset from the others, ${this.unit}.`));
   }
 
   /** @param {RaterRow} one */
@@ -155,23 +177,63 @@ export class Organiser {
     return one.registered && !one.revoked ? [renew, " ", revoke] : [renew];
   }
 
-  showPlaces() {
+  /** Locations, the largest disagreement first unless sorted otherwise. */
+  get ordered() {
     const order = [...this.found.locations];
     if (this.byDistance) order.sort((one, other) => (other.max_distance ?? -1) - (one.max_distance ?? -1));
-    const sort = make("button", { type: "button", onclick: () => {
-      this.byDistance = !this.byDistance;
+    return order;
+  }
+
+  showPlaces() {
+    const sort = (/** @type {string} */ title, /** @type {boolean} */ by) => make("button", { type: "button", onclick: () => {
+      this.byDistance = by;
       this.showPlaces();
-    } }, `Distance ${this.byDistance ? "▾" : ""}`);
+    } }, `${title} ${this.byDistance === by ? (by ? "▾" : "▴") : ""}`);
+    const worst = Math.max(1e-9, ...this.found.locations.map((place) => place.max_distance ?? 0));
     this.places.replaceChildren(
-      make("table", {}, make("thead", {}, make("tr", {}, make("th", {}, "No"), make("th", {}, "Raters"), make("th", { class: "num" }, sort), make("th", {}, "State"))),
-        make("tbody", {}, ...order.map((place) => make("tr", {
+      make("table", {}, make("thead", {}, make("tr", {}, make("th", { "aria-sort": this.byDistance ? "none" : "ascending" }, sort("No", false)), make("th", {}, "Raters"), make("th", { class: "num", "aria-sort": this.byDistance ? "descending" : "none" }, sort(`Apart, ${this.unit}`, true)), make("th", {}, "State"))),
+        make("tbody", {}, ...this.ordered.map((place) => make("tr", {
           class: `go ${place.query === this.chosen ? "here" : ""}`, tabIndex: 0, "data-place": place.query,
           onclick: () => this.choose(place.query),
           onkeydown: (/** @type {KeyboardEvent} */ event) => event.key === "Enter" && this.choose(place.query) },
           make("td", {}, String(place.query + 1)),
           make("td", {}, `${place.marks.length} placed${Object.keys(place.skips).length ? `, ${Object.keys(place.skips).length} skipped` : ""}`),
-          make("td", { class: "num" }, number(place.max_distance)),
+          make("td", { class: "num" }, ...this.disagreement(place, worst)),
           make("td", {}, stateOf(place)))))));
+  }
+
+  /**
+   * @param {Place} place
+   * @param {number} worst
+   */
+  disagreement(place, worst) {
+    if (place.max_distance === null) return ["–"];
+    const spot = make("span", { class: "disagree" });
+    spot.style.background = scaleColourText(place.max_distance / worst);
+    return [spot, rounded(place.max_distance)];
+  }
+
+  /** Go to the open location, not the present one, whose marks lie farthest apart. */
+  nextDisagreement() {
+    const open = this.found.locations.filter((place) => !place.locked && place.max_distance !== null).sort((one, other) => Number(other.max_distance) - Number(one.max_distance));
+    const now = open.findIndex((place) => place.query === this.chosen);
+    const next = open[now + 1] ?? open[0];
+    if (next) this.choose(next.query);
+    else this.note.textContent = "No open disagreement is left.";
+  }
+
+  /**
+   * Keep one mark: the others are excluded, and the location is settled.
+   * @param {Place} place
+   * @param {RaterMark} mark
+   */
+  async keep(place, mark) {
+    for (const other of place.marks) {
+      const wanted = other.rater === mark.rater;
+      if (other.excluded !== wanted) continue;
+      await this.act(place, wanted ? "include" : "exclude", { rater: other.rater });
+    }
+    await this.act(place, "resolve", { text: `The mark of ${mark.rater} is taken.` });
   }
 
   /** @param {number} query */
@@ -188,7 +250,12 @@ export class Organiser {
       this.adjudication.replaceChildren(make("p", { class: "quiet" }, "Choose a location on the left."));
       return;
     }
-    buildAdjudication(this.stage, this.adjudication, place, (act, body) => void this.act(place, act, body));
+    buildAdjudication(this.stage, this.adjudication, place, {
+      units: this.unit,
+      act: (act, body) => this.act(place, act, body),
+      keep: (mark) => void this.keep(place, mark),
+      next: () => this.nextDisagreement(),
+    });
   }
 
   /**
@@ -217,27 +284,10 @@ function stateOf(place) {
 }
 
 /**
- * The bias as an arrow, the first two coordinates, scaled to its own length.
- * @param {Vector} bias
+ * @param {number} share 0 agrees, 1 is the largest disagreement
+ * @returns {string}
  */
-function arrow(bias) {
-  const space = "http://www.w3.org/2000/svg";
-  const svg = document.createElementNS(space, "svg");
-  svg.setAttribute("viewBox", "-22 -22 44 44");
-  svg.setAttribute("class", "bias");
-  const size = Math.hypot(bias[0], bias[1]) || 1;
-  const [x, y] = [(bias[0] / size) * 16, (bias[1] / size) * 16];
-  const path = document.createElementNS(space, "path");
-  path.setAttribute("d", `M${-x} ${-y}L${x} ${y}m${(-x - y * 0.7) * 0.4} ${(-y + x * 0.7) * 0.4}L${x} ${y}l${(-x + y * 0.7) * 0.4} ${(-y - x * 0.7) * 0.4}`);
-  path.setAttribute("fill", "none");
-  path.setAttribute("stroke", "currentColor");
-  path.setAttribute("stroke-width", "2");
-  const text = document.createElementNS(space, "text");
-  text.textContent = number(Math.hypot(...bias));
-  text.setAttribute("font-size", "11");
-  text.setAttribute("y", "21");
-  text.setAttribute("text-anchor", "middle");
-  text.setAttribute("fill", "currentColor");
-  svg.append(path, text);
-  return svg;
+function scaleColourText(share) {
+  const [r, g, b] = scaleColour("error", Math.min(1, Math.max(0, share)));
+  return `rgb(${r} ${g} ${b})`;
 }

@@ -4,6 +4,8 @@
  */
 
 import { byId, make } from "./dom.js";
+import { icon } from "./icons.js";
+import { COMPARISONS } from "./layout.js";
 import { mapLegend } from "./maps.js";
 
 /** @import { Command } from "./keys.js" */
@@ -22,7 +24,7 @@ export function buildOverlayPanel(stage, commands) {
       onclick: () => {
         command.run();
         if (command.release) setTimeout(command.release, 4000);
-      } }, make("kbd", {}, command.shown), ` ${command.label}`);
+      } }, make("kbd", {}, command.shown), command.label);
     if (command.pressed) store.watch(["overlays"], () => button.setAttribute("aria-pressed", String(command.pressed?.())));
     return button;
   });
@@ -37,11 +39,33 @@ export function buildOverlayPanel(stage, commands) {
   const opener = make("button", { type: "button", "aria-pressed": "false", onclick: () => {
     panel.hidden = !panel.hidden;
     opener.setAttribute("aria-pressed", String(!panel.hidden));
-  } }, "Overlays");
+  } }, icon("overlays"), make("span", { class: "name" }, "Overlays"));
   opener.dataset.open = "overlays";
   section.querySelector(".pane-head")?.append(opener);
   section.append(panel);
   showLegend(stage, section);
+  showChip(stage, section);
+}
+
+/**
+ * The name of what is laid over the images, with a button that takes it off.
+ * @param {Stage} stage
+ * @param {HTMLElement} section
+ */
+function showChip(stage, section) {
+  const { store } = stage;
+  const words = make("span");
+  const off = () => store.set({ overlays: { ...store.state.overlays, warp: "off", map: "off", grid: false, candidates: false, foreground: false } });
+  const chip = make("div", { class: "chip", hidden: true }, words, make("button", { type: "button", "aria-label": "Take the overlays off", onclick: off }, "×"));
+  section.append(chip);
+  const show = () => {
+    const { warp, map, grid, candidates, foreground } = store.state.overlays;
+    const names = [warp === "off" ? "" : `warped: ${COMPARISONS[warp]}`, map === "off" ? "" : { entropy: "uncertainty", sd: "uncertainty", error: "error", blended: "error, where known" }[map], grid ? "grid" : "", candidates ? "points" : "", foreground ? "foreground" : ""].filter(Boolean);
+    words.textContent = names.join(", ");
+    chip.hidden = names.length === 0;
+  };
+  store.watch(["overlays"], show);
+  show();
 }
 
 /**

@@ -10,9 +10,9 @@ import { drawGridLines } from "./gridlines.js";
 import { mapPicture } from "./maps.js";
 import { COLOURS, fade } from "./marks.js";
 import { worldToPlane } from "./plane.js";
-import { hatchMask, layPicture } from "./planepicture.js";
+import { canvasOf, hatchMask, layPicture } from "./planepicture.js";
 import { worldToScreen } from "./viewport.js";
-import { WarpedPlane, showWarped, warpedQuestion } from "./warped.js";
+import { WarpedPlane, liveMark, showWarped, warpedQuestion } from "./warped.js";
 
 /** @import { Vector } from "./linalg.js" */
 /** @import { MapPicture } from "./maps.js" */
@@ -38,9 +38,10 @@ export class Overlays {
     /** @type {any} */
     this.timer = null;
     this.lit = true;
+    this.count = 0;
     /** @type {(map: MapPicture | null) => void} */
     this.onMap = () => {};
-    stage.store.watch(["overlays"], (state) => this.changed(state));
+    stage.store.watch(["overlays", "compare", "layout"], (state) => this.changed(state));
   }
 
   /** The model changed: ask anew, and show the former picture until then. */
@@ -53,7 +54,7 @@ export class Overlays {
   changed(state) {
     clearInterval(this.timer);
     this.lit = true;
-    if (state.overlays.warp === "flicker") {
+    if (state.overlays.warp === "flicker" || (state.compare === "flicker" && state.layout !== "two")) {
       this.timer = setInterval(() => {
         this.lit = !this.lit;
         this.stage.drawSoon();
@@ -102,7 +103,7 @@ export class Overlays {
     this.kept.set(slot, { key, value: null });
     const { store } = this.stage;
     if (!(error instanceof RefusedError)) return;
-    store.set({ message: error.message, tone: "warning", overlays: { ...store.state.overlays, map: "off", warp: "off", grid: false, lensHeld: false } });
+    store.set({ message: error.message, tone: "warning", layout: "two", overlays: { ...store.state.overlays, map: "off", warp: "off", grid: false, foreground: false, lensHeld: false } });
   }
 
   /**
@@ -114,6 +115,7 @@ export class Overlays {
    */
   drawBelow(pane, context, view, state) {
     const { overlays } = state;
+    if (overlays.foreground) this.drawForeground(pane, context, view);
     if (pane.side === "moving") {
       if (overlays.grid) this.drawGrid(pane, context, view, state);
       return;
@@ -140,6 +142,25 @@ export class Overlays {
       context.fillRect(x - 1.5, y - 1.5, 3, 3);
     }
     context.restore();
+  }
+
+  /**
+   * What is not foreground is dimmed: questions come from the rest.
+   * @param {PlaneView} pane
+   * @param {CanvasRenderingContext2D} context
+   * @param {View} view
+   */
+  drawForeground(pane, context, view) {
+    const question = `/api/foreground/${pane.side}?axis=${pane.axis}&index=${pane.slice}`;
+    /** @type {{veil: HTMLCanvasElement, frame: PlaneFrame} | null} */
+    const laid = this.recall(`foreground ${pane.side} ${pane.axis}`, question, async () => {
+      const { bytes, headers } = await this.stage.api.bytes(question);
+      const inside = new Uint8Array(bytes);
+      const pixels = new ImageData(Number(headers.get("X-Width")), Number(headers.get("X-Height")));
+      inside.forEach((within, i) => pixels.data.set([0, 0, 0, within ? 0 : 150], 4 * i));
+      return { veil: canvasOf(pixels), frame: JSON.parse(headers.get("X-Frame") ?? "null") };
+    });
+    if (laid) layPicture(context, pane.plane, view, laid.frame, laid.veil);
   }
 
   /**
@@ -186,6 +207,11 @@ export class Overlays {
     if (!laid) return;
     this.onMap(laid.made);
     context.save();
+    // Without its own colours below: a stain must not tint the map.
+    context.globalCompositeOperation = "saturation";
+    context.fillStyle = "#808080";
+    context.fillRect(0, 0, view.width, view.height);
+    context.globalCompositeOperation = "source-over";
     context.globalAlpha = 0.25 + 0.65 * opacity;
     context.imageSmoothingEnabled = true;
     layPicture(context, pane.plane, view, laid.frame, laid.made.colour);
@@ -200,9 +226,37 @@ export class Overlays {
    * @param {State} state
    */
   drawWarped(pane, context, view, state) {
-    const { fixed, moving } = this.stage.images;
-    const question = warpedQuestion(pane, fixed, view.scale * (context.getTransform().a || 1));
-    const warped = this.recall(`warped ${pane.axis}`, question, () => WarpedPlane.read(this.stage.api, moving, question));
-    if (warped) showWarped(pane, context, view, state, warped.coloured(state.colours.moving), this.lit);
+    const laid = this.warpedOver(pane, context, view, state);
+    if (laid) showWarped(pane, context, view, state.overlays, laid, this.lit);
+  }
+
+  /**
+   * The third pane.
+   * @param {PlaneView} pane
+   * @param {CanvasRenderingContext2D} context
+   * @param {View} view
+   * @param {State} state
+   */
+  drawComparison(pane, context, view, state) {
+    const laid = this.warpedOver(pane, context, view, state);
+    const { opacity, lensHeld } = state.overlays;
+    if (laid) showWarped(pane, context, view, { warp: state.compare === "off" ? "alone" : state.compare, opacity, lensHeld }, laid, this.lit);
+  }
+
+  /**
+   * The warped moving image under a view, with what is drawn and not accepted where it is live.
+   * @param {PlaneView} pane
+   * @param {CanvasRenderingContext2D} context
+   * @param {View} view
+   * @param {State} state
+   */
+  warpedOver(pane, context, view, state) {
+    const { api, images } = this.stage;
+    const question = warpedQuestion(pane, images.fixed, view, context.getTransform().a || 1, state.aligning ? "" : liveMark(state), this.stage.annotator.editing !== null);
+    const path = state.aligning ? "/api/alignment/warped" : "/api/warped";
+    const slot = `warped ${pane.axis} ${pane.warped}`;
+    const warped = question && this.recall(slot, `${path} ${question}`, () => WarpedPlane.read(api, images.moving, `${path}?${question}`));
+    if (warped) pane.canvas.dataset.warped = String(++this.count);
+    return warped ? warped.coloured(state.colours.moving) : null;
   }
 }

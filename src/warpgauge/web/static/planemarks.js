@@ -14,6 +14,8 @@ import { planeToScreen, worldToScreen } from "./viewport.js";
 /** @import { Row, State } from "./types.js" */
 /** @import { View } from "./viewport.js" */
 
+const MOST_NUMBERS = 60;
+
 /**
  * @param {PlaneView} pane
  * @param {CanvasRenderingContext2D} context
@@ -23,14 +25,34 @@ import { planeToScreen, worldToScreen } from "./viewport.js";
 export function drawPlaneMarks(pane, context, view, state) {
   if (pane.plane.d === 3) drawCross(pane, context, view, state);
   if (state.overlays.former) drawFormerRows(pane, context, view, state);
-  const { query } = state;
-  if (!query) return;
+  const { query, task } = state;
   if (pane.side === "fixed") {
-    drawQuery(context, worldToScreen(pane.plane, view, query.location), slicesAway(pane, query.location));
+    drawAsked(pane, context, view, state);
     return;
   }
-  if (query.prediction && !state.predictionHidden) drawPrediction(pane, context, view, query.prediction);
+  if (task === "answer" && query?.prediction && !state.predictionHidden) drawPrediction(pane, context, view, query.prediction);
   if (state.mark) drawOwn(pane, context, view, state.mark);
+}
+
+/**
+ * The point asked for, and the one that the expert has chosen instead.
+ * @param {PlaneView} pane
+ * @param {CanvasRenderingContext2D} context
+ * @param {View} view
+ * @param {State} state
+ */
+function drawAsked(pane, context, view, { query, task, own, project }) {
+  const at = (/** @type {Vector} */ point) => worldToScreen(pane.plane, view, point);
+  const asked = query && (task === "answer" || task === "nearby");
+  const moved = task === "answer" && query?.answer?.kind === "place" ? query.answer.fixed : null;
+  if (asked) drawQuery(context, at(query.location), slicesAway(pane, query.location) * (own || moved ? 0.4 : 1));
+  if (asked && task === "nearby") {
+    const [x, y] = at(query.location);
+    const radius = (project?.settings.move_within ?? 0) * view.scale;
+    strokeWithHalo(context, COLOURS.query, () => context.arc(x, y, radius, 0, 2 * Math.PI), { dash: [3, 5], alpha: 0.8 });
+  }
+  const chosen = own ?? moved;
+  if (chosen) drawQuery(context, at(chosen), slicesAway(pane, chosen), 20, COLOURS.yours);
 }
 
 /**
@@ -87,6 +109,8 @@ function drawOwn(pane, context, view, mark) {
  * @param {State} state
  */
 function drawFormerRows(pane, context, view, state) {
+  // With many of them only the one under the pointer says its number.
+  const numbered = state.rows.length <= MOST_NUMBERS;
   for (const row of state.rows) {
     if (row.query === state.query?.query) continue;
     const point = pane.side === "fixed" ? row.location : row.point;
@@ -95,7 +119,7 @@ function drawFormerRows(pane, context, view, state) {
     if (at[0] < -20 || at[1] < -20 || at[0] > view.width + 20 || at[1] > view.height + 20) continue;
     const near = pane.pointer !== null && Math.hypot(pane.pointer[0] - at[0], pane.pointer[1] - at[1]) < 12;
     const alpha = slicesAway(pane, point) * (row.disabled ? 0.4 : 1);
-    drawFormer(context, at, kindOfRow(row), { alpha, label: near || state.picked === row.query ? String(row.query + 1) : undefined });
+    drawFormer(context, at, kindOfRow(row), { alpha, label: near || state.picked === row.query || (numbered && !row.skipped) ? String(row.query + 1) : undefined });
   }
 }
 

@@ -32,14 +32,29 @@ export function canvasOf(pixels) {
  * @param {HTMLCanvasElement} picture
  */
 export function layPicture(context, plane, view, frame, picture) {
+  const flat = { ...view, turn: undefined };
   const start = worldToPlane(plane, frame.origin);
   const end = worldToPlane(plane, frame.origin.map((value, i) => value + frame.column[i] + frame.row[i]));
   const step = [end[0] - start[0], end[1] - start[1]];
-  const [x, y] = planeToScreen(view, [start[0] - step[0] / 2, start[1] - step[1] / 2]);
+  const [x, y] = planeToScreen(flat, [start[0] - step[0] / 2, start[1] - step[1] / 2]);
   context.save();
+  turnContext(context, view);
   context.transform(step[0] * view.scale, 0, 0, step[1] * view.scale, x, y);
   context.drawImage(picture, 0, 0);
   context.restore();
+}
+
+/**
+ * Turn a canvas as a view is turned, about its middle.
+ * @param {CanvasRenderingContext2D} context
+ * @param {View} view
+ */
+export function turnContext(context, view) {
+  if (!view.turn) return;
+  const [[a, c], [b, d]] = view.turn;
+  context.translate(view.width / 2, view.height / 2);
+  context.transform(a, b, c, d, 0, 0);
+  context.translate(-view.width / 2, -view.height / 2);
 }
 
 /** @type {HTMLCanvasElement | null} */

@@ -9,7 +9,7 @@ import { PlaneHand } from "./hand.js";
 import { drawPlaneMarks } from "./planemarks.js";
 import { COLOURS, drawText, strokeWithHalo } from "./marks.js";
 import { depthToSlice, edgeLetters, planeOfImage, planeToWorld, sliceToDepth, worldToPlane } from "./plane.js";
-import { fitPlaneToScreen, keptInSight, panByScreen, resizedView, scaleBar, scaleLimits, zoomAboutScreen } from "./viewport.js";
+import { fitPlaneToScreen, keptInSight, keptOnImage, panByScreen, resizedView, scaleBar, scaleLimits, zoomAboutScreen } from "./viewport.js";
 
 /** @import { Vector } from "./linalg.js" */
 /** @import { Stage } from "./stage.js" */
@@ -24,8 +24,10 @@ export class PlaneView {
    * @param {Side} side
    * @param {number} axis
    * @param {HTMLCanvasElement} canvas
+   * @param {boolean} [warped] whether it shows the moving image warped onto this one
    */
-  constructor(stage, side, axis, canvas) {
+  constructor(stage, side, axis, canvas, warped = false) {
+    this.warped = warped;
     this.stage = stage;
     this.side = side;
     this.axis = axis;
@@ -46,11 +48,23 @@ export class PlaneView {
 
   /** @returns {View} */
   get view() {
-    return this.stage.store.state.views[this.side][this.axis] ?? fitPlaneToScreen(this.plane, this.size);
+    // The third pane looks where the fixed image does.
+    if (this.warped) return { ...(this.stage.store.state.views.fixed[this.axis] ?? this.fitted), ...this.size };
+    return this.stage.store.state.views[this.side][this.axis] ?? this.fitted;
+  }
+
+  /** The whole image in the middle of this plane. */
+  get fitted() {
+    return fitPlaneToScreen(this.plane, this.size, this.stage.turnOf(this.side));
   }
 
   /** @param {View} view */
   set view(view) {
+    const own = this.stage.store.state.views.fixed[this.axis];
+    if (this.warped && own) {
+      this.stage.setView("fixed", this.axis, { ...view, width: own.width, height: own.height });
+      return;
+    }
     this.stage.setView(this.side, this.axis, view);
   }
 
@@ -63,6 +77,11 @@ export class PlaneView {
   /** Its depth along the normal. */
   get depth() {
     return sliceToDepth(this.plane, this.slice);
+  }
+
+  /** Around a volume there is air, which is black in it. */
+  get surround() {
+    return this.plane.d === 3 ? "#000" : this.stage.surround;
   }
 
   get limits() {
@@ -79,10 +98,14 @@ export class PlaneView {
     const ratio = globalThis.devicePixelRatio || 1;
     this.canvas.width = Math.max(1, Math.round(box.width * ratio));
     this.canvas.height = Math.max(1, Math.round(box.height * ratio));
+    if (this.warped) {
+      this.stage.drawSoon();
+      return;
+    }
     const known = this.stage.store.state.views[this.side][this.axis];
     const usable = known && known.width > 1;
     if (this.visible) {
-      const view = usable ? this.resized(known) : fitPlaneToScreen(this.plane, this.size);
+      const view = usable ? this.resized(known) : this.fitted;
       this.stage.store.set({ views: withView(this.stage.store.state, this.side, this.axis, view) });
       this.stage.arrived(this);
     }
@@ -105,7 +128,7 @@ export class PlaneView {
 
   /** @param {Vector} shift */
   pan(shift) {
-    this.view = panByScreen(this.view, shift);
+    this.view = keptOnImage(this.plane, panByScreen(this.view, shift));
   }
 
   /**
@@ -113,11 +136,13 @@ export class PlaneView {
    * @param {number} factor
    */
   zoom(at, factor) {
-    this.view = zoomAboutScreen(this.view, at, factor, this.limits);
+    this.view = keptOnImage(this.plane, zoomAboutScreen(this.view, at, factor, this.limits));
   }
 
+  /** Show the whole image; the other planes of a volume keep theirs. */
   fit() {
-    this.view = fitPlaneToScreen(this.plane, this.size);
+    if (this.warped) return;
+    this.stage.setViewAlone(this.side, this.axis, this.fitted);
   }
 
   /**
@@ -139,12 +164,14 @@ export class PlaneView {
     const state = this.stage.store.state;
     const ratio = this.canvas.width / this.size.width;
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
-    context.fillStyle = this.stage.surround;
+    context.fillStyle = this.surround;
     context.fillRect(0, 0, this.size.width, this.size.height);
-    this.complete = this.drawPicture(context, view, state);
+    this.complete = this.warped && state.compare === "off" ? true : this.drawPicture(context, view, state);
     this.canvas.dataset.complete = String(this.complete);
-    this.stage.overlays.drawBelow(this, context, view, state);
+    if (this.warped) this.stage.overlays.drawComparison(this, context, view, state);
+    else this.stage.overlays.drawBelow(this, context, view, state);
     drawPlaneMarks(this, context, view, state);
+    this.stage.ghost.draw(this, context, view);
     if (state.magnifier && this.pointer) this.drawMagnifier(this.pointer, state);
     this.drawLabels(context, view, state);
   }
@@ -177,7 +204,7 @@ export class PlaneView {
     context.beginPath();
     context.arc(at[0], at[1], radius, 0, 2 * Math.PI);
     context.clip();
-    context.fillStyle = this.stage.surround;
+    context.fillStyle = this.surround;
     context.fillRect(at[0] - radius, at[1] - radius, 2 * radius, 2 * radius);
     this.stage.sources[this.side].draw(context, this.plane, view, this.depth, state.colours[this.side]);
     drawPlaneMarks(this, context, view, state);

@@ -3,7 +3,8 @@
  * @module
  */
 
-import { length, make, number } from "./dom.js";
+import { RefusedError } from "./api.js";
+import { make, number, rounded } from "./dom.js";
 
 /** @import { Stage } from "./stage.js" */
 /** @import { Progress } from "./types.js" */
@@ -15,22 +16,66 @@ import { length, make, number } from "./dom.js";
 export async function buildProgress(stage, leaf) {
   /** @type {Progress} */
   const progress = await stage.api.get("/api/progress");
-  const units = stage.images.fixed.units;
+  const units = stage.images.fixed.units === "um" ? "µm" : stage.images.fixed.units;
   const curve = progress.curve.map((entry) => [entry.annotations, entry.mean_sd]);
   const seconds = progress.seconds ?? [];
   const sorted = [...seconds].sort((a, b) => a - b);
   leaf.replaceChildren(
-    make("p", {}, `${progress.annotations} annotations, uncertainty over ${progress.targets} targets: mean ${length(progress.mean_sd, units)}, largest ${length(progress.max_sd, units)}.`),
-    make("p", { class: "quiet" }, `Expected gain of the next query: ${number(progress.next_gain)} nats.`),
-    make("h3", {}, "Uncertainty over annotations"),
-    chart(curve, "annotations", units === "um" ? "µm" : units, { logarithmic: true }),
-    make("h3", {}, "Time per annotation"),
+    make("p", {}, `${progress.annotations} annotations.`),
+    ...progressInWords(progress, units).map((sentence) => make("p", {}, sentence)),
+    make("h2", {}, "How well a typical match is known"),
+    chart(curve, "annotations", units, { logarithmic: true }),
+    make("h2", {}, "Time per annotation"),
     sorted.length ? make("p", {}, `Median ${number(sorted[Math.floor((sorted.length - 1) / 2)])} s`) : make("p", { class: "quiet" }, "No time yet."),
     chart(seconds.map((value, i) => [i + 1, value]), "annotations", "s"),
-    make("h3", {}, "When to stop"),
-    ...(progress.stop.length ? progress.stop.map((rule) => make("p", {}, `${rule.met ? "✓" : "○"} ${rule.sentence}`)) : [make("p", { class: "quiet" }, "The project has no stop rule.")]),
+    make("h2", {}, "When to stop"),
+    ...(progress.stop.length ? progress.stop.map((rule) => make("p", {}, `${rule.met ? "✓" : "○"} ${rule.sentence}`)) : [make("p", { class: "quiet" }, "The project has no stop rule: stop when more answers bring little.")]),
     ...ranking(progress),
+    ...refitting(stage),
+    make("details", {}, make("summary", {}, "For statisticians"), make("p", { class: "quiet" }, `Expected information of the next answer: ${number(progress.next_gain)} nats. Uncertainty over ${progress.targets} targets.`)),
   );
+}
+
+/**
+ * How far the work has come, without statistics.
+ * @param {Progress} progress
+ * @param {string} units
+ * @returns {string[]}
+ */
+export function progressInWords(progress, units) {
+  const { mean_sd: now, max_sd: worst, curve } = progress;
+  if (now === null || progress.annotations === 0) return ["Nothing is known yet: every answer helps."];
+  const words = [`A typical match is known to ${rounded(now)} ${units}${worst === null ? "" : `, the least known to ${rounded(worst)} ${units}`}.`];
+  const first = curve[0]?.mean_sd;
+  if (first && first > now) words.push(`At the beginning it was ${rounded(first)} ${units}.`);
+  const back = [...curve].reverse().find((entry) => entry.annotations <= progress.annotations - 10);
+  if (back && back.mean_sd > 0) {
+    const share = Math.round(100 * (1 - now / back.mean_sd));
+    words.push(share >= 1 ? `The last ten answers took ${share} % off the uncertainty.` : "The last ten answers changed little: more will not help much.");
+  }
+  return words;
+}
+
+/** @param {Stage} stage */
+function refitting(stage) {
+  const { role, readonly } = stage.annotator.project;
+  if (role === "viewer" || readonly) return [];
+  const told = make("span", { class: "quiet", role: "status" });
+  const button = make("button", { type: "button", "data-act": "refit", onclick: async () => {
+    button.disabled = true;
+    told.textContent = " learning…";
+    try {
+      const { model } = await stage.api.post("/api/refit", { generation: stage.annotator.generation });
+      told.textContent = ` ${model}`;
+      stage.annotator.onWritten();
+    } catch (error) {
+      if (!(error instanceof RefusedError)) throw error;
+      told.textContent = ` ${error.message}`;
+    } finally {
+      button.disabled = false;
+    }
+  } }, "Learn from all marks again");
+  return [make("h2", {}, "What the predictions rest on"), make("p", {}, button, told)];
 }
 
 /** @param {Progress} progress */
@@ -38,7 +83,7 @@ function ranking(progress) {
   if (!progress.ranking) return [];
   const { sentence, probability_best: best, order } = progress.ranking;
   return [
-    make("h3", {}, "The ranking"),
+    make("h2", {}, "The ranking"),
     make("p", {}, sentence),
     make("p", { class: "quiet" }, `So far: ${order.join(", ")}.`),
     ...(best === null ? [] : [make("p", {}, `Probability that ${order[0]} is the best: ${Math.round(100 * best)} %.`)]),

@@ -59,12 +59,13 @@ export function levelForScale(image, plane, scale) {
 export function visibleTiles(image, plane, view, level, depth) {
   const place = levelInPlane(image, plane, level);
   const index = Math.min(place.slices - 1, Math.max(0, Math.round((depth - place.depth) / place.gap)));
-  const corners = [screenToPlane(view, [0, 0]), screenToPlane(view, [view.width, view.height])];
+  const screen = [[0, 0], [view.width, 0], [0, view.height], [view.width, view.height]];
+  const corners = screen.map((corner) => screenToPlane(view, corner));
   const range = [0, 1].map((k) => {
     const at = corners.map((corner) => (corner[k] - place.start[k]) / place.step[k] + 0.5);
     const first = Math.max(0, Math.floor(Math.min(...at) / image.tile));
     const last = Math.min(Math.ceil(place.count[k] / image.tile) - 1, Math.floor(Math.max(...at) / image.tile));
-    return { first, last, middle: (at[0] + at[1]) / 2 / image.tile - 0.5 };
+    return { first, last, middle: (Math.min(...at) + Math.max(...at)) / 2 / image.tile - 0.5 };
   });
   const tiles = [];
   for (let row = range[1].first; row <= range[1].last; row++) {

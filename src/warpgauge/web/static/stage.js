@@ -4,23 +4,28 @@
  */
 
 import { largestSample } from "./colour.js";
+import { Ghost, PRECISE } from "./ghost.js";
 import { Link } from "./link.js";
 import { Overlays } from "./overlays.js";
 import { withView } from "./planeview.js";
+import { differs, poseInWords, poseOfPairs } from "./pose.js";
 import { TileSource } from "./tiles.js";
 import { indexToWorld, worldToPlane } from "./plane.js";
-import { centreWithinImage, scaleLimits, worldToScreen, zoomAboutScreen } from "./viewport.js";
+import { centreWithinImage, turnedView, worldToScreen, zoomAboutScreen } from "./viewport.js";
 
 /** @import { Annotator } from "./annotator.js" */
 /** @import { Api } from "./api.js" */
-/** @import { Vector } from "./linalg.js" */
+/** @import { Matrix, Vector } from "./linalg.js" */
 /** @import { PlaneView } from "./planeview.js" */
 /** @import { Store } from "./store.js" */
-/** @import { Colours, ImageInfo, Side, State } from "./types.js" */
+/** @import { Colours, ImageInfo, Progress, Side, State } from "./types.js" */
 /** @import { View } from "./viewport.js" */
 
 /** @type {Side[]} */
 export const SIDES = ["fixed", "moving"];
+
+/** Screen pixels that a pixel is enlarged to at most when the page chooses the zoom. */
+const NEAREST = 8;
 
 export class Stage {
   /**
@@ -48,6 +53,10 @@ export class Stage {
     this.extras = new Set();
     this.overlays = new Overlays(this);
     this.link = new Link(this);
+    this.ghost = new Ghost(this);
+    /** @type {(() => void)[]} */
+    this.readouts = [];
+    this.ghostOffered = false;
     this.scheduled = false;
     /** @type {() => void} */
     this.onPicture = () => {};
@@ -61,6 +70,13 @@ export class Stage {
     store.watch([], () => this.drawSoon());
   }
 
+  /** Give the keyboard to the images: to the plane that was used last, at first the moving one. */
+  focus() {
+    const shown = this.panes.filter((pane) => pane.visible);
+    const pane = shown.find((one) => one === this.active) ?? shown.find((one) => one.side === "moving") ?? shown[0];
+    pane?.canvas.focus({ preventScroll: true });
+  }
+
   drawSoon() {
     if (this.scheduled) return;
     this.scheduled = true;
@@ -69,6 +85,7 @@ export class Stage {
       for (const side of SIDES) this.sources[side].beginFrame();
       for (const pane of this.panes) pane.draw();
       for (const extra of this.extras) extra.draw();
+      for (const show of this.readouts) show();
       for (const side of SIDES) this.sources[side].endFrame();
       const shown = this.panes.filter((pane) => pane.visible);
       if (this.store.state.query && shown.length > 0 && shown.every((pane) => pane.complete)) this.onPicture();
@@ -89,27 +106,90 @@ export class Stage {
    * @returns {PlaneView[]} its planes that are on the screen
    */
   planesOf(side) {
-    return this.panes.filter((pane) => pane.side === side);
+    return this.panes.filter((pane) => pane.side === side && !pane.warped);
   }
 
   /**
-   * The user moved a view: the other planes of a volume keep its scale, and a linked image follows.
+   * How the planes of an image are turned on the screen; undefined where they stand upright.
+   * @param {Side} side
+   * @returns {Matrix | undefined}
+   */
+  turnOf(side) {
+    const { pose, turned } = this.store.state;
+    return side === "moving" && turned && pose ? pose.turn : undefined;
+  }
+
+  /** Show the moving image as the marks placed so far say that it lies; nothing moves for a small change. */
+  poseByRows() {
+    const { rows, pose, task } = this.store.state;
+    if (this.images.fixed.size.length !== 2 || task !== "answer") return;
+    const pairs = rows.filter((row) => row.point && !row.disabled && !row.excluded).map((row) => ({ fixed: row.fixed ?? row.location, moving: /** @type {Vector} */ (row.point) }));
+    const found = poseOfPairs(pairs);
+    if (!found || !differs(pose, found)) return;
+    const words = poseInWords(found);
+    this.store.set({ pose: found });
+    this.turnViews();
+    if (words && this.store.state.turned) this.annotator.say(`The moving image is now shown ${words}, as your marks say that it lies. Y turns it back.`);
+  }
+
+  /** Bring the views of the moving image to the pose that is wanted, about the middle. */
+  turnViews() {
+    let { views } = this.store.state;
+    for (const pane of this.planesOf("moving")) views = { ...views, moving: { ...views.moving, [pane.axis]: turnedView(pane.view, this.turnOf("moving")) } };
+    this.store.set({ views });
+  }
+
+  toggleTurned() {
+    const { pose, turned } = this.store.state;
+    if (!pose || !poseInWords(pose)) {
+      this.annotator.say(pose ? "Both images lie the same way." : "Three marks tell how the moving image lies.");
+      return;
+    }
+    this.store.set({ turned: !turned });
+    this.turnViews();
+  }
+
+  /**
+   * The other image shows where the pointer is, once that is known well enough to help; once switched off it stays so.
+   * @param {Progress} progress
+   */
+  ghostWhenKnown(progress) {
+    const pixel = Math.min(...this.images.fixed.spacing);
+    if (this.ghostOffered || progress.annotations === 0 || !(Number(progress.mean_sd) < PRECISE * pixel)) return;
+    this.ghostOffered = true;
+    this.store.set({ ghost: !this.store.state.project?.settings.hide_prediction });
+  }
+
+  /**
+   * The user moved a view: the other planes of a volume zoom with it, and a linked image follows.
    * @param {Side} side
    * @param {number} axis
    * @param {View} view
    */
   setView(side, axis, view) {
+    const before = this.store.state.views[side][axis];
+    const factor = before ? view.scale / before.scale : 1;
     let views = withView(this.store.state, side, axis, view);
     for (const other of this.planesOf(side)) {
       const known = views[side][other.axis];
-      if (other.axis !== axis && known && known.scale !== view.scale) {
+      if (other.axis !== axis && known && factor !== 1) {
         const cross = this.store.state.cross[side];
         const at = cross ? worldToScreen(other.plane, known, cross) : [known.width / 2, known.height / 2];
-        const zoomed = zoomAboutScreen(known, at, view.scale / known.scale, [0, Infinity]);
-        views = { ...views, [side]: { ...views[side], [other.axis]: zoomed } };
+        views = { ...views, [side]: { ...views[side], [other.axis]: zoomAboutScreen(known, at, factor, other.limits) } };
       }
     }
     this.store.set({ views });
+    this.link.follow(side);
+  }
+
+  /**
+   * One plane alone is looked at differently.
+   * @param {Side} side
+   * @param {number} axis
+   * @param {View} view
+   */
+  setViewAlone(side, axis, view) {
+    this.store.set({ views: withView(this.store.state, side, axis, view) });
     this.link.follow(side);
   }
 
@@ -136,7 +216,8 @@ export class Stage {
    * Look at a point.
    * @param {Side} side
    * @param {Vector} point_world
-   * @param {number | null} span world length that shall fit into the view; null keeps the zoom
+   * @param {number | null} span world length that shall fit into the view; null keeps the zoom, and shows a plane that
+   * has none yet whole
    */
   lookAt(side, point_world, span) {
     const panes = this.planesOf(side).filter((pane) => pane.visible);
@@ -145,14 +226,15 @@ export class Stage {
       return;
     }
     let { views } = this.store.state;
-    const smallest = Math.min(...panes.map((pane) => Math.min(pane.size.width, pane.size.height)));
     for (const pane of panes) {
-      const [low, high] = scaleLimits(pane.plane, pane.size);
-      const wanted = span ? smallest / span : pane.view.scale;
-      // No nearer than 24 screen pixels a pixel, no farther than the whole image.
-      const scale = Math.min(high / 5, Math.max(low * 4.8, wanted));
-      const view = { ...pane.view, scale: span ? scale : pane.view.scale };
-      view.centre = centreWithinImage(pane.plane, view, worldToPlane(pane.plane, point_world).slice(0, 2));
+      const { fitted, size } = pane;
+      const wanted = span === Infinity ? 0 : span ? Math.min(size.width, size.height) / span : pane.view.scale;
+      const nearest = NEAREST / Math.min(...pane.plane.order.slice(0, 2).map((axis) => pane.image.spacing[axis]));
+      const scale = span ? Math.min(nearest, wanted) : wanted;
+      const view = { ...fitted, scale };
+      // Where most of the image is to be seen, all of it is.
+      if (scale < fitted.scale * 1.3) view.scale = fitted.scale;
+      else view.centre = centreWithinImage(pane.plane, view, worldToPlane(pane.plane, point_world).slice(0, 2));
       views = { ...views, [side]: { ...views[side], [pane.axis]: view } };
     }
     this.store.set({ views, cross: { ...this.store.state.cross, [side]: point_world } });
@@ -176,9 +258,9 @@ export class Stage {
    */
   sees(side, point_world) {
     return this.planesOf(side).filter((pane) => pane.visible).some((pane) => {
-      const [x, y] = worldToPlane(pane.plane, point_world);
-      const { centre, scale, width, height } = pane.view;
-      return Math.abs(x - centre[0]) * scale < width * 0.45 && Math.abs(y - centre[1]) * scale < height * 0.45;
+      const [x, y] = worldToScreen(pane.plane, pane.view, point_world);
+      const { width, height } = pane.view;
+      return Math.abs(x - width / 2) < width * 0.45 && Math.abs(y - height / 2) < height * 0.45;
     });
   }
 

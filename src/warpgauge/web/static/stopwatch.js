@@ -1,5 +1,5 @@
 /**
- * The time that somebody looked at a query: only while the page is visible.
+ * The time that a rater looked at a query: only while the page is visible.
  * @module
  */
 

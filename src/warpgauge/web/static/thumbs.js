@@ -17,6 +17,7 @@ import { planeToScreen } from "./viewport.js";
  * @property {Vector} point where to look
  * @property {number} span world length that the shorter edge shows
  * @property {{point: Vector, covariance: Matrix, alpha: number, colour?: string, label?: string}[]} [marks]
+ * @property {Vector} [shift] by which the picture is moved, plane units
  * @property {boolean} [query] whether the point is the one asked for
  */
 
@@ -42,7 +43,8 @@ export function drawPlace(stage, side, canvas, shown) {
   const plane = planeOfImage(stage.images[side], 2);
   const at = worldToPlane(plane, shown.point);
   const depth = sliceToDepth(plane, depthToSlice(plane, at[2] ?? 0));
-  const view = { centre: at.slice(0, 2), scale: Math.min(box.width, box.height) / shown.span, ...box };
+  const [dx, dy] = shown.shift ?? [0, 0];
+  const view = { centre: [at[0] + dx, at[1] + dy], scale: Math.min(box.width, box.height) / shown.span, turn: stage.turnOf(side), ...box };
   stage.sources[side].draw(context, plane, view, depth, stage.store.state.colours[side]);
   for (const { point, covariance, alpha, colour, label } of shown.marks ?? []) {
     const mark = markFromCovariance(point, covariance, alpha);

@@ -4,7 +4,8 @@
  * @module
  */
 
-import { brightnessTables, colourSamples } from "./colour.js";
+import { brightnessTables, largestSample, showSamples } from "./colour.js";
+import { turnContext } from "./planepicture.js";
 import { keyOf, levelForScale, levelInPlane, visibleTiles } from "./pyramid.js";
 import { planeToScreen } from "./viewport.js";
 
@@ -60,12 +61,17 @@ export class TileSource {
     const best = levelForScale(this.image, plane, view.scale * ratio);
     const fine = visibleTiles(this.image, plane, view, best, depth);
     const complete = fine.every((id) => this.tiles.has(keyOf(id)));
+    // The tiles are laid upright; the canvas turns.
+    const upright = { ...view, turn: undefined };
+    context.save();
+    turnContext(context, view);
     // From coarse to fine: what is there of a finer level covers what stands in for it.
     for (let level = this.image.levels.length - 1; level >= best; level--) {
       if (complete && level > best) continue;
       const ids = level === best ? fine : visibleTiles(this.image, plane, view, level, depth);
-      for (const id of ids) this.drawTile(context, plane, view, id, colours);
+      for (const id of ids) this.drawTile(context, plane, upright, id, colours, ratio);
     }
+    context.restore();
     const coarse = this.image.levels.length - 1;
     if (!complete && coarse > best) this.ask(visibleTiles(this.image, plane, view, coarse, depth));
     this.ask(fine);
@@ -78,8 +84,9 @@ export class TileSource {
    * @param {View} view
    * @param {TileId} id
    * @param {Colours} colours
+   * @param {number} ratio device pixels per CSS pixel
    */
-  drawTile(context, plane, view, id, colours) {
+  drawTile(context, plane, view, id, colours, ratio) {
     const tile = this.tiles.get(keyOf(id));
     if (!tile) return;
     this.touch(keyOf(id), tile);
@@ -87,7 +94,6 @@ export class TileSource {
     const first = [id.column, id.row].map((n, k) => place.start[k] + (n * this.image.tile - 0.5) * place.step[k]);
     const end = [first[0] + tile.width * place.step[0], first[1] + tile.height * place.step[1]];
     // On device pixels, so that neighbours meet without a seam.
-    const ratio = context.getTransform().a || 1;
     const [x0, y0] = planeToScreen(view, first).map((value) => Math.round(value * ratio) / ratio);
     const [x1, y1] = planeToScreen(view, end).map((value) => Math.round(value * ratio) / ratio);
     context.save();
@@ -112,7 +118,7 @@ export class TileSource {
     if (tile.colours !== colours) {
       if (this.tables?.colours !== colours) this.tables = { colours, tables: brightnessTables(this.image, colours) };
       const pixels = new ImageData(tile.width, tile.height);
-      colourSamples(tile.samples, tile.channels, this.tables.tables, pixels.data);
+      showSamples(tile.samples, tile.channels, colours, this.tables.tables, pixels.data);
       /** @type {CanvasRenderingContext2D} */ (tile.picture.getContext("2d")).putImageData(pixels, 0, 0);
       tile.colours = colours;
     }
@@ -223,13 +229,38 @@ export class TileSource {
    * @returns {number | null}
    */
   sample(axis, index, x, y) {
+    const samples = this.samples(axis, index, x, y);
+    return samples && samples.reduce((sum, value) => sum + value, 0) / samples.length;
+  }
+
+  /**
+   * Samples of an element of level 0, one per channel, or null where its tile is not in memory.
+   * @param {number} axis
+   * @param {number} index
+   * @param {number} x column
+   * @param {number} y row
+   * @returns {number[] | null}
+   */
+  samples(axis, index, x, y) {
     const [column, row] = [Math.floor(x / this.image.tile), Math.floor(y / this.image.tile)];
     const tile = this.tiles.get(keyOf({ axis, index, level: 0, row, column }));
     const [i, j] = [x - column * this.image.tile, y - row * this.image.tile];
     if (!tile || i < 0 || j < 0 || i >= tile.width || j >= tile.height) return null;
     const first = (j * tile.width + i) * tile.channels;
-    let sum = 0;
-    for (let c = 0; c < tile.channels; c++) sum += tile.samples[first + c];
-    return sum / tile.channels;
+    return Array.from(tile.samples.slice(first, first + tile.channels));
+  }
+
+  /**
+   * How often each of 64 ranges of samples occurs in the tiles in memory, every seventh sample of the last ones used.
+   * @param {number} channel
+   * @returns {number[]}
+   */
+  histogram(channel) {
+    const counts = new Array(64).fill(0);
+    const top = largestSample(this.image) + 1;
+    for (const tile of [...this.tiles.values()].slice(-12)) {
+      for (let i = channel; i < tile.samples.length; i += 7 * tile.channels) counts[Math.floor((tile.samples[i] / top) * 64)] += 1;
+    }
+    return counts;
   }
 }

@@ -4,6 +4,7 @@
  */
 
 /** @import { Matrix, Vector } from "./linalg.js" */
+/** @import { Channel } from "./stains.js" */
 /** @import { View } from "./viewport.js" */
 /** @import { Mark } from "./ellipsoid.js" */
 
@@ -20,6 +21,7 @@
  * @property {"uint8" | "uint16"} dtype
  * @property {number} scale a sample's value is scale * sample + offset
  * @property {number} offset
+ * @property {number} sharpness length over which the image changes, world units
  * @property {[number, number]} window samples to show dark and bright at first
  * @property {Level[]} levels
  * @property {number} tile edge of a tile
@@ -37,7 +39,7 @@
  * @property {boolean} readonly
  * @property {boolean} compare whether added transforms may be seen
  * @property {string[]} transforms
- * @property {{hide_prediction: boolean, blind: boolean, alpha: number, default_radius: number, skip_reasons: string[]}} settings
+ * @property {{hide_prediction: boolean, blind: boolean, alpha: number, default_radius: number, move_within: number, budget: number | null, skip_reasons: string[]}} settings
  * @property {Record<Side, ImageInfo>} images
  */
 /**
@@ -48,14 +50,16 @@
  * @property {number} alpha
  * @property {boolean} outside
  */
-/** @typedef {{kind: "place", point: Vector, covariance: Matrix, alpha: number, generation: number, time: string}} Placed */
+/** @typedef {{due: boolean, volunteered: number, wanted: number, sentence: string}} StartAnswer the guided start */
+/** @typedef {"answer" | "start" | "own" | "nearby"} Task what the expert is doing: answering, or choosing a place as well */
+/** @typedef {{kind: "place", point: Vector, fixed: Vector | null, flagged: boolean, covariance: Matrix, alpha: number, generation: number, time: string}} Placed */
 /** @typedef {{kind: "skip", reason: string, text: string, generation: number, time: string}} Skipped */
 /** @typedef {Placed | Skipped} Answer */
 /**
  * @typedef {object} Query
  * @property {number} query
  * @property {number} number by which lists and marks call it
- * @property {number} position the how-manieth it is for this rater
+ * @property {number} position 1-based, among this rater's placements
  * @property {number | null} total where the project has a budget
  * @property {Vector} location
  * @property {number | null} gain
@@ -67,8 +71,10 @@
  * @property {boolean} [locked]
  * @property {boolean} [can_undo]
  * @property {boolean} [can_redo]
+ * @property {boolean} [own_choice] the rater chose the place
+ * @property {StartAnswer} [start]
  */
-/** @typedef {{done: true, reasons: string[], generation?: number, can_undo?: boolean, can_redo?: boolean}} Done */
+/** @typedef {{done: true, reasons: string[], generation?: number, can_undo?: boolean, can_redo?: boolean, start?: StartAnswer}} Done */
 /** @typedef {{generation: number, time: string}} Saved */
 /**
  * @typedef {object} Conflict
@@ -82,6 +88,7 @@
  * @typedef {object} Row one line of the list
  * @property {number} query
  * @property {Vector} location
+ * @property {Vector | null} [fixed] where the expert moved the question to
  * @property {Vector | null} point
  * @property {Matrix | null} covariance
  * @property {Vector | null} residual
@@ -96,6 +103,10 @@
  * @property {boolean} disabled
  * @property {boolean} skipped
  * @property {string | null} reason
+ * @property {string} text note of a skip
+ * @property {string} origin "asked", "moved" or "volunteered"
+ * @property {boolean} flagged kept though it looked like a slip
+ * @property {string} [time]
  * @property {string} [rater]
  */
 /**
@@ -110,15 +121,21 @@
  * @property {number[]} seconds
  * @property {{order: string[], probability_best: number | null, decided: boolean, sentence: string} | null} ranking
  */
+/** @typedef {{turn: Matrix, scale: number, degrees: number, mirrored: boolean}} Pose how the moving image is turned to look like the fixed one; scale: moving lengths per fixed length */
 /** @typedef {{low: number, high: number}} Window */
-/** @typedef {{windows: Window[], invert: boolean}} Colours one window for each channel */
+/** @typedef {{windows: Window[], invert: boolean, gamma: number, channel: Channel}} Colours one window for each channel */
 /** @typedef {"off" | "entropy" | "sd" | "error" | "blended"} MapName */
-/** @typedef {"off" | "opacity" | "flicker" | "checkerboard" | "lens"} WarpMode */
+/** @typedef {"off" | "opacity" | "checkerboard" | "flicker" | "difference" | "lens"} WarpMode how the warped moving image is laid over the fixed one */
+/** @typedef {"two" | "three" | "overlay"} Layout */
 /**
  * @typedef {object} State
  * @property {Project | null} project
  * @property {Query | null} query
  * @property {Done | null} done
+ * @property {Task} task
+ * @property {StartAnswer | null} start
+ * @property {Vector | null} own point of the fixed image that the expert has chosen
+ * @property {string | null} doubt question about a placement that looks like a slip
  * @property {Mark | null} mark what is drawn and not yet accepted, or the answer that is looked at
  * @property {boolean} dirty whether the mark differs from what is stored
  * @property {(Mark | null)[]} past
@@ -135,9 +152,16 @@
  * @property {Record<Side, Colours>} colours
  * @property {number | null} maximised axis of the one plane shown, in 3D
  * @property {"list" | "progress" | "compare" | null} drawer
- * @property {{candidates: boolean, former: boolean, grid: boolean, map: MapName, transform: string | null, warp: WarpMode, opacity: number, lensHeld: boolean}} overlays
+ * @property {{candidates: boolean, foreground: boolean, former: boolean, grid: boolean, map: MapName, transform: string | null, warp: WarpMode, opacity: number, lensHeld: boolean}} overlays
  * @property {boolean} magnifier
+ * @property {Pose | null} pose as the marks placed so far say
+ * @property {Layout} layout
+ * @property {boolean} aligning whether a proposed alignment is shown and asked about
+ * @property {WarpMode} compare how the third pane compares; "off" shows the warped image alone
+ * @property {boolean} ghost whether the other image shows where the pointer is
+ * @property {boolean} turned whether the moving image is shown in that pose
  * @property {Row[]} rows
+ * @property {Progress | null} progress
  * @property {number | null} picked row of the list under the pointer
  */
 

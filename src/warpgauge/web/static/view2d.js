@@ -5,7 +5,10 @@
 
 import { contrastPanel } from "./contrast.js";
 import { make } from "./dom.js";
+import { icon } from "./icons.js";
 import { PlaneView } from "./planeview.js";
+import { poseInWords } from "./pose.js";
+import { addReadout } from "./readout.js";
 
 /** @import { Stage } from "./stage.js" */
 /** @import { Side } from "./types.js" */
@@ -29,7 +32,7 @@ export function paneHead(stage, side, section) {
   let panel = null;
   const contrast = make("button", {
     type: "button",
-    title: "Brightness and contrast; or drag with Ctrl held",
+    title: "Brightness, contrast and channels; or drag with Ctrl held",
     "aria-pressed": "false",
     onclick: () => {
       if (panel) panel.remove();
@@ -37,19 +40,37 @@ export function paneHead(stage, side, section) {
       if (panel) section.append(panel);
       contrast.setAttribute("aria-pressed", String(panel !== null));
     },
-  }, "Contrast");
+  }, icon("contrast"), make("span", { class: "name" }, "Image"));
   contrast.dataset.contrast = side;
   return make(
     "div",
     { class: "pane-head" },
     make("strong", { class: "side" }, side === "fixed" ? "FIXED" : "MOVING"),
-    make("span", { class: "quiet clip" }, stage.images[side].name ?? ""),
+    make("span", { class: "name clip", title: stage.images[side].name ?? "" }, stage.images[side].name ?? ""),
+    side === "moving" ? turnedWords(stage) : null,
     make("span", { class: "spring" }),
-    make("button", { type: "button", title: "Zoom out (-)", "aria-label": "Zoom out", onclick: () => zoom(1 / 1.5) }, "−"),
-    make("button", { type: "button", title: "Zoom in (+)", "aria-label": "Zoom in", onclick: () => zoom(1.5) }, "+"),
-    make("button", { type: "button", title: "Show the whole image (0)", onclick: () => stage.planesOf(side).forEach((one) => one.fit()) }, "Fit"),
+    make("button", { type: "button", class: "icon-only zoom", title: "Zoom out (-)", "aria-label": "Zoom out", onclick: () => zoom(1 / 1.5) }, "−"),
+    make("button", { type: "button", class: "icon-only zoom", title: "Zoom in (+)", "aria-label": "Zoom in", onclick: () => zoom(1.5) }, "+"),
+    make("button", { type: "button", class: "icon-only", title: "Show the whole image (0)", "aria-label": "Fit", onclick: () => stage.planesOf(side).forEach((one) => one.fit()) }, icon("fit")),
     contrast,
   );
+}
+
+/**
+ * How the moving image is turned on the screen, in words; a click turns it back.
+ * @param {Stage} stage
+ */
+function turnedWords(stage) {
+  const button = make("button", { type: "button", class: "bare", title: "Turned to match the fixed image (Y)", "data-turned": "", onclick: () => stage.toggleTurned() });
+  const show = () => {
+    const { pose, turned } = stage.store.state;
+    const words = pose ? poseInWords(pose) : "";
+    button.hidden = words === "";
+    button.replaceChildren(icon("turn") ?? "", turned ? words : "upright");
+  };
+  stage.store.watch(["pose", "turned"], show);
+  show();
+  return button;
 }
 
 /**
@@ -71,5 +92,7 @@ export function planeCanvas(stage, side, axis) {
  * @param {HTMLElement} section
  */
 export function buildPane2d(stage, side, section) {
-  section.replaceChildren(paneHead(stage, side, section), make("div", { class: "planes" }, planeCanvas(stage, side, 2)));
+  const planes = make("div", { class: "planes" }, planeCanvas(stage, side, 2));
+  section.replaceChildren(paneHead(stage, side, section), planes);
+  addReadout(stage, side, planes);
 }

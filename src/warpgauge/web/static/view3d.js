@@ -5,6 +5,7 @@
 
 import { make } from "./dom.js";
 import { PLANE_NAMES } from "./planeview.js";
+import { addReadout } from "./readout.js";
 import { paneHead, planeCanvas } from "./view2d.js";
 
 /** @import { Stage } from "./stage.js" */
@@ -21,8 +22,9 @@ export function buildPane3d(stage, side, section) {
   const choose = make("select", { "aria-label": `Planes of the ${side} image` });
   choose.append(make("option", { value: "" }, "all planes"), ...[2, 1, 0].map((axis) => make("option", { value: String(axis) }, PLANE_NAMES[axis])));
   choose.addEventListener("change", () => stage.store.set({ maximised: choose.value === "" ? null : Number(choose.value) }));
-  head.insertBefore(choose, head.children[3]);
+  head.insertBefore(choose, head.querySelector(".zoom"));
   section.replaceChildren(head, planes);
+  addReadout(stage, side, planes);
   const arrange = () => {
     const { maximised } = stage.store.state;
     choose.value = maximised === null ? "" : String(maximised);

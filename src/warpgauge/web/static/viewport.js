@@ -9,7 +9,34 @@ import { extentInPlane, planeToWorld, worldToPlane } from "./plane.js";
 
 /** @import { Vector } from "./linalg.js" */
 /** @import { Plane } from "./plane.js" */
-/** @typedef {{centre: Vector, scale: number, width: number, height: number}} View scale: screen pixels per unit */
+/** @import { Matrix } from "./linalg.js" */
+/**
+ * @typedef {object} View
+ * @property {Vector} centre point of the plane in the middle of the screen
+ * @property {number} scale screen pixels per unit
+ * @property {number} width
+ * @property {number} height
+ * @property {Matrix} [turn] orthogonal, 2 x 2: how the plane is turned or mirrored on the screen; upright without
+ */
+
+/**
+ * A direction of the plane on the screen, lengths unchanged.
+ * @param {View} view
+ * @param {Vector} shift_plane
+ * @returns {Vector}
+ */
+export function turnToScreen({ turn }, [x, y]) {
+  return turn ? [turn[0][0] * x + turn[0][1] * y, turn[1][0] * x + turn[1][1] * y] : [x, y];
+}
+
+/**
+ * @param {View} view
+ * @param {Vector} shift_screen
+ * @returns {Vector}
+ */
+export function turnToPlane({ turn }, [x, y]) {
+  return turn ? [turn[0][0] * x + turn[1][0] * y, turn[0][1] * x + turn[1][1] * y] : [x, y];
+}
 
 /**
  * @param {View} view
@@ -17,10 +44,8 @@ import { extentInPlane, planeToWorld, worldToPlane } from "./plane.js";
  * @returns {Vector}
  */
 export function planeToScreen(view, point_plane) {
-  return [
-    (point_plane[0] - view.centre[0]) * view.scale + view.width / 2,
-    (point_plane[1] - view.centre[1]) * view.scale + view.height / 2,
-  ];
+  const [x, y] = turnToScreen(view, [point_plane[0] - view.centre[0], point_plane[1] - view.centre[1]]);
+  return [x * view.scale + view.width / 2, y * view.scale + view.height / 2];
 }
 
 /**
@@ -29,10 +54,8 @@ export function planeToScreen(view, point_plane) {
  * @returns {Vector}
  */
 export function screenToPlane(view, point_screen) {
-  return [
-    (point_screen[0] - view.width / 2) / view.scale + view.centre[0],
-    (point_screen[1] - view.height / 2) / view.scale + view.centre[1],
-  ];
+  const [x, y] = turnToPlane(view, [point_screen[0] - view.width / 2, point_screen[1] - view.height / 2]);
+  return [x / view.scale + view.centre[0], y / view.scale + view.centre[1]];
 }
 
 /**
@@ -70,23 +93,28 @@ export function scaleLimits(plane, size) {
 /**
  * @param {Plane} plane
  * @param {{width: number, height: number}} size
+ * @param {Matrix} [turn]
  * @returns {number}
  */
-function fitScale(plane, size) {
+function fitScale(plane, size, turn) {
   const [left, top, right, bottom] = extentInPlane(plane);
-  return Math.min(Math.max(size.width, 1) / (right - left), Math.max(size.height, 1) / (bottom - top));
+  const t = turn ?? [[1, 0], [0, 1]];
+  const wide = Math.abs(t[0][0]) * (right - left) + Math.abs(t[0][1]) * (bottom - top);
+  const high = Math.abs(t[1][0]) * (right - left) + Math.abs(t[1][1]) * (bottom - top);
+  return Math.min(Math.max(size.width, 1) / wide, Math.max(size.height, 1) / high);
 }
 
 /**
  * The whole image in the middle of the view.
  * @param {Plane} plane
  * @param {{width: number, height: number}} size
+ * @param {Matrix} [turn]
  * @returns {View}
  */
-export function fitPlaneToScreen(plane, size) {
+export function fitPlaneToScreen(plane, size, turn) {
   const [left, top, right, bottom] = extentInPlane(plane);
   const centre = [(left + right) / 2, (top + bottom) / 2];
-  return { centre, scale: fitScale(plane, size) * 0.96, width: size.width, height: size.height };
+  return { centre, scale: fitScale(plane, size, turn) * 0.96, width: size.width, height: size.height, turn };
 }
 
 /**
@@ -100,11 +128,8 @@ export function fitPlaneToScreen(plane, size) {
 export function zoomAboutScreen(view, point_screen, factor, limits) {
   const scale = Math.min(limits[1], Math.max(limits[0], view.scale * factor));
   const under = screenToPlane(view, point_screen);
-  const centre = [
-    under[0] - (point_screen[0] - view.width / 2) / scale,
-    under[1] - (point_screen[1] - view.height / 2) / scale,
-  ];
-  return { ...view, centre, scale };
+  const [x, y] = turnToPlane(view, [point_screen[0] - view.width / 2, point_screen[1] - view.height / 2]);
+  return { ...view, centre: [under[0] - x / scale, under[1] - y / scale], scale };
 }
 
 /**
@@ -117,8 +142,10 @@ export function zoomAboutScreen(view, point_screen, factor, limits) {
  */
 export function centreWithinImage(plane, view, centre) {
   const [left, top, right, bottom] = extentInPlane(plane);
-  const ends = [[left, right, view.width], [top, bottom, view.height]];
-  return ends.map(([low, high, pixels], k) => {
+  const t = view.turn ?? [[1, 0], [0, 1]];
+  const ends = [[left, right], [top, bottom]];
+  return ends.map(([low, high], k) => {
+    const pixels = Math.abs(t[0][k]) * view.width + Math.abs(t[1][k]) * view.height;
     const half = (pixels * 0.3) / view.scale;
     return low + half > high - half ? (low + high) / 2 : Math.min(high - half, Math.max(low + half, centre[k]));
   });
@@ -130,8 +157,31 @@ export function centreWithinImage(plane, view, centre) {
  * @returns {View}
  */
 export function panByScreen(view, shift_screen) {
-  const centre = [view.centre[0] - shift_screen[0] / view.scale, view.centre[1] - shift_screen[1] / view.scale];
-  return { ...view, centre };
+  const [x, y] = turnToPlane(view, shift_screen);
+  return { ...view, centre: [view.centre[0] - x / view.scale, view.centre[1] - y / view.scale] };
+}
+
+/**
+ * The view whose middle lies on the image: however far one pans, half of the view still shows some of it.
+ * @param {Plane} plane
+ * @param {View} view
+ * @returns {View}
+ */
+export function keptOnImage(plane, view) {
+  const [left, top, right, bottom] = extentInPlane(plane);
+  const [x, y] = view.centre;
+  if (x >= left && x <= right && y >= top && y <= bottom) return view;
+  return { ...view, centre: [Math.min(right, Math.max(left, x)), Math.min(bottom, Math.max(top, y))] };
+}
+
+/**
+ * The view turned about its middle.
+ * @param {View} view
+ * @param {Matrix | undefined} turn
+ * @returns {View}
+ */
+export function turnedView(view, turn) {
+  return { ...view, turn };
 }
 
 /**

@@ -5,37 +5,81 @@
  * @module
  */
 
-import { brightnessTables, colourSamples } from "./colour.js";
+import { covarianceFromMark } from "./ellipsoid.js";
+import { brightnessTables, showSamples } from "./colour.js";
 import { strokeWithHalo } from "./marks.js";
 import { canvasOf, hatchMask, layPicture } from "./planepicture.js";
-import { levelForScale } from "./pyramid.js";
+import { levelForScale, levelInPlane } from "./pyramid.js";
+import { screenToPlane } from "./viewport.js";
 
 /** @import { Api } from "./api.js" */
+/** @import { Plane } from "./plane.js" */
 /** @import { PlaneFrame } from "./planepicture.js" */
 /** @import { PlaneView } from "./planeview.js" */
-/** @import { Colours, ImageInfo, State } from "./types.js" */
+/** @import { Colours, ImageInfo, State, WarpMode } from "./types.js" */
 /** @import { View } from "./viewport.js" */
 /** @typedef {{picture: HTMLCanvasElement, outside: HTMLCanvasElement, frame: PlaneFrame}} Laid */
 
-const MOST = 2 ** 20; // elements that the server warps at a time
+const MOST = 2 ** 19; // elements that the server warps at a time
+const STEP = 64;
 const SQUARE = 72; // screen pixels of the checkerboard
 export const LENS = 90; // screen pixels
 
 /**
- * What to ask for: the level that the screen needs, no finer than the server gives, and the slice at that level.
- * @param {PlaneView} pane
- * @param {ImageInfo} image
- * @param {number} scale device pixels per unit
+ * The mark that is drawn and not stored yet, as the server takes it: the warped image already follows it.
+ * @param {State} state
  * @returns {string}
  */
-export function warpedQuestion(pane, image, scale) {
-  let level = levelForScale(image, pane.plane, scale);
-  const [u, v] = pane.plane.order;
-  const count = (/** @type {number} */ l) => image.levels[l].size[u] * image.levels[l].size[v];
-  while (level < image.levels.length - 1 && count(level) > MOST) level += 1;
-  const place = image.levels[level];
-  const index = pane.plane.d === 2 ? 0 : Math.min(place.size[pane.axis] - 1, Math.round((pane.slice * image.spacing[pane.axis]) / place.spacing[pane.axis]));
-  return `axis=${pane.axis}&index=${index}&level=${level}`;
+export function liveMark({ query, mark, dirty, task, own }) {
+  const fixed = own ?? (task === "answer" || task === "nearby" ? query?.location : null);
+  if (!mark || !dirty || !fixed) return "";
+  const numbers = [fixed, mark.point, covarianceFromMark(mark).flat()].map((values) => values.map((value) => Number(value.toPrecision(9))).join(","));
+  return `&mark=${encodeURIComponent(numbers.join(";"))}`;
+}
+
+/**
+ * What to ask for: the level that the screen needs (half as fine while something is dragged), the slice, and the part
+ * of it that is seen.
+ * @param {PlaneView} pane
+ * @param {ImageInfo} image
+ * @param {View} view
+ * @param {number} ratio device pixels per CSS pixel
+ * @param {string} live
+ * @param {boolean} dragging
+ * @returns {string | null} null where nothing of the image is seen
+ */
+export function warpedQuestion(pane, image, view, ratio, live, dragging) {
+  let level = levelForScale(image, pane.plane, view.scale * ratio * (dragging ? 0.5 : 1));
+  for (;;) {
+    const box = seenOfLevel(image, pane.plane, view, level);
+    if (!box) return null;
+    if (box[2] * box[3] <= MOST || level === image.levels.length - 1) {
+      const place = image.levels[level];
+      const index = pane.plane.d === 2 ? 0 : Math.min(place.size[pane.axis] - 1, Math.round((pane.slice * image.spacing[pane.axis]) / place.spacing[pane.axis]));
+      return `axis=${pane.axis}&index=${index}&level=${level}&part=${box.join(",")}${live}`;
+    }
+    level += 1;
+  }
+}
+
+/**
+ * The elements of a level that a view shows, in steps of 64 so that a small pan asks for nothing new.
+ * @param {ImageInfo} image
+ * @param {Plane} plane
+ * @param {View} view
+ * @param {number} level
+ * @returns {number[] | null} first column, first row, columns, rows
+ */
+export function seenOfLevel(image, plane, view, level) {
+  const place = levelInPlane(image, plane, level);
+  const corners = [screenToPlane(view, [0, 0]), screenToPlane(view, [view.width, view.height])];
+  const ranges = [0, 1].map((k) => {
+    const at = corners.map((corner) => (corner[k] - place.start[k]) / place.step[k]);
+    const first = Math.max(0, STEP * Math.floor(Math.min(...at) / STEP));
+    const last = Math.min(place.count[k], STEP * Math.ceil(Math.max(...at) / STEP));
+    return [first, last - first];
+  });
+  return ranges.every(([, count]) => count > 0) ? [ranges[0][0], ranges[1][0], ranges[0][1], ranges[1][1]] : null;
 }
 
 /** A warped plane in memory; coloured anew when window and level change. */
@@ -43,11 +87,11 @@ export class WarpedPlane {
   /**
    * @param {Api} api
    * @param {ImageInfo} moving
-   * @param {string} question
+   * @param {string} path
    * @returns {Promise<WarpedPlane>}
    */
-  static async read(api, moving, question) {
-    const { bytes, headers } = await api.bytes(`/api/warped?${question}`);
+  static async read(api, moving, path) {
+    const { bytes, headers } = await api.bytes(path);
     return new WarpedPlane(moving, bytes, headers);
   }
 
@@ -77,7 +121,7 @@ export class WarpedPlane {
   coloured(colours) {
     if (this.made?.colours === colours) return this.made.laid;
     const [pixels, outside] = [new ImageData(this.size[0], this.size[1]), new ImageData(this.size[0], this.size[1])];
-    colourSamples(this.samples, this.channels, brightnessTables(this.moving, colours), pixels.data);
+    showSamples(this.samples, this.channels, colours, brightnessTables(this.moving, colours), pixels.data);
     for (let i = 0; i < this.within.length; i++) {
       if (this.within[i]) continue;
       pixels.data[4 * i + 3] = 0;
@@ -92,12 +136,11 @@ export class WarpedPlane {
  * @param {PlaneView} pane
  * @param {CanvasRenderingContext2D} context
  * @param {View} view
- * @param {State} state
+ * @param {{warp: WarpMode | "alone", lensHeld: boolean, opacity: number}} how
  * @param {Laid} laid
  * @param {boolean} lit whether a flickering picture is on
  */
-export function showWarped(pane, context, view, state, laid, lit) {
-  const { warp, lensHeld, opacity } = state.overlays;
+export function showWarped(pane, context, view, { warp, lensHeld, opacity }, laid, lit) {
   const draw = (/** @type {number} */ alpha) => {
     context.globalAlpha = alpha;
     context.imageSmoothingEnabled = view.scale * Math.min(...pane.image.spacing) < 2;
@@ -105,14 +148,23 @@ export function showWarped(pane, context, view, state, laid, lit) {
     hatchMask(context, (target) => layPicture(target, pane.plane, view, laid.frame, laid.outside), view);
   };
   context.save();
+  if (warp === "alone") draw(1);
   if (warp === "opacity") draw(opacity);
+  if (warp === "difference") {
+    context.globalCompositeOperation = "difference";
+    draw(1);
+    context.globalCompositeOperation = "saturation";
+    context.globalAlpha = 1;
+    context.fillStyle = "#808080";
+    context.fillRect(0, 0, view.width, view.height);
+  }
   if (warp === "flicker" && lit) draw(1);
   if (warp === "checkerboard") {
     clipToSquares(context, view);
     draw(1);
   }
   context.restore();
-  if (!lensHeld) return;
+  if (!lensHeld && warp !== "lens") return;
   const [x, y] = pane.pointer ?? [view.width / 2, view.height / 2];
   context.save();
   context.beginPath();

@@ -1,0 +1,93 @@
+"""How times grow: with points, with annotations, with targets. Each curve is of one run, smallest of three times."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import former_maps
+import numpy as np
+from bench_core import EXTENT, annotations, covariances, prior
+from threadpoolctl import threadpool_limits
+from timing import seconds
+
+import warpgauge as wg
+
+
+def _smallest(work: Callable[[], object]) -> float:
+    return min(seconds(work) for _ in range(3))
+
+
+def _former(posterior: wg.Posterior, points: np.ndarray) -> None:
+    with threadpool_limits(1, "blas"):
+        former_maps.covariances(posterior, points)
+
+
+def _points() -> dict[str, Any]:
+    rng = np.random.default_rng(20)
+    posterior = prior(2).condition(annotations(100, 2, False, rng))
+    counts = [1000, 4000, 16_000, 64_000, 256_000]
+    points = [rng.uniform(0, EXTENT, (count, 2)) for count in counts]
+    posterior.covariance(points[1])
+    return {
+        "title": "Covariances, 100 anisotropic annotations, 2D",
+        "x": "points",
+        "values": counts,
+        "seconds": {
+            "now": [_smallest(lambda at=at: posterior.covariance(at)) for at in points],
+            "former": [_smallest(lambda at=at: _former(posterior, at)) for at in points],
+        },
+    }
+
+
+def _annotations() -> dict[str, Any]:
+    rng = np.random.default_rng(21)
+    counts = [12, 25, 50, 100, 200, 400]
+    posteriors = [prior(2).condition(annotations(count, 2, False, rng)) for count in counts]
+    points = rng.uniform(0, EXTENT, (20_000, 2))
+    return {
+        "title": "Covariances at 20,000 points, anisotropic annotations, 2D",
+        "x": "annotations",
+        "values": counts,
+        "seconds": {
+            "now": [_smallest(lambda one=one: one.covariance(points)) for one in posteriors],
+            "former": [_smallest(lambda one=one: _former(one, points)) for one in posteriors],
+        },
+    }
+
+
+def _first_suggestion() -> dict[str, Any]:
+    rng = np.random.default_rng(22)
+    counts = [12, 25, 50, 100, 200, 400]
+    points = rng.uniform(0, EXTENT, (20_000, 2))
+
+    def first(count: int) -> float:
+        suggester = wg.Suggester(prior(2), points)
+        for row, noise in zip(rng.choice(20_000, count, replace=False), covariances(count, 2, False, rng), strict=True):
+            suggester.record(int(row), noise)
+        return seconds(suggester.suggest)
+
+    first(200)
+    return {
+        "title": "First suggestion after so many annotations at once, 20,000 candidates, anisotropic, 2D",
+        "x": "annotations",
+        "values": counts,
+        "seconds": {"now": [min(first(count) for _ in range(3)) for count in counts]},
+    }
+
+
+def _fit() -> dict[str, Any]:
+    rng = np.random.default_rng(23)
+    counts = [25, 50, 100, 200, 400]
+    sets = [annotations(count, 2, False, rng) for count in counts]
+    model = prior(2, levels=9)
+    return {
+        "title": "Leave-one-out loss and gradient, anisotropic annotations, 2D",
+        "x": "annotations",
+        "values": counts,
+        "seconds": {"now": [_smallest(lambda one=one: wg.leave_one_out_gradient(model, one)) for one in sets]},
+    }
+
+
+def curves() -> list[dict[str, Any]]:
+    return [_points(), _annotations(), _first_suggestion(), _fit()]

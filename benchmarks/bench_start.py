@@ -1,0 +1,54 @@
+"""Starting: processor time of new processes, which other work on the machine hardly changes, against a budget."""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+from timing import Row
+
+REPEATS = 5
+
+
+def _processor_seconds(command: list[str], environment: dict[str, str] | None = None) -> float:
+    """User and system time of a command and its children."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(command, check=True, capture_output=True, env={**os.environ, **(environment or {})})
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def _row(work: str, budget: float, command: list[str], environment: dict[str, str] | None = None) -> Row:
+    spent = min(_processor_seconds(command, environment) for _ in range(REPEATS))
+    return Row(work, f"{budget} s of processor time", spent, budget, spent / budget, 1.0)
+
+
+def first_question() -> Row:
+    """`suggest` in a project that was just made, with nothing compiled: the cache of the loops is an empty folder."""
+    program = str(Path(sys.executable).with_name("warpgauge"))
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        pixels = np.random.default_rng(0).integers(0, 255, (64, 64), dtype=np.uint8).repeat(8, 0).repeat(8, 1)
+        for image in ("fixed.png", "moving.png"):
+            Image.fromarray(pixels).save(folder / image)
+        new = [program, "new", str(folder / "project")]
+        new += ["--fixed", str(folder / "fixed.png"), "--moving", str(folder / "moving.png")]
+        subprocess.run(new, check=True, capture_output=True)
+        command = [program, "suggest", str(folder / "project"), "--json"]
+        empty = {"NUMBA_CACHE_DIR": str(folder / "loops")}
+        return _row("first question of a new project, nothing compiled before", 1.5, command, empty)
+
+
+def run() -> list[Row]:
+    program = str(Path(sys.executable).with_name("warpgauge"))
+    return [
+        _row("import warpgauge", 0.25, [sys.executable, "-c", "import warpgauge"]),
+        _row("warpgauge --help", 0.3, [program, "--help"]),
+        first_question(),
+    ]

@@ -1,0 +1,328 @@
+"""Mutated files through every reader: a result or one sentence, never a traceback, never more than 10 s or 2 GB.
+
+``python benchmarks/fuzz.py`` mutates valid files of every format at random (bytes set, words put in, parts removed,
+doubled or cut; half of the changes fall into the first 256 bytes), reads each as the commands do, and prints a row for
+each format. Every format runs in a process of its own, so that a crash counts as one. ``--count`` scales the number of
+files, ``--seed`` changes them all.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import multiprocessing
+import os
+import random
+import resource
+import shutil
+import signal
+import sys
+import tempfile
+import time
+import traceback
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parent.parent
+SECONDS, BYTES, LONGEST = 10.0, 2 * 10**9, 500
+WORDS = [
+    b"\0", b"\xff", b"\0\0\0\0", b"\xff\xff\xff\xff", b"\x7f\xff\xff\xff", b"\xff\xff\xff\x7f", b"\0\1\0\0", b"9", b"-",
+    b"999999999", b"nan", b"1e999", b"1e308", b"\n", b" ", b"LIST", b"../x", b"/etc/passwd", b"null", b"[]", b"{}",
+    b"[" * 3000, b"true", b'"', b"Infinity", b"\xe2\x80\xae", b"-1",
+]  # fmt: skip
+LANDMARKS = ("warpgauge", "csv", "anhir", "bigwarp", "slicer-json", "slicer-fcsv", "transformix", "ants", "napari")
+Case = tuple[str, Callable[[random.Random, Path], Path], Callable[[Path], None]]
+
+
+def mutated(rng: random.Random, data: bytes) -> bytes:
+    for _ in range(rng.randrange(1, 4)):
+        at = rng.randrange(min(len(data), 256) or 1) if rng.random() < 0.5 else rng.randrange(len(data) or 1)
+        word = rng.choice(WORDS)
+        kind = rng.choice(["set", "word", "remove", "insert", "double", "cut", "digit"])
+        if kind == "set":
+            data = data[:at] + bytes([rng.randrange(256)]) + data[at + 1 :]
+        elif kind == "word":
+            data = data[:at] + word + data[at + len(word) :]
+        elif kind == "remove":
+            data = data[:at] + data[at + 1 + rng.randrange(16) :]
+        elif kind == "insert":
+            data = data[:at] + word + data[at:]
+        elif kind == "double":
+            data = data[: at + rng.randrange(256)] + data[at:]
+        elif kind == "cut" and rng.random() < 0.3:
+            data = data[: at + 1]
+        elif kind == "digit":
+            digits = [i for i, b in enumerate(data[:4096]) if 48 <= b <= 57]
+            if digits:
+                i = rng.choice(digits)
+                data = data[:i] + rng.choice([b"0", b"9", b"99999", b"-1", b"1e99", b"."]) + data[i + 1 :]
+    return data
+
+
+def module(path: str) -> Any:
+    """Load a module of the tests, whose valid files are the seeds here."""
+    spec = importlib.util.spec_from_file_location(Path(path).stem, ROOT / "tests" / path)
+    assert spec is not None
+    assert spec.loader is not None
+    loaded = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(loaded)
+    return loaded
+
+
+def one_of(seeds: list[bytes], name: str) -> Callable[[random.Random, Path], Path]:
+    def make(rng: random.Random, folder: Path) -> Path:
+        (folder / name).write_bytes(mutated(rng, rng.choice(seeds)))
+        return folder / name
+
+    return make
+
+
+def in_folder(good: Path, pattern: str = "*") -> Callable[[random.Random, Path], Path]:
+    """One damaged file of a folder."""
+    files = sorted(path.relative_to(good) for path in good.rglob(pattern) if path.is_file())
+
+    def make(rng: random.Random, folder: Path) -> Path:
+        aim = folder / "case" / good.name
+        shutil.rmtree(folder / "case", ignore_errors=True)
+        shutil.copytree(good, aim)
+        file = rng.choice(files)
+        (aim / file).write_bytes(mutated(rng, (good / file).read_bytes()))
+        return aim
+
+    return make
+
+
+def use_image(path: Path) -> None:
+    from warpgauge.io.images import read_image
+
+    image = read_image(path)
+    image.percentiles((1, 50, 99))
+    image.read(image.levels - 1)
+    image.tile(2, 0, 0, 0, 0, 1, 1)
+
+
+def use_landmarks(path: Path) -> None:
+    from warpgauge.io.landmarks import read_landmarks
+
+    read_landmarks(path)
+
+
+def use_project(path: Path) -> None:
+    """Do what ``info``, ``verify``, ``suggest`` and ``evaluate`` do first."""
+    from warpgauge.project import Project
+    from warpgauge.project.verify import verify_project
+    from warpgauge.session import Session
+
+    report = verify_project(path)
+    for sentence in report.problems:
+        assert "\n" not in sentence
+        assert len(sentence) <= LONGEST, sentence
+    with Project.open(path) as project:
+        project.image_problems()
+        _ = project.candidates, project.targets, project.fixed_foreground
+        for name in project.transform_names():
+            project.transform(name).map(project.targets[:3])
+        Session(project, rater="ada").listing()
+
+
+def image_cases(folder: Path) -> list[Case]:
+    seeds = module("io/test_images_fuzz.py")
+    cases: list[Case] = [
+        (name, one_of(found, f"x{ending}"), use_image) for name, (ending, found) in seeds.SEEDS.items()
+    ]
+    import gzip
+
+    cases.append(("NIfTI", one_of(seeds.NIFTIS, "x.nii"), use_image))
+    cases.append(("NIfTI.gz", one_of([gzip.compress(one) for one in seeds.NIFTIS], "x.nii.gz"), use_image))
+    series = folder / "series"
+    series.mkdir()
+    for k, data in enumerate(seeds.SLICES):
+        (series / f"{k}.dcm").write_bytes(data)
+    cases.append(("DICOM", in_folder(series), use_image))
+    for version in (2, 3):
+        seeds.write_zarr(folder / f"v{version}.zarr", version)
+        cases.append((f"OME-Zarr {version}", in_folder(folder / f"v{version}.zarr"), use_image))
+    return cases
+
+
+def transform_cases(folder: Path) -> list[Case]:
+    import zarr
+
+    from warpgauge.io.transforms import read_transform
+
+    tools = module("transform_tools.py")
+    (folder / "valid").mkdir()
+    cases: list[Case] = []
+    for name, (path, options) in tools.valid_files(folder / "valid").items():
+
+        def use(file: Path, options: dict[str, Any] = options) -> None:
+            transform = read_transform(file, **options)
+            transform.map(np.zeros((2, transform.d)))
+
+        if path.is_file():
+            cases.append((f"transform {name}", one_of([path.read_bytes()], path.name), use))
+    from warpgauge.geometry import Grid
+
+    zarr.create_array(str(folder / "field.zarr"), data=np.zeros((4, 5, 2), np.float32), chunks=(4, 3, 2))
+
+    def use_zarr(path: Path) -> None:
+        read_transform(path, reference=Grid((5, 4)), layout="yxc", components="xy", frame="index")
+
+    return [*cases, ("transform Zarr", in_folder(folder / "field.zarr"), use_zarr)]
+
+
+def landmark_cases(folder: Path) -> list[Case]:
+    from warpgauge.io.landmarks import Landmarks, write_landmarks
+
+    rng = np.random.default_rng(0)
+    flat = Landmarks(rng.uniform(0, 50, (8, 2)), rng.uniform(0, 50, (8, 2)), units="px")
+    solid = Landmarks(rng.uniform(0, 50, (8, 3)), rng.uniform(0, 50, (8, 3)), units="mm")
+    cases: list[Case] = []
+    for d, marks in ((2, flat), (3, solid)):
+        for kind in (
+            "warpgauge",
+            "csv",
+            "anhir",
+            "bigwarp",
+            "slicer-json",
+            "slicer-fcsv",
+            "transformix",
+            "ants",
+            "napari",
+        ):
+            ending = {"warpgauge": ".json", "slicer-json": ".mrk.json", "slicer-fcsv": ".fcsv", "transformix": ".txt"}
+            files = [folder / f"{kind}{d}{n}{ending.get(kind, '.csv')}" for n in range(2)]
+            for given in (files[:1], files):
+                try:
+                    write_landmarks(marks, *given, format=kind)
+                    cases.append(
+                        (f"landmarks {kind} {d}D", one_of([files[0].read_bytes()], files[0].name), use_landmarks)
+                    )
+                    break
+                except (ValueError, TypeError):
+                    continue
+    return cases
+
+
+def project_cases(folder: Path) -> list[Case]:
+    sys.path.insert(0, str(ROOT / "tests"))
+    from project.tools import grid_points, place, query, write_images
+    from warpgauge.project import Project
+
+    fixed, moving = write_images(folder / "pictures")
+    project = Project.create(folder / "p", fixed=fixed, moving=moving, candidates=grid_points(), copy=True)
+    for n in range(6):
+        project.append(query(n, (5.0 + 8 * n, 7.0)), place(n, (6.0 + 8 * n, 9.0)))
+    matrix = folder / "matrix.txt"
+    matrix.write_text("1 0 2\n0 1 3\n0 0 1\n")
+    project.add_transform("shift", matrix, options={"frame": "LPS"})
+    project.close()
+    return [
+        ("project project.json", in_folder(folder / "p", "project.json"), use_project),
+        ("project points", in_folder(folder / "p", "*.npz"), use_project),
+        ("project log", in_folder(folder / "p", "annotations.sqlite"), use_project),
+        ("project other files", in_folder(folder / "p"), use_project),
+    ]
+
+
+GROUPS: dict[str, tuple[Callable[[Path], list[Case]], int]] = {
+    # Files per case at --count 1: more than 20,000 in all.
+    "images": (image_cases, 1000),
+    "transforms": (transform_cases, 300),
+    "landmarks": (landmark_cases, 400),
+    "projects": (project_cases, 250),
+}
+
+
+def run_case(case: Case, count: int, seed: int, aim: Path) -> None:
+    """Run one format in a process of its own, and leave its row in a file."""
+    from warpgauge.errors import WarpgaugeError
+
+    base = Path(tempfile.mkdtemp(prefix="warpgauge-fuzz-"))
+    os.environ["XDG_STATE_HOME"] = str(base / "state")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            name, make, use = case
+            rng = random.Random(f"{seed} {name}")
+            row: dict[str, Any] = {"format": name, "files": 0, "read": 0, "refused": 0, "tracebacks": 0, "unclear": 0}
+            row |= {"late": 0, "seconds": 0.0, "examples": []}
+            (base / "work").mkdir()
+
+            def late(*_: object) -> None:
+                raise TimeoutError("late")
+
+            signal.signal(signal.SIGALRM, late)
+            for _ in range(count):
+                path = make(rng, base / "work")
+                row["files"] += 1
+                started = time.process_time()
+                # Ten seconds of work: other work on the machine is not this file's fault.
+                signal.setitimer(signal.ITIMER_REAL, 30 * SECONDS)
+                try:
+                    use(path)
+                    row["read"] += 1
+                except WarpgaugeError as error:
+                    row["refused"] += 1
+                    text = str(error)
+                    if "\n" in text or not text.endswith(".") or len(text) > LONGEST:
+                        row["unclear"] += 1
+                        row["examples"].append(text[:300])
+                except Exception:
+                    row["tracebacks"] += 1
+                    row["examples"].append(traceback.format_exc()[-600:])
+                finally:
+                    signal.setitimer(signal.ITIMER_REAL, 0)
+                spent = time.process_time() - started
+                row["seconds"] = max(row["seconds"], spent)
+                row["late"] += spent > SECONDS
+            row["megabytes"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000
+            row["examples"] = row["examples"][:5]
+            aim.write_text(json.dumps(row))
+    finally:
+        shutil.rmtree(base, ignore_errors=True)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--count", type=float, default=1.0, help="factor on the number of files")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", choices=GROUPS, help="one group instead of all")
+    parser.add_argument("--json", type=Path, default=Path("bench-output/fuzz.json"), help="where the JSON goes")
+    arguments = parser.parse_args()
+    rows: list[dict[str, Any]] = []
+    context = multiprocessing.get_context("fork")  # each starts with everything imported
+    for group in [arguments.only] if arguments.only else GROUPS:
+        with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for case in GROUPS[group][0](Path(folder)):
+                aim = Path(folder) / "row.json"
+                aim.unlink(missing_ok=True)
+                count = max(1, int(GROUPS[group][1] * arguments.count))
+                worker = context.Process(target=run_case, args=(case, count, arguments.seed, aim))
+                worker.start()
+                worker.join()
+                row = json.loads(aim.read_text()) if aim.exists() else {"format": case[0], "crashed": worker.exitcode}
+                rows.append(row)
+                print(json.dumps({k: v for k, v in row.items() if k != "examples"}), flush=True)
+                for example in row.get("examples", []):
+                    print("   ", example.replace("\n", "\n    "))
+    total = {key: sum(row.get(key, 0) for row in rows) for key in
+             ("files", "read", "refused", "tracebacks", "unclear", "late")}  # fmt: skip
+    total["crashed"] = sum("crashed" in row for row in rows)
+    total["seconds"] = max(row.get("seconds", 0) for row in rows)
+    total["megabytes"] = max(row.get("megabytes", 0) for row in rows)
+    print(json.dumps(total))
+    arguments.json.parent.mkdir(parents=True, exist_ok=True)
+    arguments.json.write_text(json.dumps({"rows": rows, "total": total}, indent=1))
+    bad = sum(total[key] for key in ("tracebacks", "unclear", "late", "crashed")) + (total["megabytes"] * 1e6 > BYTES)
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

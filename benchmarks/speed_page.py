@@ -1,0 +1,134 @@
+"""Write docs/speed.md and its pictures from the JSON of ``make bench``.
+
+``python benchmarks/speed_page.py bench-output/bench.json`` copies the JSON to docs/speed.json and makes the page and
+the pictures from it; a test compares the page with the JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parent.parent
+PARTS = {
+    "bench_start": "Starting",
+    "bench_core": "Model and suggestions",
+    "bench_maps": "Maps",
+    "bench_busy": "Every core busy",
+    "bench_transforms": "Transforms",
+    "bench_web": "Server and page",
+    "bench_peers": "Other packages",
+}
+TEXT = Path(__file__).with_name("speed_page.md")
+
+
+def merged(results: list[dict[str, Any]]) -> dict[str, Any]:
+    """Runs of different modules by the same code as one."""
+    codes = {result["machine"]["code"] for result in results}
+    if len(codes) > 1:
+        raise SystemExit(f"The runs are of different code ({', '.join(sorted(codes))}); measure them again together.")
+    first, last = results[0]["machine"], results[-1]["machine"]
+    about = {**first, "load_per_core": [first["load_per_core"][0], last["load_per_core"][1]]}
+    return {
+        "machine": about,
+        "rows": [row for result in results for row in result["rows"]],
+        "curves": [curve for result in results for curve in result["curves"]],
+    }
+
+
+def page(result: dict[str, Any]) -> str:
+    """The page as Markdown."""
+    lines = [
+        "<!-- Made by benchmarks/speed_page.py from docs/speed.json; edit benchmarks/speed_page.md instead. -->",
+        TEXT.read_text("utf-8").rstrip(),
+        "",
+        "## Figures",
+        "",
+        _measured(result["machine"]),
+    ]
+    for module, title in PARTS.items():
+        rows = [row for row in result["rows"] if row["module"] == module]
+        if rows:
+            heads = "| work | against | times | ratio | at most | of processor time |"
+            lines += ["", f"### {title}", "", heads, "|---|---|---|---|---|---|"]
+            lines += [_line(row) for row in rows]
+    if result["curves"]:
+        lines += ["", "## Growth", ""]
+        lines += [f"![{curve['title']}](images/{_file(number)})" for number, curve in enumerate(result["curves"])]
+    return "\n".join(lines) + "\n"
+
+
+def _measured(about: dict[str, Any]) -> str:
+    """Return a sentence on what the figures were measured."""
+    before, after = about["load_per_core"]
+    return (
+        f"Measured with the code of commit {about['code']} on {about['cores']} cores of an {about['processor']}, "
+        f"Python {about['python']}, numpy {about['numpy']}, numba {about['numba']}. Each time is the smallest of "
+        f"several, and each ratio is of one run. {before} processes wanted each core before the run and {after} after "
+        "it; where that is more than 1, times by the clock are longer than on an idle machine, and ratios of processor "
+        "time (over all threads) say more."
+    )
+
+
+def _line(row: dict[str, Any]) -> str:
+    times = row["note"] or ""
+    if row["seconds"] is not None:
+        times = f"{_time(row['seconds'])}, {_time(row['bound_seconds'])}" + (f"; {row['note']}" if row["note"] else "")
+    ratio = "" if row["ratio"] is None else f"{row['ratio']:.2f}"
+    if row["reached"] is False:
+        ratio = f"**{ratio}** (missed)"
+    limit = "" if row["limit"] is None else f"{row['limit']:g}"
+    processor = "" if row["processor_ratio"] is None else f"{row['processor_ratio']:.2f}"
+    return f"| {row['work']} | {row['bound']} | {times} | {ratio} | {limit} | {processor} |"
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds:.2f} s" if seconds >= 0.995 else f"{seconds * 1e3:.3g} ms"
+
+
+def _file(number: int) -> str:
+    return f"speed-growth-{number + 1}.svg"
+
+
+def draw(curves: list[dict[str, Any]], folder: Path) -> None:
+    """Each curve as a picture: time against size, both by logarithm."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from matplotlib import pyplot as plt
+
+    mpl.rcParams["svg.hashsalt"] = "warpgauge"
+    for number, curve in enumerate(curves):
+        figure, axes = plt.subplots(figsize=(5, 3.2), layout="constrained")
+        for name, seconds in curve["seconds"].items():
+            axes.loglog(curve["values"], seconds, marker="o", label=name)
+        axes.set_xlabel(curve["x"])
+        axes.set_ylabel("seconds")
+        axes.set_title(curve["title"], fontsize=8)
+        axes.set_xticks(curve["values"], [f"{value:,}" for value in curve["values"]])
+        axes.minorticks_off()
+        axes.grid(alpha=0.3)
+        if len(curve["seconds"]) > 1:
+            axes.legend()
+        figure.savefig(folder / _file(number), metadata={"Date": None})
+        plt.close(figure)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("json", type=Path, nargs="*", help="one run, or runs of different modules (--only)")
+    arguments = parser.parse_args()
+    files = arguments.json or [ROOT / "bench-output" / "bench.json"]
+    result = merged([json.loads(file.read_text("utf-8")) for file in files])
+    docs = ROOT / "docs"
+    (docs / "speed.json").write_text(json.dumps(result, indent=1) + "\n", "utf-8")
+    draw(result["curves"], docs / "images")
+    (docs / "speed.md").write_text(page(result), "utf-8")
+    sys.stdout.write(f"written {docs / 'speed.md'}\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,180 @@
+"""The foreground of an image: the tissue or body, as distinct from glass, air or padding.
+
+`find_foreground` looks at a reduced copy of an image, so that its cost does not grow with a whole slide, and returns a
+`Foreground`: a coarse mask, its grid, and a sentence that says how it was found. Pictures (2D) and volumes (3D) have
+rules of their own, in :mod:`warpgauge.candidates.background`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import ndimage
+
+from warpgauge.candidates.background import Found, picture_background, volume_background
+from warpgauge.errors import InvalidInputError
+from warpgauge.geometry import Grid
+from warpgauge.io.images import Image
+
+Mask = NDArray[np.bool_]
+# The coarsest level with at least this many elements would be too coarse, the finest too slow: the first level below.
+_MOST_ELEMENTS = {2: 400_000, 3: 10_000_000}
+# A foreground that leaves less than this of the image, or less than this outside, says nothing about the image.
+_LEAST_SHARE, _LEAST_BACKGROUND = 0.005, 0.005
+
+
+@dataclass(frozen=True, eq=False)
+class Foreground:
+    """Where an image shows something.
+
+    Parameters
+    ----------
+    mask : bool array
+        True in the foreground, on ``grid``.
+    grid : Grid
+        Frame of the mask; covers the image, usually with larger elements.
+    method : str
+        How it was found, in a sentence.
+    """
+
+    mask: Mask
+    grid: Grid
+    method: str
+
+    def __post_init__(self) -> None:
+        if self.mask.shape != self.grid.shape or self.mask.dtype != np.bool_:
+            raise InvalidInputError(
+                f"A foreground needs a mask of truth values of shape {self.grid.shape}, got {self.mask.dtype} of shape "
+                f"{self.mask.shape}."
+            )
+
+    @cached_property
+    def share(self) -> float:
+        """Share of the image that is foreground, 0 to 1."""
+        return float(np.mean(self.mask))
+
+    @property
+    def whole(self) -> bool:
+        """Whether it is the whole image."""
+        return bool(self.mask.all())
+
+    def contains(self, points_world: ArrayLike) -> Mask:
+        """Return which of (..., d) world points lie in the foreground; points outside the image do not."""
+        index = np.floor(self.grid.world_to_index(points_world) + 0.5).astype(np.int64)
+        inside = np.all((index >= 0) & (index < np.asarray(self.grid.size)), axis=-1)
+        safe = np.where(inside[..., None], index, 0)
+        return np.asarray(inside & self.mask[tuple(np.moveaxis(safe[..., ::-1], -1, 0))])
+
+    def shrunk(self, margin: int = 1) -> Foreground:
+        """Return the foreground without the elements within ``margin`` of its edge, except at the image border.
+
+        Where nothing would be left, the foreground itself is returned.
+        """
+        if self.whole or margin < 1:
+            return self
+        mask = np.asarray(ndimage.binary_erosion(self.mask, _cube(self.grid.d), margin, border_value=1))
+        return Foreground(mask, self.grid, self.method) if mask.any() else self
+
+
+def _cube(d: int) -> Mask:
+    return np.ones((3,) * d, dtype=bool)
+
+
+def find_foreground(image: Image) -> Foreground:
+    """Find the tissue or body in an image.
+
+    Parameters
+    ----------
+    image : Image
+        Read at a reduced level: at most 0.4 million pixels or 10 million voxels.
+
+    Returns
+    -------
+    Foreground
+        The whole image, with the reason in ``method``, where no background, or nothing else, is found.
+    """
+    limit = _MOST_ELEMENTS[image.grid.d]
+    level = next((k for k in range(image.levels) if image.level_grid(k).count <= limit), image.levels - 1)
+    return foreground_of(image.read(level), image.level_grid(level))
+
+
+def foreground_of(array: NDArray[Any], grid: Grid) -> Foreground:
+    """Find the foreground of an array on a grid; see `find_foreground`.
+
+    Parameters
+    ----------
+    array : array
+        ``[y, x]``, ``[y, x, channel]`` or ``[z, y, x]``.
+    grid : Grid
+        Of the array.
+    """
+    if array.shape[: grid.d] != grid.shape:
+        raise InvalidInputError(f"An image of shape {array.shape} does not lie on a grid of shape {grid.shape}.")
+    values = np.nan_to_num(array.astype(np.float32), copy=False, nan=0.0, posinf=0.0, neginf=0.0)
+    found = picture_background(values) if grid.d == 2 else volume_background(values, grid.spacing[::-1])
+    return _checked(found, grid)
+
+
+def whole_image(grid: Grid, reason: str) -> Foreground:
+    """Return the foreground that is the whole image, for a stated reason."""
+    single = grid.coarsened(max(grid.size))
+    return Foreground(np.ones(single.shape, dtype=bool), single, f"The whole image: {reason}.")
+
+
+def foreground_from_mask(mask: NDArray[Any], grid: Grid, name: str) -> Foreground:
+    """Return the foreground that a mask on the image's grid states: each reduced element that holds any of it."""
+    inside = np.asarray(mask) != 0
+    if not inside.any():
+        raise InvalidInputError(f"The mask {name!r} is zero everywhere, so nothing could be asked; check it.")
+    limit, factor = _MOST_ELEMENTS[grid.d], 1
+    while np.prod([-(-n // factor) for n in grid.size]) > limit:
+        factor += 1
+    size = tuple(-(-n // factor) for n in grid.size)
+    reduced = np.pad(inside, [(0, n * factor - old) for n, old in zip(size[::-1], grid.shape, strict=True)])
+    for axis in range(grid.d):
+        shape = (*reduced.shape[:axis], size[::-1][axis], factor, *reduced.shape[axis + 1 :])
+        reduced = np.any(reduced.reshape(shape), axis=axis + 1)
+    origin = grid.index_to_world(np.full(grid.d, (factor - 1) / 2))
+    coarse = Grid(size, grid.spacing * factor, origin, grid.direction, grid.units)
+    return Foreground(reduced, coarse, f"{100 * np.mean(inside):.0f} % of the image: the mask {name!r}.")
+
+
+class ForegroundMask:
+    """A foreground as a mask on the image's own grid, worked out for the part that is sliced.
+
+    Takes the place of a mask array of a large image: it has ``shape``, and plain slices give truth values.
+    """
+
+    def __init__(self, foreground: Foreground, grid: Grid) -> None:
+        self.shape: tuple[int, ...] = grid.shape
+        self._mask = np.pad(foreground.mask, 1)  # what the reduced mask does not reach is not foreground
+        self._share = foreground.share
+        # The axes of both grids agree, so that each axis is looked up on its own.
+        diagonal = np.repeat(np.arange(max(grid.size))[:, None], grid.d, axis=1)
+        index = np.floor(foreground.grid.world_to_index(grid.index_to_world(diagonal)) + 0.5).astype(np.int64)
+        index = np.clip(index + 1, 0, np.asarray(foreground.grid.size) + 1)
+        self._rows = [index[: grid.size[axis], axis] for axis in range(grid.d)][::-1]
+
+    @property
+    def elements(self) -> int:
+        """About how many elements of the image are foreground."""
+        return max(1, round(self._share * float(np.prod(self.shape))))
+
+    def __getitem__(self, region: tuple[slice, ...]) -> Mask:
+        rows = [axis[part] for axis, part in zip(self._rows, region, strict=True)]
+        return np.asarray(self._mask[np.ix_(*rows)])
+
+
+def _checked(found: Found, grid: Grid) -> Foreground:
+    if found.foreground is None:
+        return whole_image(grid, found.method)
+    share = float(np.mean(found.foreground))
+    if share < _LEAST_SHARE:
+        return whole_image(grid, f"only {100 * share:.2g} % of it differs from the background ({found.method})")
+    if share > 1 - _LEAST_BACKGROUND:
+        return whole_image(grid, f"no background of any size was found ({found.method})")
+    return Foreground(found.foreground, grid, f"{100 * share:.0f} % of the image: {found.method}.")

@@ -1,0 +1,371 @@
+"""The compiled loops behind :mod:`warpgauge.core.tiles`: one tile of points at a time, annotation by annotation.
+
+A tile is ``order[start:stop]``, the rows of some of the points. Arrays of a tile have one column for each of its points
+and room for a whole tile; a kernel comes as ``(family, breaks, table)`` as in :mod:`warpgauge.core.compiled`.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from warpgauge.core.arrays import Floats, Ints
+from warpgauge.core.compiled import _kernel_of_squares, compile_loop
+
+# A distance this share beyond a scale counts as on either side of it; neighbouring quintics agree there.
+_MARGIN = 1e-12
+
+
+@compile_loop
+def cell_numbers(
+    points: Floats, low: Floats, per_unit: Floats, cells: Ints, groups: Ints, start: int, stop: int, numbers: Ints
+) -> None:
+    """Put the number of the cell of each point ``start:stop`` into ``numbers``, cells of one group side by side."""
+    for i in range(start, stop):
+        group, inside = 0, 0
+        for a in range(points.shape[1]):
+            cell = min(max(int((points[i, a] - low[a]) * per_unit[a]), 0), cells[a] - 1)
+            groups_along = (cells[a] + groups[a] - 1) // groups[a]
+            group = group * groups_along + cell // groups[a]
+            inside = inside * groups[a] + cell % groups[a]
+        size = 1
+        for a in range(points.shape[1]):
+            size *= groups[a]
+        numbers[i] = group * size + inside
+
+
+@compile_loop
+def counting_sort(numbers: Ints, starts: Ints, order: Ints) -> None:
+    """Sort rows by their numbers: ``order[starts[c]:starts[c + 1]]`` are the rows with number c, ascending."""
+    starts[:] = 0
+    for i in range(numbers.shape[0]):
+        starts[numbers[i] + 1] += 1
+    for c in range(1, starts.shape[0]):
+        starts[c] += starts[c - 1]
+    for i in range(numbers.shape[0]):
+        c = numbers[i]
+        order[starts[c]] = i
+        starts[c] += 1
+    for c in range(starts.shape[0] - 1, 0, -1):
+        starts[c] = starts[c - 1]
+    starts[0] = 0
+
+
+@compile_loop
+def bounding_box(points: Floats, order: Ints, start: int, stop: int, low: Floats, high: Floats) -> None:
+    """Put the corners of the box about the points ``order[start:stop]`` into ``low`` and ``high``, both (d,)."""
+    for a in range(points.shape[1]):
+        low[a] = points[order[start], a]
+        high[a] = low[a]
+    for i in range(start + 1, stop):
+        for a in range(points.shape[1]):
+            value = points[order[i], a]
+            low[a] = min(low[a], value)
+            high[a] = max(high[a], value)
+
+
+@compile_loop
+def _nearest_square(x: Floats, low: Floats, high: Floats) -> float:
+    """Squared distance from a point to the nearest point of a box."""
+    total = 0.0
+    for a in range(x.shape[0]):
+        gap = max(low[a] - x[a], x[a] - high[a], 0.0)
+        total += gap * gap
+    return total
+
+
+@compile_loop
+def _farthest_square(x: Floats, low: Floats, high: Floats) -> float:
+    """Squared distance from a point to the farthest corner of a box."""
+    total = 0.0
+    for a in range(x.shape[0]):
+        gap = max(abs(x[a] - low[a]), abs(high[a] - x[a]))
+        total += gap * gap
+    return total
+
+
+@compile_loop
+def within_reach(locations: Floats, low: Floats, high: Floats, reach_square: float) -> Ints:
+    """Numbers of the locations nearer to a box than a reach, ascending."""
+    found = np.empty(locations.shape[0], np.int64)
+    count = 0
+    for j in range(locations.shape[0]):
+        if _nearest_square(locations[j], low, high) < reach_square:
+            found[count] = j
+            count += 1
+    return found[:count].copy()
+
+
+@compile_loop
+def _bundle_of_squares(
+    breaks: Floats, table: Floats, first: int, last: int, n: int, row: Floats, spare: Floats
+) -> None:
+    """Replace squared distances by the Wendland bundle, given that they lie in the segments ``first`` to ``last``."""
+    c = table[first]
+    c0, c1, c2, c3, c4, c5 = c[0], c[1], c[2], c[3], c[4], c[5]
+    if first == last:
+        for j in range(n):
+            r = math.sqrt(row[j])
+            row[j] = ((((c5 * r + c4) * r + c3) * r + c2) * r + c1) * r + c0
+        return
+    for j in range(n):
+        r = math.sqrt(row[j])
+        spare[j] = ((((c5 * r + c4) * r + c3) * r + c2) * r + c1) * r + c0
+    for segment in range(first + 1, last + 1):
+        c = table[segment]
+        c0, c1, c2, c3, c4, c5 = c[0], c[1], c[2], c[3], c[4], c[5]
+        from_here = breaks[segment - 1]
+        for j in range(n):
+            r = math.sqrt(row[j])
+            value = ((((c5 * r + c4) * r + c3) * r + c2) * r + c1) * r + c0
+            spare[j] = value if row[j] >= from_here else spare[j]
+    for j in range(n):
+        row[j] = spare[j]
+
+
+@compile_loop
+def _squares_from(x: Floats, place: Floats, n: int, row: Floats) -> None:
+    """Squared distances from one point (d,) to the first n columns of ``place``."""
+    if x.shape[0] == 2:
+        x0, x1 = x[0], x[1]
+        for j in range(n):
+            u = place[0, j] - x0
+            v = place[1, j] - x1
+            row[j] = u * u + v * v
+    else:
+        x0, x1, x2 = x[0], x[1], x[2]
+        for j in range(n):
+            u = place[0, j] - x0
+            v = place[1, j] - x1
+            w = place[2, j] - x2
+            row[j] = u * u + v * v + w * w
+
+
+@compile_loop
+def fill_tile(
+    family: int,
+    breaks: Floats,
+    table: Floats,
+    points: Floats,
+    order: Ints,
+    start: int,
+    stop: int,
+    locations: Floats,
+    active: Ints,
+    weights: Floats,
+    stored: bool,
+    place: Floats,
+    kernel: Floats,
+    first_row: int,
+    shift: Floats,
+) -> None:
+    """Kernel between the active annotations and a tile, and its sums over the annotations times their weights.
+
+    Row ``first_row + i`` of ``kernel`` becomes the kernel of annotation ``active[i]`` where it is ``stored``.
+    ``shift`` (d, tile) becomes ``sum_l kappa(x, x_l) weights[l]``; ``weights`` is (L, d), or (L, 0) for no sums.
+    ``place`` (d + 1, tile) is scratch.
+    """
+    n, d = stop - start, points.shape[1]
+    low, high = np.empty(d), np.empty(d)
+    bounding_box(points, order, start, stop, low, high)
+    for j in range(n):
+        for a in range(d):
+            place[a, j] = points[order[start + j], a]
+    for a in range(weights.shape[1]):
+        shift[a, :n] = 0.0
+    spare = place[d]
+    scales = breaks.shape[0]
+    for i in range(active.shape[0]):
+        x = locations[active[i]]
+        row = kernel[first_row + i] if stored else kernel[0]
+        first, last = 0, 0
+        if family == 0:
+            near = _nearest_square(x, low, high) * (1 - _MARGIN)
+            far = _farthest_square(x, low, high) * (1 + _MARGIN)
+            for s in range(scales):
+                first += 1 if near >= breaks[s] else 0
+                last += 1 if far >= breaks[s] else 0
+            if first == scales:
+                row[:n] = 0.0
+                continue
+        _squares_from(x, place, n, row)
+        if family == 0:
+            _bundle_of_squares(breaks, table, first, last, n, row, spare)
+        else:
+            _kernel_of_squares(family, breaks, table, row[:n])
+        for a in range(weights.shape[1]):
+            factor = weights[active[i], a]
+            for j in range(n):
+                shift[a, j] += factor * row[j]
+
+
+@compile_loop
+def fill_trend(
+    points: Floats,
+    order: Ints,
+    start: int,
+    stop: int,
+    center: Floats,
+    translation_sd: float,
+    linear_sd: float,
+    coefficients: Floats,
+    kernel: Floats,
+    shift: Floats,
+) -> None:
+    """Put the features of a trend into the first d + 1 rows of ``kernel`` and add their products to ``shift``.
+
+    ``coefficients`` (d + 1, d) are the features' sums over the annotations times their weights, or (d + 1, 0).
+    """
+    n, d = stop - start, points.shape[1]
+    for j in range(n):
+        kernel[0, j] = translation_sd
+        for a in range(d):
+            kernel[a + 1, j] = linear_sd * (points[order[start + j], a] - center[a])
+    for a in range(coefficients.shape[1]):
+        for f in range(d + 1):
+            for j in range(n):
+                shift[a, j] += coefficients[f, a] * kernel[f, j]
+
+
+@compile_loop
+def start_covariance(at_zero: float, features: int, kernel: Floats, b: int, n: int, covariance: Floats) -> None:
+    """Put the prior's covariance of a tile into ``covariance``: a row for each pair of components a <= b."""
+    pair = 0
+    for a in range(b):
+        for c in range(a, b):
+            covariance[pair, :n] = at_zero if a == c else 0.0
+            if a == c:
+                for f in range(features):
+                    for j in range(n):
+                        covariance[pair, j] += kernel[f, j] * kernel[f, j]
+            pair += 1
+
+
+@compile_loop
+def subtract_products(whitened: Floats, rows: int, components: int, b: int, n: int, covariance: Floats) -> None:
+    """Subtract the products of whitened rows from the covariance of a tile.
+
+    ``whitened[a rows : (a + 1) rows]`` belong to component a; those of components from ``components`` on are zero.
+    """
+    pair = 0
+    for a in range(b):
+        for c in range(a, b):
+            if c < components:
+                out = covariance[pair]
+                i = 0
+                # Four rows at a time: the sums are loaded and stored a quarter as often.
+                while i + 4 <= rows:
+                    p0, p1, p2, p3 = (
+                        whitened[a * rows + i], whitened[a * rows + i + 1],
+                        whitened[a * rows + i + 2], whitened[a * rows + i + 3],
+                    )  # fmt: skip
+                    q0, q1, q2, q3 = (
+                        whitened[c * rows + i], whitened[c * rows + i + 1],
+                        whitened[c * rows + i + 2], whitened[c * rows + i + 3],
+                    )  # fmt: skip
+                    for j in range(n):
+                        out[j] -= (p0[j] * q0[j] + p1[j] * q1[j]) + (p2[j] * q2[j] + p3[j] * q3[j])
+                    i += 4
+                while i < rows:
+                    p0, q0 = whitened[a * rows + i], whitened[c * rows + i]
+                    for j in range(n):
+                        out[j] -= p0[j] * q0[j]
+                    i += 1
+            pair += 1
+
+
+@compile_loop
+def put_means(order: Ints, start: int, stop: int, shift: Floats, out: Floats) -> None:
+    """Add the sums of a tile to the rows of ``out`` (n, d)."""
+    for j in range(stop - start):
+        for a in range(out.shape[1]):
+            out[order[start + j], a] += shift[a, j]
+
+
+@compile_loop
+def put_variances(order: Ints, start: int, stop: int, covariance: Floats, b: int, scale: float, out: Floats) -> None:
+    """Put ``scale`` times the mean variance over the components of a tile into ``out`` (n,)."""
+    for j in range(stop - start):
+        total = covariance[0, j]
+        if b == 2:
+            total = (covariance[0, j] + covariance[2, j]) / 2
+        elif b == 3:
+            total = (covariance[0, j] + covariance[3, j] + covariance[5, j]) / 3
+        out[order[start + j]] = scale * total
+
+
+@compile_loop
+def put_covariances(order: Ints, start: int, stop: int, covariance: Floats, b: int, scale: float, out: Floats) -> None:
+    """Put ``scale`` times the covariances of a tile into ``out`` (n, d, d); a single row stands for all components."""
+    d = out.shape[1]
+    for j in range(stop - start):
+        i, pair = order[start + j], 0
+        for a in range(d):
+            for c in range(a, d):
+                if b == 1:
+                    out[i, a, c] = scale * covariance[0, j] if a == c else 0.0
+                else:
+                    out[i, a, c] = scale * covariance[pair, j]
+                out[i, c, a] = out[i, a, c]
+                pair += 1
+
+
+@compile_loop
+def put_log_determinants(order: Ints, start: int, stop: int, covariance: Floats, d: int, b: int, out: Floats) -> None:
+    """Put log determinants of the d x d covariances of a tile into ``out`` (n,), NaN where one is not positive."""
+    for j in range(stop - start):
+        p0, p1, p2 = covariance[0, j], 1.0, 1.0
+        if b == 2:
+            p1 = covariance[2, j] - covariance[1, j] * covariance[1, j] / p0
+        elif b == 3:
+            l1, l2 = covariance[1, j] / p0, covariance[2, j] / p0
+            p1 = covariance[3, j] - l1 * covariance[1, j]
+            c21 = covariance[4, j] - l1 * covariance[2, j]
+            p2 = covariance[5, j] - l2 * covariance[2, j] - c21 * c21 / p1
+        value = np.nan
+        if p0 > 0 and p1 > 0 and p2 > 0:
+            value = d * math.log(p0) if b == 1 else math.log(p0) + math.log(p1) + math.log(p2)
+        out[order[start + j]] = value
+
+
+@compile_loop
+def put_squares(
+    order: Ints,
+    start: int,
+    stop: int,
+    covariance: Floats,
+    b: int,
+    scale: float,
+    shift: Floats,
+    prior_mean: Floats,
+    mapped: Floats,
+    out: Floats,
+) -> None:
+    """Put squared Mahalanobis lengths of ``mapped`` (n, d) from the posterior mean of a tile into ``out`` (n,).
+
+    By ``L D L^T`` of the covariance times ``scale``; NaN where it is not positive definite.
+    """
+    d = mapped.shape[1]
+    for j in range(stop - start):
+        i = order[start + j]
+        g0 = mapped[i, 0] - (prior_mean[i, 0] + shift[0, j])
+        g1 = mapped[i, 1] - (prior_mean[i, 1] + shift[1, j])
+        g2 = mapped[i, 2] - (prior_mean[i, 2] + shift[2, j]) if d == 3 else 0.0
+        p0, p1, p2 = covariance[0, j], 1.0, 1.0
+        if b == 1:
+            value = (g0 * g0 + g1 * g1 + g2 * g2) / p0
+        else:
+            l1 = covariance[1, j] / p0
+            z1 = g1 - l1 * g0
+            if b == 2:
+                p1 = covariance[2, j] - l1 * covariance[1, j]
+                value = g0 * g0 / p0 + z1 * z1 / p1
+            else:
+                l2 = covariance[2, j] / p0
+                p1 = covariance[3, j] - l1 * covariance[1, j]
+                c21 = covariance[4, j] - l1 * covariance[2, j]
+                z2 = g2 - l2 * g0 - c21 / p1 * z1
+                p2 = covariance[5, j] - l2 * covariance[2, j] - c21 * c21 / p1
+                value = g0 * g0 / p0 + z1 * z1 / p1 + z2 * z2 / p2
+        out[i] = value / scale if p0 > 0 and p1 > 0 and p2 > 0 else np.nan

@@ -1,0 +1,242 @@
+"""The single path from annotations and transforms to a verdict, and `evaluate_project`, which starts from a project.
+
+The command line, the page, studies, the demonstration and the report all come through here, so that one project has
+one set of numbers. A verdict rests on the annotations in force alone: the default model is fitted to them when the
+verdict is asked for, not when a session last refitted. Weights that `warpgauge fit` learned from other projects stay as
+they are, and projects with ``model = "paper"`` keep the paper's.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from numpy.typing import ArrayLike
+
+from warpgauge.core.arrays import Floats, as_points
+from warpgauge.core.power_law import fitted_posterior
+from warpgauge.core.process import Posterior
+from warpgauge.errors import InvalidInputError
+from warpgauge.evaluation.judge import CENTRES, judge
+from warpgauge.evaluation.reliability import Trust, trust
+from warpgauge.evaluation.result import Evaluation
+from warpgauge.evaluation.scores import evaluate
+from warpgauge.evaluation.truth import Truth
+from warpgauge.geometry import Grid
+from warpgauge.io.transforms import read_transform
+from warpgauge.project import Project
+from warpgauge.session import Session
+from warpgauge.session.prior import PAPER, current_prior
+
+BASELINE = "identity"
+SAMPLES = 1000
+# Smallest difference of two scores that matters, in pixels of the fixed image.
+MARGIN_PX = 0.1
+REGIONS = {
+    "domain": "the whole fixed image",
+    "foreground": "the foreground of the fixed image",
+    "mask": "the mask of the fixed image",
+    "labels": "the labelled regions of the fixed image",
+    "file": "a file of points",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Assessment:
+    """A verdict, and everything that it rests on.
+
+    Attributes
+    ----------
+    posterior : Posterior
+        What the annotations alone say: for maps and calibration.
+    judged_by : Truth
+        What the scores were made with.
+    transforms : dict
+        All that were judged, the baseline among them.
+    targets : (n, d) array
+        Fixed world points over which errors count.
+    region : str
+        What the targets stand for, in words: "the foreground of the fixed image".
+    evaluation : Evaluation
+    trust : Trust or None
+        None where it was not asked for.
+    problems : dict
+        Transforms that could not be read, and why.
+    units : str
+        World unit.
+    """
+
+    posterior: Posterior
+    judged_by: Truth
+    transforms: dict[str, Any]
+    targets: Floats
+    region: str
+    evaluation: Evaluation
+    trust: Trust | None
+    problems: dict[str, str] = field(default_factory=dict)
+    units: str = "px"
+
+    @property
+    def baseline(self) -> str | None:
+        """Name of the transform that does nothing."""
+        return self.evaluation.baseline
+
+    @property
+    def target_sentence(self) -> str:
+        """What errors are averaged over, in a sentence."""
+        found = self.evaluation
+        left_out = ""
+        if found.excluded_targets:
+            left_out = f"; {found.excluded_targets} more lie outside the domain of some transform and are left out"
+        return f"Errors are over {found.targets} targets in {self.region}{left_out}."
+
+    def to_dict(self) -> dict[str, Any]:
+        """All numbers as plain Python values."""
+        return {
+            **self.evaluation.to_dict(),
+            "target_set": {"region": self.region, "sentence": self.target_sentence},
+            "units": self.units,
+            "unreadable": dict(self.problems),
+            "trust": None if self.trust is None else self.trust.sentence,
+        }
+
+
+def with_baseline(transforms: Mapping[str, Any], d: int) -> dict[str, Any]:
+    """Add the identity, what is there before any registration, unless a transform of that name is among them."""
+    if BASELINE in transforms:
+        return dict(transforms)
+    return {**transforms, BASELINE: read_transform(lambda points: points, d=d)}
+
+
+def assess(
+    posterior: Posterior,
+    transforms: Mapping[str, Any],
+    targets: ArrayLike,
+    *,
+    region: str = "a set of given points",
+    centre: str = "candidates",
+    grid: Grid | None = None,
+    samples: int = SAMPLES,
+    seed: int = 0,
+    tolerance: float | None = None,
+    margin: float | None = None,
+    candidates: ArrayLike | None = None,
+    further: bool = True,
+    with_trust: bool = True,
+    problems: Mapping[str, str] | None = None,
+) -> Assessment:
+    """Judge transforms, the identity as a baseline among them.
+
+    Parameters
+    ----------
+    posterior : Posterior
+        What the annotations say.
+    transforms : mapping of name to transform
+    targets : (n, d) array
+        Fixed world points over which errors count.
+    region : str
+        What the targets stand for, in words.
+    centre : {"candidates", "prior"}
+        By what the transforms are judged: `judge`, or the posterior itself as in the paper.
+    grid : Grid, optional
+        Of the fixed image; for errors relative to its diagonal, the margin, and the unit.
+    samples, seed, tolerance
+        As `evaluate` takes them.
+    margin : float, optional
+        Smallest difference of two scores that matters, in world units; 0.1 pixels by default, or 0 without a grid.
+    candidates : (m, d) array, optional
+        Where further annotations may be suggested.
+    further, with_trust : bool
+        Whether the number of further annotations is estimated, and whether calibration and sensitivity are.
+    problems : mapping, optional
+        Transforms that could not be read, and why.
+    """
+    if centre not in CENTRES:
+        raise InvalidInputError(f"centre must be one of {', '.join(CENTRES)}, got {centre!r}.")
+    if not len(posterior.annotations):
+        raise InvalidInputError(
+            "There are no annotations yet, so nothing can be said about the transforms; annotate some locations, or "
+            "import landmarks."
+        )
+    judged = with_baseline(transforms, posterior.d)
+    points = as_points(targets, "targets", posterior.d)
+    truth = posterior if centre == "prior" else judge(posterior, judged)
+    options: dict[str, Any] = {} if further else {"further": 0}
+    result = evaluate(
+        truth,
+        judged,
+        points,
+        samples=samples,
+        seed=seed,
+        tolerance=tolerance,
+        diagonal=grid,
+        candidates=candidates,
+        baseline=BASELINE,
+        margin=(0.0 if grid is None else MARGIN_PX * grid.pixel) if margin is None else margin,
+        **options,
+    )
+    believed = None
+    if with_trust:
+        believed = trust(posterior, judged, points, judged_by=truth, pixel=None if grid is None else grid.pixel)
+    units = "px" if grid is None else grid.units
+    return Assessment(posterior, truth, judged, points, region, result, believed, dict(problems or {}), units=units)
+
+
+def project_posterior(project: Project) -> Posterior:
+    """Return what the annotations in force say, all raters fused, by the project's model."""
+    session, settings = Session(project), project.settings
+    fits = project.state.fits
+    if settings.model == PAPER or (fits and fits[-1].payload["source"] == "projects"):
+        return session.posterior()
+    noise = bool(fits and fits[-1].payload.get("fitted_noise"))
+    prior = current_prior(project, None)  # with an accepted rough alignment, and nothing learned yet
+    return fitted_posterior(prior, session.annotations(), project.fixed_grid.extent, noise=noise)
+
+
+def target_region(project: Project) -> str:
+    """Return in words what a project's targets stand for."""
+    method = project.document.targets.method
+    over = re.search(r"over (the .*? image)", method)
+    if over:
+        return over.group(1)
+    found = re.search(r"points from (\w+)", method)
+    return REGIONS.get(found.group(1) if found else "", "a set of given points")
+
+
+def evaluate_project(
+    project: Project,
+    transforms: Mapping[str, Any] | None = None,
+    *,
+    centre: str = "candidates",
+    **options: Any,
+) -> Assessment:
+    """Judge a project's transforms over its targets by the annotations in force.
+
+    Parameters
+    ----------
+    project : Project
+    transforms : mapping of name to transform, optional
+        All transforms of the project by default; one that cannot be read raises.
+    centre : {"candidates", "prior"}
+        By what the transforms are judged; projects with ``model = "paper"`` always by their posterior.
+    **options
+        As `assess` takes them: ``samples``, ``seed``, ``tolerance``, ``margin``, ``further``, ``with_trust``.
+
+    Returns
+    -------
+    Assessment
+    """
+    if transforms is None:
+        transforms = {name: project.transform(name) for name in project.transform_names()}
+    return assess(
+        project_posterior(project),
+        transforms,
+        project.targets,
+        region=target_region(project),
+        centre="prior" if project.settings.model == PAPER else centre,
+        grid=project.fixed_grid,
+        candidates=project.candidates,
+        **options,
+    )

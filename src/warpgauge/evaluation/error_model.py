@@ -1,0 +1,289 @@
+r"""Model of the truth given the annotations *and* the transforms: their median plus an error field.
+
+.. math:: \phi(x) = M(x) + \sqrt v \, \Big[ a(x)^p g_\rho(x) + \eta \sum_k z_k D_k(x) \Big], \qquad
+          y_l \sim N(\phi(x_l), f \Sigma_l)
+
+``M`` is the transforms' weighted median, ``D_k`` the difference of transform k from it, scaled to unit size, and ``a``
+how far they disagree at x. The error is partly a smooth field ``g`` of scale rho, uneven with power p, and partly a
+combination of the transforms' own differences with standard normal ``z``. Size v, scale, unevenness, the share eta of
+the combination and the factor f on the stated noise are averaged with the weight that the annotations give them (the
+evidence), but for half of the weight, for which the stated noise holds. For given rho, p and eta the covariance of the
+whitened annotations is ``v B + f I``: one eigendecomposition of B serves every v and f.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from warpgauge.core.arrays import Floats, Ints
+from warpgauge.core.kernels import KernelBundle
+from warpgauge.core.sampling import prior_draws
+from warpgauge.evaluation.candidate_set import CandidateSet, CandidateValues
+
+UNEVENNESS = (0.0, 1.0)
+ALONG = (0.3, 1.0, 3.0)
+# Factors on the variances that experts state, and how probable each is before any annotation.
+NOISE_FACTORS = (1.0, 3.0, 9.0)
+NOISE_PRIOR = (0.6, 0.25, 0.15)
+# Annotations barely distinguish noise from errors of short range, so the stated noise always keeps this share.
+_AS_STATED = 0.5
+_SIZES = 40
+_MOST_SCALES = 5
+# Annotations whose errors correlate by less than this have nothing to do with each other.
+_UNRELATED = 0.1
+# Combinations with less weight than this are left out.
+_NEGLIGIBLE = 1e-4
+
+
+@dataclass(frozen=True, eq=False)
+class Cell:
+    """One scale, unevenness and share along the candidates, with the annotations' decomposition."""
+
+    kernel: KernelBundle
+    power: float
+    along: float
+    eigenvalues: Floats
+    basis: Floats  # whitening^T Q, (L d, L d)
+    rotated: Floats  # Q^T whitened residuals, (L d,)
+
+
+@dataclass(frozen=True, eq=False)
+class ErrorModel:
+    """The truth averaged over what is not known of the error; made by :meth:`ErrorModel.fit`.
+
+    Attributes
+    ----------
+    candidates : CandidateSet
+    locations : (L, d) array
+    values : CandidateValues
+        At the locations.
+    noise : (L, d, d) array
+    cells : tuple of Cell
+    sizes : (V,) array
+        The variances v.
+    weights : (C, F, V) array
+        Of every cell, noise factor and size; adds up to 1.
+    """
+
+    candidates: CandidateSet
+    locations: Floats
+    values: CandidateValues
+    noise: Floats
+    cells: tuple[Cell, ...]
+    sizes: Floats
+    weights: Floats
+
+    @classmethod
+    def fit(
+        cls, candidates: CandidateSet, rows: Ints | None = None, values: CandidateValues | None = None
+    ) -> ErrorModel:
+        """Weigh every combination by some of the annotations (all by default)."""
+        posterior = candidates.fallback
+        given = posterior.annotations
+        known = candidates.at(given.fixed_points) if values is None else values
+        kept = np.arange(len(given)) if rows is None else rows
+        here = CandidateValues(known.median[kept], known.directions[kept], known.disagreement[kept])
+        locations, noise = given.fixed_points[kept], posterior.prior.total_noise(given.covariances)[kept]
+        residuals = given.moving_points[kept] - here.median
+        whitening = _block_diagonal(np.linalg.inv(np.linalg.cholesky(noise)))
+        white = whitening @ residuals.reshape(-1)
+        sizes = _size_grid(noise, residuals)
+        factors = np.asarray(NOISE_FACTORS)
+        cells, evidence = [], []
+        for kernel in _distinguishable(posterior.prior.kernel, locations):
+            for power in UNEVENNESS:
+                for along in ALONG:
+                    gram = whitening @ _covariance(kernel, power, along, locations, here, locations, here)
+                    values_, Q = np.linalg.eigh(gram @ whitening.T)
+                    # A covariance has none below 0; what rounding leaves there is none.
+                    cell = Cell(kernel, power, along, np.maximum(values_, 0.0), whitening.T @ Q, Q.T @ white)
+                    spread = _spread(cell, factors, sizes)
+                    evidence.append(-0.5 * (np.square(cell.rotated) / spread + np.log(spread)).sum(axis=2))
+                    cells.append(cell)
+        weights = _noise_weights(np.stack(evidence))
+        used = [i for i, one in enumerate(weights) if one.sum() >= _NEGLIGIBLE]
+        return cls(
+            candidates, locations, here, noise, tuple(cells[i] for i in used), sizes,
+            np.asarray(weights[used] / weights[used].sum()),
+        )  # fmt: skip
+
+    @property
+    def d(self) -> int:
+        """Dimension."""
+        return int(self.locations.shape[1])
+
+    @cached_property
+    def noise_factor(self) -> float:
+        """Expected factor on the stated variances of the annotations."""
+        return float(self.weights.sum(axis=(0, 2)) @ np.asarray(NOISE_FACTORS))
+
+    def mean(self, points: Floats) -> Floats:
+        """Return the expected matches of (n, d) points."""
+        return self.mean_at(points, self.candidates.at(points))
+
+    def mean_at(self, points: Floats, here: CandidateValues) -> Floats:
+        """Return the expected matches where the candidates' values are known."""
+        result = here.median.copy()
+        for cell, weights in zip(self.cells, self.weights, strict=True):
+            shrunk = np.einsum("fv,fvm->m", weights, self.sizes[:, None] / _spread(cell, NOISE_FACTORS, self.sizes))
+            result += self._predicted(cell, points, here, (cell.basis @ (shrunk * cell.rotated))[:, None])[0]
+        return result
+
+    def moments(self, points: Floats, here: CandidateValues) -> tuple[Floats, Floats]:
+        """Return mean (n, d) and covariance (n, d, d) of the true match of each point."""
+        n, d = points.shape
+        mean, second, within = np.zeros((n, d)), np.zeros((n, d, d)), np.zeros((n, d, d))
+        for cell, weights in zip(self.cells, self.weights, strict=True):
+            block = _covariance(cell.kernel, cell.power, cell.along, points, here, self.locations, self.values)
+            rotated = block @ cell.basis
+            spread = _spread(cell, NOISE_FACTORS, self.sizes)
+            means = (self.sizes[:, None] / spread * cell.rotated) @ rotated.T
+            means = means.reshape(*means.shape[:2], n, d)
+            mean += np.einsum("fv,fvni->ni", weights, means)
+            second += np.einsum("fv,fvni,fvnj->nij", weights, means, means, optimize=True)
+            own = np.square(here.disagreement**cell.power)[:, None, None] * np.eye(d)
+            own = own + cell.along**2 * here.directions @ here.directions.transpose(0, 2, 1)
+            explained = np.einsum("fv,fvm->m", weights, np.square(self.sizes)[:, None] / spread)
+            by_point = rotated.reshape(n, d, -1)
+            within += np.sum(weights * self.sizes) * own - np.einsum(
+                "nim,m,njm->nij", by_point, explained, by_point, optimize=True
+            )
+        return here.median + mean, within + second - mean[:, :, None] * mean[:, None, :]
+
+    def sample(self, points: Floats, here: CandidateValues, count: int, rng: np.random.Generator) -> Floats:
+        """Draw joint samples of the true matches, (count, n, d): a field of the prior, corrected by the annotations."""
+        n, d = points.shape
+        which = systematic(self.weights.reshape(-1), count, rng)
+        cell_of, factor_of, size_of = np.unravel_index(which, self.weights.shape)
+        factors = np.asarray(NOISE_FACTORS)
+        everywhere = np.concatenate([points, self.locations])
+        roots = _block_diagonal(np.asarray(np.linalg.cholesky(self.noise)))
+        samples = np.empty((count, n, d))
+        for scale in dict.fromkeys(float(cell.kernel.scales[0]) for cell in self.cells):
+            same = [i for i, cell in enumerate(self.cells) if cell.kernel.scales[0] == scale]
+            rows = np.flatnonzero(np.isin(cell_of, same))
+            if len(rows) == 0:
+                continue
+            # Cells of one scale share their draws' factor, which is the costly part.
+            fields = prior_draws(self.cells[same[0]].kernel, everywhere, len(rows), rng)
+            for i in same:
+                cell, own = self.cells[i], np.flatnonzero(cell_of[rows] == i)
+                if len(own) == 0:
+                    continue
+                chosen = rows[own]
+                v, f = self.sizes[size_of[chosen]], factors[factor_of[chosen]]
+                combined = cell.along * rng.standard_normal((len(own), here.directions.shape[2]))
+                root = np.sqrt(v)[:, None, None]
+                free = root * _field(cell, fields[own, :n], here, combined)
+                seen = root * _field(cell, fields[own, n:], self.values, combined)
+                placed = np.sqrt(f)[:, None] * (rng.standard_normal((len(own), roots.shape[0])) @ roots.T)
+                missed = cell.rotated[:, None] - cell.basis.T @ (seen.reshape(len(own), -1) + placed).T
+                shrunk = v * missed / (f + np.multiply.outer(cell.eigenvalues, v))
+                samples[chosen] = here.median + free + self._predicted(cell, points, here, cell.basis @ shrunk)
+        return samples
+
+    def _predicted(self, cell: Cell, points: Floats, here: CandidateValues, weights: Floats) -> Floats:
+        """Covariance with the annotations times (L d, s) weights, (s, n, d)."""
+        n, d = points.shape
+        uneven = (here.disagreement**cell.power)[:, None]
+        block = uneven * cell.kernel.matrix(points, self.locations) * self.values.disagreement**cell.power
+        smooth = (block @ weights.reshape(len(self.locations), -1)).reshape(n, d, -1)
+        at = self.values.directions.reshape(-1, self.values.directions.shape[2])
+        along = here.directions @ (cell.along**2 * (at.T @ weights))
+        return np.asarray((smooth + along).transpose(2, 0, 1))
+
+
+def _field(cell: Cell, draws: Floats, here: CandidateValues, combined: Floats) -> Floats:
+    """Unit-size error fields (s, n, d) of smooth draws and combinations of the candidates' differences."""
+    along = np.einsum("ndk,sk->snd", here.directions, combined)
+    return np.asarray((here.disagreement**cell.power)[:, None] * draws + along)
+
+
+def _covariance(
+    kernel: KernelBundle,
+    power: float,
+    along: float,
+    points: Floats,
+    here: CandidateValues,
+    others: Floats,
+    there: CandidateValues,
+) -> Floats:
+    """Covariance (n d, m d) of the unit-size error between two sets of points."""
+    d = points.shape[1]
+    smooth = np.outer(here.disagreement**power, there.disagreement**power) * kernel.matrix(points, others)
+    left, right = (one.directions.reshape(-1, one.directions.shape[2]) for one in (here, there))
+    return np.asarray(np.kron(smooth, np.eye(d)) + along**2 * left @ right.T)
+
+
+def _spread(cell: Cell, factors: Floats | tuple[float, ...], sizes: Floats) -> Floats:
+    """Variances (F, V, L d) of the rotated annotations."""
+    return np.asarray(np.asarray(factors)[:, None, None] + np.multiply.outer(sizes, cell.eigenvalues))
+
+
+def _distinguishable(kernel: KernelBundle, locations: Floats) -> list[KernelBundle]:
+    """Return a kernel for each of the largest scales that the annotations can distinguish from the others.
+
+    At scales below the annotations' distance all errors are independent; only the largest of those scales is kept.
+    """
+    each = [KernelBundle(kernel.family, [scale], [1.0]) for scale in np.sort(kernel.scales)]
+    pairs = np.triu_indices(len(locations), 1)
+    blind = [bool(np.max(one.matrix(locations, locations)[pairs]) < _UNRELATED) for one in each]
+    return each[max(sum(blind) - 1, 0) :][-_MOST_SCALES:]
+
+
+def _size_grid(noise: Floats, residuals: Floats) -> Floats:
+    """Variances from far below the noise to above the largest residuals, in equal steps of their logarithm."""
+    stated = float(np.sqrt(np.mean(np.trace(noise, axis1=1, axis2=2)) / noise.shape[1]))
+    seen = float(np.sqrt(np.mean(np.square(residuals))))
+    lowest = min(0.1 * stated, 0.05 * seen) if seen > 0 else 0.1 * stated
+    return np.asarray(np.geomspace(lowest, 3 * max(seen, stated), _SIZES) ** 2)
+
+
+def _noise_weights(evidence: Floats) -> Floats:
+    """Turn log evidence (C, F, V) into weights: a share for the stated noise, the rest for noise that is learned."""
+    learned = evidence + np.log(NOISE_PRIOR)[:, None]
+    free, stated = np.exp(learned - learned.max()), np.zeros_like(evidence)
+    stated[:, 0] = np.exp(evidence[:, 0] - evidence[:, 0].max())
+    return np.asarray(_AS_STATED * stated / stated.sum() + (1 - _AS_STATED) * free / free.sum())
+
+
+def _block_diagonal(blocks: Floats) -> Floats:
+    L, d = blocks.shape[:2]
+    matrix = np.zeros((L, d, L, d))
+    matrix[np.arange(L), :, np.arange(L)] = blocks
+    return matrix.reshape(L * d, L * d)
+
+
+def systematic(weights: Floats, count: int, rng: np.random.Generator) -> Ints:
+    """Draw indices in proportion to weights with one random offset, in random order."""
+    ends = np.cumsum(weights)
+    at = (np.arange(count) + rng.random()) / count * ends[-1]
+    # Rounding can put the last one just beyond the end.
+    return rng.permutation(np.minimum(np.searchsorted(ends, at, side="right"), len(weights) - 1))
+
+
+def cross_fitted(model: ErrorModel, folds: int = 5, seed: int = 0) -> tuple[Floats, Floats, Floats]:
+    """Predict every annotation by a model fitted without its fold: mean, covariance, and noise factor.
+
+    Returns
+    -------
+    means : (L, d) array
+    covariances : (L, d, d) array
+        Of the true match, without the annotation's own noise.
+    factors : (L,) array
+        Expected factor on the stated noise.
+    """
+    L, d = model.locations.shape
+    fold_of = np.random.default_rng(seed).permutation(L) % min(folds, L)
+    means, covariances, factors = np.empty((L, d)), np.empty((L, d, d)), np.empty(L)
+    for fold in range(int(fold_of.max()) + 1):
+        out = fold_of == fold
+        other = ErrorModel.fit(model.candidates, np.flatnonzero(~out), model.values)
+        values = model.values
+        here = CandidateValues(values.median[out], values.directions[out], values.disagreement[out])
+        means[out], covariances[out] = other.moments(model.locations[out], here)
+        factors[out] = other.noise_factor
+    return means, covariances, factors

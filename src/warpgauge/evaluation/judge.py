@@ -1,0 +1,227 @@
+"""`judge`: the model that transforms are evaluated with, given the annotations *and* the transforms themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from warpgauge.core.annotations import Annotations
+from warpgauge.core.arrays import Floats, as_points
+from warpgauge.core.further import FurtherAnnotations, further_by_growth
+from warpgauge.core.judgement import Flag, Judgement, ascending, norm_name
+from warpgauge.core.process import Posterior
+from warpgauge.core.sensitivity import Describer, Sensitivity, mean_squares, model_changes
+from warpgauge.errors import InvalidInputError
+from warpgauge.evaluation.candidate_set import CandidateSet
+from warpgauge.evaluation.error_model import ErrorModel
+from warpgauge.evaluation.mapping import Remembered, converted, function_of, mapped_points
+from warpgauge.evaluation.suspicion import gross_errors, too_good
+from warpgauge.evaluation.truth import Truth
+from warpgauge.evaluation.widening import Widening
+
+CENTRES = ("candidates", "prior")
+FEWEST = 4
+_ERROR_SAMPLES = 200
+_MOST_POINTS = 500
+_MOST_GROUPS = 40
+_LEAD_SAMPLES = 200
+
+
+def judge(posterior: Posterior, transforms: Mapping[str, Any]) -> Truth:
+    """Return what transforms are to be judged by.
+
+    With fewer than four annotations the transforms cannot be compared at the annotations, and the posterior itself is
+    returned.
+
+    Parameters
+    ----------
+    posterior : Posterior
+        What the annotations say; best of `warpgauge.default_posterior`.
+    transforms : mapping of name to transform
+        Objects with ``map``, or callables; all that are to be compared. They must not have seen the annotations. The
+        identity is judged but is no guess of the truth, so that adding it as a baseline changes no other score.
+    """
+    transforms = converted(transforms)
+    if not transforms or len(posterior.annotations) < FEWEST:
+        return posterior
+    flags = too_good(transforms, posterior.annotations)
+    suspect = {flag.transform for flag in flags}
+    guesses = {name: one for name, one in transforms.items() if not _does_nothing(name, one, posterior)}
+    # Where all are suspect, the stated noise is more likely to be wrong than all transforms.
+    trusted = {name: one for name, one in guesses.items() if name not in suspect} or guesses or dict(transforms)
+    flags += gross_errors(trusted, posterior.annotations)
+    model = ErrorModel.fit(CandidateSet(trusted, posterior))
+    return Judge(posterior, dict(transforms), model, flags)
+
+
+def _does_nothing(name: str, transform: Any, posterior: Posterior) -> bool:
+    """Return whether a transform leaves every annotated point where it is."""
+    points = posterior.annotations.fixed_points
+    return function_of(transform) is not None and np.array_equal(mapped_points(name, transform, points), points)
+
+
+@dataclass(frozen=True, eq=False)
+class Judge:
+    """The truth as annotations and transforms together have it; made by `judge`.
+
+    Attributes
+    ----------
+    posterior : Posterior
+        What the annotations alone say.
+    transforms : dict
+        All that are judged.
+    model : ErrorModel
+        The truth about the median of the transforms that are not flagged.
+    flags : tuple of warpgauge.evaluation.Flag
+        What a person should look at before any ranking.
+    """
+
+    posterior: Posterior
+    transforms: dict[str, Any]
+    model: ErrorModel
+    flags: tuple[Flag, ...]
+
+    @property
+    def d(self) -> int:
+        """Dimension."""
+        return self.posterior.d
+
+    @property
+    def annotations(self) -> Annotations:
+        """What it is known from."""
+        return self.posterior.annotations
+
+    @property
+    def candidate_weights(self) -> dict[str, float]:
+        """Weight of each transform in the median about which the truth is modelled; they add up to 1."""
+        found = self.model.candidates
+        return dict(zip(found.transforms, (found.weights / found.weights.sum()).tolist(), strict=True))
+
+    @cached_property
+    def widening(self) -> Widening:
+        """How far the truth strays from the model's mean, by cross-fitting."""
+        return Widening.of(self.model)
+
+    def without_flagged(self) -> Truth | None:
+        """Return the judge that knows all annotations but those flagged as gross errors; None where none is."""
+        rows = [flag.row for flag in self.flags if flag.kind == "gross_error"]
+        if not rows:
+            return None
+        kept = np.setdiff1d(np.arange(len(self.annotations)), np.array(rows, dtype=np.int64))
+        posterior = self.posterior.prior.condition(self.annotations[kept], calibrate=self.posterior.calibrates)
+        return judge(posterior, self.transforms)
+
+    def mean(self, points: ArrayLike) -> Floats:
+        """Return the expected true matches of (n, d) points."""
+        return self.model.mean(as_points(points, "points", self.d))
+
+    def sample(self, points: ArrayLike, count: int, seed: int = 0) -> Floats:
+        """Draw joint samples of the true matches, (count, n, d)."""
+        at = as_points(points, "points", self.d)
+        if int(count) != count or count < 0:
+            raise InvalidInputError(f"sample needs a whole number of samples, got {count!r}.")
+        rng = np.random.default_rng(seed)
+        here = self.model.candidates.at(at)
+        samples = self.model.sample(at, here, int(count), rng)
+        mean = self.model.mean_at(at, here)
+        samples -= mean
+        samples *= self.widening.draw(at, int(count), rng)[:, :, None]
+        samples += mean
+        return samples
+
+    def judgement(
+        self, points: Floats, mapped: Floats, norms: Sequence[float], draws: Mapping[str, Floats]
+    ) -> Judgement:
+        """Score by the medians of the draws, and count in how many of them one transform beats another.
+
+        The model's mean lies near whichever transform leads, so a distance from it says little about that one.
+        """
+        scores = {norm_name(p): np.median(draws[f"norm {norm_name(p)}"], axis=0) for p in norms}
+        rms = draws["rms"]
+        return Judgement(scores, np.mean(np.square(rms), axis=0), _won(rms), ascending(np.median(rms, axis=0)))
+
+    def expected_errors(self, points: Floats, mapped: Floats) -> Floats:
+        """Median over samples of the error of each transform at every point, (K, n)."""
+        samples = self.sample(points, _ERROR_SAMPLES)
+        return np.stack([np.median(np.linalg.norm(samples - one, axis=2), axis=0) for one in mapped])
+
+    def further(
+        self,
+        judgement: Judgement,
+        points: Floats,
+        mapped: Floats,
+        *,
+        cap: int,
+        samples: int,
+        seed: int = 0,
+        candidates: ArrayLike | None = None,
+    ) -> FurtherAnnotations:
+        """Estimate how many more annotations would decide the ranking, from how evidence grows with their number."""
+        return further_by_growth(judgement.order, judgement.win, len(self.annotations), cap, samples)
+
+    def sensitivity(self, names: Sequence[str], points: Floats, mapped: Floats, *, factor: float) -> Sensitivity:
+        """Rank again by a model fitted anew with other kernels, other noise, and without some annotations."""
+        return _sensitivity(self.posterior, self.model.candidates.transforms, names, points, mapped, factor=factor)
+
+
+def _won(draws: Floats) -> Floats:
+    """Share of the draws in which the row's value is below the column's; half of those where they are equal."""
+    below = draws[:, :, None] < draws[:, None, :]
+    equal = draws[:, :, None] == draws[:, None, :]
+    return np.asarray(below.mean(axis=0) + 0.5 * equal.mean(axis=0))
+
+
+def _sensitivity(
+    posterior: Posterior,
+    guesses: Mapping[str, Any],
+    names: Sequence[str],
+    points: Floats,
+    mapped: Floats,
+    *,
+    factor: float,
+    seed: int = 0,
+) -> Sensitivity:
+    """Rank by the model, fitted anew under every change.
+
+    The error's size is averaged over, so there are no weights to change. At most 500 of the targets are used, and at
+    most 40 groups of annotations are left out, each one annotation where there are no more than that.
+    """
+    if len(points) > _MOST_POINTS:
+        rows = np.sort(np.random.default_rng(seed).choice(len(points), _MOST_POINTS, replace=False))
+        points, mapped = points[rows], mapped[:, rows]
+    remembered = {name: Remembered(name, one) for name, one in guesses.items()}
+
+    def model(known: Posterior) -> ErrorModel:
+        return ErrorModel.fit(CandidateSet(remembered, known))
+
+    def squares(known: Posterior) -> Floats:
+        return mean_squares(mapped, model(known).mean(points))
+
+    describe = Describer(list(names), squares(posterior))
+    variations = []
+    for name, kind, changed in model_changes(posterior, factor):
+        if name.startswith("kernel weights"):
+            continue
+        other = model(changed())
+        lead = None
+        if len(names) > 1:
+            samples = other.sample(points, other.candidates.at(points), _LEAD_SAMPLES, np.random.default_rng(seed))
+            lengths = np.linalg.norm(samples[:, None] - mapped, axis=3)
+            rms = np.sqrt(np.mean(np.square(lengths), axis=2))
+            ahead = (rms[:, describe.best, None] < rms).mean(axis=0)
+            lead = float(np.delete(ahead, describe.best).min())
+        variations.append(describe(name, kind, mean_squares(mapped, other.mean(points)), lead))
+    given = posterior.annotations
+    for group in np.array_split(np.argsort(np.arange(len(given)) % _MOST_GROUPS), min(len(given), _MOST_GROUPS)):
+        kept = given[np.setdiff1d(np.arange(len(given)), group)]
+        if len(kept) < FEWEST:
+            continue
+        numbers = ", ".join(str(row + 1) for row in np.sort(group))
+        name = f"without annotation{'s' if len(group) > 1 else ''} {numbers}"
+        variations.append(describe(name, "left out", squares(posterior.prior.condition(kept)), None))
+    return Sensitivity(tuple(describe.names[k] for k in describe.order), tuple(variations))

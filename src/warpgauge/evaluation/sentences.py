@@ -1,0 +1,223 @@
+"""Every sentence about a verdict, in one place, so that they cannot contradict each other.
+
+Table, page, report and JSON show these sentences; none of them writes its own. A verdict has at most two sentences,
+names the two or three methods that matter, and says what the error was before any registration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from warpgauge.core.calibration import Coverage
+from warpgauge.core.further import FurtherAnnotations
+
+# Of a group that cannot be distinguished, at most so many are named, and only such as may well be best.
+_MOST_NAMED = 3
+_WORTH_NAMING = 0.05
+
+
+@dataclass(frozen=True)
+class Standing:
+    """What a verdict says of one transform: its RMS error, its 90 % interval, and how probably it is the best."""
+
+    name: str
+    score: float
+    low: float
+    high: float
+    best: float
+
+
+def length(value: float, units: str | None) -> str:
+    """Write a length with three significant digits and its unit."""
+    text = f"{value:.3g}" if 1e-3 <= abs(value) < 1e4 or value == 0 else f"{value:.2e}"
+    return f"{text} {'µm' if units == 'um' else units}" if units else text
+
+
+def probability(value: float) -> str:
+    """Write a probability with two digits, never rounded to certainty: samples cannot show that much."""
+    if value >= 0.995:
+        return "over 0.99"
+    return "below 0.01" if value < 0.005 else f"{value:.2f}"
+
+
+def count(number: int, noun: str) -> str:
+    """Write a number with its noun: ``1 annotation``, ``2 annotations``."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def joined(words: Sequence[str]) -> str:
+    """Join words by commas and "and"."""
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+
+
+def numbered(rows: Sequence[int]) -> str:
+    """Name the annotations of some rows, counted from 1: ``annotation 3``, ``annotations 3 and 7``."""
+    return f"annotation{'' if len(rows) == 1 else 's'} {joined([str(row + 1) for row in rows])}"
+
+
+def verdict(
+    order: Sequence[Standing],
+    groups: Sequence[Sequence[str]],
+    annotations: int,
+    further: FurtherAnnotations | None = None,
+    units: str | None = None,
+    baseline: str | None = None,
+) -> str:
+    """Return at most two sentences: which transform is best, how large its error is, and how certain that is.
+
+    Parameters
+    ----------
+    order : sequence of Standing
+        Best first.
+    groups : sequence of sequences of str
+        Names in groups that cannot be distinguished from their first, best first.
+    annotations : int
+    further : FurtherAnnotations, optional
+        How many more would decide.
+    units : str, optional
+        World unit.
+    baseline : str, optional
+        Name of the transform that does nothing, where it is among them.
+    """
+    if not annotations:
+        return "There are no annotations yet, so nothing can be said about the transforms."
+    by_name = {one.name: one for one in order}
+    before = by_name.get(baseline) if baseline is not None else None
+    methods = [one for one in order if one is not before]
+    if not methods:
+        return f"Without registration the root mean square error is {_error(order[0], units)}."
+    first = [by_name[name] for name in groups[0]]
+    if before is not None and before in first:
+        return _no_better(before, first, methods, annotations, units)
+    if len(methods) == 1:
+        return _alone(methods[0], before, units)
+    if len(first) == 1:
+        return _decided(methods, groups, before, annotations, units)
+    return _undecided(first, methods, before, annotations, further, units)
+
+
+def _error(one: Standing, units: str | None) -> str:
+    low, high = length(one.low, None), length(one.high, units)
+    return f"about {length(one.score, units)} (90 % interval {low} to {high})"
+
+
+def _against(before: Standing | None, units: str | None) -> str:
+    return "" if before is None else f", against {length(before.score, units)} before registration"
+
+
+def _alone(one: Standing, before: Standing | None, units: str | None) -> str:
+    text = f"{one.name} has a root mean square error of {_error(one, units)}{_against(before, units)}."
+    if before is None:
+        return f"{text} There is no other method to compare it with."
+    return f"{text} It is better than doing nothing with probability {probability(one.best)}."
+
+
+def _no_better(
+    before: Standing, first: Sequence[Standing], methods: Sequence[Standing], annotations: int, units: str | None
+) -> str:
+    best = methods[0]
+    if len(first) == 1:
+        return (
+            f"No method is better than doing nothing: without registration the root mean square error is "
+            f"{_error(before, units)}. The best method, {best.name}, has {_error(best, units)}."
+        )
+    return (
+        f"{count(annotations, 'annotation')} cannot say whether any method is better than doing nothing: "
+        f"without registration the root mean square error is {_error(before, units)}. The best method, {best.name}, "
+        f"has {_error(best, units)}."
+    )
+
+
+def _decided(
+    methods: Sequence[Standing],
+    groups: Sequence[Sequence[str]],
+    before: Standing | None,
+    annotations: int,
+    units: str | None,
+) -> str:
+    best, second = methods[0], methods[1]
+    text = (
+        f"{best.name} is the best of {len(methods)} methods with probability {probability(best.best)}: its root mean "
+        f"square error is {_error(best, units)}{_against(before, units)}."
+    )
+    tied = [name for name in groups[1] if before is None or name != before.name]
+    if len(tied) < 2:
+        return f"{text} Next is {second.name} with {_error(second, units)}."
+    others = count(len(tied) - 1, "other")
+    return (
+        f"{text} Next is {second.name} with {_error(second, units)}, from which {count(annotations, 'annotation')} "
+        f"cannot distinguish {others}."
+    )
+
+
+def _undecided(
+    first: Sequence[Standing],
+    methods: Sequence[Standing],
+    before: Standing | None,
+    annotations: int,
+    further: FurtherAnnotations | None,
+    units: str | None,
+) -> str:
+    likeliest = sorted(first, key=lambda one: -one.best)
+    leader = likeliest[0]
+    named = [one for one in likeliest[1:_MOST_NAMED] if one.best >= _WORTH_NAMING] or likeliest[1:2]
+    some = "the two" if len(methods) == 2 else f"{len(first)} of {len(methods)} methods"
+    if len(first) == len(methods) > 2:
+        some = f"all {len(methods)} methods"
+    lead = (
+        f"{count(annotations, 'annotation')} cannot say which of {some} is best: {leader.name}, with probability "
+        f"{probability(leader.best)}, has a root mean square error of {_error(leader, units)}{_against(before, units)}."
+    )
+    told = joined([
+        f"{one.name} (about {length(one.score, units)}, best with probability {probability(one.best)})" for one in named
+    ])  # fmt: skip
+    rest = f"close to it {'is' if len(named) == 1 else 'are'} {told}"
+    return f"{lead} {sentence(rest if further is None else f'{rest}; {_more(further)}')}"
+
+
+def sentence(words: str) -> str:
+    """Make a sentence of words."""
+    return f"{words[0].upper()}{words[1:]}."
+
+
+def _more(further: FurtherAnnotations) -> str:
+    if further.best is not None and further.best > 0:
+        return f"about {count(further.best, 'more annotation')} would probably decide which is best"
+    return f"more than {further.cap} more annotations would be needed to decide which is best"
+
+
+def calibration(verdict_: str, coverage: Sequence[Coverage], fewest: int, outliers: Sequence[int]) -> str:
+    """Return a sentence on the model's calibration and on annotations that contradict the others.
+
+    Parameters
+    ----------
+    verdict_ : {"calibrated", "overconfident", "underconfident", "undetermined"}
+    coverage : sequence of Coverage
+    fewest : int
+        Annotations needed for the test.
+    outliers : sequence of int
+        Rows of the annotations that the others contradict.
+    """
+    total = coverage[0].count
+    inside = joined([f"{one.inside} in their {100 * one.level:.0f} % region" for one in coverage])
+    found = f"each annotation predicted from the others, of {total} there are {inside}"
+    words = {
+        "calibrated": f"The model is as sure as it should be: {found}",
+        "overconfident": f"The model is overconfident, so do not rely on the ranking: {found}",
+        "underconfident": f"The model is less sure than it could be, so differences may be overlooked: {found}",
+        "undetermined": f"{count(total, 'annotation')} cannot test the model ({fewest} are needed)",
+    }[verdict_]
+    if outliers:
+        words += f"; {numbered(outliers)} contradict{'' if len(outliers) > 1 else 's'} the others"
+    return words + "."
+
+
+def judged_share(share: float) -> str:
+    """Return a sentence with the share of targets that the annotations cover."""
+    return f"The annotations say enough about {100 * share:.0f} % of the targets."
+
+
+def without(rows: Sequence[int], verdict_: str) -> str:
+    """Return the verdict without the annotations of some rows, as a sentence."""
+    return f"Without {numbered(rows)}: {verdict_}"

@@ -1,0 +1,177 @@
+"""Part of the suggestion study: how many annotations until the best of several transforms is known.
+
+All strategies share their first annotations (by farthest points). The posterior is centred on the transforms' median,
+its weights are learned from the annotations of the pair itself at the same numbers of annotations, and it is calibrated
+by leave-one-out. After each annotation the exact win probabilities over the targets are computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+import warpgauge as wg
+from warpgauge.experiments.curves import rng_for
+from warpgauge.experiments.datasets import Floats, elastix_lung_registrations, looked_up
+from warpgauge.simulate import random_deformation
+
+STRATEGIES = ("random", "farthest", "entropy", "variance", "decision: best", "decision: ranking")
+FIRST, SURE = 8, 0.95
+REFIT = (8, 12, 18, 27, 40)
+# Simulated registrations: their true errors, in px, as multiples of the best one's.
+_RATIOS = (1.0, 1.15, 1.3, 1.5, 1.8, 2.2)
+_BEST_ERROR, _SHARED, _SD = 2.0, 0.6, 0.5
+
+
+@dataclass(frozen=True, eq=False)
+class Contest:
+    """Transforms, where they are compared, and what an annotator would answer.
+
+    Attributes
+    ----------
+    answers : Annotations
+        At every candidate.
+    centre : (n, d) array
+        The median of the transforms at the candidates.
+    targets : (N, d) array
+    mapped : (K, N, d) array
+    truth : (N, d) array
+        True matches of the targets.
+    scales : sequence of float
+        Of the kernel.
+    """
+
+    answers: wg.Annotations
+    centre: Floats
+    targets: Floats
+    mapped: Floats
+    truth: Floats
+    scales: Sequence[float]
+
+    @property
+    def true_errors(self) -> Floats:
+        """Root mean square error of each transform, (K,)."""
+        return np.array([wg.displacement_norm(one - self.truth, 2) for one in self.mapped])
+
+    def prior(self) -> wg.TransformationPrior:
+        """Return the prior about the median, before its weights are learned."""
+        places = np.concatenate([self.answers.fixed_points, self.targets])
+        values = np.concatenate([self.centre, np.median(self.mapped, axis=0)])
+        weights = np.full(len(self.scales), 1.0 / len(self.scales))
+        return wg.TransformationPrior(
+            wg.KernelBundle("wendland", self.scales, weights),
+            mean=looked_up(places, values),
+        )
+
+
+def simulated(seed: int) -> Contest:
+    """Six registrations of a 2D pair whose errors share a part, as those of real ones do."""
+    grid = wg.Grid((300, 300))
+    rng = rng_for(seed, 1)
+    candidates, targets = rng.uniform(10, 289, (120, 2)), rng.uniform(10, 289, (300, 2))
+    places = np.concatenate([candidates, targets])
+
+    def field(stream: int, spacing: float) -> Floats:
+        state = int(np.random.SeedSequence(seed, spawn_key=(2, stream)).generate_state(1)[0])
+        moved = random_deformation(grid, 3.0, spacing, state).map(places) - places
+        return np.asarray(moved / np.sqrt(np.square(moved).sum(axis=1).mean()))
+
+    truth, shared = places + 8.0 * field(0, 100.0), field(1, 70.0)
+    ratios = rng.permutation(_RATIOS)
+    mapped = []
+    for k, ratio in enumerate(ratios):
+        error = _SHARED * shared + np.sqrt(1 - _SHARED**2) * field(2 + k, float(rng.choice([50.0, 80.0])))
+        error /= np.sqrt(np.square(error[len(candidates) :]).sum(axis=1).mean())
+        mapped.append(truth + _BEST_ERROR * ratio * error)
+    every = np.array(mapped)
+    n = len(candidates)
+    placed = truth[:n] + rng.normal(0, _SD, (n, 2))
+    answers = wg.Annotations.isotropic(candidates, placed, _SD)
+    scales = [15.0, 30.0, 60.0, 120.0]
+    return Contest(answers, np.median(every[:, :n], axis=0), targets, every[:, n:], truth[n:], scales)
+
+
+def lung(data: Path, seed: int) -> Contest:
+    """Five of the eight best real registrations: 30 landmarks may be asked, the errors at the 20 others are the truth.
+
+    The five are drawn anew until the best of them is better than the second by a twentieth: others have no true best.
+    """
+    _, fixed, moving, mapped = elastix_lung_registrations(data)
+    rng = rng_for(seed, 3)
+    rows = rng.permutation(len(fixed))
+    ask, held = rows[:30], rows[30:]
+    errors = np.sqrt(np.square(mapped[:, held] - moving[held]).sum(axis=2).mean(axis=1))
+    near = np.argsort(errors)[:8]
+    chosen = rng.choice(near, 5, replace=False)
+    while np.divide(*np.sort(errors[chosen])[1::-1]) < 1.05:
+        chosen = rng.choice(near, 5, replace=False)
+    answers = wg.Annotations.isotropic(fixed[ask], moving[ask], 0.5)
+    centre = np.median(mapped[chosen][:, ask], axis=0)
+    return Contest(answers, centre, fixed[held], mapped[chosen][:, held], moving[held], [20.0, 40.0, 80.0, 160.0])
+
+
+class _Asks(Protocol):
+    def suggest(self) -> int:
+        """Return the index of the next candidate."""
+        ...
+
+
+def _asker(strategy: str, contest: Contest, posterior: wg.Posterior, asked: list[int], seed: int) -> _Asks:
+    """Return a suggester of the strategy that knows of everything asked so far."""
+    candidates, assumed = contest.answers.fixed_points, contest.answers.covariances[0]
+    if strategy.startswith("decision"):
+        goal: Any = strategy.split(": ")[1]
+        deciding = wg.DecisionSuggester(
+            posterior, contest.targets, contest.mapped, candidates, goal, seed, default_covariance=assumed
+        )
+        for index in asked:
+            deciding.skip(index)
+        return deciding
+    targets = contest.targets if strategy == "variance" else None
+    suggester = wg.Suggester(posterior.prior, candidates, targets, strategy, seed, default_covariance=assumed)
+    for index in asked:
+        suggester.record(index, contest.answers.covariances[index])
+    return suggester
+
+
+def contend(contest: Contest, strategy: str, count: int, seed: int) -> dict[str, Any]:
+    """Let a strategy ask; after each annotation the leader's least win probability, the true best's, and who leads."""
+    best = int(np.argmin(contest.true_errors))
+    asked = wg.Suggester(contest.prior(), contest.answers.fixed_points, strategy="farthest", seed=seed).suggest(FIRST)
+    prior = contest.prior()
+    leads: list[float] = []
+    true_leads: list[float] = []
+    right: list[bool] = []
+    total = min(count, len(contest.answers))
+    while True:
+        annotations = contest.answers[asked]
+        if len(asked) in REFIT:
+            prior = replace(wg.fit_kernel(contest.prior(), annotations, noise=True), fit=None)
+        posterior = prior.condition(annotations, calibrate=True)
+        wins = wg.win_probabilities(posterior, contest.targets, contest.mapped) + np.eye(len(contest.mapped))
+        least = wins.min(axis=1)
+        leader = int(np.argmax(least))
+        leads.append(float(least[leader]))
+        true_leads.append(float(least[best]))
+        right.append(leader == best)
+        if len(asked) >= total:
+            break
+        asked.append(_asker(strategy, contest, posterior, asked, seed).suggest())
+    return {"lead": leads, "true best": true_leads, "right": right, "first": FIRST, "asked": asked}
+
+
+def identified(curve: dict[str, Any], limit: int) -> int:
+    """Count the annotations until the true best is known with 95 % for the first time; ``limit`` + 1 where never."""
+    for step, lead in enumerate(curve["true best"]):
+        if lead >= SURE:
+            return int(curve["first"]) + step
+    return limit + 1
+
+
+def misled(curve: dict[str, Any]) -> bool:
+    """Return whether another than the true best was held for best with 95 % at any time."""
+    return any(lead >= SURE and not right for lead, right in zip(curve["lead"], curve["right"], strict=True))

@@ -1,0 +1,309 @@
+"""ITK transform files, text and HDF5, and the transforms that they name by type, parameters and fixed parameters.
+
+The MATLAB files of ANTs and the files of Slicer share these names and parameters. Linear types: `itk_linear`.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from warpgauge.errors import AmbiguousFileError, FileFormatError, InvalidInputError, SuspiciousDataWarning
+from warpgauge.geometry import Floats, Grid
+from warpgauge.io.files import existing_file, foreign_decoder, read_text
+from warpgauge.io.memory import check_memory
+from warpgauge.io.numpy_files import INFLATION
+from warpgauge.io.transforms import linear
+from warpgauge.io.transforms.base import Description, Transform
+from warpgauge.io.transforms.chain import Chain
+from warpgauge.io.transforms.field import DisplacementField, field_description
+from warpgauge.io.transforms.headers import check_room, default_units, grid_of_header
+from warpgauge.io.transforms.itk_linear import LINEAR, take
+from warpgauge.io.transforms.lattice import Vectors
+from warpgauge.io.transforms.splines import BSplineTransform, KernelSpline, bspline_description
+
+_TYPE = re.compile(r"([A-Za-z0-9]+)_(?:double|float)_(\d+)_(\d+)(?:_(\d+))?\Z")
+COMPOSITE = "CompositeTransform"
+_FIELDS = (
+    "DisplacementFieldTransform",
+    "GaussianSmoothingOnUpdateDisplacementFieldTransform",
+    "BSplineSmoothingOnUpdateDisplacementFieldTransform",
+)
+_BSPLINES = ("BSplineTransform", "BSplineDeformableTransform")
+_KERNELS = {
+    "ThinPlateSplineKernelTransform": "ThinPlateSpline",
+    "ThinPlateR2LogRSplineKernelTransform": "ThinPlateR2LogRSpline",
+    "VolumeSplineKernelTransform": "VolumeSpline",
+}
+
+
+def split_type(type_name: str, path_name: str) -> tuple[str, int, int]:
+    """Return name, dimension and spline order (3 by default) of a type like ``AffineTransform_double_3_3``."""
+    match = _TYPE.match(type_name.strip())
+    if match is None:
+        raise FileFormatError(
+            f"{path_name!r} names the transform type {type_name.strip()[:80]!r}, which is not of the form of ITK, "
+            f"as in 'AffineTransform_double_3_3'."
+        )
+    name, from_d, to_d, order = match.groups()
+    if from_d != to_d or from_d not in ("2", "3"):
+        raise FileFormatError(
+            f"{path_name!r} holds a transform from {from_d}D to {to_d}D, but only 2D to 2D and 3D to 3D are read."
+        )
+    return name, int(from_d), 3 if order is None else int(order)
+
+
+def itk_transform(
+    type_name: str, parameters: Vectors, fixed_parameters: Floats, file_format: str, path_name: str
+) -> Transform:
+    """Build the transform of one entry of an ITK file.
+
+    Parameters
+    ----------
+    type_name : str
+        As in ``Euler3DTransform_double_3_3``.
+    parameters, fixed_parameters : (n,) arrays
+        As stored.
+    file_format, path_name : str
+        For the description and for errors.
+    """
+    name, d, order = split_type(type_name, path_name)
+    for values, what in ((parameters, "parameters"), (fixed_parameters, "fixed parameters")):
+        if name not in _FIELDS and not np.isfinite(values).all():
+            raise FileFormatError(f"{path_name!r}: some {what} of its {name} are not finite numbers.")
+    try:
+        if name in _BSPLINES:
+            return _bspline(parameters, fixed_parameters, d, order, file_format, path_name)
+        if name in _FIELDS:
+            return _field(parameters, fixed_parameters, d, file_format, path_name)
+        if name in _KERNELS:
+            return _spline(name, parameters, fixed_parameters, d, file_format, path_name)
+        if name not in LINEAR:
+            raise FileFormatError(
+                f"{path_name!r} holds a {name!r}, which warpgauge does not read; convert it to a displacement field."
+            )
+        matrix, offset = LINEAR[name](np.asarray(parameters, dtype=np.float64), fixed_parameters, d)
+        about = itk_description(file_format, path_name, d, kind=f"{name} (affine)")
+        return linear.AffineTransform(matrix, offset, about)
+    except InvalidInputError as error:
+        raise FileFormatError(f"{path_name!r}: its {name} is not valid: {str(error).rstrip('.')}.") from error
+
+
+def itk_description(file_format: str, path_name: str, d: int, kind: str) -> Description:
+    """Describe a transform in ITK's world."""
+    return Description(
+        format=file_format,
+        kind=kind,
+        frame="world, LPS" if d == 3 else "world",
+        units=default_units(d),
+        assumptions=("ITK files map fixed points to moving points in the world of the images (LPS in 3D).",),
+        source=path_name,
+    )
+
+
+def _grid(fixed: Floats, d: int, count: int, path_name: str) -> Grid:
+    """Grid of fixed parameters ``size, origin, spacing, direction`` (row-major), checked against the values stored."""
+    take(fixed, 3 * d + d * d, "fixed parameters (size, origin, spacing, direction)")
+    size, origin, spacing = fixed[:d], fixed[d : 2 * d], fixed[2 * d : 3 * d]
+    direction = fixed[3 * d :].reshape(d, d)
+    needed = d * float(np.prod(size))
+    if needed != count:
+        raise InvalidInputError(f"a grid of {size.tolist()} needs {needed:.0f} parameters, but there are {count}")
+    return grid_of_header(path_name, size, spacing, origin, direction, default_units(d))
+
+
+def _bspline(p: Vectors, fixed: Floats, d: int, order: int, file_format: str, path_name: str) -> Transform:
+    grid = _grid(fixed, d, p.size, path_name)
+    about = itk_description(file_format, path_name, d, "")
+    words = bspline_description(order, file_format, frame=about.frame, units=about.units, source=path_name)
+    return BSplineTransform(p.reshape(d, *grid.shape), grid, order, words.assuming(*about.assumptions))
+
+
+def _field(p: Vectors, fixed: Floats, d: int, file_format: str, path_name: str) -> Transform:
+    grid = _grid(fixed, d, p.size, path_name)
+    about = itk_description(file_format, path_name, d, "")
+    words = field_description(file_format, frame=about.frame, units=about.units, source=path_name)
+    vectors = np.ascontiguousarray(np.moveaxis(p.reshape(*grid.shape, d), -1, 0))
+    return DisplacementField(vectors, grid, description=words.assuming(*about.assumptions))
+
+
+def _spline(name: str, p: Vectors, fixed: Floats, d: int, file_format: str, path_name: str) -> Transform:
+    if p.size == 0 or p.size % d or p.size != fixed.size:
+        raise InvalidInputError(
+            f"it needs as many source as target landmarks, but has {p.size} and {fixed.size} numbers"
+        )
+    about = itk_description(file_format, path_name, d, kind=f"{_KERNELS[name]} through landmarks")
+    return KernelSpline(p.reshape(-1, d), fixed.reshape(-1, d), _KERNELS[name], description=about)
+
+
+TEXT_FORMAT = "ITK text"
+TEXT_SIGNATURE = b"#Insight Transform File"
+# A dense field written as text has about 20 bytes per number; this is a field of 256^3.
+_LIMIT = 2**30
+
+
+@dataclass
+class Entry:
+    """One transform of an ITK file, as stored."""
+
+    type_name: str
+    parameters: Vectors | None = None
+    fixed_parameters: Floats | None = None
+
+
+def read_itk_text(path: Path) -> Transform:
+    """Read an ITK text transform file."""
+    text = read_text(path, "ITK transform file", _LIMIT)
+    if not text.startswith(TEXT_SIGNATURE.decode()):
+        raise FileFormatError(
+            f"{path.name!r} is no ITK transform file: its first line is not '#Insight Transform File V1.0'."
+        )
+    if not text.endswith("\n"):
+        warnings.warn(
+            f"{path.name} does not end with a line end, as ITK writes it, so its last number may be cut; check it.",
+            SuspiciousDataWarning,
+            stacklevel=4,
+        )
+    return combine(_text_entries(text, path.name), TEXT_FORMAT, path.name)
+
+
+def _text_entries(text: str, name: str) -> list[Entry]:
+    entries: list[Entry] = []
+    for number, raw in enumerate(text.splitlines(), start=1):
+        line = raw.strip()
+        if not line or line.startswith("#"):
+            continue
+        key, colon, value = line.partition(":")
+        if not colon:
+            raise FileFormatError(f"{name!r}, line {number}: expected 'Key: values', got {line[:60]!r}.")
+        if key == "Transform":
+            entries.append(Entry(value.strip()))
+        elif key in ("Parameters", "FixedParameters"):
+            if not entries:
+                raise FileFormatError(f"{name!r}, line {number}: {key!r} comes before any 'Transform:' line.")
+            numbers = _text_numbers(value, name, number)
+            if key == "Parameters":
+                entries[-1].parameters = numbers
+            else:
+                entries[-1].fixed_parameters = numbers
+        else:
+            raise FileFormatError(f"{name!r}, line {number}: unknown key {key[:60]!r} in an ITK transform file.")
+    return entries
+
+
+def _text_numbers(value: str, name: str, line: int) -> Floats:
+    try:
+        return np.array(value.split(), dtype=np.float64)
+    except ValueError as error:
+        raise FileFormatError(f"{name!r}, line {line}: some of its values are not numbers.") from error
+
+
+def combine(entries: list[Entry], file_format: str, name: str) -> Transform:
+    """Make one transform of the entries of a file.
+
+    A composite stands first and has no parameters; its members follow, and **the last of them is applied first**.
+    """
+    if not entries:
+        raise FileFormatError(f"{name!r} holds no transform.")
+    kinds = [split_type(entry.type_name, name)[0] for entry in entries]
+    if kinds[0] != COMPOSITE:
+        if len(entries) > 1:
+            raise AmbiguousFileError(
+                f"{name!r} holds {len(entries)} transforms without a CompositeTransform that says how to apply them; "
+                f"split it and give read_transform a list in the order of application to points."
+            )
+        return _one(entries[0], file_format, name)
+    if COMPOSITE in kinds[1:]:
+        raise FileFormatError(f"{name!r} holds a composite within a composite, which ITK does not write; flatten it.")
+    if len(entries) == 1:
+        raise FileFormatError(f"{name!r} holds a composite without members, so it maps nothing.")
+    members = [_one(entry, file_format, name) for entry in reversed(entries[1:])]
+    if len({member.d for member in members}) > 1:
+        raise FileFormatError(f"{name!r} mixes 2D and 3D transforms in one composite.")
+    chain = Chain(members)
+    note = "ITK composites apply the last stored transform first; the members are listed in the order of application."
+    return chain.described(source=name, assumptions=(note, *chain.description.assumptions))
+
+
+def _one(entry: Entry, file_format: str, name: str) -> Transform:
+    if entry.parameters is None or entry.fixed_parameters is None:
+        missing = "parameters" if entry.parameters is None else "fixed parameters"
+        raise FileFormatError(f"{name!r} has no {missing} of its {entry.type_name[:60]}; it is truncated.")
+    return itk_transform(entry.type_name, entry.parameters, entry.fixed_parameters, file_format, name)
+
+
+HDF5_FORMAT = "ITK HDF5"
+HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
+_GROUP = "TransformGroup"
+_MEMBERS = 1000
+# Old versions of ITK wrote the second spelling.
+_PARAMETERS = ("TransformParameters", "TranformParameters")
+_FIXED = ("TransformFixedParameters", "TranformFixedParameters")
+
+
+def read_itk_hdf5(path: Path) -> Transform:
+    """Read an ITK HDF5 transform file."""
+    import h5py
+
+    file = existing_file(path, "transform")
+    with foreign_decoder(file, "an ITK HDF5 transform"), h5py.File(file, "r") as store:
+        entries = _hdf5_entries(store, file)
+    return combine(entries, HDF5_FORMAT, file.name)
+
+
+def _hdf5_entries(store: Any, file: Path) -> list[Entry]:
+    if _GROUP not in store:
+        raise FileFormatError(f"{file.name!r} is an HDF5 file without {_GROUP!r}, so it is no ITK transform.")
+    group = _own(store, _GROUP, file)
+    count = len(group)
+    if count > _MEMBERS:
+        raise FileFormatError(f"{file.name!r} holds {count} transforms; more than {_MEMBERS} are not read.")
+    return [_entry(group, str(i), file) for i in range(count)]
+
+
+def _entry(group: Any, key: str, file: Path) -> Entry:
+    if key not in group or "TransformType" not in _own(group, key, file):
+        raise FileFormatError(f"{file.name!r} has no type of its transform number {key}; the file is damaged.")
+    stored = _own(_own(group, key, file), "TransformType", file)
+    if stored.size != 1:
+        raise FileFormatError(f"{file.name!r} has a type of its transform number {key} that is not one text.")
+    value = np.asarray(stored[()]).reshape(-1)[0]
+    kind = value.decode("ascii", "replace") if isinstance(value, bytes) else str(value)
+    parameters, fixed = (_hdf5_numbers(_own(group, key, file), names, file) for names in (_PARAMETERS, _FIXED))
+    return Entry(kind, parameters, None if fixed is None else np.asarray(fixed, dtype=np.float64))
+
+
+def _own(group: Any, key: str, file: Path) -> Any:
+    """Return a member that this very file holds; HDF5 can also point into other files, which are not read."""
+    import h5py
+
+    link = group.get(key, getlink=True)
+    found = group[key] if isinstance(link, h5py.HardLink) else None
+    if isinstance(found, h5py.Dataset) and (found.external or found.is_virtual):
+        found = None
+    if found is None:
+        raise FileFormatError(
+            f"{file.name!r} keeps {key!r} in another file (an HDF5 link, virtual data or external storage), which is "
+            f"not read; save the transform as one file."
+        )
+    return found
+
+
+def _hdf5_numbers(member: Any, names: tuple[str, str], file: Path) -> Vectors | None:
+    name = next((name for name in names if name in member), None)
+    if name is None:
+        return None
+    found = _own(member, name, file)
+    if found.dtype.kind != "f":
+        raise FileFormatError(f"{file.name!r}: {names[0]} are of type {found.dtype}, but must be floating point.")
+    # A dataset may promise any shape and store nothing: ask what is on the disk before allocating.
+    needed, stored = int(found.size) * found.dtype.itemsize, found.id.get_storage_size()
+    check_room(file.name, needed, stored * INFLATION, names[0])
+    check_memory(file.name, needed, stored)
+    values = np.asarray(found[()]).reshape(-1)
+    return values.astype(np.float32 if values.dtype.itemsize <= 4 else np.float64, copy=False)

@@ -1,0 +1,315 @@
+"""Opening Zarr arrays of untrusted origin, for images and fields alike.
+
+A Zarr description names the type of its numbers and the codecs of its chunks. Among the codecs that numcodecs offers is
+``pickle``, which runs what the chunk says; its Blosc trusts the length in a chunk's header, so that a truncated chunk
+is read beyond its end; and a description of a few bytes can promise any number of samples, a chunk of a few bytes
+unfold to gigabytes. The description is therefore read and checked here, as plain JSON and against lists of what is
+allowed, before the Zarr library sees the folder, and every packed chunk is checked before it is unpacked.
+"""
+
+from __future__ import annotations
+
+import bz2
+import json
+import lzma
+import math
+import re
+import zlib
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from warpgauge.errors import FileFormatError, FileTooLargeError
+from warpgauge.io.files import read_text, require
+from warpgauge.io.memory import check_memory
+
+DESCRIPTIONS = ("zarr.json", ".zarray", ".zgroup")
+_CODECS = frozenset({
+    "blosc", "zstd", "lz4", "zlib", "gzip", "bz2", "lzma", "shuffle", "delta", "bitround", "quantize", "crc32",
+    "adler32", "fixedscaleoffset", "bytes", "endian", "transpose", "crc32c", "sharding_indexed",
+})  # fmt: skip
+_TYPE_2 = re.compile(r"[<>|][biuf][1248]")
+_TYPES_3 = frozenset({
+    "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64",
+})  # fmt: skip
+_LARGEST_DESCRIPTION = 2**22
+_MOST_CHUNKS = 2**26
+_FEW_CHUNKS = 4096  # an array of more chunks than these needs chunks of at least so many samples
+_LARGEST_AXIS = 2**40
+_AT_ONCE = 4  # chunks that are unpacked at the same time
+_BLOSC_HEADER = 16
+_ZSTD_FRAME, _ZSTD_SKIPPED, _ZSTD_BLOCK = 0xFD2FB528, 0x184D2A50, 2**17
+_DEFLATE = 1032  # the most that one byte of deflate can unfold to
+_PIECE = 2**20
+_LARGEST_PIECE = 2**31 - 1  # what Blosc can unpack at once
+
+
+def zarr_attributes(folder: Path) -> dict[str, Any]:
+    """Return the attributes of a group or an array."""
+    if (folder / "zarr.json").is_file():
+        attributes = _json(folder / "zarr.json").get("attributes", {})
+    else:
+        for name in (".zgroup", ".zarray"):
+            if (folder / name).is_file() and _json(folder / name).get("zarr_format") != 2:
+                raise FileFormatError(f"{folder.name!r} has a {name} that is not of Zarr version 2; it is damaged.")
+        attributes = _json(folder / ".zattrs") if (folder / ".zattrs").is_file() else {}
+    if not isinstance(attributes, dict):
+        raise FileFormatError(f"{folder.name!r} has attributes that are not a JSON object; it is damaged.")
+    return attributes
+
+
+def array_folders(folder: Path) -> list[Path]:
+    """Return the folder itself where it is an array, otherwise the arrays directly in it."""
+    if _is_array(folder):
+        return [folder]
+    return [child for child in sorted(folder.iterdir()) if child.is_dir() and _is_array(child)]
+
+
+def _is_array(folder: Path) -> bool:
+    if (folder / "zarr.json").is_file():
+        return _json(folder / "zarr.json").get("node_type") == "array"
+    return (folder / ".zarray").is_file()
+
+
+def open_array(folder: Path, check: Callable[[tuple[int, ...]], None] = lambda shape: None) -> Any:
+    """Open an array for reading, after its description was found harmless.
+
+    The numbers must be integers or floats, every codec must be on the list above, and neither a chunk nor the number
+    of chunks may be absurd. ``check`` is given the shape, and raises where that is not what was expected.
+    """
+    zarr = require("zarr", "zarr")
+    version = _check_description(folder, check)
+    with zarr.config.set(_checked_codecs()):
+        array = zarr.open_array(folder, mode="r", zarr_format=version)
+    if version == 2:
+        expected = math.prod(array.chunks) * array.dtype.itemsize
+        for codec in (array.metadata.compressor, *(array.metadata.filters or ())):
+            _check_before_decoding(codec, expected)
+    return array
+
+
+def _check_description(folder: Path, check: Callable[[tuple[int, ...]], None]) -> int:
+    """Check type, codecs and sizes, and return the version of the format."""
+    name = folder.name
+    kind: Any
+    shape: Any
+    chunks: Any
+    if (folder / "zarr.json").is_file():
+        found = _json(folder / "zarr.json")
+        kind, shape = found.get("data_type"), found.get("shape")
+        grid = found.get("chunk_grid")
+        chunks = _at(_at(grid, "configuration"), "chunk_shape") if _at(grid, "name") == "regular" else None
+        codecs, known, version = _names_3(name, found.get("codecs")), kind in _TYPES_3, 3
+        itemsize = 1 if kind == "bool" or not known else int(re.sub(r"\D", "", str(kind))) // 8
+        if _at(found.get("storage_transformers"), "name") is not None or found.get("storage_transformers"):
+            raise FileFormatError(f"{name!r} stores its chunks in a way that is not read (storage_transformers).")
+    else:
+        found = _json(folder / ".zarray")
+        kind, shape, chunks = found.get("dtype"), found.get("shape"), found.get("chunks")
+        codecs = _names_2(name, [found.get("compressor"), *_list(name, found.get("filters") or [])])
+        known, version = isinstance(kind, str) and _TYPE_2.fullmatch(kind) is not None, 2
+        itemsize = int(str(kind)[-1]) if known else 1
+    if not known:
+        raise FileFormatError(
+            f"{name!r} has elements of type {str(kind)[:40]!r}, but integers and floats of up to 64 bits are read."
+        )
+    unknown = codecs - _CODECS
+    if unknown:
+        raise FileFormatError(
+            f"{name!r} has chunks coded by {', '.join(sorted(unknown))[:80]}, which is not read; write it with blosc, "
+            f"zstd or gzip."
+        )
+    _check_counts(name, shape, chunks)
+    check(tuple(shape))
+    _check_sizes(name, shape, chunks, itemsize)
+    return version
+
+
+def _check_counts(name: str, shape: Any, chunks: Any) -> None:
+    for what, sizes in (("shape", shape), ("chunks", chunks)):
+        whole = isinstance(sizes, list) and all(type(n) is int and 0 < n <= _LARGEST_AXIS for n in sizes)
+        if not whole or not 0 < len(sizes) <= 8:
+            raise FileFormatError(
+                f"{name!r} has the {what} {str(sizes)[:60]}, but positive whole numbers are expected."
+            )
+    if len(shape) != len(chunks):
+        raise FileFormatError(f"{name!r} has a shape of {len(shape)} axes but chunks of {len(chunks)}; it is damaged.")
+
+
+def _check_sizes(name: str, shape: list[int], chunks: list[int], itemsize: int) -> None:
+    samples, count = math.prod(chunks), math.prod(-(-n // c) for n, c in zip(shape, chunks, strict=True))
+    check_memory(name, _AT_ONCE * samples * itemsize, what=f"Unpacking {_AT_ONCE} of its chunks at once")
+    if samples * itemsize > _LARGEST_PIECE:
+        raise FileTooLargeError(
+            f"{name!r} has chunks of {samples * itemsize} bytes, more than the {_LARGEST_PIECE} that can be unpacked "
+            f"at once; write it with smaller chunks."
+        )
+    if count > _MOST_CHUNKS or (count > _FEW_CHUNKS and samples < _FEW_CHUNKS):
+        raise FileTooLargeError(
+            f"{name!r} is cut into {count} chunks of {samples} samples, which would take too long to read; write it "
+            f"with chunks of at least {_FEW_CHUNKS} samples."
+        )
+
+
+def _json(file: Path) -> dict[str, Any]:
+    text = read_text(file, "Zarr description", _LARGEST_DESCRIPTION)
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise FileFormatError(
+            f"{file.name!r} of {file.parent.name!r} is not JSON ({type(error).__name__}); copy the folder again."
+        ) from error
+    if not isinstance(found, dict):
+        raise FileFormatError(f"{file.name!r} of {file.parent.name!r} is not a JSON object; it is damaged.")
+    return found
+
+
+def _at(value: Any, key: str) -> Any:
+    return value.get(key) if isinstance(value, dict) else None
+
+
+def _list(name: str, value: Any) -> list[Any]:
+    if not isinstance(value, list) or len(value) > 20:
+        raise FileFormatError(f"{name!r} describes its codecs by {str(value)[:40]!r}, but a short list is expected.")
+    return value
+
+
+def _names_2(name: str, codecs: list[Any]) -> set[str]:
+    return {str(_at(codec, "id")) for codec in codecs if codec is not None}
+
+
+def _names_3(name: str, codecs: Any, depth: int = 0) -> set[str]:
+    """Return the names of codecs in a Zarr 3 description, those within shards included."""
+    names: set[str] = set()
+    for codec in _list(name, codecs):
+        if isinstance(codec, str):
+            names.add(codec)
+            continue
+        names.add(str(_at(codec, "name")))
+        for key in ("codecs", "index_codecs"):
+            inner = _at(_at(codec, "configuration"), key)
+            if inner is not None and depth < 4:
+                names |= _names_3(name, inner, depth + 1)
+            elif inner is not None:
+                names.add("shards within shards")
+    return names
+
+
+def check_packed(codec: str, chunk: Any, expected: int) -> None:
+    """Refuse a packed chunk that would unfold to much more than a chunk holds, before it is unpacked.
+
+    Parameters
+    ----------
+    codec : str
+        Name of the codec.
+    chunk : bytes-like
+        As stored.
+    expected : int
+        Bytes that it has to unfold to.
+    """
+    view = memoryview(chunk).cast("B")
+    limit = 2 * expected + 2**20
+    if codec == "blosc":
+        promised = int.from_bytes(view[12:_BLOSC_HEADER], "little") if len(view) >= _BLOSC_HEADER else -1
+        if promised != len(view):
+            raise ValueError(f"a Blosc chunk has {len(view)} bytes but its header says {promised}")
+        size = int.from_bytes(view[4:8], "little")
+    elif codec == "lz4":
+        size = int.from_bytes(view[:4], "little")
+    elif codec == "zstd":
+        size = zstd_bound(view)
+    elif codec in _STREAMS:
+        size = _counted(_STREAMS[codec](), view, limit)
+    else:
+        return
+    if size > limit:
+        raise ValueError(f"a chunk that holds {expected} bytes would unfold to {size} or more")
+
+
+_STREAMS: dict[str, Callable[[], Any]] = {
+    "gzip": lambda: zlib.decompressobj(31),
+    "zlib": zlib.decompressobj,
+    "bz2": bz2.BZ2Decompressor,
+    "lzma": lzma.LZMADecompressor,
+}
+
+
+def _counted(stream: Any, packed: memoryview, limit: int) -> int:
+    """Count what a stream unfolds to, up to a little more than the limit."""
+    if isinstance(stream, bz2.BZ2Decompressor | lzma.LZMADecompressor):
+        count, data = 0, bytes(packed)
+        while not stream.eof and count <= limit:
+            part = stream.decompress(data, _PIECE)
+            if not part and not data:
+                break
+            count, data = count + len(part), b""
+        return count
+    if len(packed) * _DEFLATE <= limit:
+        return 0
+    count, rest = 0, bytes(packed)
+    while rest and not stream.eof and count <= limit:
+        count += len(stream.decompress(rest, _PIECE))
+        rest = stream.unconsumed_tail
+    return count
+
+
+def zstd_bound(packed: memoryview) -> int:
+    """Return the most that a Zstandard stream can unfold to, by the headers of its blocks, without unpacking it."""
+    at, total = 0, 0
+    while at + 4 < len(packed):
+        magic = int.from_bytes(packed[at : at + 4], "little")
+        at += 4
+        if magic & 0xFFFFFFF0 == _ZSTD_SKIPPED:
+            at += 4 + int.from_bytes(packed[at : at + 4], "little")
+            continue
+        if magic != _ZSTD_FRAME:
+            break  # the decoder says what is wrong
+        flags = packed[at]
+        single, field = flags >> 5 & 1, (0, 2, 4, 8)[flags >> 6]
+        at += 1 + (1 - single) + (0, 1, 2, 4)[flags & 3] + (field or single)
+        last = False
+        while not last and at + 3 <= len(packed):
+            header = int.from_bytes(packed[at : at + 3], "little")
+            last, kind, size = bool(header & 1), header >> 1 & 3, header >> 3
+            at += 3 + (1 if kind == 1 else size)
+            total += size if kind < 2 else _ZSTD_BLOCK
+        at += 4 if flags >> 2 & 1 else 0
+    return total
+
+
+def _check_before_decoding(codec: Any, expected: int) -> None:
+    """Put the check before the decoder of a Zarr 2 codec."""
+    if codec is None:
+        return
+    name, decode = str(codec.codec_id), codec.decode
+
+    def checked(chunk: Any, out: Any = None) -> Any:
+        check_packed(name, chunk, expected)
+        return decode(chunk, out)
+
+    codec.decode = checked
+
+
+@cache
+def _checked_codecs() -> dict[str, str]:
+    """Register codecs of Zarr 3 with the check, and return the settings by which zarr finds them."""
+    from zarr.codecs import BloscCodec, GzipCodec, ZstdCodec
+    from zarr.registry import register_codec
+
+    settings = {}
+    for name, base in (("blosc", BloscCodec), ("gzip", GzipCodec), ("zstd", ZstdCodec)):
+        kind = _checked_codec(name, base)
+        qualified = f"{kind.__module__}.{kind.__name__}"
+        register_codec(name, kind, qualname=qualified)
+        settings[f"codecs.{name}"] = qualified
+    return settings
+
+
+def _checked_codec(name: str, base: Any) -> Any:
+    async def decode_single(self: Any, chunk_bytes: Any, chunk_spec: Any) -> Any:
+        expected = math.prod(chunk_spec.shape) * chunk_spec.dtype.to_native_dtype().itemsize
+        check_packed(name, chunk_bytes.to_bytes(), expected)
+        return await base._decode_single(self, chunk_bytes, chunk_spec)
+
+    return type(f"Checked{base.__name__}", (base,), {"_decode_single": decode_single, "__module__": __name__})

@@ -1,0 +1,125 @@
+"""A second copy of the log in another folder: every event is appended there before it is acknowledged.
+
+The copy is text, one event per line as JSON, with the chain of digests of the log, so that it can be read and checked
+without SQLite. `warpgauge recover` rebuilds a damaged or lost log from it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from warpgauge.errors import InvalidInputError
+from warpgauge.io.files import one_line
+from warpgauge.project.errors import ProjectError, StorageError
+from warpgauge.project.events import Event, canonical, chained
+
+EVENTS = "events.jsonl"
+_COPIED = ("project.json", "candidates.npz", "targets.npz", "fixed_foreground.npz", "moving_foreground.npz")
+_LONGEST_LINE = 4 * 2**20
+Row = tuple[Any, ...]
+
+
+def row_of(event: Event) -> Row:
+    """Return an event as a row of the log, its digest last."""
+    return (
+        event.generation, event.time, event.rater, event.kind, event.query, event.duration, event.base_generation,
+        canonical(event.payload), event.digest,
+    )  # fmt: skip
+
+
+class Mirror:
+    """The second copy of one project's log.
+
+    Parameters
+    ----------
+    folder : Path
+        Of all mirrors; this project's is the folder in it named by the project's identifier.
+    project_folder : Path
+    project_id : str
+    """
+
+    def __init__(self, folder: Path, project_folder: Path, project_id: str) -> None:
+        root = project_folder.resolve()
+        if folder.resolve().is_relative_to(root) or root.is_relative_to(folder.resolve()):
+            raise InvalidInputError("The mirror must lie outside the project's folder, best on another disk.")
+        self.folder = folder / project_id
+        self.path = self.folder / EVENTS
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            for name in _COPIED:
+                if (project_folder / name).is_file():
+                    shutil.copyfile(project_folder / name, self.folder / name)
+            rows = read_mirror(self.path) if self.path.exists() else []
+        except OSError as error:
+            raise self._unwritable(error) from error
+        self.generation = len(rows)
+        self.digest = str(rows[-1][-1]) if rows else ""
+
+    def check(self, log_rows: Sequence[Row]) -> None:
+        """Refuse a log that lacks events of the mirror, or has others in their place."""
+        if self.generation > len(log_rows):
+            raise ProjectError(
+                f"The mirror {str(self.path)!r} has {self.generation} events but the log only {len(log_rows)}: events "
+                f"of the log are lost; run warpgauge recover with --mirror."
+            )
+        if self.generation and log_rows[self.generation - 1][-1] != self.digest:
+            raise ProjectError(
+                f"The mirror {str(self.path)!r} has another event {self.generation} than the log: one of them was "
+                f"replaced; run warpgauge verify, and give another --mirror folder to start a new copy."
+            )
+
+    def append(self, rows: Iterable[Row]) -> int:
+        """Append rows, on the disk when this returns; return the size of the file before, for `cut`."""
+        fresh = [row for row in rows if row[0] > self.generation]
+        try:
+            with self.path.open("ab") as stream:
+                size = stream.tell()
+                for row in fresh:
+                    stream.write(json.dumps(row, ensure_ascii=True).encode("ascii") + b"\n")
+                stream.flush()
+                os.fsync(stream.fileno())
+        except OSError as error:
+            raise self._unwritable(error) from error
+        self._before = (self.generation, self.digest)
+        if fresh:
+            self.generation, self.digest = int(fresh[-1][0]), str(fresh[-1][-1])
+        return size
+
+    def cut(self, size: int) -> None:
+        """Take back what was appended last, where the log did not take it."""
+        try:
+            os.truncate(self.path, size)
+            self.generation, self.digest = self._before
+        except OSError:
+            pass  # an event more in the mirror than in the log is found, and said, at the next start
+
+    def _unwritable(self, error: OSError) -> StorageError:
+        return StorageError(
+            f"The mirror in {str(self.folder)!r} cannot be written ({one_line(error)}), so the action was not saved; "
+            f"make it writable, or serve without --mirror."
+        )
+
+
+def read_mirror(path: Path) -> list[Row]:
+    """Read the events of a mirror; a last line that was cut off is left out, anything else wrong is an error."""
+    rows: list[Row] = []
+    digest = ""
+    with path.open("rb") as stream:
+        while line := stream.readline(_LONGEST_LINE):
+            if not line.endswith(b"\n"):
+                break
+            try:
+                row = tuple(json.loads(line))
+                digest = chained(digest, row[:-1])
+                good = len(row) == 9 and row[0] == len(rows) + 1 and row[-1] == digest
+            except (ValueError, TypeError, RecursionError):
+                good = False
+            if not good:
+                raise ProjectError(f"Line {len(rows) + 1} of the mirror {str(path)!r} is damaged; use another copy.")
+            rows.append(row)
+    return rows

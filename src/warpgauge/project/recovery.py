@@ -1,0 +1,168 @@
+"""Rebuilding a log that was damaged, cut or replaced: from what can still be read of it, and from a mirror."""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from warpgauge.errors import InvalidInputError, WarpgaugeError
+from warpgauge.io.files import one_line
+from warpgauge.project import schema
+from warpgauge.project.creation import LOG
+from warpgauge.project.document import read_document, sync_folder
+from warpgauge.project.errors import ProjectError, project_content
+from warpgauge.project.events import chained
+from warpgauge.project.head import Head, read_head, write_head
+from warpgauge.project.ledger import sound_events
+from warpgauge.project.log import EventLog
+from warpgauge.project.mirror import EVENTS, Row, read_mirror
+from warpgauge.project.rows import SELECT, event_of
+from warpgauge.project.state import replay
+
+
+@dataclass(frozen=True)
+class Recovery:
+    """What a recovery did.
+
+    Attributes
+    ----------
+    events : int
+        In the log now.
+    from_log, from_mirror : int
+        Where they came from.
+    lost : int
+        Events that had been acknowledged and are in neither.
+    kept : str
+        Name of the former log, kept beside the new one; empty where there was nothing to do.
+    """
+
+    events: int
+    from_log: int
+    from_mirror: int
+    lost: int
+    kept: str
+
+
+def recover_project(folder: Path, mirror: Path | None = None, *, accept_loss: bool = False) -> Recovery:
+    """Rebuild the log of a project; nothing is deleted, the former log stays beside the new one.
+
+    Parameters
+    ----------
+    folder : Path
+        Of the project.
+    mirror : Path, optional
+        The folder that was given to ``annotate --mirror``, or one project's folder in it.
+    accept_loss : bool
+        Go on where acknowledged events are in neither; otherwise that is an error and nothing is changed.
+    """
+    document = read_document(folder)
+    log = folder / LOG
+    ours = readable_rows(log)
+    theirs = [] if mirror is None else _mirror_rows(mirror, document.id)
+    common = min(len(ours), len(theirs))
+    if common and ours[common - 1][-1] != theirs[common - 1][-1]:
+        common = next((i for i in range(common) if ours[i][-1] != theirs[i][-1]), common)
+        ours = ours[:common]  # the log was replaced by another one: the mirror holds what was acknowledged
+    rows = theirs if len(theirs) > len(ours) else ours
+    with project_content("The recovered log", "use another copy"):
+        replay(sound_events((event_of(row) for row in rows), document.images["fixed"].grid.d))
+    head = read_head(log)
+    lost = _lost(head, rows)
+    if lost and not accept_loss:
+        raise ProjectError(
+            f"{lost} acknowledged events (up to number {head.generation if head else 0}) are neither in the log nor in "
+            f"the mirror; put back a newer copy, give --mirror, or accept the loss with --accept-loss."
+        )
+    if lost == 0 and _is_whole(log, rows):
+        return Recovery(len(rows), len(rows), 0, 0, "")
+    kept = _replaced(log, document.id, rows)
+    last = rows[-1] if rows else (0, "", "")
+    write_head(log, Head(int(last[0]), str(last[-1]), str(last[1])), backwards=True)
+    return Recovery(len(rows), min(len(ours), len(rows)), max(0, len(rows) - len(ours)), lost, kept)
+
+
+def _lost(head: Head | None, rows: list[Row]) -> int:
+    if head is None or head.generation == 0:
+        return 0
+    if len(rows) < head.generation:
+        return head.generation - len(rows)
+    return 0 if rows[head.generation - 1][-1] == head.digest else 1
+
+
+def _mirror_rows(mirror: Path, project_id: str) -> list[Row]:
+    for file in (mirror / project_id / EVENTS, mirror / EVENTS):
+        if file.is_file():
+            return read_mirror(file)
+    raise InvalidInputError(f"There is no mirror of this project in {str(mirror)!r}; check the path.")
+
+
+def readable_rows(log: Path) -> list[Row]:
+    """Return the events from the first on that can be read and whose digests fit; none where the file is lost."""
+    rows: list[Row] = []
+    if not log.is_file():
+        return rows
+    connection = sqlite3.connect(f"{log.absolute().as_uri()}?mode=rw", uri=True, isolation_level=None)
+    digest = ""
+    try:
+        connection.execute("PRAGMA trusted_schema = OFF")
+        schema.version(connection, log.name)
+        while True:
+            row = connection.execute(f"{SELECT} WHERE generation = ?", (len(rows) + 1,)).fetchone()
+            if row is None:
+                break
+            digest = chained(digest, row[:-1])
+            if digest != row[-1]:
+                break
+            rows.append(row)
+    except (sqlite3.Error, WarpgaugeError, TypeError, ValueError):
+        pass  # what was read until here is what can be read
+    finally:
+        connection.close()
+    return rows
+
+
+def _is_whole(log: Path, rows: list[Row]) -> bool:
+    try:
+        opened = EventLog(log)
+    except WarpgaugeError:
+        return False
+    try:
+        with opened.reading() as connection:
+            sound = [str(row[0]) for row in connection.execute("PRAGMA integrity_check(1)")] == ["ok"]
+            count = connection.execute("SELECT COUNT(*) FROM events").fetchone()[0]
+        return sound and count == len(rows)
+    except WarpgaugeError:
+        return False
+    finally:
+        opened.close()
+
+
+def _replaced(log: Path, project_id: str, rows: list[Row]) -> str:
+    """Write a new log beside the old one, and exchange them at the end."""
+    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
+    fresh, kept = log.with_name(f"{log.name}.new"), log.with_name(f"{log.stem}.before-{stamp}{log.suffix}")
+    try:
+        fresh.unlink(missing_ok=True)
+        EventLog.create(fresh, project_id)
+        connection = sqlite3.connect(fresh, isolation_level=None)
+        try:
+            connection.execute("PRAGMA synchronous = FULL")
+            connection.execute("BEGIN")
+            connection.executemany(schema.INSERT, rows)
+            connection.execute("COMMIT")
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        finally:
+            connection.close()
+        if log.exists():
+            log.rename(kept)
+        for ending in ("-wal", "-shm"):
+            beside = log.with_name(log.name + ending)
+            if beside.exists():
+                beside.rename(kept.with_name(kept.name + ending))
+        fresh.rename(log)
+        sync_folder(log.parent)
+    except (OSError, sqlite3.Error) as error:
+        raise ProjectError(f"The log could not be rebuilt ({one_line(error)}); nothing was deleted.") from error
+    return kept.name

@@ -1,0 +1,146 @@
+"""Permission of projects to refer to files outside their own folder.
+
+A project's files say where its images are, and a folder can hold links; both can point anywhere. A project that was
+made here is trusted with what it named then, wherever its folder is moved. One that came from elsewhere may be opened
+freely as long as everything it names lies in its folder; otherwise the person who opens it is asked once (``--trust``,
+``trust=True``), and the answer is recorded for exactly these places, in the person's own folder and never in the
+project.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import stat
+import tempfile
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+
+from warpgauge.project.document import Document
+from warpgauge.project.errors import ProjectError, UntrustedProjectError
+
+VARIABLE = "WARPGAUGE_TRUST"
+_MOST_FILES = 2_000_000
+_SHOWN = 3
+
+
+def outside_places(folder: Path, document: Document) -> list[Path]:
+    """Return what a project would read or write outside its folder: linked images, and targets of symbolic links."""
+    root = folder.resolve()
+    places = {Path(os.path.realpath(folder / record.path)) for record in document.images.values()}
+    places |= set(_link_targets(folder))
+    return sorted(place for place in places if not place.is_relative_to(root))
+
+
+def _link_targets(folder: Path) -> Iterator[Path]:
+    """Return where the links below a folder lead; what is neither file nor folder is refused."""
+    waiting, seen = [folder], 0
+    while waiting:
+        with os.scandir(waiting.pop()) as entries:
+            for entry in entries:
+                seen += 1
+                if entry.is_symlink():
+                    yield Path(os.path.realpath(entry.path))
+                elif entry.is_dir():
+                    waiting.append(Path(entry.path))
+                elif not stat.S_ISREG(entry.stat().st_mode):
+                    raise ProjectError(
+                        f"{entry.name!r} in the project {folder.name!r} is a pipe, a socket or a device, which no "
+                        f"project holds; remove it."
+                    )
+                if seen > _MOST_FILES:
+                    raise ProjectError(f"The project {folder.name!r} holds more than {_MOST_FILES} files; remove some.")
+
+
+def check_trust(folder: Path, document: Document, trust: bool | None) -> None:
+    """Refuse a project that reaches outside its folder, unless it was made here or was trusted explicitly.
+
+    Parameters
+    ----------
+    trust : bool, optional
+        True: trust it, and record that. None: as the variable `WARPGAUGE_TRUST` says (1 is True), else as recorded.
+    """
+    try:
+        places = outside_places(folder, document)
+    except OSError as error:
+        raise ProjectError(f"The project folder {str(folder)!r} cannot be looked through: {error.strerror}.") from error
+    if not places:
+        return
+    key = _key(folder, document)
+    if trust or (trust is None and os.environ.get(VARIABLE) == "1"):
+        _record(key, folder, places)
+        return
+    if trust is None and key in _recorded():
+        return
+    shown = ", ".join(repr(str(place)) for place in places[:_SHOWN])
+    more = f" and {len(places) - _SHOWN} more" if len(places) > _SHOWN else ""
+    raise UntrustedProjectError(
+        f"The project {folder.name!r} was not made here and reaches outside its folder, to {shown}{more}; if you "
+        f"expect that, open it once with --trust (trust=True in Python), which is recorded; otherwise do not use it."
+    )
+
+
+def trust_new(folder: Path, document: Document) -> None:
+    """Record that a project was made here, with what it links to."""
+    places = outside_places(folder, document)
+    if places:
+        _record(_key(folder, document), folder, places)
+
+
+def _key(folder: Path, document: Document) -> str:
+    """Return what trust is given to: this project with these images, as it names them, and these links."""
+    root = folder.resolve()
+    links = sorted(str(place) for place in set(_link_targets(folder)) if not place.is_relative_to(root))
+    images = sorted(record.path for record in document.images.values())
+    text = json.dumps([document.id, images, links])
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def state_files() -> list[Path]:
+    """Return where trust is recorded: the person's state folder, or a private temporary one where there is none."""
+    user = os.getuid() if hasattr(os, "getuid") else "user"
+    bases = [Path(tempfile.gettempdir()) / f"warpgauge-{user}"]
+    if os.environ.get("XDG_STATE_HOME"):
+        bases.insert(0, Path(os.environ["XDG_STATE_HOME"]) / "warpgauge")
+    else:
+        with suppress(RuntimeError):  # no home is known
+            bases.insert(0, Path.home() / ".local" / "state" / "warpgauge")
+    return [base / "trusted.jsonl" for base in bases]
+
+
+def _recorded() -> set[str]:
+    keys = set()
+    for file in state_files():
+        try:
+            if not _private(file.parent):
+                continue
+            for line in file.read_text(encoding="utf-8", errors="replace").splitlines():
+                keys.add(str(json.loads(line)["key"]))
+        except (OSError, ValueError, KeyError, TypeError):
+            continue
+    return keys
+
+
+def _private(folder: Path) -> bool:
+    """Return whether a folder is this person's own: in a shared temporary folder anyone could have made it."""
+    return not hasattr(os, "getuid") or folder.stat().st_uid == os.getuid()
+
+
+def _record(key: str, folder: Path, places: list[Path]) -> None:
+    if key in _recorded():
+        return
+    time = datetime.now(UTC).isoformat(timespec="seconds")
+    entry = {"key": key, "time": time, "project": str(folder.resolve()), "outside": [str(p) for p in places[:100]]}
+    for file in state_files():
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            if not _private(file.parent):
+                continue
+            with file.open("a", encoding="utf-8") as stream:
+                stream.write(json.dumps(entry) + "\n")
+            return
+        except OSError:
+            continue

@@ -1,0 +1,93 @@
+"""Placements to ask about before they are saved: outside the moving image, or far from a prediction that is known well.
+
+Nothing is refused here. The page asks "keep it?", the command line too, a script is warned; the log keeps the reason.
+Placements that nobody can have meant are refused by `warpgauge.session.plausible`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from warpgauge.core.linalg import mahalanobis
+from warpgauge.core.process import Posterior
+from warpgauge.geometry import Floats, Grid
+
+# A placement beyond the region of this level is asked about.
+LEVEL = 0.999
+# A prediction is known well when its standard deviation is below this share of the moving image's diagonal.
+KNOWN_SHARE = 0.05
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """Why a placement should be looked at once more.
+
+    Attributes
+    ----------
+    outside : float or None
+        Distance from the moving image, in world units, where the point lies outside it.
+    deviation : float or None
+        Mahalanobis distance from the prediction, the stated uncertainty included, where that is too large.
+    distance : float or None
+        The same distance in world units.
+    units : str
+    """
+
+    outside: float | None
+    deviation: float | None
+    distance: float | None
+    units: str
+
+    def question(self, *, hide_prediction: bool = False) -> str | None:
+        """Return the question to ask the rater; None where all there is to say would reveal a hidden prediction."""
+        parts = []
+        if self.outside is not None:
+            parts.append(f"{self.outside:.3g} {self.units} outside the moving image")
+        if self.deviation is not None and not hide_prediction:
+            parts.append(
+                f"{self.deviation:.2g} sd ({self.distance:.3g} {self.units}) from where the other landmarks say"
+            )
+        return f"This is {' and '.join(parts)}: keep it?" if parts else None
+
+    def flag(self, confirmed: bool) -> dict[str, Any]:
+        """Return what the log keeps."""
+        return {"outside": self.outside, "deviation": self.deviation, "confirmed": confirmed}
+
+
+def doubt_about(grid: Grid, posterior: Posterior, fixed: Floats, point: Floats, noise: Floats) -> Doubt | None:
+    """Return why a placement should be asked about, or None.
+
+    Parameters
+    ----------
+    grid : Grid
+        Of the moving image.
+    posterior : Posterior
+        Given the other landmarks.
+    fixed, point : (d,) arrays
+        The place in the fixed image, and where its match was placed.
+    noise : (d, d) array
+        Covariance of the placement, the model's extra noise included.
+    """
+    outside = None if grid.contains(point) else distance_outside(grid, point)
+    deviation = distance = None
+    covariance = posterior.covariance(fixed[None])[0]
+    sd = float(np.sqrt(np.trace(covariance) / grid.d))
+    # An affine trend is settled by d + 1 landmarks; one more says how well.
+    if len(posterior.annotations) >= grid.d + 2 and sd < KNOWN_SHARE * grid.diagonal:
+        residual = point - posterior.mean(fixed[None])[0]
+        square = float(mahalanobis(residual[None], (covariance + noise)[None])[0])
+        if square > posterior.squared_radius(LEVEL):
+            deviation, distance = float(np.sqrt(square)), float(np.linalg.norm(residual))
+    if outside is None and deviation is None:
+        return None
+    return Doubt(outside, deviation, distance, grid.units)
+
+
+def distance_outside(grid: Grid, point: Floats) -> float:
+    """Return the distance of a world point from the nearest pixel centre of a grid."""
+    index = grid.world_to_index(point[None])[0]
+    nearest = grid.index_to_world(np.clip(index, 0, np.asarray(grid.size) - 1)[None])[0]
+    return float(np.linalg.norm(point - nearest))

@@ -1,0 +1,115 @@
+"""Routes for what is known before the first answer: the foregrounds of both images, and a proposed alignment."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+from fastapi import APIRouter
+from pydantic import Field
+from starlette.responses import Response
+
+from warpgauge.geometry import Floats
+from warpgauge.project import NotAllowedError
+from warpgauge.web.access import Asking, Writing
+from warpgauge.web.desk import Desk
+from warpgauge.web.failures import WRITE_REFUSALS, NotFoundError
+from warpgauge.web.image_routes import RAW, Axis, LevelNumber, Side, Small
+from warpgauge.web.overlay_routes import may_predict, parsed_part, plane_response
+from warpgauge.web.planes import plane_array, plane_grid
+from warpgauge.web.tokens import Person
+from warpgauge.web.wire import Given, Saved
+from warpgauge.web.wire_sent import Based
+
+_COLUMNS = 256
+
+
+class AlignmentAnswer(Given):
+    """A rough alignment: how the moving image lies to the fixed one."""
+
+    status: Literal["none", "proposed", "accepted", "refused"]
+    method: str = Field(description="How it was found, in a sentence.")
+    asks: bool = Field(description="Whether this visitor is asked about it.")
+
+
+class AlignmentRequest(Based):
+    """A yes or a no to the proposed alignment."""
+
+    accepted: bool
+
+
+class AlignedAnswer(Given):
+    """A yes or a no was saved."""
+
+    saved: Saved
+
+
+class Aligned:
+    """The proposed alignment in the place of a posterior, for the warped picture."""
+
+    def __init__(self, desk: Desk) -> None:
+        from warpgauge.project.alignments import alignment_of
+
+        event = desk.project.state.alignment
+        if event is None:
+            raise NotFoundError("No alignment was proposed.")
+        self._alignment = alignment_of(event)
+
+    def mean(self, points: Floats) -> Floats:
+        """Map fixed to moving points."""
+        return np.asarray(self._alignment.map(points))
+
+
+def start_router(desk: Desk) -> APIRouter:
+    """Return the routes of foregrounds and alignments."""
+    router = APIRouter()
+
+    @router.get("/api/foreground/{side}", response_class=Response, responses={200: RAW})
+    def foreground(side: Side, asking: Asking, axis: Axis = 2, index: Small = 0) -> Response:
+        """Return where an image shows something, a byte for each element of a plane: 1 in the foreground."""
+        project = desk.project
+        found = project.fixed_foreground if side == "fixed" else project.moving_foreground
+        if found is None:
+            raise NotFoundError("This project was made without looking for a foreground.")
+        image = project.fixed_grid if side == "fixed" else project.moving_grid
+        grid = plane_grid(image, axis, index, _COLUMNS)
+        inside = found.contains(grid.points(0, grid.count)).reshape(grid.shape)
+        return plane_response(plane_array(grid, axis, inside).astype(np.uint8), grid, axis)
+
+    @router.get("/api/alignment", response_model=AlignmentAnswer)
+    def alignment(asking: Asking) -> dict[str, Any]:
+        """Return the rough alignment that was proposed last, and what was said to it."""
+        return _described(desk, asking)
+
+    @router.post("/api/alignment", response_model=AlignedAnswer, responses=WRITE_REFUSALS)
+    def answer(body: AlignmentRequest, writing: Writing) -> dict[str, Any]:
+        """Accept or refuse the proposed alignment; an accepted one is what predictions begin with."""
+        if not _described(desk, writing)["asks"]:
+            raise NotAllowedError("There is no alignment that you are asked about.")
+        with desk.lock:
+            event = desk.project.answer_alignment(body.accepted, writing.name)
+            desk.changed()
+        return {"saved": {"generation": event.generation, "time": event.time}}
+
+    @router.get("/api/alignment/warped", response_class=Response, responses={200: RAW})
+    def warped(
+        asking: Asking, axis: Axis = 2, index: Small = 0, level: LevelNumber = 0, part: str | None = None
+    ) -> Response:
+        """Return the moving image as the proposed alignment lays it over a plane of the fixed one, as /api/warped."""
+        may_predict(desk, asking)
+        box = None if part is None else parsed_part(part)
+        samples, within, grid = desk.overlays.warped(Aligned(desk), axis, index, level, box)
+        return plane_response(samples, grid, axis, after=within.astype(np.uint8))
+
+    return router
+
+
+def _described(desk: Desk, person: Person) -> dict[str, Any]:
+    event = desk.project.state.alignment
+    if event is None or not desk.predicts(person):
+        return {"status": "none", "method": "", "asks": False}
+    said = event.payload["accepted"]
+    status = "proposed" if said is None else "accepted" if said else "refused"
+    # What one says counts for all: in a blind project the organiser decides.
+    asks = said is None and person.writes and (person.organises or not desk.project.settings.blind)
+    return {"status": status, "method": str(event.payload["method"]), "asks": asks}

@@ -1,0 +1,30 @@
+/**
+ * The quiet line with a choice: a placement that looks like a slip, and what else waits for a yes or a no.
+ * @module
+ */
+
+import { answerAlignment } from "./alignment.js";
+import { byId, make } from "./dom.js";
+
+/** @import { Annotator } from "./annotator.js" */
+/** @import { Stage } from "./stage.js" */
+
+/**
+ * @param {Stage} stage
+ * @param {Annotator} annotator
+ */
+export function buildChoice(stage, annotator) {
+  const { store } = stage;
+  const place = byId("choice");
+  const button = (/** @type {string} */ name, /** @type {string} */ words, /** @type {() => void} */ run) => make("button", { type: "button", "data-choice": name, onclick: run }, words);
+  const show = () => {
+    const { doubt, task, writing, aligning } = store.state;
+    if (aligning) place.replaceChildren(button("yes", "Yes", () => void answerAlignment(stage, true)), button("no", "No", () => void answerAlignment(stage, false)));
+    else if (doubt) place.replaceChildren(button("keep", "Keep it", () => void annotator.keepSlip()), button("change", "Change", () => annotator.changeSlip()));
+    else if (task === "start") place.replaceChildren(button("skip-start", "Skip this", () => void annotator.skipStart()));
+    else place.replaceChildren();
+    place.hidden = place.childElementCount === 0 || writing === "saving";
+  };
+  store.watch(["doubt", "task", "writing", "aligning"], show);
+  show();
+}

@@ -1,0 +1,61 @@
+/**
+ * The page at the end: what was measured, how sure, what is worth a second look, and what to do next.
+ * @module
+ */
+
+import { byId, make, rounded } from "./dom.js";
+import { isFlagged } from "./list.js";
+import { progressInWords } from "./progress.js";
+
+/** @import { Annotator } from "./annotator.js" */
+/** @import { Drawer } from "./drawer.js" */
+/** @import { Stage } from "./stage.js" */
+
+/**
+ * @param {Stage} stage
+ * @param {Annotator} annotator
+ * @param {Drawer} drawer
+ */
+export function buildFinish(stage, annotator, drawer) {
+  const { store } = stage;
+  const place = byId("finish");
+  let closed = false;
+  const show = () => {
+    const { done, rows, task, progress } = store.state;
+    place.hidden = !done || closed || task !== "answer" || annotator.project.role === "viewer";
+    if (!done) closed = false;
+    if (place.hidden) return;
+    const units = annotator.project.units === "um" ? "µm" : annotator.project.units;
+    const mine = rows.filter((row) => !row.rater || row.rater === annotator.project.rater);
+    const [placed, skipped, flagged] = [mine.filter((row) => !row.skipped), mine.filter((row) => row.skipped), mine.filter(isFlagged)];
+    const known = progress?.mean_sd;
+    place.replaceChildren(make("div", { class: "sheet" },
+      make("h2", {}, "You are done. Thank you."),
+      make("p", {}, done?.reasons.join(" ") ?? ""),
+      make("div", { class: "numbers" },
+        figure(String(placed.length), "matches placed"), figure(String(skipped.length), "could not be told"),
+        figure(known ? `${rounded(known)} ${units}` : "–", "to which a typical match is now known")),
+      ...(progress ? progressInWords(progress, units).map((sentence) => make("p", {}, sentence)) : []),
+      make("h3", {}, "Worth a second look"),
+      flagged.length
+        ? make("div", { class: "choices" }, ...flagged.map((row) => make("button", { type: "button", "data-look": row.query, onclick: () => void annotator.goTo(row.query) }, `Question ${row.query + 1}: ${row.sentence || "kept after a question"}`)))
+        : make("p", {}, "All marks agree with each other: nothing stands out."),
+      make("h3", {}, "What to do next"),
+      make("p", {}, annotator.project.compare ? "See how the added registration results compare, or close this page: everything is saved." : "Close this page: everything is saved, and whoever sent you the link sees it. If you are asked once more, the question appears here by itself."),
+      make("p", {}, make("button", { type: "button", class: "primary", "data-act": "review", onclick: () => {
+        closed = true;
+        place.hidden = true;
+        drawer.open("list");
+      } }, "Review your marks"), " ", make("button", { type: "button", onclick: () => annotator.beginOwn() }, "Add a point of your own"))));
+  };
+  store.watch(["done", "rows", "task", "progress"], show);
+  show();
+}
+
+/**
+ * @param {string} value
+ * @param {string} words
+ */
+function figure(value, words) {
+  return make("div", { class: "card" }, make("strong", {}, value), make("span", { class: "quiet" }, words));
+}

@@ -1,0 +1,139 @@
+/**
+ * Landmarks of the expert's own choice: the guided start, a place of one's own at any time, and a recognisable place
+ * near the one that is asked for. A point of the fixed image is chosen first, then marked in the moving image as ever.
+ * @module
+ */
+
+import { Delivery } from "./delivery.js";
+import { covarianceFromMark } from "./ellipsoid.js";
+import { axesOfMark } from "./figures.js";
+import { add, norm, subtract } from "./linalg.js";
+
+/** @import { Vector } from "./linalg.js" */
+/** @import { StartAnswer, Task } from "./types.js" */
+
+export class OwnPoints extends Delivery {
+  /** Whether a click in the fixed image chooses a point. */
+  get choosesFixed() {
+    return this.state.task !== "answer" && this.editable;
+  }
+
+  /**
+   * @param {Task} task
+   */
+  begin(task) {
+    this.store.set({ task, own: null, mark: null, dirty: false, past: [], future: [], doubt: null });
+    this.drafts.drop();
+    this.watch.restart();
+    this.sayTask();
+  }
+
+  /** @param {StartAnswer} start */
+  beginStart(start) {
+    this.store.set({ start });
+    this.begin("start");
+    const { stage } = this;
+    if (stage) for (const side of /** @type {const} */ (["fixed", "moving"])) stage.lookAt(side, stage.middleOfImage(side), Infinity);
+  }
+
+  /** A place of one's own, whatever is asked for. */
+  beginOwn() {
+    if (!this.allowed) this.explainLock();
+    else if (this.state.task === "own") void this.leaveTask();
+    else this.begin("own");
+  }
+
+  /** Something that is recognised near the point asked for. */
+  beginNearby() {
+    const { query, task } = this.state;
+    if (task === "nearby") void this.leaveTask();
+    else if (query && task === "answer" && this.editable && !query.own_choice && query.answer?.kind !== "place") this.begin("nearby");
+  }
+
+  /** Back to the question, with nothing saved. */
+  async leaveTask() {
+    this.store.set({ task: "answer", own: null, mark: null, dirty: false });
+    await this.current();
+  }
+
+  /** Replaced by the annotator: go back to the open question. */
+  async current() {}
+
+  sayTask() {
+    const { task, own, mark, start } = this.state;
+    if (task === "answer") return;
+    const words = {
+      start: `Place ${(start?.volunteered ?? 0) + 1} of ${start?.wanted ?? 3}: click a spot in the fixed image that you recognise in both.`,
+      own: "Click a spot of your choice in the fixed image. P goes back to the question.",
+      nearby: "Click something that you recognise within the circle in the fixed image. F goes back.",
+    }[task];
+    if (!own) this.say(words);
+    else if (!mark) this.say("Now click the same spot in the moving image; drag to show how sure you are.");
+    else this.say("Enter saves it. Until then you can still move both.");
+  }
+
+  /**
+   * Choose a point of the fixed image.
+   * @param {Vector} point_world
+   */
+  setOwn(point_world) {
+    const { task, query } = this.state;
+    if (task === "nearby" && query && norm(subtract(point_world, query.location)) > this.project.settings.move_within) {
+      this.say("That is too far from the point asked for: stay within the circle, or press P for a spot of your own.", "warning");
+      return;
+    }
+    this.store.set({ own: point_world });
+    this.sayTask();
+    if (task !== "start") void this.lookThere(point_world);
+  }
+
+  /** @param {Vector} shift_world */
+  nudgeOwn(shift_world) {
+    const { own } = this.state;
+    if (own) this.setOwn(add(own, shift_world));
+  }
+
+  /**
+   * Show where the model expects the match of a chosen point, where it may be seen.
+   * @param {Vector} point_world
+   */
+  async lookThere(point_world) {
+    const { stage } = this;
+    if (!stage || this.state.predictionHidden || this.state.mark) return;
+    const there = await stage.link.map("fixed", point_world);
+    if (there && !stage.sees("moving", there)) stage.lookAt("moving", there, null);
+  }
+
+  /** Save a landmark of one's own choice. @param {boolean} confirmed */
+  async volunteer(confirmed) {
+    const { own, mark } = this.state;
+    if (!own || !mark) {
+      this.sayTask();
+      return;
+    }
+    const body = { fixed: own, moving: mark.point, covariance: covarianceFromMark(mark), alpha: mark.alpha, duration: this.watch.seconds, generation: this.generation, confirmed };
+    await this.sending(async () => {
+      const { saved, start } = await this.asked(() => this.api.post("/api/volunteer", body), () => this.volunteer(true));
+      this.habits.learn(axesOfMark(mark));
+      this.store.set({ saved, writing: "idle" });
+      this.stage?.link.forget();
+      this.onWritten();
+      if (this.state.task === "start" && start.due) {
+        this.store.set({ start });
+        this.begin("start");
+      } else {
+        this.store.set({ task: "answer", own: null });
+        this.show(await this.api.get("/api/query"));
+      }
+    });
+  }
+
+  /** Go on without the guided start. */
+  async skipStart() {
+    await this.sending(async () => {
+      const { saved } = await this.api.post("/api/start/skip", { generation: this.generation });
+      this.store.set({ saved, writing: "idle", task: "answer", own: null });
+      this.show(await this.api.get("/api/query"));
+    });
+  }
+}

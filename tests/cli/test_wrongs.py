@@ -1,0 +1,324 @@
+"""What a user can do wrong with own files, on the command line as typed: it is refused or said, and can be undone."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+import warnings
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+import pytest
+from PIL import Image
+from scipy import ndimage
+
+import warpgauge as wg
+from study_tools import make_study
+from warpgauge.cli.app import app, run
+from warpgauge.cli.reference import commands, root_context
+from warpgauge.cli.words import OPTIONS, in_options
+
+SHIFT = np.array([14.0, -9.0])
+WARPGAUGE = Path(sys.executable).with_name("warpgauge")
+
+
+def told(*arguments: object, code: int = 0) -> tuple[str, str]:
+    """Run a command as its entry point does; return what it says on standard output and on standard error."""
+    out, err = io.StringIO(), io.StringIO()
+    with warnings.catch_warnings(), redirect_stdout(out), redirect_stderr(err):
+        warnings.simplefilter("default")
+        result = run([str(one) for one in arguments])
+    assert result == code, err.getvalue()
+    return out.getvalue(), err.getvalue()
+
+
+def ask(*arguments: object) -> Any:
+    return json.loads(told(*arguments, "--json")[0])
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A texture of 360 x 300 pixels, the same moved by (14, -9), and 40 true correspondences."""
+    folder = tmp_path_factory.mktemp("wrongs")
+    generator = np.random.default_rng(0)
+    texture = ndimage.gaussian_filter(generator.normal(size=(400, 460)), 3)
+    texture = (255 * (texture - texture.min()) / np.ptp(texture)).astype(np.uint8)
+    Image.fromarray(texture[50:350, 50:410]).save(folder / "fixed.png")
+    Image.fromarray(texture[59:359, 36:396]).save(folder / "moving.png")
+    fixed = generator.uniform([20, 20], [330, 280], (40, 2))
+    np.savetxt(folder / "points.txt", fixed)
+    (folder / "right.txt").write_text("1 0 14\n0 1 -9\n0 0 1\n")
+    (folder / "large.txt").write_text("1 0 56\n0 1 -36\n0 0 1\n")  # of images four times as large
+    (folder / "away.txt").write_text("1 0 500\n0 1 0\n0 0 1\n")
+    (folder / "solid.txt").write_text("1 0 0 1\n0 1 0 1\n0 0 1 1\n0 0 0 1\n")
+    return folder
+
+
+@pytest.fixture
+def project(pair: Path, tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    told("new", folder, "--fixed", pair / "fixed.png", "--moving", pair / "moving.png", "--candidates", 50)
+    return folder
+
+
+def fixed_points(pair: Path) -> np.ndarray:
+    return np.loadtxt(pair / "points.txt")
+
+
+def anhir(path: Path, points: np.ndarray, first: int = 0) -> Path:
+    rows = [f"{first + row},{x},{y}" for row, (x, y) in enumerate(points)]
+    path.write_text("\n".join([",X,Y", *rows]) + "\n")
+    return path
+
+
+@pytest.fixture
+def annotated(project: Path, pair: Path, tmp_path: Path) -> Path:
+    points = fixed_points(pair)
+    told(
+        "import",
+        project,
+        anhir(tmp_path / "f.csv", points),
+        anhir(tmp_path / "m.csv", points + SHIFT),
+        "--rater",
+        "ann",
+    )
+    return project
+
+
+def test_a_refused_transform_leaves_the_project_as_it_was(annotated: Path, pair: Path) -> None:
+    """A 3D file in a 2D project: exit code 1, nothing added, nothing left in the folder; evaluate goes on working."""
+    told("add-transform", annotated, "right", pair / "right.txt")
+    before = sorted(str(path) for path in annotated.rglob("*"))
+    _, err = told("add-transform", annotated, "solid", pair / "solid.txt", code=1)
+    assert "is a 3D transform, but the project is 2D; it was not added" in err
+    assert sorted(str(path) for path in annotated.rglob("*")) == before
+    assert ask("info", annotated)["transforms"] == ["right"]
+    told("evaluate", annotated, "--samples", 50)
+    told("verify", annotated)
+
+
+def test_a_name_is_replaced_only_when_asked_and_transforms_are_removed_and_renamed(annotated: Path, pair: Path) -> None:
+    told("add-transform", annotated, "one", pair / "right.txt")
+    _, err = told("add-transform", annotated, "one", pair / "large.txt", code=1)
+    assert "has a transform 'one' already; choose another name, or pass --replace" in err
+    told("add-transform", annotated, "one", pair / "large.txt", "--scale", 0.25, "--replace")
+    assert ask("rename-transform", annotated, "one", "two")["transforms"] == ["two"]
+    assert ask("evaluate", annotated, "two", "--samples", 50)["transforms"]["two"]["landmark"]["2"] < 1e-9
+    assert "no transform 'one'" in told("remove-transform", annotated, "one", code=1)[1]
+    assert ask("remove-transform", annotated, "two")["transforms"] == []
+    assert (
+        "stands for no transform at all" in told("add-transform", annotated, "identity", pair / "right.txt", code=1)[1]
+    )
+    told("verify", annotated)
+
+
+def test_a_wrong_scale_and_a_transform_that_leads_nowhere_are_said(annotated: Path, pair: Path) -> None:
+    """A transform of images four times as large is worse than none, and right with --scale 0.25."""
+    assert "note" not in told("add-transform", annotated, "right", pair / "right.txt")[1]
+    _, err = told("add-transform", annotated, "large", pair / "large.txt")
+    assert re.search(r"large: the mean landmark error is 49.9 px at 40 points as given and 16.6 px without any", err)
+    assert "scale 0.25" in err
+    assert "note" not in told("add-transform", annotated, "scaled", pair / "large.txt", "--scale", 0.25)[1]
+    _, err = told("add-transform", annotated, "away", pair / "away.txt")
+    assert "100% of the" in err
+    assert "targets are mapped outside the moving image" in err
+    assert "so it makes things worse" in err
+
+
+def test_shuffled_rows_are_put_right_by_their_index_and_refused_without(
+    project: Path, pair: Path, tmp_path: Path
+) -> None:
+    """ANHIR files whose moving rows were shuffled: paired by their numbers; renumbered, they are refused."""
+    points = fixed_points(pair)
+    order = np.random.default_rng(1).permutation(40)
+    fixed = anhir(tmp_path / "f.csv", points)
+    (tmp_path / "m.csv").write_text(
+        ",X,Y\n" + "".join(f"{row},{points[row, 0] + 14},{points[row, 1] - 9}\n" for row in order)
+    )
+    renumbered = anhir(tmp_path / "r.csv", points[order] + SHIFT, first=1)
+    _, err = told("import", project, fixed, renumbered, "--rater", "ann", code=1)
+    assert "the rows probably do not correspond: " in err
+    assert "--force" in err
+    assert ask("info", project)["placed"] == 0
+    done = ask("import", project, fixed, tmp_path / "m.csv", "--rater", "ann")
+    assert done["placed"] == 40
+    assert any("paired by their index; " in one for one in done["assumptions"])
+    out = tmp_path / "out.json"
+    told("export", project, out)
+    found = wg.read_landmarks(out)
+    np.testing.assert_allclose(found.moving_points - found.fixed_points, np.tile(SHIFT, (40, 1)), atol=1e-9)
+
+
+def test_row_order_is_said_and_can_be_asked_for(project: Path, pair: Path, tmp_path: Path) -> None:
+    points = fixed_points(pair)
+    fixed, moving = anhir(tmp_path / "f.csv", points), anhir(tmp_path / "m.csv", points + SHIFT, first=1)
+    facts = ask("import", project, fixed, moving, "--rater", "ann")
+    assert "Row order was used to pair the points of the two files." in facts["assumptions"]
+    told("import", project, fixed, moving, "--rater", "bob", "--match", "row")
+    assert "no point '0'" in told("import", project, fixed, moving, "--rater", "cat", "--match", "index", code=1)[1]
+
+
+def _wrong(points: np.ndarray, kind: str) -> tuple[np.ndarray, np.ndarray]:
+    moving = points + SHIFT
+    return {
+        "outside": (points + 5000, moving + 5000),
+        "swapped": (moving, points),
+        "ten times": (points * 10, moving * 10),
+        "a quarter": (points / 4, moving / 4),
+        "axes": (points[:, ::-1], moving[:, ::-1]),
+        "upwards": (points * [1, -1] + [0, 299], moving * [1, -1] + [0, 299]),
+    }[kind]
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        ("outside", "40 of 40 fixed points lie outside the fixed image"),
+        ("swapped", "fixed and moving exchanged"),
+        ("ten times", "--scale 0.1"),
+        ("a quarter", "--scale 4"),
+        ("axes", "x and y exchanged"),
+        ("upwards", "y counted from the other end"),
+    ],
+)
+def test_a_likely_misreading_is_named_and_refused(
+    project: Path, pair: Path, tmp_path: Path, kind: str, words: str
+) -> None:
+    """Nothing is saved, the likely reading is named with numbers, and --force takes it all the same."""
+    first, second = _wrong(fixed_points(pair), kind)
+    files = anhir(tmp_path / "f.csv", first), anhir(tmp_path / "m.csv", second)
+    _, err = told("import", project, *files, "--rater", "ann", code=1)
+    assert words in err
+    assert "--force" in err
+    assert ask("info", project)["events"] == 0
+    if kind == "swapped":
+        assert ask("import", project, *files, "--rater", "ann", "--force")["placed"] == 40
+    if "scale" in words:
+        assert ask("import", project, *files, "--rater", "ann", *words.split())["placed"] == 40
+
+
+def test_an_import_is_undone_as_one_action(annotated: Path, pair: Path, tmp_path: Path) -> None:
+    """One undo takes all 40 back, and none of their locations is asked; one redo brings them back."""
+    assert ask("info", annotated)["placed"] == 40
+    _, err = told("undo", annotated, code=1)
+    assert "organiser has nothing to undo; ann has: add --rater ann" in err
+    out, _ = told("undo", annotated, "--rater", "ann")
+    assert "import of 40 answers" in out
+    facts = ask("info", annotated)
+    assert (facts["placed"], facts["annotated locations"]) == (0, 0)
+    asked = np.array(ask("suggest", annotated, "--rater", "ann")["point"])
+    assert np.linalg.norm(fixed_points(pair) - asked, axis=1).min() > 1e-6
+    told("redo", annotated, "--rater", "ann")
+    assert ask("info", annotated)["placed"] == 40
+    told("verify", annotated)
+
+
+def test_shared_imports_of_several_raters_are_undone_together(project: Path, pair: Path, tmp_path: Path) -> None:
+    points = fixed_points(pair)[:10]
+    rows = [f"{x},{y},{x + 14},{y - 9},{rater}" for rater in ("ann", "bob") for x, y in points]
+    path = tmp_path / "pairs.csv"
+    path.write_text("fixed_x,fixed_y,moving_x,moving_y,rater\n" + "\n".join(rows) + "\n")
+    assert ask("import", project, path, "--shared")["placed"] == 20
+    out, _ = told("undo", project, "--import")
+    assert "import of 20 answers" in out
+    assert ask("info", project)["placed"] == 0
+    asked = np.array(ask("suggest", project, "--rater", "cat")["point"])
+    assert np.linalg.norm(points - asked, axis=1).min() > 1e-6
+    assert "no import" in told("undo", project, "--import", code=1)[1]
+
+
+def test_a_tiff_map_is_written_by_default(annotated: Path, tmp_path: Path) -> None:
+    """The map's grid is coarser than the image, so its origin is said, since TIFF cannot hold it."""
+    out = tmp_path / "sd.tif"
+    told("map", annotated, "sd", out)
+    assert wg.read_image(out).read().shape == (300, 360)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes are POSIX")
+def test_files_have_the_modes_that_the_umask_allows(annotated: Path, pair: Path, tmp_path: Path) -> None:
+    """With umask 022 everybody may read what is written."""
+    script = 'umask 022; "$0" convert transform "$1" "$2" && "$0" map "$3" sd "$4" && "$0" export "$3" "$5"'
+    files = [tmp_path / name for name in ("affine.tfm", "sd.nii.gz", "pairs.json")]
+    command = ["sh", "-c", script, WARPGAUGE, pair / "right.txt", files[0], annotated, files[1], files[2]]
+    subprocess.run([str(one) for one in command], check=True, capture_output=True)
+    assert {file.name: oct(file.stat().st_mode & 0o777) for file in files} == {file.name: "0o644" for file in files}
+
+
+def test_a_moved_image_is_linked_again_by_the_command_that_the_message_names(annotated: Path, pair: Path) -> None:
+    (pair / "moving.png").rename(pair / "elsewhere.png")
+    try:
+        _, err = told("info", annotated)
+        assert "warpgauge relink PROJECT --moving PATH" in err
+        told("relink", annotated, "--moving", pair / "elsewhere.png")
+        assert "note" not in told("info", annotated)[1]
+    finally:
+        (pair / "elsewhere.png").rename(pair / "moving.png")
+
+
+def test_an_elastix_file_without_its_initial_transform_is_recognised(tmp_path: Path) -> None:
+    path = tmp_path / "TransformParameters.1.txt"
+    path.write_text(
+        '(Transform "TranslationTransform")\n(NumberOfParameters 2)\n(TransformParameters 1 2)\n'
+        '(InitialTransformParameterFileName "TransformParameters.0.txt")\n(HowToCombineTransforms "Compose")\n'
+        "(FixedImageDimension 2)\n(MovingImageDimension 2)\n"
+    )
+    _, err = told("info", path, code=1)
+    assert "TransformParameters.0.txt" in err
+    assert "nothing that warpgauge reads" not in err
+
+
+def test_messages_speak_the_language_of_the_command_line() -> None:
+    assert in_options("pass match='name' or match='row'.") == "pass --match name or --match row."
+    assert in_options("give format=, or frame='LPS'", {"--from"}) == "give --from, or --frame LPS"
+    assert in_options("leave scale= out; x=3 stays") == "leave --scale out; x=3 stays"
+    assert in_options("relink(moving=PATH, accept_changed=True).") == (
+        "warpgauge relink PROJECT --moving PATH --accept-changed."
+    )
+    known = {option for context in commands(app, root_context()) for p in context.command.params for option in p.opts}
+    assert {choice for choices in OPTIONS.values() for choice in choices} <= known
+    assert isinstance(app, click.Group)
+
+
+def test_doing_nothing_is_a_method_of_a_study(tmp_path: Path) -> None:
+    """On displacements 4 sin(...) + 0, an affine 0.5 px off is as good as nothing, and far better than 30 px off."""
+    study = make_study(tmp_path, pairs=2)
+    study.write_text(study.read_text() + '[[method]]\nname = "nothing"\ntransform = "identity"\n')
+    result = ask("benchmark", study, "--jobs", 1)
+    means = {one["name"]: one["mean_score"] for one in result["methods"]}
+    assert means["nothing"] == pytest.approx(means["near"], rel=0.1)
+    assert means["nothing"] < means["far"] / 5
+
+
+def test_register_says_how_long_it_takes_and_compares_with_doing_nothing(pair: Path, tmp_path: Path) -> None:
+    """Doing nothing is the first row, 31 px off; each result is compared with it."""
+    texture = ndimage.gaussian_filter(np.random.default_rng(4).normal(size=(300, 300)), 5)
+    y, x = np.mgrid[:300, :300]
+    tissue = ((x - 150) / 100) ** 2 + ((y - 140) / 70) ** 2 < 1
+    section = np.where(tissue, 120 + 40 * texture / texture.std(), 235).clip(0, 255).astype(np.uint8)
+    Image.fromarray(section[20:270, 40:290]).save(tmp_path / "fixed.png")
+    Image.fromarray(255 - section[32:282, 10:260] // 2).save(tmp_path / "moving.png")  # moved by (30, -12)
+    points = np.random.default_rng(0).uniform([60, 80], [160, 160], (12, 2))
+    project = tmp_path / "section"
+    told("new", project, "--fixed", tmp_path / "fixed.png", "--moving", tmp_path / "moving.png", "--candidates", 50)
+    rows_in = [f"{u},{v},{u + 30},{v - 12}" for u, v in points]
+    (tmp_path / "pairs.csv").write_text("fixed_x,fixed_y,moving_x,moving_y\n" + "\n".join(rows_in) + "\n")
+    told("import", project, tmp_path / "pairs.csv", "--rater", "ann")
+    out, err = told("register", project, "--json", "--jobs", 1)
+    assert re.search(r"6 registrations, 1 at a time; about \d+ s", err)
+    rows = {row["name"]: row for row in json.loads(out)}
+    assert next(iter(rows)) == "identity"
+    assert rows["identity"]["error"] == pytest.approx(np.hypot(30, 12))
+    for name in ("rigid", "affine", "bspline"):
+        assert rows[name]["result"] == "added"
+        assert rows[name]["error"] < 8
+        assert rows[name]["likeness"] > rows["identity"]["likeness"]
+    worse = [name for name, row in rows.items() if row["error"] > rows["identity"]["error"]]
+    assert all(f"{name} is worse than doing nothing" in err for name in worse)
+    assert set(ask("info", project)["transforms"]) == set(rows) - {"identity"}

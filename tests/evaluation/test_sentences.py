@@ -1,0 +1,133 @@
+"""Every sentence about a verdict, with 1, 2, 5 and 15 methods: two at most, and they say what the numbers say."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from warpgauge.core.calibration import Coverage
+from warpgauge.core.further import FurtherAnnotations
+from warpgauge.evaluation.sentences import (
+    Standing,
+    calibration,
+    joined,
+    judged_share,
+    length,
+    probability,
+    verdict,
+    without,
+)
+
+BEFORE = Standing("identity", 20.0, 15.0, 26.0, 0.0)
+
+
+def standings(count: int, best: list[float]) -> list[Standing]:
+    """m1 to mN with errors 1, 2, ..., N, intervals of half to twice that."""
+    return [Standing(f"m{k}", float(k), 0.5 * k, 2.0 * k, best[k - 1]) for k in range(1, count + 1)]
+
+
+def decided(count: int) -> str:
+    order = [*standings(count, [0.97, *[0.0] * (count - 1)]), BEFORE]
+    return verdict(order, [[one.name] for one in order], 25, None, "px", "identity")
+
+
+def tied(count: int, group: int, best: list[float], further: FurtherAnnotations | None = None) -> str:
+    order = [*standings(count, best), BEFORE]
+    names = [one.name for one in order]
+    return verdict(order, [names[:group], *[[name] for name in names[group:]]], 25, further, "px", "identity")
+
+
+def more(best: int | None) -> FurtherAnnotations:
+    return FurtherAnnotations(best, None, {}, {}, 0.95, 200, None, None)
+
+
+def test_one_method_is_told_against_doing_nothing() -> None:
+    assert decided(1) == (
+        "m1 has a root mean square error of about 1 px (90 % interval 0.5 to 2 px), against 20 px before registration. "
+        "It is better than doing nothing with probability 0.97."
+    )
+    alone = verdict(standings(1, [1.0]), [["m1"]], 1)
+    assert alone.endswith("(90 % interval 0.5 to 2). There is no other method to compare it with.")
+
+
+def test_two_methods() -> None:
+    assert decided(2) == (
+        "m1 is the best of 2 methods with probability 0.97: its root mean square error is about 1 px (90 % interval "
+        "0.5 to 2 px), against 20 px before registration. Next is m2 with about 2 px (90 % interval 1 to 4 px)."
+    )
+    assert tied(2, 2, [0.6, 0.4], more(30)) == (
+        "25 annotations cannot say which of the two is best: m1, with probability 0.60, has a root mean square error "
+        "of about 1 px (90 % interval 0.5 to 2 px), against 20 px before registration. Close to it is m2 (about 2 px, "
+        "best with probability 0.40); about 30 more annotations would probably decide which is best."
+    )
+
+
+def test_five_methods_name_those_that_matter() -> None:
+    """Of four that are tied, the one with 0.01 is not named; the others are, the likeliest first."""
+    found = tied(5, 4, [0.3, 0.5, 0.19, 0.01, 0.0], more(None))
+    assert found.startswith("25 annotations cannot say which of 4 of 5 methods is best: m2, with probability 0.50, ")
+    assert re.findall(r"m\d", found) == ["m2", "m1", "m3"]
+    assert found.endswith("more than 200 more annotations would be needed to decide which is best.")
+
+
+@pytest.mark.parametrize("count", [1, 2, 5, 15])
+def test_never_more_than_two_sentences_and_three_methods(count: int) -> None:
+    cases = [decided(count)]
+    if count > 1:
+        cases += [tied(count, group, [1 / count] * count, more(7)) for group in range(2, count + 1)]
+    for found in cases:
+        assert len(re.findall(r"\.( |$)", found)) == 2
+        assert len(set(re.findall(r"m\d+", found))) <= 3
+        assert "20 px" in found
+        assert "m1" in found
+        assert len(found) < 420
+
+
+def test_fifteen_methods_behind_the_best_are_counted() -> None:
+    order = [*standings(15, [1.0, *[0.0] * 14]), BEFORE]
+    names = [one.name for one in order]
+    found = verdict(order, [names[:1], names[1:15], names[15:]], 8, None, "mm", "identity")
+    assert found.startswith("m1 is the best of 15 methods with probability over 0.99: ")
+    assert found.endswith("from which 8 annotations cannot distinguish 13 others.")
+
+
+def test_no_method_may_be_better_than_doing_nothing() -> None:
+    worse = [Standing("identity", 0.5, 0.4, 0.6, 1.0), *standings(5, [0.0] * 5)]
+    found = verdict(worse, [[one.name] for one in worse], 25, None, "px", "identity")
+    assert found.startswith("No method is better than doing nothing: without registration")
+    unclear = verdict(worse, [["identity", "m1"], ["m2", "m3", "m4", "m5"]], 25, None, "px", "identity")
+    assert unclear.startswith("25 annotations cannot say whether any method is better than doing nothing")
+    assert verdict([BEFORE], [["identity"]], 3, None, "um", "identity") == (
+        "Without registration the root mean square error is about 20 µm (90 % interval 15 to 26 µm)."
+    )
+
+
+def test_without_annotations_nothing_is_said() -> None:
+    assert verdict(standings(2, [0.5, 0.5]), [["m1", "m2"]], 0).startswith("There are no annotations yet")
+
+
+def test_numbers_are_written_for_people() -> None:
+    assert [length(value, None) for value in (0.0, 0.01234, 12.345, 45000.0)] == ["0", "0.0123", "12.3", "4.50e+04"]
+    assert [probability(value) for value in (0.0, 0.004, 0.5, 0.996, 1.0)] == [
+        "below 0.01", "below 0.01", "0.50", "over 0.99", "over 0.99",
+    ]  # fmt: skip
+    assert [joined(words) for words in (["a"], ["a", "b"], ["a", "b", "c"])] == ["a", "a and b", "a, b and c"]
+    assert judged_share(0.208) == "The annotations say enough about 21 % of the targets."
+
+
+def test_calibration_in_words() -> None:
+    coverage = [Coverage(0.5, 9, 20, 0.45, 0.2, 0.7), Coverage(0.95, 19, 20, 0.95, 0.8, 1.0)]
+    assert calibration("calibrated", coverage, 10, []) == (
+        "The model is as sure as it should be: each annotation predicted from the others, of 20 there are 9 in their "
+        "50 % region and 19 in their 95 % region."
+    )
+    assert "overconfident, so do not rely on the ranking" in calibration("overconfident", coverage, 10, [])
+    assert calibration("undetermined", coverage[:1], 30, [2, 6]) == (
+        "20 annotations cannot test the model (30 are needed); annotations 3 and 7 contradict the others."
+    )
+
+
+def test_what_it_would_be_without_some_annotations() -> None:
+    assert without([2], "a is best.") == "Without annotation 3: a is best."
+    assert without([2, 6], "a is best.") == "Without annotations 3 and 7: a is best."

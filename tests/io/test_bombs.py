@@ -1,0 +1,338 @@
+"""Files that do harm when they are believed: code in a chunk, sizes beyond all memory, other files' numbers.
+
+Each is written by hand, small, and has to be refused in one sentence without being unpacked.
+"""
+
+from __future__ import annotations
+
+import base64
+import bz2
+import gzip
+import io
+import json
+import pickle
+import struct
+import time
+import zipfile
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+
+import h5py
+import imagecodecs
+import numpy as np
+import pytest
+import tifffile
+from PIL import Image as Pillow
+
+from warpgauge.cli.info import describe
+from warpgauge.errors import FileFormatError, FileTooLargeError, InvalidInputError
+from warpgauge.geometry import Grid
+from warpgauge.io.images import read_image
+from warpgauge.io.landmarks import read_landmarks
+from warpgauge.io.memory import check_memory, memory_limit, physical_memory
+from warpgauge.io.transforms import read_transform
+from warpgauge.io.zarr_arrays import check_packed, open_array, zstd_bound
+
+GRID = Grid((4, 3), [1.0, 1.0], [0.0, 0.0], np.eye(2), "px")
+HUGE = 60_000
+
+
+class _Marker:
+    """Leaves a file behind when it is unpickled."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[Callable[..., object], tuple[object, ...]]:
+        return Path.touch, (self.path,)
+
+
+def sentence(call: Callable[[], object]) -> str:
+    """Return the one sentence with which a call is refused."""
+    with pytest.raises(FileFormatError) as caught:
+        call()
+    text = str(caught.value)
+    assert "\n" not in text
+    assert text.endswith(".")
+    assert len(text) < 500
+    return text
+
+
+def zarr_2(folder: Path, **changes: object) -> Path:
+    folder.mkdir()
+    description = {
+        "zarr_format": 2, "shape": [2, 3, 4], "chunks": [2, 3, 4], "dtype": "<f4", "compressor": None, "filters": None,
+        "fill_value": 0, "order": "C",
+    }  # fmt: skip
+    (folder / ".zarray").write_text(json.dumps({**description, **changes}))
+    return folder
+
+
+def read_field(folder: Path) -> object:
+    return read_transform(folder, reference=GRID, layout="cyx", components="xy", frame="index")
+
+
+def test_pickled_chunks_are_refused_before_they_are_read(tmp_path: Path):
+    """A field of Python objects with pickled chunks is refused, and its payload does not run."""
+    mark = tmp_path / "mark"
+    for i, changes in enumerate((
+        {"dtype": "|O", "filters": [{"id": "vlen-utf8"}], "compressor": {"id": "pickle", "protocol": 5}},
+        {"dtype": "|O", "filters": [{"id": "pickle", "protocol": 5}]},
+        {"dtype": "<f4", "filters": [{"id": "pickle", "protocol": 5}]},
+        {"dtype": "<f4", "compressor": {"id": "json2"}},
+    )):  # fmt: skip
+        folder = zarr_2(tmp_path / f"field{i}.zarr", **changes)
+        (folder / "0.0.0").write_bytes(pickle.dumps(_Marker(mark)))
+        assert "read" in sentence(lambda folder=folder: read_field(folder))
+    assert not mark.exists()
+
+
+def test_consolidated_description_is_not_believed(tmp_path: Path):
+    """The array's own description counts, not the copy in the group, which may say something else."""
+    root = tmp_path / "group.zarr"
+    root.mkdir()
+    harmless = json.loads((zarr_2(root / "a") / ".zarray").read_text())
+    (root / ".zgroup").write_text('{"zarr_format": 2}')
+    harmful = {**harmless, "dtype": "|O", "filters": [{"id": "pickle", "protocol": 5}]}
+    metadata = {"zarr_consolidated_format": 1, "metadata": {".zgroup": {"zarr_format": 2}, "a/.zarray": harmful}}
+    (root / ".zmetadata").write_text(json.dumps(metadata))
+    mark = tmp_path / "mark"
+    (root / "a" / "0.0.0").write_bytes(pickle.dumps(_Marker(mark)))
+    with pytest.raises(FileFormatError):
+        read_field(root)
+    assert not mark.exists()
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"shape": [2, 50_000, 50_000], "chunks": [2, 50_000, 50_000]}, "of memory"),
+        ({"shape": [2, 50_000, 50_000], "chunks": [1, 1, 1]}, "too long"),
+        ({"shape": [2, 10**9, 10**9], "chunks": [1, 10**9, 10**9]}, "of memory"),
+        ({"shape": [2, "a", 3]}, "whole numbers"),
+        ({"shape": [2, 3, 4, 5], "chunks": [2, 3, 4]}, "axes"),
+    ],
+)
+def test_zarr_of_absurd_size(tmp_path: Path, changes: dict[str, object], reason: str):
+    """Chunks beyond memory, and more chunks than can be read, are refused from the description."""
+    folder = zarr_2(tmp_path / "x.zarr", **changes)
+    assert reason in sentence(lambda: open_array(folder))
+
+
+@pytest.mark.parametrize(
+    ("codec", "pack"),
+    [
+        ("gzip", lambda data: gzip.compress(data, 9)),
+        ("zlib", lambda data: zlib.compress(data, 9)),
+        ("bz2", bz2.compress),
+        ("zstd", lambda data: imagecodecs.zstd_encode(data, level=1)),
+    ],
+)
+def test_chunk_that_unfolds_to_more(tmp_path: Path, codec: str, pack: Callable[[bytes], bytes]):
+    """A packed chunk that would unfold to far more than a chunk holds is refused; a right one is read."""
+    folder = zarr_2(tmp_path / "x.zarr", compressor={"id": codec})
+    values = np.arange(24, dtype="<f4")
+    (folder / "0.0.0").write_bytes(pack(values.tobytes()))
+    field = read_field(folder)
+    np.testing.assert_allclose(field.map(np.array([[0.0, 0.0]])), [[0.0, 12.0]])
+    (folder / "0.0.0").write_bytes(pack(bytes(50 * 2**20)))
+    assert "unfold" in sentence(lambda: read_field(folder))
+
+
+def test_zstd_bound_covers_what_is_there():
+    """The bound from the block headers is never below the true size, and within a block of it."""
+    for size in (0, 1, 1000, 2**17, 2**17 + 1, 10**6):
+        for data in (bytes(size), np.random.default_rng(0).bytes(size)):
+            bound = zstd_bound(memoryview(imagecodecs.zstd_encode(data, level=3)))
+            assert size <= bound <= size + 2**18
+
+
+def test_blosc_header_is_checked():
+    """A Blosc chunk that says another length than it has is refused before Blosc reads beyond its end."""
+    with pytest.raises(ValueError, match="header says"):
+        check_packed("blosc", b"\2\1\1\4" + struct.pack("<iii", 100, 100, 99) + b"\0" * 10, 100)
+    with pytest.raises(ValueError, match="unfold"):
+        check_packed("blosc", b"\2\1\1\4" + struct.pack("<Iii", 2**31, 100, 20) + b"\0" * 4, 100)
+
+
+def chunk(kind: bytes, data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+
+def png_bomb() -> bytes:
+    """A PNG whose rows are all black: 60000 x 60000 pixels in a few megabytes would be much; one part is enough."""
+    packed = zlib.compress(bytes(HUGE * 100), 9)
+    head = struct.pack(">IIBBBBB", HUGE, HUGE, 8, 0, 0, 0, 0)
+    filler = chunk(b"tEXt", b"Comment\0" + b"a" * (HUGE * HUGE // 1032))
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + filler + chunk(b"IDAT", packed) + chunk(b"IEND", b"")
+
+
+def nifti_bomb() -> bytes:
+    header = bytearray(352)
+    struct.pack_into("<i", header, 0, 348)
+    struct.pack_into("<8h", header, 40, 3, 16_000, 16_000, 16, 1, 1, 1, 1)
+    struct.pack_into("<hh", header, 70, 2, 8)
+    struct.pack_into("<8f", header, 76, 1, 1, 1, 1, 0, 0, 0, 0)
+    struct.pack_into("<f", header, 108, 352)
+    header[344:348] = b"n+1\0"
+    packer = zlib.compressobj(9, wbits=31)
+    parts = [packer.compress(bytes(header))]
+    parts += [packer.compress(bytes(16_000 * 16_000 * 16 // 64 // 8)) for _ in range(64)]
+    # An eighth of the promised samples; the file is padded so that the ratio alone gives nothing away.
+    return b"".join([*parts, packer.flush(), bytes(4 * 2**20)])
+
+
+def mha_bomb() -> bytes:
+    head = "ObjectType = Image\nNDims = 3\nDimSize = 2000 2000 1000\nCompressedData = True\n"
+    head += "ElementSpacing = 1 1 1\nElementType = MET_UCHAR\nElementDataFile = LOCAL\n"
+    return head.encode() + zlib.compress(bytes(2**22), 9) + bytes(4 * 2**20)
+
+
+def nrrd_bomb() -> bytes:
+    head = "NRRD0004\ntype: uchar\ndimension: 3\nsizes: 2000 2000 600\nencoding: bzip2\n\n"
+    return head.encode() + bz2.compress(bytes(2**22)) * 40
+
+
+def tiff_bomb() -> bytes:
+    stream = io.BytesIO()
+    # One strip for all rows; what it holds plays no part, as the size is refused first.
+    tifffile.imwrite(stream, np.zeros((64, 64), np.uint8), compression="zstd", rowsperstrip=64)
+    data = bytearray(stream.getvalue())
+    with tifffile.TiffFile(io.BytesIO(bytes(data))) as opened:
+        tags = opened.pages[0].tags
+        for name in ("ImageWidth", "ImageLength", "RowsPerStrip"):
+            struct.pack_into("<I", data, tags[name].valueoffset, HUGE)
+            struct.pack_into("<H", data, tags[name].offset + 2, 4)
+        at = len(data)
+        struct.pack_into("<I", data, tags["StripOffsets"].valueoffset, at)
+        struct.pack_into("<I", data, tags["StripByteCounts"].valueoffset, 2**17)
+        struct.pack_into("<H", data, tags["StripByteCounts"].offset + 2, 4)
+        struct.pack_into("<H", data, tags["StripOffsets"].offset + 2, 4)
+    return bytes(data) + bytes(2**17)
+
+
+BOMBS = {"x.png": png_bomb, "x.nii.gz": nifti_bomb, "x.mha": mha_bomb, "x.nrrd": nrrd_bomb, "x.tif": tiff_bomb}
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_image_bombs(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch):
+    """Each format says the size before it unpacks, and names the variable that allows more."""
+    monkeypatch.setattr("warpgauge.io.memory.physical_memory", lambda: 16 * 2**30)
+    monkeypatch.delenv("WARPGAUGE_MEMORY", raising=False)
+    (tmp_path / name).write_bytes(BOMBS[name]())
+    text = sentence(lambda: read_image(tmp_path / name).percentiles())
+    assert "WARPGAUGE_MEMORY" in text, text
+    with pytest.raises(FileTooLargeError, match="WARPGAUGE_MEMORY"):  # not hidden behind "nothing that is read"
+        describe(tmp_path / name)
+
+
+def test_npz_bomb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """An array that unfolds beyond the limit is refused by its header."""
+    monkeypatch.setenv("WARPGAUGE_MEMORY", "1MB")
+    np.savez_compressed(tmp_path / "x.npz", np.zeros((2, 3, 4)))
+    read_field(tmp_path / "x.npz")
+    grid = Grid((1000, 1000), [1.0, 1.0], [0.0, 0.0], np.eye(2), "px")
+    np.savez_compressed(tmp_path / "y.npz", np.zeros((2, 1000, 1000)))
+    text = sentence(
+        lambda: read_transform(tmp_path / "y.npz", reference=grid, layout="cyx", components="xy", frame="index")
+    )
+    assert "16.0 MB of memory" in text
+    monkeypatch.setenv("WARPGAUGE_MEMORY", "16MB")
+    read_transform(tmp_path / "y.npz", reference=grid, layout="cyx", components="xy", frame="index")
+
+
+def test_npz_with_other_packing(tmp_path: Path):
+    """NumPy packs by deflate or not at all; lzma and bzip2, which unfold without bounds, are not read."""
+    stream = io.BytesIO()
+    np.save(stream, np.zeros((2, 3, 4)))
+    with zipfile.ZipFile(tmp_path / "x.npz", "w", zipfile.ZIP_BZIP2) as archive:
+        archive.writestr("a.npy", stream.getvalue())
+    assert "packed" in sentence(lambda: read_field(tmp_path / "x.npz"))
+
+
+def test_table_of_a_million_rows(tmp_path: Path):
+    """A landmark file of a million rows is refused by its number of lines."""
+    head = "fixed_x,fixed_y,moving_x,moving_y\n"
+    (tmp_path / "x.csv").write_text(head + "1,2,3,4\n" * 1_000_000)
+    started = time.monotonic()
+    assert "lines" in sentence(lambda: read_landmarks(tmp_path / "x.csv"))
+    assert time.monotonic() - started < 60  # it took 12 s to parse on a free machine; this is a net, not a figure
+
+
+@pytest.mark.parametrize("variant", ["external", "soft", "link", "virtual"])
+def test_hdf5_does_not_reach_into_other_files(tmp_path: Path, variant: str):
+    """External storage, links and virtual data of an HDF5 transform are refused: they would show another file."""
+    secret = tmp_path / "secret.bin"
+    secret.write_bytes(np.arange(6, dtype="<f8").tobytes())
+    with h5py.File(tmp_path / "other.h5", "w") as other:
+        other["values"] = np.arange(6, dtype="<f8")
+    with h5py.File(tmp_path / "x.h5", "w") as store:
+        member = store.create_group("TransformGroup/0")
+        member["TransformType"] = np.array([b"AffineTransform_double_2_2"])
+        member["TransformFixedParameters"] = np.zeros(2)
+        if variant == "external":
+            member.create_dataset("TransformParameters", (6,), "<f8", external=[(str(secret), 0, 48)])
+        elif variant == "link":
+            member["TransformParameters"] = h5py.ExternalLink(str(tmp_path / "other.h5"), "values")
+        elif variant == "soft":
+            member["TransformParameters"] = h5py.SoftLink("/TransformGroup/0/TransformFixedParameters")
+        else:
+            layout = h5py.VirtualLayout((6,), "<f8")
+            layout[:] = h5py.VirtualSource(str(tmp_path / "other.h5"), "values", (6,))
+            member.create_virtual_dataset("TransformParameters", layout)
+    assert "another file" in sentence(lambda: read_transform(tmp_path / "x.h5"))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [("4GB", 4 * 10**9), ("4 GiB", 4 * 2**30), ("512m", 512 * 10**6), ("1000", 1000)]
+)
+def test_limit_by_variable(monkeypatch: pytest.MonkeyPatch, text: str, expected: int):
+    """Sizes with decimal and binary units are understood."""
+    monkeypatch.setenv("WARPGAUGE_MEMORY", text)
+    assert memory_limit() == expected
+
+
+def test_limit_as_a_share_and_wrong_values(monkeypatch: pytest.MonkeyPatch):
+    """A share is one of this machine's memory; anything else is refused with an example."""
+    monkeypatch.setenv("WARPGAUGE_MEMORY", "50%")
+    assert memory_limit() == physical_memory() // 2
+    for wrong in ("much", "-1", "0", "200%"):
+        monkeypatch.setenv("WARPGAUGE_MEMORY", wrong)
+        with pytest.raises(InvalidInputError, match="4GB"):
+            memory_limit()
+
+
+def test_large_files_may_take_more_than_bombs(monkeypatch: pytest.MonkeyPatch):
+    """By default a sixteenth of the memory for what unfolds, half of it for a file that is large itself."""
+    monkeypatch.delenv("WARPGAUGE_MEMORY", raising=False)
+    monkeypatch.setattr("warpgauge.io.memory.physical_memory", lambda: 32 * 2**30)
+    check_memory("x", 2 * 2**30, 2**20)
+    check_memory("x", 16 * 2**30, 4 * 2**30)
+    for needed, on_disk in ((2 * 2**30 + 1, 2**20), (17 * 2**30, 17 * 2**30)):
+        with pytest.raises(FileFormatError, match="one file may take"):
+            check_memory("x", needed, on_disk)
+
+
+def test_nearly_empty_image_without_overview(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """A Zarr image of missing chunks that would take hours to look through is refused when it is opened."""
+    monkeypatch.setattr("warpgauge.io.memory.physical_memory", lambda: 16 * 2**30)
+    root = tmp_path / "x.zarr"
+    root.mkdir()
+    (root / ".zgroup").write_text('{"zarr_format": 2}')
+    axes = [{"name": name, "type": "space"} for name in "yx"]
+    scale = [{"type": "scale", "scale": [1.0, 1.0]}]
+    multiscale = {"version": "0.4", "axes": axes, "datasets": [{"path": "0", "coordinateTransformations": scale}]}
+    (root / ".zattrs").write_text(json.dumps({"multiscales": [multiscale]}))
+    zarr_2(root / "0", shape=[200_000, 200_000], chunks=[1000, 1000], dtype="|u1")
+    assert "nearly empty" in sentence(lambda: read_image(root))
+
+
+def test_honest_files_are_still_read(tmp_path: Path):
+    """The checks let through what is merely well packed."""
+    plane = np.zeros((2000, 3000), np.uint8)
+    Pillow.fromarray(plane).save(tmp_path / "x.png")
+    assert read_image(tmp_path / "x.png").read().shape == (2000, 3000)
+    tifffile.imwrite(tmp_path / "x.tif", plane, compression="zstd", rowsperstrip=2000)
+    assert read_image(tmp_path / "x.tif").read().shape == (2000, 3000)
+    assert base64.b64encode(read_image(tmp_path / "x.tif").read()[:1, :3]) == b"AAAA"

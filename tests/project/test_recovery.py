@@ -1,0 +1,247 @@
+"""Acknowledged means kept: logs that are replaced, cut, damaged or lost are noticed, and rebuilt from a mirror."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from project.tools import place, query
+from warpgauge.cli.app import app
+from warpgauge.errors import InvalidInputError, SuspiciousDataWarning
+from warpgauge.project import Project
+from warpgauge.project.errors import ProjectError, StorageError
+from warpgauge.project.head import Head, head_path, read_head, write_head
+from warpgauge.project.recovery import recover_project
+
+Make = Callable[..., Project]
+LOG = "annotations.sqlite"
+
+
+def filled(project: Project, count: int = 5) -> Project:
+    for number in range(count):
+        project.append(query(number, (4.0 + number, 5.0)), place(number))
+    return project
+
+
+def copy_of_log(project: Project, aim: Path) -> Path:
+    """Copy the log as a backup program does, by SQLite's own way."""
+    source = sqlite3.connect(project.folder / LOG)
+    copy = sqlite3.connect(aim)
+    source.backup(copy)
+    copy.close()
+    source.close()
+    return aim
+
+
+@pytest.mark.parametrize("how", ["deleted", "moved", "replaced", "older"])
+def test_a_log_that_is_taken_away_under_a_running_project(make_project: Make, tmp_path: Path, how: str):
+    """What can no longer be found in the file is not acknowledged: a StorageError says what happened."""
+    with filled(make_project(), 12) as project:
+        log = project.folder / LOG
+        old = copy_of_log(project, tmp_path / "old.sqlite")
+        for number in range(12, 24):
+            project.append(query(number, (20.0, 20.0)))
+        if how == "deleted":
+            for file in project.folder.glob(f"{LOG}*"):
+                file.unlink()
+        elif how == "moved":
+            log.rename(tmp_path / "moved.sqlite")
+        elif how == "replaced":
+            shutil.copy(old, project.folder / "new")
+            (project.folder / "new").replace(log)
+            for ending in ("-wal", "-shm"):
+                log.with_name(LOG + ending).unlink(missing_ok=True)
+        else:
+            with sqlite3.connect(log) as connection:
+                connection.execute("DROP TRIGGER events_are_never_deleted")
+                connection.execute("DELETE FROM events WHERE generation = 36")
+            connection.close()
+        for _ in range(2):
+            with pytest.raises((StorageError, ProjectError)):
+                project.append(place(20))
+
+
+def test_a_log_that_is_overwritten_in_place(make_project: Make, tmp_path: Path):
+    """An older copy written over the file, again and again: what was acknowledged is there in the end, or was not."""
+    project = filled(make_project(), 12)
+    old = copy_of_log(project, tmp_path / "old.sqlite").read_bytes()
+    acknowledged = 24
+    for number in range(12, 40):
+        try:
+            acknowledged = project.append(query(number, (20.0, 20.0)))[0].generation
+        except (StorageError, ProjectError):
+            break
+        if number % 5 == 0:
+            (project.folder / LOG).write_bytes(old)
+    project.close()
+    report = CliRunner().invoke(app, ["verify", str(project.folder)])
+    if report.exit_code == 0:
+        with Project.open(project.folder) as opened:
+            assert opened.state.generation == acknowledged
+
+
+def test_a_log_that_comes_back_is_used_again(make_project: Make, tmp_path: Path):
+    """A sync client that puts the same events back under the same name does not end the work."""
+    with filled(make_project(), 2) as project:
+        log = project.folder / LOG
+        copy = copy_of_log(project, tmp_path / "copy.sqlite")
+        project.append(query(2, (20.0, 20.0)))
+        newer = copy_of_log(project, tmp_path / "newer.sqlite")
+        for file in project.folder.glob(f"{LOG}*"):
+            file.unlink()
+        shutil.copy(copy, log)
+        with pytest.raises(StorageError, match="lacks event 5"):
+            project.append(place(2))
+        log.unlink()
+        shutil.copy(newer, log)
+        project.append(place(2))
+        assert project.state.generation == 6
+    assert Project.open(project.folder).verify().ok
+
+
+@pytest.mark.parametrize("how", ["wal deleted", "wal cut", "last rows removed", "old copy"])
+def test_a_lost_end_is_named(make_project: Make, tmp_path: Path, how: str):
+    """Verify says which events are missing; opening warns, and nothing is written after the gap."""
+    project = filled(make_project(), 4)
+    log, ahead = project.folder / LOG, project.folder / f"{LOG}-wal"
+    old = copy_of_log(project, tmp_path / "old.sqlite")
+    project.append(query(4, (20.0, 20.0)), place(4))
+    broken = tmp_path / "broken"
+    shutil.copytree(project.folder, broken)  # as a killed process leaves it: the write-ahead file is still there
+    project.close()
+    log, ahead = broken / LOG, broken / f"{LOG}-wal"
+    if how == "wal deleted":
+        ahead.unlink()
+    elif how == "wal cut":
+        ahead.write_bytes(ahead.read_bytes()[: ahead.stat().st_size // 2])
+    elif how == "old copy":
+        ahead.unlink()
+        shutil.copy(old, log)
+    else:
+        with sqlite3.connect(log) as connection:
+            connection.execute("DROP TRIGGER events_are_never_deleted")
+            connection.execute("DELETE FROM events WHERE generation > 8")
+        connection.close()
+    report = CliRunner().invoke(app, ["verify", str(broken)])
+    assert report.exit_code == 1
+    if how in ("last rows removed", "old copy"):
+        assert "2 events are missing (numbers 9 to 10)" in report.output
+    elif "are missing" not in report.output:
+        assert "damaged" in report.output
+        return
+    with pytest.warns(SuspiciousDataWarning, match="are missing"):
+        opened = Project.open(broken)
+    with pytest.raises(StorageError, match="recover"):
+        opened.append(query(len(opened.state.queries), (30.0, 30.0)))
+    opened.close()
+
+
+def test_mirror_and_recovery(make_project: Make, tmp_path: Path):
+    """A lost log is rebuilt from the mirror with the same fingerprint, and work goes on."""
+    project = filled(make_project(), 2)
+    project.use_mirror(tmp_path / "mirror")
+    filled_more = [query(2, (20.0, 20.0)), place(2)]
+    project.append(*filled_more)
+    print_before = project.fingerprint()
+    project.close()
+    lines = (tmp_path / "mirror" / project.id / "events.jsonl").read_text().splitlines()
+    assert [json.loads(line)[0] for line in lines] == [1, 2, 3, 4, 5, 6]
+    for file in project.folder.glob(f"{LOG}*"):
+        file.unlink()
+    result = CliRunner().invoke(app, ["recover", str(project.folder), "--mirror", str(tmp_path / "mirror")])
+    assert result.exit_code == 0, result.output
+    assert "6 events" in result.output
+    with Project.open(project.folder) as back:
+        assert back.fingerprint() == print_before
+        back.append(query(3, (30.0, 30.0)))
+        assert back.verify().ok
+
+
+def test_recovery_without_a_mirror(make_project: Make):
+    """Without a mirror a loss has to be accepted; then the log is whole again, and the former one is kept."""
+    project = filled(make_project(), 3)
+    project.close()
+    with sqlite3.connect(project.folder / LOG) as connection:
+        connection.execute("DROP TRIGGER events_are_never_deleted")
+        connection.execute("DELETE FROM events WHERE generation > 4")
+    connection.close()
+    with pytest.raises(ProjectError, match="2 acknowledged events"):
+        recover_project(project.folder)
+    done = recover_project(project.folder, accept_loss=True)
+    assert (done.events, done.lost) == (4, 2)
+    assert (project.folder / done.kept).is_file()
+    with Project.open(project.folder) as back:
+        assert back.verify().ok
+        back.append(place(0, rater="ben"))
+    assert recover_project(project.folder).kept == ""
+
+
+def test_twenty_damaged_logs_are_noticed(make_project: Make, tmp_path: Path):
+    """Random damage anywhere in the log's files: either all acknowledged events are there, or verify says no."""
+    project = filled(make_project(), 6)
+    project.use_mirror(tmp_path / "mirror")
+    rng = random.Random(7)
+    for trial in range(20):
+        broken = tmp_path / f"broken{trial}"
+        shutil.copytree(project.folder, broken)
+        for name in (LOG, f"{LOG}-wal"):
+            data = bytearray((broken / name).read_bytes())
+            for _ in range(rng.randrange(1, 30) if data else 0):
+                data[rng.randrange(len(data))] = rng.randrange(256)
+            (broken / name).write_bytes(data)
+        report = CliRunner().invoke(app, ["verify", str(broken)])
+        assert report.exit_code in (0, 1)
+        assert report.exception is None or isinstance(report.exception, SystemExit), report.exception
+        if report.exit_code == 0:
+            with Project.open(broken) as opened:
+                assert opened.fingerprint() == project.fingerprint()
+            continue
+        recover_project(broken, tmp_path / "mirror")
+        with Project.open(broken) as opened:
+            assert opened.fingerprint() == project.fingerprint()
+    project.close()
+
+
+def test_a_mirror_that_cannot_be_written_saves_nothing(make_project: Make, tmp_path: Path):
+    """What cannot stand in both copies stands in neither, and is not acknowledged."""
+    with filled(make_project(), 1) as project:
+        project.use_mirror(tmp_path / "mirror")
+        shutil.rmtree(tmp_path / "mirror")
+        with pytest.raises(StorageError, match="mirror"):
+            project.append(query(1, (20.0, 20.0)))
+        assert project.state.generation == 2
+
+
+def test_mirror_that_does_not_fit(make_project: Make, tmp_path: Path):
+    """A mirror with more or other events than the log is refused, and so is one inside the project."""
+    project = filled(make_project(), 2)
+    project.use_mirror(tmp_path / "mirror")
+    copy = shutil.copytree(project.folder, tmp_path / "copy")
+    project.append(query(2, (20.0, 20.0)))
+    project.close()
+    with Project.open(copy) as other, pytest.raises(ProjectError, match="recover"):
+        other.use_mirror(tmp_path / "mirror")
+    with Project.open(copy) as other, pytest.raises(InvalidInputError, match="outside"):
+        other.use_mirror(copy / "maps")
+
+
+def test_head_survives_a_torn_write(tmp_path: Path):
+    """A line that was cut in the middle leaves the one before it; an older head never replaces a newer one."""
+    log = tmp_path / LOG
+    for generation in (1, 2, 3):
+        write_head(log, Head(generation, f"{generation:064x}", "2026-01-01T00:00:00Z"))
+    write_head(log, Head(2, "f" * 64, "2026-01-01T00:00:00Z"))
+    assert read_head(log) == Head(3, f"{3:064x}", "2026-01-01T00:00:00Z")
+    data = head_path(log).read_bytes()
+    at = data.index(f"{3:064x}".encode())
+    head_path(log).write_bytes(data[:at] + b"torn" + data[at + 4 :])
+    assert read_head(log) == Head(2, f"{2:064x}", "2026-01-01T00:00:00Z")
+    head_path(log).write_bytes(b"")
+    assert read_head(log) is None

@@ -1,0 +1,168 @@
+"""Questions that can be answered: partial overlap, skips that teach, budgets of placements, and a real pair."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.interpolate import RBFInterpolator
+
+from session.tools import HEIGHT, WIDTH, Rater, lattice, make
+from warpgauge.core.answerability import chance_in_box
+from warpgauge.io.landmarks import read_landmarks
+from warpgauge.project import Project
+from warpgauge.session import Session
+from warpgauge.session.chances import SKIP_REACHES
+
+NEVER = {"refit": "never"}
+
+
+def answered(session: Session, shift: tuple[float, float], count: int) -> list[bool]:
+    """Answer so many questions of a pair shifted against each other; what lies outside is skipped."""
+    rng, found = np.random.default_rng(0), []
+    for _ in range(count):
+        query = session.next_query()
+        assert query is not None
+        match = np.add(query.point, shift)
+        found.append(bool(session.project.moving_grid.contains(match)))
+        if found[-1]:
+            session.place(query, match + rng.normal(0, 0.3, 2))
+        else:
+            session.skip(query, "outside_image")
+    return found
+
+
+def test_questions_have_answers_where_the_images_overlap_in_part(tmp_path: Path) -> None:
+    """A shift that leaves 60 % of the fixed image in the moving one: entropy asks outside, the chance does not."""
+    shift = (0.4 * WIDTH, 0.0)
+    shares = {}
+    for strategy in ("information", "entropy"):
+        project = make(tmp_path / strategy, {"strategy": strategy}, candidates=lattice(25, 20, 5.0), foreground="none")
+        shares[strategy] = np.mean(answered(Session(project, "ada"), shift, 30))
+    assert shares["information"] >= 0.85
+    assert shares["entropy"] < 0.6
+
+
+def test_a_session_asks_where_the_moving_image_shows_something(tmp_path: Path) -> None:
+    """With a foreground on the left half of the moving image, matches of questions lie there once that is known."""
+    project = make(tmp_path / "p", candidates=lattice(25, 20, 5.0), foreground="none")
+
+    class LeftHalf:
+        whole = False
+
+        @staticmethod
+        def contains(points: np.ndarray) -> np.ndarray:
+            return np.asarray((points[..., 0] < WIDTH / 2) & project.moving_grid.contains(points))
+
+    project.moving_foreground = LeftHalf()  # type: ignore[misc,assignment]
+    session = Session(project, "ada")
+    Rater(session, "ada").work(12)
+    matches = [session.project.state.answer("ada", number).point[0] for number in range(4, 12)]  # type: ignore[union-attr]
+    assert np.mean(np.array(matches) < WIDTH / 2 + 5) == 1.0
+
+
+@pytest.mark.parametrize("reason", ["torn_or_missing", "ambiguous"])
+def test_the_neighbourhood_of_a_skip_is_asked_less(tmp_path: Path, reason: str) -> None:
+    """Within the reach of its reason the chance falls by more than half, beyond three reaches by nothing."""
+    project = make(tmp_path / "p", NEVER, candidates=lattice(40, 32, 2.0), foreground="none")
+    session = Session(project, "ada")
+    Rater(session, "ada").work(6)
+    query = session.next_query()
+    assert query is not None
+    before = chances(session)
+    session.skip(query, reason)
+    change = chances(session) / before
+    distances = np.linalg.norm(project.candidates - query.point, axis=1)
+    reach = SKIP_REACHES[reason] * project.fixed_grid.diagonal
+    assert change[distances < 0.5 * reach].max() < 0.5
+    assert change[distances > 4 * reach].min() > 0.99
+    session.undo()
+    assert np.array_equal(chances(session), before)
+
+
+def chances(session: Session) -> np.ndarray:
+    """The chance of every candidate, as the next choice will use it."""
+    follower = session._model.follower(session.project.state)
+    return np.array([follower.suggester.chance(row) for row in range(len(session.project.candidates))])
+
+
+def test_corner_after_corner_is_not_asked(tmp_path: Path) -> None:
+    """A rater who skips everything is asked all over the image, not the same corner a few pixels on."""
+    project = make(tmp_path / "p", candidates=lattice(40, 32, 2.0), foreground="none")
+    session = Session(project, "ada")
+    points = []
+    for _ in range(12):
+        query = session.next_query()
+        assert query is not None
+        points.append(query.point)
+        session.skip(query, "not_visible")
+    nearest = [min(np.linalg.norm(np.subtract(a, b)) for b in points[:k]) for k, a in enumerate(points) if k]
+    assert min(nearest) > 0.06 * project.fixed_grid.diagonal
+
+
+def test_skips_use_up_nothing_of_a_budget(tmp_path: Path) -> None:
+    """Two raters with a budget of 8 who skip ten questions each are not done; each is after eight placements."""
+    session = Session(make(tmp_path / "p", {"budget": 8, **NEVER}))
+    for name in ("ada", "ben"):
+        for _ in range(10):
+            query = session.next_query(name)
+            assert query is not None
+            assert (query.position, query.total) == (1, 8)
+            session.skip(query, "not_visible", rater=name)
+        assert not session.progress(name).done
+    assert not session.progress().done
+    for name in ("ada", "ben"):
+        Rater(session, name).work(8)
+        assert session.next_query(name) is None
+        told = session.progress(name)
+        assert told.done
+        assert (told.placed, told.skipped) == (8, 10)
+        assert "8 of the budget of 8 landmarks are placed." in told.reasons[0]
+    session.undo("ben")
+    assert session.next_query("ben") is not None
+    assert session.next_query("ada") is None
+
+
+def test_many_candidates_have_nearly_the_chance_of_their_own(tmp_path: Path) -> None:
+    """Of 6,000 candidates the chance is interpolated from about 2,000; it differs only at the rim of the overlap."""
+    points = lattice(100, 60, 2.0)
+    session = Session(make(tmp_path / "p", NEVER, candidates=points, foreground="none"), "ada")
+    shift = np.array([0.4 * WIDTH, 0.1 * HEIGHT])
+    for point in lattice(3, 3, 60.0)[:5]:
+        session.volunteer(point, point + shift, confirmed=True)
+    project = session.project
+    posterior = session.posterior()
+    exact = chance_in_box(
+        posterior.mean(points),
+        posterior.covariance(points),
+        np.full(2, -0.5),
+        np.array(project.moving_grid.size) - 0.5,
+        tails=4.0,
+    )
+    found = chances(session)
+    rim = np.abs(points + shift - [WIDTH, HEIGHT]).min(axis=1) < 8  # anchors lie about 6 px apart
+    assert np.abs(found - exact)[~rim].max() < 0.1
+    assert np.abs(found - exact).mean() < 0.01
+
+
+def test_forty_questions_on_a_cima_pair(data_dir: Path, tmp_path: Path) -> None:
+    """Default settings on two stains of which entropy asks one answerable question in forty."""
+    folder = data_dir / "cima" / "lung-lesion_1"
+    names = [folder / f"29-041-Izd2-w35-{stain}-les1" for stain in ("Ki67-7", "CD31-3")]
+    pairs = read_landmarks(*(f"{name}.csv" for name in names), units="px")
+    truth = RBFInterpolator(pairs.fixed_points, pairs.moving_points, kernel="thin_plate_spline")
+    project = Project.create(tmp_path / "p", fixed=f"{names[0]}.jpg", moving=f"{names[1]}.jpg", units="px")
+    session, rng, inside = Session(project, "ps"), np.random.default_rng(0), 0
+    for _ in range(40):
+        query = session.next_query()
+        assert query is not None
+        match = truth([query.point])[0]
+        if project.moving_grid.contains(match):
+            inside += 1
+            session.place(query, match + rng.normal(0, 1, 2), confirmed=True)
+        else:
+            session.skip(query, "outside_image")
+    assert inside >= 39
+    error = np.linalg.norm(session.posterior().mean(pairs.fixed_points) - pairs.moving_points, axis=1)
+    assert error.mean() < 25  # 192 before any question; 152 after forty questions that seek entropy

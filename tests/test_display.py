@@ -1,0 +1,132 @@
+"""What notebooks and scripts show: tables in every form, pictures on axes that are given or made."""
+
+from __future__ import annotations
+
+import csv
+import io
+from html.parser import HTMLParser
+from pathlib import Path
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+
+import warpgauge as wg
+from warpgauge.display import counted, csv_table, html_table, latex_table, number, text_table
+from warpgauge.errors import InvalidInputError
+from warpgauge.io.landmarks.detect import FORMATS
+
+mpl.use("Agg")
+
+
+@pytest.fixture(scope="module")
+def result() -> wg.Evaluation:
+    fixed = np.random.default_rng(0).uniform(0, 100, (15, 2))
+    posterior = _posterior(fixed)
+    targets = np.random.default_rng(1).uniform(10, 90, (30, 2))
+    candidates = {"near_<b>": lambda x: x + np.array([1.0, 0.0]), "far": lambda x: x + 30}
+    return wg.evaluate(posterior, candidates, targets, samples=100)
+
+
+def _posterior(fixed: np.ndarray) -> wg.Posterior:
+    prior = wg.TransformationPrior(wg.KernelBundle.pyramid("wendland", smallest=10.0, levels=4, weight=4.0))
+    return prior.condition(wg.Annotations.isotropic(fixed, fixed, sd=0.5))
+
+
+class Cells(HTMLParser):
+    """Collects the cells of an HTML table, and every tag."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cells: list[str] = []
+        self.tags: set[str] = set()
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        self.tags.add(tag)
+
+    def handle_data(self, data: str) -> None:
+        self.cells.append(data)
+
+
+def test_an_evaluation_prints_the_table_and_the_verdict(result: wg.Evaluation) -> None:
+    lines = str(result).splitlines()
+    assert lines[0].startswith("RMS error over 30 targets, from 15 annotations")
+    assert lines[1].split()[:3] == ["transform", "landmarks", "error"]
+    assert lines[2].startswith("near_<b>")
+    assert lines[3].startswith("far")
+    assert str(result).endswith(result.verdict)
+
+
+def test_html_is_escaped_and_has_the_same_cells(result: wg.Evaluation) -> None:
+    parser = Cells()
+    parser.feed(result._repr_html_())
+    assert parser.tags <= {"table", "caption", "thead", "tbody", "tr", "th", "td", "p"}
+    assert "near_<b>" in parser.cells
+    assert result.verdict in parser.cells
+
+
+def test_latex_and_csv(result: wg.Evaluation) -> None:
+    latex = result.to_latex()
+    assert r"near\_<b> & " in latex
+    assert latex.count(r"\\") == 3
+    assert "%" not in latex.replace(r"\%", "")
+    rows = list(csv.DictReader(io.StringIO(result.to_csv())))
+    assert [row["transform"] for row in rows] == ["near_<b>", "far"]
+    assert float(rows[1]["score_2"]) == result.scores["far"].score["2"]
+
+
+def test_words_around_numbers() -> None:
+    """One annotation is not "annotations", and a vowel takes "an"."""
+    assert [counted(n, "annotation") for n in (0, 1, 2)] == ["0 annotations", "1 annotation", "2 annotations"]
+    titles = {name: one.with_article for name, one in FORMATS.items()}
+    assert titles["anhir"].startswith("an ANHIR")
+    assert titles["csv"] == "a plain CSV"
+
+
+def test_tables_by_hand() -> None:
+    assert text_table(["a", "b"], [["x", 1.5], ["yy", 10]]) == "a     b\nx   1.5\nyy   10"
+    assert csv_table(["a"], [[None], ['"']]) == 'a\n""\n""""\n'
+    assert latex_table(["a&b"], [["1 %"]]).splitlines()[2] == r"a\&b \\"
+    assert "&lt;script&gt;" in html_table(["a"], [["<script>"]])
+    assert [number(x) for x in (None, float("nan"), 3, 0.12345, 12345.6, 2.0)] == [
+        "-",
+        "-",
+        "3",
+        "0.123",
+        "1.23e+04",
+        "2",
+    ]
+
+
+def test_everything_a_notebook_shows_is_a_table(tmp_path: Path) -> None:
+    points = np.arange(24.0).reshape(12, 2)
+    annotations = wg.Annotations.isotropic(points, points + 1, sd=2.0)
+    shown = annotations._repr_html_()
+    assert "12 annotations, the first 10 of them" in shown
+    assert shown.count("<tr>") == 11
+    landmarks = wg.Landmarks(points[:1], points[:1])
+    assert "1 landmark in px" in landmarks._repr_html_()
+    transform = wg.as_transform(lambda x: x, d=2)
+    assert "Python function" in transform._repr_html_()
+
+
+def test_plots_draw_on_given_axes_or_new_ones(result: wg.Evaluation) -> None:
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(1, 3)
+    try:
+        assert result.plot(ax=axes[0]) is axes[0]
+        assert [text.get_text() for text in axes[0].get_yticklabels()] == ["near_<b>", "far"]
+        fixed = np.random.default_rng(0).uniform(0, 100, (6, 2))
+        assert _posterior(fixed).plot(ax=axes[1]) is axes[1]
+        assert len(axes[1].patches) == 6
+        grid = wg.Grid((20, 10), (2.0, 3.0), (5.0, -1.0), units="um")
+        wg.plot_map(np.ones((10, 20)), grid, ax=axes[2], label="error")
+        assert tuple(axes[2].images[0].get_extent()) == (4.0, 44.0, 27.5, -2.5)
+        with pytest.raises(InvalidInputError, match="grid's shape"):
+            wg.plot_map(np.ones((20, 10)), grid)
+        made = result.plot()
+        assert made.figure is not figure
+        plt.close(made.figure)
+    finally:
+        plt.close(figure)

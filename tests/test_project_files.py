@@ -1,0 +1,102 @@
+"""The files around the sources: what they name exists, and the README's commands run as written."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+from PIL import Image
+from scipy import ndimage
+
+from warpgauge.cli.app import run
+
+ROOT = Path(__file__).parent.parent
+METADATA = tomllib.loads((ROOT / "pyproject.toml").read_text())
+README = (ROOT / "README.md").read_text()
+BLOCKS = [text for _, text in re.findall(r"^```(\w*)\n(.*?)^```$", README, re.S | re.M)]
+
+
+def test_the_commands_of_the_readme_run_as_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With two images, landmarks and a result under the names that the README uses, each line ends with code 0."""
+    monkeypatch.chdir(tmp_path)
+    texture = ndimage.gaussian_filter(np.random.default_rng(0).normal(size=(200, 240)), 3)
+    gray = (255 * (texture - texture.min()) / np.ptp(texture)).astype(np.uint8)
+    Image.fromarray(gray[20:170, 20:210]).save("he.png")
+    Image.fromarray(gray[17:167, 24:214]).save("ki67.png")  # moved by (-4, 3)
+    points = np.random.default_rng(1).uniform(15, 130, (12, 2))
+    rows = [f"{x},{y},{x - 4},{y + 3}" for x, y in points]
+    Path("landmarks.csv").write_text("\n".join(["fixed_x,fixed_y,moving_x,moving_y", *rows]) + "\n")
+    Path("TransformParameters.1.txt").write_text(
+        '(Transform "TranslationTransform")\n(NumberOfParameters 2)\n(TransformParameters -4 3)\n'
+        '(InitialTransformParameterFileName "NoInitialTransform")\n(HowToCombineTransforms "Compose")\n'
+        "(FixedImageDimension 2)\n(MovingImageDimension 2)\n"
+    )
+    (block,) = [one for one in BLOCKS if "warpgauge new" in one]
+    commands = [shlex.split(line, comments=True) for line in block.splitlines()]
+    installed = re.fullmatch(r"\.\[(\w+)\]", commands[0][2])
+    assert commands[0][:2] == ["pip", "install"]
+    assert installed is not None
+    assert installed[1] in METADATA["project"]["optional-dependencies"]
+    ran = [command[1:] for command in commands[1:]]
+    assert [one[0] for one in ran] == ["new", "import", "add-transform", "evaluate", "report"]
+    for command in ran:
+        assert run(command) == 0, command
+    assert list(Path("lesion").rglob("*.html"))
+
+
+def test_nothing_advises_to_install_what_is_not_published() -> None:
+    """From a clone `pip install ".[all]"` works; `pip install warpgauge[...]` would not."""
+    pages = [
+        ROOT / "README.md",
+        ROOT / "CONTRIBUTING.md",
+        *(ROOT / "docs").rglob("*.md"),
+        *(ROOT / "src").rglob("*.py"),
+    ]
+    for page in pages:
+        assert not re.search(r'pip install "?warpgauge', page.read_text("utf-8")), page
+
+
+def test_the_citation_names_the_paper_and_the_licence_of_the_package() -> None:
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert citation["cff-version"] == "1.2.0"
+    assert citation["license"] == METADATA["project"]["license"]
+    assert citation["title"] == METADATA["project"]["name"]
+    assert citation["preferred-citation"]["title"] in " ".join(README.split())
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / ".github").rglob("*.yml")), ids=lambda path: path.name)
+def test_workflows_and_templates_are_whole(path: Path) -> None:
+    """Workflows run make targets that exist, with few rights and an end; templates ask something."""
+    content = yaml.safe_load(path.read_text())
+    if path.parent.name == "ISSUE_TEMPLATE":
+        assert content["name"]
+        assert content["body"]
+        return
+    assert content["permissions"] == {"contents": "read"}
+    targets = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.M)
+    for job in content["jobs"].values():
+        assert job["timeout-minutes"] <= 60
+        for step in job["steps"]:
+            for target in re.findall(r"make (\w+)", step.get("run", "")):
+                assert target in targets
+
+
+def test_the_hooks_are_the_checks_of_make_lint() -> None:
+    hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"][0]["hooks"]
+    lint = (ROOT / "Makefile").read_text().split("lint:")[1].split("\n\n")[0]
+    for hook in hooks:
+        tool = hook["entry"].split()[0].removeprefix(".venv/bin/")
+        assert f"$(BIN)/{tool}" in lint
+
+
+def test_groups_hold_what_the_development_requirements_name() -> None:
+    lines = (ROOT / "requirements" / "dev.in").read_text().splitlines()
+    wanted = {line for line in lines if line and not line.startswith(("#", "."))}
+    groups = METADATA["dependency-groups"]
+    named = {one for group in groups.values() for one in group if isinstance(one, str)}
+    assert named == wanted

@@ -1,0 +1,299 @@
+"""What the hand and the keys do: a drag's second axis, the wheel, dialogs, focus, work without a mouse."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from warpgauge.core.annotations import ellipse_from_covariance
+from warpgauge.project import Placement, Project, Skipped
+from web.page_tools import Shared, Sheet, bend, launched, make_tissue_project, make_volume_project, open_sheet
+from web.server_tools import Served, served
+
+SPACING = 0.5
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with launched() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
+    names = [f"rater{k}" for k in range(12)]
+    with served(make_tissue_project(tmp_path_factory.mktemp("hand") / "lesion"), ",".join(names)) as running:
+        yield Shared(running, names)
+
+
+@pytest.fixture
+def server(shared: Shared) -> Served:
+    return shared.server
+
+
+@pytest.fixture
+def me(shared: Shared) -> str:
+    return shared.newcomer()
+
+
+def half_lengths(sheet: Sheet) -> np.ndarray:
+    """Half-lengths of the mark that is drawn, in image pixels, longest first."""
+    shape = np.array(sheet.state()["mark"]["shape"])
+    return np.sqrt(np.linalg.eigvalsh(shape))[::-1] / SPACING
+
+
+def stored(server: Served, query: int, who: str) -> Any:
+    with Project.open(server.folder) as project:
+        return project.state.answer(who, query)
+
+
+def test_a_drag_is_half_as_wide_as_long_and_then_as_wide_as_the_expert_makes_it(
+    browser: Any, server: Served, me: str
+) -> None:
+    """A drag of 41 pixels is no needle: across it is half, and later the share that the last accepted mark had."""
+    sheet = open_sheet(browser, server, me)
+    page = sheet.page
+    scale = sheet.state()["views"]["moving"]["2"]["scale"]
+    sheet.drag("moving", (250, 250), (250 + 41 * SPACING * scale, 250))
+    np.testing.assert_allclose(half_lengths(sheet), [41, 20.5], rtol=1e-6)
+    for _ in range(10):
+        page.keyboard.press("{")
+    share = 0.5 * 1.15**-10
+    np.testing.assert_allclose(half_lengths(sheet), [41, 41 * share], rtol=1e-6)
+    sheet.accept()
+    lengths, _ = ellipse_from_covariance(stored(server, 0, me).covariance_world)
+    np.testing.assert_allclose(lengths / SPACING, [41, 41 * share], rtol=1e-6)
+    scale = sheet.state()["views"]["moving"]["2"]["scale"]
+    sheet.drag("moving", (250, 250), (250, 250 + 60 * SPACING * scale))
+    np.testing.assert_allclose(half_lengths(sheet), [60, 60 * share], rtol=1e-6)
+    sheet.close()
+
+
+def test_a_click_is_as_sharp_as_image_and_hand_allow_and_then_the_experts_usual_size(
+    browser: Any, server: Served, me: str
+) -> None:
+    """Far out a click claims no more than two screen pixels; near, the image's sharpness; later one's usual size."""
+    sheet = open_sheet(browser, server, me)
+    page = sheet.page
+    page.keyboard.press("0")
+    scale = sheet.state()["views"]["moving"]["2"]["scale"]
+    sharpness = sheet.state()["project"]["images"]["moving"]["sharpness"]
+    assert 1 <= sharpness / SPACING <= 8
+    sheet.press_at("moving", 200, 200)
+    wanted = max(2 / scale, sharpness, sheet.state()["project"]["settings"]["default_radius"])
+    np.testing.assert_allclose(half_lengths(sheet), wanted / SPACING, rtol=1e-9)
+    title = page.locator("#size-figure").get_attribute("title")
+    assert any(words in title for words in ("as sharp as the image is", "what a click can hit", "the project's"))
+    for _ in range(3):
+        sheet.press_at("moving", 200, 200)
+        page.keyboard.press("b")
+        sizes = half_lengths(sheet)
+        sheet.accept()
+    for _ in range(12):
+        page.keyboard.press("+")
+    sheet.press_at("moving", 300, 260)
+    assert "your usual size" in page.locator("#size-figure").get_attribute("title")
+    assert half_lengths(sheet)[0] > 1.5 * sharpness / SPACING
+    assert half_lengths(sheet)[0] <= sizes[0] * 1.001
+    sheet.close()
+
+
+def test_the_wheel_zooms_over_a_mark_and_never_edits(browser: Any, server: Served, me: str) -> None:
+    """Over a fresh mark, over its handles and with Shift or Alt: the view changes, the mark does not."""
+    sheet = open_sheet(browser, server, me)
+    page = sheet.page
+    box = sheet.box("moving")
+    sheet.drag("moving", (250, 250), (330, 250))
+    mark = sheet.state()["mark"]
+    for at, held in (((252, 252), None), ((330, 250), None), ((280, 255), "Shift"), ((280, 255), "Alt")):
+        before = sheet.state()["views"]["moving"]["2"]["scale"]
+        page.mouse.move(box["x"] + at[0], box["y"] + at[1])
+        if held:
+            page.keyboard.down(held)
+        page.mouse.wheel(0, -100)
+        page.wait_for_function(
+            "scale => globalThis.warpgauge.store.state.views.moving[2].scale > scale", arg=before, timeout=5000
+        )
+        if held:
+            page.keyboard.up(held)
+        page.keyboard.press("0")
+        assert sheet.state()["mark"] == mark
+    # With Alt a drag turns it, and keeps its lengths.
+    sizes = half_lengths(sheet)
+    page.keyboard.down("Alt")
+    sheet.drag("moving", (250, 200), (300, 250))
+    page.keyboard.up("Alt")
+    assert sheet.state()["mark"]["shape"] != mark["shape"]
+    assert sheet.state()["mark"]["point"] == pytest.approx(mark["point"])
+    np.testing.assert_allclose(half_lengths(sheet), sizes, rtol=1e-9)
+    sheet.close()
+
+
+def test_what_is_pressed_in_a_dialog_does_nothing_else(browser: Any, tmp_path_factory: Any) -> None:
+    """3D: 1 to 5 in the skip dialog choose a reason and leave the planes alone; Enter and Cancel work there."""
+    folder = make_volume_project(tmp_path_factory.mktemp("dialog") / "body")
+    with served(folder, "ada") as server:
+        sheet = open_sheet(browser, server, "ada")
+        page = sheet.page
+        page.keyboard.press("s")
+        page.locator("dialog[open]").wait_for()
+        page.keyboard.press("Enter")  # nothing is chosen yet
+        assert page.locator("dialog[open]").count() == 1
+        page.keyboard.press("2")
+        sheet.wait_for_query(2)
+        assert stored(server, 0, "ada").reason == "ambiguous"
+        assert sheet.state()["maximised"] is None
+        page.keyboard.press("s")
+        page.locator("dialog input").fill("12 hidden by a fold")
+        sheet.accept()
+        second = stored(server, 1, "ada")
+        assert isinstance(second, Skipped)
+        assert (second.reason, second.text) == ("other", "12 hidden by a fold")
+        page.keyboard.press("s")
+        page.locator("dialog button", has_text="Cancel").click()
+        page.wait_for_selector("dialog[open]", state="detached")
+        assert stored(server, 2, "ada") is None
+        assert sheet.state()["maximised"] is None
+        assert sheet.problems == []
+        sheet.close()
+
+
+def test_enter_accepts_after_any_button_and_not_within_the_list_of_keys(browser: Any, server: Served, me: str) -> None:
+    """After a click on Fit or Hide, Enter accepts instead of clicking again; in the overlay of keys it does nothing."""
+    sheet = open_sheet(browser, server, me)
+    page = sheet.page
+    sheet.press_at("moving", 240, 240)
+    page.keyboard.press("?")
+    page.locator("dialog[open]").wait_for()
+    page.keyboard.press("Enter")
+    page.wait_for_timeout(200)
+    assert stored(server, 0, me) is None
+    page.keyboard.press("Escape")
+    page.wait_for_selector("dialog[open]", state="detached")
+    page.locator("#moving .pane-head button[aria-label=Fit]").click()
+    page.locator("#commands button[data-command=hide]").click()
+    assert sheet.state()["predictionHidden"] is True
+    sheet.accept()
+    assert isinstance(stored(server, 0, me), Placement)
+    assert sheet.state()["predictionHidden"] is True
+    sheet.close()
+
+
+def test_a_whole_session_by_keyboard_alone(browser: Any, server: Served, me: str) -> None:
+    """Put, move, shape, accept, skip, go back, change, undo, look at the list: without a mouse."""
+    sheet = open_sheet(browser, server, me)
+    page = sheet.page
+    for number in (1, 2, 3):
+        page.keyboard.press("0")
+        page.keyboard.press("Space")
+        assert sheet.state()["mark"] is not None
+        state = sheet.state()
+        view = state["views"]["moving"]["2"]
+        wanted = bend(np.array(state["query"]["location"]) / SPACING) * SPACING
+        away = (wanted - state["mark"]["point"]) * view["scale"]
+        for k, (back, forth) in enumerate((("ArrowLeft", "ArrowRight"), ("ArrowUp", "ArrowDown"))):
+            key = forth if away[k] > 0 else back
+            tens, ones = divmod(round(abs(away[k])), 10)
+            for _ in range(tens):
+                page.keyboard.press(f"Shift+{key}")
+            for _ in range(ones):
+                page.keyboard.press(key)
+        page.keyboard.press("]")
+        sheet.accept()
+        found = stored(server, number - 1, me)
+        assert np.linalg.norm(np.array(found.point) - wanted) * view["scale"] < 1.5
+    # Without a mark the arrows look around, with Ctrl always; Tab goes to the fixed image, the arrows then move that.
+    page.keyboard.press("Escape")
+    for _ in range(6):
+        page.keyboard.press("+")
+    centre = sheet.state()["views"]["moving"]["2"]["centre"]
+    page.keyboard.press("ArrowRight")
+    assert sheet.state()["views"]["moving"]["2"]["centre"][0] != centre[0]
+    page.keyboard.press("s")
+    skipped = sheet.state()["query"]["number"]
+    page.keyboard.press("1")
+    page.wait_for_function(
+        "number => document.getElementById('query-number').dataset.number !== String(number)", arg=skipped
+    )
+    page.keyboard.press("Backspace")
+    sheet.wait_for_query(skipped)
+    page.keyboard.press("Backspace")
+    sheet.wait_for_query(3)
+    before = stored(server, 2, me)
+    page.keyboard.press("Shift+ArrowDown")
+    sheet.accept()
+    assert stored(server, 2, me).point[1] > before.point[1]
+    page.keyboard.press("z")
+    sheet.wait_for_query(3)
+    assert stored(server, 2, me).point == before.point
+    page.keyboard.press("q")
+    page.wait_for_function("() => globalThis.warpgauge.store.state.query.answer === null")
+    # Every control can be reached and shows where the keyboard is.
+    reached = set()
+    for _ in range(40):
+        page.keyboard.press("Tab")
+        reached.add(
+            page.evaluate(
+                "() => { const e = document.activeElement; const style = getComputedStyle(e);"
+                " return [e.dataset.command ?? e.getAttribute('aria-label') ?? e.id, style.outlineStyle]; }"
+            ).__str__()
+        )
+    for name in ("accept", "skip", "undo", "keys", "fixed image", "moving image", "Confidence"):
+        assert any(f"'{name}', 'solid'" in one for one in reached), (name, sorted(reached))
+    assert sheet.problems == []
+    sheet.close()
+
+
+def test_going_back_says_so_shows_context_and_what_the_others_say(browser: Any, server: Served, me: str) -> None:
+    """A former mark is named as one, at a zoom with context; moving it does not move where the others expect it."""
+    sheet = open_sheet(browser, server, me)
+    page = sheet.page
+    for _ in range(6):
+        state = sheet.state()
+        point = bend(np.array(state["query"]["location"]) / SPACING) * SPACING
+        view = state["views"]["moving"]["2"]
+        at = [(point[k] - view["centre"][k]) * view["scale"] + view[("width", "height")[k]] / 2 for k in (0, 1)]
+        sheet.press_at("moving", *at)
+        sheet.accept()
+    page.keyboard.press("Backspace")
+    page.wait_for_function("() => globalThis.warpgauge.store.state.query.answer !== null")
+    last = sheet.state()["query"]["number"]
+    sheet.wait_for_query(last)
+    assert page.locator("#message").text_content().startswith("Former answer 6 of 6.")
+    state = sheet.state()
+    view = state["views"]["moving"]["2"]
+    assert view["scale"] * SPACING <= 8
+    assert min(view["width"], view["height"]) / view["scale"] >= 80 * SPACING
+    expected = np.array(state["query"]["prediction"]["mean"])
+    # Moved away and looked at again, it is expected where it was expected before.
+    for _ in range(12):
+        page.keyboard.press("Shift+ArrowRight")
+    sheet.accept()
+    page.keyboard.press("Backspace")
+    sheet.wait_for_query(last)
+    moved = sheet.state()
+    np.testing.assert_allclose(moved["query"]["prediction"]["mean"], expected, atol=1e-6)
+    assert np.linalg.norm(np.array(moved["mark"]["point"]) - state["mark"]["point"]) > 1
+    sheet.close()
+
+
+def test_the_first_view_is_whole_and_panning_stays_at_the_image(browser: Any, server: Served, me: str) -> None:
+    """Both images are seen whole at first; however far one drags, the middle of the view stays on the image."""
+    sheet = open_sheet(browser, server, me)
+    state = sheet.state()
+    for side in ("fixed", "moving"):
+        view, image = state["views"][side]["2"], state["project"]["images"][side]
+        low = [(0 - view["centre"][k]) * view["scale"] + view[("width", "height")[k]] / 2 for k in (0, 1)]
+        high = [low[k] + image["size"][k] * SPACING * view["scale"] for k in (0, 1)]
+        assert min(low) >= 0
+        assert high[0] <= view["width"]
+        assert high[1] <= view["height"]
+    for _ in range(4):
+        sheet.drag("moving", (500, 400), (20, 20), button="right")
+    view, image = sheet.state()["views"]["moving"]["2"], state["project"]["images"]["moving"]
+    for k in (0, 1):
+        assert -SPACING <= view["centre"][k] <= image["size"][k] * SPACING
+    sheet.close()

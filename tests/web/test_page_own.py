@@ -1,0 +1,149 @@
+"""Places of the expert's own choice: the guided start, own points, points near the one asked for; slips."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from warpgauge.project import Placement, Project
+from web.page_tools import Sheet, bend, launched, make_tissue_project, open_sheet
+from web.server_tools import Served, served
+
+SPACING = 0.5
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with launched() as found:
+        yield found
+
+
+def screen(sheet: Sheet, side: str, point: Any) -> tuple[float, float]:
+    """Where a world point is on a canvas, by the page's own view and turn."""
+    view = sheet.state()["views"][side]["2"]
+    turn = np.array(view.get("turn") or np.eye(2))
+    at = turn @ (np.asarray(point) - view["centre"]) * view["scale"]
+    return at[0] + view["width"] / 2, at[1] + view["height"] / 2
+
+
+def truth(point: Any) -> np.ndarray:
+    return bend(np.asarray(point) / SPACING) * SPACING
+
+
+def events(server: Served, who: str) -> list[Any]:
+    """Return the rater's placements with the origin of their queries."""
+    with Project.open(server.folder) as project:
+        state = project.state
+        cells = sorted((number, cell) for (name, number), cell in state.cells.items() if name == who)
+        return [(state.queries[number], cell.answer) for number, cell in cells if isinstance(cell.answer, Placement)]
+
+
+def open_start(browser: Any, server: Served, who: str) -> Sheet:
+    sheet = Sheet(browser, server.links[who])
+    sheet.page.wait_for_function("() => document.getElementById('query-number').dataset.number === 'start'")
+    sheet.wait_for_picture()
+    return sheet
+
+
+def test_a_new_project_begins_with_three_places_of_ones_own(browser: Any, tmp_path: Path) -> None:
+    """Fixed, moving, Enter, three times: stored as volunteered; then the first question comes."""
+    with served(make_tissue_project(tmp_path / "lesion", guided_start=True), "ada,ben") as server:
+        sheet = open_start(browser, server, "ada")
+        page = sheet.page
+        places = np.array([[60.0, 50.0], [250.0, 70.0], [150.0, 200.0]])
+        for k, place in enumerate(places):
+            assert f"Place {k + 1} of 3" in page.locator("#message").text_content()
+            sheet.press_at("fixed", *screen(sheet, "fixed", place))
+            assert "moving image" in page.locator("#message").text_content()
+            sheet.press_at("moving", *screen(sheet, "moving", truth(place)))
+            page.keyboard.press("Enter")
+            if k < 2:
+                page.wait_for_function(
+                    "text => document.getElementById('message').textContent.includes(text)", arg=f"Place {k + 2} of 3"
+                )
+        sheet.wait_for_query()
+        found = events(server, "ada")
+        assert [query.origin for query, _ in found] == ["volunteered"] * 3
+        scale = sheet.state()["views"]["fixed"]["2"]["scale"]
+        for (query, answer), place in zip(found, places, strict=True):
+            np.testing.assert_allclose(query.point, place, atol=1.5 / scale)
+            np.testing.assert_allclose(answer.point, truth(place), atol=3 / scale)
+        assert sheet.problems == []
+        sheet.close()
+        # Another rater skips the start; it does not come again.
+        other = open_start(browser, server, "ben")
+        other.page.locator("button[data-choice=skip-start]").click()
+        other.wait_for_query()
+        other.page.reload()
+        other.wait_for_query()
+        assert events(server, "ben") == []
+        other.close()
+
+
+def test_a_point_of_ones_own_and_one_near_the_question(browser: Any, tmp_path: Path) -> None:
+    """P saves a place of one's own and comes back to the question; F answers it at something near, not farther away."""
+    with served(make_tissue_project(tmp_path / "lesion"), "ada") as server:
+        sheet = open_sheet(browser, server, "ada")
+        page = sheet.page
+        page.keyboard.press("p")
+        place = np.array([170.0, 120.0])
+        sheet.press_at("fixed", *screen(sheet, "fixed", place))
+        sheet.press_at("moving", *screen(sheet, "moving", truth(place)))
+        page.keyboard.press("Enter")
+        page.wait_for_function("() => globalThis.warpgauge.store.state.task === 'answer'")
+        sheet.wait_for_query()
+        (query, _) = events(server, "ada")[0]
+        assert query.origin == "volunteered"
+        asked = sheet.state()["query"]["query"]
+        page.keyboard.press("f")
+        page.keyboard.press("0")
+        location = np.array(sheet.state()["query"]["location"])
+        within = sheet.state()["project"]["settings"]["move_within"]
+        inwards = np.array([160.0, 130.0]) - location
+        inwards /= np.linalg.norm(inwards)
+        sheet.press_at("fixed", *screen(sheet, "fixed", location + 1.5 * within * inwards))
+        assert "too far" in page.locator("#message").text_content()
+        near = location + 0.6 * within * inwards
+        sheet.press_at("fixed", *screen(sheet, "fixed", near))
+        sheet.press_at("moving", *screen(sheet, "moving", truth(near)))
+        page.keyboard.press("Enter")
+        page.wait_for_function("number => globalThis.warpgauge.store.state.query?.query !== number", arg=asked)
+        sheet.wait_for_query()
+        with Project.open(server.folder) as project:
+            answer = project.state.answer("ada", asked)
+        scale = sheet.state()["views"]["fixed"]["2"]["scale"]
+        np.testing.assert_allclose(answer.fixed, near, atol=3 / min(scale, 2))
+        assert sheet.problems == []
+        sheet.close()
+
+
+def test_a_slip_is_asked_about_once_in_a_quiet_line(browser: Any, tmp_path: Path) -> None:
+    """Far outside the image: keep or change, no dialog; change keeps the mark, keep saves and flags it."""
+    with served(make_tissue_project(tmp_path / "lesion"), "ada") as server:
+        sheet = open_sheet(browser, server, "ada")
+        page = sheet.page
+        for _ in range(3):
+            page.keyboard.press("-")
+        box = sheet.box("moving")
+        sheet.press_at("moving", box["width"] - 12, 30)
+        page.keyboard.press("Enter")
+        page.locator("button[data-choice=keep]").wait_for()
+        assert page.locator("dialog[open]").count() == 0
+        assert "warning" in page.locator("#message").get_attribute("class")
+        assert "outside" in page.locator("#message").text_content()
+        page.locator("button[data-choice=change]").click()
+        assert sheet.state()["mark"] is not None
+        assert events(server, "ada") == []
+        page.keyboard.press("Enter")
+        page.locator("button[data-choice=keep]").click()
+        sheet.wait_for_query(2)
+        assert len(events(server, "ada")) == 1
+        page.keyboard.press("Backspace")
+        sheet.wait_for_query(1)
+        assert sheet.state()["query"]["answer"]["flagged"] is True
+        assert sheet.problems == ["Failed to load resource: the server responded with a status of 409 (Conflict)"] * 2
+        sheet.close()

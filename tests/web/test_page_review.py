@@ -1,0 +1,214 @@
+"""Seeing and reviewing: the turned image, the live third pane, stains, the review, the end, the organiser."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from warpgauge.project import Project
+from web.page_tools import Sheet, launched, make_tissue_project, open_sheet, tissue
+from web.server_tools import Served, answer, served
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with launched() as found:
+        yield found
+
+
+def make_turned(folder: Path, **settings: Any) -> Path:
+    """Make a project whose moving image is the fixed one, mirrored and turned by a quarter."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    fixed = tissue((420, 300), 5)
+    Image.fromarray(fixed).save(folder.parent / "fixed.png")
+    # What lies at (x, y) of the fixed image lies at (y, x) of the moving one: a mirror and a quarter turn.
+    Image.fromarray(np.ascontiguousarray(fixed.transpose(1, 0, 2))).save(folder.parent / "moving.png")
+    points = np.random.default_rng(2).uniform(30, 270, (60, 2)) * [1.4, 1.0]
+    Project.create(folder, fixed=folder.parent / "fixed.png", moving=folder.parent / "moving.png", candidates=points,
+                   targets=points, settings={"guided_start": False, **settings}).close()  # fmt: skip
+    return folder
+
+
+def canvas_pixels(sheet: Sheet, side: str, points: np.ndarray) -> np.ndarray:
+    """Return the colours of a canvas at world points, by the page's own view and turn."""
+    view = sheet.state()["views"][side]["2"]
+    turn = np.array(view.get("turn") or np.eye(2))
+    at = (points - view["centre"]) @ turn.T * view["scale"] + np.array([view["width"], view["height"]]) / 2
+    found = sheet.page.evaluate(
+        "([side, at]) => { const c = document.querySelector(`#${side} canvas`).getContext('2d');"
+        " return at.map(([x, y]) => [...c.getImageData(Math.floor(x), Math.floor(y), 1, 1).data].slice(0, 3)); }",
+        [side, at.tolist()],
+    )
+    return np.array(found, dtype=float)
+
+
+def place_over_the_wire(server: Served, who: str, count: int, there: Any) -> None:
+    client = server.client(who)
+    query = client.get("/api/query").json()
+    for _ in range(count):
+        query = answer(client, query, there(query["location"]), confirmed=True).json()["next"]
+
+
+def test_after_three_marks_the_moving_image_looks_as_the_fixed_one(browser: Any, tmp_path: Path) -> None:
+    """Mirrored and turned back on the screen, toggled by Y; a click on it is stored at the right place of the image."""
+    with served(make_turned(tmp_path / "turned"), "ada") as server:
+        place_over_the_wire(server, "ada", 4, lambda point: [point[1], point[0]])
+        sheet = open_sheet(browser, server, "ada")
+        page = sheet.page
+        page.wait_for_function("() => globalThis.warpgauge.store.state.pose !== null")
+        assert "mirrored" in page.locator("button[data-turned]").text_content()
+        for key in ("0", "h", "j"):
+            page.keyboard.press(key)
+        sheet.wait_for_picture()
+        page.wait_for_timeout(150)
+        views = sheet.state()["views"]
+        points = np.random.default_rng(1).uniform(60, 240, (60, 2))
+        fixed = canvas_pixels(sheet, "fixed", points)
+        moving = canvas_pixels(sheet, "moving", points[:, ::-1])
+        assert np.median(np.abs(fixed - moving)) < 12
+        # Right on the screen is right in both: the picture itself is turned, not only its marks.
+        turn = np.array(views["moving"]["2"]["turn"])
+        np.testing.assert_allclose(turn, [[0, 1], [1, 0]], atol=1e-9)
+        box = sheet.box("moving")
+        sheet.press_at("moving", box["width"] / 2 + 40, box["height"] / 2 - 25)
+        view = sheet.state()["views"]["moving"]["2"]
+        wanted = turn.T @ np.array([40, -25]) / view["scale"] + view["centre"]
+        np.testing.assert_allclose(sheet.state()["mark"]["point"], wanted, atol=0.6 / view["scale"])
+        page.keyboard.press("y")
+        assert sheet.state()["views"]["moving"]["2"].get("turn") is None
+        assert sheet.problems == []
+        sheet.close()
+
+
+def test_the_third_pane_follows_a_mark_while_it_is_dragged(browser: Any, tmp_path: Path) -> None:
+    """V opens it; during a drag new pictures come before anything is saved; every comparison draws another picture."""
+    with served(make_tissue_project(tmp_path / "lesion"), "ada") as server:
+        place_over_the_wire(server, "ada", 4, lambda point: [point[0] + 7, point[1] - 4])
+        sheet = open_sheet(browser, server, "ada")
+        page = sheet.page
+        page.keyboard.press("v")
+        third = page.locator("#warped canvas")
+        third.wait_for()
+        page.wait_for_function("() => Number(document.querySelector('#warped canvas').dataset.warped) > 0")
+        asked = [url for url in sheet.requests if "/api/warped" in url]
+        assert asked
+        assert not any("mark=" in url for url in asked)
+        box = sheet.box("moving")
+        page.mouse.move(box["x"] + 150, box["y"] + 200)
+        page.mouse.down()
+        for k in range(12):
+            page.mouse.move(box["x"] + 160 + 6 * k, box["y"] + 200)
+            page.wait_for_timeout(60)
+        live = [url for url in sheet.requests if "/api/warped" in url and "mark=" in url]
+        page.mouse.up()
+        assert len(live) >= 2, "it follows before the hand lets go"
+        seen = set()
+        for _ in range(6):
+            page.keyboard.press("c")
+            page.wait_for_function("() => globalThis.warpgauge.stage.overlays.asking.size === 0")
+            page.wait_for_timeout(120)
+            seen.add(page.evaluate("() => document.querySelector('#warped canvas').toDataURL().length"))
+        assert len(seen) >= 4
+        page.keyboard.press("v")
+        assert page.locator("#fixed canvas").is_hidden()
+        page.keyboard.press("v")
+        assert page.locator("#warped").is_hidden()
+        assert sheet.problems == []
+        sheet.close()
+
+
+def test_stains_gamma_and_the_value_under_the_pointer(browser: Any, tmp_path: Path) -> None:
+    """Haematoxylin alone is grey, gamma brightens, and the readout tells position and value of the image."""
+    with served(make_tissue_project(tmp_path / "lesion"), "ada") as server:
+        sheet = open_sheet(browser, server, "ada")
+        page = sheet.page
+        for key in ("0", "h"):
+            page.keyboard.press(key)
+        sheet.wait_for_picture()
+        points = np.random.default_rng(1).uniform(60, 200, (50, 2))
+        page.locator("button[data-contrast=moving]").click()
+        page.locator("select[data-stain=moving]").select_option("haematoxylin")
+        page.wait_for_timeout(150)
+        grey = canvas_pixels(sheet, "moving", points)
+        assert np.abs(grey - grey[:, :1]).max() == 0
+        page.locator("input[data-end=gamma]").evaluate("e => { e.value = 2; e.dispatchEvent(new Event('input')); }")
+        page.wait_for_timeout(150)
+        assert canvas_pixels(sheet, "moving", points).mean() > grey.mean() + 5
+        picture = np.asarray(Image.open(server.folder.parent / "He.png"))
+        box, view = sheet.box("fixed"), sheet.state()["views"]["fixed"]["2"]
+        x, y = 250, 220
+        page.mouse.move(box["x"] + x, box["y"] + y)
+        page.wait_for_function("() => document.querySelector('#fixed .readout').textContent.includes('µm')")
+        words = page.locator("#fixed .readout").text_content()
+        world = [
+            (v - view[s] / 2) / view["scale"] + view["centre"][k]
+            for k, (v, s) in enumerate(((x, "width"), (y, "height")))
+        ]
+        assert f"x {world[0]:.1f}" in words
+        if len(words.split("µm")[1].split()) == 3:  # level 0 is in memory
+            i, j = (round(value / 0.5) for value in world)
+            assert [float(v) for v in words.split("µm")[1].split()] == pytest.approx(picture[j, i].tolist(), abs=1)
+        sheet.close()
+
+
+def test_the_review_filters_and_the_end_tells_what_to_do(browser: Any, tmp_path: Path) -> None:
+    """A slip among good marks is flagged, found by its filter and by Shift+N, and named on the last page."""
+    with served(make_tissue_project(tmp_path / "lesion", budget=9), "ada") as server:
+        client = server.client("ada")
+        query = client.get("/api/query").json()
+        for k in range(9):
+            x, y = query["location"]
+            slip = 45.0 if k == 6 else 0.0
+            query = answer(client, query, [x + 7 + slip, y - 4], confirmed=True).json()["next"]
+        sheet = Sheet(browser, server.links["ada"])
+        page = sheet.page
+        page.locator("#finish h2").wait_for()
+        page.locator("#finish button[data-look]").first.wait_for()
+        text = page.locator("#finish").text_content()
+        assert "9" in text
+        assert "matches placed" in text
+        assert "nats" not in text
+        page.locator("#finish button[data-act=review]").click()
+        page.locator("button[data-filter=flagged]").click()
+        assert page.locator("#drawer tbody tr").count() >= 1
+        assert page.locator("#drawer tbody tr").count() < 9
+        page.keyboard.press("Shift+N")
+        page.wait_for_function("() => globalThis.warpgauge.store.state.query?.answer?.kind === 'place'")
+        assert sheet.problems == []
+        sheet.close()
+
+
+def test_the_organiser_sees_new_marks_by_themselves_sorted_with_units(browser: Any, tmp_path: Path) -> None:
+    """Cards count what raters do without a reload; the largest disagreement is first; both pictures zoom together."""
+    with served(make_tissue_project(tmp_path / "lesion"), "ada,ben") as server:
+        place_over_the_wire(server, "ada", 3, lambda point: [point[0] + 7, point[1] - 4])
+        place_over_the_wire(server, "ben", 2, lambda point: [point[0] + 7, point[1] + point[0] / 10])
+        sheet = open_sheet(browser, server)
+        page = sheet.page
+        page.wait_for_selector("#organiser-button[data-ready]")
+        page.locator("#organiser-button").click()
+        page.locator("[data-rater=ben]", has_text="2 of 30 placed").wait_for()
+        place_over_the_wire(server, "ben", 1, lambda point: [point[0] + 7, point[1] - 4])
+        page.locator("[data-rater=ben]", has_text="3 of 30 placed").wait_for()
+        apart = [float(text) for text in page.locator("tr[data-place] td.num").all_text_contents() if text != "–"]
+        assert apart == sorted(apart, reverse=True)
+        assert "µm" in page.locator("#organiser th.num").text_content()
+        page.locator("tr[data-place]").first.click()
+        pictures = page.locator("canvas.adjudicate")
+        page.wait_for_function("() => document.querySelector('canvas.adjudicate')?.dataset.span")
+        before = float(pictures.first.get_attribute("data-span"))
+        pictures.first.hover()
+        page.mouse.wheel(0, -200)
+        page.wait_for_function(
+            "before => [...document.querySelectorAll('canvas.adjudicate')].every(c => Number(c.dataset.span) < before)",
+            arg=before,
+        )
+        spans = {canvas.get_attribute("data-span") for canvas in pictures.all()}
+        assert len(spans) == 1
+        assert sheet.problems == []
+        sheet.close()

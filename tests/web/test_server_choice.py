@@ -1,0 +1,208 @@
+"""Volunteered and moved landmarks, the guided start, questions before slips, refits: as the page does them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+
+from web.server_tools import answer, events_of, make_flat, served
+
+SHIFT = np.array([3.0, -2.0])
+PLACES = [[60.0, 50.0], [220.0, 70.0], [140.0, 190.0]]
+
+
+def get(client: httpx.Client, path: str) -> dict[str, Any]:
+    found = client.get(path)
+    assert found.status_code == 200, found.text
+    content: dict[str, Any] = found.json()
+    return content
+
+
+def volunteer(client: httpx.Client, place: list[float], **more: Any) -> httpx.Response:
+    body = {
+        "fixed": place,
+        "moving": (np.array(place) + SHIFT).tolist(),
+        "covariance": [[1.0, 0.0], [0.0, 1.0]],
+        "alpha": 0.01,
+        "generation": get(client, "/api/project")["generation"],
+        **more,
+    }
+    return client.post("/api/volunteer", json=body)
+
+
+def work(client: httpx.Client, count: int) -> dict[str, Any]:
+    """Answer so many queries by the shift, and give the next one."""
+    query = get(client, "/api/query")
+    for _ in range(count):
+        done = answer(client, query, (np.array(query["location"]) + SHIFT).tolist())
+        assert done.status_code == 200, done.text
+        query = done.json()["next"]
+    return query
+
+
+def test_the_guided_start_by_volunteering(tmp_path: Path) -> None:
+    """The project says that it is due and what to ask for, until three landmarks are there; each is in the log."""
+    folder = make_flat(tmp_path / "p", guided_start=True, refit="never")
+    with served(folder, "ada") as server:
+        ada = server.client("ada")
+        start = get(ada, "/api/project")["start"]
+        assert start == {
+            "due": True,
+            "volunteered": 0,
+            "wanted": 3,
+            "sentence": "Mark three places that you recognise in both images.",
+        }
+        for count, place in enumerate(PLACES, 1):
+            done = volunteer(ada, place, name=f"vessel {count}")
+            assert done.status_code == 200, done.text
+            start = done.json()["start"]
+            assert (start["due"], start["volunteered"]) == (count < 3, count)
+        assert start["sentence"] == ""
+        rows = get(ada, "/api/list")["rows"]
+        assert [row["chosen"] for row in rows] == ["volunteered"] * 3
+        assert [row["location"] for row in rows] == PLACES
+        query = get(ada, "/api/query")
+        assert not query["own_choice"]
+        assert query["start"]["volunteered"] == 3
+        # The prediction knows the shift from the three landmarks.
+        assert np.allclose(query["prediction"]["mean"], np.array(query["location"]) + SHIFT, atol=2.0)
+    written = [(kind, payload.get("origin")) for _, _, kind, _, payload in events_of(folder) if kind == "query"]
+    assert written[:3] == [("query", "volunteered")] * 3
+
+
+def test_the_guided_start_can_be_skipped(tmp_path: Path) -> None:
+    folder = make_flat(tmp_path / "p", guided_start=True)
+    with served(folder, "ada,ben") as server:
+        ada = server.client("ada")
+        done = ada.post("/api/start/skip", json={"generation": get(ada, "/api/project")["generation"]})
+        assert done.status_code == 200
+        assert not done.json()["start"]["due"]
+        assert not get(ada, "/api/project")["start"]["due"]
+        assert get(server.client("ben"), "/api/project")["start"]["due"]
+    assert ("ada", "start") in [(rater, kind) for _, rater, kind, _, _ in events_of(folder)]
+
+
+def test_undoing_a_volunteered_landmark_shows_the_current_query(tmp_path: Path) -> None:
+    with served(make_flat(tmp_path / "p", refit="never")) as server:
+        client = server.client()
+        query = work(client, 4)
+        done = volunteer(client, PLACES[0])
+        undone = client.post("/api/undo", json={"generation": done.json()["saved"]["generation"]})
+        assert undone.status_code == 200, undone.text
+        assert undone.json()["query"]["query"] == query["query"]
+        assert get(client, "/api/progress")["placed"] == 4
+
+
+def test_a_queried_point_is_moved(tmp_path: Path) -> None:
+    """Within the distance that the project tells; the answer and the list say where it was marked."""
+    folder = make_flat(tmp_path / "p", refit="never")
+    with served(folder) as server:
+        client = server.client()
+        farthest = get(client, "/api/project")["settings"]["move_within"]
+        assert farthest == pytest.approx(0.05 * np.hypot(300, 280))
+        query = get(client, "/api/query")
+        near = np.add(query["location"], [4.0, 0.0]).tolist()
+        far = np.add(query["location"], [0.0, 30.0 if query["location"][1] < 140 else -30.0]).tolist()
+        refused = answer(client, query, query["location"], fixed=far)
+        assert refused.status_code == 422
+        assert "move_within" in refused.json()["error"]
+        assert answer(client, query, (np.array(near) + SHIFT).tolist(), fixed=near).status_code == 200
+        assert get(client, f"/api/query/{query['query']}")["answer"]["fixed"] == near
+        (row,) = get(client, "/api/list")["rows"]
+        assert (row["location"], row["chosen"]) == (near, "moved")
+    assert [p["origin"] for *_, kind, _, p in events_of(folder) if kind == "place"] == ["moved"]
+
+
+def test_a_slip_is_asked_about_once(tmp_path: Path) -> None:
+    """409 with the kind "confirm" and one question; nothing is written until it is confirmed, then it is flagged."""
+    folder = make_flat(tmp_path / "p", refit="never")
+    with served(folder) as server:
+        client = server.client()
+        query = work(client, 10)
+        before = events_of(folder)
+        right = np.array(query["location"]) + SHIFT
+        wrong = np.add(right, [60.0 if right[0] < 150 else -60.0, 0.0]).tolist()
+        asked = answer(client, query, wrong)
+        assert asked.status_code == 409
+        told = asked.json()
+        assert told["kind"] == "confirm"
+        assert told["error"].startswith("This is ")
+        assert told["error"].endswith("from where the other landmarks say: keep it?")
+        assert told["deviation"] > 8
+        assert told["outside"] is None
+        assert events_of(folder) == before
+        kept = answer(client, query, wrong, confirmed=True)
+        assert kept.status_code == 200
+        assert get(client, f"/api/query/{query['query']}")["answer"]["flagged"]
+        outside = volunteer(client, PLACES[0], moving=[417.0, 100.0])
+        assert (outside.status_code, outside.json()["kind"]) == (409, "confirm")
+        assert "118 px outside the moving image" in outside.json()["error"]
+    (flag,) = [payload["flag"] for *_, payload in events_of(folder) if payload.get("flag")]
+    assert flag["confirmed"]
+    assert flag["deviation"] == pytest.approx(told["deviation"], rel=0.2)
+
+
+def test_a_hidden_prediction_is_not_given_away_by_the_question(tmp_path: Path) -> None:
+    """A rater is asked about the image only; what lies far from the prediction is saved and flagged."""
+    folder = make_flat(tmp_path / "p", refit="never", hide_prediction=True)
+    with served(folder, "ada") as server:
+        ada = server.client("ada")
+        query = work(ada, 10)
+        right = np.array(query["location"]) + SHIFT
+        asked = answer(ada, query, [-130.0, float(right[1])])
+        assert asked.status_code == 409
+        assert asked.json()["deviation"] is None
+        assert "other landmarks" not in asked.json()["error"]
+        wrong = np.add(right, [60.0 if right[0] < 150 else -60.0, 0.0]).tolist()
+        assert answer(ada, query, wrong).status_code == 200
+    assert sum("flag" in payload for *_, kind, _, payload in events_of(folder) if kind == "place") == 1
+
+
+def test_a_conflict_is_not_taken_for_a_question(tmp_path: Path) -> None:
+    with served(make_flat(tmp_path / "p")) as server:
+        client = server.client()
+        query = get(client, "/api/query")
+        assert answer(client, query, query["location"]).status_code == 200
+        late = answer(client, query, [100.0, 100.0])
+        assert (late.status_code, late.json()["kind"]) == (409, "conflict")
+
+
+def test_the_page_asks_for_a_refit(tmp_path: Path) -> None:
+    """Refused with a sentence while there are too few; then the answer says what the weights rest on."""
+    folder = make_flat(tmp_path / "p", refit="never")
+    with served(folder) as server:
+        client = server.client()
+        generation = get(client, "/api/project")["generation"]
+        refused = client.post("/api/refit", json={"generation": generation})
+        assert refused.status_code == 422
+        assert "at least 3 annotations" in refused.json()["error"]
+        query = work(client, 4)
+        done = client.post("/api/refit", json={"generation": query["generation"]})
+        assert done.status_code == 200, done.text
+        assert "refitted to 4 annotations" in done.json()["model"]
+        assert done.json()["saved"]["generation"] > query["generation"]
+        undone = client.post("/api/undo", json={"generation": done.json()["saved"]["generation"]})
+        assert undone.status_code == 200
+        assert "changed or taken back" in get(client, "/api/progress")["model"]
+
+
+def test_two_raters_who_skip_are_not_done(tmp_path: Path) -> None:
+    """A budget of 3 and six skips each: there is a next question, and the position counts placements."""
+    with served(make_flat(tmp_path / "p", budget=3), "ada,ben") as server:
+        for name in ("ada", "ben"):
+            client = server.client(name)
+            query = get(client, "/api/query")
+            for _ in range(6):
+                body = {"reason": "not_visible", "generation": query["generation"]}
+                query = client.post(f"/api/query/{query['query']}/skip", json=body).json()["next"]
+                assert "done" not in query
+                assert (query["position"], query["total"]) == (1, 3)
+            assert not get(client, "/api/progress")["done"]
+            for _ in range(3):
+                query = answer(client, query, query["location"]).json()["next"]
+            assert query["done"]
+            assert "3 of the budget of 3 landmarks are placed." in query["reasons"]

@@ -1,0 +1,279 @@
+"""Who gets in: slow and many connections, wrong tokens, links that end, TLS, prefixes, and what each role may know."""
+
+from __future__ import annotations
+
+import json
+import socket
+import ssl
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from warpgauge.project import Project
+from warpgauge.web import connections, prepare
+from warpgauge.web.tokens import has_ended, token_hash
+from web.server_tools import Served, answer, served
+
+
+@pytest.fixture
+def server(flat: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
+    """A server with short time limits."""
+    monkeypatch.setattr(connections, "HEADER_SECONDS", 1.0)
+    monkeypatch.setattr(connections, "BODY_SECONDS", 1.0)
+    with served(flat, "ada,ben") as one:
+        yield one
+
+
+def is_closed(connection: socket.socket, seconds: float = 20.0) -> bool:
+    """Wait until the server closes a connection."""
+    connection.settimeout(seconds)
+    try:
+        while connection.recv(4096):
+            pass
+    except TimeoutError:
+        return False
+    except OSError:
+        pass
+    return True
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"",
+        b"GET / HT",
+        b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow: ",
+        b"POST /api/undo HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: 50\r\n\r\n{",
+    ],
+)
+def test_half_sent_requests_are_closed(server: Served, sent: bytes) -> None:
+    """A request that does not come to its end is not waited for, also where bytes trickle in."""
+    with socket.create_connection(("127.0.0.1", server.port)) as slow:
+        slow.sendall(sent)
+        assert is_closed(slow)
+
+
+def test_trickling_does_not_extend_the_time(server: Served) -> None:
+    """One byte at a time is as slow as none."""
+    with socket.create_connection(("127.0.0.1", server.port)) as slow:
+        slow.sendall(b"GET / HTTP/1.1\r\nX: ")
+        began, closed = time.monotonic(), False
+        while time.monotonic() - began < 60 and not closed:
+            try:
+                slow.sendall(b"a")
+            except OSError:
+                closed = True
+            time.sleep(0.05)
+        assert closed
+
+
+def test_strangers_do_not_shut_others_out(server: Served) -> None:
+    """400 open connections of strangers: a rater is served, and most of the strangers' are closed."""
+    ada = server.client("ada")
+    hostile = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(400)]
+    try:
+        fresh = httpx.Client(base_url=server.base, cookies=ada.cookies)
+        for _ in range(5):
+            assert ada.get("/api/query").status_code == 200
+            assert fresh.get("/api/project").status_code == 200
+        fresh.close()
+    finally:
+        for one in hostile:
+            one.close()
+
+
+def test_wrong_tokens_are_slowed_down(server: Served) -> None:
+    """After 20 wrong tokens an address gets 429; whoever has a right one there goes on working."""
+    ada = server.client("ada")
+    with httpx.Client(base_url=server.base) as guesser:
+        codes = [guesser.get("/", params={"token": f"{'x' * 40}{n}"}).status_code for n in range(25)]
+    assert codes[0] == 401
+    assert codes[-1] == 429
+    assert ada.get("/api/query").status_code == 200
+    text = (server.folder / "access.log").read_text()
+    assert "wrong token" in text
+    assert any(json.loads(line).get("who") == "ada" for line in text.splitlines())
+    assert "xxxx" not in text
+
+
+def test_links_end_and_are_renewed(flat: Path) -> None:
+    """A link that has ended is refused and replaced at the next launch; --new-links ends a valid one at once."""
+    first = prepare(flat, raters=["ada"], link_days=1.0)
+    secret = first.links[1].url.partition("token=")[2]
+    gate = first.app.state.desk.gate
+    assert gate.person(secret) is not None
+    first.close()
+    second = prepare(flat, raters=["ada"])
+    assert second.kept == ["ada"]
+    second.close()
+    third = prepare(flat, raters=["ada"], new_links=True)
+    assert third.app.state.desk.gate.person(secret) is None
+    third.close()
+    with Project.open(flat) as project:
+        project.add_rater("ada", token_hash=token_hash(secret, -1.0))
+    fourth = prepare(flat, raters=["ada"])
+    assert fourth.kept == []
+    assert fourth.app.state.desk.gate.person(secret) is None
+    fourth.close()
+    assert has_ended("sha256:abc;until=nonsense")
+    assert not has_ended("sha256:abc")
+
+
+def test_whoever_launches_organises(flat: Path) -> None:
+    """With --rater zoe --raters ada, zoe is the organiser and ada a rater; so it stays at the next launch."""
+    for _ in range(2):
+        launch = prepare(flat, rater="zoe", raters=["ada"])
+        try:
+            assert (launch.links[0].name, launch.links[0].role) == ("zoe", "organiser")
+            assert launch.app.state.desk.project.state.role("ada") == "rater"
+        finally:
+            launch.close()
+
+
+def test_a_registered_rater_stays_a_rater(flat: Path) -> None:
+    """A registered rater who launches does not become an organiser."""
+    prepare(flat, raters=["ada"]).close()
+    launch = prepare(flat, rater="ada")
+    try:
+        assert launch.links[0].role == "rater"
+    finally:
+        launch.close()
+
+
+@pytest.fixture
+def certificate(tmp_path: Path) -> tuple[Path, Path]:
+    """A self-signed certificate for 127.0.0.1."""
+    files = tmp_path / "cert.pem", tmp_path / "key.pem"
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=localhost"]
+    command += ["-addext", "subjectAltName=IP:127.0.0.1", "-out", str(files[0]), "-keyout", str(files[1])]
+    try:
+        subprocess.run(command, check=True, capture_output=True)
+    except FileNotFoundError:
+        pytest.skip("openssl is not installed, so no certificate can be made")
+    return files
+
+
+def test_tls(flat: Path, certificate: tuple[Path, Path]) -> None:
+    """With a certificate the link is https, the cookie is secure, and answers are the same."""
+    from threading import Thread
+
+    launch = prepare(flat, certfile=certificate[0], keyfile=certificate[1])
+    thread = Thread(target=launch.run)
+    thread.start()
+    try:
+        trusted = ssl.create_default_context(cafile=str(certificate[0]))
+        with httpx.Client(verify=trusted) as client:
+            reply = client.get(launch.links[0].url, timeout=60)
+            assert reply.status_code == 303
+            assert "Secure" in reply.headers["set-cookie"]
+            assert client.get(f"{launch.url}/api/project").status_code == 200
+    finally:
+        launch.stop()
+        thread.join()
+
+
+def test_below_a_prefix(flat: Path) -> None:
+    """Behind a proxy's prefix, stripped or not, the page, its files, the cookie and the answers carry it."""
+    from threading import Thread
+
+    launch = prepare(flat, root_path="/lesion/", allowed_hosts=["annotate.example.org"])
+    thread = Thread(target=launch.run)
+    thread.start()
+    try:
+        base = launch.url.removesuffix("/lesion")
+        with httpx.Client(base_url=base, headers={"Host": "annotate.example.org"}) as client:
+            token = launch.links[0].url.partition("?")[2]
+            reply = client.get(f"/lesion/?{token}", timeout=60)
+            assert (reply.status_code, reply.headers["location"]) == (303, "/lesion/")
+            assert "Path=/lesion/" in reply.headers["set-cookie"]
+            cookie = {"Cookie": reply.headers["set-cookie"].partition(";")[0]}
+            for prefix in ("/lesion", ""):
+                page = client.get(f"{prefix}/", headers=cookie)
+                assert page.status_code == 200
+                assert '"/static/' not in page.text
+                assert '"/lesion/static/' in page.text
+                assert client.get(f"{prefix}/api/project", headers=cookie).status_code == 200
+            script = page.text.partition('src="/lesion')[2].partition('"')[0]
+            text = client.get(script, headers=cookie).text
+            assert '"/api/' not in text
+            write = client.post(
+                "/lesion/api/undo", headers={**cookie, "Origin": "https://annotate.example.org"}, json={"generation": 0}
+            )
+            assert write.status_code == 422  # nothing to undo: the origin of the proxy's page was accepted
+    finally:
+        launch.stop()
+        thread.join()
+
+
+def test_a_log_that_is_deleted_is_answered_with_503(server: Served) -> None:
+    """An answer that would be in no file afterwards is not acknowledged."""
+    ada = server.client("ada")
+    query = ada.get("/api/query").json()
+    for file in server.folder.glob("annotations.sqlite*"):
+        file.unlink()
+    reply = answer(ada, query, [30.0, 40.0])
+    assert reply.status_code == 503
+    assert "deleted" in reply.json()["error"]
+
+
+# What a rater may know where predictions are hidden: of every answer of the API, the fields that may change when the
+# rater moves their own mark by a little. Anything else would tell them where the model expects the match.
+MAY_CHANGE = {
+    "/api/project": {"generation"},
+    # Which location comes next depends on the model, and so, in steps of a whole location, on all answers.
+    "/api/query": {"generation", "gain", "why", "query", "number", "location"},
+    "/api/list": {"generation", "rows.*.point", "rows.*.generation", "rows.*.time", "rows.*.duration"},
+    # A moved mark withdraws the open suggestion that rested on it, and another takes its place at the end of the list.
+    "/api/progress": {"seconds", "median_seconds", "next_gain", "queries"},
+    "/api/openapi.json": set(),
+}
+HIDDEN = {"residual", "distance", "mahalanobis", "p", "partner", "sentence"}
+
+
+def flattened(value: Any, path: str = "") -> dict[str, Any]:
+    if isinstance(value, dict):
+        return {k: v for key, item in value.items() for k, v in flattened(item, f"{path}.{key}".strip(".")).items()}
+    if isinstance(value, list) and value and isinstance(value[0], dict):
+        return {k: v for n, item in enumerate(value) for k, v in flattened(item, f"{path}.{n}").items()}
+    return {path: value}
+
+
+def pattern(field: str) -> str:
+    return ".".join("*" if part.isdigit() else part for part in field.split("."))
+
+
+@pytest.mark.parametrize("blind", [True, False])
+def test_hidden_predictions_stay_hidden(flat: Path, blind: bool) -> None:
+    """Moving a mark by a pixel changes nothing that a rater can ask for but the mark itself."""
+    with Project.open(flat) as project:
+        project.change_settings(hide_prediction=True, blind=blind, refit="never")
+    with served(flat, "ada") as server:
+        ada = server.client("ada")
+        for n in range(6):
+            query = ada.get("/api/query").json()
+            x, y = query["location"][:2]
+            assert answer(ada, query, [x + 1.0 + 0.3 * n, y + 2.0]).status_code == 200
+        seen = []
+        for shift in (0.0, 1.0):
+            rows = ada.get("/api/list").json()
+            row = rows["rows"][2]
+            body = {"point": [row["point"][0] + shift, row["point"][1]], "covariance": row["covariance"], "alpha": 0.01}
+            reply = ada.post(f"/api/query/{row['query']}/place", json={**body, "generation": rows["generation"]})
+            assert reply.status_code == 200, reply.text
+            seen.append({path: flattened(ada.get(path).json()) for path in MAY_CHANGE})
+        for path, allowed in MAY_CHANGE.items():
+            before, after = seen[0][path], seen[1][path]
+            changed = {pattern(field) for field in before if before[field] != after.get(field)}
+            assert changed <= allowed, (path, changed - allowed)
+        for row in ada.get("/api/list").json()["rows"]:
+            assert {key for key in HIDDEN if row[key]} == set()
+            assert not row["outlier"]
+            assert not row["swapped"]
+        for path in ("/api/linked?x=1&y=1", "/api/grid", "/api/warped/2/0/0/0/0"):
+            assert ada.get(path).status_code in (403, 404, 422), path
+        assert server.client().get("/api/list").json()["rows"][0]["distance"] is not None
