@@ -13,7 +13,7 @@ from warpgauge.core.answerability import chance_in_box
 from warpgauge.io.landmarks import read_landmarks
 from warpgauge.project import Project
 from warpgauge.session import Session
-from warpgauge.session.chances import SKIP_REACHES
+from warpgauge.session.answer_chances import SKIP_REACHES
 
 NEVER = {"refit": "never"}
 
@@ -83,8 +83,8 @@ def test_the_neighbourhood_of_a_skip_is_asked_less(tmp_path: Path, reason: str) 
 
 def chances(session: Session) -> np.ndarray:
     """The chance of every candidate, as the next choice will use it."""
-    follower = session._model.follower(session.project.state)
-    return np.array([follower.suggester.chance(row) for row in range(len(session.project.candidates))])
+    suggester = session._model.suggester(session.project.state)
+    return np.array([suggester.suggester.chance(row) for row in range(len(session.project.candidates))])
 
 
 def test_corner_after_corner_is_not_asked(tmp_path: Path) -> None:

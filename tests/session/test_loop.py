@@ -15,7 +15,7 @@ from warpgauge.core.answerability import chance_in_box
 from warpgauge.errors import InvalidInputError, SuspiciousDataWarning
 from warpgauge.project import ConflictError, Placement, Project
 from warpgauge.session import Session
-from warpgauge.session.follower import wanted_records
+from warpgauge.session.live_suggester import wanted_records
 from warpgauge.session.prior import default_covariance, default_prior
 
 STILL = {"suggest_with": "default", "refit": "never"}

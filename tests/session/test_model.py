@@ -83,20 +83,20 @@ def test_a_refit_is_the_average_over_the_power_law(tmp_path: Path) -> None:
 
 def test_a_refit_that_comes_late_is_dropped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of two processes that refit at once, only the first logs its weights."""
-    from warpgauge.session import learning
+    from warpgauge.session import refit
 
     project = make(tmp_path / "p", NEVER)
     session = Session(project, "ada")
     Rater(session, "ada").work(6)
-    fit = learning.own_fit
+    fit = refit.own_fit
 
     def overtaken(*arguments: object) -> dict[str, object]:
         with Project.open(project.folder) as other, monkeypatch.context() as patch:
-            patch.setattr(learning, "own_fit", fit)
+            patch.setattr(refit, "own_fit", fit)
             assert Session(other).refit() is not None
         return fit(*arguments)
 
-    monkeypatch.setattr(learning, "own_fit", overtaken)
+    monkeypatch.setattr(refit, "own_fit", overtaken)
     assert session.refit() is None
     assert len(project.state.fits) == 1
 
@@ -123,7 +123,7 @@ def test_a_failed_refit_is_noted_and_work_goes_on(tmp_path: Path, monkeypatch: p
     session = Session(make(tmp_path / "p", {"refit_first": 10}), "ada")
     rater = Rater(session, "ada")
     with monkeypatch.context() as patch:
-        patch.setattr("warpgauge.session.fitting.fit_power_law", failing)
+        patch.setattr("warpgauge.session.refit.fit_power_law", failing)
         rater.work(11)
     assert len(calls) == 1
     assert "could not be refitted to 10 annotations" in session.notes[0]
@@ -332,10 +332,10 @@ def test_the_gain_is_the_suggesters(tmp_path: Path) -> None:
     session = Session(project, "ada")
     Rater(session, "ada").work(6)
     query = session.next_query()
-    follower = session._model.follower(project.state)
-    assert query.number in {location for location, _ in follower._stack}
-    follower.suggester.undo()
-    assert query.gain == pytest.approx(np.max(follower.suggester._gains.all()), abs=1e-6)
+    suggester = session._model.suggester(project.state)
+    assert query.number in {location for location, _ in suggester._stack}
+    suggester.suggester.undo()
+    assert query.gain == pytest.approx(np.max(suggester.suggester._gains.all()), abs=1e-6)
 
 
 def test_targets_that_are_not_candidates(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from warpgauge.core.annotations import ellipse_from_covariance
 from warpgauge.geometry import Floats
 from warpgauge.project import Placement, Skipped, State
-from warpgauge.session.gather import LocatedAnnotations, Mark, all_marks
+from warpgauge.session.fused_annotations import LocatedAnnotations, Mark, all_marks
 
 
 @dataclass(frozen=True, eq=False)

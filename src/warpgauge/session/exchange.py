@@ -13,8 +13,8 @@ from warpgauge.errors import InvalidInputError
 from warpgauge.geometry import Floats
 from warpgauge.io.landmarks import Landmarks, Skip
 from warpgauge.project import SKIP_REASONS, Draft, Project, Skipped, State
-from warpgauge.session.gather import LocatedAnnotations, all_marks
-from warpgauge.session.plausible import check_placement
+from warpgauge.session.fused_annotations import LocatedAnnotations, all_marks
+from warpgauge.session.placement_checks import check_placement
 from warpgauge.session.prior import pixel
 
 # Two points nearer than this share of a pixel are the same location.

@@ -41,6 +41,9 @@ _Reading = tuple[str, Callable[[Floats, Floats], _Pair]]
 def import_problems(project: Project, landmarks: Landmarks) -> list[str]:
     """Return what is probably wrong with landmarks for a project, one clause each; empty where nothing is.
 
+    Rows that fit in another order, most points outside their image, and misreadings (sides exchanged, another scale,
+    indices for world points, flipped axes) under which the images are clearly more alike at the pairs.
+
     Parameters
     ----------
     project : Project

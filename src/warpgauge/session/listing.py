@@ -13,7 +13,7 @@ from warpgauge.core.process import Posterior
 from warpgauge.core.tails import beyond
 from warpgauge.geometry import Floats
 from warpgauge.project import Flag
-from warpgauge.session.gather import Mark
+from warpgauge.session.fused_annotations import Mark
 from warpgauge.session.model import View
 
 FAMILY_LEVEL = 0.05

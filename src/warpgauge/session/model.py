@@ -12,11 +12,10 @@ from warpgauge.core.annotations import Annotations, warn_of_one_spot
 from warpgauge.core.process import Posterior, TransformationPrior
 from warpgauge.geometry import Floats
 from warpgauge.project import Event, Project, State
-from warpgauge.session.chances import Anchors, Chances
-from warpgauge.session.fitting import fit_in_force
-from warpgauge.session.follower import Follower, wanted_records
-from warpgauge.session.gather import LocatedAnnotations, located_annotations
-from warpgauge.session.prior import PAPER, aligned, current_prior, default_covariance
+from warpgauge.session.answer_chances import Anchors, Chances
+from warpgauge.session.fused_annotations import LocatedAnnotations, located_annotations
+from warpgauge.session.live_suggester import LiveSuggester, wanted_records
+from warpgauge.session.prior import PAPER, aligned, current_prior, default_covariance, fit_in_force
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +48,7 @@ class Model:
         self._views: dict[str | None, tuple[int, View]] = {}
         self._fit: tuple[tuple[int, int], Event | None] | None = None
         self._prior: tuple[tuple[int, object], TransformationPrior] | None = None
-        self._follower: tuple[tuple[int, object], Follower] | None = None
+        self._live: tuple[tuple[int, object], LiveSuggester] | None = None
 
     @property
     def default_covariance(self) -> Floats:
@@ -89,6 +88,10 @@ class Model:
         self._views[rater] = state.model_generation, view
         return view
 
+    def shown(self, state: State, who: str) -> View:
+        """Return the view that a rater may see: that of their own answers in a blind project."""
+        return self.view(state, who if self.project.settings.blind else None)
+
     def _posterior(self, prior: TransformationPrior, wanted: Annotations, former: Posterior | None) -> Posterior:
         """Condition by a block update where annotations were only added, else from scratch."""
         if former is not None and former.prior is prior:
@@ -98,48 +101,48 @@ class Model:
                 return former if count == len(wanted) else former.append(wanted[np.arange(count, len(wanted))])
         return prior.condition(wanted, calibrate=self.project.settings.model != PAPER)
 
-    def follower(self, state: State) -> Follower:
-        """Return the Suggester's follower, up to date."""
+    def suggester(self, state: State) -> LiveSuggester:
+        """Return the live suggester, up to date."""
         key = self._key(state)
-        if self._follower is None or self._follower[0] != key:
-            self._follower = key, self._new_follower(self.prior(state))
-        return self._followed(self._follower[1], state, lambda: self.view(state, None).posterior)
+        if self._live is None or self._live[0] != key:
+            self._live = key, self._new_suggester(self.prior(state))
+        return self._followed(self._live[1], state, lambda: self.view(state, None).posterior)
 
-    def prepared(self, state: State) -> tuple[tuple[int, object], Follower]:
-        """Build a follower for the fit in force, without touching the one in use."""
+    def prepared(self, state: State) -> tuple[tuple[int, object], LiveSuggester]:
+        """Build a suggester for the fit in force, without touching the one in use."""
         prior = current_prior(self.project, self.fit(state))
         located = located_annotations(state, self.project.d, self.default_covariance)
-        follower = self._followed(
-            self._new_follower(prior), state, lambda: self._posterior(prior, located.annotations, None)
+        suggester = self._followed(
+            self._new_suggester(prior), state, lambda: self._posterior(prior, located.annotations, None)
         )
-        follower.best(1)  # brings the gains up to date, which is most of the work
-        return self._key(state), follower
+        suggester.best(1)  # brings the gains up to date, which is most of the work
+        return self._key(state), suggester
 
-    def _new_follower(self, prior: TransformationPrior) -> Follower:
+    def _new_suggester(self, prior: TransformationPrior) -> LiveSuggester:
         chances = None
         if self.project.settings.chosen_strategy == "information":
             chances = Chances(self.project, self._anchors)
-        return Follower(self.project, prior, self.default_covariance, chances)
+        return LiveSuggester(self.project, prior, self.default_covariance, chances)
 
     @cached_property
     def _anchors(self) -> Anchors:
         return Anchors.among(self.project.candidates)
 
-    def _followed(self, follower: Follower, state: State, posterior: Callable[[], Posterior]) -> Follower:
-        """Bring a follower to the state."""
+    def _followed(self, suggester: LiveSuggester, state: State, posterior: Callable[[], Posterior]) -> LiveSuggester:
+        """Bring a suggester to the state."""
         with_answers = self.project.settings.suggest_with == "answers"
-        follower.follow(wanted_records(state, self.default_covariance, with_answers))
-        follower.close(state)
+        suggester.follow(wanted_records(state, self.default_covariance, with_answers))
+        suggester.close(state)
         if with_answers:
-            follower.weigh(state, posterior)
+            suggester.weigh(state, posterior)
         else:
             # The list does not depend on the answers: all that is known is the prior.
-            follower.weigh(State(), lambda: follower.prior.condition(Annotations.empty(self.project.d)))
-        return follower
+            suggester.weigh(State(), lambda: suggester.prior.condition(Annotations.empty(self.project.d)))
+        return suggester
 
-    def take(self, prepared: tuple[tuple[int, object], Follower]) -> None:
-        """Use a prepared follower from now on."""
-        self._follower = prepared
+    def take(self, prepared: tuple[tuple[int, object], LiveSuggester]) -> None:
+        """Use a prepared suggester from now on."""
+        self._live = prepared
 
 
 def _same(one: Annotations, other: Annotations) -> bool:

@@ -22,6 +22,7 @@ from warpgauge.core.kernels import KernelBundle
 from warpgauge.core.process import TransformationPrior
 from warpgauge.geometry import Floats, Grid
 from warpgauge.project import Event, Project, Settings, State
+from warpgauge.session.fused_annotations import standing_marks
 
 TYPICAL_SHARE = 0.02
 # Uncertainty of an accepted rough alignment: of its shift, as a share of the diagonal, and of each matrix entry.
@@ -64,6 +65,19 @@ def default_prior(grid: Grid, settings: Settings) -> TransformationPrior:
     scales = default_scales(grid, settings)
     weights = (TYPICAL_SHARE * grid.diagonal) ** 2 * scales**2 / np.sum(scales**2)
     return TransformationPrior(KernelBundle(settings.family, scales, weights))
+
+
+def fit_in_force(state: State) -> Event | None:
+    """Return the last fit whose annotations all stand as they were then, or None for the initial weights.
+
+    A fit that rested on an answer which was since undone, changed or taken out is not used; it counts again when the
+    answer is back.
+    """
+    standing = {mark.placement.generation for marks in standing_marks(state).values() for mark in marks}
+    for fit in reversed(state.fits):
+        if state.fit_marks[fit.generation] <= standing:
+            return fit
+    return None
 
 
 def current_prior(project: Project, fit: Event | None) -> TransformationPrior:

@@ -1,8 +1,9 @@
-"""Progress: uncertainty over the targets, its curve over the annotations, and the stop rules."""
+"""Progress of a session: uncertainty over the targets and its curve, stop rules, and the part that reports them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -10,7 +11,13 @@ from warpgauge.core.gains import entropy_constant
 from warpgauge.core.linalg import log_determinants
 from warpgauge.core.process import Posterior
 from warpgauge.geometry import Floats
-from warpgauge.project import Settings
+from warpgauge.project import Placement, Settings, Skipped, State
+from warpgauge.session.agreement import median_seconds
+from warpgauge.session.fused_annotations import all_marks
+from warpgauge.session.listing import ListRow, list_rows
+from warpgauge.session.model import Model
+from warpgauge.session.queries import locations_in_list, open_queries, placed_locations
+from warpgauge.session.refit import next_refit
 
 CURVE_TARGETS = 300
 
@@ -164,3 +171,147 @@ def stop_rules(
                    f"{settings.stop_gain:.3g} nats."  # fmt: skip
         rules.append(StopRule("gain", settings.stop_gain, gain, met, sentence))
     return tuple(rules)
+
+
+class Overview:
+    """The part of a session that reports; it changes nothing.
+
+    Parameters
+    ----------
+    model : Model
+    """
+
+    def __init__(self, model: Model) -> None:
+        self.project, self.model = model.project, model
+        # By rater, None for all: several blind raters ask in turn, each about a posterior of their own.
+        self._curves: dict[str | None, tuple[Posterior, Curve]] = {}
+        self._spreads: dict[str | None, tuple[Posterior, float, float]] = {}
+
+    def listing(self, rater: str | None) -> list[ListRow]:
+        """List marks with leave-one-out residuals and flags: one rater's, or, for None, those of all."""
+        with self.project.lock:
+            state = self.project.state
+            view = self.model.view(state, None) if rater is None else self.model.shown(state, rater)
+            marks = list(all_marks(state, rater))
+        return list_rows(marks, view, self.project.units)
+
+    def skipped(self, rater: str | None) -> list[tuple[str, int, Skipped]]:
+        """List the skips that stand, as rater, query and reason: one rater's, or, for None, those of all."""
+        with self.project.lock:
+            return [
+                (who, number, cell.answer)
+                for (who, number), cell in sorted(self.project.state.cells.items(), key=lambda item: item[0][1])
+                if isinstance(cell.answer, Skipped) and rater in (None, who)
+            ]
+
+    def progress(self, rater: str | None) -> Progress:
+        """Return the progress of one rater, or, for None, of all; see `Session.progress`."""
+        with self.project.lock:
+            state, settings = self.project.state, self.project.settings
+            own = rater if settings.blind else None
+            view = self.model.view(state, own)
+            mean_sd, max_sd = self._spread(view.posterior, own)
+            gain = self._next_gain(state, rater)
+            shared = self.rules(state, gain, rater=rater)
+            rules = shared if own is None else self.rules(state, gain, own, rater)
+            left = self.model.suggester(state).left()
+            reasons = [rule.sentence if own is None else rule.plain for rule in shared if rule.met]
+            if left == 0:
+                reasons.append("No candidate is left to ask for.")
+            cells = [cell for (who, _), cell in state.cells.items() if rater in (None, who)]
+            placed = sum(isinstance(cell.answer, Placement) for cell in cells)
+            skipped = sum(isinstance(cell.answer, Skipped) for cell in cells)
+            return Progress(
+                len(view.located),
+                len(state.queries),
+                len(locations_in_list(state)),
+                placed + skipped,
+                placed,
+                skipped,
+                sum(rater in (None, who) for who, _ in state.deferred),
+                mean_sd,
+                max_sd,
+                self.project.units,
+                len(self.project.targets),
+                gain,
+                self._curve(view.posterior, own),
+                rules,
+                bool(reasons),
+                tuple(reasons),
+                median_seconds(state, rater),
+                self._weights_sentence(state),
+                next_refit(settings, self.model.fit(state)),
+                view.posterior.scale,
+            )
+
+    def _spread(self, posterior: Posterior, whose: str | None = None) -> tuple[float, float]:
+        """Mean and largest standard deviation over the targets."""
+        known = self._spreads.get(whose)
+        if known is None or known[0] is not posterior:
+            sd = posterior.standard_deviation(self.project.targets)
+            known = self._spreads[whose] = posterior, float(sd.mean()), float(sd.max())
+        return known[1:]
+
+    def _curve(self, posterior: Posterior, whose: str | None) -> Curve:
+        known = self._curves.get(whose)
+        if known is None or known[0] is not posterior:
+            curve = uncertainty_curve(posterior, self.project.targets, self.project.settings.seed)
+            known = self._curves[whose] = posterior, curve
+        return known[1]
+
+    def _next_gain(self, state: State, rater: str | None) -> float | None:
+        """Return the expected gain of the next query: of the list where one waits, else of what would be suggested."""
+        if rater is None:
+            answered = {number for (_, number), cell in state.cells.items() if cell.answer is not None}
+            waiting = [query.number for query in state.queries if query.number not in answered]
+        else:
+            waiting = open_queries(state, self.project.settings, rater)[0]
+        if waiting:
+            return state.queries[waiting[0]].gain
+        best = self.model.suggester(state).best(1)
+        return best[0][1] if best else None
+
+    def rules(
+        self,
+        state: State,
+        gain: float | Literal["later"] | None = "later",
+        whose: str | None = None,
+        rater: str | None = None,
+    ) -> tuple[StopRule, ...]:
+        """Hold the stop rules against the state; numbers not asked for are not made.
+
+        Parameters
+        ----------
+        whose : str, optional
+            Take the uncertainty that this rater's own answers leave.
+        rater : str, optional
+            Whose placements count for the budget; by default of those who have answered the one with the fewest.
+        """
+        settings = self.project.settings
+        if settings.stop_mean_sd is None and settings.stop_max_sd is None:
+            mean_sd = max_sd = float("nan")
+        else:
+            mean_sd, max_sd = self._spread(self.model.view(state, whose).posterior, whose)
+        known = None if gain == "later" else gain
+        raters = state.who_answered() if rater is None else [rater]
+        placed = min((placed_locations(state, name) for name in raters), default=0)
+        return stop_rules(settings, self.project.units, placed, mean_sd, max_sd, known)
+
+    def weights(self) -> str:
+        """Return in a sentence where the weights of the kernel come from."""
+        with self.project.lock:
+            return self._weights_sentence(self.project.state)
+
+    def _weights_sentence(self, state: State) -> str:
+        fit = self.model.fit(state)
+        if fit is None and state.fits:
+            return (
+                "The weights of the kernel are the initial ones: those that were learned rested on answers that have "
+                "been changed or taken back since."
+            )
+        if fit is None:
+            return "The weights of the kernel are the initial ones; nothing has been learned yet."
+        count = fit.payload["annotations"]
+        if fit.payload["source"] == "projects":
+            return f"The weights were learned from {len(fit.payload['projects'])} other projects ({count} annotations)."
+        return f"The weights were refitted to {count} annotations (generation {fit.generation})."

@@ -1,4 +1,4 @@
-"""The shared list of queries: its order for each rater, and how it grows."""
+"""The shared list of queries: what a rater is shown, its order for each rater, and how it grows."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from warpgauge.core.annotations import confidence_radius, ellipse_from_covariance
+from warpgauge.core.process import Posterior
+from warpgauge.geometry import Floats, Grid
 from warpgauge.project import Cell, Draft, Placement, Project, QueryRecord, Settings, Skipped, State
-from warpgauge.session.predictions import Prediction
 
 PROGRAM = "warpgauge"  # who acts where nobody does: suggestions and automatic fits
 START_MARKS = 3  # landmarks of a guided start: they settle rotation, mirroring and scale
@@ -58,6 +61,11 @@ class Query:
     def answer(self) -> Placement | Skipped | None:
         """The rater's answer so far."""
         return self.cell.answer
+
+
+def number_of(query: int | Query) -> int:
+    """Return the number of a query however it is given."""
+    return query.number if isinstance(query, Query) else int(query)
 
 
 def order_for(state: State, settings: Settings, rater: str) -> list[int]:
@@ -252,3 +260,44 @@ def _picked(settings: Settings, count: int) -> list[int]:
 def _generator(settings: Settings, purpose: str, number: int) -> np.random.Generator:
     digest = hashlib.sha256(f"{settings.seed}\0{purpose}\0{number}".encode()).digest()
     return np.random.default_rng(int.from_bytes(digest[:8], "big"))
+
+
+@dataclass(frozen=True, eq=False)
+class Prediction:
+    """The posterior at one location, in the moving image's world.
+
+    Attributes
+    ----------
+    mean : (d,) array
+        Expected match.
+    covariance : (d, d) array
+        Of the true match.
+    half_lengths, axes : (d,) and (d, d) arrays
+        Credible ellipse or ellipsoid that holds the match with probability ``1 - alpha`` under the posterior's tails,
+        longest first; axes are columns.
+    alpha : float
+    sd : float
+        Root mean variance over the directions, in world units.
+    inside : bool
+        Whether the expected match lies within the moving image.
+    """
+
+    mean: Floats
+    covariance: Floats
+    half_lengths: Floats
+    axes: Floats
+    alpha: float
+    sd: float
+    inside: bool
+
+
+def predict(posterior: Posterior, point: ArrayLike, moving_grid: Grid, alpha: float) -> Prediction:
+    """Predict the match of one fixed point."""
+    at = np.asarray(point, dtype=np.float64)[None]
+    mean, covariance = posterior.mean(at)[0], posterior.covariance(at)[0]
+    half_lengths, axes = ellipse_from_covariance(covariance, alpha)
+    if np.isfinite(posterior.prior.tails):
+        # From the Gaussian region to that of the tails: same axes, another radius.
+        half_lengths *= np.sqrt(posterior.squared_radius(1 - alpha)) / confidence_radius(posterior.d, alpha)
+    sd = float(np.sqrt(np.trace(covariance) / posterior.d))
+    return Prediction(mean, covariance, half_lengths, axes, alpha, sd, bool(moving_grid.contains(mean)))

@@ -2,12 +2,31 @@
 
 from __future__ import annotations
 
-from warpgauge.session.answering import Answering
-from warpgauge.session.asking import Asking
-from warpgauge.session.organising import Organising
+from collections.abc import Sequence
+
+from numpy.typing import ArrayLike
+
+from warpgauge.core.annotations import Annotations
+from warpgauge.core.process import Posterior, TransformationPrior
+from warpgauge.errors import InvalidInputError
+from warpgauge.io.files import PathLike
+from warpgauge.io.landmarks import Landmarks
+from warpgauge.project import Draft, Event, Project, Skipped
+from warpgauge.project.events import checked_name
+from warpgauge.session.agreement import Agreement, IntraRater, agreement, intra_rater
+from warpgauge.session.answer_writer import AnswerWriter, Ellipse, Saved, Start
+from warpgauge.session.exchange import fused_landmarks, import_drafts, raters_landmarks
+from warpgauge.session.import_checks import import_problems
+from warpgauge.session.listing import ListRow
+from warpgauge.session.model import Model, View
+from warpgauge.session.placement_checks import Doubt
+from warpgauge.session.progress import Overview, Progress
+from warpgauge.session.queries import PROGRAM, Prediction, Query, number_of
+from warpgauge.session.query_queue import QueryQueue
+from warpgauge.session.refit import Refitter
 
 
-class Session(Asking, Answering, Organising):
+class Session:
     """Work on a project, for one rater or for a server that speaks for many.
 
     One `Session` serves any number of raters and threads of a process. It keeps its model alive between calls and
@@ -31,3 +50,349 @@ class Session(Asking, Answering, Organising):
     notes : list of str
         What went wrong without harm, as a refit that failed.
     """
+
+    def __init__(self, project: Project, rater: str | None = None, *, auto_refit: bool = True) -> None:
+        self.project, self.auto_refit = project, auto_refit
+        self.rater = None if rater is None else checked_name(rater)
+        # The project's own lock: while it is held, no other thread changes the state.
+        self._lock = project.lock
+        self._model = Model(project)
+        self._overview = Overview(self._model)
+        self._queue = QueryQueue(self._model, self._overview)
+        self._writer = AnswerWriter(self._model)
+        self._refitter = Refitter(self._model)
+        self.notes = self._refitter.notes
+
+    def _who(self, rater: str | None) -> str:
+        who = rater if rater is not None else self.rater
+        if who is None:
+            raise InvalidInputError("Say who acts: give the session or the call a rater.")
+        return who
+
+    # Queries
+
+    def next_query(self, rater: str | None = None, *, beyond: bool = False) -> Query | None:
+        """Hand out the first query of the list that the rater has not answered.
+
+        At the end of the list it is extended, unless a stop rule is met (``beyond`` goes on all the same). When nothing
+        else is left, queries that were put aside come again, the oldest first; None means that the rater is done.
+        """
+        who = self._who(rater)
+        if self.auto_refit:
+            self.refit_if_due()
+        return self._queue.next(who, beyond)
+
+    def another(self, query: int | Query, rater: str | None = None) -> Query | None:
+        """Put a query aside and hand out the next best instead; it comes again when nothing else is left."""
+        who = self._who(rater)
+        self.project.append(Draft("defer", who, number_of(query)))
+        return self.next_query(who)
+
+    def previous(self, query: int | Query | None = None, rater: str | None = None) -> Query | None:
+        """Hand out the query that the rater answered or put aside before this one (or last); None at the first."""
+        return self._queue.previous(self._who(rater), None if query is None else number_of(query))
+
+    def following(self, query: int | Query, rater: str | None = None) -> Query | None:
+        """Hand out the query that came after this one, or a new one after the last."""
+        who = self._who(rater)
+        with self._lock:
+            return self._queue.following(who, number_of(query)) or self.next_query(who)
+
+    def go_to(self, query: int | Query, rater: str | None = None) -> Query:
+        """Hand out any query of the list."""
+        return self._queue.at(self._who(rater), number_of(query))
+
+    # Answers
+
+    def place(
+        self,
+        query: int | Query,
+        point: ArrayLike,
+        *,
+        covariance: ArrayLike | None = None,
+        ellipse: Ellipse | None = None,
+        radius: float | None = None,
+        alpha: float | None = None,
+        fixed: ArrayLike | None = None,
+        confirmed: bool = False,
+        duration: float | None = None,
+        base_generation: int | None = None,
+        rater: str | None = None,
+    ) -> Saved:
+        """Save where the rater sees the match; a skipped query may be placed too.
+
+        Parameters
+        ----------
+        point : (d,) array
+            In the moving image's world.
+        covariance : (d, d) array, optional
+        ellipse : (half_lengths, axes), optional
+            Drawn to hold the match with probability ``1 - alpha``; axes are orthonormal columns.
+        radius : float, optional
+            Of a disc or ball; the project's default radius where nothing is given.
+        alpha : float, optional
+            The project's by default.
+        fixed : (d,) array, optional
+            The point of the fixed image that was marked instead of the queried one, at most ``move_within`` away.
+        confirmed : bool
+            The rater was asked about a placement outside the image or far from a prediction that is known well, and
+            keeps it. Otherwise such a placement is saved with a `SuspiciousDataWarning`; the log flags it either way.
+        duration : float, optional
+            Seconds.
+        base_generation : int, optional
+            ``Query.generation``: a change by the same rater since then raises `ConflictError`.
+        """
+        who, drawn = self._who(rater), self._writer.drawn(point, covariance, ellipse, radius, alpha)
+        return self._writer.place("place", who, number_of(query), drawn, fixed, confirmed, duration, base_generation)
+
+    def edit(
+        self,
+        query: int | Query,
+        point: ArrayLike,
+        *,
+        covariance: ArrayLike | None = None,
+        ellipse: Ellipse | None = None,
+        radius: float | None = None,
+        alpha: float | None = None,
+        fixed: ArrayLike | None = None,
+        confirmed: bool = False,
+        duration: float | None = None,
+        base_generation: int | None = None,
+        rater: str | None = None,
+    ) -> Saved:
+        """Change a placement; parameters as for `place`. Without ``fixed`` a moved point stays where it was moved."""
+        who, drawn = self._who(rater), self._writer.drawn(point, covariance, ellipse, radius, alpha)
+        return self._writer.place("edit", who, number_of(query), drawn, fixed, confirmed, duration, base_generation)
+
+    def volunteer(
+        self,
+        fixed: ArrayLike,
+        moving: ArrayLike,
+        covariance: ArrayLike | None = None,
+        *,
+        ellipse: Ellipse | None = None,
+        radius: float | None = None,
+        alpha: float | None = None,
+        name: str = "",
+        confirmed: bool = False,
+        duration: float | None = None,
+        rater: str | None = None,
+    ) -> Saved:
+        """Save a landmark of the rater's own choice, with the origin ``"volunteered"``; only this rater has it.
+
+        Parameters
+        ----------
+        fixed, moving : (d,) arrays
+            Corresponding points in the worlds of the two images.
+        covariance, ellipse, radius, alpha, confirmed, duration
+            As for `place`.
+        name : str
+            What the place is, for lists and exports.
+        """
+        who, drawn = self._who(rater), self._writer.drawn(moving, covariance, ellipse, radius, alpha)
+        return self._writer.volunteer(who, fixed, drawn, name, confirmed, duration)
+
+    def doubt(
+        self,
+        query: int | Query | None,
+        point: ArrayLike,
+        *,
+        covariance: ArrayLike | None = None,
+        ellipse: Ellipse | None = None,
+        radius: float | None = None,
+        alpha: float | None = None,
+        fixed: ArrayLike | None = None,
+        rater: str | None = None,
+    ) -> Doubt | None:
+        """Return why a placement should be asked about before it is saved, or None; nothing is saved.
+
+        ``query`` is None for a landmark that is volunteered at ``fixed``; other parameters are those of `place`.
+        """
+        who, drawn = self._who(rater), self._writer.drawn(point, covariance, ellipse, radius, alpha)
+        return self._writer.doubt(who, None if query is None else number_of(query), drawn, fixed)
+
+    def skip(
+        self,
+        query: int | Query,
+        reason: str,
+        text: str = "",
+        *,
+        duration: float | None = None,
+        base_generation: int | None = None,
+        rater: str | None = None,
+    ) -> Saved:
+        """Save that the rater cannot or will not place this query; ``reason`` is one of `SKIP_REASONS`."""
+        told = {"reason": reason, "text": text}
+        return self._writer.save("skip", self._who(rater), number_of(query), told, duration, base_generation)
+
+    def restore(self, query: int | Query, *, base_generation: int | None = None, rater: str | None = None) -> Saved:
+        """Take a skip back: the query is open again."""
+        return self._writer.save("restore", self._who(rater), number_of(query), {}, None, base_generation)
+
+    def disable(
+        self, query: int | Query, text: str = "", *, base_generation: int | None = None, rater: str | None = None
+    ) -> Saved:
+        """Take the rater's own placement out of the model, without losing it."""
+        told = {"text": text}
+        return self._writer.save("disable", self._who(rater), number_of(query), told, None, base_generation)
+
+    def enable(self, query: int | Query, *, base_generation: int | None = None, rater: str | None = None) -> Saved:
+        """Take a disabled placement into the model again."""
+        return self._writer.save("enable", self._who(rater), number_of(query), {}, None, base_generation)
+
+    def undo(self, rater: str | None = None, *, base_generation: int | None = None) -> Saved | None:
+        """Undo the rater's last action (place, edit, skip, restore, disable, enable, or a whole import), if any."""
+        return self._writer.undo("undo", self._who(rater), base_generation)
+
+    def redo(self, rater: str | None = None, *, base_generation: int | None = None) -> Saved | None:
+        """Redo what was undone last; None where there is nothing."""
+        return self._writer.undo("redo", self._who(rater), base_generation)
+
+    def undo_import(self) -> Saved | None:
+        """Undo the last import, of all its raters, as far as they have done nothing since; None where there is none."""
+        return self._writer.undo_import()
+
+    def start(self, rater: str | None = None) -> Start:
+        """Return whether the guided start is due for a rater."""
+        return self._writer.start(self._who(rater))
+
+    def skip_start(self, rater: str | None = None) -> Event:
+        """Save that the rater goes on without the guided start."""
+        return self.project.append(Draft("start", self._who(rater), payload={"skipped": True}))[0]
+
+    # The model and its weights
+
+    def warm(self) -> None:
+        """Bring the model and the gains up to date now, so that the first query does not wait for it."""
+        with self._lock:
+            state = self.project.state
+            self._model.view(state, None)
+            self._model.suggester(state).best(1)
+
+    def prediction(self, query: int | Query, rater: str | None = None) -> Prediction:
+        """Predict the match of a query, in the moving frame, from what the rater may see.
+
+        It stays as it was handed out for the query that the rater has before them.
+        """
+        return self._queue.prediction(self._who(rater), number_of(query))
+
+    def view(self, rater: str | None = None) -> Posterior:
+        """Return the posterior of a rater's linked views; it stays the same while they have a query before them."""
+        return self._queue.view(self._who(rater))
+
+    def posterior(self, rater: str | None = None) -> Posterior:
+        """Return the posterior given all annotations (raters fused), or given one rater's own."""
+        return self._view(rater).posterior
+
+    def annotations(self, rater: str | None = None) -> Annotations:
+        """Return all annotations, raters fused where several answered, or one rater's own with their covariances."""
+        return self._view(rater).located.annotations
+
+    def _view(self, rater: str | None) -> View:
+        with self._lock:
+            return self._model.view(self.project.state, rater)
+
+    def prior(self) -> TransformationPrior:
+        """Return the prior in force."""
+        with self._lock:
+            return self._model.prior(self.project.state)
+
+    def refit(self, *, noise: bool = False) -> Event | None:
+        """Refit the weights to the annotations in the way of the project's model, and log them.
+
+        Other threads are not held up. None where another process logged a fit meanwhile.
+        """
+        return self._refitter.refit(noise)
+
+    def refit_if_due(self) -> Event | None:
+        """Refit when the number of annotations has reached the next step of the settings; `notes` has failures."""
+        return self._refitter.refit_if_due()
+
+    def fit_from(self, others: Sequence[Project | PathLike], *, noise: bool = False, rater: str = PROGRAM) -> Event:
+        """Learn the weights from other projects and log them; from then on they are not refitted automatically."""
+        return self._refitter.fit_from(others, noise, rater)
+
+    # Reports
+
+    def progress(self, rater: str | None = None) -> Progress:
+        """Return the progress of one rater (counts and times), or, for None, of all.
+
+        A rater of a blind project is told the uncertainty that their own answers leave. Whether the list has come to
+        its end is the same for all.
+        """
+        return self._overview.progress(rater)
+
+    def weights(self) -> str:
+        """Return in a sentence where the weights of the kernel come from."""
+        return self._overview.weights()
+
+    def listing(self, rater: str | None = None) -> list[ListRow]:
+        """List marks with leave-one-out residuals and flags: one rater's, or, for None, those of all.
+
+        In a blind project a rater's marks are compared with that rater's other marks, otherwise with all marks.
+        """
+        return self._overview.listing(rater)
+
+    def skipped(self, rater: str | None = None) -> list[tuple[str, int, Skipped]]:
+        """List the skips that stand, as rater, query and reason: one rater's, or, for None, those of all."""
+        return self._overview.skipped(rater)
+
+    def intra_rater(self, rater: str | None = None) -> IntraRater | None:
+        """Return the error of a rater against themselves, from repeated queries; None where there are none yet."""
+        with self._lock:
+            return intra_rater(self.project.state, self._who(rater))
+
+    # For the organiser
+
+    def agreement(self) -> Agreement:
+        """Show raters and locations side by side: progress, bias, scatter, distances, fused ellipses."""
+        with self._lock:
+            state = self.project.state
+            return agreement(state, self._model.view(state, None).located, self.project.settings.alpha)
+
+    def exclude(self, query: int | Query, of: str, text: str = "", *, rater: str | None = None) -> Event:
+        """Take a rater's mark out of the model; the rater's own list is not changed."""
+        return self.project.append(Draft("exclude", self._who(rater), number_of(query), {"of": of, "text": text}))[0]
+
+    def include(self, query: int | Query, of: str, text: str = "", *, rater: str | None = None) -> Event:
+        """Take an excluded mark into the model again."""
+        return self.project.append(Draft("include", self._who(rater), number_of(query), {"of": of, "text": text}))[0]
+
+    def resolve(self, query: int | Query, text: str = "", *, rater: str | None = None) -> Event:
+        """Settle a location as it stands: the fusion of its marks is taken."""
+        return self.project.append(Draft("resolve", self._who(rater), number_of(query), {"text": text}))[0]
+
+    def ask_again(self, query: int | Query, of: str | None = None, *, rater: str | None = None) -> Event:
+        """Ask a location again, one rater or all; the new answer takes the place of the former one."""
+        return self._queue.ask_again(self._who(rater), number_of(query), of)
+
+    def import_landmarks(
+        self, landmarks: Landmarks, rater: str | None = None, *, shared: bool = False
+    ) -> tuple[Event, ...]:
+        """Take landmarks in as answers, all or none; one `undo` takes them back.
+
+        Parameters
+        ----------
+        landmarks : Landmarks
+            As `read_landmarks` gives them with the project's grids. Rows without a covariance get that of a plain
+            click; rows that are switched off come in disabled.
+        rater : str, optional
+            Who placed them, where the landmarks do not say or say otherwise.
+        shared : bool
+            Ask the other raters for these locations too.
+        """
+        with self._lock:
+            state, default = self.project.state, self._model.default_covariance
+            return self.project.append(*import_drafts(self.project, state, landmarks, rater, shared, default))
+
+    def import_problems(self, landmarks: Landmarks) -> list[str]:
+        """Return what is probably wrong with landmarks for this project, one clause each; nothing is written."""
+        return import_problems(self.project, landmarks)
+
+    def landmarks(self, rater: str | None = None, *, fused: bool = False) -> Landmarks:
+        """Return all marks and skips that stand (of all raters or one), or, ``fused``, what the model rests on."""
+        with self._lock:
+            state = self.project.state
+            if fused:
+                return fused_landmarks(self.project, state, self._model.view(state, rater).located)
+            return raters_landmarks(self.project, state, rater)

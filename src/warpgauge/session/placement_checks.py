@@ -1,7 +1,8 @@
-"""Placements to ask about before they are saved: outside the moving image, or far from a prediction that is known well.
+"""Checks of a placement before it is saved: what is refused, and what the rater is asked about.
 
-Nothing is refused here. The page asks "keep it?", the command line too, a script is warned; the log keeps the reason.
-Placements that nobody can have meant are refused by `warpgauge.session.plausible`.
+Refused is what no person can have intended or what would make the model ill-conditioned. Asked about is a point outside
+the moving image, or far from a prediction that is known well: the page asks "keep it?", the command line too, a script
+is warned, and the log keeps the reason.
 """
 
 from __future__ import annotations
@@ -13,7 +14,44 @@ import numpy as np
 
 from warpgauge.core.linalg import mahalanobis
 from warpgauge.core.process import Posterior
+from warpgauge.errors import InvalidInputError
 from warpgauge.geometry import Floats, Grid
+from warpgauge.project import Project
+from warpgauge.session.prior import middle, pixel
+
+# In pixels; beside a prior of the image's size, a smaller one would be lost to rounding.
+SMALLEST_SD_PX = 1e-3
+# In diagonals of the moving image.
+LARGEST = 10.0
+
+
+def check_placement(project: Project, point: Floats, covariance: Floats) -> None:
+    """Refuse a placement far outside the moving image, or more sure or unsure than a placement can be.
+
+    What is not of the right shape or not finite is left to the check of the event.
+    """
+    d, grid = project.d, project.moving_grid
+    if point.shape != (d,) or covariance.shape != (d, d) or not np.isfinite([*point, *covariance.ravel()]).all():
+        return
+    distance = float(np.linalg.norm(point - middle(grid)))
+    if distance > LARGEST * grid.diagonal:
+        raise InvalidInputError(
+            f"The point {point.tolist()} lies {distance:.3g} {project.units} from the middle of the moving image, "
+            f"which is {grid.diagonal:.3g} {project.units} across; check the units and the frame."
+        )
+    smallest, largest = np.sqrt(np.maximum(np.linalg.eigvalsh(covariance)[[0, -1]], 0))
+    least = SMALLEST_SD_PX * pixel(grid)
+    if 0 < smallest < least:
+        raise InvalidInputError(
+            f"A standard deviation of {smallest:.3g} {project.units} is more certain than any placement; state at "
+            f"least {least:.3g} {project.units}, a thousandth of a pixel."
+        )
+    if largest > LARGEST * grid.diagonal:
+        raise InvalidInputError(
+            f"A standard deviation of {largest:.3g} {project.units} is larger than {LARGEST:g} times the moving image; "
+            f"skip the query instead."
+        )
+
 
 # A placement beyond the region of this level is asked about.
 LEVEL = 0.999

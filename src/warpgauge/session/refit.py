@@ -11,6 +11,7 @@ error would be overconfident.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,25 +21,15 @@ from warpgauge.core.annotations import Annotations
 from warpgauge.core.hyperparameters import fit_kernel
 from warpgauge.core.power_law import fit_power_law
 from warpgauge.core.process import TransformationPrior
-from warpgauge.errors import InvalidInputError
-from warpgauge.project import Event, Project, Settings, State
-from warpgauge.session.gather import LocatedAnnotations, located_annotations, standing_marks
+from warpgauge.errors import InvalidInputError, WarpgaugeError
+from warpgauge.io.files import PathLike
+from warpgauge.project import ConflictError, Draft, Event, Project, Settings
+from warpgauge.session.fused_annotations import LocatedAnnotations, located_annotations, standing_marks
+from warpgauge.session.model import Model
 from warpgauge.session.prior import PAPER, default_covariance, default_prior, extent, fit_payload, middle
+from warpgauge.session.queries import PROGRAM
 
 FEWEST = 3
-
-
-def fit_in_force(state: State) -> Event | None:
-    """Return the last fit whose annotations all stand as they were then, or None for the initial weights.
-
-    A fit that rested on an answer which was since undone, changed or taken out is not used; it counts again when the
-    answer is back.
-    """
-    standing = {mark.placement.generation for marks in standing_marks(state).values() for mark in marks}
-    for fit in reversed(state.fits):
-        if state.fit_marks[fit.generation] <= standing:
-            return fit
-    return None
 
 
 def next_refit(settings: Settings, fit: Event | None) -> int | None:
@@ -112,3 +103,70 @@ def _shifted(project: Project, other: Project) -> Annotations:
         )
     shift = middle(project.fixed_grid) - middle(other.fixed_grid)
     return Annotations(found.fixed_points + shift, found.moving_points + shift, np.asarray(found.covariances))
+
+
+class Refitter:
+    """The part of a session that learns the weights; ``notes`` says what failed without harm."""
+
+    def __init__(self, model: Model) -> None:
+        self.project, self.model = model.project, model
+        self.notes: list[str] = []
+        self._busy = threading.Lock()
+        self._failed_at = 0
+
+    def refit(self, noise: bool = False) -> Event | None:
+        """Refit the weights to the annotations and log them; None where another process did meanwhile."""
+        with self.project.lock:
+            state = self.project.state.copy()
+            located = self.model.view(state, None).located
+        payload = own_fit(self.project, located, state.generation, noise)
+        payload["replaces"] = state.fits[-1].generation if state.fits else 0
+        try:
+            event = self.project.append(Draft("fit", PROGRAM, payload=payload))[0]
+        except ConflictError:
+            return None
+        self._prepare()
+        return event
+
+    def refit_if_due(self) -> Event | None:
+        """Refit when the number of annotations has reached the next step; a failure goes to ``notes``."""
+        if not self._busy.acquire(blocking=False):
+            return None
+        try:
+            with self.project.lock:
+                state = self.project.state
+                due = next_refit(self.project.settings, self.model.fit(state))
+                count = 0 if due is None else len(standing_marks(state))
+            if due is None or count < due or count == self._failed_at or self.project.readonly:
+                return None
+            try:
+                return self.refit()
+            except WarpgaugeError as error:
+                self._failed_at = count
+                self.notes.append(f"The weights could not be refitted to {count} annotations: {error}")
+                return None
+        finally:
+            self._busy.release()
+
+    def fit_from(self, others: Sequence[Project | PathLike], noise: bool, rater: str) -> Event:
+        """Learn the weights from other projects; from then on they are not refitted automatically."""
+        opened = [other if isinstance(other, Project) else Project.open(other, check_images=False) for other in others]
+        try:
+            if any(other.id == self.project.id for other in opened):
+                raise InvalidInputError("A project cannot be among the other projects that it learns from.")
+            payload = trained_fit(self.project, opened, noise)
+        finally:
+            for given, project in zip(others, opened, strict=True):
+                if not isinstance(given, Project):
+                    project.close()
+        event = self.project.append(Draft("fit", rater, payload=payload))[0]
+        self._prepare()
+        return event
+
+    def _prepare(self) -> None:
+        """Build the Suggester for the last fit now, so that the next query does not have to wait for it."""
+        with self.project.lock:
+            state = self.project.state.copy()
+        prepared = self.model.prepared(state)
+        with self.project.lock:
+            self.model.take(prepared)

@@ -13,8 +13,8 @@ from warpgauge.core.suggestion import Suggester
 from warpgauge.errors import InvalidInputError, SuspiciousDataWarning
 from warpgauge.geometry import Floats
 from warpgauge.project import Project, State
-from warpgauge.session.chances import Chances
-from warpgauge.session.gather import standing_marks
+from warpgauge.session.answer_chances import Chances
+from warpgauge.session.fused_annotations import standing_marks
 from warpgauge.session.queries import is_free
 
 # Taking one record back costs about a fortieth of building the Suggester anew (20,000 candidates, 200 records).
@@ -61,7 +61,7 @@ def wanted_records(state: State, default: Floats, with_answers: bool) -> dict[in
     return dict(sorted(records.items()))
 
 
-class Follower:
+class LiveSuggester:
     """Returns the next locations for one prior, following `wanted_records` with as few updates as possible.
 
     Parameters

@@ -1,0 +1,193 @@
+"""Hands out queries: the next one, another, an earlier one; and extends the list when a rater reaches its end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from warpgauge.core.process import Posterior
+from warpgauge.errors import InvalidInputError
+from warpgauge.project import Draft, Event, Placement, State
+from warpgauge.session.model import Model, View
+from warpgauge.session.progress import Overview
+from warpgauge.session.queries import (
+    PROGRAM,
+    Prediction,
+    Query,
+    after,
+    before,
+    open_queries,
+    position,
+    predict,
+    repeat_drafts,
+    room,
+    stale_suggestions,
+    suggestion_drafts,
+)
+
+
+@dataclass(frozen=True, eq=False)
+class _Held:
+    """What a rater has before them: a query, and the model as it was when the query was handed out."""
+
+    number: int
+    view: View
+    prediction: Prediction
+
+
+class QueryQueue:
+    """The part of a session that hands out queries and remembers what each rater has before them.
+
+    Parameters
+    ----------
+    model : Model
+    overview : Overview
+        Knows whether a stop rule is met.
+    """
+
+    def __init__(self, model: Model, overview: Overview) -> None:
+        self.project, self.model, self.overview = model.project, model, overview
+        self._held: dict[str, _Held] = {}
+
+    def next(self, who: str, beyond: bool) -> Query | None:
+        """Hand out the first query that the rater has not answered; see `Session.next_query`."""
+        with self.project.lock:
+            while True:
+                self._withdraw_stale()
+                state = self.project.state
+                waiting, aside = open_queries(state, self.project.settings, who, beyond=beyond)
+                if waiting:
+                    return self._hand_out(state, waiting[0], who)
+                if not self._extend(state, who, len(aside), beyond):
+                    return self._hand_out(state, aside[0], who) if aside else None
+
+    def previous(self, who: str, number: int | None) -> Query | None:
+        """Hand out the query that the rater answered or put aside before this one (or last); None at the first."""
+        with self.project.lock:
+            state = self.project.state
+            found = before(state, who, number)
+            return None if found is None else self._hand_out(state, found, who)
+
+    def following(self, who: str, number: int) -> Query | None:
+        """Hand out the query that came after this one; None where a new one is due."""
+        with self.project.lock:
+            state = self.project.state
+            found = after(state, who, number)
+            return None if found is None else self._hand_out(state, found, who)
+
+    def at(self, who: str, number: int) -> Query:
+        """Hand out any query of the list."""
+        with self.project.lock:
+            state = self.project.state
+            if not 0 <= number < len(state.queries) or not state.queries[number].asks(who):
+                raise InvalidInputError(f"There is no query {number} for {who}; the list has {len(state.queries)}.")
+            return self._hand_out(state, number, who)
+
+    def ask_again(self, who: str, number: int, of: str | None) -> Event:
+        """Ask a location again, one rater or all; the new answer takes the place of the former one."""
+        with self.project.lock:
+            queries = self.project.state.queries
+            if not 0 <= number < len(queries):
+                raise InvalidInputError(f"There is no query {number}; the list has {len(queries)}.")
+            first = queries[queries[number].location]
+            payload = {
+                "point": list(first.point),
+                "candidate": first.candidate,
+                "origin": "again",
+                "same_as": first.number,
+                "for_rater": of,
+                "gain": first.gain,
+            }
+            return self.project.append(Draft("query", who, len(queries), payload))[0]
+
+    def prediction(self, who: str, number: int) -> Prediction:
+        """Predict the match of a query; that of the moment it was handed out for the one before the rater."""
+        with self.project.lock:
+            held = self._held.get(who)
+            if held is not None and held.number == number:
+                return held.prediction
+            state = self.project.state
+            if not 0 <= number < len(state.queries):
+                raise InvalidInputError(f"There is no query {number}; the list has {len(state.queries)}.")
+            posterior, alpha = self.model.shown(state, who).posterior, self.project.settings.alpha
+            return predict(posterior, state.queries[number].point, self.project.moving_grid, alpha)
+
+    def view(self, who: str) -> Posterior:
+        """Return the posterior of the query before the rater, or the present one where there is none."""
+        with self.project.lock:
+            held = self._held.get(who)
+            return (held.view if held is not None else self.model.shown(self.project.state, who)).posterior
+
+    def _hand_out(self, state: State, number: int, who: str) -> Query:
+        record, settings = state.queries[number], self.project.settings
+        view = self.model.shown(state, who)
+        answered = isinstance(state.answer(who, number), Placement)
+        # A former answer is compared with what the other locations say: its own mark would only agree with itself.
+        posterior = view.without(record.location) if answered else view.posterior
+        prediction = predict(posterior, record.point, self.project.moving_grid, settings.alpha)
+        self._held[who] = _Held(number, view, prediction)
+        return Query(
+            number,
+            who,
+            record.point,
+            position(state, who, number),
+            settings.budget,
+            record.gain,
+            self._why(record.origin, record.gain, prediction.sd),
+            None if settings.hide_prediction else prediction,
+            state.cell(who, number),
+            state.generation,
+        )
+
+    def _why(self, origin: str, gain: float | None, sd: float) -> str:
+        figure = f"{sd:.2g}" if sd < 100 else f"{sd:.0f}"  # no exponent
+        settings, known = self.project.settings, f"it is now known to {figure} {self.project.units}"
+        if origin == "volunteered":
+            return f"You chose this location; {known}."
+        if origin == "given" or gain is None:
+            return f"This location was brought along with landmarks; {known}."
+        if settings.chosen_strategy not in ("information", "entropy"):
+            return f"Chosen by the strategy {settings.chosen_strategy!r}; {known}."
+        return f"Asked because its match tells most about the rest of the image; {known}."
+
+    def _withdraw_stale(self) -> None:
+        """Take suggestions from the list that nobody has taken up and that rest on answers no longer in force."""
+        if self.project.settings.suggest_with != "answers":
+            return
+        stale = stale_suggestions(self.project.state)
+        if stale:
+            try:
+                self.project.append(*(Draft("withdraw", PROGRAM, number) for number in stale))
+            except InvalidInputError:
+                # Somebody answered one meanwhile, in another process: it stays, and so do the others until next time.
+                return
+
+    def _extend(self, state: State, who: str, aside: int, beyond: bool) -> bool:
+        """Make the list longer; False where it has come to its end.
+
+        Of what the budget leaves to the rater, the queries that they have put aside are kept free.
+        """
+        settings = self.project.settings
+        suggester = self.model.suggester(state)
+        count = min(settings.growth, suggester.left())
+        if not beyond:
+            allowed = room(state, settings, who)
+            count = count if allowed is None else min(count, max(0, allowed - aside))
+            if count and any(rule.met for rule in self.overview.rules(state) if rule.name != "budget"):
+                count = 0
+        drafts = repeat_drafts(state, settings, last_chance=count == 0)
+        if not drafts and count:
+            chosen = suggester.best(count)
+            if not beyond and settings.stop_gain is not None:
+                chosen = [(index, gain) for index, gain in chosen if gain >= settings.stop_gain]
+            drafts = suggestion_drafts(self.project, state, chosen)
+            if not drafts:
+                drafts = repeat_drafts(state, settings, last_chance=True)
+        if not drafts:
+            return False
+        try:
+            self.project.append(*drafts)
+        except InvalidInputError:
+            # Another process extended the list first: its queries serve as well.
+            if len(self.project.state.queries) == int(drafts[0].query or 0):
+                raise
+        return True
