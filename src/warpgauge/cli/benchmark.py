@@ -6,22 +6,33 @@ from pathlib import Path
 
 import click
 
+from warpgauge.cli.compute import cluster_options, executor_for, resume_option
 from warpgauge.cli.output import json_option, print_table, progress
 from warpgauge.cli.projects import trust_option
 
 
 @click.command(
     epilog="""\b
-Example:
-  warpgauge benchmark study.toml --out results --jobs 2"""
+Examples:
+  warpgauge benchmark study.toml --out results --jobs 2
+  warpgauge benchmark study.toml --out results --scheduler tcp://10.0.0.1:8786"""
 )
 @trust_option
 @click.argument("study", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--out", type=click.Path(path_type=Path), help="Folder for results; STUDY-results beside it by default.")
 @click.option("--jobs", type=int, default=1, show_default=True, help="Pairs at a time.")
-@click.option("--fresh", is_flag=True, help="Compute every pair anew, instead of going on where an earlier run ended.")
+@cluster_options
+@resume_option("compute every pair anew")
 @json_option
-def benchmark(study: Path, out: Path | None, jobs: int, fresh: bool, as_json: bool) -> None:
+def benchmark(
+    study: Path,
+    out: Path | None,
+    jobs: int,
+    scheduler: str | None,
+    cluster: str | None,
+    resume: bool,
+    as_json: bool,
+) -> None:
     """Evaluate every method of STUDY (a TOML file, see docs/study.md) on every pair, and compare the methods.
 
     A hierarchical bootstrap over pairs carries each pair's own uncertainty; missing cases are shown and handled by the
@@ -30,8 +41,10 @@ def benchmark(study: Path, out: Path | None, jobs: int, fresh: bool, as_json: bo
     from warpgauge.study import run_study
 
     folder = out or study.with_name(f"{study.stem}-results")
-    with progress("evaluating pairs") as show:
-        result = run_study(study, folder, workers=jobs, fresh=fresh, progress=lambda at: show(at.done, at.total))
+    with executor_for(jobs, scheduler, cluster) as executor, progress("evaluating pairs") as show:
+        result = run_study(
+            study, folder, executor=executor, fresh=not resume, progress=lambda at: show(at.done, at.total)
+        )
     (folder / "study.json").write_text(result.to_json())
     if as_json:
         click.echo(result.to_json())

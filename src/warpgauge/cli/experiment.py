@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from warpgauge.cli.compute import cluster_options, executor_for, resume_option
 from warpgauge.cli.output import json_option, print_json, print_table, progress
 
 
@@ -15,6 +16,7 @@ from warpgauge.cli.output import json_option, print_json, print_table, progress
 Example:
   warpgauge experiment strategies --data data --jobs 2 --out results
   warpgauge experiment strategies --data data --dataset cima --runs 100 --out results
+  warpgauge experiment strategies --data data --cluster local:4 --out results
   warpgauge experiment --list"""
 )
 @click.argument("name", required=False)
@@ -27,6 +29,8 @@ Example:
 @click.option("--out", type=click.Path(path_type=Path), help="Folder for numbers, figures and what was computed.")
 @click.option("--runs", type=int, help="Runs per dataset; the study's own number by default.")
 @click.option("--jobs", type=int, default=1, show_default=True, help="Processes at a time.")
+@cluster_options
+@resume_option("compute every run anew")
 @click.option("--seed", type=int, default=0, show_default=True, help="The same seed gives the same files.")
 @click.option("--quick", is_flag=True, help="A small version, to try it.")
 @click.option(
@@ -55,13 +59,15 @@ def experiment(name: str | None, show_list: bool, as_json: bool, **options: Any)
         raise click.UsageError("Give a folder for numbers and figures with --out.")
     if options["data"] is None and chosen.needs:
         raise click.UsageError(f"The study {name} reads {', '.join(chosen.needs)}: give their folder with --data.")
-    with progress(f"running {name}") as show:
+    where = executor_for(options["jobs"], options["scheduler"], options["cluster"])
+    with where as executor, progress(f"running {name}") as show:
         findings = run_experiment(
             chosen,
             options["data"] or Path(),
             out,
             runs=options["runs"],
-            jobs=options["jobs"],
+            executor=executor,
+            fresh=not options["resume"],
             seed=options["seed"],
             quick=options["quick"],
             datasets=options["datasets"],

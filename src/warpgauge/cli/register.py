@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
+from warpgauge.cli.compute import cluster_options, executor_for, resume_option
 from warpgauge.cli.output import json_option, number, print_json, print_table, progress
 from warpgauge.cli.projects import project_argument
 from warpgauge.project.transforms import IDENTITY
 
 if TYPE_CHECKING:
+    from warpgauge.compute import Executor
     from warpgauge.project import Project
     from warpgauge.registration import RegistrationResult
 
@@ -34,7 +36,8 @@ def _settings(preset: str, one_modality: bool) -> list[Any]:
 Examples:
   warpgauge register lesion
   warpgauge register lung --preset paper-quick --one-modality --jobs 2
-  warpgauge register lesion --preset paper --time-limit 1800"""
+  warpgauge register lesion --preset paper --time-limit 1800
+  warpgauge register lesion --preset paper --scheduler tcp://10.0.0.1:8786"""
 )
 @project_argument
 @click.option(
@@ -48,25 +51,25 @@ Examples:
 @click.option("--one-modality", is_flag=True, help="Also mean squares, for images of one modality (paper).")
 @click.option("--jobs", type=int, default=2, show_default=True, help="Registrations at a time.")
 @click.option("--time-limit", type=float, default=3600.0, show_default=True, help="Seconds for each.")
-@click.option("--again", is_flag=True, help="Run those too whose result the project has already.")
+@cluster_options
+@resume_option("run those too whose result the project has already")
+@click.option("--again", is_flag=True, help="The same as --fresh.")
 @json_option
 def register(project: Path, preset: str, as_json: bool, **options: Any) -> None:
     """Register the images of PROJECT in every setting of a preset and add the results as transforms.
 
     The expected duration is printed first. Each registration runs in its own process, so a crash or a timeout ends
-    only that one. At the end each is compared with doing nothing, by the annotations (if there are at least three)
-    and by how similar the edges of the two images are under it. Needs SimpleITK (the extra "registration") or
-    itk-elastix (the extra "elastix").
+    only that one, and its result is added as soon as it is there. At the end each is compared with doing nothing, by
+    the annotations (if there are at least three) and by how similar the edges of the two images are under it. Needs
+    SimpleITK (the extra "registration") or itk-elastix (the extra "elastix").
     """
     from warpgauge.maps import write_map
     from warpgauge.project import Project
     from warpgauge.registration import reduced_gray, run_registrations, write_input
 
     with Project.open(project) as opened:
-        known = opened.transform_names()
-        settings = [
-            one for one in _settings(preset, options["one_modality"]) if options["again"] or one.name not in known
-        ]
+        known, resume = opened.transform_names(), options["resume"] and not options["again"]
+        settings = [one for one in _settings(preset, options["one_modality"]) if not resume or one.name not in known]
         folder = opened.folder / "registration"
         folder.mkdir(exist_ok=True)
         inputs = []
@@ -77,27 +80,31 @@ def register(project: Path, preset: str, as_json: bool, **options: Any) -> None:
             else:
                 write_input(opened.image(role), path)
             inputs.append(path)
-        _announce(settings, opened, options["jobs"])
-        with progress("registering") as show:
+        executor = _executor(options)
+
+        def add(result: RegistrationResult) -> None:
+            if result.path is not None:
+                opened.add_transform(result.name, result.path, replace=True)
+
+        with executor, progress("registering") as show:
+            _announce(settings, opened, executor.workers)
             results = run_registrations(
                 inputs[0],
                 inputs[1],
                 settings,
                 folder,
-                jobs=options["jobs"],
+                executor=executor,
                 time_limit=options["time_limit"],
                 progress=show,
+                finished=add,
             )
-        for one in results:
-            if one.path is not None:
-                opened.add_transform(one.name, one.path, replace=True)
         rows = _compared(opened, results) if settings else []
         units = opened.units
     failed = [one for one in results if one.path is None]
     if as_json:
         print_json(rows)
     elif not settings:
-        click.echo("The project has all results of this preset already; --again runs them anew.")
+        click.echo("The project has all results of this preset already; --fresh runs them anew.")
     else:
         columns = ["registration", "seconds", "result", f"error in {units}", "likeness"]
         print_table(columns, [[row[key] for key in ("name", "seconds", "result", "error", "likeness")] for row in rows])
@@ -110,6 +117,15 @@ def register(project: Path, preset: str, as_json: bool, **options: Any) -> None:
             click.echo(f"note: {row['name']} is worse than doing nothing.", err=True)
     if failed and len(failed) == len(results):
         raise click.exceptions.Exit(1)
+
+
+def _executor(options: dict[str, Any]) -> Executor:
+    """Return where to run: in other processes even where one job at a time is asked for, as a crash ends them."""
+    from warpgauge.compute import ProcessPool
+
+    if options["scheduler"] is None and options["cluster"] is None:
+        return ProcessPool(options["jobs"])
+    return executor_for(options["jobs"], options["scheduler"], options["cluster"])
 
 
 def _announce(settings: list[Any], project: Project, jobs: int) -> None:

@@ -12,17 +12,31 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import ContextVar
 from itertools import count
 from typing import Any
 
 _pool: ThreadPoolExecutor | None = None
+_alone: ContextVar[bool] = ContextVar("alone", default=False)
 
 # Below this many rows times columns a second thread costs more than it saves.
 _SMALLEST_SHARE = 20_000
 
 
+@contextmanager
+def only_one_thread() -> Iterator[None]:
+    """Keep the loops of the calling thread to that thread within the block."""
+    token = _alone.set(True)
+    try:
+        yield
+    finally:
+        _alone.reset(token)
+
+
 def thread_count() -> int:
-    """Threads to use: ``WARPGAUGE_THREADS`` where set, else the processors this process may run on."""
+    """Threads to use: one within `only_one_thread`, else ``WARPGAUGE_THREADS``, else the processors of this process."""
+    if _alone.get():
+        return 1
     asked = os.environ.get("WARPGAUGE_THREADS", "")
     if asked.isdigit() and int(asked) > 0:
         return int(asked)

@@ -7,18 +7,16 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
 import os
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
-from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from warpgauge._version import __version__
+from warpgauge.compute import Executor, InProcess, ProcessPool
 from warpgauge.errors import InvalidInputError, WarpgaugeError
 from warpgauge.experiments.experiment import Experiment, Findings, Run
 from warpgauge.experiments.result_cache import as_text, fingerprint, keep, kept_result
@@ -29,15 +27,6 @@ from warpgauge.report.files import replace_text
 Watcher = Callable[[int, int], None]
 Compute = Callable[[Path, Run], dict[str, Any]]
 
-# One thread a process: processes are what is run side by side, and sums of one thread have one order.
-_THREADS = (
-    "OMP_NUM_THREADS",
-    "OPENBLAS_NUM_THREADS",
-    "MKL_NUM_THREADS",
-    "NUMBA_NUM_THREADS",
-    "ITK_GLOBAL_DEFAULT_NUMBER_OF_THREADS",
-    "WARPGAUGE_THREADS",
-)
 _KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 _LIBRARIES = ("numpy", "scipy", "numba", "matplotlib")
 
@@ -49,6 +38,8 @@ def run_experiment(
     *,
     runs: int | None = None,
     jobs: int = 1,
+    executor: Executor | None = None,
+    fresh: bool = False,
     seed: int = 0,
     quick: bool = False,
     datasets: Sequence[str] = (),
@@ -68,6 +59,10 @@ def run_experiment(
         Runs a dataset; the experiment's own number by default.
     jobs : int
         Processes. They are spawned, so that a script has to start its work under ``if __name__ == "__main__":``.
+    executor : Executor, optional
+        Where to run, instead of ``jobs`` processes of this machine. Workers on other machines need the same paths.
+    fresh : bool
+        Compute every run anew.
     seed : int
         The same seed gives the same files, whatever ``jobs`` is.
     quick : bool
@@ -87,13 +82,15 @@ def run_experiment(
     place = _made(Path(out) / "runs" / experiment.name)
     count = experiment.default_runs if runs is None else runs
     planned = _chosen(experiment, experiment.plan(folder, count, seed, quick), datasets)
-    hashes = {name: content_hash(folder / name) for name in experiment.needs}
+    chosen = executor or (InProcess() if jobs == 1 else ProcessPool(jobs))
+    hashes = _hashes(chosen, folder, experiment.needs)
     prints = {run.key: fingerprint(experiment.name, run, hashes) for run in planned}
-    found = {run.key: kept for run in planned if (kept := kept_result(place, run, prints[run.key])) is not None}
+    stored = {} if fresh else {run.key: kept_result(place, run, prints[run.key]) for run in planned}
+    found = {key: kept for key, kept in stored.items() if kept is not None}
     if progress is not None:
         progress(len(found), len(planned))
     failures: list[tuple[str, WarpgaugeError]] = []
-    for run, outcome in _computed(experiment, folder, [run for run in planned if run.key not in found], jobs):
+    for run, outcome in _computed(experiment, folder, [run for run in planned if run.key not in found], chosen):
         if isinstance(outcome, WarpgaugeError):
             failures.append((run.key, outcome))
             continue
@@ -156,52 +153,31 @@ def _chosen(experiment: Experiment, planned: list[Run], datasets: Sequence[str])
 Outcome = tuple[dict[str, Any], float] | WarpgaugeError
 
 
-def _timed(compute: Compute, data: Path, run: Run) -> tuple[dict[str, Any], float]:
+def _hashes(executor: Executor, data: Path, folders: Sequence[str]) -> dict[str, str]:
+    """Return the hashes of folders, each made by one worker."""
+    found = {one.id: one.result() for one in executor.run(_hash, {name: name for name in folders}, data)}
+    return {name: found[name] for name in folders}
+
+
+def _hash(data: Path, name: str) -> str:
+    return content_hash(data / name)
+
+
+def _timed(shared: tuple[Compute, Path], run: Run) -> tuple[dict[str, Any], float]:
     """Compute one run: its result as it would come back from its file, and the processor time that it took."""
+    compute, data = shared
     started = time.process_time()
     result = json.loads(as_text(compute(data, run)))
     return result, time.process_time() - started
 
 
-def _computed(experiment: Experiment, data: Path, runs: Sequence[Run], jobs: int) -> Iterator[tuple[Run, Outcome]]:
+def _computed(
+    experiment: Experiment, data: Path, runs: Sequence[Run], executor: Executor
+) -> Iterator[tuple[Run, Outcome]]:
     """Return every run's result, or why it failed, as soon as it is there."""
-    if not runs:
-        return
-    if jobs == 1 and all(os.environ.get(name) == "1" for name in _THREADS[:2]):
-        for run in runs:
-            try:
-                yield run, _timed(experiment.compute, data, run)
-            except WarpgaugeError as error:
-                yield run, error
-        return
-    with _one_thread_each(), ProcessPoolExecutor(
-        min(jobs, len(runs)), mp_context=multiprocessing.get_context("spawn")
-    ) as pool:  # fmt: skip
-        running: dict[Future[tuple[dict[str, Any], float]], Run] = {
-            pool.submit(_timed, experiment.compute, data, run): run for run in runs
-        }
-        try:
-            for future in as_completed(running):
-                problem = future.exception()
-                yield running[future], problem if isinstance(problem, WarpgaugeError) else future.result()
-        finally:
-            for future in running:
-                future.cancel()
-
-
-@contextmanager
-def _one_thread_each() -> Iterator[None]:
-    """Let processes that are started meanwhile use one thread each."""
-    before = {name: os.environ.get(name) for name in _THREADS}
-    os.environ.update(dict.fromkeys(_THREADS, "1"))
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
+    by_key = {run.key: run for run in runs}
+    for one in executor.run(_timed, by_key, (experiment.compute, data.resolve())):
+        yield by_key[one.id], one.problem if isinstance(one.problem, WarpgaugeError) else one.result()
 
 
 def _write(name: str, out: Path, about: dict[str, Any], findings: Findings, hashes: dict[str, str]) -> None:

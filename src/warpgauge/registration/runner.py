@@ -2,16 +2,50 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable, Sequence
-from multiprocessing.connection import wait
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
+from warpgauge.compute import Executor, Outcome, ProcessPool
 from warpgauge.errors import InvalidInputError
-from warpgauge.registration.workers import RegistrationResult, Setting, Worker
 
 __all__ = ["Progress", "RegistrationResult", "Setting", "run_registrations"]
 
 Progress = Callable[[int, int], None]
+
+
+class Setting(Protocol):
+    """A way to register two images; picklable, so that it can cross to another process."""
+
+    @property
+    def name(self) -> str:
+        """Name of the result."""
+        ...
+
+    def run(self, fixed: Path, moving: Path, folder: Path) -> Path:
+        """Register and give the file of a transform that maps fixed to moving points."""
+        ...
+
+
+@dataclass(frozen=True)
+class RegistrationResult:
+    """What became of one registration: ``path`` on success, ``problem`` (a sentence) otherwise."""
+
+    name: str
+    path: Path | None
+    seconds: float
+    problem: str | None = None
+
+
+@dataclass(frozen=True)
+class _Inputs:
+    """What all registrations share; the workers open the files by their paths."""
+
+    fixed: Path
+    moving: Path
+    folder: Path
 
 
 def run_registrations(
@@ -23,6 +57,8 @@ def run_registrations(
     jobs: int = 1,
     time_limit: float = 3600.0,
     progress: Progress | None = None,
+    finished: Callable[[RegistrationResult], None] | None = None,
+    executor: Executor | None = None,
 ) -> list[RegistrationResult]:
     """Register two images in every setting and give the results in the order of the settings.
 
@@ -42,41 +78,51 @@ def run_registrations(
         its start.
     progress : callable, optional
         Called with (finished, total).
+    finished : callable, optional
+        Called with each result as soon as it is there.
+    executor : Executor, optional
+        Where to run, instead of ``jobs`` processes of this machine. Workers on other machines need the same paths.
     """
     names = [setting.name for setting in settings]
     if len(set(names)) != len(names):
         raise InvalidInputError(f"Registration settings must have different names, got {', '.join(names)}.")
     if jobs < 1:
         raise InvalidInputError(f"run_registrations needs at least one job, got {jobs!r}.")
+    shared = _Inputs(fixed.resolve(), moving.resolve(), folder.resolve())
+    chosen = executor or ProcessPool(jobs)
     results: dict[str, RegistrationResult] = {}
-    waiting, workers = list(settings), []  # type: tuple[list[Setting], list[Worker]]
-    try:
-        while len(results) < len(names):
-            _hand_out(waiting, workers, fixed, moving, folder, jobs)
-            wait([worker.connection for worker in workers if worker.name is not None], timeout=0.5)
-            for worker in workers:
-                finished = worker.result(time_limit)
-                if finished is not None:
-                    results[finished.name] = finished
-                    if progress is not None:
-                        progress(len(results), len(settings))
-            workers = [worker for worker in workers if worker.usable]
-    finally:
-        for worker in workers:
-            worker.dismiss()
+    by_name = {setting.name: setting for setting in settings}
+    # A crash of a registration program is not the machine's: it would crash again.
+    for outcome in chosen.run(_register, by_name, shared, retries=0, time_limit=time_limit):
+        results[outcome.id] = one = _result(outcome, folder)
+        if finished is not None:
+            finished(one)
+        if progress is not None:
+            progress(len(results), len(settings))
     return [results[name] for name in names]
 
 
-def _hand_out(
-    waiting: list[Setting], workers: list[Worker], fixed: Path, moving: Path, folder: Path, jobs: int
-) -> None:
-    """Hand waiting jobs to free workers, and start workers where there are fewer than allowed."""
-    while waiting:
-        free = next((worker for worker in workers if worker.name is None), None)
-        if free is None:
-            if len(workers) >= jobs:
-                return
-            free = Worker(fixed, moving)
-            workers.append(free)
-        setting = waiting.pop(0)
-        free.begin(setting, folder / setting.name)
+def _register(shared: _Inputs, setting: Setting) -> str:
+    """Run one setting; what happens in the worker."""
+    folder = shared.folder / setting.name
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        return str(setting.run(shared.fixed, shared.moving, folder))
+    except BaseException as error:  # whatever it is, somebody must hear of it
+        (folder / "error.log").write_text(traceback.format_exc())
+        words = str(error).strip().splitlines()
+        raise _FailedRegistration(f"{type(error).__name__}: {words[-1] if words else ''}") from None
+
+
+class _FailedRegistration(Exception):  # noqa: N818  # it never leaves this module
+    """A registration program raised; the message says what."""
+
+
+def _result(outcome: Outcome[str], folder: Path) -> RegistrationResult:
+    if outcome.problem is not None:
+        return RegistrationResult(outcome.id, None, outcome.seconds, str(outcome.problem))
+    written = Path(outcome.result())
+    inside = written.is_relative_to(folder.resolve())
+    return RegistrationResult(
+        outcome.id, folder / written.relative_to(folder.resolve()) if inside else written, outcome.seconds
+    )

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import re
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from warpgauge.compute import Executor, InProcess, ProcessPool
 from warpgauge.errors import InvalidInputError, WarpgaugeError
 from warpgauge.io.files import PathLike
 from warpgauge.study import pairs
@@ -36,6 +35,7 @@ def run_study(
     out: PathLike,
     *,
     workers: int = 1,
+    executor: Executor | None = None,
     progress: Watcher | None = None,
     fresh: bool = False,
 ) -> StudyResult:
@@ -51,6 +51,8 @@ def run_study(
     workers : int
         Processes; with 1 everything happens in this one. A script that asks for more has to start its work under
         ``if __name__ == "__main__":``, since the processes are spawned.
+    executor : Executor, optional
+        Where to run, instead of ``workers`` processes of this machine. Workers on other machines need the same paths.
     progress : callable, optional
         Called with a :class:`Progress` after each pair.
     fresh : bool
@@ -67,14 +69,16 @@ def run_study(
     folder = Path(out) / "pairs"
     folder.mkdir(parents=True, exist_ok=True)
     jobs = _jobs(described)
-    places = {job.pair.name: folder / f"{_plain(job.pair.name)}-{job_key(job)}.npz" for job in jobs}
+    chosen = executor or (InProcess() if workers == 1 or len(jobs) < 2 else ProcessPool(min(workers, len(jobs))))
+    places = {name: folder / f"{_plain(name)}-{key}.npz" for name, key in _keys(jobs, chosen).items()}
     stored = {} if fresh else {name: pairs.load(place) for name, place in places.items()}
     found = {name: outcome for name, outcome in stored.items() if outcome is not None}
     cached = list(found)
     for done, name in enumerate(cached, 1):
         _tell(progress, done, jobs, name, True)
     failures: list[tuple[str, WarpgaugeError]] = []
-    for name, outcome in _computed([job for job in jobs if job.pair.name not in found], workers):
+    missing = {name: job for name, job in jobs.items() if name not in found}
+    for name, outcome in _computed(missing, chosen):
         if isinstance(outcome, PairOutcome):
             pairs.save(outcome, places[name])
             found[name] = outcome
@@ -85,7 +89,7 @@ def run_study(
         name, error = failures[0]
         more = f" ({len(failures)} pairs failed; the others are kept in {folder.parent.name!r})" if failures[1:] else ""
         raise type(error)(f"Pair {name!r}: {error}{more}") from error
-    order = [job.pair.name for job in jobs]
+    order = list(jobs)
     return summarise(
         described,
         [found[name] for name in order],
@@ -98,38 +102,36 @@ def _plain(name: str) -> str:
     return re.sub(r"[^\w.-]+", "_", name)
 
 
-def _tell(progress: Watcher | None, done: int, jobs: Sequence[Job], name: str, cached: bool) -> None:
+def _tell(progress: Watcher | None, done: int, jobs: Mapping[str, Job], name: str, cached: bool) -> None:
     if progress is not None:
         progress(Progress(done, len(jobs), name, cached))
 
 
-def _jobs(study: Study) -> list[Job]:
+def _jobs(study: Study) -> dict[str, Job]:
     learned = None
     plain = [pair for pair in study.pairs if pair.project is None]
     if study.model.fit == "together" and plain:
         learned = fit_together([load_pair(pair, study.settings) for pair in plain], study.model)
-    return [Job(study, pair, None if pair.project else learned) for pair in study.pairs]
+    return {pair.name: Job(study, pair, None if pair.project else learned) for pair in study.pairs}
 
 
-def _computed(jobs: Sequence[Job], workers: int) -> Iterator[tuple[str, PairOutcome | WarpgaugeError]]:
+def _keys(jobs: Mapping[str, Job], executor: Executor) -> dict[str, str]:
+    """Return the key of every pair: its files are hashed by the workers."""
+    names = {name: name for name in jobs}
+    found = {one.id: one.result() for one in executor.run(_key, names, jobs)}
+    return {name: found[name] for name in jobs}
+
+
+def _key(jobs: Mapping[str, Job], name: str) -> str:
+    return job_key(jobs[name])
+
+
+def _compute(jobs: Mapping[str, Job], name: str) -> PairOutcome:
+    return pairs.compute_pair(jobs[name])
+
+
+def _computed(jobs: Mapping[str, Job], executor: Executor) -> Iterator[tuple[str, PairOutcome | WarpgaugeError]]:
     """Return every pair's result, or why it failed, as soon as it is there."""
-    if workers == 1 or len(jobs) < 2:
-        for job in jobs:
-            try:
-                yield job.pair.name, pairs.compute_pair(job)
-            except WarpgaugeError as error:
-                yield job.pair.name, error
-        return
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(min(workers, len(jobs)), mp_context=context) as pool:
-        running: dict[Future[PairOutcome], str] = {pool.submit(pairs.compute_pair, job): job.pair.name for job in jobs}
-        try:
-            for future in as_completed(running):
-                problem = future.exception()
-                if isinstance(problem, WarpgaugeError):
-                    yield running[future], problem
-                else:
-                    yield running[future], future.result()
-        finally:
-            for future in running:
-                future.cancel()
+    # The study is sent to each worker once; a job is a name.
+    for one in executor.run(_compute, {name: name for name in jobs}, jobs):
+        yield one.id, one.problem if isinstance(one.problem, WarpgaugeError) else one.result()

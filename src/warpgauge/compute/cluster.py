@@ -1,0 +1,243 @@
+"""Jobs on a Dask cluster: one that runs already, by its address, or workers of this machine.
+
+Jobs are futures over ids rather than graphs of `dask.array`: the scheduler then holds a few small tasks at a time,
+whatever the size of the map or the study.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from queue import Empty, SimpleQueue
+from typing import Any
+
+from warpgauge._version import __version__
+from warpgauge.compute.executor import Channel, Executor, Outcome, Watcher, Work, attempt, portable
+from warpgauge.compute.isolated import run_isolated
+from warpgauge.compute.threads import ONE_THREAD
+from warpgauge.errors import InvalidInputError, MissingExtraError, WarpgaugeError, WorkerLostError
+from warpgauge.extras import install_advice
+
+_AHEAD = 4  # jobs handed over per thread of the cluster: the next one is there when one has finished
+_CONNECT = 20.0  # seconds to reach a scheduler
+_FIRST_WORKER = 600.0  # seconds until a queue has started the first worker
+
+
+def _distributed() -> Any:
+    try:
+        import distributed
+    except ImportError as error:
+        raise MissingExtraError(
+            f"A cluster needs the library 'distributed', which is not installed; {install_advice('dask')}."
+        ) from error
+    return distributed
+
+
+class DaskCluster(Executor):
+    """Runs jobs on the workers of a Dask scheduler.
+
+    Parameters
+    ----------
+    client : distributed.Client
+        Connected; closed with the executor.
+    cluster : distributed cluster, optional
+        Closed with the executor.
+    """
+
+    def __init__(self, client: Any, cluster: Any = None) -> None:
+        self._client, self._cluster = client, cluster
+        self._check_versions()
+
+    @classmethod
+    def at(cls, address: str) -> DaskCluster:
+        """Connect to a scheduler that runs already, as ``tcp://host:8786`` or the path of a scheduler file."""
+        distributed = _distributed()
+        where = {"scheduler_file": address} if address.endswith(".json") else {"address": address}
+        try:
+            client = distributed.Client(**where, timeout=_CONNECT, set_as_default=False)
+        except (OSError, ValueError) as error:
+            raise InvalidInputError(
+                f"There is no Dask scheduler at {address!r} ({type(error).__name__}); start one with 'dask scheduler' "
+                f"and give the address that it prints."
+            ) from error
+        try:
+            client.wait_for_workers(1, timeout=_FIRST_WORKER)
+        except TimeoutError as error:
+            client.close()
+            raise InvalidInputError(
+                f"The scheduler at {address!r} had no worker within {_FIRST_WORKER:g} s; start some with "
+                f"'dask worker {address} --nthreads 1'."
+            ) from error
+        return cls(client)
+
+    @classmethod
+    def local(cls, workers: int) -> DaskCluster:
+        """Start workers on this machine, with one thread each."""
+        distributed = _distributed()
+        import dask
+
+        settings = {
+            "distributed.nanny.pre-spawn-environ": ONE_THREAD,
+            "distributed.worker.daemon": False,  # a job may start processes of its own
+            "distributed.worker.profile.enabled": False,
+            "distributed.admin.system-monitor.gil.enabled": False,
+        }
+        with dask.config.set(settings):
+            cluster = distributed.LocalCluster(
+                n_workers=workers, threads_per_worker=1, host="127.0.0.1", dashboard_address=None, silence_logs="ERROR"
+            )
+            client = distributed.Client(cluster, set_as_default=False)
+        return cls(client, cluster)
+
+    @property
+    def workers(self) -> int:
+        """Threads of all workers."""
+        return max(1, sum(int(n) for n in self._client.nthreads().values()))
+
+    def processes(self) -> list[int]:
+        """Return the process ids of the workers."""
+        return [int(one) for one in self._client.run(_process).values()]
+
+    def _check_versions(self) -> None:
+        """Refuse workers that would compute with another version, which may give other numbers."""
+        try:
+            found = self._client.run(_version)
+        except Exception as error:
+            self.close()
+            raise InvalidInputError(
+                f"The workers of the cluster cannot run warpgauge ({type(error).__name__}: {error}); install version "
+                f"{__version__} where they run."
+            ) from error
+        for worker, version in found.items():
+            if version != __version__:
+                self.close()
+                raise InvalidInputError(
+                    f"The worker {worker} has warpgauge {version}, but this is {__version__}; install the same version "
+                    f"everywhere."
+                )
+
+    @contextmanager
+    def _opened(
+        self, work: Work[Any], shared: Any, time_limit: float | None, watch: Watcher | None
+    ) -> Iterator[Channel]:
+        futures = _Futures(self._client, work, shared, time_limit, watch)
+        try:
+            yield futures
+        finally:
+            futures.close()
+
+    def close(self) -> None:
+        """Disconnect, and end the workers that were started here."""
+        with suppress(Exception):  # a scheduler that is gone must not hide what happened before
+            self._client.close()
+        if self._cluster is not None:
+            with suppress(Exception):
+                self._cluster.close()
+
+
+class _Futures:
+    """The futures of one call of `run`."""
+
+    def __init__(
+        self, client: Any, work: Work[Any], shared: Any, time_limit: float | None, watch: Watcher | None
+    ) -> None:
+        self._client, self._work, self._limit = client, work, time_limit
+        self._value = shared
+        self._run = f"warpgauge-{secrets.token_hex(4)}"
+        self._running: dict[str, tuple[Any, str, float]] = {}  # a future that nobody holds is cancelled
+        self._finished: SimpleQueue[Any] = SimpleQueue()
+        self._topic = self._run if watch is not None else None
+        self._count = 0
+        self._shared = self._scattered()
+        if watch is not None:
+            client.subscribe_topic(self._topic, lambda event: watch(*event[1]))
+
+    def _scattered(self) -> Any:
+        """Send the shared data to every worker, so that the loss of one does not lose them."""
+        (future,) = self._client.scatter([self._value], broadcast=True, hash=False)
+        return future
+
+    @property
+    def free(self) -> bool:
+        return len(self._running) < _AHEAD * max(1, sum(int(n) for n in self._client.nthreads().values()))
+
+    @property
+    def busy(self) -> bool:
+        return bool(self._running)
+
+    def begin(self, name: str, job: Any) -> None:
+        if self._shared.status != "finished":  # every worker that had a copy is gone
+            self._shared = self._scattered()
+        self._count += 1
+        future = self._client.submit(
+            _call,
+            self._work,
+            self._shared,
+            name,
+            job,
+            self._limit,
+            self._topic,
+            key=f"{self._run}-{self._count}",
+            pure=False,
+        )
+        self._running[future.key] = future, name, time.monotonic()
+        future.add_done_callback(self._finished.put)
+
+    def outcomes(self) -> list[Outcome[Any]]:
+        found = [self._finished.get()]
+        with suppress(Empty):
+            while True:
+                found.append(self._finished.get_nowait())
+        return [self._outcome(future) for future in found if future.key in self._running]
+
+    def _outcome(self, future: Any) -> Outcome[Any]:
+        _, name, started = self._running.pop(future.key)
+        seconds = time.monotonic() - started
+        try:
+            outcome: Outcome[Any] = future.result()
+        except WarpgaugeError as error:
+            return Outcome(name, None, error, seconds)
+        except Exception as error:  # a killed worker, shared data that are gone, a result that cannot be fetched
+            told = " ".join(str(error).split())[:200]
+            problem = WorkerLostError(f"no worker of the cluster finished it ({type(error).__name__}: {told})")
+            return Outcome(name, None, problem, seconds)
+        return outcome
+
+    def close(self) -> None:
+        if self._running:
+            with suppress(Exception):
+                self._client.cancel([future for future, *_ in self._running.values()], force=True)
+        if self._topic is not None:
+            with suppress(Exception):
+                self._client.unsubscribe_topic(self._topic)
+        self._running.clear()
+
+
+def _call(
+    work: Work[Any], shared: Any, name: str, job: Any, time_limit: float | None, topic: str | None
+) -> Outcome[Any]:
+    """Run one job; what happens on a worker."""
+    report = None
+    if topic is not None:
+        from distributed import get_worker
+
+        worker = get_worker()
+
+        def report(share: float) -> None:
+            worker.log_event(topic, (name, share))
+
+    if time_limit is None:
+        return portable(attempt(work, shared, name, job, report))
+    return run_isolated(work, shared, name, job, time_limit)
+
+
+def _version() -> str:
+    return __version__
+
+
+def _process() -> int:
+    import os
+
+    return os.getpid()
