@@ -33,12 +33,12 @@ MARK = "made by warpgauge demo; running it again removes this folder\n"
 
 # A volume has fifty times the pixels of the picture: fewer of them are sampled, and the meshes are coarser.
 _SETTINGS_3D: tuple[SimpleItkSetting, ...] = (
-    SimpleItkSetting("affine", "affine", share=0.02),
-    SimpleItkSetting("bspline-mattes-coarse", "bspline", "mattes", mesh=3, iterations=15, share=0.02),
-    SimpleItkSetting("bspline-mattes-fine", "bspline", "mattes", mesh=6, iterations=15, share=0.02),
-    SimpleItkSetting("bspline-correlation-coarse", "bspline", "correlation", mesh=3, iterations=15, share=0.02),
-    SimpleItkSetting("bspline-correlation-fine", "bspline", "correlation", mesh=6, iterations=15, share=0.02),
-    SimpleItkSetting("demons", "demons", iterations=15, share=0.02),
+    SimpleItkSetting("affine", "affine", share=0.01),
+    SimpleItkSetting("bspline-mattes-coarse", "bspline", "mattes", mesh=3, iterations=10, share=0.01),
+    SimpleItkSetting("bspline-mattes-fine", "bspline", "mattes", mesh=6, iterations=10, share=0.01),
+    SimpleItkSetting("bspline-correlation-coarse", "bspline", "correlation", mesh=3, iterations=10, share=0.01),
+    SimpleItkSetting("bspline-correlation-fine", "bspline", "correlation", mesh=6, iterations=10, share=0.01),
+    SimpleItkSetting("demons", "demons", iterations=15, share=0.01),
 )
 
 Say = Callable[[str], None]

@@ -114,11 +114,15 @@ class SimpleItkSetting:
         return sitk.DisplacementFieldTransform(sitk.Cast(field, sitk.sitkVectorFloat64))
 
 
+# Fewer samples and iterations than the defaults: a fifth of the time, and errors that differ no more than between two
+# draws of the samples (compared on a pair of another seed than the demonstration's).
+_QUICK: dict[str, Any] = {"share": 0.05, "iterations": 25}
+
 DEMO_SETTINGS: tuple[SimpleItkSetting, ...] = (
-    SimpleItkSetting("affine", "affine"),
-    SimpleItkSetting("bspline-mattes-coarse", "bspline", "mattes", mesh=4),
-    SimpleItkSetting("bspline-mattes-fine", "bspline", "mattes", mesh=10),
-    SimpleItkSetting("bspline-correlation-coarse", "bspline", "correlation", mesh=4),
-    SimpleItkSetting("bspline-correlation-fine", "bspline", "correlation", mesh=10),
-    SimpleItkSetting("demons", "demons", iterations=100),
+    SimpleItkSetting("affine", "affine", **_QUICK),
+    SimpleItkSetting("bspline-mattes-coarse", "bspline", "mattes", mesh=4, **_QUICK),
+    SimpleItkSetting("bspline-mattes-fine", "bspline", "mattes", mesh=10, **_QUICK),
+    SimpleItkSetting("bspline-correlation-coarse", "bspline", "correlation", mesh=4, **_QUICK),
+    SimpleItkSetting("bspline-correlation-fine", "bspline", "correlation", mesh=10, **_QUICK),
+    SimpleItkSetting("demons", "demons", share=0.05, iterations=50),
 )
