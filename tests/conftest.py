@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from postgres_tools import Postgres, find_program
 
 # No deadline: a shared machine may stall any single example. Derandomised: a failure must repeat.
 settings.register_profile(
@@ -16,6 +19,19 @@ settings.register_profile(
 settings.load_profile("warpgauge")
 # Which projects are trusted is recorded per person: not in the home of whoever runs the tests.
 os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="warpgauge-tests-")
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Postgres]:
+    """A PostgreSQL server, started when the first test needs it; without PostgreSQL a reason, or a failure with CI."""
+    missing = "PostgreSQL is not installed (Debian: apt-get install postgresql)"
+    if find_program("initdb") is None:
+        if os.environ.get("CI") == "true":
+            pytest.fail(missing)
+        pytest.skip(missing)
+    server = Postgres()
+    yield server
+    server.close()
 
 
 @pytest.fixture(scope="session")

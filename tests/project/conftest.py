@@ -12,11 +12,19 @@ from warpgauge.project import Project
 
 
 @pytest.fixture
-def make_project(tmp_path: Path) -> Callable[..., Project]:
+def store(request: pytest.FixtureRequest) -> str:
+    """Where the log is kept: a file, or PostgreSQL with `project.tools.EITHER_STORE`."""
+    return str(getattr(request, "param", "sqlite"))
+
+
+@pytest.fixture
+def make_project(tmp_path: Path, store: str, request: pytest.FixtureRequest) -> Callable[..., Project]:
     """Make a project with lattice candidates; further arguments go to Project.create."""
+    database = request.getfixturevalue("postgres").url if store == "postgres" else None
 
     def make(name: str = "project", **options: object) -> Project:
         fixed, moving = write_images(tmp_path / "pictures")
-        return Project.create(tmp_path / name, fixed=fixed, moving=moving, **{"candidates": grid_points(), **options})
+        given = {"candidates": grid_points(), "database": database, **options}
+        return Project.create(tmp_path / name, fixed=fixed, moving=moving, **given)
 
     return make

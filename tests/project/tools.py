@@ -2,14 +2,50 @@
 
 from __future__ import annotations
 
+import shutil
+import sqlite3
+import uuid
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import psycopg
+import pytest
 from PIL import Image
 
 from warpgauge.project import Draft, Project
+from warpgauge.project.document import write_document
+from warpgauge.project.postgres_copy import store_rows
+from warpgauge.project.trust import trust_new
 
 SIZE = (64, 48)
+# Tests of what every store of the log has to do run on each of them.
+EITHER_STORE = pytest.mark.parametrize("store", ["sqlite", "postgres"], indirect=True)
+
+
+def run_statement(project: Project, statement: str) -> None:
+    """Execute SQL past warpgauge; the table is called EVENTS in it, the project's own rows are chosen by MINE."""
+    address = project.document.database
+    if address is None:
+        path = project.folder / "annotations.sqlite"
+        with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+            connection.execute(statement.replace("EVENTS", "events").replace("MINE", "TRUE"))
+        return
+    with psycopg.connect(address, autocommit=True) as connection:
+        connection.execute(statement.replace("EVENTS", "warpgauge.events").replace("MINE", f"project = '{project.id}'"))
+
+
+def clone(folder: Path, target: Path) -> Path:
+    """Copy a project to another folder, with a log of its own also where that is in a database."""
+    shutil.copytree(folder, target)
+    with Project.open(folder, check_images=False) as project:
+        if project.document.database is not None:
+            changed = replace(project.document, id=str(uuid.uuid4()))
+            store_rows(project.document.database, changed.id, project._store.log.rows())
+            write_document(target, changed)
+            trust_new(target, changed)
+    return target
 
 
 def write_images(folder: Path) -> tuple[Path, Path]:

@@ -551,7 +551,7 @@ def test_read_only_projects_can_be_looked_at(tmp_path: Path, monkeypatch: pytest
     project = make(tmp_path / "p", {"refit": "never"})
     Rater(Session(project, "ada"), "ada").work(5)
     project.close()
-    monkeypatch.setattr("warpgauge.project.log.os.access", lambda path, mode: False)
+    monkeypatch.setattr("warpgauge.project.sqlite_log.os.access", lambda path, mode: False)
     with Project.open(tmp_path / "p") as reader:
         assert reader.readonly
         session = Session(reader, "ada")

@@ -120,16 +120,43 @@ def _chunks(file: Path) -> Iterator[bytes]:
             yield chunk
 
 
-def replace_file(file: Path, data: bytes) -> None:
-    """Write a file, which is replaced only when the new one is complete; its mode is what the umask allows."""
+def write_whole(file: Path, data: bytes, *, durable: bool = False) -> None:
+    """Replace a file in one step: a reader sees the former or the new content, whole. Raises `OSError`.
+
+    Parameters
+    ----------
+    durable : bool
+        Have content and name on the disk when this returns.
+    """
     aside = file.with_name(f".{file.name}.{os.getpid()}-{secrets.token_hex(4)}")
     try:
-        try:
-            with aside.open("xb") as stream:
-                stream.write(data)
-            aside.replace(file)
-        finally:
-            aside.unlink(missing_ok=True)
+        with aside.open("xb") as stream:
+            stream.write(data)
+            if durable:
+                stream.flush()
+                os.fsync(stream.fileno())
+        aside.replace(file)
+        if durable:
+            sync_folder(file.parent)
+    finally:
+        aside.unlink(missing_ok=True)
+
+
+def sync_folder(folder: Path) -> None:
+    """Have the names in a folder on the disk, where the system can."""
+    if os.name != "posix":
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def replace_file(file: Path, data: bytes) -> None:
+    """Write a file, which is replaced only when the new one is complete; its mode is what the umask allows."""
+    try:
+        write_whole(file, data)
     except OSError as error:
         raise InvalidInputError(f"{file.name!r} cannot be written: {error.strerror or error}.") from error
 

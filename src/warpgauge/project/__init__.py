@@ -6,10 +6,11 @@ log.
 
 from warpgauge.project.errors import ConflictError, NotAllowedError, ProjectError, StorageError
 from warpgauge.project.events import ROLES, SKIP_REASONS, Draft, Event
+from warpgauge.project.kinds import replay
 from warpgauge.project.project import Project
 from warpgauge.project.records import Cell, Ellipse, Flag, Placement, QueryRecord, Skipped
 from warpgauge.project.settings import Settings
-from warpgauge.project.state import State, replay
+from warpgauge.project.state import State
 from warpgauge.project.verify import VerifyReport, verify_project
 
 __all__ = [

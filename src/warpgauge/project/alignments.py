@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from warpgauge.errors import InvalidInputError
 from warpgauge.geometry import Grid
-from warpgauge.project.events import Event
+from warpgauge.project.events import Draft, Event
 from warpgauge.project.settings import Settings
 
 if TYPE_CHECKING:
@@ -90,3 +90,12 @@ def _checkerboard(one: NDArray[Any], other: NDArray[Any]) -> NDArray[Any]:
     field = max(1, max(one.shape) // _FIELDS)
     y, x = np.indices(one.shape) // field
     return np.where((y + x) % 2 == 0, one, other)
+
+
+def answer_draft(project: Project, accepted: bool, rater: str) -> Draft:
+    """Return the event that accepts or refuses the alignment that was proposed last."""
+    event = project.state.alignment
+    if event is None:
+        raise InvalidInputError("No alignment was proposed; run warpgauge align, or Project.propose_alignment.")
+    check_alignable(project.settings)
+    return Draft("align", rater, payload={**event.payload, "accepted": bool(accepted)})

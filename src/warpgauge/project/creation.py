@@ -13,16 +13,19 @@ import numpy as np
 
 from warpgauge._version import __version__
 from warpgauge.errors import InvalidInputError, SuspiciousDataWarning
+from warpgauge.io.files import sync_folder
 from warpgauge.io.images import Image, read_image
-from warpgauge.project.document import Document, ImageRecord, sync_folder, write_document
+from warpgauge.project.database import stored_address
+from warpgauge.project.document import Document, ImageRecord, write_document
 from warpgauge.project.foregrounds import make_foregrounds, store_foreground
 from warpgauge.project.images import Spacing, copy_into, record_of, relative_path, unwritable
-from warpgauge.project.log import EventLog, now
+from warpgauge.project.log import now
 from warpgauge.project.points import Progress, make_candidates, make_targets, read_on_grid, store
 from warpgauge.project.settings import Settings
+from warpgauge.project.sqlite_log import FILE as LOG
+from warpgauge.project.sqlite_log import SqliteLog
 from warpgauge.project.trust import trust_new
 
-LOG = "annotations.sqlite"
 FOLDERS: tuple[str, ...] = ("transforms", "maps", "report")
 
 
@@ -39,6 +42,7 @@ def create_project(
     copy: bool,
     settings: Settings,
     progress: Progress | None,
+    database: str | None,
 ) -> None:
     """Make a project in a folder that does not exist yet or is empty.
 
@@ -80,8 +84,14 @@ def create_project(
                 side: store_foreground(fresh, side, made, from_mask=f"{side}_mask" in images)
                 for side, made in foregrounds.items()
             },
+            None if database is None else stored_address(database),
         )
-        EventLog.create(fresh / LOG, project_id)
+        if database is None:
+            SqliteLog.create(fresh / LOG, project_id)
+        else:
+            from warpgauge.project.postgres_copy import store_rows
+
+            store_rows(database, project_id, [])
         write_document(fresh, document)
         sync_folder(fresh)
         fresh.rename(folder)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,15 +12,15 @@ import numpy as np
 
 from warpgauge.errors import InvalidInputError
 from warpgauge.geometry import Grid
-from warpgauge.io.files import one_line, read_text
+from warpgauge.io.files import one_line, read_text, write_whole
 from warpgauge.project.errors import ProjectError, StorageError, project_content
 from warpgauge.project.settings import Settings
 
 FILE = "project.json"
-VERSION = 1
+VERSION = 2
 KIND = "warpgauge project"
-# From each version of the document to the next; version 1 is the first.
-_STEPS: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
+# From each version of the document to the next; version 2 may name a database, and is written only where it does.
+_STEPS: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: lambda content: content}
 
 
 @dataclass(frozen=True)
@@ -114,6 +112,8 @@ class Document:
     """The content of ``project.json``.
 
     ``foregrounds`` has ``fixed`` and ``moving``, or lacks them where none was wanted or an older warpgauge made it.
+    ``database`` is the address of the PostgreSQL database that holds the log, without a password; None for a log in
+    the project's folder.
     """
 
     id: str
@@ -124,12 +124,13 @@ class Document:
     targets: PointsRecord
     settings: Settings
     foregrounds: Mapping[str, ForegroundRecord] = field(default_factory=dict)
+    database: str | None = None
 
     def to_text(self) -> str:
         """Write it as JSON."""
         content = {
             "kind": KIND,
-            "version": VERSION,
+            "version": 1 if self.database is None else VERSION,
             "id": self.id,
             "created": self.created,
             "program": self.program,
@@ -139,6 +140,8 @@ class Document:
             "foregrounds": {name: record.to_dict() for name, record in self.foregrounds.items()},
             "settings": self.settings.to_dict(),
         }
+        if self.database is not None:
+            content["database"] = self.database
         return json.dumps(content, indent=1, allow_nan=False) + "\n"
 
     @classmethod
@@ -161,6 +164,7 @@ class Document:
                 PointsRecord(**content["targets"]),
                 Settings.from_dict(content["settings"]),
                 {name: ForegroundRecord.from_dict(record) for name, record in content.get("foregrounds", {}).items()},
+                _text(content, "database") if content.get("database") is not None else None,
             )
             _check(document)
         return document
@@ -231,33 +235,12 @@ def read_document(folder: Path) -> Document:
 
 def write_document(folder: Path, document: Document) -> None:
     """Replace the document in one step, so that a reader sees the old or the new one, whole."""
-    path = folder / FILE
-    fresh = path.with_name(f".{FILE}.{secrets.token_hex(4)}")
     try:
-        try:
-            with fresh.open("w", encoding="utf-8") as stream:
-                stream.write(document.to_text())
-                stream.flush()
-                os.fsync(stream.fileno())
-            fresh.replace(path)
-            sync_folder(folder)
-        finally:
-            fresh.unlink(missing_ok=True)
+        write_whole(folder / FILE, document.to_text().encode(), durable=True)
     except OSError as error:
         raise StorageError(
             f"{FILE!r} in {str(folder)!r} could not be written ({one_line(error)}); the former one is still there."
         ) from error
-
-
-def sync_folder(folder: Path) -> None:
-    """Have the names in a folder on the disk, where the system can."""
-    if os.name != "posix":
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def grid_to_dict(grid: Grid) -> dict[str, Any]:

@@ -7,6 +7,7 @@ acknowledged. A line that was torn by a power cut fails its check, and the other
 from __future__ import annotations
 
 import os
+import sqlite3
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -92,3 +93,31 @@ def _locked(path: Path) -> Iterator[int]:
         yield handle
     finally:
         os.close(handle)
+
+
+def head_problem(path: Path, connection: sqlite3.Connection) -> str | None:
+    """Return in a sentence what a log lacks of what was acknowledged, or None.
+
+    Parameters
+    ----------
+    path : Path
+        Of the log.
+    connection : sqlite3.Connection
+        To the log.
+    """
+    head = read_head(path)
+    if head is None or head.generation == 0:
+        return None
+    row = connection.execute("SELECT digest FROM events WHERE generation = ?", (head.generation,)).fetchone()
+    if row is not None and row[0] == head.digest:
+        return None
+    last = connection.execute("SELECT MAX(generation) FROM events").fetchone()[0] or 0
+    if row is None:
+        return (
+            f"The log ends at event {last}, but event {head.generation} was acknowledged at {head.time}: "
+            f"{head.generation - last} events are missing (numbers {last + 1} to {head.generation})."
+        )
+    return (
+        f"Event {head.generation} of the log is not the one that was acknowledged at {head.time}: the log was replaced "
+        f"by another one."
+    )

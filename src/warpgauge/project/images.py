@@ -13,7 +13,7 @@ import numpy as np
 
 from warpgauge.errors import InvalidInputError, WarpgaugeError
 from warpgauge.geometry import Grid
-from warpgauge.io.files import one_line, read_text
+from warpgauge.io.files import one_line, read_text, write_whole
 from warpgauge.io.images import Image, read_image
 from warpgauge.project.document import ImageRecord
 from warpgauge.project.errors import ProjectError, StorageError, project_content
@@ -164,9 +164,7 @@ def _remember(folder: Path, role: str, entry: list[Any]) -> None:
         except (OSError, ValueError, TypeError, RecursionError, WarpgaugeError):
             content = {}
         path.parent.mkdir(exist_ok=True)
-        fresh = path.with_name(f".{path.name}.{os.getpid()}")
-        fresh.write_text(json.dumps({**content, role: entry}), encoding="utf-8")
-        fresh.replace(path)
+        write_whole(path, json.dumps({**content, role: entry}).encode())
     except OSError:
         return
 

@@ -57,8 +57,21 @@ class Mirror:
             rows = read_mirror(self.path) if self.path.exists() else []
         except OSError as error:
             raise self._unwritable(error) from error
+        self._take(rows)
+
+    def _take(self, rows: Sequence[Row]) -> None:
         self.generation = len(rows)
         self.digest = str(rows[-1][-1]) if rows else ""
+        self._size = self.path.stat().st_size if self.path.exists() else 0
+
+    def known(self) -> int:
+        """Return the generation of the mirror's last event, what another server of this project wrote included."""
+        try:
+            if (self.path.stat().st_size if self.path.exists() else 0) != self._size:
+                self._take(read_mirror(self.path) if self.path.exists() else [])
+        except OSError as error:
+            raise self._unwritable(error) from error
+        return self.generation
 
     def check(self, log_rows: Sequence[Row]) -> None:
         """Refuse a log that lacks events of the mirror, or has others in their place."""
@@ -83,6 +96,7 @@ class Mirror:
                     stream.write(json.dumps(row, ensure_ascii=True).encode("ascii") + b"\n")
                 stream.flush()
                 os.fsync(stream.fileno())
+                self._size = stream.tell()
         except OSError as error:
             raise self._unwritable(error) from error
         self._before = (self.generation, self.digest)
@@ -95,6 +109,7 @@ class Mirror:
         try:
             os.truncate(self.path, size)
             self.generation, self.digest = self._before
+            self._size = size
         except OSError:
             pass  # an event more in the mirror than in the log is found, and said, at the next start
 

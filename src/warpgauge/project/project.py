@@ -5,32 +5,30 @@ from __future__ import annotations
 import shutil
 import threading
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from warpgauge.candidates import Foreground
 from warpgauge.display import html_facts
 from warpgauge.errors import InvalidInputError, SuspiciousDataWarning
-from warpgauge.geometry import Floats, Grid
 from warpgauge.io.files import PathLike
-from warpgauge.io.images import Image
 from warpgauge.io.transforms import Transform
-from warpgauge.project.alignments import PROGRAM, alignment_of, check_alignable, proposed
-from warpgauge.project.creation import LOG, create_project, settings_of
+from warpgauge.project.alignments import PROGRAM, alignment_of, answer_draft, check_alignable, proposed
+from warpgauge.project.creation import create_project, settings_of
 from warpgauge.project.document import Document, read_document, write_document
-from warpgauge.project.errors import NotAllowedError, ProjectError
-from warpgauge.project.events import Draft, Event, checked
-from warpgauge.project.foregrounds import Wanted, found_again, load_foreground
-from warpgauge.project.images import Spacing, image_problem, open_image, relinked
-from warpgauge.project.ledger import ORGANISER, Ledger
-from warpgauge.project.points import Progress, load
+from warpgauge.project.errors import ProjectError
+from warpgauge.project.event_store import EventStore
+from warpgauge.project.events import Draft, Event
+from warpgauge.project.folder import ProjectFolder
+from warpgauge.project.foregrounds import Wanted
+from warpgauge.project.images import Spacing, relinked
+from warpgauge.project.kinds import ORGANISER, authorise, checked
+from warpgauge.project.points import Progress
 from warpgauge.project.settings import Settings
 from warpgauge.project.state import State
-from warpgauge.project.transforms import check_copy, copy_transform, read_record, refuse_reserved
+from warpgauge.project.stores import open_log
+from warpgauge.project.transforms import check_copy, copy_transform, read_record, refuse_reserved, renaming
 from warpgauge.project.trust import check_trust, trust_new
 from warpgauge.project.verify import VerifyReport, verify_project
 
@@ -40,7 +38,7 @@ if TYPE_CHECKING:
 Role = Literal["rater", "organiser", "viewer"]
 
 
-class Project:
+class Project(ProjectFolder):
     """A project on disk. Make one with `create`, open one with `open`.
 
     May be used by several threads; several processes may each open the same folder.
@@ -48,13 +46,12 @@ class Project:
     Attributes
     ----------
     folder : Path
-    document : Document
-        What ``project.json`` says.
     """
 
-    def __init__(self, folder: Path, document: Document, ledger: Ledger) -> None:
-        self.folder, self.document, self._ledger = folder, document, ledger
-        ledger.on_note = self.reload
+    def __init__(self, folder: Path, document: Document, store: EventStore) -> None:
+        super().__init__(folder)
+        self._store = store
+        self._document, self._document_at = document, store.known.images_generation
 
     @classmethod
     def create(
@@ -73,6 +70,7 @@ class Project:
         copy: bool = False,
         settings: Settings | Mapping[str, Any] | None = None,
         progress: Progress | None = None,
+        database: str | None = None,
     ) -> Project:
         """Make a project and open it.
 
@@ -100,6 +98,8 @@ class Project:
         settings : Settings or mapping, optional
         progress : callable, optional
             Called with the number of blocks done and of all blocks while candidates are sought.
+        database : str, optional
+            ``postgresql://user@host/name``: keep the log in this database instead of a file of the folder.
         """
         aim = Path(folder)
         create_project(
@@ -115,6 +115,7 @@ class Project:
             copy,
             settings_of(settings),
             progress,
+            database,
         )
         return cls.open(aim)
 
@@ -134,14 +135,14 @@ class Project:
         path = Path(folder)
         document = read_document(path)
         check_trust(path, document, trust)
-        ledger = Ledger(path / LOG, document.images["fixed"].grid.d)
-        if ledger.log.project_id != document.id:
-            ledger.log.close()
+        log = open_log(path, document)
+        if log.project_id != document.id:
+            log.close()
             raise ProjectError(
                 f"The annotation log in {str(path)!r} belongs to another project than its project.json; files of two "
                 f"projects were mixed: put back the right one."
             )
-        project = cls(path, document, ledger)
+        project = cls(path, document, EventStore(log, document.images["fixed"].grid.d))
         if check_images:
             for problem in project.image_problems():
                 warnings.warn(problem, SuspiciousDataWarning, stacklevel=2)
@@ -149,14 +150,12 @@ class Project:
 
     def close(self) -> None:
         """Close the log."""
-        self._ledger.log.close()
+        self._store.log.close()
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def __repr__(self) -> str:
@@ -179,74 +178,28 @@ class Project:
         return html_facts(facts, f"Project {self.folder.name}")
 
     @property
-    def id(self) -> str:
-        """Identifier, the same for all copies of the project."""
-        return self.document.id
+    def document(self) -> Document:
+        """What ``project.json`` says; read again when another process has linked images anew."""
+        generation = self._store.known.images_generation
+        if generation != self._document_at:
+            self._document, self._document_at = read_document(self.folder), generation
+        return self._document
 
     @property
     def settings(self) -> Settings:
-        """How it is annotated."""
-        return self.document.settings
+        """How it is annotated: what ``project.json`` says, with all changes of the log since."""
+        changes = self._store.known.settings
+        return self.document.settings.changed(**changes) if changes else self.document.settings
 
     @property
     def readonly(self) -> bool:
         """Whether the folder could not be opened for writing."""
-        return self._ledger.log.readonly
+        return self._store.log.readonly
 
     @property
     def lock(self) -> threading.RLock:
         """Held while the state changes; hold it to read several things of one state."""
-        return self._ledger.lock
-
-    @property
-    def d(self) -> int:
-        """Dimension."""
-        return self.fixed_grid.d
-
-    @property
-    def units(self) -> str:
-        """World unit."""
-        return self.fixed_grid.units
-
-    @property
-    def fixed_grid(self) -> Grid:
-        """Frame of the fixed image."""
-        return self.document.images["fixed"].grid
-
-    @property
-    def moving_grid(self) -> Grid:
-        """Frame of the moving image."""
-        return self.document.images["moving"].grid
-
-    @cached_property
-    def candidates(self) -> Floats:
-        """World points of the fixed image that may be asked for."""
-        return load(self.folder, self.document.candidates, "candidates")
-
-    @cached_property
-    def targets(self) -> Floats:
-        """World points of the fixed image at which the transformation matters."""
-        return load(self.folder, self.document.targets, "targets")
-
-    @cached_property
-    def fixed_foreground(self) -> Foreground | None:
-        """Tissue or body in the fixed image; None where none was wanted, or an older warpgauge made the project."""
-        return self._foreground("fixed")
-
-    @cached_property
-    def moving_foreground(self) -> Foreground | None:
-        """Tissue or body in the moving image; None as for the fixed one."""
-        return self._foreground("moving")
-
-    def _foreground(self, side: Literal["fixed", "moving"]) -> Foreground | None:
-        record = self.document.foregrounds.get(side)
-        if record is None:
-            return None
-        found = load_foreground(self.folder, record)
-        if found is not None:
-            return found
-        mask = self.image("fixed_mask" if side == "fixed" else "moving_mask") if record.source == "mask" else None
-        return found_again(record, self.image(side), mask)
+        return self._store.lock
 
     @property
     def alignment(self) -> Alignment | None:
@@ -269,36 +222,20 @@ class Project:
 
     def answer_alignment(self, accepted: bool, rater: str = ORGANISER) -> Event:
         """Accept or refuse the alignment that was proposed last; an accepted one is the mean from then on."""
-        event = self.state.alignment
-        if event is None:
-            raise InvalidInputError("No alignment was proposed; run warpgauge align, or Project.propose_alignment.")
-        check_alignable(self.settings)
-        return self.append(Draft("align", rater, payload={**event.payload, "accepted": bool(accepted)}))[0]
-
-    def image(self, role: Literal["fixed", "moving", "fixed_mask", "moving_mask"]) -> Image:
-        """Open an image; raises when it is missing or changed."""
-        if role not in self.document.images:
-            raise InvalidInputError(f"The project has no {role.replace('_', ' ')}.")
-        return open_image(self.folder, self.document.images[role], role)
-
-    def image_problems(self, *, thorough: bool = False) -> list[str]:
-        """Return which images are missing or changed, one sentence each."""
-        records = self.document.images.items()
-        problems = (image_problem(self.folder, record, role, thorough=thorough) for role, record in records)
-        return [problem for problem in problems if problem is not None]
+        return self.append(answer_draft(self, accepted, rater))[0]
 
     @property
     def state(self) -> State:
         """What the log says now, events of other processes included; not to be changed."""
-        return self._ledger.state
+        return self._store.state
 
     def sync(self) -> list[Event]:
         """Read what other processes have written since, and give it."""
-        return self._ledger.sync()
+        return self._store.sync()
 
     def events(self, after: int = 0) -> list[Event]:
         """Return the events of the log with a generation above ``after``."""
-        return self._ledger.log.read(after)
+        return self._store.log.read(after)
 
     def append(self, *drafts: Draft) -> tuple[Event, ...]:
         """Write events, all or none; when this returns they are on the disk.
@@ -314,14 +251,13 @@ class Project:
         StorageError
             When it could not be written; then nothing was.
         """
-        return self._ledger.append(*drafts)
+        return self._store.append(*drafts)
 
     def change_settings(self, rater: str = ORGANISER, **changes: Any) -> Settings:
-        """Change settings, and note in the log who changed what."""
-        self.settings.changed(**changes)  # refused before anything is locked
-        told = ", ".join(f"{name} = {value!r}" for name, value in changes.items())
-        text = f"Settings changed: {told}."
-        self._rewrite(rater, text, lambda now: replace(now, settings=now.settings.changed(**changes)))
+        """Change settings, for all who use the project; the change is an event of the log."""
+        if changes:
+            self.settings.changed(**changes)  # names and values that cannot be are refused before anything is locked
+            self.append(Draft("settings", rater, payload={"changes": changes}))
         return self.settings
 
     def relink(
@@ -343,33 +279,28 @@ class Project:
             if role not in images:
                 raise InvalidInputError(f"The project has no {role.replace('_', ' ')} to relink.")
             images[role] = relinked(self.folder, images[role], role, Path(path), accept_changed)
-        told = "; ".join(
-            f"{role} is {images[role].path} ({images[role].content_hash})" for role in given if given[role]
-        )
-        self._rewrite(rater, f"Images linked anew: {told}.", lambda now: replace(now, images=images))
+        told = {role: images[role] for role, path in given.items() if path is not None}
+        if not told:
+            return
+        payload = {"images": {r: {"path": i.path, "content_hash": i.content_hash} for r, i in told.items()}}
+        draft = checked(Draft("relink", rater, payload=payload), self.d)
+
+        def decide(state: State) -> list[Draft]:
+            # While no other process can write, so that two of them cannot cross.
+            authorise(state, draft)
+            write_document(self.folder, replace(read_document(self.folder), images=images))
+            return [draft]
+
+        self._store.write(decide)
         trust_new(self.folder, self.document)
 
     def use_mirror(self, folder: PathLike) -> None:
         """Append every further event also to a second copy of the log in another folder, before it is acknowledged."""
-        self._ledger.log.use_mirror(Path(folder))
-
-    def _rewrite(self, rater: str, note: str, change: Callable[[Document], Document]) -> None:
-        """Write project.json anew while holding the log's write lock, so that two processes cannot cross."""
-        draft = checked(Draft("note", rater, payload={"text": note}), self.d)
-
-        def decide(state: State) -> list[Draft]:
-            if state.role(rater) != ORGANISER:
-                raise NotAllowedError(f"{rater} is not an organiser of this project and may not change it.")
-            document = change(read_document(self.folder))
-            write_document(self.folder, document)
-            self.document = document
-            return [draft]
-
-        self._ledger.write(decide)
+        self._store.log.use_mirror(Path(folder))
 
     def reload(self) -> None:
-        """Read ``project.json`` again; done by itself when another process has changed settings or links."""
-        self.document = read_document(self.folder)
+        """Read ``project.json`` again; done by itself when another process has linked images anew."""
+        self._document = read_document(self.folder)
 
     def add_rater(
         self, name: str, role: Role = "rater", *, token_hash: str | None = None, by: str = ORGANISER
@@ -456,21 +387,7 @@ class Project:
 
     def rename_transform(self, name: str, new_name: str, *, rater: str = ORGANISER) -> Event:
         """Rename a transform; its files stay where they are."""
-        record = self.state.transforms.get(name)
-        if record is None:
-            known = ", ".join(self.transform_names()) or "none"
-            raise InvalidInputError(f"There is no transform {name!r} to rename; the project has {known}.")
-        refuse_reserved(new_name)
-        if new_name in self.state.transforms:
-            raise InvalidInputError(f"The project has a transform {new_name!r} already; choose another name.")
-        payload = {
-            "name": new_name,
-            "files": list(record.files),
-            "hashes": list(record.hashes),
-            "options": dict(record.options),
-        }
-        removal = Draft("transform", rater, payload={"name": name, "files": []})
-        return self.append(Draft("transform", rater, payload=payload), removal)[0]
+        return self.append(*renaming(self.state, name, new_name, rater))[0]
 
     def verify(self) -> VerifyReport:
         """Check hashes, the file of the log, its chain, and that it can be replayed; report every problem."""

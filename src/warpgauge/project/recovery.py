@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import sqlite3
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 
 from warpgauge.errors import InvalidInputError, WarpgaugeError
-from warpgauge.io.files import one_line
-from warpgauge.project import schema
-from warpgauge.project.creation import LOG
-from warpgauge.project.document import read_document, sync_folder
+from warpgauge.io.files import one_line, sync_folder
+from warpgauge.project import sqlite_schema as schema
+from warpgauge.project.document import read_document
 from warpgauge.project.errors import ProjectError, project_content
 from warpgauge.project.events import chained
 from warpgauge.project.head import Head, read_head, write_head
-from warpgauge.project.ledger import sound_events
-from warpgauge.project.log import EventLog
-from warpgauge.project.mirror import EVENTS, Row, read_mirror
-from warpgauge.project.rows import SELECT, event_of
-from warpgauge.project.state import replay
+from warpgauge.project.kinds import replay, sound_events
+from warpgauge.project.log import Row, event_of
+from warpgauge.project.mirror import EVENTS, read_mirror
+from warpgauge.project.sqlite_connection import put_aside
+from warpgauge.project.sqlite_log import FILE as LOG
+from warpgauge.project.sqlite_log import SqliteLog
+from warpgauge.project.sqlite_schema import SELECT
 
 
 @dataclass(frozen=True)
@@ -58,6 +58,11 @@ def recover_project(folder: Path, mirror: Path | None = None, *, accept_loss: bo
         Go on where acknowledged events are in neither; otherwise that is an error and nothing is changed.
     """
     document = read_document(folder)
+    if document.database is not None:
+        raise InvalidInputError(
+            "The log of this project is in a database: put a backup of the database back instead, and see warpgauge "
+            "verify."
+        )
     log = folder / LOG
     ours = readable_rows(log)
     theirs = [] if mirror is None else _mirror_rows(mirror, document.id)
@@ -125,7 +130,7 @@ def readable_rows(log: Path) -> list[Row]:
 
 def _is_whole(log: Path, rows: list[Row]) -> bool:
     try:
-        opened = EventLog(log)
+        opened = SqliteLog(log)
     except WarpgaugeError:
         return False
     try:
@@ -141,28 +146,12 @@ def _is_whole(log: Path, rows: list[Row]) -> bool:
 
 def _replaced(log: Path, project_id: str, rows: list[Row]) -> str:
     """Write a new log beside the old one, and exchange them at the end."""
-    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
-    fresh, kept = log.with_name(f"{log.name}.new"), log.with_name(f"{log.stem}.before-{stamp}{log.suffix}")
+    fresh = log.with_name(f"{log.name}.new")
     try:
-        fresh.unlink(missing_ok=True)
-        EventLog.create(fresh, project_id)
-        connection = sqlite3.connect(fresh, isolation_level=None)
-        try:
-            connection.execute("PRAGMA synchronous = FULL")
-            connection.execute("BEGIN")
-            connection.executemany(schema.INSERT, rows)
-            connection.execute("COMMIT")
-            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        finally:
-            connection.close()
-        if log.exists():
-            log.rename(kept)
-        for ending in ("-wal", "-shm"):
-            beside = log.with_name(log.name + ending)
-            if beside.exists():
-                beside.rename(kept.with_name(kept.name + ending))
+        SqliteLog.create(fresh, project_id, rows)
+        kept = put_aside(log)
         fresh.rename(log)
         sync_folder(log.parent)
     except (OSError, sqlite3.Error) as error:
         raise ProjectError(f"The log could not be rebuilt ({one_line(error)}); nothing was deleted.") from error
-    return kept.name
+    return kept

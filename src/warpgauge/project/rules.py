@@ -1,4 +1,4 @@
-"""Rules on which event may follow which state, the same for writing and for replay."""
+"""Rules on which event may follow which state, one for each kind that has any; the same for writing and for replay."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from warpgauge.errors import InvalidInputError
 from warpgauge.project.errors import ConflictError
-from warpgauge.project.events import ACTIONS, Draft
+from warpgauge.project.events import Draft
 from warpgauge.project.records import Placement, Skipped
 
 if TYPE_CHECKING:
@@ -24,33 +24,18 @@ _NEEDS: dict[str, tuple[str, ...]] = {
 }
 
 
-def check(state: State, draft: Draft) -> None:
-    """Raise when this may not be written after this state."""
-    if draft.query is not None and draft.kind != "query" and not 0 <= draft.query < len(state.queries):
+def anything(state: State, draft: Draft) -> None:
+    """Allow it after every state."""
+
+
+def known_query(state: State, draft: Draft) -> None:
+    """Refuse what is about a query that is not in the list."""
+    if draft.query is not None and not 0 <= draft.query < len(state.queries):
         raise InvalidInputError(f"There is no query {draft.query}; the list has {len(state.queries)}, from 0 on.")
-    _check_conflict(state, draft)
-    if draft.kind in ACTIONS or draft.kind == "defer":
-        _check_action(state, draft)
-    elif draft.kind in ("undo", "redo"):
-        steps = (state.done if draft.kind == "undo" else state.undone).get(draft.rater, [])
-        if not steps:
-            raise InvalidInputError(f"{draft.rater} has nothing to {draft.kind}.")
-        if draft.payload["target"] != steps[-1].generation:
-            raise InvalidInputError(f"The next action to {draft.kind} is not the one of generation "
-                                    f"{draft.payload['target']}; look again.")  # fmt: skip
-    elif draft.kind in ("exclude", "include"):
-        _check_mark(state, draft)
-    elif draft.kind == "query":
-        _check_query(state, draft)
-    elif draft.kind == "withdraw":
-        _check_withdrawal(state, draft.query or 0)
-    elif draft.kind == "fit":
-        _check_fit(state, draft)
-    elif draft.kind == "transform" and not draft.payload.get("files") and draft.payload["name"] not in state.transforms:
-        raise InvalidInputError(f"There is no transform {draft.payload['name']!r} to remove.")
 
 
-def _check_conflict(state: State, draft: Draft) -> None:
+def no_conflict(state: State, draft: Draft) -> None:
+    """Refuse what is based on a state after which the same rater changed the same query."""
     if draft.base_generation is None:
         return
     if draft.kind in ("undo", "redo"):
@@ -68,7 +53,8 @@ def _check_conflict(state: State, draft: Draft) -> None:
         )
 
 
-def _check_action(state: State, draft: Draft) -> None:
+def action(state: State, draft: Draft) -> None:
+    """Refuse an action that the answer so far does not allow."""
     rater, query, kind = draft.rater, draft.query or 0, draft.kind
     if not state.queries[query].asks(rater):
         raise InvalidInputError(f"Query {query} is for {state.queries[query].for_rater} only, not for {rater}.")
@@ -82,7 +68,18 @@ def _check_action(state: State, draft: Draft) -> None:
         raise InvalidInputError(f"The placement of {rater} at query {query} is {kind}d already.")
 
 
-def _check_mark(state: State, draft: Draft) -> None:
+def step(state: State, draft: Draft) -> None:
+    """Refuse to undo or redo anything but the rater's next step."""
+    steps = (state.done if draft.kind == "undo" else state.undone).get(draft.rater, [])
+    if not steps:
+        raise InvalidInputError(f"{draft.rater} has nothing to {draft.kind}.")
+    if draft.payload["target"] != steps[-1].generation:
+        raise InvalidInputError(
+            f"The next action to {draft.kind} is not the one of generation {draft.payload['target']}; look again."
+        )
+
+
+def mark(state: State, draft: Draft) -> None:
     """Excluding needs a mark that is not excluded, including one that is."""
     whose, query = draft.payload["of"], draft.query or 0
     excluded = (whose, query) in state.excluded
@@ -95,7 +92,8 @@ def _check_mark(state: State, draft: Draft) -> None:
         )
 
 
-def _check_query(state: State, draft: Draft) -> None:
+def query(state: State, draft: Draft) -> None:
+    """Refuse a query that is not the next one of the list."""
     if draft.query != len(state.queries):
         raise InvalidInputError(f"The next query has the number {len(state.queries)}, not {draft.query}.")
     same_as = draft.payload["same_as"]
@@ -103,15 +101,22 @@ def _check_query(state: State, draft: Draft) -> None:
         raise InvalidInputError(f"Query {draft.query} cannot repeat query {same_as}: that is not a first query.")
 
 
-def _check_withdrawal(state: State, query: int) -> None:
-    """Only a suggestion that nobody has answered or put aside can be withdrawn."""
+def withdrawal(state: State, draft: Draft) -> None:
+    """Refuse to withdraw anything but a suggestion that nobody has answered or put aside."""
+    query = draft.query or 0
     if state.queries[query].origin != "suggested" or query in state.withdrawn or state.is_taken(query):
         raise InvalidInputError(f"Query {query} is not an open suggestion, so it cannot be withdrawn.")
 
 
-def _check_fit(state: State, draft: Draft) -> None:
+def fit(state: State, draft: Draft) -> None:
     """Refuse a fit that says which one it replaces when that is not the last: of two refits at once one is late."""
     replaces = draft.payload.get("replaces")
     if replaces is not None and state.fits and state.fits[-1].generation != replaces:
         newer = state.fits[-1]
         raise ConflictError(f"The weights were fitted anew at generation {newer.generation}; this fit is late.", newer)
+
+
+def transform(state: State, draft: Draft) -> None:
+    """Refuse to remove a transform that is not there."""
+    if not draft.payload.get("files") and draft.payload["name"] not in state.transforms:
+        raise InvalidInputError(f"There is no transform {draft.payload['name']!r} to remove.")

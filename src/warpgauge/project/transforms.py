@@ -18,9 +18,10 @@ from warpgauge.io.files import confined, content_hash, existing_file
 from warpgauge.io.transforms import Transform, detect_format, read_transform
 from warpgauge.io.transforms.elastix import initial_files
 from warpgauge.project.errors import ProjectError, project_content
-from warpgauge.project.events import checked_name
+from warpgauge.project.events import Draft, checked_name
 from warpgauge.project.images import unwritable
 from warpgauge.project.records import TransformRecord
+from warpgauge.project.state import State
 
 # Stored among the options: how many of the files are to be read; the others are drawn in by those.
 _SOURCES = "sources"
@@ -108,3 +109,22 @@ def check_copy(folder: Path, payload: Mapping[str, Any], fixed: Grid, moving: Gr
             f"{Path(payload['files'][0]).name!r} is a {transform.d}D transform, but the project is {fixed.d}D; it was "
             f"not added."
         )
+
+
+def renaming(state: State, name: str, new_name: str, rater: str) -> list[Draft]:
+    """Return the events that rename a transform; its files stay where they are."""
+    record = state.transforms.get(name)
+    if record is None:
+        known = ", ".join(state.transforms) or "none"
+        raise InvalidInputError(f"There is no transform {name!r} to rename; the project has {known}.")
+    refuse_reserved(new_name)
+    if new_name in state.transforms:
+        raise InvalidInputError(f"The project has a transform {new_name!r} already; choose another name.")
+    payload = {
+        "name": new_name,
+        "files": list(record.files),
+        "hashes": list(record.hashes),
+        "options": dict(record.options),
+    }
+    removal = Draft("transform", rater, payload={"name": name, "files": []})
+    return [Draft("transform", rater, payload=payload), removal]

@@ -19,6 +19,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
+from warpgauge.project.database import VARIABLE as DATABASE
 from warpgauge.project.document import Document
 from warpgauge.project.errors import ProjectError, UntrustedProjectError
 
@@ -27,12 +28,18 @@ _MOST_FILES = 2_000_000
 _SHOWN = 3
 
 
-def outside_places(folder: Path, document: Document) -> list[Path]:
-    """Return what a project would read or write outside its folder: linked images, and targets of symbolic links."""
+def outside_places(folder: Path, document: Document) -> list[str]:
+    """Return what a project would use outside its folder: linked images, targets of symbolic links, its database.
+
+    A database that the variable `WARPGAUGE_DATABASE` names is this person's own choice.
+    """
     root = folder.resolve()
     places = {Path(os.path.realpath(folder / record.path)) for record in document.images.values()}
     places |= set(_link_targets(folder))
-    return sorted(place for place in places if not place.is_relative_to(root))
+    outside = sorted(str(place) for place in places if not place.is_relative_to(root))
+    if document.database is not None and not os.environ.get(DATABASE):
+        outside.append(document.database)
+    return outside
 
 
 def _link_targets(folder: Path) -> Iterator[Path]:
@@ -75,7 +82,7 @@ def check_trust(folder: Path, document: Document, trust: bool | None) -> None:
         return
     if trust is None and key in _recorded():
         return
-    shown = ", ".join(repr(str(place)) for place in places[:_SHOWN])
+    shown = ", ".join(repr(place) for place in places[:_SHOWN])
     more = f" and {len(places) - _SHOWN} more" if len(places) > _SHOWN else ""
     raise UntrustedProjectError(
         f"The project {folder.name!r} was not made here and reaches outside its folder, to {shown}{more}; if you "
@@ -95,7 +102,8 @@ def _key(folder: Path, document: Document) -> str:
     root = folder.resolve()
     links = sorted(str(place) for place in set(_link_targets(folder)) if not place.is_relative_to(root))
     images = sorted(record.path for record in document.images.values())
-    text = json.dumps([document.id, images, links])
+    named = [document.id, images, links]
+    text = json.dumps(named if document.database is None else [*named, document.database])
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
 
 
@@ -129,11 +137,11 @@ def _private(folder: Path) -> bool:
     return not hasattr(os, "getuid") or folder.stat().st_uid == os.getuid()
 
 
-def _record(key: str, folder: Path, places: list[Path]) -> None:
+def _record(key: str, folder: Path, places: list[str]) -> None:
     if key in _recorded():
         return
     time = datetime.now(UTC).isoformat(timespec="seconds")
-    entry = {"key": key, "time": time, "project": str(folder.resolve()), "outside": [str(p) for p in places[:100]]}
+    entry = {"key": key, "time": time, "project": str(folder.resolve()), "outside": places[:100]}
     for file in state_files():
         try:
             file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -2,32 +2,24 @@
 
 from __future__ import annotations
 
-import sqlite3
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from warpgauge.errors import WarpgaugeError
-from warpgauge.io.files import content_hash, one_line
-from warpgauge.project import schema
-from warpgauge.project.creation import LOG
+from warpgauge.io.files import content_hash
 from warpgauge.project.document import Document, read_document
 from warpgauge.project.errors import ProjectError, UntrustedProjectError, project_content
 from warpgauge.project.events import chained
 from warpgauge.project.foregrounds import load_foreground
-from warpgauge.project.head import FILE as HEAD
-from warpgauge.project.head import read_head
 from warpgauge.project.images import image_problem
-from warpgauge.project.ledger import sound_events
-from warpgauge.project.log import EventLog, head_problem
+from warpgauge.project.kinds import replay, sound_events
+from warpgauge.project.log import Row, event_of
 from warpgauge.project.points import load
-from warpgauge.project.rows import SELECT, event_of
-from warpgauge.project.state import State, replay
+from warpgauge.project.state import State
+from warpgauge.project.stores import open_log
 from warpgauge.project.trust import check_trust
-
-Row = tuple[Any, ...]
 
 
 @dataclass(frozen=True)
@@ -111,48 +103,24 @@ class _Verifier:
                 self.problems.append(str(error))
 
     def _log(self, document: Document) -> list[Row] | None:
-        """Check the file as SQLite sees it, and read its rows."""
+        """Check the log as its store sees it, and read its rows."""
         try:
-            log = EventLog(self.folder / LOG)
+            log = open_log(self.folder, document)
         except WarpgaugeError as error:
             self.problems.append(str(error))
             return None
         try:
             if log.project_id != document.id:
                 self.problems.append("The annotation log belongs to another project than project.json.")
-            with log.reading() as connection:
-                self._integrity(connection)
-                self._head(connection)
-                return list(connection.execute(f"{SELECT} ORDER BY generation"))
+            found = log.integrity()
+            self.problems += found.problems
+            self.checked += found.checked
+            return log.rows()
         except WarpgaugeError as error:
             self.problems.append(str(error))
             return None
         finally:
             log.close()
-
-    def _head(self, connection: sqlite3.Connection) -> None:
-        """Compare the end of the log with what was acknowledged."""
-        path = self.folder / LOG
-        problem = head_problem(path, connection)
-        if problem is not None:
-            self.problems.append(f"{problem} Put back the log, or rebuild it with warpgauge recover.")
-        elif read_head(path) is not None:
-            self.checked.append("The log holds all events that were acknowledged.")
-        elif connection.execute("SELECT MAX(generation) FROM events").fetchone()[0]:
-            self.checked.append(f"{HEAD!r} is missing or damaged; the next time the project is opened writes it anew.")
-
-    def _integrity(self, connection: sqlite3.Connection) -> None:
-        lines = [str(row[0]) for row in connection.execute("PRAGMA integrity_check(5)")]
-        if lines == ["ok"]:
-            self.checked.append("SQLite finds the log sound.")
-        else:
-            self.problems.append(f"SQLite finds the log damaged: {one_line(Exception('; '.join(lines)))}.")
-        found = dict(connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'").fetchall())
-        for name, text in schema.TRIGGERS.items():
-            if "".join(found.get(name, "").split()) != "".join(text.split()):
-                self.problems.append(
-                    f"The trigger {name!r} of the log is missing or changed, so that events may have been altered."
-                )
 
     def _chain(self, rows: list[Row]) -> None:
         digest = ""

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
-import os
-import secrets
 import zipfile
 import zlib
 from collections.abc import Callable, Mapping, Sequence
@@ -22,7 +21,7 @@ from warpgauge.errors import FileFormatError, InvalidInputError
 from warpgauge.evaluation import Assessment, assess, evaluate_project, norm_name
 from warpgauge.evaluation.mapping import mapped_points
 from warpgauge.geometry import Grid
-from warpgauge.io.files import content_hash
+from warpgauge.io.files import content_hash, write_whole
 from warpgauge.io.images import read_image
 from warpgauge.io.transforms import Transform
 from warpgauge.io.transforms.elastix import initial_files
@@ -229,17 +228,10 @@ def _hash_all(files: Sequence[Path]) -> str:
 def save(outcome: PairOutcome, path: Path) -> None:
     """Write a result whole or not at all."""
     plain = {key: value for key, value in vars(outcome).items() if key not in ("draws", "scores")}
-    fresh = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    try:
-        with fresh.open("wb") as stream:
-            np.savez_compressed(
-                stream, draws=outcome.draws, scores=outcome.scores, about=np.array(json.dumps(plain, allow_nan=False))
-            )
-            stream.flush()
-            os.fsync(stream.fileno())
-        fresh.replace(path)
-    finally:
-        fresh.unlink(missing_ok=True)
+    content = io.BytesIO()
+    about = np.array(json.dumps(plain, allow_nan=False))
+    np.savez_compressed(content, draws=outcome.draws, scores=outcome.scores, about=about)
+    write_whole(path, content.getvalue(), durable=True)
 
 
 def load(path: Path) -> PairOutcome | None:

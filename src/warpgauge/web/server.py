@@ -24,7 +24,7 @@ from warpgauge.core.parallel import one_blas_thread
 from warpgauge.errors import InvalidInputError
 from warpgauge.io.files import one_line
 from warpgauge.project import Project, State
-from warpgauge.project.ledger import ORGANISER
+from warpgauge.project.kinds import ORGANISER
 from warpgauge.web.app import create_app
 from warpgauge.web.connections import MOST_STRANGERS, bounded_protocol, keep_logs_quiet, raise_file_limit
 from warpgauge.web.hosts import is_loopback

@@ -1,20 +1,24 @@
-"""The tables of the log, their versions, and the migration from each version to the next.
+"""The tables of the log in SQLite, their versions, and the migration from each version to the next.
 
-Version 1 had neither the base generation nor the chain of digests; both came with version 2.
+Version 1 had neither the base generation nor the chain of digests; both came with version 2. Version 3 has leases of
+queries, and kinds of events that an older warpgauge does not know.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from warpgauge.project.errors import ProjectError
 from warpgauge.project.events import chained
+from warpgauge.project.log import COLUMNS
 
-VERSION = 2
+VERSION = 3
+READABLE = 2  # the events of this version read the same
 APPLICATION_ID = 0x57474C47  # "WGLG", so that `file` and we can tell the log from other databases
-COLUMNS = "generation, time, rater, kind, query, duration, base_generation, payload"
+SELECT = f"SELECT {COLUMNS}, digest FROM events"  # nosec B608  # constants of this package
 INSERT = f"INSERT INTO events ({COLUMNS}, digest) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"  # nosec B608  # constants only
 
 _TABLE = """
@@ -28,6 +32,14 @@ CREATE TABLE events (
     base_generation INTEGER,
     payload TEXT NOT NULL,
     digest TEXT NOT NULL
+) STRICT
+"""
+_LEASES = """
+CREATE TABLE leases (
+    query INTEGER NOT NULL,
+    rater TEXT NOT NULL,
+    until REAL NOT NULL,
+    PRIMARY KEY (query, rater)
 ) STRICT
 """
 # The database itself refuses to change or drop an event and to leave a gap, whoever writes.
@@ -53,6 +65,7 @@ def create(connection: sqlite3.Connection, project_id: str) -> None:
     connection.execute("CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT")
     connection.execute("INSERT INTO meta VALUES ('project', ?)", (project_id,))
     _make_events(connection)
+    connection.execute(_LEASES)
     connection.execute(f"PRAGMA user_version = {VERSION}")
     connection.execute("COMMIT")
 
@@ -74,7 +87,7 @@ def version(connection: sqlite3.Connection, name: str) -> int:
             f"{name!r} was written by a newer warpgauge (log version {found}, this one knows up to {VERSION}); "
             f"install the newer warpgauge to open this project."
         )
-    if found == VERSION:
+    if found >= READABLE:
         _check_objects(connection, name)
     return found
 
@@ -98,13 +111,23 @@ def _check_objects(connection: sqlite3.Connection, name: str) -> None:
         raise ProjectError(f"{name!r} lacks the tables of an annotation log; put back a copy of it.")
 
 
+def trigger_problems(connection: sqlite3.Connection) -> list[str]:
+    """Return which triggers are missing or changed, one sentence each."""
+    found = dict(connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'").fetchall())
+    return [
+        f"The trigger {name!r} of the log is missing or changed, so that events may have been altered."
+        for name, text in TRIGGERS.items()
+        if "".join(found.get(name, "").split()) != "".join(text.split())
+    ]
+
+
 def migrate(connection: sqlite3.Connection, path: Path) -> None:
-    """Bring an older log to this version, in one transaction, after a copy of it was put beside it."""
+    """Bring an older log to this version, in one transaction; a copy is put beside it where events are rewritten."""
     found = version(connection, path.name)
     if found == VERSION:
         return
     kept = path.with_name(f"{path.stem}.version{found}{path.suffix}")
-    if not kept.exists():
+    if found < READABLE and not kept.exists():
         with sqlite3.connect(kept) as backup:
             connection.backup(backup)
         backup.close()
@@ -138,4 +161,22 @@ def _from_1_to_2(connection: sqlite3.Connection) -> None:
     connection.execute("DROP TABLE events_1")
 
 
-_STEPS: dict[int, Callable[[sqlite3.Connection], None]] = {1: _from_1_to_2}
+def _from_2_to_3(connection: sqlite3.Connection) -> None:
+    """Add the leases; the events stay as they are."""
+    connection.execute(_LEASES)
+
+
+_STEPS: dict[int, Callable[[sqlite3.Connection], None]] = {1: _from_1_to_2, 2: _from_2_to_3}
+
+
+def take_lease(
+    connection: sqlite3.Connection, rater: str, wanted: Sequence[tuple[int, int]], seconds: float
+) -> int | None:
+    """Reserve the first query with room for a rater, who gives up any other; within a transaction."""
+    moment = time.time()
+    connection.execute("DELETE FROM leases WHERE rater = ? OR until <= ?", (rater, moment))
+    held = dict(connection.execute("SELECT query, COUNT(*) FROM leases GROUP BY query").fetchall())
+    free = next((query for query, most in wanted if held.get(query, 0) < most), None)
+    if free is not None:
+        connection.execute("INSERT INTO leases VALUES (?, ?, ?)", (free, rater, moment + seconds))
+    return free

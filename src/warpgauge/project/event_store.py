@@ -3,43 +3,41 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterable, Sequence
 
-from warpgauge.errors import InvalidInputError
-from warpgauge.io.files import one_line
-from warpgauge.project.errors import NotAllowedError, ProjectError, project_content
-from warpgauge.project.events import Draft, Event, checked
+from warpgauge.project.errors import project_content
+from warpgauge.project.events import Draft, Event
+from warpgauge.project.kinds import advance, authorise, check, checked, replay, sound_events
 from warpgauge.project.log import EventLog
 from warpgauge.project.names import check_new_name
-from warpgauge.project.rules import check
-from warpgauge.project.state import State, advance, replay
+from warpgauge.project.state import State
 
-ORGANISER = "organiser"
 _ADVICE = "run warpgauge verify, and warpgauge recover where there is a mirror"
-_FOR_ORGANISERS = ("exclude", "include", "resolve", "rater")
 
 
-class Ledger:
+class EventStore:
     """A log that is followed and written by one process, from any of its threads.
 
     Parameters
     ----------
-    path : Path
-        The log's file.
+    log : EventLog
     d : int
         Dimension of the points in it.
     """
 
-    def __init__(self, path: Path, d: int) -> None:
-        self.log = EventLog(path)
+    def __init__(self, log: EventLog, d: int) -> None:
+        self.log = log
         self.d = d
         self.lock = threading.RLock()
         self._state = State()
         with project_content("The annotation log", _ADVICE):
             replay(sound_events(self.log.read(), d), self._state)
-        self.log.begin_head()
-        self.on_note: Callable[[], None] = lambda: None
+        self.log.begin()
+
+    @property
+    def known(self) -> State:
+        """What the log said when it was last looked at."""
+        return self._state
 
     @property
     def state(self) -> State:
@@ -53,12 +51,10 @@ class Ledger:
             return self._apply(self.log.read(self._state.generation))
 
     def _apply(self, events: Iterable[Event]) -> list[Event]:
-        """Advance the state by what others wrote; notes tell that they changed ``project.json``."""
+        """Advance the state by what others wrote."""
         fresh = [event for event in events if event.generation > self._state.generation]
         with project_content("The annotation log", _ADVICE):
             replay(sound_events(fresh, self.d), self._state)
-        if any(event.kind == "note" for event in fresh):
-            self.on_note()
         return fresh
 
     def append(self, *drafts: Draft) -> tuple[Event, ...]:
@@ -92,15 +88,6 @@ class Ledger:
         return drafts
 
 
-def authorise(state: State, draft: Draft) -> None:
-    """Raise when the role of who acts does not allow it."""
-    role = state.role(draft.rater)
-    organising = draft.kind in _FOR_ORGANISERS or (draft.kind == "query" and draft.payload["origin"] == "again")
-    if role == "viewer" or (organising and role != ORGANISER):
-        article = "an" if role[0] in "aeiou" else "a"
-        raise NotAllowedError(f"{draft.rater} is {article} {role} of this project and may not {draft.kind}.")
-
-
 def _check_names(state: State, draft: Draft) -> None:
     """Check the names that this draft would bring into the project."""
     known = {*state.raters, *(who for who, _ in state.cells)}
@@ -111,15 +98,3 @@ def _check_names(state: State, draft: Draft) -> None:
             check_new_name(name, known)
     if draft.kind == "transform" and draft.payload["name"] not in state.transforms:
         check_new_name(draft.payload["name"], state.transforms, "The name of a transform")
-
-
-def sound_events(events: Iterable[Event], d: int) -> Iterator[Event]:
-    """Check what was read as strictly as what is written: the file may come from anywhere."""
-    for event in events:
-        try:
-            checked(event, d)
-        except InvalidInputError as error:
-            raise ProjectError(
-                f"Event {event.generation} of the log ({event.kind!s:.20}) is damaged: {one_line(error)}."
-            ) from error
-        yield event
