@@ -38,7 +38,11 @@ Examples:
 @click.option("--root-path", default="", help="Path below which a proxy serves the page, such as /lesion.")
 @click.option("--mirror", type=click.Path(file_okay=False, path_type=Path), help="Folder for a second copy of the log.")
 @click.option("--no-browser", is_flag=True, help="Do not open a browser.")
-def annotate(project: Path, raters: str | None, no_browser: bool, **options: Any) -> None:
+@click.option("--audit", type=float, help="From now on, share of the questions drawn at random; see warpgauge new.")
+@click.option("--seal", is_flag=True, help="From now on, keep answers to audit questions sealed; see warpgauge new.")
+def annotate(
+    project: Path, raters: str | None, no_browser: bool, audit: float | None, seal: bool, **options: Any
+) -> None:
     """Serve the annotator's page of PROJECT and open it in the browser.
 
     With --mirror every answer is also written to another folder before it is acknowledged; see warpgauge recover.
@@ -48,4 +52,17 @@ def annotate(project: Path, raters: str | None, no_browser: bool, **options: Any
     with suppress(KeyboardInterrupt):  # one that comes while the project is being opened
         from warpgauge.web import serve
 
+        if audit is not None or seal:
+            _set_audit(project, audit, seal, options["rater"])
+
         serve(project, raters=people, open_browser=not no_browser, echo=click.echo, **options)
+
+
+def _set_audit(project: Path, audit: float | None, seal: bool, rater: str | None) -> None:
+    """Change the project's settings of the audit."""
+    from warpgauge.cli.new import audit_settings
+    from warpgauge.project import Project
+    from warpgauge.project.kinds import ORGANISER
+
+    with Project.open(project) as opened:
+        opened.change_settings(rater or ORGANISER, **audit_settings(audit, seal, opened.settings.audit))

@@ -54,12 +54,20 @@ def settings_from(pairs: tuple[str, ...]) -> dict[str, Any]:
     return settings
 
 
-def _settings(pairs: tuple[str, ...], model: str | None) -> dict[str, Any]:
-    """Return the settings, the model among them."""
+def _settings(pairs: tuple[str, ...], model: str | None, audit: float | None, seal: bool) -> dict[str, Any]:
+    """Return the settings, the model and the audit among them."""
     settings = settings_from(pairs)
+    settings |= audit_settings(audit, seal, settings.get("audit", 0.0))
     if model is not None and settings.setdefault("model", model) != model:
         raise InvalidInputError(f"--model {model} and --set model={settings['model']} contradict each other; give one.")
     return settings
+
+
+def audit_settings(audit: float | None, seal: bool, known: float) -> dict[str, Any]:
+    """Return the settings that --audit and --seal stand for; ``known`` is the share already set."""
+    if seal and not (known if audit is None else audit):
+        raise InvalidInputError("--seal seals the answers to audit questions; give their share as well: --audit 0.3.")
+    return {**({} if audit is None else {"audit": audit}), **({"seal": True} if seal else {})}
 
 
 def _value(text: str) -> Any:
@@ -80,6 +88,7 @@ Examples:
   warpgauge new lesion --fixed he.png --moving ki67.png
   warpgauge new lung --fixed inhale.nii.gz --moving exhale.nii.gz --fixed-mask lungs.nii.gz --copy
   warpgauge new brain --fixed t1.nii.gz --moving t2.nii.gz --targets labels:aseg.nii.gz:17,53
+  warpgauge new trial --fixed a.nii.gz --moving b.nii.gz --audit 0.3 --seal
   warpgauge new pair --fixed a.png --moving b.png --spacing 3.48 --units um --set hide-prediction=true"""
 )
 @click.argument("project", type=click.Path(path_type=Path))
@@ -104,6 +113,10 @@ Examples:
     type=click.Choice(["default", "paper"]),
     help="How the true transformation is modelled: docs/model.md, or exactly as in the paper.",
 )
+@click.option(
+    "--audit", type=float, help="Share of the questions drawn at random for warpgauge certify, such as 0.3; 0 to 0.9."
+)
+@click.option("--seal", is_flag=True, help="Keep their answers from exports, maps and predictions until unsealed.")
 @click.option("--align", "align", is_flag=True, help="Propose a rough alignment, to accept with warpgauge align --yes.")
 @click.option("--set", "pairs", multiple=True, metavar="NAME=VALUE", help="A setting; docs/project.md lists them.")
 @json_option
@@ -114,7 +127,7 @@ def new(project: Path, fixed: Path, moving: Path, **options: Any) -> None:
     from warpgauge.project.alignments import check_alignable
     from warpgauge.project.creation import settings_of
 
-    settings = settings_of(_settings(options["pairs"], options["model"]))
+    settings = settings_of(_settings(options["pairs"], options["model"], options["audit"], options["seal"]))
     if options["align"]:
         check_alignable(settings)
     with progress("looking for candidates") as show:

@@ -8,7 +8,7 @@ from warpgauge.project.errors import ConflictError, NotAllowedError, ProjectErro
 from warpgauge.project.events import ROLES, SKIP_REASONS, Draft, Event
 from warpgauge.project.kinds import replay
 from warpgauge.project.project import Project
-from warpgauge.project.records import Cell, Ellipse, Flag, Placement, QueryRecord, Skipped
+from warpgauge.project.records import AuditRound, Cell, Ellipse, Flag, Placement, QueryRecord, Skipped
 from warpgauge.project.settings import Settings
 from warpgauge.project.state import State
 from warpgauge.project.verify import VerifyReport, verify_project
@@ -16,6 +16,7 @@ from warpgauge.project.verify import VerifyReport, verify_project
 __all__ = [
     "ROLES",
     "SKIP_REASONS",
+    "AuditRound",
     "Cell",
     "ConflictError",
     "Draft",

@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 from warpgauge.project.events import Event
-from warpgauge.project.records import Cell, QueryRecord, RaterRecord, Skipped, Step, TransformRecord, placement_of
+from warpgauge.project.records import (
+    AuditRound,
+    Cell,
+    QueryRecord,
+    RaterRecord,
+    Skipped,
+    Step,
+    TransformRecord,
+    placement_of,
+)
 from warpgauge.project.state import State
 
 
@@ -89,6 +98,7 @@ def query(state: State, event: Event) -> None:
         p.get("name", ""),
         event.generation,
         p.get("batch"),
+        (p["audit"]["round"], p["audit"]["place"]) if "audit" in p else None,
     )
     state.queries.append(record)
 
@@ -172,6 +182,33 @@ def fit(state: State, event: Event) -> None:
 def align(state: State, event: Event) -> None:
     """Take over a rough alignment, or the answer to one."""
     state.alignment = event
+    state.model_generation = event.generation
+
+
+def audit(state: State, event: Event) -> None:
+    """Enter a round of audit questions."""
+    p = event.payload
+    state.audits.append(
+        AuditRound(
+            p["round"],
+            p["design"],
+            p["sealed"],
+            p["population"],
+            p["drawn_before"],
+            p["seed"],
+            tuple(p["targets"]),
+            tuple(tuple(point) for point in p["points"]),
+            tuple(p["candidates"]),
+            tuple(p["probabilities"]),
+            dict(p["transforms"]),
+            event.generation,
+        )
+    )
+
+
+def unseal(state: State, event: Event) -> None:
+    """Open sealed answers."""
+    state.unsealed.append(event)
     state.model_generation = event.generation
 
 

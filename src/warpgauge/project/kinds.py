@@ -88,6 +88,15 @@ KINDS: dict[str, Kind] = {
     "settings": Kind(
         payloads.settings, effects.settings, about_query=False, organisers_only=_always, words="change the settings"
     ),
+    "audit": Kind(payloads.audit, effects.audit, rules.audit, about_query=False),
+    "unseal": Kind(
+        payloads.unseal,
+        effects.unseal,
+        rules.unseal,
+        about_query=False,
+        organisers_only=_always,
+        words="open sealed answers",
+    ),
     "relink": Kind(payloads.relink, effects.relink, about_query=False, organisers_only=_always, words="link images"),
     "note": Kind(payloads.note, effects.note, about_query=False),
 }

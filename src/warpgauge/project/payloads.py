@@ -15,7 +15,7 @@ from warpgauge.core.arrays import as_covariances, as_points
 from warpgauge.core.kernels import FAMILIES
 from warpgauge.errors import InvalidInputError
 from warpgauge.io.landmarks.model import text_problem
-from warpgauge.project.events import ORIGINS, ROLES, SKIP_REASONS, checked_name
+from warpgauge.project.events import DESIGNS, ORIGINS, ROLES, SKIP_REASONS, checked_name
 from warpgauge.project.settings import Settings
 
 
@@ -99,7 +99,12 @@ def query(payload: Mapping[str, Any], d: int) -> dict[str, Any]:
     origin, gain, only = payload.get("origin"), payload.get("gain"), payload.get("for_rater")
     if origin not in ORIGINS:
         raise InvalidInputError(f"The origin of a query must be one of {', '.join(ORIGINS)}, got {origin!r}.")
+    drawn = payload.get("audit")
+    if (drawn is None) != (origin != "audit"):
+        raise InvalidInputError("A query of the origin audit, and no other, names its round and its place in it.")
+    place = {} if drawn is None else {"audit": {"round": int(drawn["round"]), "place": int(drawn["place"])}}
     return {
+        **place,
         "point": _vector(payload.get("point"), d, "The queried point"),
         "candidate": None if payload.get("candidate") is None else int(payload["candidate"]),
         "origin": origin,
@@ -108,6 +113,40 @@ def query(payload: Mapping[str, Any], d: int) -> dict[str, Any]:
         "gain": None if gain is None else number(gain, "The gain of a query"),
         "name": _text(payload, "name"),
     }
+
+
+def audit(payload: Mapping[str, Any], d: int) -> dict[str, Any]:
+    """Check a round of audit questions: what was drawn, from how many, and how likely each was to be drawn."""
+    targets = [int(target) for target in payload["targets"]]
+    shares = [number(share, "An inclusion probability") for share in payload["probabilities"]]
+    points = as_points(payload["points"], "The points of an audit", d).tolist()
+    candidates = [None if one is None else int(one) for one in payload["candidates"]]
+    population, drawn_before = int(payload["population"]), int(payload["drawn_before"])
+    if payload.get("design") not in DESIGNS or not len(targets) == len(shares) == len(points) == len(candidates) > 0:
+        raise InvalidInputError("A round of an audit needs a design, and for each target a point and a probability.")
+    if len(set(targets)) < len(targets) or not 0 <= min(targets) <= max(targets) < population:
+        raise InvalidInputError("A round of an audit draws each target at most once, from those that there are.")
+    if not all(0 < share <= 1 + 1e-9 for share in shares) or not 0 <= drawn_before < population:
+        raise InvalidInputError("The inclusion probabilities of an audit must lie above 0 and not above 1.")
+    return {
+        "round": int(payload["round"]),
+        "design": payload["design"],
+        "sealed": bool(payload.get("sealed", False)),
+        "population": population,
+        "drawn_before": drawn_before,
+        "seed": int(payload["seed"]),
+        "targets": targets,
+        "points": points,
+        "candidates": candidates,
+        "probabilities": shares,
+        "transforms": {checked_name(name, "The name of a transform"): int(at)
+                       for name, at in payload.get("transforms", {}).items()},
+    }  # fmt: skip
+
+
+def unseal(payload: Mapping[str, Any], d: int) -> dict[str, Any]:
+    """Check by which certificate sealed answers are opened."""
+    return {"certificate": _text(payload, "certificate")}
 
 
 def nothing(payload: Mapping[str, Any], d: int) -> dict[str, Any]:

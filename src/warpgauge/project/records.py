@@ -116,9 +116,9 @@ class QueryRecord:
         In the fixed image's world.
     candidate : int or None
         Which candidate it is; None for a location from elsewhere.
-    origin : {"suggested", "repeat", "again", "given", "volunteered"}
+    origin : {"suggested", "repeat", "again", "given", "volunteered", "audit"}
         Chosen by the model; a location asked a second time to measure the error within raters; asked again by the
-        organiser; brought along by an import; or chosen by the rater.
+        organiser; brought along by an import; chosen by the rater; or drawn at random for an audit.
     same_as : int or None
         The query that a repeat or a further asking repeats. Raters are not shown this.
     for_rater : str or None
@@ -131,6 +131,8 @@ class QueryRecord:
         When it entered the list.
     batch : str or None
         The import that brought it along.
+    audit : (int, int) or None
+        Round and place in it of an audit question. Raters are not shown this.
     """
 
     number: int
@@ -143,6 +145,7 @@ class QueryRecord:
     name: str
     generation: int
     batch: str | None = None
+    audit: tuple[int, int] | None = None
 
     @property
     def location(self) -> int:
@@ -152,6 +155,48 @@ class QueryRecord:
     def asks(self, rater: str) -> bool:
         """Whether this rater is asked."""
         return self.for_rater is None or self.for_rater == rater
+
+
+@dataclass(frozen=True)
+class AuditRound:
+    """Targets drawn at random, in the order in which they are asked.
+
+    Attributes
+    ----------
+    number : int
+        From 0.
+    design : {"uniform", "disagreement"}
+        Whether all targets were equally likely, or those at which transforms disagree more so.
+    sealed : bool
+        Whether the answers are kept from exports, maps and predictions until they are unsealed.
+    population, drawn_before : int
+        Number of targets, and how many of them earlier rounds had asked; these could not be drawn again.
+    seed : int
+        Of the draw.
+    targets : tuple of int
+        Drawn rows of the project's targets.
+    points, candidates : tuple
+        Where each is asked (fixed world), and which candidate that is; None for the target itself.
+    probabilities : tuple of float
+        Inclusion probability of each in this round; of its first r of b questions, ``r / b`` of it.
+    transforms : dict
+        Transforms that the design knew, by name, with the generation at which each was added.
+    generation : int
+        When it was drawn.
+    """
+
+    number: int
+    design: str
+    sealed: bool
+    population: int
+    drawn_before: int
+    seed: int
+    targets: tuple[int, ...]
+    points: tuple[tuple[float, ...], ...]
+    candidates: tuple[int | None, ...]
+    probabilities: tuple[float, ...]
+    transforms: dict[str, int]
+    generation: int
 
 
 @dataclass(frozen=True)

@@ -99,6 +99,33 @@ def query(state: State, draft: Draft) -> None:
     same_as = draft.payload["same_as"]
     if same_as is not None and (not 0 <= same_as < draft.query or state.queries[same_as].same_as is not None):
         raise InvalidInputError(f"Query {draft.query} cannot repeat query {same_as}: that is not a first query.")
+    if "audit" in draft.payload:
+        _audit_question(state, draft)
+
+
+def _audit_question(state: State, draft: Draft) -> None:
+    """Questions of a round are asked in the order drawn, each once, at the point drawn, of all raters."""
+    number, place = draft.payload["audit"]["round"], draft.payload["audit"]["place"]
+    if not 0 <= number < len(state.audits):
+        raise InvalidInputError(f"There is no round {number} of the audit; there are {len(state.audits)}.")
+    drawn = state.audits[number]
+    asked = sum(query.audit is not None and query.audit[0] == number for query in state.queries)
+    if place != asked or place >= len(drawn.targets) or tuple(draft.payload["point"]) != drawn.points[place]:
+        raise InvalidInputError(f"Query {draft.query} is not question {asked} of round {number} of the audit.")
+    if draft.payload["for_rater"] is not None or draft.payload["same_as"] is not None:
+        raise InvalidInputError("An audit question is a new location that all raters are asked.")
+
+
+def audit(state: State, draft: Draft) -> None:
+    """Refuse a round of audit questions that is not the next one."""
+    if draft.payload["round"] != len(state.audits):
+        raise InvalidInputError(f"The next round of the audit is {len(state.audits)}, not {draft.payload['round']}.")
+
+
+def unseal(state: State, draft: Draft) -> None:
+    """Refuse to open answers where none is sealed."""
+    if not any(state.is_sealed_round(drawn) for drawn in state.audits):
+        raise InvalidInputError("No answer is sealed, so there is nothing to unseal.")
 
 
 def withdrawal(state: State, draft: Draft) -> None:

@@ -19,6 +19,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "order": ("list", "random"),
     "suggest_with": ("answers", "default"),
     "refit": ("auto", "never"),
+    "audit_design": ("auto", "uniform"),
 }
 # Smallest and largest value; both may be taken.
 _RANGES: dict[str, tuple[float, float]] = {
@@ -36,9 +37,11 @@ _RANGES: dict[str, tuple[float, float]] = {
     "move_within": (0.0, 1.0),
     "budget": (1, 10_000_000),
     "seed": (0, 2**32 - 1),
+    "audit": (0.0, 0.9),
+    "audit_seed": (0, 2**32 - 1),
 }
-_WHOLE = ("batch", "repeat_lag", "refit_first", "budget", "seed")
-_OPTIONAL = ("default_radius", "batch", "budget", "stop_mean_sd", "stop_max_sd", "stop_gain")
+_WHOLE = ("batch", "repeat_lag", "refit_first", "budget", "seed", "audit_seed")
+_OPTIONAL = ("default_radius", "batch", "budget", "stop_mean_sd", "stop_max_sd", "stop_gain", "audit_seed")
 
 
 @dataclass(frozen=True)
@@ -90,7 +93,19 @@ class Settings:
         The list is not extended when the mean or the largest standard deviation over the targets (world units), or the
         best expected gain (nats), is below this.
     seed : int
-        Of all that is random.
+        Of all that is random, but for the audit.
+    audit : float
+        Share of the locations that are drawn at random from the targets, for a verdict that rests on no model; 0 for
+        none, at most 0.9. Raters cannot distinguish them.
+    seal : bool
+        Whether answers to audit questions are kept from exports, maps and predictions until they are unsealed.
+    audit_design : {"auto", "uniform"}
+        Whether places at which transforms disagree are more likely to be drawn (with at least two transforms), or all
+        targets are equally likely.
+    audit_seed : int, optional
+        Of the audit's draws; by default each round has a seed of its own that nobody can guess. The log has it.
+    stop_decided : bool
+        The list is not extended when the audit decides, whatever the model, which transform is best.
     """
 
     model: str = "default"
@@ -116,6 +131,11 @@ class Settings:
     stop_max_sd: float | None = None
     stop_gain: float | None = None
     seed: int = 0
+    audit: float = 0.0
+    seal: bool = False
+    audit_design: str = "auto"
+    audit_seed: int | None = None
+    stop_decided: bool = False
 
     def __post_init__(self) -> None:
         for name, choices in _CHOICES.items():
@@ -125,7 +145,7 @@ class Settings:
                 )
         for name, (low, high) in _RANGES.items():
             self._check_number(name, low, high)
-        for name in ("hide_prediction", "blind", "guided_start"):
+        for name in ("hide_prediction", "blind", "guided_start", "seal", "stop_decided"):
             if not isinstance(getattr(self, name), bool):
                 raise InvalidInputError(f"The setting {name} must be true or false, got {getattr(self, name)!r}.")
 

@@ -10,7 +10,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from warpgauge.project.events import Event
-from warpgauge.project.records import Answer, Cell, Placement, QueryRecord, RaterRecord, Step, TransformRecord
+from warpgauge.project.records import (
+    Answer,
+    AuditRound,
+    Cell,
+    Placement,
+    QueryRecord,
+    RaterRecord,
+    Step,
+    TransformRecord,
+)
 
 _NOTHING = Cell()
 
@@ -63,6 +72,10 @@ class State:
         Settings that were changed since the project was made, by name.
     settings_generation, images_generation : int
         Of the last event that changed settings, and of the last that linked images anew.
+    audits : list of AuditRound
+        Rounds of audit questions, oldest first.
+    unsealed : list of Event
+        By which sealed answers were opened, oldest first.
     """
 
     generation: int = 0
@@ -89,6 +102,8 @@ class State:
     settings: dict[str, Any] = field(default_factory=dict)
     settings_generation: int = 0
     images_generation: int = 0
+    audits: list[AuditRound] = field(default_factory=list)
+    unsealed: list[Event] = field(default_factory=list)
 
     def copy(self) -> State:
         """Return an independent copy; the values in it are frozen and shared."""
@@ -112,6 +127,15 @@ class State:
         """Whether the rater's mark there is placed, not disabled and not excluded."""
         cell = self.cell(rater, query)
         return isinstance(cell.answer, Placement) and not cell.disabled and (rater, query) not in self.excluded
+
+    def is_sealed(self, query: int) -> bool:
+        """Whether answers to the query are sealed: an audit question, or one that repeats it, not opened since."""
+        drawn = self.queries[self.queries[query].location].audit
+        return drawn is not None and self.is_sealed_round(self.audits[drawn[0]])
+
+    def is_sealed_round(self, drawn: AuditRound) -> bool:
+        """Whether a round of audit questions is sealed and was not opened since."""
+        return drawn.sealed and not any(event.generation > drawn.generation for event in self.unsealed)
 
     def is_taken(self, query: int) -> bool:
         """Whether anybody has answered the query or put it aside."""

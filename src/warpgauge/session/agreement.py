@@ -152,9 +152,9 @@ def agreement(state: State, located: LocatedAnnotations, alpha: float) -> Agreem
         marks.setdefault(mark.query.location, []).append(mark)
     skips: dict[int, dict[str, str]] = {}
     for (who, number), cell in state.cells.items():
-        if isinstance(cell.answer, Skipped):
+        if isinstance(cell.answer, Skipped) and not state.is_sealed(number):
             skips.setdefault(state.queries[number].location, {})[who] = cell.answer.reason
-    asked = sorted({query.location for query in state.queries})
+    asked = sorted({query.location for query in state.queries if not state.is_sealed(query.number)})
     locations = tuple(
         _location(state, located, located.row_at(where), where, marks.get(where, []), skips.get(where, {}), alpha)
         for where in asked

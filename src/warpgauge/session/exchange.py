@@ -70,7 +70,7 @@ def volunteered_query(
 ) -> dict[str, Any]:
     """Return the payload of a query at a place that a rater chose; the same place cannot be chosen twice."""
     tolerance = _SAME * pixel(project.fixed_grid)
-    for mark in all_marks(state, who):
+    for mark in all_marks(state, who, sealed=True):
         if np.abs(np.subtract(mark.fixed_point, point)).max() <= tolerance:
             raise InvalidInputError(
                 f"{who} has a landmark at {list(point)} already (query {mark.query.number}); edit that one instead."
@@ -152,7 +152,7 @@ def raters_landmarks(project: Project, state: State, rater: str | None) -> Landm
     skips = [
         Skip(np.array(state.queries[number].point), f"{cell.answer.reason}: {cell.answer.text}".removesuffix(": "), who)
         for (who, number), cell in sorted(state.cells.items(), key=lambda item: (item[0][1], item[0][0]))
-        if isinstance(cell.answer, Skipped) and (rater is None or who == rater)
+        if isinstance(cell.answer, Skipped) and (rater is None or who == rater) and not state.is_sealed(number)
     ]
     bare = _landmarks(
         project,

@@ -93,12 +93,12 @@ class LocatedAnnotations:
         return {location: rows[0] for location, rows in self._rows.items()}
 
 
-def all_marks(state: State, rater: str | None = None) -> Iterator[Mark]:
-    """Return every placement that stands, of all raters or of one, in the order of the list."""
+def all_marks(state: State, rater: str | None = None, *, sealed: bool = False) -> Iterator[Mark]:
+    """Return every placement that stands, of all raters or of one, in the order of the list; sealed ones on demand."""
     keys = sorted((number, who) for who, number in state.cells if rater is None or who == rater)
     for number, who in keys:
         cell = state.cells[who, number]
-        if isinstance(cell.answer, Placement):
+        if isinstance(cell.answer, Placement) and (sealed or not state.is_sealed(number)):
             yield Mark(who, state.queries[number], cell.answer, cell.disabled, (who, number) in state.excluded)
 
 
@@ -113,10 +113,10 @@ def _rank(mark: Mark) -> tuple[int, int]:
     return (2 if mark.query.origin == "repeat" else 1), mark.query.number
 
 
-def standing_marks(state: State, rater: str | None = None) -> dict[int, tuple[Mark, ...]]:
-    """Return for each location the marks that the model uses, one per rater, sorted by rater."""
+def standing_marks(state: State, rater: str | None = None, *, sealed: bool = False) -> dict[int, tuple[Mark, ...]]:
+    """Return for each location the marks that the model uses, one per rater, sorted by rater; sealed ones on demand."""
     best: dict[tuple[int, str], Mark] = {}
-    for mark in all_marks(state, rater):
+    for mark in all_marks(state, rater, sealed=sealed):
         key = (mark.query.location, mark.rater)
         if mark.active and (key not in best or _rank(mark) < _rank(best[key])):
             best[key] = mark
@@ -126,7 +126,9 @@ def standing_marks(state: State, rater: str | None = None) -> dict[int, tuple[Ma
     return {location: tuple(marks) for location, marks in grouped.items()}
 
 
-def located_annotations(state: State, d: int, default: Floats, rater: str | None = None) -> LocatedAnnotations:
+def located_annotations(
+    state: State, d: int, default: Floats, rater: str | None = None, *, sealed: bool = False
+) -> LocatedAnnotations:
     """Gather the annotations of all raters, fused, or of one rater.
 
     A location with one rater has that rater's own covariance, and so has a mark that its rater moved to another point
@@ -138,8 +140,10 @@ def located_annotations(state: State, d: int, default: Floats, rater: str | None
     ----------
     default : (d, d) array
         Covariance of a plain click.
+    sealed : bool
+        Whether sealed answers are among them.
     """
-    standing = standing_marks(state, rater)
+    standing = standing_marks(state, rater, sealed=sealed)
     groups = [(location, group) for location in sorted(standing) for group in _at_one_point(standing[location])]
     if not groups:
         return LocatedAnnotations((), Annotations.empty(d), (), None, ())

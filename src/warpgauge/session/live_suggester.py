@@ -14,6 +14,7 @@ from warpgauge.errors import InvalidInputError, SuspiciousDataWarning
 from warpgauge.geometry import Floats
 from warpgauge.project import Project, State
 from warpgauge.session.answer_chances import Chances
+from warpgauge.session.audits import pending_candidates
 from warpgauge.session.fused_annotations import standing_marks
 from warpgauge.session.queries import is_free
 
@@ -51,7 +52,7 @@ def wanted_records(state: State, default: Floats, with_answers: bool) -> dict[in
         return records
     said = {state.queries[number].location for (_, number), cell in state.cells.items() if cell.answer is not None}
     said |= {state.queries[number].location for _, number in state.deferred}
-    marks = standing_marks(state)
+    marks = standing_marks(state, sealed=True)  # of sealed answers only place and uncertainty are used
     for location in said:
         records.pop(location, None)
         if location in marks:
@@ -151,6 +152,7 @@ class LiveSuggester:
         taken = {
             query.candidate for query in state.queries if query.candidate is not None and not is_free(state, query)
         }
+        taken |= pending_candidates(state)
         for candidate in taken - self._closed:
             self.suggester.skip(candidate)
         for candidate in self._closed - taken:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -46,6 +46,7 @@ class Model:
     def __init__(self, project: Project) -> None:
         self.project = project
         self._views: dict[str | None, tuple[int, View]] = {}
+        self._sealed_views: dict[str | None, tuple[View, int, View]] = {}
         self._fit: tuple[tuple[int, int], Event | None] | None = None
         self._prior: tuple[tuple[int, object], TransformationPrior] | None = None
         self._live: tuple[tuple[int, object], LiveSuggester] | None = None
@@ -87,6 +88,29 @@ class Model:
         view = View(located, posterior, self._key(state)[0])
         self._views[rater] = state.model_generation, view
         return view
+
+    def view_with_sealed(self, state: State, rater: str | None = None) -> View:
+        """Return a view whose uncertainty counts sealed answers as well: progress must not tell which they are.
+
+        Each counts at its place with its uncertainty, as if it lay where the other answers predict it.
+        """
+        view = self.view(state, rater)
+        if not any(state.is_sealed_round(drawn) for drawn in state.audits):
+            return view
+        known = self._sealed_views.get(rater)
+        if known is not None and known[0] is view and known[1] == state.model_generation:
+            return known[2]
+        located = located_annotations(state, self.project.d, self.default_covariance, rater, sealed=True)
+        given = located.annotations
+        hidden = np.array([state.is_sealed(location) for location in located.locations], dtype=bool)
+        if hidden.any():
+            moving = given.moving_points.copy()
+            moving[hidden] = view.posterior.mean(given.fixed_points[hidden])
+            given = Annotations(given.fixed_points, moving, np.asarray(given.covariances))
+        posterior = self._posterior(view.posterior.prior, given, None) if hidden.any() else view.posterior
+        found = View(replace(located, annotations=given), posterior, view.fit_generation)
+        self._sealed_views[rater] = view, state.model_generation, found
+        return found
 
     def shown(self, state: State, who: str) -> View:
         """Return the view that a rater may see: that of their own answers in a blind project."""

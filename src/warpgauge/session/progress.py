@@ -68,7 +68,7 @@ class Progress:
     Attributes
     ----------
     annotations : int
-        Locations that the model rests on.
+        Locations that the model rests on, or will when what is sealed is opened.
     queries, locations : int
         Length of the shared list, with and without repeats and what is for one rater only.
     answered, placed, skipped, deferred : int
@@ -187,21 +187,32 @@ class Overview:
         self._curves: dict[str | None, tuple[Posterior, Curve]] = {}
         self._spreads: dict[str | None, tuple[Posterior, float, float]] = {}
 
-    def listing(self, rater: str | None) -> list[ListRow]:
-        """List marks with leave-one-out residuals and flags: one rater's, or, for None, those of all."""
+    def listing(self, rater: str | None, viewer: str | None = None) -> list[ListRow]:
+        """List marks with leave-one-out residuals and flags: one rater's, or, for None, those of all.
+
+        Sealed ones only where they are the rater's or the viewer's own, who could not tell them from the others.
+        """
         with self.project.lock:
             state = self.project.state
             view = self.model.view(state, None) if rater is None else self.model.shown(state, rater)
-            marks = list(all_marks(state, rater))
+            own = viewer if rater is None else rater
+            marks = [
+                mark
+                for mark in all_marks(state, rater, sealed=True)
+                if mark.rater == own or not state.is_sealed(mark.query.number)
+            ]
         return list_rows(marks, view, self.project.units)
 
-    def skipped(self, rater: str | None) -> list[tuple[str, int, Skipped]]:
-        """List the skips that stand, as rater, query and reason: one rater's, or, for None, those of all."""
+    def skipped(self, rater: str | None, viewer: str | None = None) -> list[tuple[str, int, Skipped]]:
+        """List the skips that stand, as rater, query and reason; whose, as for `listing`."""
         with self.project.lock:
+            state, own = self.project.state, viewer if rater is None else rater
             return [
                 (who, number, cell.answer)
-                for (who, number), cell in sorted(self.project.state.cells.items(), key=lambda item: item[0][1])
-                if isinstance(cell.answer, Skipped) and rater in (None, who)
+                for (who, number), cell in sorted(state.cells.items(), key=lambda item: item[0][1])
+                if isinstance(cell.answer, Skipped)
+                and rater in (None, who)
+                and (who == own or not state.is_sealed(number))
             ]
 
     def progress(self, rater: str | None) -> Progress:
@@ -209,7 +220,7 @@ class Overview:
         with self.project.lock:
             state, settings = self.project.state, self.project.settings
             own = rater if settings.blind else None
-            view = self.model.view(state, own)
+            view = self.model.view_with_sealed(state, own)
             mean_sd, max_sd = self._spread(view.posterior, own)
             gain = self._next_gain(state, rater)
             shared = self.rules(state, gain, rater=rater)
@@ -291,7 +302,7 @@ class Overview:
         if settings.stop_mean_sd is None and settings.stop_max_sd is None:
             mean_sd = max_sd = float("nan")
         else:
-            mean_sd, max_sd = self._spread(self.model.view(state, whose).posterior, whose)
+            mean_sd, max_sd = self._spread(self.model.view_with_sealed(state, whose).posterior, whose)
         known = None if gain == "later" else gain
         raters = state.who_answered() if rater is None else [rater]
         placed = min((placed_locations(state, name) for name in raters), default=0)

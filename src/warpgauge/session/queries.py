@@ -187,7 +187,9 @@ def locations_in_list(state: State) -> list[QueryRecord]:
 
 def counts(query: QueryRecord) -> bool:
     """Whether a placement of this query counts for the budget: not a repetition, nor what one rater brought along."""
-    return query.origin in ("suggested", "volunteered") or (query.origin == "given" and query.for_rater is None)
+    return query.origin in ("suggested", "volunteered", "audit") or (
+        query.origin == "given" and query.for_rater is None
+    )
 
 
 def placed_locations(state: State, rater: str) -> int:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 
 from warpgauge.core.process import Posterior
 from warpgauge.errors import InvalidInputError
 from warpgauge.project import Draft, Event, Placement, State
+from warpgauge.session.audits import asked_of, needs_round, question_draft, round_draft, slots
 from warpgauge.session.model import Model, View
 from warpgauge.session.progress import Overview
 from warpgauge.session.queries import (
@@ -143,7 +145,7 @@ class QueryQueue:
         settings, known = self.project.settings, f"it is now known to {figure} {self.project.units}"
         if origin == "volunteered":
             return f"You chose this location; {known}."
-        if origin == "given" or gain is None:
+        if origin == "given" or (gain is None and origin != "audit"):
             return f"This location was brought along with landmarks; {known}."
         if settings.chosen_strategy not in ("information", "entropy"):
             return f"Chosen by the strategy {settings.chosen_strategy!r}; {known}."
@@ -160,6 +162,40 @@ class QueryQueue:
             except InvalidInputError:
                 # Somebody answered one meanwhile, in another process: it stays, and so do the others until next time.
                 return
+
+    def _with_audit(self, state: State, drafts: list[Draft]) -> list[Draft]:
+        """Replace some suggestions by audit questions, in the share that the settings state."""
+        share = self.project.settings.audit
+        if share == 0 or not drafts:
+            return drafts
+        first = int(drafts[0].query or 0)
+        if not state.audits and not self._draw_round(state):
+            return drafts
+        state = self.project.state
+        chosen = slots(state, share, len(drafts))
+        if any(chosen) and needs_round(self.project, state) and not self._draw_round(state):
+            return drafts
+        state = self.project.state
+        if len(state.queries) != first:  # another process extended the list meanwhile; writing will find out
+            return drafts
+        used, left = 0, len(state.audits[-1].targets) - asked_of(state, state.audits[-1])
+        result = list(drafts)
+        for step, audited in enumerate(chosen):
+            if audited and used < left:
+                result[step] = question_draft(state, first + step, drafts[step].payload["gain"], used)
+                used += 1
+        return result
+
+    def _draw_round(self, state: State) -> bool:
+        """Draw and log a round of audit questions; False where no target is left."""
+        drawn = round_draft(
+            self.project, state, lambda: self.model.view(state, None).posterior, self.model.default_covariance
+        )
+        if drawn is None:
+            return False
+        with suppress(InvalidInputError):  # another process drew the round: it serves as well
+            self.project.append(drawn)
+        return True
 
     def _extend(self, state: State, who: str, aside: int, beyond: bool) -> bool:
         """Make the list longer; False where it has come to its end.
@@ -179,7 +215,7 @@ class QueryQueue:
             chosen = suggester.best(count)
             if not beyond and settings.stop_gain is not None:
                 chosen = [(index, gain) for index, gain in chosen if gain >= settings.stop_gain]
-            drafts = suggestion_drafts(self.project, state, chosen)
+            drafts = self._with_audit(state, suggestion_drafts(self.project, state, chosen))
             if not drafts:
                 drafts = repeat_drafts(state, settings, last_chance=True)
         if not drafts:

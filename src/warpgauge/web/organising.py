@@ -174,7 +174,7 @@ def _mark(mark: Mark) -> dict[str, Any]:
     return {
         "rater": mark.rater,
         "query": mark.query.number,
-        "origin": mark.origin,
+        "origin": "suggested" if mark.origin == "audit" else mark.origin,
         "fixed": list(mark.fixed_point),
         "flagged": placement.flag is not None,
         "point": list(placement.point),

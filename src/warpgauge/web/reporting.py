@@ -29,8 +29,8 @@ class Reports:
         hidden = not self.desk.predicts(person)
         with self.desk.lock:
             state = self.project.state
-            marks = self.session.listing(whose)
-            skips = self.session.skipped(whose)
+            marks = self.session.listing(whose, viewer=person.name)
+            skips = self.session.skipped(whose, viewer=person.name)
             rows = [_placed(row, hidden) for row in marks]
             for who, number, skip in skips:
                 row = _empty(number, state, who)
