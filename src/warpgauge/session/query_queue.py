@@ -142,14 +142,14 @@ class QueryQueue:
 
     def _why(self, origin: str, gain: float | None, sd: float) -> str:
         figure = f"{sd:.2g}" if sd < 100 else f"{sd:.0f}"  # no exponent
-        settings, known = self.project.settings, f"it is now known to {figure} {self.project.units}"
+        settings, known = self.project.settings, f"it is known to {figure} {self.project.units}"
         if origin == "volunteered":
             return f"You chose this location; {known}."
         if origin == "given" or (gain is None and origin != "audit"):
             return f"This location was brought along with landmarks; {known}."
         if settings.chosen_strategy not in ("information", "entropy"):
             return f"Chosen by the strategy {settings.chosen_strategy!r}; {known}."
-        return f"Asked because its match tells most about the rest of the image; {known}."
+        return f"Asked because it tells most about the rest; {known}."
 
     def _withdraw_stale(self) -> None:
         """Take suggestions from the list that nobody has taken up and that rest on answers no longer in force."""

@@ -108,14 +108,21 @@ export class Annotator extends OwnPoints {
   /** @param {Query} query */
   sayQuestion(query) {
     if (query.answer?.kind === "place" && !query.disabled) {
-      this.say(`Former answer ${query.position} of ${Math.max(query.position, this.ownAnswers)}. Change it and press Enter, or Q for the open question.`);
+      this.say(`Former answer ${query.position} of ${Math.max(query.position, this.ownAnswers)}. Change it and press Enter, or leave it as it is.`);
       return;
     }
     const skipped = query.answer?.kind === "skip" ? `You skipped this one (${query.answer.reason.replaceAll("_", " ")}). ` : "";
     const off = query.disabled ? "This annotation is switched off: the model does not use it. " : "";
     if (query.prediction?.outside && !this.state.predictionHidden) {
       this.say(`${skipped}${off}The match is expected outside the moving image: press S if it is not there.`, "warning");
-    } else this.say(`${skipped}${off}Where is this point in the moving image? Click it. Drag to show how sure you are.`);
+    } else this.say(`${skipped}${off}Where is this point? Click it; drag to show how sure you are.`);
+  }
+
+  /** What is asked, after something else stood in its line. */
+  sayAgain() {
+    const { query, task } = this.state;
+    if (task !== "answer") this.sayTask();
+    else if (query) this.sayQuestion(query);
   }
 
   /** How many marks this rater has placed, as far as the list tells. */

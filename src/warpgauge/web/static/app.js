@@ -26,7 +26,7 @@ import { buildPane2d } from "./view2d.js";
 import { buildPane3d } from "./view3d.js";
 import { welcome, welcomed } from "./welcome.js";
 
-/** @import { Done, Project, Query, State } from "./types.js" */
+/** @import { Done, ImageInfo, Project, Query, State } from "./types.js" */
 
 const PENDING = "warpgauge:pending:";
 
@@ -124,7 +124,7 @@ async function open() {
     try {
       const [rows, progress] = await Promise.all([api.get("/api/list"), api.get("/api/progress")]);
       store.set({ rows: rows.rows, progress });
-      showUncertainty(progress, project.units);
+      showUncertainty(progress, project.units, extentOf(project.images.fixed));
       stage.poseByRows();
       stage.ghostWhenKnown(progress);
     } catch (error) {
@@ -149,6 +149,14 @@ async function open() {
     await welcome();
     stage.focus();
   }
+}
+
+/**
+ * Longest side of an image, world units.
+ * @param {ImageInfo} image
+ */
+function extentOf({ size, spacing }) {
+  return Math.max(...size.map((n, k) => n * spacing[k]));
 }
 
 /**

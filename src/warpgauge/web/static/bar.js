@@ -56,7 +56,8 @@ export function buildBar(store, annotator, project) {
   const [from, to] = distinctNames(fixed.name, moving.name);
   byId("project-name").textContent = `${project.name}  ${from} → ${to}`;
   byId("project-name").title = `${fixed.name} → ${moving.name}`;
-  byId("who").textContent = project.role === "rater" ? project.rater : `${project.rater} (${project.role})`;
+  byId("who").textContent = project.rater === project.role ? "" : project.rater;
+  byId("who").title = `You are ${project.rater}, ${project.role}`;
   byId("organiser-button").hidden = project.role !== "organiser";
   const alpha = /** @type {HTMLSelectElement} */ (byId("alpha"));
   const choices = [...new Set([...ALPHAS, project.settings.alpha])].sort((a, b) => a - b);
@@ -74,7 +75,7 @@ export function buildBar(store, annotator, project) {
     showSize(state, annotator, project);
     for (const id of ["accept", "skip", "another", "nearby"]) {
       const button = document.querySelector(`#commands button[data-command="${id}"]`);
-      const fits = id === "accept" || state.task === "answer" || (id === "nearby" && state.task === "nearby") || (id === "skip" && state.task === "start");
+      const fits = id === "accept" || state.task === "answer" || (id === "nearby" && state.task === "nearby");
       if (button instanceof HTMLButtonElement) button.disabled = !annotator.editable || !fits;
     }
   };
@@ -100,16 +101,16 @@ export function distinctNames(one, other) {
 function showQuestion({ query, done, rows, project, task }) {
   const title = byId("query-number");
   const start = task === "start";
-  title.textContent = start ? "first places" : task === "own" ? "own point" : query ? `question ${query.number}` : done ? "done" : "";
+  title.textContent = start ? "Getting started" : task === "own" ? "Your own point" : query?.answer ? `Answer ${query.number}` : "";
   title.dataset.number = start ? "start" : query ? String(query.number) : done ? "done" : "";
   const own = rows.filter(({ rater }) => !rater || rater === project?.rater);
   const placed = own.filter(({ skipped }) => !skipped).length;
   const total = query?.total ?? null;
   const words = [`${placed}${total === null ? "" : ` of ${total}`} placed`];
   if (own.length > placed) words.push(`${own.length - placed} skipped`);
-  byId("counts").textContent = query || done ? words.join(" · ") : "";
+  byId("counts").textContent = (query || done) && !start ? words.join(" · ") : "";
   const bar = /** @type {HTMLProgressElement} */ (byId("query-bar"));
-  bar.hidden = total === null;
+  bar.hidden = total === null || start;
   bar.value = Math.min(1, placed / Math.max(total ?? 1, 1));
   const why = task === "answer" ? (query?.why ?? "").replace(/\bum\b/g, "µm") : "";
   byId("why").textContent = why;
@@ -146,16 +147,17 @@ function showSize({ mark }, annotator, project) {
  * How well the matches are known, what it was at the beginning, and the way from there to here.
  * @param {Progress} progress
  * @param {string} units
+ * @param {number} largest beyond this nothing is known: as large as the image
  */
-export function showUncertainty(progress, units) {
+export function showUncertainty(progress, units, largest) {
   const place = byId("uncertainty");
-  if (progress.mean_sd === null || progress.mean_sd === undefined || progress.annotations === 0) {
+  if (progress.mean_sd === null || progress.mean_sd === undefined || progress.annotations === 0 || progress.mean_sd > largest / 4) {
     place.replaceChildren();
     return;
   }
   const values = progress.curve.map((entry) => entry.mean_sd);
   const first = values.find((value) => Number.isFinite(value));
-  const was = first !== undefined && first > progress.mean_sd * 1.05 ? ` (was ${rounded(first)})` : "";
+  const was = first !== undefined && first > progress.mean_sd * 1.05 && first < largest ? ` (was ${rounded(first)})` : "";
   place.title = "How well the match of a typical place is known: ± one standard deviation";
-  place.replaceChildren(`known to ${rounded(progress.mean_sd)} ${units === "um" ? "µm" : units}${was}`, values.length > 2 ? sparkline(values) : "");
+  place.replaceChildren(`known to ± ${rounded(progress.mean_sd)} ${units === "um" ? "µm" : units}${was}`, values.length > 2 ? sparkline(values) : "");
 }

@@ -18,13 +18,14 @@ export function buildChoice(stage, annotator) {
   const place = byId("choice");
   const button = (/** @type {string} */ name, /** @type {string} */ words, /** @type {() => void} */ run) => make("button", { type: "button", "data-choice": name, onclick: run }, words);
   const show = () => {
-    const { doubt, task, writing, aligning } = store.state;
+    const { doubt, task, writing, aligning, query } = store.state;
     if (aligning) place.replaceChildren(button("yes", "Yes", () => void answerAlignment(stage, true)), button("no", "No", () => void answerAlignment(stage, false)));
     else if (doubt) place.replaceChildren(button("keep", "Keep it", () => void annotator.keepSlip()), button("change", "Change", () => annotator.changeSlip()));
-    else if (task === "start") place.replaceChildren(button("skip-start", "Skip this", () => void annotator.skipStart()));
+    else if (task === "start") place.replaceChildren(button("skip-start", "Skip this start", () => void annotator.skipStart()));
+    else if (task === "answer" && query?.answer) place.replaceChildren(button("back", "Back to the open question", () => void annotator.current()));
     else place.replaceChildren();
     place.hidden = place.childElementCount === 0 || writing === "saving";
   };
-  store.watch(["doubt", "task", "writing", "aligning"], show);
+  store.watch(["doubt", "task", "writing", "aligning", "query"], show);
   show();
 }

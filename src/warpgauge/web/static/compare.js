@@ -18,7 +18,7 @@ export async function buildCompare(stage, leaf) {
   const { transforms, verdict, targets, flags, units } = await stage.api.get("/api/transforms");
   if (stage.store.state.drawer !== "compare") return; // another leaf was opened meanwhile
   if (transforms.length === 0) {
-    leaf.replaceChildren(make("p", { class: "quiet" }, "No transform has been added to this project yet."));
+    leaf.replaceChildren(make("p", { class: "quiet" }, "No registration result has been added yet. Add one with “warpgauge add-transform”, and it is compared here."));
     return;
   }
   const { store } = stage;

@@ -115,6 +115,18 @@ export async function askConflict(conflict, picture) {
   }
 }
 
+/** What the arrows do with each modifier. */
+const ARROWS = [["screen", "Nudge by 1 screen pixel"], ["ten", "… by 10 (Shift)"], ["tenth", "… by 0.1 image pixel (Alt)"], ["view", "Move the view (Ctrl)"]];
+
+/**
+ * @param {Command[]} arrows
+ * @param {(command: Command, brief: boolean) => HTMLElement} button
+ */
+function arrowRows(arrows, button) {
+  if (arrows.length === 0) return [];
+  return ARROWS.map(([unit, label]) => make("div", { class: "arrows" }, make("span", {}, label), ...arrows.filter(({ id }) => id.startsWith(`arrow-${unit}-`)).map((command) => button(command, true))));
+}
+
 /**
  * All keys, each also a button.
  * @param {Command[]} commands
@@ -126,26 +138,23 @@ export async function showKeys(commands) {
       command.run();
       // A key that is held has a button that holds for a while.
       if (command.release) setTimeout(command.release, 2500);
-    } }, brief ? null : make("span", {}, command.label), make("kbd", {}, command.shown));
-  const groups = [...new Set(commands.map((command) => command.group))].map((group) => {
+    } }, brief ? null : make("span", {}, command.label), make("kbd", {}, brief ? command.shown.slice(-1) : command.shown));
+  const groups = ["Answer", "Shape of your mark", "Page", "Seeing", "Overlays"].map((group) => {
     const own = commands.filter((command) => command.group === group);
     const arrows = own.filter(({ id }) => id.startsWith("arrow"));
-    return make("div", { class: "group" }, make("h3", {}, group),
-      ...own.filter((command) => !arrows.includes(command)).map((command) => button(command, false)),
-      arrows.length ? make("div", { class: "static" }, "Move the mark; without one, or with Ctrl, the view") : null,
-      arrows.length ? make("div", { class: "two" }, ...arrows.map((command) => button(command, true))) : null);
+    return make("div", { class: "group" }, make("h3", {}, group), ...own.filter((command) => !arrows.includes(command)).map((command) => button(command, false)), ...arrowRows(arrows, button));
   });
   const mouse = [
-    ["click", "point, usual size"],
-    ["drag", "centre and first half-axis"],
-    ["drag its handles, inside, its rim", "stretch, widen, scale"],
-    ["Alt-drag", "turn"],
-    ["right- or space-drag", "pan"],
-    ["wheel", "zoom (3D: slices, ⇧ zooms)"],
-    ["Ctrl-drag", "brightness, contrast"],
-    ["touch", "tap, long press, pinch"],
+    ["Click", "put your mark"],
+    ["Drag", "put it and show how sure you are"],
+    ["Drag a handle or the rim", "change its shape"],
+    ["Alt + drag", "turn it"],
+    ["Right or Space + drag", "pan"],
+    ["Wheel", "zoom (3D: slices; Shift zooms)"],
+    ["Ctrl + drag", "brightness and contrast"],
+    ["Touch", "tap; long press, then drag; pinch"],
   ];
-  const hand = make("div", { class: "group" }, make("h3", {}, "With the hand"), ...mouse.map(([what, gives]) =>
+  const hand = make("div", { class: "group" }, make("h3", {}, "Mouse and touch"), ...mouse.map(([what, gives]) =>
     make("div", { class: "static" }, make("span", {}, what), make("span", { class: "quiet" }, gives))));
-  await ask("Keys", [make("div", { class: "columns" }, ...groups, hand), cancelButton("Close")], (key) => (key === "?" ? "" : null));
+  await ask("Keys and mouse", [make("div", { class: "columns" }, hand, ...groups), cancelButton("Close")], (key) => (key === "?" ? "" : null));
 }

@@ -24,6 +24,7 @@ export function buildFinish(stage, annotator, drawer) {
     const { done, rows, task, progress } = store.state;
     place.hidden = !done || closed || task !== "answer" || annotator.project.role === "viewer";
     if (!done) closed = false;
+    document.body.classList.toggle("finished", !place.hidden);
     if (place.hidden) return;
     const units = annotator.project.units === "um" ? "µm" : annotator.project.units;
     const mine = rows.filter((row) => !row.rater || row.rater === annotator.project.rater);
@@ -33,20 +34,21 @@ export function buildFinish(stage, annotator, drawer) {
       make("h2", {}, "You are done. Thank you."),
       make("p", {}, done?.reasons.join(" ") ?? ""),
       make("div", { class: "numbers" },
-        figure(String(placed.length), "matches placed"), figure(String(skipped.length), "could not be told"),
-        figure(known ? `${rounded(known)} ${units}` : "–", "to which a typical match is now known")),
+        figure(String(placed.length), "matches placed"), figure(String(skipped.length), "skipped"),
+        figure(known ? `± ${rounded(known)} ${units}` : "–", "is how well a typical match is known")),
       ...(progress ? progressInWords(progress, units).map((sentence) => make("p", {}, sentence)) : []),
       make("h3", {}, "Worth a second look"),
       flagged.length
-        ? make("div", { class: "choices" }, ...flagged.map((row) => make("button", { type: "button", "data-look": row.query, onclick: () => void annotator.goTo(row.query) }, `Question ${row.query + 1}: ${row.sentence || "kept after a question"}`)))
+        ? make("div", { class: "choices" }, ...flagged.map((row) => make("button", { type: "button", "data-look": row.query, onclick: () => void annotator.goTo(row.query) }, `Answer ${row.query + 1}: ${row.sentence || "kept after a question"}`)))
         : make("p", {}, "All marks agree with each other: nothing stands out."),
       make("h3", {}, "What to do next"),
-      make("p", {}, annotator.project.compare ? "See how the added registration results compare, or close this page: everything is saved." : "Close this page: everything is saved, and whoever sent you the link sees it. If you are asked once more, the question appears here by itself."),
-      make("p", {}, make("button", { type: "button", class: "primary", "data-act": "review", onclick: () => {
+      make("p", {}, annotator.project.compare && annotator.project.transforms?.length ? "See how the registration results compare under Review, or close this page: everything is saved." : annotator.project.role === "organiser" ? "Everything is saved. Add registration results with “warpgauge add-transform” and compare them with “warpgauge evaluate”." : "Close this page: everything is saved, and whoever sent you the link sees it. If you are asked once more, the question appears here by itself."),
+      make("div", { class: "row" }, make("button", { type: "button", class: "primary", "data-act": "review", onclick: () => {
         closed = true;
         place.hidden = true;
+        document.body.classList.remove("finished");
         drawer.open("list");
-      } }, "Review your marks"), " ", make("button", { type: "button", onclick: () => annotator.beginOwn() }, "Add a point of your own"))));
+      } }, "Review your marks"), make("button", { type: "button", onclick: () => annotator.beginOwn() }, "Add a point of your own"), make("button", { type: "button", "data-act": "undo", onclick: () => void annotator.undo() }, "Undo the last answer"))));
   };
   store.watch(["done", "rows", "task", "progress"], show);
   show();

@@ -61,6 +61,18 @@ export class Ghost {
   }
 
   /**
+   * Where it stands in a plane, screen pixels; null where it is not shown.
+   * @param {PlaneView} pane
+   * @param {View} view
+   * @returns {Vector | null}
+   */
+  at(pane, view) {
+    if (this.seen?.side !== pane.side || pane.warped) return null;
+    const [x, y] = worldToScreen(pane.plane, view, this.seen.point);
+    return x < 0 || y < 0 || x > view.width || y > view.height ? null : [x, y];
+  }
+
+  /**
    * @param {PlaneView} pane
    * @param {CanvasRenderingContext2D} context
    * @param {View} view

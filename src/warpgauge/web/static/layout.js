@@ -11,7 +11,7 @@ import { PlaneView } from "./planeview.js";
 /** @import { WarpMode } from "./types.js" */
 
 /** @type {Record<WarpMode, string>} */
-export const COMPARISONS = { off: "warped image alone", opacity: "see-through", checkerboard: "checkerboard", flicker: "flicker", difference: "difference", lens: "lens" };
+export const COMPARISONS = { off: "Warped alone", opacity: "See-through", checkerboard: "Checkerboard", flicker: "Flicker", difference: "Difference", lens: "Lens" };
 
 /**
  * The third pane, and what happens when the layout changes.
@@ -29,15 +29,18 @@ export function buildWarpedPane(stage) {
   const canvas = make("canvas", { tabIndex: 0, role: "img", "aria-label": "moving image warped onto the fixed one" });
   canvas.dataset.axis = "2";
   section.replaceChildren(
-    make("div", { class: "pane-head" }, make("strong", { class: "side" }, "WARPED"), make("span", { class: "name clip", title: "The moving image bent by the current model; it follows your mark while you drag it" }, "live"), make("span", { class: "spring" }), how),
+    make("div", { class: "pane-head" }, make("strong", { class: "side" }, "WARPED"), make("span", { class: "name clip", title: "The moving image, warped as your marks say; it follows while you drag a mark" }, "moving onto fixed"), make("span", { class: "spring" }), how),
     make("div", { class: "planes" }, canvas));
   stage.panes.push(new PlaneView(stage, "fixed", 2, canvas, true));
+  let before = store.state.layout;
   const arrange = () => {
     const { layout, compare } = store.state;
     byId("stage").dataset.layout = layout;
     section.hidden = layout === "two";
     how.value = compare;
     if (layout === "overlay") stage.annotator.say("One image over the other: C compares in another way, V brings both images back.");
+    else if (before === "overlay") stage.annotator.sayAgain();
+    before = layout;
   };
   store.watch(["layout", "compare"], arrange);
   arrange();

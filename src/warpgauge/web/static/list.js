@@ -85,8 +85,8 @@ function flags(row) {
   if (row.outlier) words.push("△ far from where the others say");
   if (row.swapped) words.push("△ perhaps swapped with another");
   if (row.flagged && !row.outlier) words.push("△ kept after a question");
-  if (row.origin === "volunteered") words.push("own point");
-  if (row.origin === "moved") words.push("moved nearby");
+  if (row.chosen === "volunteered") words.push("own point");
+  if (row.chosen === "moved") words.push("moved nearby");
   if (row.disabled) words.push("not used");
   if (row.excluded) words.push("excluded by the organiser");
   return words.join(", ");
@@ -102,7 +102,7 @@ export function buildList(stage, annotator, leaf) {
   stage.extras.clear();
   const { rows } = store.state;
   if (rows.length === 0) {
-    leaf.replaceChildren(make("p", { class: "quiet" }, "Nothing is annotated yet."));
+    leaf.replaceChildren(make("p", { class: "quiet" }, "Your answers will be listed here."));
     return;
   }
   const scroll = leaf.scrollTop;
@@ -120,10 +120,10 @@ export function buildList(stage, annotator, leaf) {
   leaf.replaceChildren(
     filterButtons(rows, annotator, again),
     make("table", {},
-      make("thead", {}, make("tr", {}, head("No", "query", "Number of the question"), make("th", {}, "Fixed, moving"), head(`Size ${units}`, "size", "Longest half-axis of your region"),
-        head(`Off ${units}`, "distance", "How far the mark lies from where all others put it"), head("× exp.", "mahalanobis", "The same, as a multiple of the expected deviation"), make("th", {}, "Use"))),
+      make("thead", {}, make("tr", {}, head("No.", "query", "Number of the question"), make("th", {}, "Fixed, moving"), head(`± ${units}`, "size", "How unsure you were: the longest half-axis of your region"),
+        head(`Off, ${units}`, "distance", "How far the mark lies from where all other marks put it"), head("Unusual", "mahalanobis", "That distance compared with what is expected: 1 is ordinary, 3 and more is rare"), make("th", {}, "Use"))),
       make("tbody", {}, ...shown.map((row) => line(stage, annotator, row, span)))),
-    make("p", { class: "quiet" }, shown.length === 0 ? "None of this kind." : "Off: distance from where all other marks put it. × exp.: that distance as a multiple of what is expected. ⇧N goes to the next one marked △."),
+    make("p", { class: "quiet" }, shown.length === 0 ? "None of this kind." : "Off: distance from where all other marks put this one. Unusual: that distance compared with what is expected; 1 is ordinary, 3 is rare. ⇧N goes to the next one marked △."),
   );
   leaf.scrollTop = scroll;
   stage.drawSoon();

@@ -10,8 +10,12 @@ import { norm, subtract } from "./linalg.js";
 /** @import { Stage } from "./stage.js" */
 /** @import { Prediction, Query, State } from "./types.js" */
 
-/** Pixels around a mark that are always shown. */
+/** Pixels around a mark that are always shown, and the share of an image that is, up to so many pixels. */
 const CONTEXT = 40;
+const PART = 0.16;
+const MOST = 400;
+/** Share of a volume that is always shown: organs are recognised by what lies around. */
+const SHARE = 0.6;
 
 /**
  * Go to a question in both images.
@@ -22,11 +26,25 @@ const CONTEXT = 40;
  */
 export function lookAtQuery(stage, state, query, mark) {
   const prediction = state.predictionHidden ? null : query.prediction;
-  const span = spanToShow(query, prediction, mark, Math.min(...stage.images.moving.spacing));
+  const span = spanToShow(query, prediction, mark, contextOf(stage.images.moving));
   stage.lookAt("fixed", query.location, span === null ? null : span / (state.pose?.scale ?? 1));
   const there = mark?.point ?? prediction?.mean;
-  if (there) stage.lookAt("moving", there, span);
+  if (there) {
+    stage.lookAt("moving", there, span);
+    stage.alignViews(query.location, there);
+  }
   else if (!state.cross.moving) stage.lookAt("moving", stage.middleOfImage("moving"), null);
+}
+
+/**
+ * World length of an image that is shown around any point.
+ * @param {import("./types.js").ImageInfo} image
+ */
+export function contextOf({ size, spacing }) {
+  const around = Math.max(2 * CONTEXT, Math.min(MOST, PART * Math.max(...size))) * Math.min(...spacing);
+  if (size.length === 2) return around;
+  const extents = size.map((n, k) => n * spacing[k]).sort((one, other) => one - other);
+  return Math.max(around, SHARE * extents[1]);
 }
 
 /**
@@ -35,12 +53,11 @@ export function lookAtQuery(stage, state, query, mark) {
  * @param {Query} query
  * @param {Prediction | null} prediction
  * @param {Mark | null} mark
- * @param {number} pixel
+ * @param {number} context world length that is always shown
  * @returns {number | null}
  */
-export function spanToShow(query, prediction, mark, pixel) {
+export function spanToShow(query, prediction, mark, context) {
   const longest = (/** @type {Mark} */ { shape }) => Math.sqrt(Math.max(...shape.map((row, i) => row[i])));
-  const context = 2 * CONTEXT * pixel;
   if (mark && query.answer?.kind === "place") {
     const away = prediction ? norm(subtract(prediction.mean, mark.point)) : 0;
     return Math.max(context, 6 * longest(mark), 3 * away);

@@ -78,8 +78,8 @@ export class Organiser {
     button.dataset.ready = "";
     this.element.replaceChildren(
       make("div", { class: "sheet" },
-        make("div", {}, make("h2", {}, "Raters"), this.raters, this.inviting(), this.links, make("h2", {}, "Locations"), this.places),
-        make("div", {}, make("h2", {}, "Adjudication"), this.note, this.adjudication)));
+        make("div", {}, make("h2", {}, "Raters"), this.raters, this.inviting(), this.links, make("h2", {}, "Questions"), this.places),
+        make("div", {}, make("h2", {}, "Disagreements"), this.note, this.adjudication)));
   }
 
   toggle() {
@@ -120,10 +120,10 @@ export class Organiser {
   }
 
   inviting() {
-    const name = make("input", { type: "text", placeholder: "name", maxLength: 100, "aria-label": "Name of a rater" });
+    const name = make("input", { type: "text", placeholder: "Name", maxLength: 100, "aria-label": "Name of a rater" });
     const role = make("select", { "aria-label": "Role" }, ...["rater", "viewer", "organiser"].map((one) => make("option", { value: one }, one)));
     const add = () => void this.register(name.value.trim(), "add", role.value);
-    return make("p", {}, name, " ", role, " ", make("button", { type: "button", "data-act": "invite", onclick: add }, "Add, with a link"));
+    return make("p", {}, name, " ", role, " ", make("button", { type: "button", "data-act": "invite", onclick: add }, "Invite with a link"));
   }
 
   /**
@@ -158,7 +158,7 @@ export class Organiser {
       Object.entries(one.skipped).filter(([, count]) => count > 0).map(([reason, count]) => `${count} ${reason.replaceAll("_", " ")}`).join(", ");
     this.raters.replaceChildren(
       make("div", { class: "cards" }, ...raters.map((one) => make("div", { class: `card ${one.revoked ? "off" : ""}`, "data-rater": one.name },
-        make("h3", {}, one.name, make("span", { class: "quiet" }, one.revoked ? "revoked" : one.role)),
+        make("h3", {}, one.name, make("span", { class: "quiet" }, one.revoked ? "revoked" : one.role === one.name ? "" : one.role)),
         make("progress", { max: most, value: Math.min(one.placed, most), "aria-label": `Marks placed by ${one.name}` }),
         make("span", {}, `${one.placed}${budget ? ` of ${budget}` : ""} placed${skipped(one) ? `; skipped: ${skipped(one)}` : ""}`),
         make("span", { class: "quiet" }, one.median_seconds === null ? "no time yet" : `${rounded(one.median_seconds)} s per answer`),
@@ -166,7 +166,7 @@ export class Organiser {
         one.intra?.mean_distance === null || !one.intra ? null : make("span", { title: "Mean distance between two answers to the same location" }, `repeats within ${rounded(one.intra.mean_distance)} ${this.unit}`),
         one.bias ? make("span", { title: `Mean offset from the others: ${one.bias.map(number).join(", ")} ${this.unit}` }, biasArrow(one.bias)) : null,
         make("div", { class: "row" }, ...this.linkButtons(one))))),
-      make("p", { class: "quiet" }, pooled === null ? "One rater alone tells nothing about agreement." : `Raters scatter around each other by ${length(pooled, this.units)} (pooled standard deviation). Arrows: mean offset from the others, ${this.unit}.`));
+      make("p", { class: "quiet" }, pooled === null ? "Agreement appears here when two raters have answered the same question." : `Raters scatter around each other by ${length(pooled, this.units)} (pooled standard deviation). Arrows: mean offset from the others, ${this.unit}.`));
   }
 
   /** @param {RaterRow} one */
@@ -191,8 +191,8 @@ export class Organiser {
     } }, `${title} ${this.byDistance === by ? (by ? "▾" : "▴") : ""}`);
     const worst = Math.max(1e-9, ...this.found.locations.map((place) => place.max_distance ?? 0));
     this.places.replaceChildren(
-      make("table", {}, make("thead", {}, make("tr", {}, make("th", { "aria-sort": this.byDistance ? "none" : "ascending" }, sort("No", false)), make("th", {}, "Raters"), make("th", { class: "num", "aria-sort": this.byDistance ? "descending" : "none" }, sort(`Apart, ${this.unit}`, true)), make("th", {}, "State"))),
-        make("tbody", {}, ...this.ordered.map((place) => make("tr", {
+      make("table", {}, make("thead", {}, make("tr", {}, make("th", { "aria-sort": this.byDistance ? "none" : "ascending" }, sort("No.", false)), make("th", {}, "Raters"), make("th", { class: "num", "aria-sort": this.byDistance ? "descending" : "none" }, sort(`Apart, ${this.unit}`, true)), make("th", {}, "State"))),
+        make("tbody", {}, ...this.ordered.filter((place) => place.marks.length + Object.keys(place.skips).length > 0).map((place) => make("tr", {
           class: `go ${place.query === this.chosen ? "here" : ""}`, tabIndex: 0, "data-place": place.query,
           onclick: () => this.choose(place.query),
           onkeydown: (/** @type {KeyboardEvent} */ event) => event.key === "Enter" && this.choose(place.query) },
@@ -247,7 +247,7 @@ export class Organiser {
     const place = this.found.locations.find(({ query }) => query === this.chosen);
     this.stage.extras.clear();
     if (!place) {
-      this.adjudication.replaceChildren(make("p", { class: "quiet" }, "Choose a location on the left."));
+      this.adjudication.replaceChildren(make("p", { class: "quiet" }, this.found.locations.some((place) => place.marks.length > 1) ? "Choose a question on the left to see all marks over the images." : "Where several raters have answered the same question, their marks are compared here."));
       return;
     }
     buildAdjudication(this.stage, this.adjudication, place, {

@@ -16,6 +16,8 @@ import { fitPlaneToScreen, keptInSight, keptOnImage, panByScreen, resizedView, s
 /** @import { Side, State } from "./types.js" */
 /** @import { View } from "./viewport.js" */
 
+/** Radius of the magnifier, screen pixels. */
+const MAGNIFIER = 96;
 export const PLANE_NAMES = ["sagittal", "coronal", "axial"];
 
 export class PlaneView {
@@ -172,7 +174,8 @@ export class PlaneView {
     else this.stage.overlays.drawBelow(this, context, view, state);
     drawPlaneMarks(this, context, view, state);
     this.stage.ghost.draw(this, context, view);
-    if (state.magnifier && this.pointer) this.drawMagnifier(this.pointer, state);
+    const counterpart = this.stage.ghost.at(this, view);
+    if (state.magnifier && (this.pointer ?? counterpart)) this.drawMagnifier(/** @type {Vector} */ (this.pointer ?? counterpart), state);
     this.drawLabels(context, view, state);
   }
 
@@ -198,7 +201,7 @@ export class PlaneView {
    */
   drawMagnifier(at, state) {
     const { context } = this;
-    const radius = 80;
+    const radius = MAGNIFIER;
     const view = zoomAboutScreen(this.view, at, 4, [0, this.limits[1] * 4]);
     context.save();
     context.beginPath();
@@ -208,8 +211,17 @@ export class PlaneView {
     context.fillRect(at[0] - radius, at[1] - radius, 2 * radius, 2 * radius);
     this.stage.sources[this.side].draw(context, this.plane, view, this.depth, state.colours[this.side]);
     drawPlaneMarks(this, context, view, state);
+    // The centre, free in its middle, and how long things are in here.
+    strokeWithHalo(context, "#fff", () => {
+      for (const [dx, dy] of [[1, 0], [-1, 0], [0, 1], [0, -1]]) {
+        context.moveTo(at[0] + 5 * dx, at[1] + 5 * dy);
+        context.lineTo(at[0] + 14 * dx, at[1] + 14 * dy);
+      }
+    }, { width: 1 });
+    const bar = scaleBar(view, radius * 0.8);
+    drawScaleBar(context, bar, [at[0] - bar.pixels / 2, at[1] + radius * 0.74], this.image.units, true);
     context.restore();
-    strokeWithHalo(context, "#ddd", () => context.arc(at[0], at[1], radius, 0, 2 * Math.PI));
+    strokeWithHalo(context, "#fff", () => context.arc(at[0], at[1], radius, 0, 2 * Math.PI), { width: 2, halo: 2.5 });
   }
 
   /**
@@ -220,18 +232,11 @@ export class PlaneView {
   drawLabels(context, view, state) {
     const { width, height } = this.size;
     const bar = scaleBar(view, Math.min(130, width / (this.plane.d === 2 ? 3 : 5)));
-    const [x, y] = [width - 14 - bar.pixels, 18];
-    strokeWithHalo(context, "#fff", () => {
-      context.moveTo(x, y - 4);
-      context.lineTo(x, y + 4);
-      context.moveTo(x, y);
-      context.lineTo(x + bar.pixels, y);
-      context.moveTo(x + bar.pixels, y - 4);
-      context.lineTo(x + bar.pixels, y + 4);
-    });
-    drawText(context, length(bar.length, this.image.units), [x - 6, y + 4], { align: "right" });
+    // A narrow plane of a volume has no room for it; the large one beside it has.
+    const narrow = width < 220;
+    if (this.plane.d === 2 || !narrow) drawScaleBar(context, bar, [width - 14 - bar.pixels, this.plane.d === 2 ? height - 16 : 20], this.image.units);
     if (this.plane.d === 2) return;
-    const position = state.cross[this.side] ? length(this.depth, this.image.units) : "";
+    const position = state.cross[this.side] && !narrow ? positionInWords(this.plane, this.depth, this.image.units) : "";
     drawText(context, `${PLANE_NAMES[this.axis]}  ${this.slice + 1} / ${this.image.size[this.axis]}   ${position}`, [10, height - 10]);
     if (this.image.units !== "mm") return;
     const [left, top, right, bottom] = edgeLetters(this.plane);
@@ -246,6 +251,46 @@ export class PlaneView {
   get crossColour() {
     return this.side === "fixed" ? COLOURS.query : COLOURS.prediction;
   }
+}
+
+/**
+ * @param {CanvasRenderingContext2D} context
+ * @param {{length: number, pixels: number}} bar
+ * @param {Vector} at its left end
+ * @param {string} units
+ * @param {boolean} [above] whether the length stands above the bar, not to its left
+ */
+function drawScaleBar(context, bar, [x, y], units, above = false) {
+  const words = length(bar.length, units);
+  context.save();
+  context.font = "12px system-ui, sans-serif";
+  const wide = context.measureText(words).width + 8;
+  context.fillStyle = "rgba(20, 20, 20, 0.78)";
+  context.beginPath();
+  if (above) context.roundRect(x - 6, y - 20, bar.pixels + 12, 27, 4);
+  else context.roundRect(x - wide - 6, y - 11, wide + bar.pixels + 12, 22, 4);
+  context.fill();
+  context.fillStyle = "#fff";
+  context.fillRect(x, y - 1.5, bar.pixels, 3);
+  context.textAlign = above ? "center" : "left";
+  context.fillText(words, above ? x + bar.pixels / 2 : x - wide, above ? y - 7 : y + 4);
+  context.restore();
+}
+
+/**
+ * Where a slice of a volume lies: the coordinate across it, as the readout says it.
+ * @param {import("./plane.js").Plane} plane
+ * @param {number} depth
+ * @param {string} units
+ * @returns {string} empty where the slices are oblique
+ */
+export function positionInWords(plane, depth, units) {
+  const normal = plane.toWorld.map((row) => row[2]);
+  const across = normal.findIndex((value) => Math.abs(value) > 0.999);
+  if (across < 0) return "";
+  const value = plane.frame.origin[across] + normal[across] * depth;
+  const letter = [["L", "R"], ["P", "A"], ["S", "I"]][across][value >= 0 ? 0 : 1];
+  return units === "mm" ? `${letter} ${Math.abs(value).toFixed(1)} mm` : length(value, units);
 }
 
 /**

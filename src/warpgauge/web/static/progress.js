@@ -21,13 +21,13 @@ export async function buildProgress(stage, leaf) {
   const seconds = progress.seconds ?? [];
   const sorted = [...seconds].sort((a, b) => a - b);
   leaf.replaceChildren(
-    make("p", {}, `${progress.annotations} annotations.`),
+    make("p", {}, `${progress.annotations} ${progress.annotations === 1 ? "mark" : "marks"} placed.`),
     ...progressInWords(progress, units).map((sentence) => make("p", {}, sentence)),
     make("h2", {}, "How well a typical match is known"),
-    chart(curve, "annotations", units, { logarithmic: true }),
-    make("h2", {}, "Time per annotation"),
+    chart(curve, "marks", units, { logarithmic: true }),
+    make("h2", {}, "Time per mark"),
     sorted.length ? make("p", {}, `Median ${number(sorted[Math.floor((sorted.length - 1) / 2)])} s`) : make("p", { class: "quiet" }, "No time yet."),
-    chart(seconds.map((value, i) => [i + 1, value]), "annotations", "s"),
+    chart(seconds.map((value, i) => [i + 1, value]), "marks", "s"),
     make("h2", {}, "When to stop"),
     ...(progress.stop.length ? progress.stop.map((rule) => make("p", {}, `${rule.met ? "✓" : "○"} ${rule.sentence}`)) : [make("p", { class: "quiet" }, "The project has no stop rule: stop when more answers bring little.")]),
     ...ranking(progress),
@@ -45,9 +45,9 @@ export async function buildProgress(stage, leaf) {
 export function progressInWords(progress, units) {
   const { mean_sd: now, max_sd: worst, curve } = progress;
   if (now === null || progress.annotations === 0) return ["Nothing is known yet: every answer helps."];
-  const words = [`A typical match is known to ${rounded(now)} ${units}${worst === null ? "" : `, the least known to ${rounded(worst)} ${units}`}.`];
+  const words = [`A typical match is known to ± ${rounded(now)} ${units}${worst === null ? "" : `, the least certain one to ± ${rounded(worst)} ${units}`}.`];
   const first = curve[0]?.mean_sd;
-  if (first && first > now) words.push(`At the beginning it was ${rounded(first)} ${units}.`);
+  if (first && first > now) words.push(`With the first marks it was ± ${rounded(first)} ${units}.`);
   const back = [...curve].reverse().find((entry) => entry.annotations <= progress.annotations - 10);
   if (back && back.mean_sd > 0) {
     const share = Math.round(100 * (1 - now / back.mean_sd));
@@ -119,8 +119,8 @@ export function chart(points, across, up, { logarithmic = false } = {}) {
   const at = (/** @type {number[]} */ [x, y]) => [left + (x / last) * (width - left - 8), height - bottom - part(y) * (height - bottom - 12)];
   const ink = "currentColor";
   draw("path", { d: `M${left} 8V${height - bottom}H${width - 8}`, fill: "none", stroke: ink, "stroke-opacity": 0.5 });
-  draw("text", { x: left - 4, y: 16, "text-anchor": "end", "font-size": 12, fill: ink }, finite.length ? number(top) : "");
-  draw("text", { x: left - 4, y: height - bottom, "text-anchor": "end", "font-size": 12, fill: ink }, number(low));
+  draw("text", { x: left - 4, y: 16, "text-anchor": "end", "font-size": 12, fill: ink }, finite.length ? rounded(top) : "");
+  draw("text", { x: left - 4, y: height - bottom, "text-anchor": "end", "font-size": 12, fill: ink }, rounded(low));
   draw("text", { x: left + 6, y: 16, "font-size": 12, fill: ink }, logarithmic ? `${up} (logarithmic)` : up);
   draw("text", { x: width - 8, y: height - 8, "text-anchor": "end", "font-size": 12, fill: ink }, `${last} ${across}`);
   if (finite.length) {

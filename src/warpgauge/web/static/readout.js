@@ -48,6 +48,7 @@ function wordsUnder(stage, pane) {
   const index = worldToIndex(pane.image, world);
   const [u, v] = pane.plane.order;
   const samples = stage.sources[pane.side].samples(pane.axis, pane.slice, Math.round(index[u]), Math.round(index[v]));
-  const value = samples ? `   ${samples.map((sample) => number(sample * pane.image.scale + pane.image.offset)).join(" ")}` : "";
+  const names = samples?.length === 3 ? ["R ", "G ", "B "] : ["value "];
+  const value = samples ? `   ·   ${samples.map((sample, k) => `${names[k] ?? ""}${number(sample * pane.image.scale + pane.image.offset)}`).join(" ")}` : "";
   return `${placeInWords(world, pane.image.units)}${value}`;
 }

@@ -65,7 +65,7 @@ export function drawPlace(stage, side, canvas, shown) {
  * @returns {number}
  */
 export function spanOf(stage, side, covariance) {
-  const smallest = 48 * Math.min(...stage.images[side].spacing);
+  const smallest = 64 * Math.min(...stage.images[side].spacing);
   const spread = covariance ? Math.sqrt(Math.max(...covariance.map((row, i) => row[i]))) : 0;
   return Math.max(smallest, spread * 3 * 3);
 }

@@ -18,6 +18,8 @@ import { planeToScreen } from "./viewport.js";
 
 const MOST_BYTES = 384 * 2 ** 20;
 const AT_ONCE = 6;
+/** Screen pixels from which on a sample is drawn as a square. */
+export const SAMPLES = 6;
 
 /** The tiles of one image. */
 export class TileSource {
@@ -97,8 +99,8 @@ export class TileSource {
     const [x0, y0] = planeToScreen(view, first).map((value) => Math.round(value * ratio) / ratio);
     const [x1, y1] = planeToScreen(view, end).map((value) => Math.round(value * ratio) / ratio);
     context.save();
-    // Enlarged pixels stay pixels: an expert judges samples, not their interpolation.
-    context.imageSmoothingEnabled = Math.abs(place.step[0]) * view.scale < 2;
+    // Smooth until single samples are large enough to be looked at; then they stay samples.
+    context.imageSmoothingEnabled = Math.abs(place.step[0]) * view.scale < SAMPLES;
     context.transform((x1 - x0) / tile.width, 0, 0, (y1 - y0) / tile.height, x0, y0);
     context.drawImage(this.pictureOf(tile, colours), 0, 0);
     context.restore();

@@ -104,7 +104,7 @@
  * @property {boolean} skipped
  * @property {string | null} reason
  * @property {string} text note of a skip
- * @property {string} origin "asked", "moved" or "volunteered"
+ * @property {string} chosen "asked", "moved" or "volunteered"
  * @property {boolean} flagged kept though it looked like a slip
  * @property {string} [time]
  * @property {string} [rater]

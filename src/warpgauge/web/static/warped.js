@@ -10,6 +10,7 @@ import { brightnessTables, showSamples } from "./colour.js";
 import { strokeWithHalo } from "./marks.js";
 import { canvasOf, hatchMask, layPicture } from "./planepicture.js";
 import { levelForScale, levelInPlane } from "./pyramid.js";
+import { SAMPLES } from "./tiles.js";
 import { screenToPlane } from "./viewport.js";
 
 /** @import { Api } from "./api.js" */
@@ -143,7 +144,7 @@ export class WarpedPlane {
 export function showWarped(pane, context, view, { warp, lensHeld, opacity }, laid, lit) {
   const draw = (/** @type {number} */ alpha) => {
     context.globalAlpha = alpha;
-    context.imageSmoothingEnabled = view.scale * Math.min(...pane.image.spacing) < 2;
+    context.imageSmoothingEnabled = view.scale * Math.min(...pane.image.spacing) < SAMPLES;
     layPicture(context, pane.plane, view, laid.frame, laid.picture);
     hatchMask(context, (target) => layPicture(target, pane.plane, view, laid.frame, laid.outside), view);
   };

@@ -8,9 +8,9 @@ import { make } from "./dom.js";
 
 const KEY = "warpgauge:welcomed";
 const STEPS = [
-  ["A point is asked for", "On the left the fixed image shows a point with an orange cross. Find the same spot in the moving image on the right."],
-  ["Show where, and how sure you are", "Click it. Drag instead of clicking when you are less sure in one direction: the ellipse should hold the match almost certainly. Handles and the keys [ and ] change it; the wheel only zooms."],
-  ["Enter accepts", "Cannot tell? Press S and say why: that helps as well. Z takes anything back. ? shows all keys. Everything you accept is saved at once."],
+  ["Find the same spot", "An orange cross marks a point in the fixed image, on the left. Find the same spot in the moving image, on the right."],
+  ["Show where, and how sure you are", "Click the spot. If you are not sure, drag instead: the ellipse should almost certainly contain the match. You can change it with its handles or the keys [ and ]. The wheel only zooms."],
+  ["Press Enter to accept", "If you cannot tell, press S and say why: that helps as well. Z undoes anything, ? shows all keys. Every answer is saved at once."],
 ];
 
 /** Whether this browser has seen it. */
@@ -33,7 +33,7 @@ export async function welcome() {
     const next = make("button", { type: "button", class: "primary", "data-act": "next", onclick: () => closeDialog("next") }, i < STEPS.length - 1 ? "Next" : "Begin");
     const foot = cancelButton("Skip");
     foot.append(next);
-    const answer = await ask(`${i + 1} of ${STEPS.length}: ${title}`, [make("div", { class: "steps" }, make("p", {}, words)), foot], (key) => (key === "Enter" ? "next" : null));
+    const answer = await ask(title, [make("div", { class: "steps" }, make("p", {}, words), make("p", { class: "quiet" }, `Step ${i + 1} of ${STEPS.length}`)), foot], (key) => (key === "Enter" ? "next" : null));
     if (answer !== "next") return;
   }
 }
