@@ -16,7 +16,7 @@ import pytest
 
 from warpgauge.project import Project
 from warpgauge.web import connections, prepare
-from warpgauge.web.tokens import has_ended, token_hash
+from warpgauge.web.auth import has_ended, token_hash
 from web.server_tools import Served, answer, served
 
 

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import sqlite3
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from warpgauge.errors import InvalidInputError
 from warpgauge.project import Project
+from warpgauge.project.trust import state_files
 from warpgauge.web import prepare
-from warpgauge.web.hosts import AllowedHosts, is_loopback, split_host
+from warpgauge.web.security import AllowedHosts, is_loopback, split_host
 from web.server_tools import Served, make_flat, served, wait_until
 
 
@@ -238,8 +241,8 @@ def test_garbage_instead_of_http_does_no_harm(flat_server: Served) -> None:
     assert flat_server.client().get("/api/project").status_code == 200
 
 
-def test_a_rater_keeps_the_link_over_a_restart_and_the_launcher_does_not(tmp_path: Path) -> None:
-    """Rater tokens stand hashed in the project; the token of a launch ends with it."""
+def test_links_outlive_a_restart(tmp_path: Path) -> None:
+    """Rater tokens stand hashed in the project; the launcher's stands in a private file, nowhere in the project."""
     folder = make_flat(tmp_path / "p")
     first = prepare(folder, raters=["ada"])
     first.close()
@@ -248,12 +251,36 @@ def test_a_rater_keeps_the_link_over_a_restart_and_the_launcher_does_not(tmp_pat
     gate = next(entry for entry in second.app.user_middleware if "gate" in entry.kwargs).kwargs["gate"]
     tokens = {link.name: link.url.partition("token=")[2] for link in first.links}
     assert gate.person(tokens["ada"]).role == "rater"
-    assert gate.person(tokens["organiser"]) is None
+    assert gate.person(tokens["organiser"]).role == "organiser"
+    assert not any(tokens["organiser"].encode() in file.read_bytes() for file in folder.rglob("*") if file.is_file())
     assert second.kept == ["ada"]
     assert [link.name for link in second.links] == ["organiser", "ben"]
     second.app.state.desk.project.revoke_rater("ada")
     wait_until(lambda: gate.person(tokens["ada"]) is None)
     second.app.state.desk.project.close()
+
+
+def test_the_launchers_link_ends_when_asked_or_readable_by_others(tmp_path: Path) -> None:
+    """--new-links makes another one; a file that others can read, or that is 30 days old, is not used any more."""
+    folder = make_flat(tmp_path / "p")
+
+    def secret(**options: Any) -> str:
+        launch = prepare(folder, **options)
+        launch.close()
+        return str(launch.links[0].url.partition("token=")[2])
+
+    first = secret()
+    assert secret() == first
+    assert secret(rater="zoe") != first
+    second = secret(new_links=True)
+    assert second != first
+    (file,) = (path for base in state_files("links") for path in base.glob("*") if path.read_text() == second)
+    assert file.stat().st_mode & 0o077 == 0
+    file.chmod(0o644)
+    third = secret()
+    assert third != second
+    os.utime(file, (0, 0))
+    assert secret() != third
 
 
 def test_a_server_for_other_machines_demands_rater_tokens(tmp_path: Path) -> None:

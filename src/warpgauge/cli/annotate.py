@@ -28,7 +28,7 @@ Examples:
 @click.option("--raters", help="People who each get a link of their own, separated by commas.")
 @click.option("--link-days", type=float, help="New links end after so many days; they do not end by default.")
 @click.option(
-    "--new-links", is_flag=True, help="Make new links for the named raters; their old links stop working at once."
+    "--new-links", is_flag=True, help="Make new links for the named raters and yourself; the old ones end at once."
 )
 @click.option("--certfile", type=_FILE, help="Certificate with its chain, in PEM format; the server then uses TLS.")
 @click.option("--keyfile", type=_FILE, help="Private key of the certificate, if it is in a separate file.")

@@ -107,8 +107,8 @@ def _key(folder: Path, document: Document) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
 
 
-def state_files() -> list[Path]:
-    """Return where trust is recorded: the person's state folder, or a private temporary one where there is none."""
+def state_files(name: str = "trusted.jsonl") -> list[Path]:
+    """Return where something is recorded for this person: their state folder, or a private temporary one without it."""
     user = os.getuid() if hasattr(os, "getuid") else "user"
     bases = [Path(tempfile.gettempdir()) / f"warpgauge-{user}"]
     if os.environ.get("XDG_STATE_HOME"):
@@ -116,14 +116,14 @@ def state_files() -> list[Path]:
     else:
         with suppress(RuntimeError):  # no home is known
             bases.insert(0, Path.home() / ".local" / "state" / "warpgauge")
-    return [base / "trusted.jsonl" for base in bases]
+    return [base / name for base in bases]
 
 
 def _recorded() -> set[str]:
     keys = set()
     for file in state_files():
         try:
-            if not _private(file.parent):
+            if not is_private(file.parent):
                 continue
             for line in file.read_text(encoding="utf-8", errors="replace").splitlines():
                 keys.add(str(json.loads(line)["key"]))
@@ -132,7 +132,7 @@ def _recorded() -> set[str]:
     return keys
 
 
-def _private(folder: Path) -> bool:
+def is_private(folder: Path) -> bool:
     """Return whether a folder is this person's own: in a shared temporary folder anyone could have made it."""
     return not hasattr(os, "getuid") or folder.stat().st_uid == os.getuid()
 
@@ -145,7 +145,7 @@ def _record(key: str, folder: Path, places: list[str]) -> None:
     for file in state_files():
         try:
             file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            if not _private(file.parent):
+            if not is_private(file.parent):
                 continue
             with file.open("a", encoding="utf-8") as stream:
                 stream.write(json.dumps(entry) + "\n")

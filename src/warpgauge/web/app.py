@@ -10,18 +10,18 @@ from fastapi import FastAPI
 
 from warpgauge._version import __version__
 from warpgauge.project import Project
-from warpgauge.web.desk import Desk
+from warpgauge.web.app_state import Desk
+from warpgauge.web.auth import Gate
 from warpgauge.web.failures import REFUSALS, add_handlers
-from warpgauge.web.guard import Guard
-from warpgauge.web.hosts import AllowedHosts
 from warpgauge.web.image_routes import image_router
 from warpgauge.web.logins import LoginLog
+from warpgauge.web.organiser_routes import organiser_router
 from warpgauge.web.overlay_routes import overlay_router
 from warpgauge.web.query_routes import query_router
-from warpgauge.web.report_routes import organiser_router, report_router
+from warpgauge.web.report_routes import report_router
+from warpgauge.web.security import AllowedHosts, Guard
 from warpgauge.web.start_routes import start_router
 from warpgauge.web.static_routes import static_router
-from warpgauge.web.tokens import Gate
 
 
 def create_app(

@@ -12,7 +12,7 @@ from starlette.responses import JSONResponse
 
 from warpgauge.errors import WarpgaugeError
 from warpgauge.project import ConflictError, NotAllowedError, ProjectError, StorageError
-from warpgauge.web.guard import failure
+from warpgauge.web.security import failure
 from warpgauge.web.wire import ErrorAnswer
 
 # Descriptions for OpenAPI of what every route may answer.

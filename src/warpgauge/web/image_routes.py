@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
-from warpgauge.web.access import Asking
-from warpgauge.web.desk import Desk
+from warpgauge.web.app_state import Desk
+from warpgauge.web.auth import Asking
 from warpgauge.web.wire import ProjectAnswer
 
 Side = Literal["fixed", "moving"]

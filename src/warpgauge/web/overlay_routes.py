@@ -14,14 +14,13 @@ from warpgauge.errors import InvalidInputError
 from warpgauge.geometry import Floats, Grid
 from warpgauge.maps.blocks import defined_rows
 from warpgauge.project import NotAllowedError
-from warpgauge.web.access import Asking
-from warpgauge.web.desk import Desk
+from warpgauge.web.app_state import Desk
+from warpgauge.web.auth import Asking, Person
 from warpgauge.web.image_routes import RAW, Axis, LevelNumber, Side, Small
 from warpgauge.web.live import with_mark
 from warpgauge.web.overlays import MapKind
 from warpgauge.web.placements import sane_placement
 from warpgauge.web.planes import plane_frame, plane_lines
-from warpgauge.web.tokens import Person
 from warpgauge.web.wire import LinesAnswer, LinkedAnswer, PointsAnswer
 from warpgauge.web.wire_reports import TransformsAnswer
 

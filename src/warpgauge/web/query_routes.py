@@ -8,11 +8,10 @@ from fastapi import APIRouter, Path, Query
 from starlette.responses import JSONResponse
 
 from warpgauge.project import ConflictError
-from warpgauge.web.access import Asking, Writing
-from warpgauge.web.desk import Desk
+from warpgauge.web.app_state import Desk
+from warpgauge.web.auth import Asking, Person, Writing
 from warpgauge.web.failures import WRITE_REFUSALS, UnconfirmedError
 from warpgauge.web.placements import described
-from warpgauge.web.tokens import Person
 from warpgauge.web.wire import (
     ConfirmAnswer,
     ConflictAnswer,

@@ -1,75 +1,160 @@
-"""Routes for the list, the progress, and the organiser's page."""
+"""The list of answers and the progress, as each person may see them, and their routes."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter
 
-from warpgauge.web.access import Asking, Organising
-from warpgauge.web.desk import Desk
-from warpgauge.web.failures import WRITE_REFUSALS
-from warpgauge.web.query_routes import Number
-from warpgauge.web.wire import SavedAnswer
-from warpgauge.web.wire_reports import LinkAnswer, ListAnswer, LocationsAnswer, ProgressAnswer, RatersAnswer
-from warpgauge.web.wire_sent import AskAgainRequest, MarkRequest, RaterRequest, ResolveRequest
+from warpgauge.project import State
+from warpgauge.session import ListRow
+from warpgauge.web.app_state import Desk
+from warpgauge.web.auth import Asking, Person
+from warpgauge.web.wire_reports import ListAnswer, ProgressAnswer
+
+
+class Reports:
+    """What has been done.
+
+    Parameters
+    ----------
+    desk : Desk
+    """
+
+    def __init__(self, desk: Desk) -> None:
+        self.desk, self.session, self.project = desk, desk.session, desk.project
+
+    def listing(self, person: Person) -> dict[str, Any]:
+        """Return all answers that a person may see: placements with how well the others predict them, and skips."""
+        whose = None if self.desk.sees_all(person) else person.name
+        hidden = not self.desk.predicts(person)
+        with self.desk.lock:
+            state = self.project.state
+            marks = self.session.listing(whose, viewer=person.name)
+            skips = self.session.skipped(whose, viewer=person.name)
+            rows = [_placed(row, hidden) for row in marks]
+            for who, number, skip in skips:
+                row = _empty(number, state, who)
+                row.update(skipped=True, reason=skip.reason, text=skip.text, generation=skip.generation)
+                row.update(time=skip.time, duration=skip.duration)
+                rows.append(row)
+            generation = state.generation
+        if whose is not None:
+            for row in rows:
+                row["rater"] = None
+        return {"rows": sorted(rows, key=lambda row: (row["query"], row["rater"] or "")), "generation": generation}
+
+    def progress(self, person: Person) -> dict[str, Any]:
+        """Return the progress: a rater's own counts and times, or those of all raters for other roles."""
+        whose = person.name if person.role == "rater" else None
+        with self.desk.lock:
+            found = self.session.progress(whose)
+            seconds = _seconds(self.project.state, whose)
+        ranking = None
+        if self.desk.compares(person):
+            ranking = self.desk.comparison.ranking()
+        # The calibration scales every uncertainty by the residuals: its last digits would tell of them.
+        shown = float if self.desk.predicts(person) else _rough
+        curve = zip(found.curve.annotations.tolist(), found.curve.mean_sd.tolist(), strict=True)
+        return {
+            "annotations": found.annotations,
+            "answered": found.answered,
+            "placed": found.placed,
+            "skipped": found.skipped,
+            "deferred": found.deferred,
+            "queries": found.queries,
+            "targets": found.targets,
+            "mean_sd": shown(found.mean_sd),
+            "max_sd": shown(found.max_sd),
+            "units": found.units,
+            "curve": [{"annotations": count, "mean_sd": shown(sd)} for count, sd in curve],
+            "next_gain": found.expected_gain,
+            "stop": [{"rule": rule.name, "met": rule.met, "sentence": rule.sentence} for rule in found.stop_rules],
+            "done": found.done,
+            "reasons": list(found.reasons),
+            "seconds": seconds,
+            "median_seconds": found.median_seconds,
+            "model": found.weights,
+            "ranking": ranking,
+        }
+
+
+def _rough(value: float) -> float:
+    """Round to one significant digit."""
+    return float(f"{value:.0e}")
+
+
+def _seconds(state: State, whose: str | None) -> list[float]:
+    answers = [cell.answer for (who, _), cell in state.cells.items() if whose in (None, who) and cell.answer]
+    told = sorted((one.generation, one.duration) for one in answers if one.duration is not None)
+    return [duration for _, duration in told]
+
+
+def _empty(number: int, state: State, who: str) -> dict[str, Any]:
+    row: dict[str, Any] = dict.fromkeys(
+        ("point", "covariance", "alpha", "residual", "distance", "mahalanobis", "p", "partner", "reason")
+    )
+    row.update(dict.fromkeys(("outlier", "swapped", "disabled", "excluded", "skipped"), False))
+    return {
+        **row,
+        "query": number,
+        "location": list(state.queries[number].point),
+        "rater": who,
+        "sentence": "",
+        "text": "",
+        "chosen": _shown_origin(state.queries[number].origin),
+        "flagged": False,
+    }
+
+
+def _shown_origin(origin: str) -> str:
+    """Return an origin as a rater may see it: repeats are not announced."""
+    return origin if origin in ("moved", "volunteered") else "asked"
+
+
+def _placed(row: ListRow, hidden: bool) -> dict[str, Any]:
+    return {
+        "query": row.query,
+        "location": row.fixed_point.tolist(),
+        "point": row.moving_point.tolist(),
+        "covariance": row.covariance.tolist(),
+        "alpha": row.alpha,
+        # Each of these would give away where the model expects the match: three distances locate it, and a flag does
+        # so by halves.
+        "residual": None if hidden else row.residual.tolist(),
+        "distance": None if hidden else row.distance,
+        "mahalanobis": None if hidden else row.mahalanobis,
+        "p": None if hidden else row.p,
+        "outlier": not hidden and row.flag == "outlier",
+        "swapped": not hidden and row.flag == "swapped",
+        "partner": None if hidden else row.partner,
+        "sentence": "" if hidden else row.sentence,
+        "disabled": row.disabled,
+        "excluded": row.excluded,
+        "skipped": False,
+        "reason": None,
+        "text": "",
+        "generation": row.generation,
+        "time": row.time,
+        "duration": row.duration,
+        "rater": row.rater,
+        "chosen": _shown_origin(row.origin),
+        "flagged": not hidden and row.questioned is not None,
+    }
 
 
 def report_router(desk: Desk) -> APIRouter:
     """Return the routes of what has been done."""
-    router = APIRouter()
+    router, reports = APIRouter(), Reports(desk)
 
     @router.get("/api/list", response_model=ListAnswer)
     def listing(asking: Asking) -> dict[str, Any]:
         """Return all answers that this person may see."""
-        return desk.reports.listing(asking)
+        return reports.listing(asking)
 
     @router.get("/api/progress", response_model=ProgressAnswer)
     def progress(asking: Asking) -> dict[str, Any]:
         """Return the progress."""
-        return desk.reports.progress(asking)
-
-    return router
-
-
-def organiser_router(desk: Desk) -> APIRouter:
-    """Return the routes that are for organisers only."""
-    router = APIRouter()
-    organisation = desk.organisation
-
-    @router.get("/api/raters", response_model=RatersAnswer)
-    def raters(organising: Organising) -> dict[str, Any]:
-        """Return a row for each rater."""
-        return organisation.raters()
-
-    @router.post("/api/raters", response_model=LinkAnswer, responses=WRITE_REFUSALS)
-    def register(body: RaterRequest, request: Request, organising: Organising) -> dict[str, Any]:
-        """Register a person or give them a new link (its secret is shown this once), or revoke them."""
-        return organisation.register(body, f"{request.url.scheme}://{request.headers['host']}", organising)
-
-    @router.get("/api/locations", response_model=LocationsAnswer)
-    def locations(organising: Organising) -> dict[str, Any]:
-        """Return a row for each location, with all raters' marks."""
-        return organisation.locations()
-
-    @router.post("/api/locations/{n}/resolve", response_model=SavedAnswer, responses=WRITE_REFUSALS)
-    def resolve(n: Number, body: ResolveRequest, organising: Organising) -> dict[str, Any]:
-        """Settle a location as it stands; its raters cannot change it any more."""
-        return organisation.adjudicate("resolve", n, body.generation, organising, text=body.text)
-
-    @router.post("/api/locations/{n}/exclude", response_model=SavedAnswer, responses=WRITE_REFUSALS)
-    def exclude(n: Number, body: MarkRequest, organising: Organising) -> dict[str, Any]:
-        """Take a rater's mark out of the model."""
-        return organisation.adjudicate("exclude", n, body.generation, organising, rater=body.rater, text=body.text)
-
-    @router.post("/api/locations/{n}/include", response_model=SavedAnswer, responses=WRITE_REFUSALS)
-    def include(n: Number, body: MarkRequest, organising: Organising) -> dict[str, Any]:
-        """Put an excluded mark back."""
-        return organisation.adjudicate("include", n, body.generation, organising, rater=body.rater, text=body.text)
-
-    @router.post("/api/locations/{n}/ask_again", response_model=SavedAnswer, responses=WRITE_REFUSALS)
-    def ask_again(n: Number, body: AskAgainRequest, organising: Organising) -> dict[str, Any]:
-        """Ask a location once more, of one rater or of all."""
-        return organisation.adjudicate("ask_again", n, body.generation, organising, rater=body.rater)
+        return reports.progress(asking)
 
     return router

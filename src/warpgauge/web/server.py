@@ -26,9 +26,9 @@ from warpgauge.io.files import one_line
 from warpgauge.project import Project, State
 from warpgauge.project.kinds import ORGANISER
 from warpgauge.web.app import create_app
+from warpgauge.web.auth import has_ended, launcher_token, new_token, token_hash
 from warpgauge.web.connections import MOST_STRANGERS, bounded_protocol, keep_logs_quiet, raise_file_limit
-from warpgauge.web.hosts import is_loopback
-from warpgauge.web.tokens import has_ended, new_token, token_hash
+from warpgauge.web.security import is_loopback
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -175,7 +175,7 @@ def prepare(
             _make_organiser(project, launcher)
         if mirror is not None:
             project.use_mirror(mirror)
-        secret = token or new_token()
+        secret = token or launcher_token(project, launcher, renew=new_links)
         proxied = bool(hosts) and certfile is None
         app = create_app(
             project, {secret: launcher}, host=host, allowed_hosts=hosts, root_path=root_path, https=proxied
@@ -232,7 +232,7 @@ def serve(
     allowed_hosts : iterable of str
         Further names that the server answers to, for instance a proxy's.
     token : str, optional
-        The launcher's secret, at least 32 characters; a random one by default.
+        The launcher's secret, at least 32 characters; by default a random one that outlives restarts.
     certfile, keyfile : path, optional
         Certificate (with its chain) and private key in PEM form: the server then speaks TLS.
     root_path : str
@@ -242,7 +242,7 @@ def serve(
     link_days : float, optional
         New links of raters end after so many days.
     new_links : bool
-        Give the named raters new links, also where they have one; the former ones end at once.
+        Give the named raters and the launcher new links, also where they have one; the former ones end at once.
     echo : callable
         Prints a line for people.
     """

@@ -11,13 +11,12 @@ from starlette.responses import Response
 
 from warpgauge.geometry import Floats
 from warpgauge.project import NotAllowedError
-from warpgauge.web.access import Asking, Writing
-from warpgauge.web.desk import Desk
+from warpgauge.web.app_state import Desk
+from warpgauge.web.auth import Asking, Person, Writing
 from warpgauge.web.failures import WRITE_REFUSALS, NotFoundError
 from warpgauge.web.image_routes import RAW, Axis, LevelNumber, Side, Small
 from warpgauge.web.overlay_routes import may_predict, parsed_part, plane_response
 from warpgauge.web.planes import plane_array, plane_grid
-from warpgauge.web.tokens import Person
 from warpgauge.web.wire import Given, Saved
 from warpgauge.web.wire_sent import Based
 

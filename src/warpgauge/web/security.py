@@ -1,12 +1,15 @@
-"""Checks before every route (Host and Origin, sizes, the cookie), and the headers of every response.
+"""Which names this server answers to, the checks before every route, and the headers of every response.
 
-Nobody gets past it without a valid token, whatever routes there are behind it.
+Checked are Host and Origin, sizes and the cookie. Nobody gets past it without a valid token, whatever routes there are
+behind it.
 """
 
 from __future__ import annotations
 
+import ipaddress
 import logging
-from collections.abc import Awaitable, Callable
+import socket
+from collections.abc import Awaitable, Callable, Iterable
 from urllib.parse import parse_qsl
 
 from starlette.concurrency import run_in_threadpool
@@ -15,9 +18,78 @@ from starlette.requests import cookie_parser
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from warpgauge.web.hosts import AllowedHosts, split_host
+from warpgauge.errors import InvalidInputError
+from warpgauge.web.auth import Gate
 from warpgauge.web.logins import LoginLog, WrongTokens
-from warpgauge.web.tokens import Gate
+
+LOOPBACK_NAMES = frozenset({"127.0.0.1", "localhost", "::1"})
+_ANY = frozenset({"0.0.0.0", "::"})  # nosec B104  # compared with, not bound to
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether a host to bind to can be reached from this machine only."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def split_host(header: str) -> tuple[str, int | None]:
+    """Split a Host header into name and port; the name is empty where the header is malformed."""
+    text, port = header.strip().lower(), ""
+    if text.startswith("["):
+        name, closed, rest = text[1:].partition("]")
+        if not closed or (rest and not rest.startswith(":")):
+            return "", None
+        port = rest[1:]
+    else:
+        name, _, port = text.partition(":")
+    if port and not (port.isascii() and port.isdigit() and len(port) <= 5):
+        return "", None
+    return name, int(port) if port else None
+
+
+class AllowedHosts:
+    """The names that may stand in a Host header.
+
+    Parameters
+    ----------
+    host : str
+        What the server is bound to. A server bound to every address answers to any address written in digits (no
+        foreign page can make a browser send that for another site) and to the machine's own name.
+    more : iterable of str
+        Further names, for instance that of a proxy.
+    """
+
+    def __init__(self, host: str = "127.0.0.1", more: Iterable[str] = ()) -> None:
+        self.host = host
+        names = {host.lower()} - _ANY
+        if is_loopback(host):
+            names |= LOOPBACK_NAMES
+        else:
+            names |= LOOPBACK_NAMES | {socket.gethostname().lower(), socket.getfqdn().lower()}
+        for name in more:
+            plain, _ = split_host(name)
+            if not plain:
+                raise InvalidInputError(f"{name!r} is not a host name; give a name such as annotate.example.org.")
+            names.add(plain)
+        self.names = frozenset(names)
+        self._any_address = host in _ANY
+
+    def allows(self, name: str) -> bool:
+        """Return whether this server answers to a name."""
+        if name in self.names:
+            return True
+        if not self._any_address:
+            return False
+        try:
+            ipaddress.ip_address(name)
+        except ValueError:
+            return False
+        return True
+
 
 logger = logging.getLogger("warpgauge.web")
 LARGEST_BODY = 64 * 1024

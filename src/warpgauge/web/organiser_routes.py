@@ -1,22 +1,25 @@
-"""The organiser's view and actions: raters, locations, adjudication, links."""
+"""The organiser's view and actions (raters, locations, adjudication, links), and their routes."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
+
+from fastapi import APIRouter, Request
 
 from warpgauge.core.annotations import ellipse_from_covariance
 from warpgauge.errors import InvalidInputError
 from warpgauge.project import Event
 from warpgauge.project.state import State
 from warpgauge.session import IntraRater, LocationAgreement, Mark, RaterSummary
-from warpgauge.web.failures import NotFoundError
-from warpgauge.web.tokens import Person, new_token, token_hash
-from warpgauge.web.wire_sent import RaterRequest
-
-if TYPE_CHECKING:
-    from warpgauge.web.desk import Desk
+from warpgauge.web.app_state import Desk
+from warpgauge.web.auth import Organising, Person, new_token, token_hash
+from warpgauge.web.failures import WRITE_REFUSALS, NotFoundError
+from warpgauge.web.query_routes import Number
+from warpgauge.web.wire import SavedAnswer
+from warpgauge.web.wire_reports import LinkAnswer, LocationsAnswer, RatersAnswer
+from warpgauge.web.wire_sent import AskAgainRequest, MarkRequest, RaterRequest, ResolveRequest
 
 Act = Literal["resolve", "exclude", "include", "ask_again"]
 
@@ -194,3 +197,46 @@ def _rows(matrix: Sequence[Sequence[float]]) -> list[list[float]]:
 
 def _finite(value: float) -> float | None:
     return float(value) if math.isfinite(value) else None
+
+
+def organiser_router(desk: Desk) -> APIRouter:
+    """Return the routes that are for organisers only."""
+    router = APIRouter()
+    organisation = Organisation(desk)
+
+    @router.get("/api/raters", response_model=RatersAnswer)
+    def raters(organising: Organising) -> dict[str, Any]:
+        """Return a row for each rater."""
+        return organisation.raters()
+
+    @router.post("/api/raters", response_model=LinkAnswer, responses=WRITE_REFUSALS)
+    def register(body: RaterRequest, request: Request, organising: Organising) -> dict[str, Any]:
+        """Register a person or give them a new link (its secret is shown this once), or revoke them."""
+        return organisation.register(body, f"{request.url.scheme}://{request.headers['host']}", organising)
+
+    @router.get("/api/locations", response_model=LocationsAnswer)
+    def locations(organising: Organising) -> dict[str, Any]:
+        """Return a row for each location, with all raters' marks."""
+        return organisation.locations()
+
+    @router.post("/api/locations/{n}/resolve", response_model=SavedAnswer, responses=WRITE_REFUSALS)
+    def resolve(n: Number, body: ResolveRequest, organising: Organising) -> dict[str, Any]:
+        """Settle a location as it stands; its raters cannot change it any more."""
+        return organisation.adjudicate("resolve", n, body.generation, organising, text=body.text)
+
+    @router.post("/api/locations/{n}/exclude", response_model=SavedAnswer, responses=WRITE_REFUSALS)
+    def exclude(n: Number, body: MarkRequest, organising: Organising) -> dict[str, Any]:
+        """Take a rater's mark out of the model."""
+        return organisation.adjudicate("exclude", n, body.generation, organising, rater=body.rater, text=body.text)
+
+    @router.post("/api/locations/{n}/include", response_model=SavedAnswer, responses=WRITE_REFUSALS)
+    def include(n: Number, body: MarkRequest, organising: Organising) -> dict[str, Any]:
+        """Put an excluded mark back."""
+        return organisation.adjudicate("include", n, body.generation, organising, rater=body.rater, text=body.text)
+
+    @router.post("/api/locations/{n}/ask_again", response_model=SavedAnswer, responses=WRITE_REFUSALS)
+    def ask_again(n: Number, body: AskAgainRequest, organising: Organising) -> dict[str, Any]:
+        """Ask a location once more, of one rater or of all."""
+        return organisation.adjudicate("ask_again", n, body.generation, organising, rater=body.rater)
+
+    return router

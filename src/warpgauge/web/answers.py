@@ -12,13 +12,13 @@ from warpgauge.errors import InvalidInputError, WarpgaugeError
 from warpgauge.project import ConflictError, Placement, Skipped, State
 from warpgauge.session import Query, Saved
 from warpgauge.session.queries import is_settled
+from warpgauge.web.auth import Person
 from warpgauge.web.failures import LockedError, NotFoundError, UnconfirmedError
 from warpgauge.web.placements import described, predicted, sane_placement
-from warpgauge.web.tokens import Person
 from warpgauge.web.wire_sent import PlaceRequest, SkipRequest, VolunteerRequest
 
 if TYPE_CHECKING:
-    from warpgauge.web.desk import Desk
+    from warpgauge.web.app_state import Desk
 
 
 class Answering:

@@ -1,21 +1,32 @@
-"""Access tokens: random, compared in constant time, and stored only as a hash."""
+"""Access: tokens (random, compared in constant time, stored only as a hash), and who may do what.
+
+The last lines are the person behind a request, as a dependency of the routes.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import hmac
+import json
+import os
 import secrets
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Annotated
 
-from warpgauge.project import Project
+from fastapi import Depends, Request
+
+from warpgauge.project import NotAllowedError, Project
+from warpgauge.project.trust import is_private, state_files
 
 LONGEST_TOKEN = 200
 _UNTIL = ";until="
 _FRESH_SECONDS = 0.25
 _STALE_SECONDS = 10.0
+_KEPT_SECONDS = 30 * 24 * 3600
 
 
 @dataclass(frozen=True)
@@ -54,6 +65,50 @@ class _Known:
 def new_token() -> str:
     """Return a secret of 256 random bits that can stand in a link."""
     return secrets.token_urlsafe(32)
+
+
+def launcher_token(project: Project, name: str, *, renew: bool = False) -> str:
+    """Return the secret of whoever starts the server: the same one at each start, so that their link goes on working.
+
+    It is kept in a file that only this person can read, in their state folder, never in the project. Where that cannot
+    be kept, or others could read it, the secret is new at each start.
+
+    Parameters
+    ----------
+    project : Project
+    name : str
+    renew : bool
+        Make a new one; the former link ends.
+    """
+    key = hashlib.sha256(json.dumps([project.id, str(project.folder.resolve()), name]).encode()).hexdigest()
+    for file in state_files(f"links/{key}"):
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            if not is_private(file.parent):
+                continue
+            known = _kept_token(file)
+            if known and not renew:
+                return known
+            secret, fresh = new_token(), file.with_name(f"{file.name}.{secrets.token_hex(4)}")
+            fresh.touch(mode=0o600, exist_ok=False)
+            fresh.write_text(secret, encoding="ascii")
+            fresh.replace(file)
+            return secret
+        except OSError:
+            continue
+    return new_token()
+
+
+def _kept_token(file: Path) -> str | None:
+    """Return the token in a file that nobody else can read and that is not older than the cookie's life."""
+    try:
+        found = file.stat()
+        if (os.name == "posix" and found.st_mode & 0o077) or time.time() - found.st_mtime > _KEPT_SECONDS:
+            return None
+        text = file.read_text(encoding="ascii").strip()
+    except (OSError, ValueError):
+        return None
+    return text if 32 <= len(text) <= LONGEST_TOKEN else None
 
 
 def token_hash(token: str, days: float | None = None) -> str:
@@ -103,7 +158,7 @@ class Gate:
     project : Project
         Its log holds the hashes of the raters' tokens.
     launch : mapping of token to name
-        Tokens of this launch; they are kept in memory only and end with the process.
+        Tokens of this launch; they are valid as long as the process.
     """
 
     def __init__(self, project: Project, launch: Mapping[str, str]) -> None:
@@ -164,3 +219,31 @@ class Gate:
                 if r.token_hash and not r.revoked and not has_ended(r.token_hash)
             ]
             return _Known(now, tuple((stored, Person(name, state.role(name))) for stored, name in known))
+
+
+async def _asking(request: Request) -> Person:
+    person = request.state.person
+    assert isinstance(person, Person)
+    return person
+
+
+async def _writing(request: Request) -> Person:
+    person = await _asking(request)
+    if not person.writes:
+        raise NotAllowedError(f"{person.name} may look at this project but not change it.")
+    return person
+
+
+async def _organising(request: Request) -> Person:
+    person = await _asking(request)
+    if not person.organises:
+        raise NotAllowedError(f"{person.name} is not an organiser of this project; ask the organiser.")
+    return person
+
+
+Asking = Annotated[Person, Depends(_asking)]
+"""Anybody with a token."""
+Writing = Annotated[Person, Depends(_writing)]
+"""A rater or an organiser."""
+Organising = Annotated[Person, Depends(_organising)]
+"""An organiser."""

@@ -15,13 +15,11 @@ from warpgauge.errors import WarpgaugeError
 from warpgauge.project import SKIP_REASONS, Project
 from warpgauge.session import Session
 from warpgauge.session.prior import default_radius
-from warpgauge.web.answering import Answering
+from warpgauge.web.answers import Answering
+from warpgauge.web.auth import Gate, Person
 from warpgauge.web.comparison import Comparison
-from warpgauge.web.organising import Organisation
 from warpgauge.web.overlays import Overlays
 from warpgauge.web.pictures import Picture
-from warpgauge.web.reporting import Reports
-from warpgauge.web.tokens import Gate, Person
 
 logger = logging.getLogger("warpgauge.web")
 
@@ -53,8 +51,6 @@ class Desk:
         self.overlays = Overlays(project, self.pictures)
         self.comparison = Comparison(project, self.overlays)
         self.answering = Answering(self)
-        self.reports = Reports(self)
-        self.organisation = Organisation(self)
         self._wake, self._over = threading.Event(), threading.Event()
 
     # --- in the background -------------------------------------------------------------------------------------------
