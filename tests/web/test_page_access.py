@@ -86,7 +86,7 @@ def test_a_first_visit_explains_itself_once_and_can_be_skipped(browser: Any, ser
     page = context.new_page()
     page.goto(server.links["ada"])
     for step in (1, 2, 3):
-        page.locator("dialog h2", has_text=f"{step} of 3").wait_for()
+        page.locator("dialog", has_text=f"Step {step} of 3").wait_for()
         page.keyboard.press("Enter")
     page.wait_for_selector("dialog[open]", state="detached")
     page.reload()

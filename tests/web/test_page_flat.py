@@ -210,7 +210,7 @@ def test_the_picture_lies_where_the_view_says(browser: Any, server: Served, me: 
         "() => globalThis.warpgauge.stage.setColours('moving', "
         "{windows: [0, 1, 2].map(() => ({low: 0, high: 255})), invert: false, gamma: 1, channel: 'colour'})"
     )
-    for notches in (8, 6):
+    for notches in (12, 6):  # so large that samples are drawn as squares
         box = sheet.box("moving")
         page.mouse.move(box["x"] + 300, box["y"] + 300)
         for _ in range(notches):

@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from warpgauge.project import Project
-from web.page_tools import Sheet, launched, make_tissue_project, open_sheet, tissue
+from web.page_tools import Sheet, bend, launched, make_tissue_project, open_sheet, tissue
 from web.server_tools import Served, answer, served
 
 
@@ -211,4 +211,25 @@ def test_the_organiser_sees_new_marks_by_themselves_sorted_with_units(browser: A
         spans = {canvas.get_attribute("data-span") for canvas in pictures.all()}
         assert len(spans) == 1
         assert sheet.problems == []
+        sheet.close()
+
+
+def test_both_images_show_a_question_at_the_same_place_of_the_screen(browser: Any, tmp_path: Path) -> None:
+    """Once something is known, the expected match stands where the queried point does, with context around it."""
+    with served(make_tissue_project(tmp_path / "lesion", size=(1600, 1300))) as server:
+        place_over_the_wire(server, "launcher", 6, lambda point: (bend(np.array(point) / 0.5) * 0.5).tolist())
+        sheet = open_sheet(browser, server)
+        state = sheet.state()
+        query, views = state["query"], state["views"]
+        at = []
+        for side, point in (("fixed", query["location"]), ("moving", query["prediction"]["mean"])):
+            view = views[side]["2"]
+            turn = np.array(view.get("turn") or np.eye(2))
+            at.append(turn @ (np.array(point) - view["centre"]) * view["scale"])
+            assert min(view["width"], view["height"]) / view["scale"] >= 2 * 40 * 0.5
+        np.testing.assert_allclose(at[0], at[1], atol=1.0)
+        # Going back names the answer, and one button leads to the open question again.
+        sheet.page.keyboard.press("Backspace")
+        sheet.page.locator("button[data-choice=back]").click()
+        sheet.wait_for_query(query["number"])
         sheet.close()

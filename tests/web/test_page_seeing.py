@@ -249,6 +249,16 @@ def test_nothing_jumps_and_everything_fits_at_1280_by_720(browser: Any, tmp_path
         sheet.close()
 
 
+WRITTEN = """() => {
+  globalThis.written = [];
+  const fill = CanvasRenderingContext2D.prototype.fillText;
+  CanvasRenderingContext2D.prototype.fillText = function (text, ...rest) {
+    globalThis.written.push(text);
+    return fill.call(this, text, ...rest);
+  };
+}"""
+
+
 def test_all_keys_are_listed_and_all_are_buttons_and_focus_is_visible(browser: Any, server: Served) -> None:
     """The overlay on ? names every key of the design; each entry is a button that does it; Tab shows where one is."""
     sheet = open_sheet(browser, server)
@@ -257,13 +267,21 @@ def test_all_keys_are_listed_and_all_are_buttons_and_focus_is_visible(browser: A
     page.locator("dialog[open]").wait_for()
     save_screenshot(sheet, "annotating-keys")
     keys = set(page.locator("dialog kbd").all_text_contents())
-    signs = "Enter S N ⌫ Z ⇧Z H L C G M W + - 0 D Space I E B [ ] ⇧[ ⇧] ( ) K J O U A Q T ? Esc ← ⇧←"
-    wanted = {*signs.split(), "Alt ←", "Ctrl ←"}
+    signs = "Enter S N ⌫ Z ⇧Z H L C G M W + - 0 D Space I E B [ ] ⇧[ ⇧] ( ) K J O U A Q T ? Esc ←"
+    wanted = set(signs.split())
     assert wanted <= keys, wanted - keys
     buttons = page.locator("dialog .group button")
     assert buttons.count() >= len(wanted)
+    named = {page.locator("dialog .arrows button").nth(n).get_attribute("aria-label") for n in range(16)}
+    assert {"Nudge left by 10 screen pixels", "Nudge up by 0.1 image pixel", "Move the view down"} <= named
     buttons.filter(has_text="Magnifier").click()
     assert sheet.state()["magnifier"] is True
+    page.evaluate(WRITTEN)
+    box = sheet.box("moving")
+    page.mouse.move(box["x"] + 200, box["y"] + 200)
+    page.wait_for_function("() => globalThis.written.length > 0")
+    # The magnifier says its own scale, a fourth of the length for the same screen pixels, beside that of the picture.
+    assert len({text for text in page.evaluate("() => globalThis.written") if text.endswith("µm")}) >= 2
     page.locator("#moving canvas").focus()
     page.keyboard.press("Shift+Tab")
     outline = page.evaluate("() => getComputedStyle(document.activeElement).outlineStyle")
@@ -288,7 +306,7 @@ def test_progress_list_and_presets(browser: Any, tmp_path: Path) -> None:
         page.locator("button[data-leaf=progress]").click()
         page.wait_for_selector("#drawer svg polyline")
         text = page.locator("#drawer .leaf").text_content()
-        assert "4 annotations" in text
+        assert "4 marks placed" in text
         assert "budget" in text
         page.locator("#drawer-button").click()
         sheet.press_at("moving", 320, 280)

@@ -33,6 +33,7 @@ export function paneHead(stage, side, section) {
   const contrast = make("button", {
     type: "button",
     title: "Brightness, contrast and channels; or drag with Ctrl held",
+    "aria-label": "Image",
     "aria-pressed": "false",
     onclick: () => {
       if (panel) panel.remove();
