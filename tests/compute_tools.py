@@ -8,6 +8,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from warpgauge.compute import report_progress
 from warpgauge.core.parallel import thread_count
 from warpgauge.errors import InvalidInputError
@@ -57,3 +59,15 @@ def slow(shared: Path, job: int) -> int:
     (shared / f"{job}-{os.getpid()}").touch()
     time.sleep(0.3)
     return job
+
+
+def swirled(points: Any) -> Any:
+    """A transform that is undefined in one corner."""
+    mapped = points + 0.7 * np.sin(points[:, ::-1] / 9)
+    mapped[points[:, 0] < 4] = np.nan
+    return mapped
+
+
+def open_swirled() -> Any:
+    """Return the transform, as a worker opens one."""
+    return swirled

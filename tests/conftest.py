@@ -6,6 +6,7 @@ import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -44,3 +45,13 @@ def data_dir() -> Path:
     if not path.is_dir():
         pytest.skip(f"WARPGAUGE_DATA points to {path.name!r}, which is not a folder")
     return path
+
+
+@pytest.fixture(scope="session")
+def dask_cluster() -> Iterator[Any]:
+    """Two Dask workers on this machine, one cluster for all tests of a process."""
+    pytest.importorskip("distributed", reason="Dask is not installed")
+    from warpgauge.compute.cluster import DaskCluster
+
+    with DaskCluster.local(2) as cluster:
+        yield cluster

@@ -296,3 +296,42 @@ def test_the_papers_model_is_an_option(tmp_path: Path, pair: Path) -> None:
         assert (prior.mean, prior.tails) == (mean, tails)
     refused = call("new", tmp_path / "both", *images, "--model", "paper", "--set", "model=default", code=1)
     assert "contradict" in refused
+
+
+def test_a_map_is_written_in_shards_by_processes_and_continued(project: Path, tmp_path: Path) -> None:
+    """The same command a second time finds every shard; another map at that place is refused, and --fresh replaces."""
+    aim = tmp_path / "error.ome.zarr"
+    facts = ask("map", project, "error", "--transform", "identity", "--full", "--output", aim, "--jobs", 2)
+    assert (facts["shards written"], facts["shards there already"]) == (1, 0)
+    image = wg.read_image(aim)
+    assert image.grid.size == (120, 100)
+    in_memory = wg.read_image(_whole_map(project, tmp_path)).read()
+    np.testing.assert_allclose(image.read(), in_memory, rtol=1e-5)
+    again = ask("map", project, "error", "--transform", "identity", "--full", "--output", aim)
+    assert (again["shards written"], again["shards there already"]) == (0, 1)
+    assert "another posterior" in call("map", project, "sd", "--full", aim, code=1)
+    assert ask("map", project, "sd", "--full", aim, "--fresh")["shards written"] == 1
+
+
+def _whole_map(project: Path, folder: Path) -> Path:
+    call("map", project, "error", folder / "whole.nrrd", "--transform", "identity", "--full")
+    return folder / "whole.nrrd"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["sd", "--jobs", 2, "sd.nrrd"], "ends in .zarr"),
+        (["significance", "s.zarr", "--transform", "identity"], "cannot be written in shards"),
+        (["sd", "s3://bucket/sd.nrrd"], "is an address"),
+        (["sd", "sd.zarr", "--cluster", "slurm"], "local:N"),
+        (["sd", "http://elsewhere.example/sd.zarr"], "plain http"),
+    ],
+)
+def test_maps_that_cannot_be_made_so_are_refused_in_words(project: Path, arguments: list[object], words: str) -> None:
+    assert words in call("map", project, *arguments, code=1)
+
+
+def test_a_map_needs_one_place(project: Path) -> None:
+    assert "Say where" in call("map", project, "sd", code=2)
+    assert "Say where" in call("map", project, "sd", "a.nrrd", "--output", "b.nrrd", code=2)

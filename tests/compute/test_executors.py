@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,17 +15,23 @@ from warpgauge.compute import Executor, InProcess, ProcessPool, choose_executor
 from warpgauge.errors import InvalidInputError, JobTimeoutError, WorkerLostError
 
 
+@pytest.fixture(scope="module")
+def pool() -> Iterator[ProcessPool]:
+    with ProcessPool(2) as made:
+        yield made
+
+
 @pytest.fixture(params=["process", "pool", "dask"])
 def executor(request: pytest.FixtureRequest) -> Any:
-    if request.param == "dask":
-        return request.getfixturevalue("dask_cluster")
-    return InProcess() if request.param == "process" else ProcessPool(2)
+    if request.param == "process":
+        return InProcess()
+    return request.getfixturevalue("dask_cluster" if request.param == "dask" else "pool")
 
 
 @pytest.fixture(params=["pool", "dask"])
 def apart(request: pytest.FixtureRequest) -> Any:
     """Executors whose workers may die."""
-    return request.getfixturevalue("dask_cluster") if request.param == "dask" else ProcessPool(2)
+    return request.getfixturevalue("dask_cluster" if request.param == "dask" else "pool")
 
 
 def outcomes(executor: Executor, folder: Path, *names: str, **options: Any) -> dict[str, Any]:
@@ -61,8 +68,8 @@ def test_a_lost_worker_is_replaced_and_its_job_done_again(apart: Executor, tmp_p
     assert runs(tmp_path, "lost once") == 2
 
 
-def test_a_job_that_ends_every_worker_is_given_up_and_the_others_finish(tmp_path: Path) -> None:
-    found = outcomes(ProcessPool(2), tmp_path, "lost always", "one", "two", retries=1)
+def test_a_job_that_ends_every_worker_is_given_up_and_the_others_finish(pool: ProcessPool, tmp_path: Path) -> None:
+    found = outcomes(pool, tmp_path, "lost always", "one", "two", retries=1)
     assert isinstance(found["lost always"].problem, WorkerLostError)
     assert f"code {-signal.SIGKILL}" in str(found["lost always"].problem)
     assert runs(tmp_path, "lost always") == 2

@@ -10,8 +10,10 @@ import click
 
 from warpgauge.cli.new import foreground_facts
 from warpgauge.cli.output import json_option, print_facts, print_json
+from warpgauge.cli.paths import ImagePath
 from warpgauge.cli.projects import trust_option
 from warpgauge.errors import AmbiguousFileError, FileFormatError, FileTooLargeError, InvalidInputError
+from warpgauge.io.stores import Place, RemotePath
 
 if TYPE_CHECKING:
     from warpgauge.project import Event
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 _LANDMARK_SUFFIXES = (".csv", ".json", ".fcsv")
 
 
-def _image(path: Path) -> dict[str, Any]:
+def _image(path: Place) -> dict[str, Any]:
     from warpgauge.io.images import read_image
 
     return read_image(path).summary()
@@ -150,15 +152,16 @@ Examples:
   warpgauge info lesion
   warpgauge info fixed.nii.gz
   warpgauge info TransformParameters.0.txt --json
-  warpgauge info points.txt --as landmarks"""
+  warpgauge info points.txt --as landmarks
+  warpgauge info https://host/image.ome.zarr"""
 )
 @trust_option
-@click.argument("path", type=click.Path(exists=True, path_type=Path))
+@click.argument("path", type=ImagePath())
 @click.option("--as", "kind", type=click.Choice(sorted(KINDS)), help="Read it as this, without guessing.")
 @json_option
-def info(path: Path, kind: str | None, as_json: bool) -> None:
+def info(path: Place, kind: str | None, as_json: bool) -> None:
     """Describe PATH (a project, image, transform or landmarks): its frame, and what was assumed to read it."""
-    found = describe(path, kind)
+    found = {"file": "image", **_image(path)} if isinstance(path, RemotePath) else describe(path, kind)
     if as_json:
         print_json(found)
         return

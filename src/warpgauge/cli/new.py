@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from warpgauge.cli.output import json_option, print_facts, print_json, progress
+from warpgauge.cli.paths import ImagePath
 from warpgauge.errors import InvalidInputError
 
 if TYPE_CHECKING:
+    from warpgauge.io.stores import Place
     from warpgauge.project.document import Document
 
 _IN = click.Path(exists=True, path_type=Path)
@@ -89,11 +91,12 @@ Examples:
   warpgauge new lung --fixed inhale.nii.gz --moving exhale.nii.gz --fixed-mask lungs.nii.gz --copy
   warpgauge new brain --fixed t1.nii.gz --moving t2.nii.gz --targets labels:aseg.nii.gz:17,53
   warpgauge new trial --fixed a.nii.gz --moving b.nii.gz --audit 0.3 --seal
-  warpgauge new pair --fixed a.png --moving b.png --spacing 3.48 --units um --set hide-prediction=true"""
+  warpgauge new pair --fixed a.png --moving b.png --spacing 3.48 --units um --set hide-prediction=true
+  warpgauge new brain --fixed s3://bucket/fixed.ome.zarr --moving https://host/moving.ome.zarr"""
 )
 @click.argument("project", type=click.Path(path_type=Path))
-@click.option("--fixed", type=_IN, required=True, help="Fixed image.")
-@click.option("--moving", type=_IN, required=True, help="Moving image.")
+@click.option("--fixed", type=ImagePath(), required=True, help="Fixed image; a file, or an address of an OME-Zarr.")
+@click.option("--moving", type=ImagePath(), required=True, help="Moving image; a file, or an address of an OME-Zarr.")
 @click.option("--fixed-mask", type=_IN, help="Mask: candidates and targets lie where it is not zero.")
 @click.option("--moving-mask", type=_IN, help="Mask: matches can be marked where it is not zero.")
 @click.option(
@@ -120,7 +123,7 @@ Examples:
 @click.option("--align", "align", is_flag=True, help="Propose a rough alignment, to accept with warpgauge align --yes.")
 @click.option("--set", "pairs", multiple=True, metavar="NAME=VALUE", help="A setting; docs/project.md lists them.")
 @json_option
-def new(project: Path, fixed: Path, moving: Path, **options: Any) -> None:
+def new(project: Path, fixed: Place, moving: Place, **options: Any) -> None:
     """Start a PROJECT: a folder with the two images' frames, candidates, targets and an empty log of annotations."""
     from warpgauge.cli.align import propose
     from warpgauge.project import Project

@@ -7,10 +7,12 @@ from pathlib import Path
 import click
 
 from warpgauge.cli.output import json_option, print_facts, print_json
+from warpgauge.cli.paths import ImagePath
 from warpgauge.cli.projects import project_argument
 from warpgauge.errors import InvalidInputError
+from warpgauge.io.stores import Place
 
-_IMAGE = click.Path(exists=True, path_type=Path)
+_IMAGE = ImagePath()
 
 
 @click.command(
@@ -26,7 +28,7 @@ Examples:
 @click.option("--moving-mask", type=_IMAGE, help="Where the moving image's mask is now.")
 @click.option("--accept-changed", is_flag=True, help="Take a file with another content; its frame must be the same.")
 @json_option
-def relink(project: Path, accept_changed: bool, as_json: bool, **images: Path | None) -> None:
+def relink(project: Path, accept_changed: bool, as_json: bool, **images: Place | None) -> None:
     """Update the paths of images that were moved or renamed; the log of PROJECT records the change."""
     from warpgauge.project import Project
 

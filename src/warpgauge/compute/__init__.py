@@ -7,7 +7,7 @@ callers in the layers above; nothing here knows images or projects.
 
 from __future__ import annotations
 
-from warpgauge.compute.choice import choose_executor
+from warpgauge.compute.choice import choose_executor, given_or_local
 from warpgauge.compute.executor import Executor, InProcess, Outcome, report_progress
 from warpgauge.compute.local import ProcessPool
 from warpgauge.compute.threads import one_thread, processors
@@ -18,6 +18,7 @@ __all__ = [
     "Outcome",
     "ProcessPool",
     "choose_executor",
+    "given_or_local",
     "one_thread",
     "processors",
     "report_progress",

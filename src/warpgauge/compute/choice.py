@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from warpgauge.compute.executor import Executor, InProcess
 from warpgauge.compute.local import ProcessPool
@@ -37,3 +39,13 @@ def choose_executor(jobs: int = 1, *, scheduler: str | None = None, cluster: str
             raise InvalidInputError(f"--cluster must be local:N with a number of workers N, got {cluster!r}.")
         return DaskCluster.local(int(found[1]))
     return InProcess() if jobs == 1 else ProcessPool(int(jobs))
+
+
+@contextmanager
+def given_or_local(executor: Executor | None, jobs: int) -> Iterator[Executor]:
+    """Use the executor that was given, and leave it open; or some jobs at a time here, and close it at the end."""
+    if executor is not None:
+        yield executor
+        return
+    with choose_executor(jobs) as own:
+        yield own

@@ -148,11 +148,12 @@ class _Futures:
         self._run = f"warpgauge-{secrets.token_hex(4)}"
         self._running: dict[str, tuple[Any, str, float]] = {}  # a future that nobody holds is cancelled
         self._finished: SimpleQueue[Any] = SimpleQueue()
-        self._topic = self._run if watch is not None else None
+        self._topic, self._watch = (self._run if watch is not None else None), watch
         self._count = 0
         self._shared = self._scattered()
         if watch is not None:
-            client.subscribe_topic(self._topic, lambda event: watch(*event[1]))
+            # Events arrive in a thread of the client; the watcher is called in that of the caller.
+            client.subscribe_topic(self._topic, lambda event: self._finished.put(event[1]))
 
     def _scattered(self) -> Any:
         """Send the shared data to every worker, so that the loss of one does not lose them."""
@@ -190,7 +191,11 @@ class _Futures:
         with suppress(Empty):
             while True:
                 found.append(self._finished.get_nowait())
-        return [self._outcome(future) for future in found if future.key in self._running]
+        for told in found:
+            if isinstance(told, tuple | list) and self._watch is not None:
+                self._watch(*told)
+        futures = [told for told in found if not isinstance(told, tuple | list)]
+        return [self._outcome(future) for future in futures if future.key in self._running]
 
     def _outcome(self, future: Any) -> Outcome[Any]:
         _, name, started = self._running.pop(future.key)

@@ -27,6 +27,7 @@ from warpgauge.compute.threads import environment_of_workers
 from warpgauge.errors import InvalidInputError, WorkerLostError
 
 _GOODBYE = 10.0  # seconds for a process to end by itself
+_BEGUN = "begun"  # what a process says when it has read a job
 _LOOK = 0.5  # seconds between two looks at the time limit
 _living: WeakSet[_Worker] = WeakSet()
 
@@ -34,8 +35,9 @@ _living: WeakSet[_Worker] = WeakSet()
 class ProcessPool(Executor):
     """Runs jobs in processes of this machine.
 
-    Processes are spawned, so that a script has to start its work under ``if __name__ == "__main__":``. One that ended
-    (a crash, a lack of memory) or was ended by the time limit is replaced.
+    Processes are spawned, so that a script has to start its work under ``if __name__ == "__main__":``. They are started
+    when they are needed and serve until the pool is closed; one that ended (a crash, a lack of memory) or was ended by
+    the time limit is replaced.
 
     Parameters
     ----------
@@ -47,6 +49,7 @@ class ProcessPool(Executor):
         if int(workers) != workers or workers < 1:
             raise InvalidInputError(f"A pool needs a whole number of at least 1 worker, got {workers!r}.")
         self._count = int(workers)
+        self._all: list[_Worker] = []
 
     @property
     def workers(self) -> int:
@@ -57,19 +60,28 @@ class ProcessPool(Executor):
     def _opened(
         self, work: Work[Any], shared: Any, time_limit: float | None, watch: Watcher | None
     ) -> Iterator[Channel]:
-        processes = _Processes(self._count, pickle.dumps((work, shared)), time_limit, watch)
+        processes = _Processes(self._all, self._count, pickle.dumps((work, shared)), time_limit, watch)
         try:
             yield processes
         finally:
-            processes.close()
+            processes.cancel()
+
+    def close(self) -> None:
+        """End the processes."""
+        for one in self._all:
+            one.leave()
+        for one in self._all:
+            one.dismiss()
+        self._all.clear()
 
 
 class _Processes:
-    """The processes of one call of `run`."""
+    """The processes of a pool during one call of `run`."""
 
-    def __init__(self, count: int, task: bytes, time_limit: float | None, watch: Watcher | None) -> None:
-        self._count, self._task, self._limit, self._watch = count, task, time_limit, watch
-        self._all: list[_Worker] = []
+    def __init__(
+        self, workers: list[_Worker], count: int, task: bytes, time_limit: float | None, watch: Watcher | None
+    ) -> None:
+        self._all, self._count, self._task, self._limit, self._watch = workers, count, task, time_limit, watch
 
     @property
     def free(self) -> bool:
@@ -82,21 +94,22 @@ class _Processes:
     def begin(self, name: str, job: Any) -> None:
         idle = next((one for one in self._all if one.name is None), None)
         if idle is None:
-            idle = _Worker(self._task)
+            idle = _Worker()
             self._all.append(idle)
-        idle.begin(name, job)
+        idle.begin(self._task, name, job)
 
     def outcomes(self) -> list[Outcome[Any]]:
         wait([one.connection for one in self._all if one.name is not None], timeout=_LOOK)
         found = [one.outcome(self._limit, self._watch) for one in self._all]
-        self._all = [one for one in self._all if one.usable]
+        self._all[:] = [one for one in self._all if one.usable]
         return [one for one in found if one is not None]
 
-    def close(self) -> None:
+    def cancel(self) -> None:
+        """End the processes that are still at work."""
         for one in self._all:
-            one.leave()
-        for one in self._all:
-            one.dismiss()
+            if one.name is not None:
+                one.end()
+        self._all[:] = [one for one in self._all if one.usable]
 
 
 class _Worker:
@@ -106,22 +119,26 @@ class _Worker:
     exception it goes on.
     """
 
-    def __init__(self, task: bytes) -> None:
+    def __init__(self) -> None:
         self.usable = True
+        self._task: bytes | None = None
         self.name: str | None = None
-        self._started = 0.0
+        self._started: float | None = None
         context = multiprocessing.get_context("spawn")
         self.connection, theirs = context.Pipe()
-        self._process = context.Process(target=_serve, args=(task, theirs))  # a job may have its own
+        self._process = context.Process(target=_serve, args=(theirs,))  # a job may have its own
         with environment_of_workers():
             self._process.start()
         _living.add(self)
         theirs.close()  # so that a crash is seen as the end of the connection
 
-    def begin(self, name: str, job: Any) -> None:
-        """Hand over a job; its time runs from here."""
-        self.name, self._started = name, time.monotonic()
+    def begin(self, task: bytes, name: str, job: Any) -> None:
+        """Hand over a job, and the task where it is another one than before."""
+        self.name, self._started = name, None
         with suppress(OSError):  # a process that has died since is found by `outcome`
+            if task is not self._task:
+                self.connection.send(task)
+                self._task = task
             self.connection.send((name, job))
 
     def outcome(self, time_limit: float | None, watch: Watcher | None) -> Outcome[Any] | None:
@@ -136,21 +153,26 @@ class _Worker:
                 return self._lost(name)
             if isinstance(told, Outcome):
                 self.name = None
-                return Outcome(told.id, told.value, told.problem, time.monotonic() - self._started)
-            if watch is not None:
+                return told
+            if told == _BEGUN:
+                self._started = time.monotonic()
+            elif watch is not None:
                 watch(name, told)
-        seconds = time.monotonic() - self._started
-        if time_limit is None or seconds <= time_limit:
+        if time_limit is None or self._seconds() <= time_limit:
             return None
         self.end()
-        return too_late(name, seconds, time_limit)
+        return too_late(name, self._seconds(), time_limit)
+
+    def _seconds(self) -> float:
+        """Return the time since the process began the job: what it takes to start does not count."""
+        return 0.0 if self._started is None else time.monotonic() - self._started
 
     def _lost(self, name: str) -> Outcome[Any]:
         self._process.join()
         code = self._process.exitcode
         self.end()
         problem = WorkerLostError(f"the process ended with code {code} and no result")
-        return Outcome(name, None, problem, time.monotonic() - self._started)
+        return Outcome(name, None, problem, self._seconds())
 
     def leave(self) -> None:
         """Tell an idle process to end; one with a job at hand is ended."""
@@ -180,16 +202,22 @@ def _end_all() -> None:
         one.end()
 
 
-def _serve(task: bytes, connection: Connection) -> None:
-    """Run what comes through the connection until it is closed; what happens in the new process."""
+def _serve(connection: Connection) -> None:
+    """Run what comes through the connection until it is closed; what happens in the new process.
+
+    Bytes are a task, to which the jobs after it belong.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the owner decides what ends
-    work, shared = pickle.loads(task)  # nosec B301  # from the process that started this one
+    work: Any = None
+    shared: Any = None
     while True:
         try:
-            name, job = connection.recv()
-        except EOFError:
-            return
-        try:
+            told = connection.recv()
+            if isinstance(told, bytes):
+                work, shared = pickle.loads(told)  # nosec B301  # from the process that started this one
+                continue
+            name, job = told
+            connection.send(_BEGUN)
             connection.send(portable(attempt(work, shared, name, job, connection.send)))
-        except BrokenPipeError:
+        except (EOFError, BrokenPipeError):
             return

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from warpgauge._version import __version__
-from warpgauge.compute import Executor, InProcess, ProcessPool
+from warpgauge.compute import Executor, given_or_local
 from warpgauge.errors import InvalidInputError, WarpgaugeError
 from warpgauge.experiments.experiment import Experiment, Findings, Run
 from warpgauge.experiments.result_cache import as_text, fingerprint, keep, kept_result
@@ -82,23 +82,23 @@ def run_experiment(
     place = _made(Path(out) / "runs" / experiment.name)
     count = experiment.default_runs if runs is None else runs
     planned = _chosen(experiment, experiment.plan(folder, count, seed, quick), datasets)
-    chosen = executor or (InProcess() if jobs == 1 else ProcessPool(jobs))
-    hashes = _hashes(chosen, folder, experiment.needs)
-    prints = {run.key: fingerprint(experiment.name, run, hashes) for run in planned}
-    stored = {} if fresh else {run.key: kept_result(place, run, prints[run.key]) for run in planned}
-    found = {key: kept for key, kept in stored.items() if kept is not None}
-    if progress is not None:
-        progress(len(found), len(planned))
-    failures: list[tuple[str, WarpgaugeError]] = []
-    for run, outcome in _computed(experiment, folder, [run for run in planned if run.key not in found], chosen):
-        if isinstance(outcome, WarpgaugeError):
-            failures.append((run.key, outcome))
-            continue
-        result, seconds = outcome
-        keep(place, run, prints[run.key], result, seconds)
-        found[run.key] = result
+    with given_or_local(executor, jobs) as chosen:
+        hashes = _hashes(chosen, folder, experiment.needs)
+        prints = {run.key: fingerprint(experiment.name, run, hashes) for run in planned}
+        stored = {} if fresh else {run.key: kept_result(place, run, prints[run.key]) for run in planned}
+        found = {key: kept for key, kept in stored.items() if kept is not None}
         if progress is not None:
             progress(len(found), len(planned))
+        failures: list[tuple[str, WarpgaugeError]] = []
+        for run, outcome in _computed(experiment, folder, [run for run in planned if run.key not in found], chosen):
+            if isinstance(outcome, WarpgaugeError):
+                failures.append((run.key, outcome))
+                continue
+            result, seconds = outcome
+            keep(place, run, prints[run.key], result, seconds)
+            found[run.key] = result
+            if progress is not None:
+                progress(len(found), len(planned))
     if failures:
         key, error = failures[0]
         more = f" ({len(failures)} runs failed; the others are kept)" if failures[1:] else ""

@@ -17,12 +17,12 @@ import re
 import zlib
 from collections.abc import Callable
 from functools import cache
-from pathlib import Path
 from typing import Any
 
-from warpgauge.errors import FileFormatError, FileTooLargeError
+from warpgauge.errors import FileFormatError, FileTooLargeError, WarpgaugeError
 from warpgauge.io.files import read_text, require
 from warpgauge.io.memory import check_memory
+from warpgauge.io.stores import Place, RemotePath, zarr_store
 
 DESCRIPTIONS = ("zarr.json", ".zarray", ".zgroup")
 _CODECS = frozenset({
@@ -35,6 +35,7 @@ _TYPES_3 = frozenset({
 })  # fmt: skip
 _LARGEST_DESCRIPTION = 2**22
 _MOST_CHUNKS = 2**26
+_MOST_IN_SHARD = 2**20
 _FEW_CHUNKS = 4096  # an array of more chunks than these needs chunks of at least so many samples
 _LARGEST_AXIS = 2**40
 _AT_ONCE = 4  # chunks that are unpacked at the same time
@@ -45,7 +46,7 @@ _PIECE = 2**20
 _LARGEST_PIECE = 2**31 - 1  # what Blosc can unpack at once
 
 
-def zarr_attributes(folder: Path) -> dict[str, Any]:
+def zarr_attributes(folder: Place) -> dict[str, Any]:
     """Return the attributes of a group or an array."""
     if (folder / "zarr.json").is_file():
         attributes = _json(folder / "zarr.json").get("attributes", {})
@@ -59,20 +60,22 @@ def zarr_attributes(folder: Path) -> dict[str, Any]:
     return attributes
 
 
-def array_folders(folder: Path) -> list[Path]:
+def array_folders(folder: Place) -> list[Place]:
     """Return the folder itself where it is an array, otherwise the arrays directly in it."""
     if _is_array(folder):
         return [folder]
+    if isinstance(folder, RemotePath):
+        raise FileFormatError(f"{str(folder)!r} is not an array; give the address of one array.")
     return [child for child in sorted(folder.iterdir()) if child.is_dir() and _is_array(child)]
 
 
-def _is_array(folder: Path) -> bool:
+def _is_array(folder: Place) -> bool:
     if (folder / "zarr.json").is_file():
         return _json(folder / "zarr.json").get("node_type") == "array"
     return (folder / ".zarray").is_file()
 
 
-def open_array(folder: Path, check: Callable[[tuple[int, ...]], None] = lambda shape: None) -> Any:
+def open_array(folder: Place, check: Callable[[tuple[int, ...]], None] = lambda shape: None) -> Any:
     """Open an array for reading, after its description was found harmless.
 
     The numbers must be integers or floats, every codec must be on the list above, and neither a chunk nor the number
@@ -81,7 +84,7 @@ def open_array(folder: Path, check: Callable[[tuple[int, ...]], None] = lambda s
     zarr = require("zarr", "zarr")
     version = _check_description(folder, check)
     with zarr.config.set(_checked_codecs()):
-        array = zarr.open_array(folder, mode="r", zarr_format=version)
+        array = zarr.open_array(zarr_store(folder), mode="r", zarr_format=version)
     if version == 2:
         expected = math.prod(array.chunks) * array.dtype.itemsize
         for codec in (array.metadata.compressor, *(array.metadata.filters or ())):
@@ -89,7 +92,7 @@ def open_array(folder: Path, check: Callable[[tuple[int, ...]], None] = lambda s
     return array
 
 
-def _check_description(folder: Path, check: Callable[[tuple[int, ...]], None]) -> int:
+def _check_description(folder: Place, check: Callable[[tuple[int, ...]], None]) -> int:
     """Check type, codecs and sizes, and return the version of the format."""
     name = folder.name
     kind: Any
@@ -101,6 +104,7 @@ def _check_description(folder: Path, check: Callable[[tuple[int, ...]], None]) -
         grid = found.get("chunk_grid")
         chunks = _at(_at(grid, "configuration"), "chunk_shape") if _at(grid, "name") == "regular" else None
         codecs, known, version = _names_3(name, found.get("codecs")), kind in _TYPES_3, 3
+        inner = _within_shard(found.get("codecs"))
         itemsize = 1 if kind == "bool" or not known else int(re.sub(r"\D", "", str(kind))) // 8
         if _at(found.get("storage_transformers"), "name") is not None or found.get("storage_transformers"):
             raise FileFormatError(f"{name!r} stores its chunks in a way that is not read (storage_transformers).")
@@ -108,7 +112,7 @@ def _check_description(folder: Path, check: Callable[[tuple[int, ...]], None]) -
         found = _json(folder / ".zarray")
         kind, shape, chunks = found.get("dtype"), found.get("shape"), found.get("chunks")
         codecs = _names_2(name, [found.get("compressor"), *_list(name, found.get("filters") or [])])
-        known, version = isinstance(kind, str) and _TYPE_2.fullmatch(kind) is not None, 2
+        known, version, inner = isinstance(kind, str) and _TYPE_2.fullmatch(kind) is not None, 2, None
         itemsize = int(str(kind)[-1]) if known else 1
     if not known:
         raise FileFormatError(
@@ -122,8 +126,26 @@ def _check_description(folder: Path, check: Callable[[tuple[int, ...]], None]) -
         )
     _check_counts(name, shape, chunks)
     check(tuple(shape))
-    _check_sizes(name, shape, chunks, itemsize)
+    if inner is not None:
+        _check_shards(name, shape, chunks, inner)
+    _check_sizes(name, shape, chunks, chunks if inner is None else inner, itemsize)
     return version
+
+
+def _within_shard(codecs: Any) -> Any:
+    """Return the shape of the chunks in a shard, which is what is unpacked at once; None without shards."""
+    outer = codecs[0] if isinstance(codecs, list) and len(codecs) == 1 else None
+    return _at(_at(outer, "configuration"), "chunk_shape") if _at(outer, "name") == "sharding_indexed" else None
+
+
+def _check_shards(name: str, shape: Any, shards: Any, inner: Any) -> None:
+    """Refuse shards whose index alone would be huge, and chunks that do not divide them."""
+    _check_counts(name, shape, inner)
+    if any(shard % chunk for shard, chunk in zip(shards, inner, strict=True)):
+        raise FileFormatError(f"{name!r} has shards of {shards} that chunks of {inner} do not fill; it is damaged.")
+    count = math.prod(shards) // math.prod(inner)
+    if count > _MOST_IN_SHARD:
+        raise FileTooLargeError(f"{name!r} has shards of {count} chunks; {_MOST_IN_SHARD} are read at most.")
 
 
 def _check_counts(name: str, shape: Any, chunks: Any) -> None:
@@ -137,8 +159,9 @@ def _check_counts(name: str, shape: Any, chunks: Any) -> None:
         raise FileFormatError(f"{name!r} has a shape of {len(shape)} axes but chunks of {len(chunks)}; it is damaged.")
 
 
-def _check_sizes(name: str, shape: list[int], chunks: list[int], itemsize: int) -> None:
-    samples, count = math.prod(chunks), math.prod(-(-n // c) for n, c in zip(shape, chunks, strict=True))
+def _check_sizes(name: str, shape: list[int], pieces: list[int], chunks: list[int], itemsize: int) -> None:
+    """Check how many ``pieces`` (chunks, or shards of chunks) there are, and how large a chunk is when unpacked."""
+    samples, count = math.prod(chunks), math.prod(-(-n // c) for n, c in zip(shape, pieces, strict=True))
     check_memory(name, _AT_ONCE * samples * itemsize, what=f"Unpacking {_AT_ONCE} of its chunks at once")
     if samples * itemsize > _LARGEST_PIECE:
         raise FileTooLargeError(
@@ -152,10 +175,14 @@ def _check_sizes(name: str, shape: list[int], chunks: list[int], itemsize: int) 
         )
 
 
-def _json(file: Path) -> dict[str, Any]:
-    text = read_text(file, "Zarr description", _LARGEST_DESCRIPTION)
+def _json(file: Place) -> dict[str, Any]:
     try:
-        found = json.loads(text)
+        if isinstance(file, RemotePath):
+            found = json.loads(file.read_bytes(_LARGEST_DESCRIPTION))
+        else:
+            found = json.loads(read_text(file, "Zarr description", _LARGEST_DESCRIPTION))
+    except WarpgaugeError:
+        raise
     except (ValueError, RecursionError) as error:
         raise FileFormatError(
             f"{file.name!r} of {file.parent.name!r} is not JSON ({type(error).__name__}); copy the folder again."

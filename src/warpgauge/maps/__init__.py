@@ -17,6 +17,7 @@ from warpgauge.maps.dense import (
 from warpgauge.maps.exceedance import exceedance_probability
 from warpgauge.maps.pictures import KINDS, Picture, displayable, map_picture, picture_bytes, plain_text, save_picture
 from warpgauge.maps.planes import Plane, orthogonal_planes, picture_grid
+from warpgauge.maps.sharded import ShardedMap, write_sharded_map
 from warpgauge.maps.warping import deformation_grid, warped_image
 from warpgauge.maps.writing import write_map
 
@@ -26,6 +27,7 @@ __all__ = [
     "Picture",
     "Plane",
     "Progress",
+    "ShardedMap",
     "adjusted_significance",
     "blended_map",
     "deformation_grid",
@@ -50,4 +52,5 @@ __all__ = [
     "standard_deviation_map",
     "warped_image",
     "write_map",
+    "write_sharded_map",
 ]

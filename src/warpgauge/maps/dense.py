@@ -1,4 +1,4 @@
-"""The maps of a posterior, and of a transform against it, over a grid."""
+"""The maps of a posterior, and of a transform against it: their values at points, and over a whole grid in memory."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from warpgauge.core.parallel import over_rows
 from warpgauge.core.process import Posterior
 from warpgauge.core.significance import adjusted_significance
 from warpgauge.core.tails import beyond
+from warpgauge.errors import InvalidInputError
 from warpgauge.geometry import Grid
 from warpgauge.maps.blocks import Maps, PathLike, Progress, defined_rows, over_grid, point_function
 from warpgauge.maps.exceedance import exceedance_probability
@@ -19,6 +20,45 @@ from warpgauge.maps.exceedance import exceedance_probability
 _COST = 20  # of a probability, in the units of over_rows
 
 _Transform = Maps | Callable[[Floats], Floats] | Posterior
+
+
+def value_function(
+    kind: str, posterior: Posterior, transform: Any = None, tolerance: float | None = None
+) -> Callable[[Floats], Floats]:
+    """Return the function that gives a map's values at (n, d) world points.
+
+    Parameters
+    ----------
+    kind : {"mean", "entropy", "sd", "error", "exceedance", "p"}
+        ``mean`` has d values per point, the others one.
+    posterior : Posterior
+    transform : transform or callable
+        For ``error``, ``exceedance`` and ``p``.
+    tolerance : float
+        For ``exceedance``, in world units.
+    """
+    if kind in _OF_POSTERIOR:
+        return _OF_POSTERIOR[kind](posterior)
+    if transform is None:
+        raise InvalidInputError(f"A map of kind {kind!r} needs a transform.")
+    if kind == "exceedance":
+        if tolerance is None:
+            raise InvalidInputError("An exceedance map needs a tolerance, the error that counts in world units.")
+        limit, apply = float(tolerance), point_function(transform, "exceedance_map")
+        return lambda points: exceedance_probability(posterior, points, apply(points), limit)
+    if kind == "error":
+        return _against(posterior, transform, "error_map", posterior.level_of)
+    if kind == "p":
+        tails = posterior.prior.tails
+        return _against(posterior, transform, "p_value_map", lambda squares: beyond(squares, posterior.d, tails))
+    raise InvalidInputError(f"There is no map of kind {kind!r} that is made point by point.")
+
+
+_OF_POSTERIOR: dict[str, Callable[[Posterior], Callable[[Floats], Floats]]] = {
+    "mean": lambda posterior: lambda points: posterior.mean(points) - points,
+    "entropy": lambda posterior: posterior.entropy,
+    "sd": lambda posterior: posterior.standard_deviation,
+}
 
 
 def mean_map(
@@ -33,7 +73,7 @@ def mean_map(
         "mean",
         posterior,
         grid,
-        lambda points: posterior.mean(points) - points,
+        value_function("mean", posterior),
         components=grid.d,
         progress=progress,
         checkpoint=checkpoint,
@@ -63,7 +103,7 @@ def error_map(
     checkpoint: PathLike | None = None,
 ) -> Floats:
     """Error score e(x) of a transform at every element, in [0, 1], NaN outside its domain, shape ``grid.shape``."""
-    value = _against(posterior, transform, "error_map", posterior.level_of)
+    value = value_function("error", posterior, transform)
     return over_grid("error", posterior, grid, value, progress=progress, checkpoint=checkpoint, transform=transform)
 
 
@@ -80,11 +120,7 @@ def exceedance_map(
 
     Shape ``grid.shape``, NaN outside the transform's domain; see `exceedance_probability` for the method.
     """
-    apply = point_function(transform, "exceedance_map")
-
-    def value(points: Floats) -> Floats:
-        return exceedance_probability(posterior, points, apply(points), tolerance)
-
+    value = value_function("exceedance", posterior, transform, tolerance)
     return over_grid(
         "exceedance",
         posterior,
@@ -106,12 +142,7 @@ def p_value_map(
     checkpoint: PathLike | None = None,
 ) -> Floats:
     """``1 - e(x)`` without cancellation: how probable a deviation at least that large is, were the transform right."""
-    value = _against(
-        posterior,
-        transform,
-        "p_value_map",
-        lambda squares: beyond(squares, grid.d, posterior.prior.tails),
-    )
+    value = value_function("p", posterior, transform)
     return over_grid("p", posterior, grid, value, progress=progress, checkpoint=checkpoint, transform=transform)
 
 

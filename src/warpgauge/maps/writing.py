@@ -16,12 +16,12 @@ from numpy.typing import ArrayLike, NDArray
 from warpgauge.errors import InvalidInputError
 from warpgauge.geometry import Grid
 from warpgauge.io.files import require
+from warpgauge.io.ome_zarr_levels import create_group, one_level, open_level
+from warpgauge.io.stores import zarr_store
 
 _LEVEL = 4  # of gzip: higher levels rarely shrink numbers further
-_CHUNK = {2: 512, 3: 64}
 _NRRD_TYPES = {"f8": "double", "f4": "float", "u1": "uint8", "i1": "int8", "u2": "uint16", "i2": "int16",
                "u4": "uint32", "i4": "int32"}  # fmt: skip
-_NGFF_UNITS = {"um": "micrometer", "mm": "millimeter"}
 
 
 def write_map(array: ArrayLike, grid: Grid, path: str | os.PathLike[str], *, drop_frame: bool = False) -> Path:
@@ -140,33 +140,11 @@ def _nrrd(values: NDArray[Any], grid: Grid, file: Path) -> None:
 
 
 def _zarr(values: NDArray[Any], grid: Grid, file: Path) -> None:
-    zarr = require("zarr", "zarr")
     components = _components(values, grid)
-    names = [*(["c"] if components else []), *"zyx"[3 - grid.d :]]
-    axes: list[dict[str, str]] = []
-    for name in names:
-        axis = {"name": name, "type": "channel" if name == "c" else "space"}
-        if name != "c" and grid.units in _NGFF_UNITS:
-            axis["unit"] = _NGFF_UNITS[grid.units]
-        axes.append(axis)
-    lead = [1.0] if components else []
-    scale = {"type": "scale", "scale": lead + grid.spacing[::-1].tolist()}
-    shift = {"type": "translation", "translation": [0.0] * len(lead) + grid.origin[::-1].tolist()}
-    ome = {
-        "version": "0.5",
-        "multiscales": [
-            {
-                "name": file.name.partition(".")[0],
-                "axes": axes,
-                "datasets": [{"path": "0", "coordinateTransformations": [scale, shift]}],
-            }
-        ],
-    }
-    group = zarr.open_group(file, mode="w", zarr_format=3, attributes={"ome": ome})
-    data = np.moveaxis(values, -1, 0) if components else values
-    chunks = tuple([1] * len(lead) + [min(n, _CHUNK[grid.d]) for n in grid.shape])
-    stored = group.create_array("0", shape=data.shape, dtype=data.dtype, chunks=chunks, dimension_names=names)
-    stored[...] = data
+    (level,) = one_level(grid, components)
+    store = zarr_store(file, read_only=False)
+    create_group(store, file.name.partition(".")[0], [level], values.dtype, {})
+    open_level(store, level)[...] = np.moveaxis(values, -1, 0) if components else values
 
 
 def _tiff(values: NDArray[Any], grid: Grid, file: Path) -> None:

@@ -15,6 +15,7 @@ from warpgauge._version import __version__
 from warpgauge.errors import InvalidInputError, SuspiciousDataWarning
 from warpgauge.io.files import sync_folder
 from warpgauge.io.images import Image, read_image
+from warpgauge.io.stores import Place
 from warpgauge.project.database import stored_address
 from warpgauge.project.document import Document, ImageRecord, write_document
 from warpgauge.project.foregrounds import make_foregrounds, store_foreground
@@ -31,8 +32,8 @@ FOLDERS: tuple[str, ...] = ("transforms", "maps", "report")
 
 def create_project(
     folder: Path,
-    fixed: Path,
-    moving: Path,
+    fixed: Place,
+    moving: Place,
     masks: Mapping[str, Path],
     foreground: str,
     targets: Any,

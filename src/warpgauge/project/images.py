@@ -15,6 +15,7 @@ from warpgauge.errors import InvalidInputError, WarpgaugeError
 from warpgauge.geometry import Grid
 from warpgauge.io.files import one_line, read_text, write_whole
 from warpgauge.io.images import Image, read_image
+from warpgauge.io.stores import Place, RemotePath, is_url
 from warpgauge.project.document import ImageRecord
 from warpgauge.project.errors import ProjectError, StorageError, project_content
 
@@ -40,8 +41,10 @@ def record_of(image: Image, path: str, copied: bool, spacing: Spacing, units: st
     )
 
 
-def relative_path(path: Path, folder: Path) -> str:
-    """Path from the folder to the image, with ``/``; absolute only where there is no way (another drive)."""
+def relative_path(path: Place, folder: Path) -> str:
+    """Path from the folder to the image, with ``/``; absolute where there is no way (another drive, an address)."""
+    if isinstance(path, RemotePath):
+        return str(path)
     try:
         return PurePosixPath(Path(os.path.relpath(path.resolve(), folder.resolve()))).as_posix()
     except ValueError:
@@ -51,6 +54,10 @@ def relative_path(path: Path, folder: Path) -> str:
 def copy_into(image: Image, folder: Path) -> str:
     """Copy the image, all its files, into the folder ``images`` and give its path relative to ``folder``."""
     place = folder / "images"
+    if isinstance(image.path, RemotePath):
+        raise InvalidInputError(
+            f"{str(image.path)!r} is an address and cannot be copied into a project; refer to it, or download it first."
+        )
     if image.path.is_dir():
         aim = _free(place, image.path.name)
         shutil.copytree(image.path, aim)
@@ -79,8 +86,10 @@ def files_of(image: Image) -> tuple[Path, ...]:
     return image.files
 
 
-def found_at(folder: Path, record: ImageRecord) -> Path:
+def found_at(folder: Path, record: ImageRecord) -> Place:
     """Where the image of a record should be now."""
+    if is_url(record.path):
+        return RemotePath(record.path)
     return Path(os.path.normpath(folder / record.path))
 
 
@@ -103,7 +112,7 @@ def image_problem(folder: Path, record: ImageRecord, role: str, *, thorough: boo
         taken for unchanged.
     """
     name, path = role.replace("_", " "), found_at(folder, record)
-    if not path.exists():
+    if not _is_there(path):
         return (
             f"The {name} image is not at {str(path)!r}, where the project looks for it; put it there, or tell where it "
             f"is with relink({role}=PATH)."
@@ -128,6 +137,13 @@ def image_problem(folder: Path, record: ImageRecord, role: str, *, thorough: boo
     return None
 
 
+def _is_there(path: Place) -> bool:
+    try:
+        return path.exists()
+    except WarpgaugeError:  # a server that does not answer
+        return False
+
+
 def same_grid(one: Grid, other: Grid) -> bool:
     """Return whether two frames are the same but for the last digits."""
     if one.size != other.size or one.units != other.units:
@@ -137,6 +153,8 @@ def same_grid(one: Grid, other: Grid) -> bool:
 
 def _fingerprint(image: Image) -> list[Any]:
     """Names, sizes and times of change of all files: cheap, and different after nearly every change."""
+    if isinstance(image.path, RemotePath):
+        return [str(image.path), image.content_hash]  # made of names, sizes and tags already
     rows: list[tuple[str, int, int]] = []
     for file in files_of(image):
         below = sorted(file.rglob("*")) if file.is_dir() else [file]
@@ -169,7 +187,7 @@ def _remember(folder: Path, role: str, entry: list[Any]) -> None:
         return
 
 
-def relinked(folder: Path, record: ImageRecord, role: str, path: Path, accept_changed: bool) -> ImageRecord:
+def relinked(folder: Path, record: ImageRecord, role: str, path: Place, accept_changed: bool) -> ImageRecord:
     """Return the record of the same image at another place; another content only when it is accepted."""
     image = read_image(path, spacing=record.spacing, units=record.units)
     changed = image.content_hash != record.content_hash
@@ -183,7 +201,7 @@ def relinked(folder: Path, record: ImageRecord, role: str, path: Path, accept_ch
             f"{str(path)!r} has another frame (size {image.grid.size}, spacing {image.grid.spacing.tolist()} "
             f"{image.grid.units}) than the {role.replace('_', ' ')} image of the project, so no placement would fit it."
         )
-    inside = path.resolve().is_relative_to(folder.resolve())
+    inside = isinstance(path, Path) and path.resolve().is_relative_to(folder.resolve())
     return record_of(image, relative_path(path, folder), inside, record.spacing, record.units)
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from warpgauge.display import html_facts
 from warpgauge.errors import InvalidInputError, SuspiciousDataWarning
 from warpgauge.io.files import PathLike
+from warpgauge.io.stores import place_of
 from warpgauge.io.transforms import Transform
 from warpgauge.project.alignments import PROGRAM, alignment_of, answer_draft, check_alignable, proposed
 from warpgauge.project.creation import create_project, settings_of
@@ -104,8 +105,8 @@ class Project(ProjectFolder):
         aim = Path(folder)
         create_project(
             aim,
-            Path(fixed),
-            Path(moving),
+            place_of(fixed),
+            place_of(moving),
             {side: Path(mask) for side, mask in (("fixed", fixed_mask), ("moving", moving_mask)) if mask is not None},
             foreground,
             targets,
@@ -278,7 +279,7 @@ class Project(ProjectFolder):
                 continue
             if role not in images:
                 raise InvalidInputError(f"The project has no {role.replace('_', ' ')} to relink.")
-            images[role] = relinked(self.folder, images[role], role, Path(path), accept_changed)
+            images[role] = relinked(self.folder, images[role], role, place_of(path), accept_changed)
         told = {role: images[role] for role, path in given.items() if path is not None}
         if not told:
             return

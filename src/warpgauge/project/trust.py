@@ -19,6 +19,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
+from warpgauge.io.stores import is_url
 from warpgauge.project.database import VARIABLE as DATABASE
 from warpgauge.project.document import Document
 from warpgauge.project.errors import ProjectError, UntrustedProjectError
@@ -29,14 +30,16 @@ _SHOWN = 3
 
 
 def outside_places(folder: Path, document: Document) -> list[str]:
-    """Return what a project would use outside its folder: linked images, targets of symbolic links, its database.
+    """Return what a project would use outside its folder: linked images, addresses, targets of links, its database.
 
     A database that the variable `WARPGAUGE_DATABASE` names is this person's own choice.
     """
     root = folder.resolve()
-    places = {Path(os.path.realpath(folder / record.path)) for record in document.images.values()}
+    named = [record.path for record in document.images.values()]
+    places = {Path(os.path.realpath(folder / path)) for path in named if not is_url(path)}
     places |= set(_link_targets(folder))
     outside = sorted(str(place) for place in places if not place.is_relative_to(root))
+    outside += sorted({path for path in named if is_url(path)})
     if document.database is not None and not os.environ.get(DATABASE):
         outside.append(document.database)
     return outside

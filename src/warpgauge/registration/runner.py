@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -74,8 +75,7 @@ def run_registrations(
         Processes at a time. Each runs several settings one after the other, since loading ITK takes seconds; one that
         crashed or was ended is replaced.
     time_limit : float
-        Seconds after which a registration is ended and reported as failed; the first one of each process includes
-        its start.
+        Seconds after which a registration is ended and reported as failed; loading its program counts.
     progress : callable, optional
         Called with (finished, total).
     finished : callable, optional
@@ -89,16 +89,17 @@ def run_registrations(
     if jobs < 1:
         raise InvalidInputError(f"run_registrations needs at least one job, got {jobs!r}.")
     shared = _Inputs(fixed.resolve(), moving.resolve(), folder.resolve())
-    chosen = executor or ProcessPool(jobs)
     results: dict[str, RegistrationResult] = {}
     by_name = {setting.name: setting for setting in settings}
-    # A crash of a registration program is not the machine's: it would crash again.
-    for outcome in chosen.run(_register, by_name, shared, retries=0, time_limit=time_limit):
-        results[outcome.id] = one = _result(outcome, folder)
-        if finished is not None:
-            finished(one)
-        if progress is not None:
-            progress(len(results), len(settings))
+    # In other processes even where there is one job at a time: a crash must not end this one.
+    with nullcontext(executor) if executor is not None else ProcessPool(jobs) as chosen:
+        # A crash of a registration program is not the machine's: it would crash again.
+        for outcome in chosen.run(_register, by_name, shared, retries=0, time_limit=time_limit):
+            results[outcome.id] = one = _result(outcome, folder)
+            if finished is not None:
+                finished(one)
+            if progress is not None:
+                progress(len(results), len(settings))
     return [results[name] for name in names]
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from warpgauge.compute import Executor, InProcess, ProcessPool
+from warpgauge.compute import Executor, given_or_local
 from warpgauge.errors import InvalidInputError, WarpgaugeError
 from warpgauge.io.files import PathLike
 from warpgauge.study import pairs
@@ -69,22 +69,22 @@ def run_study(
     folder = Path(out) / "pairs"
     folder.mkdir(parents=True, exist_ok=True)
     jobs = _jobs(described)
-    chosen = executor or (InProcess() if workers == 1 or len(jobs) < 2 else ProcessPool(min(workers, len(jobs))))
-    places = {name: folder / f"{_plain(name)}-{key}.npz" for name, key in _keys(jobs, chosen).items()}
-    stored = {} if fresh else {name: pairs.load(place) for name, place in places.items()}
-    found = {name: outcome for name, outcome in stored.items() if outcome is not None}
-    cached = list(found)
-    for done, name in enumerate(cached, 1):
-        _tell(progress, done, jobs, name, True)
-    failures: list[tuple[str, WarpgaugeError]] = []
-    missing = {name: job for name, job in jobs.items() if name not in found}
-    for name, outcome in _computed(missing, chosen):
-        if isinstance(outcome, PairOutcome):
-            pairs.save(outcome, places[name])
-            found[name] = outcome
-            _tell(progress, len(found), jobs, name, False)
-        else:
-            failures.append((name, outcome))
+    with given_or_local(executor, min(int(workers), max(1, len(jobs)))) as chosen:
+        places = {name: folder / f"{_plain(name)}-{key}.npz" for name, key in _keys(jobs, chosen).items()}
+        stored = {} if fresh else {name: pairs.load(place) for name, place in places.items()}
+        found = {name: outcome for name, outcome in stored.items() if outcome is not None}
+        cached = list(found)
+        for done, name in enumerate(cached, 1):
+            _tell(progress, done, jobs, name, True)
+        failures: list[tuple[str, WarpgaugeError]] = []
+        missing = {name: job for name, job in jobs.items() if name not in found}
+        for name, outcome in _computed(missing, chosen):
+            if isinstance(outcome, PairOutcome):
+                pairs.save(outcome, places[name])
+                found[name] = outcome
+                _tell(progress, len(found), jobs, name, False)
+            else:
+                failures.append((name, outcome))
     if failures:
         name, error = failures[0]
         more = f" ({len(failures)} pairs failed; the others are kept in {folder.parent.name!r})" if failures[1:] else ""

@@ -24,6 +24,7 @@ from warpgauge.io.files import content_hash, files_hash, foreign_decoder
 from warpgauge.io.images.pyramid import Pyramid
 from warpgauge.io.images.stored import Array, Region, StoredImage
 from warpgauge.io.memory import chosen_limit, memory_limit, physical_memory, shown_bytes, size_on_disk
+from warpgauge.io.stores import Place, RemotePath
 
 UNFOLDED = 100  # a large image whose files hold less than this part of its samples is nearly empty
 _SAMPLE_BLOCK = {2: (256, 8), 3: (32, 5)}  # edge of a block and blocks along an axis: about four million samples
@@ -57,14 +58,14 @@ class Image:
         return f"<Image {self.path.name!r}: {self.format}, size {grid.size}, spacing {grid.spacing} {grid.units}>"
 
     @property
-    def path(self) -> Path:
-        """The file or folder that was read."""
+    def path(self) -> Place:
+        """The file, folder or address that was read."""
         return self._stored.path
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """All files that hold the image."""
-        return tuple(self._stored.files)
+        """All files that hold the image; none of an image at an address."""
+        return tuple(file for file in self._stored.files if isinstance(file, Path))
 
     @property
     def format(self) -> str:
@@ -133,6 +134,18 @@ class Image:
         region = (*part[:normal], slice(_whole(index), _whole(index) + 1), *part[normal:])
         return self._region(level, region).squeeze(axis=normal)
 
+    def block(self, region: Region, level: int = 0) -> Array:
+        """Return a box of a level: a slice with start and stop, within the level, per axis ``[z, ]y, x``."""
+        shape = self.level_grid(level).shape
+        inside = len(region) == len(shape) and all(
+            part.step is None and 0 <= _whole(part.start) < _whole(part.stop) <= n
+            for part, n in zip(region, shape, strict=False)
+        )
+        if not inside:
+            raise InvalidInputError(f"{region!r} is not a box within {shape}, level {level} of {self.path.name!r}.")
+        self._check_memory(tuple(part.stop - part.start for part in region))
+        return self._region(level, tuple(region))
+
     def percentiles(self, q: Sequence[float] = (1, 99)) -> Floats:
         """Return percentiles of the samples of all channels together; NaN is ignored.
 
@@ -152,11 +165,15 @@ class Image:
 
     @cached_property
     def content_hash(self) -> str:
-        """``"sha256:..."`` of the file's bytes; of several files as `warpgauge.io.files.files_hash` orders them."""
-        files = self._stored.files
-        if len(files) == 1:
-            return content_hash(files[0])
-        return files_hash(files, self.path if self.path.is_dir() else self.path.parent)
+        """``"sha256:..."`` of the file's bytes; of several files as `warpgauge.io.files.files_hash` orders them.
+
+        Of an image at an address, of the names, sizes and tags of its objects.
+        """
+        if isinstance(self.path, RemotePath):
+            return self.path.fingerprint()
+        if len(self.files) == 1:
+            return content_hash(self.files[0])
+        return files_hash(self.files, self.path if self.path.is_dir() else self.path.parent)
 
     def summary(self) -> dict[str, Any]:
         """Return what ``warpgauge info`` shows, as plain values that JSON can hold."""
@@ -230,11 +247,11 @@ def _check_overview(stored: StoredImage) -> None:
     needed = math.prod(coarsest) * stored.channels * stored.dtype.itemsize
     if needed <= memory_limit():
         return
-    size = size_on_disk(*stored.files)
+    size = sum(one.bytes_below() if isinstance(one, RemotePath) else size_on_disk(one) for one in stored.files)
     if needed > UNFOLDED * size:
         raise FileTooLargeError(
             f"{stored.path.name!r} promises {' x '.join(map(str, coarsest))} samples ({shown_bytes(needed)}) at its "
-            f"coarsest level, but has {shown_bytes(size)} on disk; it is nearly empty or damaged: check how it was "
+            f"coarsest level, but has {shown_bytes(size)} stored; it is nearly empty or damaged: check how it was "
             f"written, or add coarser levels."
         )
 

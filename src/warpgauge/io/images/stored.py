@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from warpgauge.io.images.frame import Frame
+from warpgauge.io.stores import Place
 
 Array = NDArray[Any]
 Region = tuple[slice, ...]
@@ -50,8 +50,8 @@ class StoredImage:
 
     Parameters
     ----------
-    path : Path
-        The file or folder that was asked for.
+    path : Path or RemotePath
+        The file, folder or address that was asked for.
     format : str
         Name of the format.
     frame : Frame
@@ -62,7 +62,7 @@ class StoredImage:
         1 or 3.
     levels : tuple of StoredLevel
         Level 0 and the coarser ones that the file holds.
-    files : tuple of Path
+    files : tuple of Path or RemotePath
         All files that the content is in, or one folder that stands for all below it.
     notes : list of str
         Sentences about what was read and assumed.
@@ -70,12 +70,12 @@ class StoredImage:
         Sentences to be given as warnings.
     """
 
-    path: Path
+    path: Place
     format: str
     frame: Frame
     dtype: np.dtype[Any]
     channels: int
     levels: tuple[StoredLevel, ...]
-    files: tuple[Path, ...]
+    files: tuple[Place, ...]
     notes: list[str] = field(default_factory=list)
     suspicions: list[str] = field(default_factory=list)
