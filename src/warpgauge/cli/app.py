@@ -40,6 +40,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "map": ("map_", "map_"),
     "report": ("report", "report"),
     "benchmark": ("benchmark", "benchmark"),
+    "copy": ("copy", "copy"),
     "recover": ("recover", "recover"),
     "prepare": ("prepare", "prepare"),
     "verify": ("verify", "verify"),

@@ -89,7 +89,11 @@ class PostgresLog(EventLog):
         self._pid = os.getpid()
         try:
             connection = connect(self.address)
-            self._prepare(connection)
+            try:
+                self._prepare(connection)
+            except BaseException:
+                connection.close()
+                raise
         except self._psycopg.Error as error:
             told = StorageError(
                 f"The database {self._where} cannot be reached ({one_line(error)}), so nothing was changed: try again "
@@ -105,7 +109,7 @@ class PostgresLog(EventLog):
         """Set limits, so that a lost host cannot hold others up, and look whether this role may write."""
         wait = int(1000 * self.busy_seconds)
         connection.execute(
-            f"SET lock_timeout = {wait}; SET idle_in_transaction_session_timeout = 60000; "
+            f"SET lock_timeout = {wait}; SET idle_in_transaction_session_timeout = 20000; "
             f"SET client_min_messages = warning; SET synchronous_commit = on"
         )
         if schema.version(connection):
@@ -221,7 +225,7 @@ class PostgresLog(EventLog):
                         f"it is not known whether it was: look at the page again before you repeat it."
                     ) from error
                 except self._psycopg.Error as error:
-                    lost = self._is_lost()
+                    lost = connection.closed or connection.broken
                     self._drop()
                     if attempt == 2 or not lost:
                         raise self._unsaved(error) from error

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import threading
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -298,6 +298,10 @@ class Project(ProjectFolder):
     def use_mirror(self, folder: PathLike) -> None:
         """Append every further event also to a second copy of the log in another folder, before it is acknowledged."""
         self._store.log.use_mirror(Path(folder))
+
+    def watch(self, wake: Callable[[], None]) -> None:
+        """Have ``wake`` called, from another thread, soon after another server has written; PostgreSQL only."""
+        self._store.log.watch(wake)
 
     def reload(self) -> None:
         """Read ``project.json`` again; done by itself when another process has linked images anew."""

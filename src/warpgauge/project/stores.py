@@ -76,6 +76,12 @@ def copy_log(folder: Path, target: str) -> Copied:
         if source.project_id != document.id:
             raise ProjectError("The annotation log belongs to another project than project.json; nothing was copied.")
         kept = source.retire(take, _name(address))
+    except BaseException:
+        if read_document(folder).database != document.database:  # it failed after the last step: take that back
+            write_document(folder, document)
+            if address is None:
+                (folder / FILE).unlink(missing_ok=True)
+        raise
     finally:
         source.close()
     trust_new(folder, changed)

@@ -1,0 +1,344 @@
+"""The log in PostgreSQL: copied there and back, connections cut, leases, notifications, strangers."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from command_tools import ask, call
+from postgres_tools import ROLE, Postgres
+from project.tools import EITHER_STORE, edit, place, query, skip
+from warpgauge.errors import InvalidInputError
+from warpgauge.project import Project, ProjectError, StorageError
+from warpgauge.project.database import stored_address
+from warpgauge.project.errors import UntrustedProjectError
+from warpgauge.project.postgres_log import PostgresLog
+
+Make = Callable[..., Project]
+
+
+def fill(project: Project) -> None:
+    """Write events with letters of other scripts, odd numbers, and every optional field."""
+    project.append(query(0, (0.1 + 0.2, 1e-17)), query(1, (1 / 3, 2.0)), query(2))
+    project.append(place(0, (1e300, -0.0), duration=0.1 + 0.7, base_generation=3))
+    project.append(skip(1, "other", text="näher \\u0000 日本 \N{GRINNING FACE}", rater="Åsa"))
+    project.append(edit(0, (2.0, 5e-324)))
+
+
+def test_copied_there_and_back_without_loss(make_project: Make, postgres: Postgres) -> None:
+    """Every event, digest and state is the same in both stores; the former ones are kept and take no more."""
+    with make_project() as project:
+        fill(project)
+        folder, events, state = project.folder, project.events(), project.state.copy()
+        secret = postgres.url.replace(f"{ROLE}@", f"{ROLE}:very-secret@")
+        done = ask("copy", folder, secret)
+        assert (done["events"], done["source"]) == (len(events), "the file 'annotations.sqlite'")
+        assert "very-secret" not in (folder / "project.json").read_text()
+        assert json.loads((folder / "project.json").read_text())["database"] == postgres.url
+        with pytest.raises(StorageError, match=r"deleted or moved.*not saved"):
+            project.append(place(2))
+    with Project.open(folder) as there:
+        assert there.events() == events
+        assert there.state == state
+        assert there.verify().ok
+        there.append(place(2))
+        told = call("copy", folder, "sqlite")
+        assert f"{len(events) + 1} events were copied from the database postgres at 127.0.0.1 to the file" in told
+        with pytest.raises(StorageError, match=r"copied to the file 'annotations.sqlite'"):
+            there.append(edit(2, (1.0, 1.0)))
+    with Project.open(folder) as back:
+        assert back.events()[:-1] == events
+        assert back.verify().ok
+        back.append(edit(2, (4.0, 4.0)))
+    assert "version" in (folder / "project.json").read_text()
+    call("copy", folder, postgres.url)  # what the database has already is the beginning of it
+    with Project.open(folder) as again:
+        assert again.state.generation == len(events) + 2
+
+
+def test_two_copies_that_went_on_apart_are_not_mixed(make_project: Make, postgres: Postgres, tmp_path: Path) -> None:
+    """A database with other events of the same project is refused, and both stay as they are."""
+    with make_project() as project:
+        fill(project)
+        folder = project.folder
+    kept = (folder / "project.json").read_bytes(), (folder / "annotations.sqlite").read_bytes()
+    call("copy", folder, postgres.url)
+    with Project.open(folder) as there:
+        there.append(place(2, (1.0, 1.0)))
+    (folder / "project.json").write_bytes(kept[0])
+    (folder / "annotations.sqlite").write_bytes(kept[1])
+    with Project.open(folder) as here:
+        here.append(place(2, (2.0, 2.0)))
+        before = here.events()
+    said = call("copy", folder, postgres.url, code=1)
+    assert "two copies of the project went on apart" in said
+    with Project.open(folder) as here:
+        assert here.document.database is None
+        assert here.events() == before
+
+
+@pytest.mark.parametrize(
+    ("target", "sentence"),
+    [
+        ("mysql://host/name", "postgresql://user@host/name or to 'sqlite'"),
+        ("sqlite", "is in the file 'annotations.sqlite' already"),
+        ("postgresql://host:5432", "names no database"),
+        ("postgresql://host/name?passfile=/etc/shadow", "'passfile', which is not kept"),
+        ("postgresql://host/name?nonsense=1", "cannot be understood"),
+        ("postgresql://nobody@127.0.0.1:1/name", "could not be stored"),
+    ],
+)
+def test_wrong_targets_are_one_sentence(make_project: Make, target: str, sentence: str) -> None:
+    """What cannot be copied to is said in one sentence, and the project stays as it is."""
+    with make_project() as project:
+        fill(project)
+        events = project.events()
+    assert sentence in call("copy", project.folder, target, code=1)
+    with Project.open(project.folder) as same:
+        assert same.events() == events
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        ("postgresql://ann:word@db.example.org:5433/a%20b?sslmode=require",
+         "postgresql://ann@db.example.org:5433/a%20b?sslmode=require"),
+        ("postgres://ann@/name?host=/run/postgresql", "postgresql://ann@/name?host=/run/postgresql"),
+        ("postgresql://one:1,two:2/name", "postgresql:///name?host=one,two&port=1,2"),
+        ("postgresql://[::1]:5432/name", "postgresql://[::1]:5432/name"),
+    ],
+)  # fmt: skip
+def test_what_is_kept_of_an_address(given: str, kept: str) -> None:
+    """Everything but the password, in a form that says the same when it is read again."""
+    assert stored_address(given) == kept
+    assert stored_address(kept) == kept
+
+
+def test_a_received_project_connects_nowhere_untrusted(make_project: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A database that a stranger's project names is not even looked up before the person trusts it."""
+    with make_project(copy=True) as project:
+        folder = project.folder
+    content = json.loads((folder / "project.json").read_text())
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen()
+        listening.settimeout(0.2)
+        content |= {"database": f"postgresql://ada@127.0.0.1:{listening.getsockname()[1]}/name", "version": 2}
+        (folder / "project.json").write_text(json.dumps(content))
+        monkeypatch.setenv("PGPASSWORD", "mine")
+        with pytest.raises(UntrustedProjectError, match="postgresql://ada@127"):
+            Project.open(folder)
+        with pytest.raises(TimeoutError):
+            listening.accept()
+    content["database"] = "postgresql://ada@127.0.0.1/name?sslkey=/etc/key"
+    (folder / "project.json").write_text(json.dumps(content))
+    with pytest.raises(InvalidInputError, match="sslkey"):
+        Project.open(folder, trust=True)
+
+
+@pytest.mark.parametrize("store", ["postgres"], indirect=True)
+def test_connections_that_are_cut_are_made_anew(make_project: Make, postgres: Postgres) -> None:
+    """A cut costs nothing; a server that is away is said with a sentence; when it is back, work goes on by itself."""
+    with make_project() as project:
+        project.append(query(0))
+        assert postgres.cut() > 0
+        project.append(place(0))
+        assert postgres.cut() > 0
+        assert project.state.generation == 2
+        postgres.stop()
+        try:
+            for _ in range(3):
+                with pytest.raises(StorageError, match=r"cannot be (reached|read|written)"):
+                    project.append(edit(0, (3.0, 3.0)))
+                with pytest.raises(StorageError, match=r"cannot be (reached|read)"):
+                    _ = project.state
+        finally:
+            postgres.start()
+        time.sleep(0.6)  # the pause after a failure
+        project.append(edit(0, (4.0, 4.0)))
+        assert [event.kind for event in project.events()] == ["query", "place", "edit"]
+        assert project.verify().ok
+
+
+class Proxy:
+    """Stands between a client and PostgreSQL, and breaks the connection at the next commit.
+
+    With ``reaches`` the commit is done and its answer lost; without, the commit itself is lost.
+    """
+
+    def __init__(self, port: int) -> None:
+        self._aim, self.reaches, self.breaks = port, False, False
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self.port = self._listening.getsockname()[1]
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client, _ = self._listening.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._serve, args=(client,), daemon=True).start()
+
+    def _serve(self, client: socket.socket) -> None:
+        with client, socket.create_connection(("127.0.0.1", self._aim)) as server:
+            back = threading.Thread(target=self._back, args=(server, client), daemon=True)
+            self._lost = False
+            back.start()
+            while data := client.recv(65536):
+                if self.breaks and b"COMMIT" in data:
+                    self.breaks, self._lost = False, True
+                    if self.reaches:
+                        server.sendall(data)
+                        time.sleep(0.3)
+                    server.shutdown(socket.SHUT_RDWR)
+                    return
+                server.sendall(data)
+
+    def _back(self, server: socket.socket, client: socket.socket) -> None:
+        try:
+            while data := server.recv(65536):
+                if not self._lost:
+                    client.sendall(data)
+        except OSError:
+            return
+
+    def close(self) -> None:
+        self._listening.close()
+
+
+@pytest.fixture
+def proxy(postgres: Postgres) -> Iterator[Proxy]:
+    between = Proxy(postgres.port)
+    yield between
+    between.close()
+
+
+@pytest.mark.parametrize("store", ["postgres"], indirect=True)
+@pytest.mark.parametrize("reaches", [True, False])
+def test_a_lost_commit_is_neither_lost_nor_doubled(
+    make_project: Make, postgres: Postgres, proxy: Proxy, monkeypatch: pytest.MonkeyPatch, reaches: bool
+) -> None:
+    """Whether the commit or only its answer was lost with the connection, the event is acknowledged and there once."""
+    with make_project() as project:
+        project.append(query(0))
+    monkeypatch.setenv("WARPGAUGE_DATABASE", postgres.url.replace(str(postgres.port), str(proxy.port)))
+    with Project.open(project.folder) as through:
+        proxy.reaches, proxy.breaks = reaches, True
+        written = through.append(place(0))
+        assert not proxy.breaks
+        assert through.events()[1:] == list(written)
+        assert [event.kind for event in through.events()] == ["query", "place"]
+
+
+@pytest.mark.parametrize("store", ["postgres"], indirect=True)
+def test_an_older_database_that_was_put_back_is_noticed(make_project: Make, postgres: Postgres) -> None:
+    """A running server refuses to go on from a database that lacks an acknowledged event."""
+    with make_project() as project:
+        project.append(query(0), place(0))
+        with psycopg.connect(postgres.url, autocommit=True) as connection:
+            connection.execute("ALTER TABLE warpgauge.events DISABLE TRIGGER events_are_never_changed")
+            connection.execute("DELETE FROM warpgauge.events WHERE project = %s AND generation = 2", (project.id,))
+            connection.execute("ALTER TABLE warpgauge.events ENABLE TRIGGER events_are_never_changed")
+        with pytest.raises(StorageError, match="lacks event 2 of this project, which was acknowledged"):
+            project.append(place(0))
+
+
+@pytest.mark.parametrize("store", ["postgres"], indirect=True)
+def test_another_server_is_woken(make_project: Make, postgres: Postgres) -> None:
+    """What one server writes wakes the other, also after its connection was cut."""
+    with make_project() as one, Project.open(one.folder) as other:
+        woken = threading.Event()
+        other.watch(woken.set)
+        assert woken.wait(20)  # once when it begins to listen
+        woken.clear()
+        one.append(query(0))
+        assert woken.wait(20)
+        postgres.cut()
+        woken.clear()
+        assert woken.wait(20)  # listens again
+        woken.clear()
+        one.append(place(0))
+        assert woken.wait(20)
+
+
+@pytest.mark.parametrize("store", ["postgres"], indirect=True)
+def test_a_role_that_may_only_read(make_project: Make, postgres: Postgres, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The project opens read-only, and a write is refused with a sentence."""
+    with make_project() as project:
+        project.append(query(0))
+    with psycopg.connect(postgres.url, autocommit=True) as connection:
+        connection.execute("DROP ROLE IF EXISTS reader")
+        connection.execute("CREATE ROLE reader LOGIN")
+        connection.execute("GRANT USAGE ON SCHEMA warpgauge TO reader")
+        connection.execute("GRANT SELECT ON ALL TABLES IN SCHEMA warpgauge TO reader")
+    monkeypatch.setenv("WARPGAUGE_DATABASE", postgres.url.replace(ROLE, "reader", 1))
+    try:
+        with Project.open(project.folder) as reading:
+            assert reading.readonly
+            assert reading.state.generation == 1
+            with pytest.raises(StorageError, match="may only be read by this role"):
+                reading.append(place(0))
+    finally:
+        with psycopg.connect(postgres.url, autocommit=True) as connection:
+            connection.execute("DROP OWNED BY reader")
+            connection.execute("DROP ROLE reader")
+
+
+def test_tables_of_another_version(make_project: Make, postgres: Postgres) -> None:
+    """A database without tables, without this project, or of a newer warpgauge says so."""
+    address = postgres.new_database("versions")
+    with make_project() as project:
+        folder, number = project.folder, project.id
+    call("copy", folder, address)
+    with pytest.raises(ProjectError, match="does not hold this project"):
+        PostgresLog(address, "another", folder)
+    with closing(PostgresLog(address, number, folder)) as log:
+        assert log.project_id == number
+    with psycopg.connect(address, autocommit=True) as connection:
+        connection.execute("UPDATE warpgauge.meta SET version = 99")
+    with pytest.raises(ProjectError, match="made by a newer warpgauge"):
+        Project.open(folder)
+
+
+@EITHER_STORE
+def test_leases_keep_raters_apart(make_project: Make) -> None:
+    """A query is reserved for as many raters as it may have, until they take another one or their time is over."""
+    with make_project() as project:
+        log = project._store.log
+        wanted = [(0, 1), (1, 1), (2, 2)]
+        assert [log.lease(rater, wanted, 60) for rater in ("ada", "ben", "eve", "kim", "lea")] == [0, 1, 2, 2, None]
+        assert log.lease("ada", wanted, 60) == 0  # keeps the own one
+        assert log.lease("lea", wanted, 60) is None
+        assert log.lease("ben", [], 60) is None  # gives it up
+        assert log.lease("lea", wanted, 0.05) == 1
+        time.sleep(0.1)
+        assert log.lease("kim", wanted, 60) == 1
+
+
+@EITHER_STORE
+def test_leases_that_are_asked_for_at_once(make_project: Make) -> None:
+    """Eight raters on connections of their own who ask at the same moment get eight different queries."""
+    with make_project() as project:
+        folder, wanted = project.folder, [(number, 1) for number in range(8)]
+        gate, got = threading.Barrier(8), dict[int, int | None]()
+
+        def work(number: int) -> None:
+            with Project.open(folder, check_images=False) as own:
+                gate.wait()
+                got[number] = own._store.log.lease(f"rater {number}", wanted, 60)
+
+        threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert sorted(value for value in got.values() if value is not None) == list(range(8))
