@@ -164,18 +164,11 @@ class Project(ProjectFolder):
 
     def _repr_html_(self) -> str:
         state = self.state
-        facts = {
-            "folder": str(self.folder),
-            "dimension": self.d,
-            "units": self.units,
-            "fixed image": self.document.images["fixed"].path,
-            "moving image": self.document.images["moving"].path,
-            "candidates": len(self.candidates),
-            "targets": len(self.targets),
-            "raters": state.who_answered(),
-            "transforms": self.transform_names(),
-            "events": state.generation,
-        }
+        images = self.document.images
+        facts = {"folder": str(self.folder), "dimension": self.d, "units": self.units}
+        facts |= {f"{side} image": images[side].path for side in ("fixed", "moving")}
+        facts |= {"candidates": len(self.candidates), "targets": len(self.targets), "raters": state.who_answered()}
+        facts |= {"transforms": self.transform_names(), "events": state.generation}
         return html_facts(facts, f"Project {self.folder.name}")
 
     @property
@@ -299,13 +292,13 @@ class Project(ProjectFolder):
         """Append every further event also to a second copy of the log in another folder, before it is acknowledged."""
         self._store.log.use_mirror(Path(folder))
 
+    def lease(self, rater: str, wanted: Sequence[tuple[int, int]], seconds: float) -> int | None:
+        """Reserve a query for a rater; see `warpgauge.project.log.EventLog.lease`."""
+        return self._store.log.lease(rater, wanted, seconds)
+
     def watch(self, wake: Callable[[], None]) -> None:
         """Have ``wake`` called, from another thread, soon after another server has written; PostgreSQL only."""
         self._store.log.watch(wake)
-
-    def reload(self) -> None:
-        """Read ``project.json`` again; done by itself when another process has linked images anew."""
-        self._document = read_document(self.folder)
 
     def add_rater(
         self, name: str, role: Role = "rater", *, token_hash: str | None = None, by: str = ORGANISER

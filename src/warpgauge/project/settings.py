@@ -36,12 +36,22 @@ _RANGES: dict[str, tuple[float, float]] = {
     "refit_first": (3, 1_000_000),
     "move_within": (0.0, 1.0),
     "budget": (1, 10_000_000),
+    "answers_per_location": (1, 10_000),
     "seed": (0, 2**32 - 1),
     "audit": (0.0, 0.9),
     "audit_seed": (0, 2**32 - 1),
 }
-_WHOLE = ("batch", "repeat_lag", "refit_first", "budget", "seed", "audit_seed")
-_OPTIONAL = ("default_radius", "batch", "budget", "stop_mean_sd", "stop_max_sd", "stop_gain", "audit_seed")
+_WHOLE = ("batch", "repeat_lag", "refit_first", "budget", "answers_per_location", "seed", "audit_seed")
+_OPTIONAL = (
+    "default_radius",
+    "batch",
+    "budget",
+    "answers_per_location",
+    "stop_mean_sd",
+    "stop_max_sd",
+    "stop_gain",
+    "audit_seed",
+)
 
 
 @dataclass(frozen=True)
@@ -85,6 +95,9 @@ class Settings:
         At how many annotations for the first time, and by which factor that number grows from one refit to the next.
     budget : int, optional
         Number of landmarks that each rater is asked to place; skips do not count.
+    answers_per_location : int, optional
+        How many raters place each suggested location, so that a group shares the work; every rater by default. While
+        one of them has it before them it is reserved, and others are asked elsewhere.
     move_within : float
         How far a rater may move a queried point to something recognisable, as a share of the fixed image's diagonal.
     guided_start : bool
@@ -125,6 +138,7 @@ class Settings:
     refit_first: int = 3
     refit_growth: float = 1.5
     budget: int | None = None
+    answers_per_location: int | None = None
     move_within: float = 0.05
     guided_start: bool = True
     stop_mean_sd: float | None = None

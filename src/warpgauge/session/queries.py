@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -152,6 +153,25 @@ def open_queries(state: State, settings: Settings, rater: str, *, beyond: bool =
     aside = [number for number in unanswered if (rater, number) in state.deferred]
     aside.sort(key=lambda number: state.deferred[rater, number])
     return [number for number in unanswered if (rater, number) not in state.deferred], aside
+
+
+def shared_out(state: State, settings: Settings, rater: str, numbers: Sequence[int]) -> list[tuple[int, int]]:
+    """Return the queries that still lack answers, each with how many raters may have it before them at once.
+
+    Only with ``answers_per_location``; what is asked again, or of one rater only, is for everybody whom it asks.
+    """
+    most = settings.answers_per_location or len(state.raters) + 1
+    placed = Counter(
+        query for (who, query), cell in state.cells.items() if who != rater and isinstance(cell.answer, Placement)
+    )
+    wanted = []
+    for number in numbers:
+        query = state.queries[number]
+        if query.origin != "suggested" or query.for_rater is not None:
+            wanted.append((number, 1_000_000))
+        elif placed[number] < most:
+            wanted.append((number, most - placed[number]))
+    return wanted
 
 
 def position(state: State, rater: str, number: int) -> int:

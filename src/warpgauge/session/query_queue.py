@@ -22,9 +22,12 @@ from warpgauge.session.queries import (
     predict,
     repeat_drafts,
     room,
+    shared_out,
     stale_suggestions,
     suggestion_drafts,
 )
+
+LEASE_SECONDS = 900.0  # a rater who has not answered by then has gone
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,10 +60,18 @@ class QueryQueue:
                 self._withdraw_stale()
                 state = self.project.state
                 waiting, aside = open_queries(state, self.project.settings, who, beyond=beyond)
-                if waiting:
-                    return self._hand_out(state, waiting[0], who)
+                chosen = self._reserved(state, who, waiting)
+                if chosen is not None:
+                    return self._hand_out(state, chosen, who)
                 if not self._extend(state, who, len(aside), beyond):
                     return self._hand_out(state, aside[0], who) if aside else None
+
+    def _reserved(self, state: State, who: str, waiting: list[int]) -> int | None:
+        """Return the first query, reserved for the rater where raters share the locations; None where there is none."""
+        settings = self.project.settings
+        if settings.answers_per_location is None:
+            return waiting[0] if waiting else None
+        return self.project.lease(who, shared_out(state, settings, who, waiting), LEASE_SECONDS)
 
     def previous(self, who: str, number: int | None) -> Query | None:
         """Hand out the query that the rater answered or put aside before this one (or last); None at the first."""

@@ -117,9 +117,8 @@ class Desk:
         """Return what ``/api/project`` answers."""
         project = self.project
         with self.lock:
-            project.reload()  # a change of the settings by another process counts from the next look on
-            settings = project.settings
             generation, names = project.state.generation, project.transform_names()
+            settings = project.settings
         compare = self.compares(person)
         return {
             "name": project.folder.resolve().name,
