@@ -39,6 +39,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "evaluate": ("evaluate", "evaluate"),
     "map": ("map_", "map_"),
     "report": ("report", "report"),
+    "new-study": ("new_study", "new_study"),
     "benchmark": ("benchmark", "benchmark"),
     "copy": ("copy", "copy"),
     "recover": ("recover", "recover"),

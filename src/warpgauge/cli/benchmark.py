@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from warpgauge.cli.compute import cluster_options, executor_for, resume_option
-from warpgauge.cli.output import json_option, print_table, progress
+from warpgauge.cli.mlflow_runs import mlflow_logger
+from warpgauge.cli.output import json_option, print_facts, print_json, print_table, progress
 from warpgauge.cli.projects import trust_option
+
+if TYPE_CHECKING:
+    from warpgauge.study import StudyResult
 
 
 @click.command(
     epilog="""\b
 Examples:
   warpgauge benchmark study.toml --out results --jobs 2
-  warpgauge benchmark study.toml --out results --scheduler tcp://10.0.0.1:8786"""
+  warpgauge benchmark study.toml --out results --scheduler tcp://10.0.0.1:8786
+  warpgauge benchmark study.toml --leaderboard leaderboard.html
+  warpgauge benchmark study.toml --container evaluation   (a container for a challenge site; nothing is computed)"""
 )
 @trust_option
 @click.argument("study", type=click.Path(exists=True, dir_okay=False, path_type=Path))
@@ -23,6 +30,17 @@ Examples:
 @click.option("--jobs", type=int, default=1, show_default=True, help="Pairs at a time.")
 @cluster_options
 @resume_option("compute every pair anew")
+@click.option(
+    "--leaderboard", type=click.Path(dir_okay=False, path_type=Path), help="Also write a static, sortable HTML page."
+)
+@click.option(
+    "--mlflow", metavar="URI", help="Also log every method as a run to this MLflow tracking server or folder."
+)
+@click.option(
+    "--container",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Write an evaluation container as grand-challenge.org expects it to this new folder, and do nothing else.",
+)
 @json_option
 def benchmark(
     study: Path,
@@ -31,6 +49,9 @@ def benchmark(
     scheduler: str | None,
     cluster: str | None,
     resume: bool,
+    leaderboard: Path | None,
+    mlflow: str | None,
+    container: Path | None,
     as_json: bool,
 ) -> None:
     """Evaluate every method of STUDY (a TOML file, see docs/study.md) on every pair, and compare the methods.
@@ -38,25 +59,61 @@ def benchmark(
     A hierarchical bootstrap over pairs carries each pair's own uncertainty; missing cases are shown and handled by the
     rule that the study states. Finished pairs are kept, so that a run can be interrupted and resumed.
     """
+    if container is not None:
+        _write_container(study, container, as_json)
+        return
+    from warpgauge.report.files import report_path
     from warpgauge.study import run_study
 
+    if leaderboard is not None:
+        report_path(leaderboard)  # before anything is computed
+    logger = None if mlflow is None else mlflow_logger(mlflow)
     folder = out or study.with_name(f"{study.stem}-results")
     with executor_for(jobs, scheduler, cluster) as executor, progress("evaluating pairs") as show:
         result = run_study(
             study, folder, executor=executor, fresh=not resume, progress=lambda at: show(at.done, at.total)
         )
     (folder / "study.json").write_text(result.to_json())
+    if leaderboard is not None:
+        from warpgauge.report import write_leaderboard
+
+        write_leaderboard(leaderboard, result)
+    if logger is not None:
+        logger(result, folder / "study.json")
     if as_json:
         click.echo(result.to_json())
         return
+    _print(result)
+    click.echo(f"\n{result.verdict}\nAll numbers: {folder / 'study.json'}")
+    if leaderboard is not None:
+        click.echo(f"Leaderboard: {leaderboard}")
+
+
+def _print(result: StudyResult) -> None:
+    from warpgauge.study.official import MAIN
+
+    main = MAIN.get(result.study.settings.challenge or "")
     columns = ["method", "rank", "mean rank", "90 % interval", "P(first)", "mean score", "cases", "missing"]
-    rows = [
+    rows: list[list[Any]] = [
         [one.name, one.rank, one.mean_rank, f"{one.rank_interval.low:.3g} to {one.rank_interval.high:.3g}",
          f"{one.probability_first:.3f}", one.mean_score, one.cases, one.missing]
         for one in result.methods
     ]  # fmt: skip
+    if main is not None:
+        columns.append(main)
+        for row, one in zip(rows, result.methods, strict=True):
+            row.append(one.official.get(main))
     if result.baseline is not None:
         before = result.baseline
         rows.append([before["method"], "baseline", "-", "-", "-", before["mean_score"], before["cases"], 0])
+        rows[-1] += [None] * (len(columns) - len(rows[-1]))
     print_table(columns, rows)
-    click.echo(f"\n{result.verdict}\nAll numbers: {folder / 'study.json'}")
+
+
+def _write_container(study: Path, container: Path, as_json: bool) -> None:
+    from warpgauge.study import read_study, write_container
+
+    described = read_study(study)
+    folder = write_container(described, container)
+    facts = {"container": str(folder), "pairs": len(described.pairs), "next": f"docker build {folder}"}
+    print_json(facts) if as_json else print_facts(facts)

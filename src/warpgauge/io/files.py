@@ -186,13 +186,13 @@ def one_line(error: BaseException, limit: int = 160) -> str:
     return (text if len(text) <= limit else text[: limit - 3] + "...").rstrip(". ")
 
 
-_CONFINED: ContextVar[Path | None] = ContextVar("confined", default=None)
+_CONFINED: ContextVar[tuple[Path, ...]] = ContextVar("confined", default=())
 
 
 @contextmanager
-def confined(folder: Path) -> Iterator[None]:
-    """Read nothing outside a folder: files that a header or a parameter file names elsewhere are not followed."""
-    token = _CONFINED.set(folder.resolve())
+def confined(*folders: Path) -> Iterator[None]:
+    """Read nothing outside some folders: files that a header or a parameter file names elsewhere are not followed."""
+    token = _CONFINED.set(tuple(folder.resolve() for folder in folders))
     try:
         yield
     finally:
@@ -201,8 +201,8 @@ def confined(folder: Path) -> Iterator[None]:
 
 def allowed(path: Path) -> bool:
     """Return whether a file may be read here, links followed."""
-    root = _CONFINED.get()
-    return root is None or path.resolve().is_relative_to(root)
+    roots = _CONFINED.get()
+    return not roots or any(path.resolve().is_relative_to(root) for root in roots)
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from warpgauge.study.bootstrap import Bootstrap, hierarchical_bootstrap
 from warpgauge.study.comparisons import PairedTest, holm, paired_tests
+from warpgauge.study.container import write_container
 from warpgauge.study.description import (
     MethodSpec,
     ModelSettings,
@@ -12,15 +13,19 @@ from warpgauge.study.description import (
     StudySettings,
     read_study,
 )
+from warpgauge.study.official import official_figures
 from warpgauge.study.pairs import PairOutcome
 from warpgauge.study.result import MethodResult, StudyResult, summarise
 from warpgauge.study.running import Progress, run_study
+from warpgauge.study.submission import evaluate_submission
+from warpgauge.study.templates import NewStudy, new_study
 
 __all__ = [
     "Bootstrap",
     "MethodResult",
     "MethodSpec",
     "ModelSettings",
+    "NewStudy",
     "PairOutcome",
     "PairSpec",
     "PairedTest",
@@ -28,10 +33,14 @@ __all__ = [
     "Study",
     "StudyResult",
     "StudySettings",
+    "evaluate_submission",
     "hierarchical_bootstrap",
     "holm",
+    "new_study",
+    "official_figures",
     "paired_tests",
     "read_study",
     "run_study",
     "summarise",
+    "write_container",
 ]

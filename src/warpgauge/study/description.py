@@ -17,6 +17,7 @@ from warpgauge.evaluation.judge import CENTRES
 from warpgauge.io.files import PathLike, one_line, read_text
 
 MISSING_RULES = ("worst rank", "exclude", "error")
+CHALLENGES = ("anhir", "learn2reg", "acrobat")
 FITS = ("pair", "together")
 _FIELD = re.compile(r"\{(\w*)\}")
 
@@ -43,6 +44,8 @@ class StudySettings:
     seed : int
     centre : {"candidates", "prior"}
         What methods are judged by on each pair: `warpgauge.judge`, or the posterior as in the paper.
+    challenge : {"anhir", "learn2reg", "acrobat"}, optional
+        Whose official figures are shown beside the scores (`warpgauge.study.official_figures`).
     """
 
     norm: float | str = 2.0
@@ -55,6 +58,7 @@ class StudySettings:
     sd: float | None = None
     seed: int = 0
     centre: str = "candidates"
+    challenge: str | None = None
 
     @property
     def p(self) -> float:
@@ -69,6 +73,8 @@ class StudySettings:
             raise InvalidInputError(f"missing must be one of {', '.join(MISSING_RULES)}, got {self.missing!r}.")
         if self.centre not in CENTRES:
             raise InvalidInputError(f"centre must be one of {', '.join(CENTRES)}, got {self.centre!r}.")
+        if self.challenge not in (None, *CHALLENGES):
+            raise InvalidInputError(f"challenge must be one of {', '.join(CHALLENGES)}, got {self.challenge!r}.")
         for name in ("samples", "bootstrap", "targets"):
             _check(name, getattr(self, name), whole=True, low=1)
         for name in ("tolerance", "sd"):
@@ -113,7 +119,9 @@ class ModelSettings:
 class PairSpec:
     """One image pair: a project's folder, or landmarks with the fixed image (or a file of targets).
 
-    Paths are absolute. ``landmark_options`` go to ``read_landmarks``.
+    Paths are absolute. ``landmark_options`` go to ``read_landmarks``. An image is needed for its grid alone, so that
+    ``fixed`` and ``moving`` may be files ``*.grid.json`` as well (`warpgauge.study.grids`). ``diagonal`` is what
+    ANHIR's errors are divided by, in world units; that of the fixed image by default.
     """
 
     name: str
@@ -125,6 +133,7 @@ class PairSpec:
     mask: Path | None = None
     targets: Path | None = None
     sd: float | None = None
+    diagonal: float | None = None
     landmark_options: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -133,12 +142,20 @@ class MethodSpec:
     """One method: where its transform for a pair lies, and options for ``read_transform``.
 
     ``transform`` holds patterns with ``{pair}`` (several form a chain, in the order of application to points); none
-    means the transform of that name within each project, and ``"identity"`` doing nothing.
+    means the transform of that name within each project, and ``"identity"`` doing nothing. ``mapped_landmarks`` is the
+    pattern of a file with the pair's fixed landmarks as the method mapped them, where there is no transform;
+    ``options`` then go to ``read_landmarks``.
     """
 
     name: str
     transform: tuple[str, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
+    mapped_landmarks: str | None = None
+
+    @property
+    def patterns(self) -> tuple[str, ...]:
+        """Patterns of all files of the method."""
+        return self.transform if self.mapped_landmarks is None else (self.mapped_landmarks,)
 
 
 @dataclass(frozen=True)
@@ -162,8 +179,15 @@ class Study:
                 raise InvalidInputError(f"The {what} {twice!r} occurs twice in the study; give each its own name.")
         for pair in self.pairs:
             _check_pair(pair)
-        loose = [method.name for method in self.methods if not method.transform]
+        loose = [method.name for method in self.methods if not method.patterns]
         plain = [pair.name for pair in self.pairs if pair.project is None]
+        projects = [pair.name for pair in self.pairs if pair.project is not None]
+        points = [method.name for method in self.methods if method.mapped_landmarks is not None]
+        if points and projects:
+            raise InvalidInputError(
+                f"The method {points[0]!r} gives mapped_landmarks, but the pair {projects[0]!r} is a project, which "
+                "needs errors at its targets as well; give the method's transform."
+            )
         if loose and plain:
             raise InvalidInputError(
                 f"The method {loose[0]!r} has no transform pattern, but the pair {plain[0]!r} is not a project that "
@@ -233,9 +257,10 @@ def _text(values: Mapping[str, Any], key: str, where: str) -> str:
 def _pair(values: Mapping[str, Any], folder: Path) -> PairSpec:
     name = _text(values, "name", "Every [[pair]]")
     paths = ("project", "landmarks", "moving_landmarks", "fixed", "moving", "mask", "targets")
-    _check_keys(values, {*paths, "name", "sd", "landmark_options"}, f"the pair {name!r}")
+    _check_keys(values, {*paths, "name", "sd", "diagonal", "landmark_options"}, f"the pair {name!r}")
     found = {key: folder / _text(values, key, f"The pair {name!r}") for key in paths if key in values}
-    return PairSpec(name, **found, sd=values.get("sd"), landmark_options=dict(values.get("landmark_options", {})))
+    options = dict(values.get("landmark_options", {}))
+    return PairSpec(name, **found, sd=values.get("sd"), diagonal=values.get("diagonal"), landmark_options=options)
 
 
 def _check_pair(pair: PairSpec) -> None:
@@ -250,25 +275,31 @@ def _check_pair(pair: PairSpec) -> None:
         )
     if pair.mask is not None and pair.fixed is None:
         raise InvalidInputError(f"The pair {pair.name!r} has a mask but no fixed image.")
-    if pair.sd is not None:
-        _check(f"sd of the pair {pair.name!r}", pair.sd, low=1e-300)
+    for key in ("sd", "diagonal"):
+        if getattr(pair, key) is not None:
+            _check(f"{key} of the pair {pair.name!r}", getattr(pair, key), low=1e-300)
 
 
 def _method(values: Mapping[str, Any]) -> MethodSpec:
     name = _text(values, "name", "Every [[method]]")
-    _check_keys(values, {"name", "transform", "options"}, f"the method {name!r}")
+    _check_keys(values, {"name", "transform", "mapped_landmarks", "options"}, f"the method {name!r}")
     given = values.get("transform", [])
     patterns = [given] if isinstance(given, str) else given
     if not isinstance(patterns, list) or not all(isinstance(one, str) and one.strip() for one in patterns):
         raise InvalidInputError(f"transform of the method {name!r} must be a path, or a list of paths.")
-    for pattern in patterns:
+    mapped = None
+    if "mapped_landmarks" in values:
+        mapped = _text(values, "mapped_landmarks", f"The method {name!r}")
+        if patterns:
+            raise InvalidInputError(f"The method {name!r} has both transform and mapped_landmarks; give one of them.")
+    for pattern in [*patterns, *([mapped] if mapped else [])]:
         unknown = [word for word in _FIELD.findall(pattern) if word not in ("pair", "method")]
         if unknown:
             raise InvalidInputError(
                 f"The pattern {pattern!r} of the method {name!r} holds {{{unknown[0]}}}; only {{pair}} and {{method}} "
                 "are filled in."
             )
-    return MethodSpec(name, tuple(patterns), dict(values.get("options", {})))
+    return MethodSpec(name, tuple(patterns), dict(values.get("options", {})), mapped)
 
 
 def fill(pattern: str, pair: str, method: str) -> str:

@@ -24,6 +24,8 @@ from warpgauge.io.transforms import AffineTransform, Description, Transform, rea
 from warpgauge.project import Project
 from warpgauge.project.transforms import IDENTITY
 from warpgauge.study.description import MethodSpec, ModelSettings, PairSpec, Study, StudySettings, fill
+from warpgauge.study.grids import read_grid
+from warpgauge.study.mapped import read_mapped
 
 _SHARE_OF_EXTENT = 64.0
 
@@ -41,8 +43,8 @@ class LoadedPair:
 
 def load_pair(pair: PairSpec, settings: StudySettings) -> LoadedPair:
     """Read landmarks, grids and targets of a pair that is not a project."""
-    fixed = None if pair.fixed is None else read_image(pair.fixed).grid
-    moving = None if pair.moving is None else read_image(pair.moving).grid
+    fixed = None if pair.fixed is None else read_grid(pair.fixed)
+    moving = None if pair.moving is None else read_grid(pair.moving)
     if pair.landmarks is None:
         raise InvalidInputError(f"The pair {pair.name!r} has no landmarks.")
     landmarks = read_landmarks(
@@ -146,7 +148,7 @@ def transform_files(study: Study, pair: PairSpec, method: MethodSpec) -> list[Pa
     found: list[Path] = []
     if method.transform == (IDENTITY,):
         return found
-    for pattern in method.transform:
+    for pattern in method.patterns:
         filled = fill(pattern, glob.escape(pair.name), glob.escape(method.name))
         # Not Path.glob, which refuses absolute patterns.
         matches = sorted(glob.glob(filled, root_dir=study.folder))  # noqa: PTH207
@@ -163,13 +165,15 @@ def transform_files(study: Study, pair: PairSpec, method: MethodSpec) -> list[Pa
 
 
 def read_method(
-    files: Sequence[Path], method: MethodSpec, fixed: Grid | None, moving: Grid | None, d: int
+    files: Sequence[Path], pair: PairSpec, method: MethodSpec, fixed: Grid | None, moving: Grid | None, d: int
 ) -> Transform | str:
     """Read a transform, or return why it cannot be read; ``transform = "identity"`` means no registration."""
     options: dict[str, Any] = dict(method.options)
     if method.transform == (IDENTITY,):
         return AffineTransform(np.eye(d), np.zeros(d), Description(kind=IDENTITY))
     try:
+        if method.mapped_landmarks is not None:
+            return read_mapped(files[0], pair, method, fixed, moving)
         source = files[0] if len(files) == 1 else list(files)
         return read_transform(source, reference=fixed, moving=moving, **options)
     except WarpgaugeError as error:

@@ -22,16 +22,18 @@ from warpgauge.evaluation import Assessment, assess, evaluate_project, norm_name
 from warpgauge.evaluation.mapping import mapped_points
 from warpgauge.geometry import Grid
 from warpgauge.io.files import content_hash, write_whole
-from warpgauge.io.images import read_image
 from warpgauge.io.transforms import Transform
 from warpgauge.io.transforms.elastix import initial_files
 from warpgauge.project import Project
 from warpgauge.session import Session
 from warpgauge.study.description import PairSpec, Study
+from warpgauge.study.grids import read_grid
 from warpgauge.study.loading import Learned, load_pair, pair_posterior, project_transform, read_method, transform_files
+from warpgauge.study.mapped import ANHIR, anhir_file
+from warpgauge.study.official import Figures, case_figures, learn2reg_field_figures
 
 # Change it whenever the content of a stored result changes: old ones are then computed anew.
-_SCHEMA = 3
+_SCHEMA = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +56,8 @@ class PairOutcome:
     initial_errors : list of float
         The same without registration (the identity).
     diagonal : float or None
+    official : dict
+        A challenge's own figures of each method, where the study names one.
     verdict, sentence : str
         Of the calibration.
     evaluation : dict
@@ -68,6 +72,7 @@ class PairOutcome:
     landmark_errors: dict[str, list[float]]
     initial_errors: list[float]
     diagonal: float | None
+    official: dict[str, Figures]
     verdict: str
     sentence: str
     evaluation: dict[str, Any] = field(default_factory=dict)
@@ -94,14 +99,14 @@ def compute_pair(job: Job) -> PairOutcome:
         found[method.name] = (
             files
             if isinstance(files, str)
-            else read_method(files, method, loaded.fixed, loaded.moving, loaded.annotations.d)
+            else read_method(files, pair, method, loaded.fixed, loaded.moving, loaded.annotations.d)
         )
     posterior = pair_posterior(loaded, study.model, job.learned)
 
     def assessed(present: dict[str, Transform], options: dict[str, Any]) -> Assessment:
         return assess(posterior, present, loaded.targets, region=loaded.region, grid=loaded.fixed, **options)
 
-    return _outcome(job, posterior.annotations, loaded.targets, found, loaded.fixed, assessed)
+    return _outcome(job, posterior.annotations, loaded.targets, found, (loaded.fixed, loaded.moving), assessed)
 
 
 def _compute_project(job: Job) -> PairOutcome:
@@ -111,21 +116,22 @@ def _compute_project(job: Job) -> PairOutcome:
     with Project.open(folder, check_images=False) as project:
         found: dict[str, Transform | str] = {}
         for method in study.methods:
-            if not method.transform:
+            if not method.patterns:
                 found[method.name] = project_transform(project, method)
                 continue
             files = transform_files(study, job.pair, method)
             found[method.name] = (
                 files
                 if isinstance(files, str)
-                else read_method(files, method, project.fixed_grid, project.moving_grid, project.d)
+                else read_method(files, job.pair, method, project.fixed_grid, project.moving_grid, project.d)
             )
 
         def assessed(present: dict[str, Transform], options: dict[str, Any]) -> Assessment:
             return evaluate_project(project, present, **options)
 
         annotations = Session(project).annotations()
-        return _outcome(job, annotations, np.asarray(project.targets), found, project.fixed_grid, assessed)
+        grids = (project.fixed_grid, project.moving_grid)
+        return _outcome(job, annotations, np.asarray(project.targets), found, grids, assessed)
 
 
 def _outcome(
@@ -133,7 +139,7 @@ def _outcome(
     given: Annotations,
     targets: Floats,
     found: Mapping[str, Transform | str],
-    fixed: Grid | None,
+    grids: tuple[Grid | None, Grid | None],
     assessed: Callable[[dict[str, Transform], dict[str, Any]], Assessment],
 ) -> PairOutcome:
     settings = job.study.settings
@@ -160,6 +166,8 @@ def _outcome(
         scores[names.index(name)] = result.scores[name].score[norm]
         lengths = np.linalg.norm(mapped_points(name, one, given.fixed_points) - given.moving_points, axis=1)
         errors[name] = lengths[np.isfinite(lengths)].tolist()
+    initial = np.linalg.norm(given.fixed_points - given.moving_points, axis=1).tolist()
+    diagonal = job.pair.diagonal if job.pair.diagonal is not None or grids[0] is None else grids[0].diagonal
     about = verdict.to_dict()
     about["read_as"] = {name: one.description.to_dict() for name, one in verdict.transforms.items()}
     believed = verdict.trust
@@ -170,12 +178,33 @@ def _outcome(
         draws,
         scores,
         errors,
-        np.linalg.norm(given.fixed_points - given.moving_points, axis=1).tolist(),
-        None if fixed is None else fixed.diagonal,
+        initial,
+        diagonal,
+        {name: _official(job, name, given, grids, errors[name], initial, diagonal) for name in errors},
         "undetermined" if believed is None else believed.verdict,
         "" if believed is None else believed.sentence,
         about,
     )
+
+
+def _official(
+    job: Job,
+    name: str,
+    given: Annotations,
+    grids: tuple[Grid | None, Grid | None],
+    errors: Sequence[float],
+    initial: Sequence[float],
+    diagonal: float | None,
+) -> Figures:
+    """Return the figures of the challenge that the study names, of one method on this pair."""
+    challenge = job.study.settings.challenge
+    method = next(one for one in job.study.methods if one.name == name)
+    fixed, moving = grids[0], grids[1] or grids[0]
+    if challenge == "learn2reg" and method.options.get("format") == "learn2reg" and fixed and moving:
+        files = transform_files(job.study, job.pair, method)
+        if not isinstance(files, str) and len(files) == 1:
+            return learn2reg_field_figures(files[0], str(method.options.get("layout")), given, fixed, moving)
+    return case_figures(challenge, errors, initial, diagonal)
 
 
 def job_key(job: Job) -> str:
@@ -196,22 +225,33 @@ def job_key(job: Job) -> str:
         path = getattr(pair, name)
         if path is not None:
             # Of the images only the frame is used, and they can be huge.
-            grid = read_image(path).grid
+            grid = read_grid(path)
             files[name] = f"{grid.size} {grid.affine.tolist()} {grid.units}"
     for method in study.methods:
-        found = transform_files(study, pair, method) if method.transform else []
+        found = transform_files(study, pair, method) if method.patterns else []
+        if method.options.get("format") == ANHIR and not isinstance(found, str):
+            found = _with_named(found, pair.name)
         files[f"method {method.name}"] = found if isinstance(found, str) else _hash_all(found)
     content = {
         "schema": _SCHEMA,
         "program": __version__,
         "settings": asdict(study.settings) | {"bootstrap": None},
         "model": asdict(study.model),
-        "pair": [pair.name, pair.sd, dict(pair.landmark_options)],
+        "pair": [pair.name, pair.sd, pair.diagonal, dict(pair.landmark_options)],
         "methods": [[method.name, dict(method.options)] for method in study.methods],
         "learned": None if job.learned is None else asdict(job.learned),
         "files": files,
     }
     return hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()[:24]
+
+
+def _with_named(files: Sequence[Path], pair: str) -> list[Path]:
+    """Return ANHIR's table of results and the file of landmarks that it names for a pair, where it is there."""
+    try:
+        named = anhir_file(files[0], pair)
+    except FileFormatError:
+        return list(files)  # reported when it is read
+    return [*files, *([named] if named.is_file() else [])]
 
 
 def _hash_all(files: Sequence[Path]) -> str:

@@ -17,6 +17,7 @@ from warpgauge.evaluation.assessment import BASELINE
 from warpgauge.study.bootstrap import Bootstrap, hierarchical_bootstrap, mean_present, ranks
 from warpgauge.study.comparisons import PairedTest, paired_tests
 from warpgauge.study.description import Study
+from warpgauge.study.official import official_figures
 from warpgauge.study.pairs import PairOutcome
 
 LEVEL = 0.95
@@ -44,6 +45,8 @@ class MethodResult:
         Pairs in the comparison with and without a transform.
     anhir, acrobat, learn2reg_tre30, learn2reg_tre70
         Classical metrics over the pairs with a transform; None where they cannot be had.
+    official : dict
+        Figures of the challenge that the study names, under that challenge's own names.
     """
 
     name: str
@@ -60,6 +63,7 @@ class MethodResult:
     acrobat: float | None
     learn2reg_tre30: float | None
     learn2reg_tre70: float | None
+    official: dict[str, float]
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,6 +152,7 @@ class StudyResult:
                 "TRE70": one.learn2reg_tre70,
             }
             row.update(one.anhir or {})
+            row.update(one.official)
             rows.append(row)
         return rows
 
@@ -178,6 +183,7 @@ class StudyResult:
                 classical = outcome.landmark_errors.get(method)
                 row["landmark_mean"] = float(np.mean(classical)) if classical else None
                 row["calibration"] = outcome.verdict
+                row["official"] = outcome.official.get(method, {})
                 rows.append(row)
             rows += self._baseline_row(outcome)
         return rows
@@ -199,6 +205,7 @@ class StudyResult:
                 "rank": None,
                 "landmark_mean": float(np.mean(outcome.initial_errors)) if outcome.initial_errors else None,
                 "calibration": outcome.verdict,
+                "official": {},
             }
         ]
 
@@ -245,7 +252,7 @@ def summarise(
     mean_ranks, mean_scores = ranks(scores).mean(axis=0), mean_present(scores)
     final = ranks(mean_ranks)
     methods = [
-        _method(k, name, kept, boot, float(mean_ranks[k]), float(mean_scores[k]), float(final[k]))
+        _method(k, name, study, kept, boot, float(mean_ranks[k]), float(mean_scores[k]), float(final[k]))
         for k, name in enumerate(names)
     ]
     return StudyResult(
@@ -261,7 +268,14 @@ def summarise(
 
 
 def _method(
-    k: int, name: str, kept: Sequence[PairOutcome], boot: Bootstrap, mean_rank: float, mean_score: float, rank: float
+    k: int,
+    name: str,
+    study: Study,
+    kept: Sequence[PairOutcome],
+    boot: Bootstrap,
+    mean_rank: float,
+    mean_score: float,
+    rank: float,
 ) -> MethodResult:
     present = [one for one in kept if name not in one.missing]
     drawn = boot.scores[:, k]
@@ -283,6 +297,7 @@ def _method(
         acrobat=metrics.acrobat([metrics.acrobat_case(one) for one in errors]) if errors else None,
         learn2reg_tre30=metrics.learn2reg_tre(means, 2023) if means else None,
         learn2reg_tre70=metrics.learn2reg_tre(means, 2025) if means else None,
+        official=official_figures(study.settings.challenge, [one.official.get(name, {}) for one in present]),
     )
 
 

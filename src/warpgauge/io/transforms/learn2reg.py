@@ -53,6 +53,13 @@ def read_learn2reg(path: Path, *, layout: str | None, reference: Grid | None, mo
     return finish_field(stored, "index", moving=moving)
 
 
+def displacements_in_voxels(path: Path, layout: str, reference: Grid) -> Vectors:
+    """Return displacements at full size, (3, Z, Y, X): components x, y, z in voxels of the fixed image."""
+    file = existing_file(path, "field")
+    vectors = _components_first(file, layout, read_head(file, 2) == b"PK")
+    return _at_full_size(vectors, reference, layout, file.name, [])
+
+
 def _components_first(file: Path, layout: str, packed: bool) -> Vectors:
     """Load (3, Z, Y, X), whichever the layout."""
     if packed:

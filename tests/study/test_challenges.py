@@ -1,0 +1,213 @@
+"""Studies in the layouts of challenges, through the command line; official figures from known predictions."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import nibabel as nib
+import numpy as np
+import pytest
+from scipy.ndimage import gaussian_filter, map_coordinates
+
+import warpgauge as wg
+from command_tools import ask, call
+from warpgauge.core.annotations import Annotations
+from warpgauge.study import new_study, read_study
+from warpgauge.study.official import learn2reg_field_figures
+
+FAST = "samples = 40\nbootstrap = 100\ntargets = 60\n"
+STAINS = ("CD31-3", "Cc10-5", "Ki67-7")
+
+
+def quick(study: Path) -> None:
+    """Fewer samples, and one further method."""
+    study.write_text(study.read_text().replace("[settings]\n", f"[settings]\n{FAST}"))
+
+
+def landmarks(path: Path) -> np.ndarray:
+    return np.loadtxt(path, delimiter=",", skiprows=1)[:, 1:]
+
+
+def anhir_data(data_dir: Path, folder: Path) -> list[tuple[np.ndarray, np.ndarray]]:
+    """ANHIR's cover table over real CIMA landmarks, and a submission that moves every source landmark half way."""
+    source = data_dir / "cima" / "lung-lesion_1"
+    (folder / "landmarks").mkdir()
+    (folder / "submissions" / "half").mkdir(parents=True)
+    found, rows, results = [], [], []
+    for n, stain in enumerate(STAINS):
+        for name in (stain, "He"):
+            file = f"29-041-Izd2-w35-{name}-les1.csv"
+            (folder / "landmarks" / file).write_bytes((source / file).read_bytes())
+        moving, fixed = (source / f"29-041-Izd2-w35-{name}-les1.csv" for name in (stain, "He"))
+        start, end = landmarks(moving), landmarks(fixed)
+        found.append((start, end))
+        rows.append([n, fixed.name, moving.name, 2311.5])
+        warped = folder / "submissions" / "half" / f"{n}.csv"
+        numbers = [line.split(",")[0] for line in moving.read_text().splitlines()[1:]]
+        lines = [f"{i},{x!r},{y!r}" for i, (x, y) in zip(numbers, ((start + end) / 2).tolist(), strict=True)]
+        if n == 1:  # in another order: rows are matched by their numbers
+            lines = lines[::-1]
+        warped.write_text(",X,Y\n" + "\n".join(lines) + "\n")
+        results.append([n, warped.name])
+    rows.append([7, "hidden.csv", "hidden.csv", 2000.0])  # as pairs of the test set, whose landmarks are not public
+    head = ["", "Target landmarks", "Source landmarks", "Image diagonal [pixels]"]
+    write_csv(folder / "dataset.csv", [head, *rows])
+    write_csv(folder / "submissions" / "half" / "registration-results.csv", [["", "Warped source landmarks"], *results])
+    return found
+
+
+def write_csv(path: Path, rows: list[list[object]]) -> None:
+    with path.open("w", newline="") as stream:
+        csv.writer(stream).writerows(rows)
+
+
+def test_anhir_from_its_cover_table_to_its_figures(tmp_path: Path, data_dir: Path) -> None:
+    """Real landmarks, a known submission in ANHIR's own layout: its figures are those of its definitions."""
+    pairs = anhir_data(data_dir, tmp_path)
+    said = ask("new-study", tmp_path / "anhir.toml", "--like", "anhir", "--data", tmp_path / "dataset.csv")
+    assert said["pairs"] == ["0", "1", "2"]
+    assert said["left_out"] == ["pair 7: there is no file 'hidden.csv'"]
+    study = tmp_path / "anhir.toml"
+    quick(study)
+    study.write_text(study.read_text().replace('name = "submission"', 'name = "half"'))
+    found = ask("benchmark", study)["methods"][0]["official"]
+    relative = [np.linalg.norm((end - start) / 2, axis=1) / 2311.5 for start, end in pairs]
+    assert found["Average-Median-rTRE"] == pytest.approx(np.mean([np.median(one) for one in relative]), rel=1e-9)
+    assert found["Average-Max-rTRE"] == pytest.approx(np.mean([one.max() for one in relative]), rel=1e-9)
+    assert found["Average-Robustness"] == 1.0
+    assert found["Average-Median-rTRE-Robust"] == found["Average-Median-rTRE"]
+    table = call("benchmark", study)
+    assert "Average-Median-rTRE" in table
+    assert "half" in table
+
+
+def test_a_pair_that_anhirs_results_do_not_name_is_missing(tmp_path: Path, data_dir: Path) -> None:
+    anhir_data(data_dir, tmp_path)
+    call("new-study", tmp_path / "a.toml", "--like", "anhir", "--data", tmp_path / "dataset.csv")
+    quick(tmp_path / "a.toml")
+    (tmp_path / "a.toml").write_text((tmp_path / "a.toml").read_text().replace('"submission"', '"half"'))
+    results = tmp_path / "submissions" / "half" / "registration-results.csv"
+    write_csv(results, [["", "Warped source landmarks"], [0, "0.csv"], [1, "../../dataset.csv"]])
+    rows = {row["pair"]: row for row in ask("benchmark", tmp_path / "a.toml")["cases"] if row["method"] == "half"}
+    assert rows["0"]["missing"] is None
+    assert "leads out of" in rows["1"]["missing"]
+    assert "no row of the pair '2'" in rows["2"]["missing"]
+
+
+def test_acrobat_is_matched_by_point_in_micrometres(tmp_path: Path, data_dir: Path) -> None:
+    """One table for all pairs; the median over pairs of each pair's 90th percentile."""
+    source = data_dir / "cima" / "lung-lesion_1"
+    head = ["anon_id", "point_id", "ihc_antibody", "mpp_ihc_10X", "ihc_x", "ihc_y", "mpp_he_10X", "he_x", "he_y"]
+    truth, submitted, errors = [], [], []
+    rng = np.random.default_rng(3)
+    end = 9.1 * landmarks(source / "29-041-Izd2-w35-He-les1.csv")
+    for case, stain in enumerate(STAINS):
+        start = 9.1 * landmarks(source / f"29-041-Izd2-w35-{stain}-les1.csv")
+        guess = end + rng.normal(0, 40 * (case + 1), end.shape)
+        errors.append(np.linalg.norm(guess - end, axis=1))
+        for n in range(len(end)):
+            known = [case, n, stain, 0.91, *start[n], 0.91]
+            truth.append([*known, *end[n]])
+            submitted.append([*known, *guess[n]])
+    truth.append([9, 0, "ER", 0.91, 5, 5, 0.91, "", ""])
+    write_csv(tmp_path / "truth.csv", [head, *truth])
+    (tmp_path / "submissions").mkdir()
+    write_csv(tmp_path / "submissions" / "submission.csv", [head, *submitted[::-1]])
+    said = ask("new-study", tmp_path / "a.toml", "--like", "acrobat", "--data", tmp_path / "truth.csv", "--sd", 12)
+    assert said["left_out"] == ["pair 9: he_x and he_y are empty"]
+    quick(tmp_path / "a.toml")
+    assert read_study(tmp_path / "a.toml").settings.sd == 12
+    found = ask("benchmark", tmp_path / "a.toml")["methods"][0]["official"]
+    tails = [np.percentile(one, 90) for one in errors]
+    assert found["Median-90th-percentile-TRE"] == pytest.approx(np.median(tails), rel=1e-9)
+    assert found["Mean-90th-percentile-TRE"] == pytest.approx(np.mean(tails), rel=1e-9)
+
+
+def learn2reg_data(data_dir: Path, folder: Path, case: int, step: int) -> None:
+    """Every few real landmarks of a DIR-Lab COPD case as in Learn2Reg, on grids eight times coarser along each axis."""
+    with (data_dir / "copdgene" / "copd_cases.csv").open() as stream:
+        row = next(row for row in csv.DictReader(stream) if int(row["case"]) == case)
+    for name in ("imagesTs", "landmarksTs"):
+        (folder / name).mkdir()
+    spacing = 8 * np.array([float(row[f"d{axis}_mm"]) for axis in "xyz"])
+    size = tuple(int(row[f"n{axis}"]) // 8 + 1 for axis in "xyz")
+    for phase, state in enumerate(("e", "i")):
+        name = f"LungCT_{case:04d}_{phase:04d}"
+        image = nib.Nifti1Image(np.zeros(size, np.uint8), np.diag([*spacing, 1.0]))
+        nib.save(image, folder / "imagesTs" / f"{name}.nii.gz")
+        voxels = np.loadtxt(data_dir / "copdgene" / f"copd{case}_300_{state}BH_xyz_r1.txt")[::step] - 1
+        np.savetxt(folder / "landmarksTs" / f"{name}.csv", voxels / 8, delimiter=",", fmt="%.6f")
+    pair = {side: f"./imagesTs/LungCT_{case:04d}_{n:04d}.nii.gz" for n, side in enumerate(("fixed", "moving"))}
+    (folder / "LungCT_dataset.json").write_text(json.dumps({"name": "LungCT", "registration_val": [pair]}))
+
+
+def write_field(path: Path, field: np.ndarray) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    nib.save(nib.Nifti1Image(field.astype(np.float32), np.eye(4)), path)
+    return path
+
+
+@pytest.mark.parametrize(("case", "published"), [(1, 26.33), (2, 21.79), (3, 12.64), (4, 29.58), (5, 30.08)])
+def test_learn2regs_zero_field_gives_the_published_initial_error(
+    tmp_path: Path, data_dir: Path, case: int, published: float
+) -> None:
+    """300 landmarks of each DIR-Lab COPD case, and a field of zeros."""
+    learn2reg_data(data_dir, tmp_path, case, 1)
+    new_study(tmp_path / "l.toml", "learn2reg", tmp_path / "LungCT_dataset.json")
+    pair = read_study(tmp_path / "l.toml").pairs[0]
+    grids = [wg.read_image(path).grid for path in (pair.fixed, pair.moving) if path is not None]
+    given = Annotations(*wg.read_landmarks(tmp_path / "landmarks" / f"{pair.name}.json").to_annotation_arrays(1.0))
+    file = write_field(tmp_path / "disp.nii.gz", np.zeros((*grids[0].size, 3)))
+    found = learn2reg_field_figures(file, "current", given, grids[0], grids[1])
+    assert found["TRE"] == pytest.approx(published, abs=0.005)
+    assert found["SDlogJ"] == pytest.approx(0, abs=1e-12)
+
+
+def test_learn2reg_from_its_description_to_its_figures(tmp_path: Path, data_dir: Path) -> None:
+    """A field that bends, by the challenge's own recipe: cubic spline at the landmarks, voxels times spacing."""
+    learn2reg_data(data_dir, tmp_path, 1, 10)
+    call("new-study", tmp_path / "l.toml", "--like", "learn2reg", "--data", tmp_path / "LungCT_dataset.json")
+    quick(tmp_path / "l.toml")
+    pair = read_study(tmp_path / "l.toml").pairs[0]
+    assert pair.name == "0001_0001"
+    assert pair.fixed is not None
+    size, rng = wg.read_image(pair.fixed).grid.size, np.random.default_rng(0)
+    field = np.stack([gaussian_filter(rng.normal(0, 10, size), 3) for _ in range(3)], axis=-1).astype(np.float32)
+    write_field(tmp_path / "submissions" / "submission" / "disp_0001_0001.nii.gz", field)
+    result = ask("benchmark", tmp_path / "l.toml")
+    points = [np.loadtxt(tmp_path / "landmarksTs" / f"LungCT_0001_000{n}.csv", delimiter=",") for n in (0, 1)]
+    moved = points[0] + np.stack([map_coordinates(field[..., n], points[0].T) for n in range(3)], axis=1)
+    expected = np.linalg.norm((moved - points[1]) * [5.0, 5.0, 20.0], axis=1).mean()
+    found = result["methods"][0]["official"]
+    assert found["TRE mean"] == pytest.approx(expected, rel=1e-5)
+    assert found["SDlogJ mean"] > 0.001
+
+
+@pytest.mark.parametrize(
+    ("like", "content", "words"),
+    [
+        ("anhir", "a,b\n1,2\n", "no column 'Source landmarks'"),
+        ("learn2reg", "{", "not valid JSON"),
+        ("learn2reg", "{}", "lists no pairs"),
+        ("acrobat", "anon_id,point_id\n", "no column 'ihc_x'"),
+        ("acrobat", "anon_id,point_id,ihc_x,ihc_y,he_x,he_y\n1,1,a,2,3,4\n", "line 2: ihc_x is 'a'"),
+        ("acrobat", "anon_id,point_id,ihc_x,ihc_y,he_x,he_y\n1,1,1,2,3,4\n1,1,1,2,3,4\n", "occurs twice"),
+        ("acrobat", "anon_id,point_id,ihc_x,ihc_y,he_x,he_y\n1,1,1,2,,\n", "describes no pair"),
+    ],
+)
+def test_what_is_not_such_data_is_one_sentence(tmp_path: Path, like: str, content: str, words: str) -> None:
+    (tmp_path / "data").write_text(content)
+    error = call("new-study", tmp_path / "s.toml", "--like", like, "--data", tmp_path / "data", code=1)
+    assert words in error
+    assert error.count("\n") == 1
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["data"]
+
+
+def test_a_study_that_is_there_is_not_overwritten(tmp_path: Path) -> None:
+    (tmp_path / "s.toml").write_text("mine")
+    (tmp_path / "data").write_text("{}")
+    error = call("new-study", tmp_path / "s.toml", "--like", "learn2reg", "--data", tmp_path / "data", code=1)
+    assert "already a file" in error
+    assert (tmp_path / "s.toml").read_text() == "mine"
