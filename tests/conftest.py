@@ -18,6 +18,8 @@ settings.register_profile(
     "warpgauge", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow], print_blob=True
 )
 settings.load_profile("warpgauge")
+# Tests against napari, SpatialData, torch and others have an environment of their own: make integrations.
+collect_ignore = ["integrations"]
 # Which projects are trusted is recorded per person: not in the home of whoever runs the tests.
 os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="warpgauge-tests-")
 

@@ -18,7 +18,8 @@ from warpgauge.study import new_study, read_study
 from warpgauge.study.official import learn2reg_field_figures
 
 FAST = "samples = 40\nbootstrap = 100\ntargets = 60\n"
-STAINS = ("CD31-3", "Cc10-5", "Ki67-7")
+STAINS = ("CD31-3", "Cc10-5")
+STEP = 3  # every third landmark: enough for a definition
 
 
 def quick(study: Path) -> None:
@@ -27,7 +28,7 @@ def quick(study: Path) -> None:
 
 
 def landmarks(path: Path) -> np.ndarray:
-    return np.loadtxt(path, delimiter=",", skiprows=1)[:, 1:]
+    return np.loadtxt(path, delimiter=",", skiprows=1)[::STEP, 1:]
 
 
 def anhir_data(data_dir: Path, folder: Path) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -39,13 +40,14 @@ def anhir_data(data_dir: Path, folder: Path) -> list[tuple[np.ndarray, np.ndarra
     for n, stain in enumerate(STAINS):
         for name in (stain, "He"):
             file = f"29-041-Izd2-w35-{name}-les1.csv"
-            (folder / "landmarks" / file).write_bytes((source / file).read_bytes())
+            head, *lines = (source / file).read_text().splitlines(keepends=True)
+            (folder / "landmarks" / file).write_text("".join([head, *lines[::STEP]]))
         moving, fixed = (source / f"29-041-Izd2-w35-{name}-les1.csv" for name in (stain, "He"))
         start, end = landmarks(moving), landmarks(fixed)
         found.append((start, end))
         rows.append([n, fixed.name, moving.name, 2311.5])
         warped = folder / "submissions" / "half" / f"{n}.csv"
-        numbers = [line.split(",")[0] for line in moving.read_text().splitlines()[1:]]
+        numbers = [line.split(",")[0] for line in moving.read_text().splitlines()[1::STEP]]
         lines = [f"{i},{x!r},{y!r}" for i, (x, y) in zip(numbers, ((start + end) / 2).tolist(), strict=True)]
         if n == 1:  # in another order: rows are matched by their numbers
             lines = lines[::-1]
@@ -67,7 +69,7 @@ def test_anhir_from_its_cover_table_to_its_figures(tmp_path: Path, data_dir: Pat
     """Real landmarks, a known submission in ANHIR's own layout: its figures are those of its definitions."""
     pairs = anhir_data(data_dir, tmp_path)
     said = ask("new-study", tmp_path / "anhir.toml", "--like", "anhir", "--data", tmp_path / "dataset.csv")
-    assert said["pairs"] == ["0", "1", "2"]
+    assert said["pairs"] == ["0", "1"]
     assert said["left_out"] == ["pair 7: there is no file 'hidden.csv'"]
     study = tmp_path / "anhir.toml"
     quick(study)
@@ -89,11 +91,10 @@ def test_a_pair_that_anhirs_results_do_not_name_is_missing(tmp_path: Path, data_
     quick(tmp_path / "a.toml")
     (tmp_path / "a.toml").write_text((tmp_path / "a.toml").read_text().replace('"submission"', '"half"'))
     results = tmp_path / "submissions" / "half" / "registration-results.csv"
-    write_csv(results, [["", "Warped source landmarks"], [0, "0.csv"], [1, "../../dataset.csv"]])
+    write_csv(results, [["", "Warped source landmarks"], [0, "../../dataset.csv"], [9, "0.csv"]])
     rows = {row["pair"]: row for row in ask("benchmark", tmp_path / "a.toml")["cases"] if row["method"] == "half"}
-    assert rows["0"]["missing"] is None
-    assert "leads out of" in rows["1"]["missing"]
-    assert "no row of the pair '2'" in rows["2"]["missing"]
+    assert "leads out of" in rows["0"]["missing"]
+    assert "no row of the pair '1'" in rows["1"]["missing"]
 
 
 def test_acrobat_is_matched_by_point_in_micrometres(tmp_path: Path, data_dir: Path) -> None:

@@ -9,6 +9,7 @@ import click
 
 from warpgauge.cli.output import json_option, print_json, print_table
 from warpgauge.cli.projects import chosen_transforms, project_argument
+from warpgauge.cli.side_tables import check_sides, overlaps, show_overlaps, write_landmark_table
 from warpgauge.display import counted
 
 centre_option = click.option(
@@ -26,12 +27,15 @@ margin_option = click.option(
     "Transforms that differ by less are tied.",
 )
 
+_FILE = click.Path(exists=True, path_type=Path)
+
 
 @click.command(
     epilog="""\b
 Examples:
   warpgauge evaluate lesion
   warpgauge evaluate lesion bspline affine identity --tolerance 5
+  warpgauge evaluate brain --fixed-labels a.nii.gz --moving-labels b.nii.gz --landmarks errors.csv
   warpgauge evaluate lung bspline --fail-above 2.0 --probability 0.95   (for use in CI)"""
 )
 @project_argument
@@ -43,6 +47,15 @@ Examples:
 @click.option("--seed", type=int, default=0, show_default=True)
 @click.option("--fail-above", type=float, help="Exit with 1 unless the RMS error of every transform is below this ...")
 @click.option("--probability", type=float, default=0.95, show_default=True, help="... with at least this probability.")
+@click.option(
+    "--fixed-labels", type=_FILE, help="Label image of the fixed image: also report the overlap of labels ..."
+)
+@click.option("--moving-labels", type=_FILE, help="... with those of the moving image.")
+@click.option(
+    "--landmarks",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Also write the error of every transform at every annotation to this CSV file.",
+)
 @margin_option
 @centre_option
 @json_option
@@ -55,18 +68,28 @@ def evaluate(project: Path, transforms: tuple[str, ...], as_json: bool, **option
     posterior mean.
     """
     from warpgauge.evaluation import evaluate_project
+    from warpgauge.evaluation.landmark_table import landmark_table
     from warpgauge.project import Project
 
     limit, needed = options.pop("fail_above"), options.pop("probability")
+    labels, table = (options.pop("fixed_labels"), options.pop("moving_labels")), options.pop("landmarks")
+    check_sides(*labels)
     with Project.open(project) as opened:
         chosen = chosen_transforms(opened, transforms)
         found = evaluate_project(opened, chosen, **options)
+    beside = overlaps(found.transforms, *labels) if labels[0] is not None else {}
+    if table is not None:
+        write_landmark_table(table, landmark_table(found.posterior.annotations, found.transforms))
     decided = _decide(found.evaluation, [name for name in chosen if name in transforms or name != found.baseline],
                       limit, needed)  # fmt: skip
     if as_json:
-        print_json({**found.to_dict(), "passed": decided})
+        overlap = {name: one.to_dict() for name, one in beside.items()}
+        print_json({**found.to_dict(), "passed": decided, "overlap": overlap or None})
     else:
         _show(found)
+        if beside:
+            click.echo()
+            show_overlaps(beside, found.units)
         if decided is not None:
             for name, (probability, passed) in decided.items():
                 word = "passes" if passed else "FAILS"

@@ -53,8 +53,8 @@ _STYLE = """
 thead button { font: inherit; font-weight: 600; color: inherit; background: none; border: 0; padding: 0;
   cursor: pointer; text-align: inherit; text-decoration: underline dotted; }
 thead button:focus-visible { outline: 2px solid #00507d; outline-offset: 2px; }
-th[aria-sort="ascending"] button::after { content: " \\25B2"; }
-th[aria-sort="descending"] button::after { content: " \\25BC"; }
+th[aria-sort="ascending"] button::after { content: " \\25B2" / ""; }
+th[aria-sort="descending"] button::after { content: " \\25BC" / ""; }
 """
 
 

@@ -147,7 +147,7 @@ def _copy_project(pair: PairSpec, place: Path) -> dict[str, str]:
     if not (pair.project / _LOG).is_file():
         raise InvalidInputError(
             f"The log of the project of the pair {pair.name!r} is not in its folder but in PostgreSQL, which a "
-            "container cannot reach; export its annotations (warpgauge export PROJECT landmarks.json --fused) and use these."
+            "container cannot reach; use its exported annotations (warpgauge export PROJECT landmarks.json --fused)."
         )
     with Project.open(pair.project, check_images=False):
         shutil.copytree(pair.project, place / "project", ignore=shutil.ignore_patterns(*_NOT_COPIED, f"{_LOG}*", ".*"))

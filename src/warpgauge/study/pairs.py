@@ -56,12 +56,12 @@ class PairOutcome:
     initial_errors : list of float
         The same without registration (the identity).
     diagonal : float or None
-    official : dict
-        A challenge's own figures of each method, where the study names one.
     verdict, sentence : str
         Of the calibration.
     evaluation : dict
         Everything else, as :meth:`warpgauge.Assessment.to_dict` returns it; the identity is among its transforms.
+    official : dict
+        A challenge's own figures of each method, where the study names one.
     """
 
     name: str
@@ -72,10 +72,10 @@ class PairOutcome:
     landmark_errors: dict[str, list[float]]
     initial_errors: list[float]
     diagonal: float | None
-    official: dict[str, Figures]
     verdict: str
     sentence: str
     evaluation: dict[str, Any] = field(default_factory=dict)
+    official: dict[str, Figures] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -180,10 +180,10 @@ def _outcome(
         errors,
         initial,
         diagonal,
-        {name: _official(job, name, given, grids, errors[name], initial, diagonal) for name in errors},
         "undetermined" if believed is None else believed.verdict,
         "" if believed is None else believed.sentence,
         about,
+        {name: _official(job, name, given, grids, errors[name], initial, diagonal) for name in errors},
     )
 
 
