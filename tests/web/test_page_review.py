@@ -11,6 +11,7 @@ import pytest
 from PIL import Image
 
 from warpgauge.project import Project
+from warpgauge.session.controls import add_controls
 from web.page_tools import Sheet, bend, launched, make_tissue_project, open_sheet, tissue
 from web.server_tools import Served, answer, served
 
@@ -232,4 +233,26 @@ def test_both_images_show_a_question_at_the_same_place_of_the_screen(browser: An
         sheet.page.keyboard.press("Backspace")
         sheet.page.locator("button[data-choice=back]").click()
         sheet.wait_for_query(query["number"])
+        sheet.close()
+
+
+def test_the_organiser_sees_how_exact_each_rater_is(browser: Any, tmp_path: Path) -> None:
+    """Control questions with known matches give a certificate with intervals; the rater's page is silent about them."""
+    folder = make_tissue_project(tmp_path / "lesion")
+    points = np.array([[60.0, 60.0], [120.0, 90.0], [200.0, 150.0], [90.0, 180.0]])
+    with Project.open(folder) as project:
+        add_controls(project, points, bend(points / 0.5) * 0.5, "organiser")
+    with served(folder, "ada") as server:
+        place_over_the_wire(server, "ada", 17, lambda point: (bend(np.array(point) / 0.5) * 0.5 + [2.0, 0.0]).tolist())
+        sheet = open_sheet(browser, server)
+        sheet.page.locator("#organiser-button[data-ready]").click()
+        card = sheet.page.locator("[data-rater=ada]")
+        card.locator("[data-certificate]").first.wait_for()
+        told = card.text_content()
+        assert "of 2 known matches in the drawn region" in told
+        assert "bias x 2 (2 to 2)" in told
+        assert sheet.page.locator("#organiser td", has_text="control").count() == 2
+        sheet.close()
+        sheet = open_sheet(browser, server, "ada")
+        assert "control" not in sheet.page.locator("body").text_content().lower()
         sheet.close()

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from warpgauge.cli.projects import project_argument
+from warpgauge.errors import InvalidInputError
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
@@ -19,7 +20,8 @@ Examples:
   warpgauge annotate lesion
   warpgauge annotate lesion --raters ann,bob
   warpgauge annotate lesion --host 0.0.0.0 --port 8765 --raters ann,bob --no-browser --certfile site.pem
-  warpgauge annotate lesion --mirror /backup/warpgauge"""
+  warpgauge annotate lesion --mirror /backup/warpgauge
+  warpgauge annotate lesion --raters ann,bob --controls known.csv"""
 )
 @project_argument
 @click.option("--port", type=int, default=0, help="Port; a free one by default.")
@@ -38,10 +40,21 @@ Examples:
 @click.option("--root-path", default="", help="Path below which a proxy serves the page, such as /lesion.")
 @click.option("--mirror", type=click.Path(file_okay=False, path_type=Path), help="Folder for a second copy of the log.")
 @click.option("--no-browser", is_flag=True, help="Do not open a browser.")
+@click.option(
+    "--controls",
+    type=_FILE,
+    help="Pairs with known matches (any landmark file): one question in 8 is one of them; raters cannot tell.",
+)
 @click.option("--audit", type=float, help="From now on, share of the questions drawn at random; see warpgauge new.")
 @click.option("--seal", is_flag=True, help="From now on, keep answers to audit questions sealed; see warpgauge new.")
 def annotate(
-    project: Path, raters: str | None, no_browser: bool, audit: float | None, seal: bool, **options: Any
+    project: Path,
+    raters: str | None,
+    no_browser: bool,
+    audit: float | None,
+    seal: bool,
+    controls: Path | None,
+    **options: Any,
 ) -> None:
     """Serve the annotator's page of PROJECT and open it in the browser.
 
@@ -54,8 +67,27 @@ def annotate(
 
         if audit is not None or seal:
             _set_audit(project, audit, seal, options["rater"])
+        if controls is not None:
+            click.echo(_add_controls(project, controls, options["rater"]))
 
         serve(project, raters=people, open_browser=not no_browser, echo=click.echo, **options)
+
+
+def _add_controls(project: Path, file: Path, rater: str | None) -> str:
+    """Add the pairs of a file as control questions, and return what to say about it."""
+    from warpgauge.io.landmarks import read_landmarks
+    from warpgauge.project import Project
+    from warpgauge.project.kinds import ORGANISER
+    from warpgauge.session.controls import add_controls
+
+    with Project.open(project) as opened:
+        found = read_landmarks(file, fixed_grid=opened.fixed_grid, moving_grid=opened.moving_grid)
+        if found.moving_points is None:
+            raise InvalidInputError(
+                f"{file.name!r} has points of one image only; controls are pairs with known matches."
+            )
+        event = add_controls(opened, found.fixed_points, found.moving_points, rater or ORGANISER)
+    return f"{len(event.payload['fixed'])} control questions: one question in {event.payload['every']} is one of them."
 
 
 def _set_audit(project: Path, audit: float | None, seal: bool, rater: str | None) -> None:

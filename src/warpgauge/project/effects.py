@@ -99,6 +99,7 @@ def query(state: State, event: Event) -> None:
         event.generation,
         p.get("batch"),
         (p["audit"]["round"], p["audit"]["place"]) if "audit" in p else None,
+        tuple(p["known"]) if "known" in p else None,
     )
     state.queries.append(record)
 
@@ -204,6 +205,11 @@ def audit(state: State, event: Event) -> None:
             event.generation,
         )
     )
+
+
+def controls(state: State, event: Event) -> None:
+    """Use these control questions from now on."""
+    state.controls = event
 
 
 def unseal(state: State, event: Event) -> None:

@@ -16,7 +16,7 @@ from warpgauge.io.landmarks.model import text_problem
 
 SKIP_REASONS: tuple[str, ...] = ("not_visible", "ambiguous", "torn_or_missing", "outside_image", "other")
 ROLES: tuple[str, ...] = ("rater", "organiser", "viewer")
-ORIGINS: tuple[str, ...] = ("suggested", "repeat", "again", "given", "volunteered", "audit")
+ORIGINS: tuple[str, ...] = ("suggested", "repeat", "again", "given", "volunteered", "audit", "control")
 DESIGNS: tuple[str, ...] = ("uniform", "disagreement")
 LARGEST_NAME = 100
 

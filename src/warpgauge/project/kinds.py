@@ -89,6 +89,13 @@ KINDS: dict[str, Kind] = {
         payloads.settings, effects.settings, about_query=False, organisers_only=_always, words="change the settings"
     ),
     "audit": Kind(payloads.audit, effects.audit, rules.audit, about_query=False),
+    "controls": Kind(
+        payloads.controls,
+        effects.controls,
+        about_query=False,
+        organisers_only=_always,
+        words="add control questions",
+    ),
     "unseal": Kind(
         payloads.unseal,
         effects.unseal,

@@ -103,8 +103,13 @@ def query(payload: Mapping[str, Any], d: int) -> dict[str, Any]:
     if (drawn is None) != (origin != "audit"):
         raise InvalidInputError("A query of the origin audit, and no other, names its round and its place in it.")
     place = {} if drawn is None else {"audit": {"round": int(drawn["round"]), "place": int(drawn["place"])}}
+    known = payload.get("known")
+    if (known is None) != (origin != "control"):
+        raise InvalidInputError("A query of the origin control, and no other, names its known match.")
+    match = {} if known is None else {"known": _vector(known, d, "The known match")}
     return {
         **place,
+        **match,
         "point": _vector(payload.get("point"), d, "The queried point"),
         "candidate": None if payload.get("candidate") is None else int(payload["candidate"]),
         "origin": origin,
@@ -142,6 +147,19 @@ def audit(payload: Mapping[str, Any], d: int) -> dict[str, Any]:
         "transforms": {checked_name(name, "The name of a transform"): int(at)
                        for name, at in payload.get("transforms", {}).items()},
     }  # fmt: skip
+
+
+def controls(payload: Mapping[str, Any], d: int) -> dict[str, Any]:
+    """Check control questions: points with their known matches, and how often one is asked."""
+    fixed, moving = (
+        as_points(payload[side], f"The {side} points of controls", d).tolist() for side in ("fixed", "moving")
+    )
+    every = int(payload["every"])
+    if not fixed or len(fixed) != len(moving) or not 2 <= every <= 1000:
+        raise InvalidInputError(
+            "Controls are pairs of a fixed and a moving point; one is asked among 2 questions or more."
+        )
+    return {"fixed": fixed, "moving": moving, "every": every, "seed": int(payload["seed"])}
 
 
 def unseal(payload: Mapping[str, Any], d: int) -> dict[str, Any]:

@@ -116,9 +116,10 @@ class QueryRecord:
         In the fixed image's world.
     candidate : int or None
         Which candidate it is; None for a location from elsewhere.
-    origin : {"suggested", "repeat", "again", "given", "volunteered", "audit"}
+    origin : {"suggested", "repeat", "again", "given", "volunteered", "audit", "control"}
         Chosen by the model; a location asked a second time to measure the error within raters; asked again by the
-        organiser; brought along by an import; chosen by the rater; or drawn at random for an audit.
+        organiser; brought along by an import; chosen by the rater; drawn at random for an audit; or a control
+        question, whose match is known.
     same_as : int or None
         The query that a repeat or a further asking repeats. Raters are not shown this.
     for_rater : str or None
@@ -133,6 +134,8 @@ class QueryRecord:
         The import that brought it along.
     audit : (int, int) or None
         Round and place in it of an audit question. Raters are not shown this.
+    known : tuple of float or None
+        The known match of a control question. Raters are not shown this.
     """
 
     number: int
@@ -146,6 +149,7 @@ class QueryRecord:
     generation: int
     batch: str | None = None
     audit: tuple[int, int] | None = None
+    known: tuple[float, ...] | None = None
 
     @property
     def location(self) -> int:

@@ -101,6 +101,14 @@ def query(state: State, draft: Draft) -> None:
         raise InvalidInputError(f"Query {draft.query} cannot repeat query {same_as}: that is not a first query.")
     if "audit" in draft.payload:
         _audit_question(state, draft)
+    if "known" in draft.payload:
+        pairs = (
+            []
+            if state.controls is None
+            else zip(*(state.controls.payload[s] for s in ("fixed", "moving")), strict=True)
+        )
+        if [draft.payload["point"], draft.payload["known"]] not in [list(pair) for pair in pairs]:
+            raise InvalidInputError(f"Query {draft.query} is not one of the control questions of the project.")
 
 
 def _audit_question(state: State, draft: Draft) -> None:

@@ -74,6 +74,8 @@ class State:
         Of the last event that changed settings, and of the last that linked images anew.
     audits : list of AuditRound
         Rounds of audit questions, oldest first.
+    controls : Event or None
+        The last one that named points with known matches.
     unsealed : list of Event
         By which sealed answers were opened, oldest first.
     """
@@ -103,6 +105,7 @@ class State:
     settings_generation: int = 0
     images_generation: int = 0
     audits: list[AuditRound] = field(default_factory=list)
+    controls: Event | None = None
     unsealed: list[Event] = field(default_factory=list)
 
     def copy(self) -> State:
@@ -124,9 +127,14 @@ class State:
         return self.cell(rater, query).answer
 
     def in_model(self, rater: str, query: int) -> bool:
-        """Whether the rater's mark there is placed, not disabled and not excluded."""
+        """Whether the rater's mark there is placed, not disabled, not excluded, and no answer to a control question."""
         cell = self.cell(rater, query)
-        return isinstance(cell.answer, Placement) and not cell.disabled and (rater, query) not in self.excluded
+        used = not cell.disabled and (rater, query) not in self.excluded and not self.is_control(query)
+        return isinstance(cell.answer, Placement) and used
+
+    def is_control(self, query: int) -> bool:
+        """Whether the match at the query's location is known: answers to it measure the rater and nothing else."""
+        return self.queries[self.queries[query].location].known is not None
 
     def is_sealed(self, query: int) -> bool:
         """Whether answers to the query are sealed: an audit question, or one that repeats it, not opened since."""

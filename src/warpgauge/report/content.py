@@ -19,6 +19,7 @@ from warpgauge.evaluation import Evaluation, Trust
 from warpgauge.io.images import Image
 from warpgauge.report.method_maps import MethodMaps
 from warpgauge.report.suspects import Suspect
+from warpgauge.session.controls import RaterCertificate
 
 SCHEMA = 2
 _LIBRARIES = ("numpy", "scipy", "numba", "matplotlib", "nibabel", "SimpleITK")
@@ -46,6 +47,8 @@ class Content:
         What the targets stand for, in words; empty where nobody said.
     suspects : tuple of Suspect
         Annotations that are flagged as gross errors.
+    raters : mapping of RaterCertificate
+        What control questions and repeats say about each rater.
     transforms : mapping
         As evaluated; for their descriptions.
     maps : MethodMaps or None
@@ -74,6 +77,7 @@ class Content:
     landmark_errors: dict[str, Floats] = field(default_factory=dict)
     region: str = ""
     suspects: tuple[Suspect, ...] = ()
+    raters: Mapping[str, RaterCertificate] = field(default_factory=dict)
 
     @property
     def judged(self) -> float | None:
@@ -107,6 +111,7 @@ class Content:
                 "maps": None if self.maps is None else self.maps.summary(),
                 "annotations": annotation_rows(self),
                 "flagged_annotations": [one.to_dict() for one in self.suspects],
+                "raters": {name: vars(one) for name, one in self.raters.items()},
                 "transforms": {name: description(one) for name, one in self.transforms.items()},
                 "model": model(self.posterior),
                 "images": {name: image.summary() for name, image in self.images.items()},

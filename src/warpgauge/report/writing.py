@@ -29,10 +29,12 @@ from warpgauge.report.landmark_section import landmark_csv, landmark_section
 from warpgauge.report.map_section import map_section, overlay_section
 from warpgauge.report.method_maps import MethodMaps, method_maps
 from warpgauge.report.provenance import annotation_list, provenance, reading_aid
+from warpgauge.report.rater_section import rater_section
 from warpgauge.report.results import compared, results_section, verdict
 from warpgauge.report.suspect_section import suspect_section
 from warpgauge.report.suspects import suspects
 from warpgauge.report.trust_section import trust_section
+from warpgauge.session.controls import RaterCertificate, rater_certificates
 
 
 def write_report(
@@ -54,6 +56,7 @@ def write_report(
     settings: Mapping[str, Any] | None = None,
     hashes: Mapping[str, str] | None = None,
     region: str = "",
+    raters: Mapping[str, RaterCertificate] | None = None,
     created: datetime | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> Path:
@@ -88,6 +91,8 @@ def write_report(
         Further names and values to be listed, for instance of the project, and hashes of files.
     region : str
         What the targets stand for, in words.
+    raters : mapping of RaterCertificate, optional
+        What is known of each rater.
     created : datetime, optional
         Now by default.
     progress : callable, optional
@@ -127,6 +132,7 @@ def write_report(
         landmark_errors=_landmark_errors(posterior, candidates),
         region=region,
         suspects=suspects(evaluation, judged_by or posterior),
+        raters=dict(raters or {}),
     )
     say("page")
     numbers = json.dumps(content.to_dict(), indent=2, allow_nan=False, ensure_ascii=False)
@@ -162,6 +168,7 @@ def write_project_report(
         title=project.folder.resolve().name,
         project={"project": project.id, "events": project.state.generation, "log": project.fingerprint()},
         settings=project.settings.to_dict(),
+        raters=rater_certificates(project.state),
     )
 
 
@@ -202,6 +209,7 @@ def report_page(content: Content, file: Path) -> str:
         # Where the model is overconfident, that stands before any ranking.
         *((trust, results, maps) if overconfident else (results, maps, trust)),
         ("landmarks", "Errors at the annotated points", landmark_section(content)),
+        *([("raters", "How exact are the raters?", rater_section(content))] if content.raters else []),
         ("annotations", "Annotations", annotation_list(content)),
         ("provenance", "How it was made", provenance(content)),
         ("reading", "How to read this report", reading_aid(content)),

@@ -38,10 +38,11 @@ def slots(state: State, share: float, count: int) -> list[bool]:
         return [False] * count
     before = sum(query.origin in ("suggested", "audit") for query in state.queries)
     seed = state.audits[0].seed
-    return [_is_slot(seed, share, before + step) for step in range(count)]
+    return [is_slot(seed, share, before + step) for step in range(count)]
 
 
-def _is_slot(seed: int, share: float, rank: int) -> bool:
+def is_slot(seed: int, share: float, rank: int) -> bool:
+    """Return whether the question of this rank is the one, drawn by the seed, in its stretch of 1 / share."""
     stretch = int(np.floor(rank * share + 1e-9))
     for part in (stretch - 1, stretch, stretch + 1):
         low, high = (int(np.ceil(one / share - 1e-9)) for one in (part, part + 1))

@@ -23,11 +23,12 @@ class Mark:
     placement: Placement
     disabled: bool
     excluded: bool
+    control: bool = False
 
     @property
     def active(self) -> bool:
-        """Neither disabled by its rater nor excluded by the organiser."""
-        return not self.disabled and not self.excluded
+        """Neither disabled by its rater, nor excluded by the organiser, nor an answer to a control question."""
+        return not self.disabled and not self.excluded and not self.control
 
     @property
     def moved(self) -> bool:
@@ -99,7 +100,8 @@ def all_marks(state: State, rater: str | None = None, *, sealed: bool = False) -
     for number, who in keys:
         cell = state.cells[who, number]
         if isinstance(cell.answer, Placement) and (sealed or not state.is_sealed(number)):
-            yield Mark(who, state.queries[number], cell.answer, cell.disabled, (who, number) in state.excluded)
+            excluded = (who, number) in state.excluded
+            yield Mark(who, state.queries[number], cell.answer, cell.disabled, excluded, state.is_control(number))
 
 
 def _rank(mark: Mark) -> tuple[int, int]:

@@ -22,6 +22,8 @@ from warpgauge.session.queries import is_free
 _MOST_UNDONE = 20
 # Numbers that may be stored for candidates outside the targets: targets x candidates.
 _LARGEST_BLOCK = 20_000_000
+# A place that a rater chose counts by its answer alone; an answer to a control question is not used.
+_NOT_RECORDED = ("volunteered", "control")
 _FEWEST_TARGETS, _MOST_TARGETS = 200, 2000
 
 
@@ -46,7 +48,7 @@ def wanted_records(state: State, default: Floats, with_answers: bool) -> dict[in
     records = {
         query.location: Record(query.point, query.candidate, plain)
         for query in state.queries
-        if query.same_as is None and query.origin != "volunteered" and query.number not in state.withdrawn
+        if query.same_as is None and query.origin not in _NOT_RECORDED and query.number not in state.withdrawn
     }
     if not with_answers:
         return records

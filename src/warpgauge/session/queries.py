@@ -202,7 +202,7 @@ def after(state: State, rater: str, number: int) -> int | None:
 
 def locations_in_list(state: State) -> list[QueryRecord]:
     """Return the first query at each location that all are asked."""
-    return [query for query in state.queries if query.same_as is None and query.for_rater is None]
+    return [query for query in state.queries if query.same_as is None and query.for_rater is None and not query.known]
 
 
 def counts(query: QueryRecord) -> bool:

@@ -9,6 +9,7 @@ from warpgauge.core.process import Posterior
 from warpgauge.errors import InvalidInputError
 from warpgauge.project import Draft, Event, Placement, State
 from warpgauge.session.audits import asked_of, needs_round, question_draft, round_draft, slots
+from warpgauge.session.controls import with_controls
 from warpgauge.session.model import Model, View
 from warpgauge.session.progress import Overview
 from warpgauge.session.queries import (
@@ -156,7 +157,7 @@ class QueryQueue:
         settings, known = self.project.settings, f"it is known to {figure} {self.project.units}"
         if origin == "volunteered":
             return f"You chose this location; {known}."
-        if origin == "given" or (gain is None and origin != "audit"):
+        if origin == "given" or (gain is None and origin not in ("audit", "control")):
             return f"This location was brought along with landmarks; {known}."
         if settings.chosen_strategy not in ("information", "entropy"):
             return f"Chosen by the strategy {settings.chosen_strategy!r}; {known}."
@@ -227,6 +228,7 @@ class QueryQueue:
             if not beyond and settings.stop_gain is not None:
                 chosen = [(index, gain) for index, gain in chosen if gain >= settings.stop_gain]
             drafts = self._with_audit(state, suggestion_drafts(self.project, state, chosen))
+            drafts = with_controls(self.project.state, drafts)
             if not drafts:
                 drafts = repeat_drafts(state, settings, last_chance=True)
         if not drafts:

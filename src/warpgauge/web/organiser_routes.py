@@ -13,6 +13,7 @@ from warpgauge.errors import InvalidInputError
 from warpgauge.project import Event
 from warpgauge.project.state import State
 from warpgauge.session import IntraRater, LocationAgreement, Mark, RaterSummary
+from warpgauge.session.controls import rater_certificate
 from warpgauge.web.app_state import Desk
 from warpgauge.web.auth import Organising, Person, new_token, token_hash
 from warpgauge.web.failures import WRITE_REFUSALS, NotFoundError
@@ -134,6 +135,7 @@ def _rater(state: State, one: RaterSummary) -> dict[str, Any]:
         "bias_se": None if one.bias_se is None else [_finite(value) for value in one.bias_se.tolist()],
         "scatter": one.scatter,
         "intra": None if one.intra is None else _intra(one.intra),
+        "certificate": rater_certificate(state, one.name),
     }
 
 
@@ -178,6 +180,7 @@ def _mark(mark: Mark) -> dict[str, Any]:
         "rater": mark.rater,
         "query": mark.query.number,
         "origin": "suggested" if mark.origin == "audit" else mark.origin,
+        "control": mark.control,
         "fixed": list(mark.fixed_point),
         "flagged": placement.flag is not None,
         "point": list(placement.point),

@@ -5,17 +5,26 @@ Points are world coordinates x, y[, z].
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 Role = Literal["rater", "organiser", "viewer"]
 
 
-class Given(BaseModel):
-    """What the page gets."""
+def _plain(value: Any) -> Any:
+    """Return an array as the lists that JSON has."""
+    return value.tolist() if hasattr(value, "tolist") else value
 
-    model_config = ConfigDict(extra="forbid")
+
+Numbers = Annotated[list[float], BeforeValidator(_plain)]
+"""A vector of a record, which may be an array there."""
+
+
+class Given(BaseModel):
+    """What the page gets: made from a dict, or from the attributes of the record that it shows."""
+
+    model_config = ConfigDict(extra="forbid", from_attributes=True)
 
 
 class ErrorAnswer(Given):

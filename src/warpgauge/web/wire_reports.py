@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from warpgauge.web.wire import EllipseAnswer, Given, Role, Saved
+from warpgauge.web.wire import EllipseAnswer, Given, Numbers, Role, Saved
 
 
 class TransformRow(Given):
@@ -126,6 +126,25 @@ class IntraAnswer(Given):
     changed_mind: int
 
 
+class CertificateAnswer(Given):
+    """How exact a rater is, by control questions and repeats, with 95 % intervals; lengths in world units."""
+
+    controls: int
+    bias: Numbers | None
+    bias_low: Numbers | None
+    bias_high: Numbers | None
+    sd: float | None
+    sd_low: float | None
+    sd_high: float | None
+    inside: int = Field(description="Known matches within the region that the rater drew.")
+    inside_low: float
+    inside_high: float
+    repeats: int
+    repeat_sd: float | None
+    repeat_low: float | None
+    repeat_high: float | None
+
+
 class RaterAnswer(Given):
     """A rater's work, as the organiser sees it."""
 
@@ -142,6 +161,7 @@ class RaterAnswer(Given):
     bias_se: list[float | None] | None
     scatter: float | None
     intra: IntraAnswer | None
+    certificate: CertificateAnswer | None
 
 
 class RatersAnswer(Given):
@@ -175,6 +195,7 @@ class MarkAnswer(Given):
     alpha: float
     disabled: bool
     excluded: bool
+    control: bool = Field(description="Whether the match is known: the mark only measures the rater.")
     generation: int
     time: str
 

@@ -26,8 +26,10 @@ import { scaleColour } from "./colour.js";
  * @property {Vector | null} bias
  * @property {number | null} scatter
  * @property {{pairs: number, mean_distance: number | null} | null} intra
+ * @property {Certificate | null} certificate
  */
-/** @typedef {{rater: string, query: number, point: Vector, covariance: Matrix, alpha: number, disabled: boolean, excluded: boolean}} RaterMark */
+/** @typedef {{controls: number, bias: Vector | null, bias_low: Vector | null, bias_high: Vector | null, sd: number | null, sd_low: number | null, sd_high: number | null, inside: number, repeats: number, repeat_sd: number | null, repeat_low: number | null, repeat_high: number | null}} Certificate */
+/** @typedef {{rater: string, query: number, point: Vector, covariance: Matrix, alpha: number, disabled: boolean, excluded: boolean, control: boolean}} RaterMark */
 /**
  * @typedef {object} Place
  * @property {number} query
@@ -162,6 +164,7 @@ export class Organiser {
         make("progress", { max: most, value: Math.min(one.placed, most), "aria-label": `Marks placed by ${one.name}` }),
         make("span", {}, `${one.placed}${budget ? ` of ${budget}` : ""} placed${skipped(one) ? `; skipped: ${skipped(one)}` : ""}`),
         make("span", { class: "quiet" }, one.median_seconds === null ? "no time yet" : `${rounded(one.median_seconds)} s per answer`),
+        ...certificateWords(one.certificate, this.unit).map((words) => make("span", { "data-certificate": "" }, words)),
         one.scatter === null ? null : make("span", { title: "Standard deviation around the other raters" }, `scatter ${rounded(one.scatter)} ${this.unit}`),
         one.intra?.mean_distance === null || !one.intra ? null : make("span", { title: "Mean distance between two answers to the same location" }, `repeats within ${rounded(one.intra.mean_distance)} ${this.unit}`),
         one.bias ? make("span", { title: `Mean offset from the others: ${one.bias.map(number).join(", ")} ${this.unit}` }, biasArrow(one.bias)) : null,
@@ -276,10 +279,30 @@ export class Organiser {
   }
 }
 
+/**
+ * How exact a rater is, by questions with known answers and by repeats.
+ * @param {Certificate | null} found
+ * @param {string} unit
+ * @returns {string[]}
+ */
+export function certificateWords(found, unit) {
+  if (!found) return [];
+  const range = (/** @type {number | null} */ low, /** @type {number | null} */ high) => (low === null || high === null ? "" : ` (${rounded(low)} to ${rounded(high)})`);
+  const words = [];
+  if (found.controls > 0) words.push(`${found.inside} of ${found.controls} known matches in the drawn region`);
+  if (found.bias && found.bias_low && found.bias_high) {
+    const axes = found.bias.map((value, k) => `${"xyz"[k]} ${rounded(value)}${range(found.bias_low?.[k] ?? null, found.bias_high?.[k] ?? null)}`);
+    words.push(`bias ${axes.join(", ")} ${unit}`);
+  }
+  if (found.sd !== null) words.push(`SD ${rounded(found.sd)}${range(found.sd_low, found.sd_high)} ${unit}`);
+  if (found.repeat_sd !== null) words.push(`repeatability SD ${rounded(found.repeat_sd)}${range(found.repeat_low, found.repeat_high)} ${unit}`);
+  return words;
+}
+
 /** @param {Place} place */
 function stateOf(place) {
   const excluded = place.marks.filter((mark) => mark.excluded).length;
-  const words = [place.locked ? "settled" : "", excluded ? `${excluded} excluded` : ""].filter(Boolean);
+  const words = [place.marks.some((mark) => mark.control) ? "control" : "", place.locked ? "settled" : "", excluded ? `${excluded} excluded` : ""].filter(Boolean);
   return words.join(", ") || (place.marks.length > 1 ? "open" : "");
 }
 

@@ -1,0 +1,116 @@
+"""Control questions: mixed in so that nobody can tell, never used by the model, and what they say about a rater."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from warpgauge.errors import InvalidInputError
+from warpgauge.project import NotAllowedError, Project
+from warpgauge.session import Session
+from warpgauge.session.controls import EVERY, add_controls, rater_certificate, sd_interval
+from web.server_tools import make_flat, served
+
+FIXED = np.array([[40.5, 50.5], [120.5, 60.5], [200.5, 150.5], [90.5, 200.5], [150.5, 110.5], [60.5, 130.5]])
+OFFSET = np.array([3.0, -2.0])
+MOVING = FIXED + OFFSET
+
+
+def answered(folder: Path, count: int, offset: np.ndarray, seed: int = 1) -> list[tuple[str, bool]]:
+    """Answer questions at a known offset with noise; return origin and whether each is in the model."""
+    rng = np.random.default_rng(seed)
+    with Project.open(folder) as project:
+        session = Session(project, rater="ada")
+        for _ in range(count):
+            query = session.next_query()
+            assert query is not None
+            session.place(query, np.array(query.point) + offset + rng.normal(0, 1, 2), covariance=4 * np.eye(2))
+        return [(query.origin, project.state.in_model("ada", query.number)) for query in project.state.queries[:count]]
+
+
+def test_controls_are_mixed_in_and_the_model_does_not_use_them(tmp_path: Path) -> None:
+    """One question in 8, at places that the seed of the log says; the model has all other answers and only those."""
+    folder = make_flat(tmp_path / "p", refit="never")
+    with Project.open(folder) as project:
+        add_controls(project, FIXED, MOVING, "organiser")
+    asked = answered(folder, 24, OFFSET)
+    places = [k for k, (origin, _) in enumerate(asked) if origin == "control"]
+    assert len(places) == 24 // EVERY
+    assert [k // EVERY for k in places] == [0, 1, 2]
+    assert all(used == (origin != "control") for origin, used in asked)
+    with Project.open(folder) as project:
+        session = Session(project)
+        assert len(session.posterior().annotations) == 21
+        known = {tuple(query.point): query.known for query in project.state.queries if query.known}
+        for fixed, moving in known.items():
+            assert tuple(np.array(fixed) + OFFSET) == pytest.approx(moving)
+
+
+def test_nothing_tells_a_rater_which_question_is_a_control(tmp_path: Path) -> None:
+    """Kinds of values and sentence of a question and of its row in the list are those of any other question."""
+    folder = make_flat(tmp_path / "p", refit="never")
+    with Project.open(folder) as project:
+        add_controls(project, FIXED, MOVING, "organiser")
+    answered(folder, 9, OFFSET)
+    with Project.open(folder) as project:
+        control = next(query.number for query in project.state.queries if query.known)
+    other = 0 if control else 1
+    with served(folder, "ada") as server:
+        client = server.client("ada")
+        shown = [client.get(f"/api/query/{number}").json() for number in (control, other)]
+        listed = {row["query"]: row for row in client.get("/api/list").json()["rows"]}
+        assert client.get("/api/raters").status_code == 403
+        assert json.dumps(MOVING[0, 0].item()) not in json.dumps(shown[0])
+    for one, two in (shown, [listed[control], listed[other]]):
+        assert {key: type(value) for key, value in one.items()} == {key: type(value) for key, value in two.items()}
+    assert shown[0]["why"].split(";")[0] == shown[1]["why"].split(";")[0]
+
+
+def test_a_certificate_states_bias_scatter_and_coverage(tmp_path: Path) -> None:
+    """Of a rater who is off by (4, 0) with a scatter of 1: both intervals hold that, and the shares are counted."""
+    folder = make_flat(tmp_path / "p", refit="never", repeat_fraction=0.25, repeat_lag=2)
+    with Project.open(folder) as project:
+        add_controls(project, FIXED, MOVING, "organiser")
+    answered(folder, 60, np.array([7.0, -2.0]), seed=5)
+    with Project.open(folder) as project:
+        found = rater_certificate(project.state, "ada")
+        assert rater_certificate(project.state, "ben") is None
+        # The same by hand, from the log.
+        state = project.state
+        offsets = np.array(
+            [np.subtract(state.answer("ada", q.number).point, q.known) for q in state.queries if q.known]
+        )
+    assert found is not None
+    assert found.controls == 6
+    np.testing.assert_allclose(found.bias, offsets.mean(axis=0))
+    half = stats.t.interval(0.95, 5, scale=stats.sem(offsets))[1]
+    np.testing.assert_allclose(found.bias_high - found.bias, half)
+    assert found.bias_low[0] < 4 < found.bias_high[0]
+    assert found.sd_low < 1 < found.sd_high
+    assert found.inside == (((offsets**2).sum(axis=1) / 4) <= stats.chi2.ppf(0.99, 2)).sum()
+    assert found.repeats > 3
+    assert found.repeat_low < 1 < found.repeat_high
+
+
+def test_the_interval_of_a_standard_deviation_holds_it_as_often_as_it_says() -> None:
+    """Over 4,000 samples of 6 with a standard deviation of 2, 95 % of the intervals hold it (within 1 %)."""
+    samples = np.random.default_rng(3).normal(0, 2, (4000, 6))
+    ends = np.array([sd_interval(sd, 5) for sd in samples.std(axis=1, ddof=1)])
+    assert abs(((ends[:, 0] < 2) & (ends[:, 1] > 2)).mean() - 0.95) < 0.01
+
+
+def test_controls_that_cannot_be_marked_are_refused(tmp_path: Path) -> None:
+    """One that lies outside an image, and controls from somebody who is not an organiser: nothing is written."""
+    folder = make_flat(tmp_path / "p")
+    with Project.open(folder) as project:
+        project.add_rater("ada")
+        before = project.state.generation
+        with pytest.raises(InvalidInputError, match="Control 2 lies outside the moving image"):
+            add_controls(project, FIXED[:2], np.array([[1.0, 1.0], [-50.0, 3.0]]), "organiser")
+        with pytest.raises(NotAllowedError, match="add control questions"):
+            add_controls(project, FIXED, MOVING, "ada")
+        assert project.state.generation == before
