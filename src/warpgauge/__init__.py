@@ -32,7 +32,20 @@ if TYPE_CHECKING:
         win_probabilities,
     )
     from warpgauge.core.suggestion import StoppingRule, Suggester
-    from warpgauge.evaluation import Assessment, Evaluation, Judge, Trust, evaluate, evaluate_project, judge, trust
+    from warpgauge.evaluation import (
+        Assessment,
+        Certificate,
+        Evaluation,
+        GateResult,
+        Judge,
+        Trust,
+        certify_project,
+        evaluate,
+        evaluate_project,
+        gate_project,
+        judge,
+        trust,
+    )
     from warpgauge.geometry import Grid
     from warpgauge.io.images import Image, read_image
     from warpgauge.io.landmarks import Landmarks, read_landmarks, write_landmarks
@@ -68,7 +81,10 @@ _HOMES = {
         "probability_of_smaller_error rank_distribution win_probabilities"
     ),
     "warpgauge.core.suggestion": "StoppingRule Suggester",
-    "warpgauge.evaluation": "Assessment Evaluation Judge Trust evaluate evaluate_project judge trust",
+    "warpgauge.evaluation": (
+        "Assessment Certificate Evaluation GateResult Judge Trust certify_project evaluate evaluate_project "
+        "gate_project judge trust"
+    ),
     "warpgauge.geometry": "Grid",
     "warpgauge.io.images": "Image read_image",
     "warpgauge.io.landmarks": "Landmarks read_landmarks write_landmarks",
@@ -90,10 +106,12 @@ __all__ = [
     "Annotations",
     "Assessment",
     "Calibration",
+    "Certificate",
     "DecisionSuggester",
     "Evaluation",
     "FitReport",
     "FusedPlacements",
+    "GateResult",
     "Grid",
     "Image",
     "Judge",
@@ -114,6 +132,7 @@ __all__ = [
     "as_transform",
     "blended_map",
     "calibration",
+    "certify_project",
     "check_transform",
     "covariance_from_ellipse",
     "default_posterior",
@@ -131,6 +150,7 @@ __all__ = [
     "fit_noise_model",
     "fit_power_law",
     "fuse_raters",
+    "gate_project",
     "judge",
     "landmark_score",
     "leave_one_out_gradient",

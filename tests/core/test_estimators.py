@@ -7,7 +7,7 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from warpgauge.core.estimators import Draws, contributions, missing_bounds, single_draws
+from warpgauge.core.estimators import Draws, Predictions, contributions, single_draws
 from warpgauge.errors import InvalidInputError
 
 VALUES = np.array([3.0, -1.0, 10.0, 0.5, 2.0])
@@ -43,7 +43,8 @@ def test_every_single_draw_is_unbiased():
     for given in (None, predictions):
         total = np.zeros(3)
         for p, draws in every_draw(3):
-            total += p * single_draws(draws, VALUES[draws.rows], given)
+            told = None if given is None else Predictions.everywhere(given, draws)
+            total += p * single_draws(draws, VALUES[draws.rows], told)
         np.testing.assert_allclose(total, VALUES.mean(), atol=1e-12)
 
 
@@ -74,18 +75,21 @@ def test_a_census_is_exact():
 def test_right_predictions_leave_no_uncertainty():
     """With predictions that are off by a constant, the difference estimator is exact from any sample."""
     draws = Draws.uniform([0, 3], 5)
-    found = contributions(draws, VALUES[[0, 3]], None, VALUES + 4.0)
+    found = contributions(draws, VALUES[[0, 3]], Predictions.everywhere(VALUES + 4.0, draws))
     assert found.estimate == pytest.approx(VALUES.mean())
     assert found.spread == pytest.approx(0, abs=1e-12)
 
 
-def test_skipped_units_are_left_out_or_bounded():
-    """The estimate is over what can be answered; bounds fill what was skipped with the least and the largest value."""
+def test_skipped_units_are_left_out():
+    """The estimate is over what can be answered, with the weights of the design among these."""
     draws, answered = Draws.uniform([0, 1, 2, 3], 100), np.array([True, True, False, True])
     values = np.array([1.0, 2.0, np.nan, 6.0])
-    assert contributions(draws, values, answered).estimate == pytest.approx(3.0)
-    low, high = missing_bounds(draws, values, answered, np.zeros(4), np.full(4, 11.0))
-    assert (low.estimate, high.estimate) == (pytest.approx(9 / 4), pytest.approx(20 / 4))
+    kept = draws.among(answered)
+    assert contributions(kept, values[answered]).estimate == pytest.approx(3.0)
+    np.testing.assert_allclose(single_draws(kept, values[answered]), [1.0, 2.0, 6.0])
+    weighted = Draws(np.arange(3), np.array([0.1, 0.2, 0.4]), np.zeros(3, dtype=np.int64), 50)
+    some = weighted.among(np.array([True, False, True]))
+    assert contributions(some, np.array([3.0, 9.0])).estimate == pytest.approx((30 + 22.5) / 12.5)
 
 
 def test_draws_are_checked():
@@ -97,4 +101,4 @@ def test_draws_are_checked():
     with pytest.raises(InvalidInputError, match="ascending"):
         Draws(np.array([0, 1]), np.array([0.5, 0.5]), np.array([1, 0]), 5)
     with pytest.raises(InvalidInputError, match="None of the drawn"):
-        contributions(Draws.uniform([1], 5), np.array([1.0]), np.array([False]))
+        contributions(Draws.uniform([1], 5).among(np.array([False])), np.array([]))

@@ -56,26 +56,32 @@ Examples:
 @json_option
 def suggest(project: Path, rater: str, beyond: bool, as_json: bool) -> None:
     """Suggest which location of the fixed image to annotate next, why, and where the model expects its match."""
+    from warpgauge.evaluation import AuditWatch
     from warpgauge.project import Project
     from warpgauge.session import Session
 
     with Project.open(project) as opened:
-        session = Session(opened, rater)
+        watch = AuditWatch(opened)
+        session = Session(opened, rater, decided=watch.decided)
         query = session.next_query(beyond=beyond)
         reasons = () if query is not None else session.progress(rater).reasons
+        verdict = watch.verdict()
+        audit = None if verdict is None else verdict.sentence
         units, farthest = opened.units, opened.settings.move_within * opened.fixed_grid.diagonal
     if query is None:
         sentence = " ".join(reasons) or "every candidate has been asked."
         if as_json:
-            print_json({"done": True, "reasons": list(reasons)})
+            print_json({"done": True, "reasons": list(reasons), "audit": audit})
         else:
             click.echo(f"Nothing is left to ask: {sentence}")
         return
     facts = query_facts(query, units)
     if as_json:
-        print_json({"done": False, **facts})
+        print_json({"done": False, **facts, "audit": audit})
         return
     print_facts(facts)
+    if audit is not None:
+        click.echo(f"\nAudit: {audit}")
     example = ",".join(number(value) for value in facts.get("predicted", facts["point"]))
     who = "" if rater == "organiser" else f" --rater {rater}"  # else the answer would be another person's
     click.echo(f"\nAnswer: warpgauge place {project} {query.number} {example}{who}")

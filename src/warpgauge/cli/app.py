@@ -37,6 +37,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "rename-transform": ("transforms", "rename_transform"),
     "register": ("register", "register"),
     "evaluate": ("evaluate", "evaluate"),
+    "certify": ("certify", "certify"),
+    "gate": ("gate", "gate"),
     "map": ("map_", "map_"),
     "report": ("report", "report"),
     "new-study": ("new_study", "new_study"),

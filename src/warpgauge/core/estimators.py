@@ -80,6 +80,15 @@ class Draws:
             drawn += b
         return weights
 
+    def among(self, answered: Bools) -> Draws:
+        """Return the draws that were answered, each round taken for as much smaller as it lost.
+
+        Estimates are then of the mean over the units that would be answered.
+        """
+        known = np.asarray(answered, dtype=bool)
+        shares = np.array([known[self.rounds == number].mean() for number in self.rounds])
+        return Draws(self.rows[known], (self.probabilities * shares)[known], self.rounds[known], self.population)
+
     @property
     def sampled_share(self) -> float:
         """Share of the population that was drawn."""
@@ -96,60 +105,73 @@ class Contributions:
         ``estimate`` is their mean.
     estimate : float
     spread : float
-        Standard error of the estimate.
-    finite : float
-        Factor on the standard error because the population is finite: ``sqrt(1 - n / N)``.
+        Standard error of the estimate, smaller by ``sqrt(1 - n / N)`` because the population is finite.
     """
 
     values: Floats
     estimate: float
     spread: float
-    finite: float
 
     def __len__(self) -> int:
         return len(self.values)
 
 
-def contributions(
-    draws: Draws, values: Floats, answered: Bools | None = None, predictions: Floats | None = None
-) -> Contributions:
-    """Return the estimate of the population's mean, over the units that can be answered.
+@dataclass(frozen=True, eq=False)
+class Predictions:
+    """Predicted values, each made without the answer at its own draw.
+
+    Attributes
+    ----------
+    at_draws : (n,) array
+        At the drawn units.
+    means : (n,) array
+        Mean over the population of the predictions by the same model; the same for all draws unless cross-fitted.
+    """
+
+    at_draws: Floats
+    means: Floats
+
+    @classmethod
+    def everywhere(cls, values: Floats, draws: Draws) -> Predictions:
+        """Return predictions by one model that knows none of the answers, given at all N units."""
+        return cls(values[draws.rows], np.full(len(draws), float(np.mean(values))))
+
+    def among(self, kept: Bools) -> Predictions:
+        """Return those of some of the draws."""
+        return Predictions(self.at_draws[kept], self.means[kept])
+
+
+def contributions(draws: Draws, values: Floats, predictions: Predictions | None = None) -> Contributions:
+    """Return the estimate of the population's mean.
 
     Parameters
     ----------
     draws : Draws
     values : (n,) array
-        At the drawn units; ignored where not answered.
-    answered : (n,) array of bool, optional
-        All by default. The estimate is then of the mean over the units that would be answered (a ratio of two
-        Horvitz-Thompson estimates, Hajek's).
-    predictions : (N,) array, optional
-        At all units, made without the answers at the drawn ones: the difference estimator, mean prediction plus the
-        estimated mean of ``value - prediction``.
+        At the drawn units.
+    predictions : Predictions, optional
+        The difference estimator: mean prediction plus the estimated mean of ``value - prediction``.
 
     Notes
     -----
-    The ratio form is used in all cases: it is exact for constant values, and its bias is of the order 1 / n.
+    A ratio of two Horvitz-Thompson estimates (Hajek's) in all cases: it is exact for constant values, and its bias is
+    of the order 1 / n.
     """
-    weights = draws.weights
-    known = np.ones(len(draws), dtype=bool) if answered is None else np.asarray(answered, dtype=bool)
-    if not known.any():
+    if not len(draws):
         raise InvalidInputError("None of the drawn units is answered, so there is nothing to estimate from.")
-    offset = 0.0 if predictions is None else float(np.mean(predictions))
-    inner = np.asarray(values, dtype=np.float64)[known]
+    inner = np.asarray(values, dtype=np.float64)
     if predictions is not None:
-        inner = inner - predictions[draws.rows[known]]
-    own = weights[known]
-    own = own * (len(own) / own.sum())
+        inner = inner - predictions.at_draws + predictions.means
+    n, weights = len(draws), draws.weights
+    own = weights * (n / weights.sum())
     centre = float(np.mean(own * inner))
-    n = len(own)
-    linear = offset + centre + own * (inner - centre)
+    linear = centre + own * (inner - centre)
     finite = float(np.sqrt(max(0.0, 1 - draws.sampled_share)))
     spread = float(np.std(linear, ddof=1) / np.sqrt(n)) * finite if n > 1 else np.inf
-    return Contributions(np.asarray(linear), offset + centre, spread, finite)
+    return Contributions(np.asarray(linear), centre, spread)
 
 
-def single_draws(draws: Draws, values: Floats, predictions: Floats | None = None) -> Floats:
+def single_draws(draws: Draws, values: Floats, predictions: Predictions | None = None) -> Floats:
     """Return one unbiased estimate of the population's mean per draw, in the order of the draws; for sequences.
 
     Draw m of a round with s units drawn before gives ``(sum of those + value / q) / N``, with ``q`` the probability of
@@ -157,17 +179,13 @@ def single_draws(draws: Draws, values: Floats, predictions: Floats | None = None
 
     Parameters
     ----------
-    draws : Draws
-        All answered.
-    values : (n,) array
-    predictions : (N,) array, optional
+    draws, values, predictions
         As in `contributions`.
     """
     N = draws.population
     inner = np.asarray(values, dtype=np.float64)
-    offset = 0.0
     if predictions is not None:
-        inner, offset = inner - predictions[draws.rows], float(np.mean(predictions))
+        inner = inner - predictions.at_draws
     found = np.empty(len(draws))
     drawn = 0
     for number in np.unique(draws.rounds):
@@ -175,21 +193,4 @@ def single_draws(draws: Draws, values: Floats, predictions: Floats | None = None
         b = int(own.sum())
         found[own] = (inner[:drawn].sum() + b * inner[own] / draws.probabilities[own]) / N
         drawn += b
-    return offset + found
-
-
-def missing_bounds(
-    draws: Draws, values: Floats, answered: Bools, low: Floats, high: Floats, predictions: Floats | None = None
-) -> tuple[Contributions, Contributions]:
-    """Return the estimates over all units if every unanswered value were ``low``, and if it were ``high``.
-
-    Parameters
-    ----------
-    draws, values, predictions
-        As in `contributions`.
-    answered : (n,) array of bool
-    low, high : (n,) arrays
-        Used where not answered.
-    """
-    filled = [np.where(answered, values, bound) for bound in (low, high)]
-    return contributions(draws, filled[0], None, predictions), contributions(draws, filled[1], None, predictions)
+    return found if predictions is None else found + predictions.means

@@ -7,7 +7,12 @@ from warpgauge.core.judgement import Flag, Judgement, norm_name
 from warpgauge.core.scoring import RankDistribution
 from warpgauge.core.sensitivity import Sensitivity, Variation, sensitivity
 from warpgauge.evaluation.assessment import Assessment, assess, evaluate_project, project_posterior
+from warpgauge.evaluation.audit import AuditData, audit_data
+from warpgauge.evaluation.audit_watch import AuditWatch
+from warpgauge.evaluation.certificate import Certificate, certify_project, check_certificate, read_certificate
+from warpgauge.evaluation.design_verdict import DesignVerdict, design_verdict
 from warpgauge.evaluation.diagnostics import Diagnostics, Outlier, diagnose
+from warpgauge.evaluation.gate import GateResult, gate_project
 from warpgauge.evaluation.jacobian import Regularity, default_step, jacobian_determinants, regularity
 from warpgauge.evaluation.judge import Judge, judge
 from warpgauge.evaluation.reliability import Trust, trust
@@ -19,10 +24,15 @@ from warpgauge.evaluation.truth import Truth
 
 __all__ = [
     "Assessment",
+    "AuditData",
+    "AuditWatch",
+    "Certificate",
+    "DesignVerdict",
     "Diagnostics",
     "Evaluation",
     "Flag",
     "FurtherAnnotations",
+    "GateResult",
     "Interval",
     "Judge",
     "Judgement",
@@ -35,16 +45,22 @@ __all__ = [
     "Truth",
     "Variation",
     "assess",
+    "audit_data",
+    "certify_project",
+    "check_certificate",
     "default_step",
+    "design_verdict",
     "diagnose",
     "evaluate",
     "evaluate_project",
     "further_annotations",
     "further_by_growth",
+    "gate_project",
     "jacobian_determinants",
     "judge",
     "norm_name",
     "project_posterior",
+    "read_certificate",
     "regularity",
     "sensitivity",
     "summaries",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -37,6 +38,8 @@ class StopRule:
         """That the rule ended the work, without numbers that rest on answers which a blind rater must not know of."""
         if self.name == "budget":
             return self.sentence
+        if self.name == "decided":
+            return "The project's stop rule 'decided' is met: the answers are enough."
         return f"The project's stop rule {self.name!r} ({self.limit:.3g}) is met."
 
 
@@ -179,10 +182,12 @@ class Overview:
     Parameters
     ----------
     model : Model
+    decided : callable, optional
+        Returns in a sentence that the audit decides which transform is best, or None.
     """
 
-    def __init__(self, model: Model) -> None:
-        self.project, self.model = model.project, model
+    def __init__(self, model: Model, decided: Callable[[], str | None] | None = None) -> None:
+        self.project, self.model, self.decided = model.project, model, decided
         # By rater, None for all: several blind raters ask in turn, each about a posterior of their own.
         self._curves: dict[str | None, tuple[Posterior, Curve]] = {}
         self._spreads: dict[str | None, tuple[Posterior, float, float]] = {}
@@ -306,7 +311,12 @@ class Overview:
         known = None if gain == "later" else gain
         raters = state.who_answered() if rater is None else [rater]
         placed = min((placed_locations(state, name) for name in raters), default=0)
-        return stop_rules(settings, self.project.units, placed, mean_sd, max_sd, known)
+        found = stop_rules(settings, self.project.units, placed, mean_sd, max_sd, known)
+        if settings.stop_decided and self.decided is not None:
+            said = self.decided()
+            sentence = said or "The audit has not decided yet which transform is best."
+            found += (StopRule("decided", 1.0, None, said is not None, sentence),)
+        return found
 
     def weights(self) -> str:
         """Return in a sentence where the weights of the kernel come from."""

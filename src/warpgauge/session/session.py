@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from numpy.typing import ArrayLike
 
@@ -44,6 +44,9 @@ class Session:
     auto_refit : bool
         Refit the weights within `next_query` when that is due. A server may switch this off and call
         `refit_if_due` from another thread instead, so that nobody waits.
+    decided : callable, optional
+        Returns in a sentence that the audit decides which transform is best, or None: what the stop rule
+        ``stop_decided`` asks (`warpgauge.evaluation.AuditWatch.decided`).
 
     Attributes
     ----------
@@ -51,13 +54,20 @@ class Session:
         What went wrong without harm, as a refit that failed.
     """
 
-    def __init__(self, project: Project, rater: str | None = None, *, auto_refit: bool = True) -> None:
+    def __init__(
+        self,
+        project: Project,
+        rater: str | None = None,
+        *,
+        auto_refit: bool = True,
+        decided: Callable[[], str | None] | None = None,
+    ) -> None:
         self.project, self.auto_refit = project, auto_refit
         self.rater = None if rater is None else checked_name(rater)
         # The project's own lock: while it is held, no other thread changes the state.
         self._lock = project.lock
         self._model = Model(project)
-        self._overview = Overview(self._model)
+        self._overview = Overview(self._model, decided)
         self._queue = QueryQueue(self._model, self._overview)
         self._writer = AnswerWriter(self._model)
         self._refitter = Refitter(self._model)

@@ -13,6 +13,7 @@ from warpgauge.study.description import (
     StudySettings,
     read_study,
 )
+from warpgauge.study.gate import gate_study
 from warpgauge.study.official import official_figures
 from warpgauge.study.pairs import PairOutcome
 from warpgauge.study.result import MethodResult, StudyResult, summarise
@@ -34,6 +35,7 @@ __all__ = [
     "StudyResult",
     "StudySettings",
     "evaluate_submission",
+    "gate_study",
     "hierarchical_bootstrap",
     "holm",
     "new_study",

@@ -12,6 +12,7 @@ from typing import Any
 from warpgauge.core.process import Posterior
 from warpgauge.core.warm_up import compile_loops
 from warpgauge.errors import WarpgaugeError
+from warpgauge.evaluation import AuditWatch
 from warpgauge.project import SKIP_REASONS, Project
 from warpgauge.session import Session
 from warpgauge.session.prior import default_radius
@@ -47,7 +48,8 @@ class Desk:
             side: Picture(project.image(side), project.document.images[side].content_hash)
             for side in ("fixed", "moving")
         }
-        self.session = Session(project, auto_refit=False)
+        self.audit = AuditWatch(project)
+        self.session = Session(project, auto_refit=False, decided=self.audit.decided)
         self.overlays = Overlays(project, self.pictures)
         self.comparison = Comparison(project, self.overlays)
         self.answering = Answering(self)

@@ -50,9 +50,18 @@ class Reports:
         with self.desk.lock:
             found = self.session.progress(whose)
             seconds = _seconds(self.project.state, whose)
-        ranking = None
-        if self.desk.compares(person):
+        ranking, compares = None, self.desk.compares(person)
+        # Who is kept from the transforms is not told what the audit says of them.
+        stop = [
+            {"rule": rule.name, "met": rule.met, "sentence": rule.sentence}
+            for rule in found.stop_rules
+            if compares or rule.name != "decided"
+        ]
+        if compares:
             ranking = self.desk.comparison.ranking()
+            audit = self.desk.audit.verdict()
+            if audit is not None and not any(rule["rule"] == "decided" for rule in stop):
+                stop.append({"rule": "decided", "met": audit.best is not None, "sentence": audit.sentence})
         # The calibration scales every uncertainty by the residuals: its last digits would tell of them.
         shown = float if self.desk.predicts(person) else _rough
         curve = zip(found.curve.annotations.tolist(), found.curve.mean_sd.tolist(), strict=True)
@@ -69,7 +78,7 @@ class Reports:
             "units": found.units,
             "curve": [{"annotations": count, "mean_sd": shown(sd)} for count, sd in curve],
             "next_gain": found.expected_gain,
-            "stop": [{"rule": rule.name, "met": rule.met, "sentence": rule.sentence} for rule in found.stop_rules],
+            "stop": stop,
             "done": found.done,
             "reasons": list(found.reasons),
             "seconds": seconds,

@@ -1,0 +1,112 @@
+"""``warpgauge certify``: the verdict of random, sealed questions beside that of the model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from warpgauge.cli.output import json_option, print_json, print_table
+from warpgauge.cli.projects import chosen_transforms, trust_option
+from warpgauge.errors import InvalidInputError
+
+_FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  warpgauge certify trial
+  warpgauge certify trial bspline demons --out trial.json --by "A. Organiser"
+  warpgauge certify trial --unseal --out trial.json   (opens the sealed answers)
+  warpgauge certify --check trial.json                (anywhere, without the project)
+  warpgauge certify --check trial.json trial"""
+)
+@trust_option
+@click.argument("project", type=_FOLDER, required=False)
+@click.argument("transforms", nargs=-1)
+@click.option("--check", type=_FILE, help="Check this certificate, against PROJECT too where it is given.")
+@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Write the certificate (JSON) here.")
+@click.option("--by", "signed_off_by", default="", help="Who answers for it; stands in the certificate.")
+@click.option("--unseal", is_flag=True, help="Open the sealed answers: from then on they are used like all others.")
+@click.option("--level", type=float, default=0.95, show_default=True, help="Of intervals and decisions.")
+@click.option("--seed", type=int, default=0, show_default=True)
+@json_option
+def certify(
+    project: Path | None, transforms: tuple[str, ...], check: Path | None, as_json: bool, **options: Any
+) -> None:
+    """Certify TRANSFORMS (by default all of PROJECT) by its audit, beside what the model says.
+
+    The audit's verdict rests on the random draw of its questions alone (see warpgauge new --audit). Where the two
+    contradict each other, a sentence says what that means.
+    """
+    if check is not None:
+        _check(check, project, as_json)
+        return
+    if project is None:
+        raise click.UsageError("Name a PROJECT, or a certificate with --check.")
+    from warpgauge.evaluation import certify_project
+    from warpgauge.project import Project
+    from warpgauge.report.files import replace_text
+
+    out = options.pop("out")
+    if options["unseal"] and out is None:
+        raise InvalidInputError("--unseal opens the answers for good; give a file for the certificate: --out FILE.")
+    with Project.open(project) as opened:
+        found = certify_project(opened, chosen_transforms(opened, transforms), **options)
+    if out is not None:
+        replace_text(out, found.to_json())
+    if as_json:
+        print_json(found.content)
+        return
+    _show(found, out)
+
+
+def _show(found: Any, out: Path | None) -> None:
+    about = found.content["audit"]
+    columns, rows = found.table()
+    title = f"From {about['usable']} random answers of {about['population']} targets"
+    print_table(columns, rows, title)
+    click.echo(f"\nAudit: {found.content['verdict']}")
+    model = found.content["model_based"]
+    click.echo(f"Model: {model['sentence'] if model else 'no answer that is not sealed, so it says nothing.'}")
+    if about["not_answered"]:
+        click.echo(
+            f"{about['not_answered']} of {about['reached']} audit questions were not answered. Intervals are about the "
+            f"places that can be answered; the certificate also has them with these at their worst and best."
+        )
+    for sentence in found.contradictions:
+        click.echo(f"contradiction: {sentence}")
+    if model and not found.contradictions:
+        click.echo("The two do not contradict each other.")
+    late = [name for name, one in found.content["transforms"].items() if one["after_opening"]]
+    if late:
+        click.echo(
+            f"note: added after the answers were opened, so they may have used them: {', '.join(late)}", err=True
+        )
+    if out is not None:
+        click.echo(f"Certificate: {out} ({found.content['digest'][:19]}...)")
+
+
+def _check(path: Path, folder: Path | None, as_json: bool) -> None:
+    from warpgauge.evaluation import check_certificate, read_certificate
+    from warpgauge.project import Project
+
+    content = read_certificate(path)
+    if folder is None:
+        problems = check_certificate(content)
+    else:
+        with Project.open(folder) as opened:
+            problems = check_certificate(content, opened)
+    covered = "answers and verdict" if content["answers"] is not None else "digest (the answers are sealed)"
+    if as_json:
+        print_json({"confirmed": not problems, "problems": problems, "verdict": content["verdict"]})
+    elif not problems:
+        click.echo(f"Confirmed: {covered}{' and project' if folder else ''}.\n{content['verdict']}")
+    else:
+        for problem in problems:
+            click.echo(f"NOT CONFIRMED: {problem}")
+    if problems:
+        raise click.exceptions.Exit(1)

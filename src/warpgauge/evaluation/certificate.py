@@ -1,0 +1,359 @@
+"""Certificates: the model's verdict and the audit's side by side, with all that is needed to check them.
+
+A certificate is JSON. Its digest covers everything else in it. While answers are sealed it holds a commitment to them
+(a hash) instead of the answers; once they are opened, it holds them, so that anybody can compute the verdict again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from os import PathLike
+from typing import Any
+
+import numpy as np
+
+from warpgauge._version import __version__
+from warpgauge.display import html_table
+from warpgauge.errors import FileFormatError, InvalidInputError
+from warpgauge.evaluation.assessment import Assessment, evaluate_project, target_region
+from warpgauge.evaluation.audit import AuditData, audit_data
+from warpgauge.evaluation.design_verdict import LEVEL, DesignVerdict, Estimate, design_verdict
+from warpgauge.io.files import read_text
+from warpgauge.project import Draft, Project, State
+
+FORMAT, SCHEMA = "warpgauge certificate", 1
+ORGANISER = "organiser"
+
+
+@dataclass(frozen=True, eq=False)
+class Certificate:
+    """Two verdicts on a project's transforms.
+
+    Attributes
+    ----------
+    content : dict
+        All of it, as plain values; ``content["digest"]`` covers the rest.
+    verdict : DesignVerdict
+        The audit's.
+    assessment : Assessment or None
+        The model's, from answers that are not sealed; None where there are none, or the certificate was read.
+    """
+
+    content: dict[str, Any]
+    verdict: DesignVerdict
+    assessment: Assessment | None = None
+
+    @property
+    def decided(self) -> bool:
+        """Whether the audit decides which transform is best, whatever the model."""
+        return self.verdict.best is not None
+
+    @property
+    def contradictions(self) -> list[str]:
+        """Where the two verdicts contradict each other and what that means, a sentence each."""
+        return list(self.content["contradictions"])
+
+    def table(self) -> tuple[list[str], list[list[Any]]]:
+        """Return heads and rows: both verdicts side by side."""
+        units = self.content["project"]["units"]
+        heads = ["transform", f"audit: RMS error ({units}), 95 %", "possible ranks", "audit: mean error",
+                 "audit: 90th percentile", "model: RMS error, 90 %"]  # fmt: skip
+        heads[1] = heads[1].replace("95 %", f"{100 * self.verdict.level:.0f} %")
+        model = (self.content["model_based"] or {}).get("methods", {})
+        rows = []
+        for one in self.verdict.methods:
+            ranks = str(one.best_rank) if one.best_rank == one.worst_rank else f"{one.best_rank} to {one.worst_rank}"
+            other = model.get(one.name)
+            words = "-" if other is None else Estimate(other["rms"], *other["interval"]).words
+            rows.append([one.name, one.rms.words, ranks, one.mean.words, one.p90.words, words])
+        return heads, rows
+
+    def to_json(self) -> str:
+        """Return the certificate as it is written to a file."""
+        return json.dumps(self.content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+    def _repr_html_(self) -> str:
+        heads, rows = self.table()
+        return html_table(heads, rows, self.content["verdict"])
+
+
+def digest_of(content: Mapping[str, Any]) -> str:
+    """Return the digest of a certificate's content, but for the digest itself."""
+    rest = {key: value for key, value in content.items() if key != "digest"}
+    text = json.dumps(rest, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+    return "sha256:" + hashlib.sha256(text.encode("ascii")).hexdigest()
+
+
+def certify_project(
+    project: Project,
+    transforms: Mapping[str, Any] | None = None,
+    *,
+    level: float = LEVEL,
+    seed: int = 0,
+    signed_off_by: str = "",
+    unseal: bool = False,
+    created: datetime | None = None,
+) -> Certificate:
+    """Certify a project's transforms: by its model and by its audit.
+
+    Parameters
+    ----------
+    project : Project
+    transforms : mapping of name to transform, optional
+        All transforms of the project by default.
+    level : float
+        Of the audit's intervals and decisions.
+    seed : int
+        Of samples and resampling.
+    signed_off_by : str
+        Who answers for it; stands in the certificate.
+    unseal : bool
+        Open the sealed answers afterwards, and record that in the log: from then on they are used like all others.
+        The certificate then holds the answers.
+    created : datetime, optional
+        Now by default.
+    """
+    if transforms is None:
+        transforms = {name: project.transform(name) for name in project.transform_names()}
+    assessment = _assessment(project, transforms, seed)
+    data = audit_data(project, transforms, None if assessment is None else assessment.posterior)
+    verdict = design_verdict(data, level=level, seed=seed)
+    model = None if assessment is None else _model(assessment, list(transforms))
+    contradictions = [] if model is None else contradicting(verdict, model, project.units)
+    with project.lock:
+        content: dict[str, Any] = {
+            "format": FORMAT,
+            "schema": SCHEMA,
+            "created": (created or datetime.now(UTC)).isoformat(timespec="seconds"),
+            "signed_off_by": signed_off_by,
+            "software": {"warpgauge": __version__, "numpy": np.__version__},
+            **_provenance(project, transforms),
+            "seeds": {"intervals": seed, "rounds": [drawn.seed for drawn in project.state.audits]},
+            "audit": _audit(project.state, data),
+            "commitment": commitment(data),
+            "answers": data.to_dict() if unseal or not data.sealed.any() else None,
+            "design_based": verdict.to_dict(),
+            "model_based": model,
+            "contradictions": contradictions,
+            "verdict": verdict.sentence,
+        }
+        content["digest"] = digest_of(content)
+        if unseal and data.sealed.any():
+            project.append(Draft("unseal", ORGANISER, payload={"certificate": content["digest"]}))
+    return Certificate(content, verdict, assessment)
+
+
+def commitment(data: AuditData) -> str:
+    """Return a hash of the answers and of all that the audit's verdict rests on."""
+    text = json.dumps(data.to_dict(), sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return "sha256:" + hashlib.sha256(text.encode("ascii")).hexdigest()
+
+
+def _assessment(project: Project, transforms: Mapping[str, Any], seed: int) -> Assessment | None:
+    """Return the model's verdict; None where no answer is open."""
+    try:
+        return evaluate_project(project, transforms, seed=seed, further=False, with_trust=False)
+    except InvalidInputError as error:
+        if "There are no annotations yet" in str(error):
+            return None
+        raise
+
+
+def _model(found: Assessment, names: list[str]) -> dict[str, Any]:
+    result = found.evaluation
+    order = list(result.scores)
+    rows = [order.index(name) for name in names]
+    return {
+        "methods": {
+            name: {"rms": float(result.scores[name].score["2"]),
+                   "interval": [float(one) for one in result.scores[name].interval["2"]]}
+            for name in names
+        },
+        "level": 0.9,
+        "names": names,
+        "win_probability": result.win_probability[np.ix_(rows, rows)].tolist(),
+        "annotations": result.annotations,
+        "sentence": result.verdict,
+    }  # fmt: skip
+
+
+def _provenance(project: Project, transforms: Mapping[str, Any]) -> dict[str, Any]:
+    state = project.state
+    opened = max((event.generation for event in state.unsealed), default=None)
+    return {
+        "project": {
+            "id": project.id,
+            "name": project.folder.resolve().name,
+            "units": project.units,
+            "log": {"generation": state.generation, "digest": project.fingerprint()},
+            "opened_at": opened,
+        },
+        "images": {role: record.content_hash for role, record in sorted(project.document.images.items())},
+        "targets": {
+            "hash": project.document.targets.content_hash,
+            "count": len(project.targets),
+            "region": target_region(project),
+        },
+        "transforms": {
+            name: {
+                "hashes": list(state.transforms[name].hashes) if name in state.transforms else [],
+                "added_at": state.transforms[name].generation if name in state.transforms else None,
+                "after_opening": opened is not None and name in state.transforms
+                and state.transforms[name].generation > opened,
+            }
+            for name in transforms
+        },
+    }  # fmt: skip
+
+
+def _audit(state: State, data: AuditData) -> dict[str, Any]:
+    """Describe the design: rounds, questions, skips."""
+    places = [query.audit for query in state.queries if query.audit is not None]
+    return {
+        "rounds": [
+            {
+                "design": drawn.design,
+                "sealed": drawn.sealed,
+                "drawn_at": drawn.generation,
+                "questions": len(drawn.targets),
+                "asked": sum(number == drawn.number for number, _ in places),
+            }
+            for drawn in state.audits
+        ],
+        "population": data.draws.population,
+        "reached": len(data.draws),
+        "answered": int(data.answered.sum()),
+        "usable": int(data.usable.sum()),
+        "not_answered": int((~data.answered).sum()),
+        "moved": data.moved,
+        "waiting": data.waiting,
+        "sealed": int(data.sealed.sum()),
+    }
+
+
+def contradicting(verdict: DesignVerdict, model: Mapping[str, Any], units: str) -> list[str]:
+    """Return where the two verdicts contradict each other, and what that means."""
+    found = []
+    for one in verdict.methods:
+        other = model["methods"][one.name]
+        low, high = other["interval"]
+        if one.rms.low > high or one.rms.high < low:
+            higher = one.rms.low > high
+            found.append(
+                f"{one.name}: the model expects an RMS error of {low:.3g} to {high:.3g} {units}, the random answers "
+                f"say {one.rms.low:.3g} to {one.rms.high:.3g} {units}. Believe the latter: "
+                + (
+                    "the model takes this transform for better than it is, for instance because it was fitted to the "
+                    "landmarks that the model knows."
+                    if higher
+                    else "the model takes this transform for worse than it is, for instance because landmarks that it "
+                    "knows lie where errors are large."
+                )
+            )
+    names = list(model["names"])
+    for pair in verdict.pairs:
+        if pair.better is None:
+            continue
+        worse = pair.second if pair.better == pair.first else pair.first
+        chance = model["win_probability"][names.index(worse)][names.index(pair.better)]
+        if chance >= verdict.level:
+            found.append(
+                f"{pair.better} is better than {worse} by the random answers, but the model gives {worse} a "
+                f"probability of {chance:.2f} of being better. Believe the former, which rests on no model."
+            )
+    return found
+
+
+def read_certificate(path: str | PathLike[str]) -> dict[str, Any]:
+    """Read a certificate's content, without checking it."""
+    try:
+        content = json.loads(read_text(path, "certificate"))
+    except json.JSONDecodeError as error:
+        raise FileFormatError(f"{str(path)!r} is not JSON: {error.msg} in line {error.lineno}.") from error
+    if not isinstance(content, dict) or content.get("format") != FORMAT or content.get("schema") != SCHEMA:
+        raise FileFormatError(f"{str(path)!r} is not a certificate of warpgauge, or of another version of the format.")
+    return content
+
+
+def check_certificate(content: Mapping[str, Any], project: Project | None = None) -> list[str]:
+    """Return what is wrong with a certificate, a sentence each; an empty list where all can be confirmed.
+
+    Parameters
+    ----------
+    content : mapping
+        As `read_certificate` returns it.
+    project : Project, optional
+        Checked too: images, transforms, targets and the log, and the verdict is computed again from its answers.
+    """
+    problems = []
+    if digest_of(content) != content.get("digest"):
+        problems.append("The digest does not fit: the file was changed after it was written.")
+    if content.get("answers") is not None:
+        problems += _check_answers(content, AuditData.from_dict(content["answers"]))
+    if project is not None:
+        problems += _check_project(content, project)
+    return problems
+
+
+def _check_answers(content: Mapping[str, Any], data: AuditData) -> list[str]:
+    problems = []
+    if commitment(data) != content["commitment"]:
+        problems.append("The answers are not those that the certificate was made with.")
+    again = design_verdict(data, level=content["design_based"]["level"], seed=content["seeds"]["intervals"])
+    if not _alike(again.to_dict(), content["design_based"]):
+        problems.append("The verdict does not follow from the answers: computed again, it is another.")
+    return problems
+
+
+def _check_project(content: Mapping[str, Any], project: Project) -> list[str]:
+    problems = []
+    if project.id != content["project"]["id"]:
+        return ["The certificate is about another project."]
+    log = content["project"]["log"]
+    at = [event for event in project.events(log["generation"] - 1) if event.generation == log["generation"]]
+    if not at or at[0].digest != log["digest"]:
+        problems.append(f"The log does not hold the event {log['generation']} that the certificate was made at.")
+    for role, known in content["images"].items():
+        record = project.document.images.get(role)
+        if record is None or record.content_hash != known:
+            problems.append(f"The {role.replace('_', ' ')} is not the one that the certificate was made with.")
+    if project.document.targets.content_hash != content["targets"]["hash"]:
+        problems.append("The targets are not those that the certificate was made with.")
+    known_transforms = project.state.transforms
+    for name, about in content["transforms"].items():
+        if about["hashes"] and (name not in known_transforms or list(known_transforms[name].hashes) != about["hashes"]):
+            problems.append(f"The transform {name!r} is not the one that the certificate was made with.")
+    problems += project.image_problems()
+    if not problems and content["answers"] is None and project.state.generation == log["generation"]:
+        problems += _check_sealed(content, project)
+    return problems
+
+
+def _check_sealed(content: Mapping[str, Any], project: Project) -> list[str]:
+    """Compute the verdict again from a project that is as it was, where the certificate does not hold the answers."""
+    again = certify_project(
+        project,
+        {name: project.transform(name) for name in content["transforms"]},
+        level=content["design_based"]["level"],
+        seed=content["seeds"]["intervals"],
+    )
+    if again.content["commitment"] == content["commitment"] and _alike(
+        again.content["design_based"], content["design_based"]
+    ):
+        return []
+    return ["The verdict does not follow from the project's answers: computed again, it is another."]
+
+
+def _alike(one: Any, other: Any) -> bool:
+    """Whether plain values agree, numbers to rounding."""
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        return one.keys() == other.keys() and all(_alike(one[key], other[key]) for key in one)
+    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
+        return len(one) == len(other) and all(_alike(a, b) for a, b in zip(one, other, strict=True))
+    if isinstance(one, float) and isinstance(other, int | float):
+        return bool(np.isclose(one, other, rtol=1e-6, atol=1e-9))
+    return bool(one == other)

@@ -1,0 +1,270 @@
+"""The verdict of an audit: sizes of errors, differences of transforms and ranks, valid by the random draw alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from warpgauge.core.arrays import Floats
+from warpgauge.core.confidence import Bounds, confidence_sequence, mean_interval, quantile_interval, rank_intervals
+from warpgauge.core.estimators import contributions, single_draws
+from warpgauge.errors import InvalidInputError
+from warpgauge.evaluation.audit import AuditData
+
+LEVEL = 0.95
+# Fewer answers than this give no interval worth stating.
+FEWEST = 5
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A number and its interval; also with every skipped place as bad, or as good, as any that was answered."""
+
+    value: float
+    low: float
+    high: float
+    low_with_skips: float | None = None
+    high_with_skips: float | None = None
+
+    def to_dict(self) -> dict[str, float | None]:
+        """As plain values, None for no bound."""
+        return {name: None if one is None or not np.isfinite(one) else float(one) for name, one in vars(self).items()}
+
+    @property
+    def words(self) -> str:
+        """The number and its interval, for a table."""
+        high = f"{self.high:.3g}" if np.isfinite(self.high) else "no bound"
+        low = f"{self.low:.3g}" if np.isfinite(self.low) else "no bound"
+        return f"{self.value:.3g} ({low} to {high})"
+
+
+@dataclass(frozen=True)
+class MethodVerdict:
+    """What the audit says about one transform: RMS error, mean error and 90th percentile, and its possible ranks."""
+
+    name: str
+    rms: Estimate
+    mean: Estimate
+    p90: Estimate
+    best_rank: int
+    worst_rank: int
+
+
+@dataclass(frozen=True)
+class PairVerdict:
+    """Two transforms compared: the difference of their mean squared errors, first less second.
+
+    Attributes
+    ----------
+    first, second : str
+    squared : Estimate
+        Difference of the mean squared errors; the level holds for this pair at this number of answers.
+    rms : float
+        Difference of the RMS errors.
+    sequence : Bounds
+        Of the mean squared errors; holds for all pairs together, however often it is looked at.
+    better : str or None
+        Which is better, where that is decided.
+    """
+
+    first: str
+    second: str
+    squared: Estimate
+    rms: float
+    sequence: Bounds
+    better: str | None
+
+
+@dataclass(frozen=True)
+class DesignVerdict:
+    """The verdict of an audit.
+
+    Attributes
+    ----------
+    level : float
+    reached, answered : int
+        Audit questions, and how many of them have an answer that can be used.
+    methods : tuple of MethodVerdict
+        By their RMS error, smallest first.
+    pairs : tuple of PairVerdict
+    assisted : bool
+        Whether predictions of the model made the estimates more precise; they stay valid without it.
+    """
+
+    level: float
+    reached: int
+    answered: int
+    methods: tuple[MethodVerdict, ...]
+    pairs: tuple[PairVerdict, ...]
+    assisted: bool
+
+    @property
+    def best(self) -> str | None:
+        """The transform that is surely better than every other, if there is one."""
+        return next((one.name for one in self.methods if one.worst_rank == 1 and len(self.methods) > 1), None)
+
+    @property
+    def sentence(self) -> str:
+        """The verdict in a sentence."""
+        percent = f"{100 * self.level:.0f} %"
+        decided = [pair for pair in self.pairs if pair.better is not None]
+        if self.best is not None and len(self.methods) == 2:
+            return f"Decided: {self.best} is better than {self.methods[1].name}, whatever the model ({percent})."
+        if self.best is not None:
+            return f"Decided: {self.best} is better than all others, whatever the model ({percent})."
+        if not self.pairs:
+            return f"{self.answered} random answers bound the error of {self.methods[0].name} ({percent})."
+        if decided:
+            words = "; ".join(
+                f"{pair.better} is better than {pair.second if pair.better == pair.first else pair.first}"
+                for pair in decided[:3]
+            )
+            more = f" and {len(decided) - 3} more" if len(decided) > 3 else ""
+            return (
+                f"Not decided which is best; decided, whatever the model ({percent}): {words}{more} "
+                f"({len(decided)} of {len(self.pairs)} pairs)."
+            )
+        return f"Not decided: {self.answered} random answers do not tell the transforms apart ({percent})."
+
+    def to_dict(self) -> dict[str, Any]:
+        """All numbers as plain values."""
+        return {
+            "level": self.level,
+            "reached": self.reached,
+            "answered": self.answered,
+            "assisted_by_predictions": self.assisted,
+            "best": self.best,
+            "sentence": self.sentence,
+            "methods": [
+                {
+                    "name": one.name,
+                    "rms": one.rms.to_dict(),
+                    "mean": one.mean.to_dict(),
+                    "p90": one.p90.to_dict(),
+                    "ranks": [one.best_rank, one.worst_rank],
+                }
+                for one in self.methods
+            ],
+            "pairs": [
+                {
+                    "first": one.first,
+                    "second": one.second,
+                    "difference_of_mean_squares": one.squared.to_dict(),
+                    "difference_of_rms": one.rms,
+                    "at_any_time": Estimate(one.squared.value, one.sequence.low, one.sequence.high).to_dict(),
+                    "better": one.better,
+                }
+                for one in self.pairs
+            ],
+        }
+
+
+def design_verdict(data: AuditData, *, level: float = LEVEL, seed: int = 0) -> DesignVerdict:
+    """Return what the audit says.
+
+    Parameters
+    ----------
+    data : AuditData
+    level : float
+        Of each interval; decisions between transforms hold with this probability for all pairs together, at all times.
+    seed : int
+        Of the resampling behind intervals.
+    """
+    usable = data.usable
+    answered = int(usable.sum())
+    if answered < FEWEST:
+        raise InvalidInputError(
+            f"Of {len(data.draws)} audit questions {answered} have an answer where all transforms are defined; a "
+            f"verdict needs at least {FEWEST}."
+        )
+    K = len(data.names)
+    pairs = tuple(_pair(data, a, b, level, max(1, K * (K - 1) // 2), seed) for a, b in combinations(range(K), 2))
+    better = np.zeros((K, K), dtype=bool)
+    for pair, (a, b) in zip(pairs, combinations(range(K), 2), strict=True):
+        if pair.better is not None:
+            better[(a, b) if pair.better == data.names[a] else (b, a)] = True
+    ranks = rank_intervals(better)
+    methods = [_method(data, k, level, seed, ranks[k]) for k in range(K)]
+    methods.sort(key=lambda one: one.rms.value)
+    return DesignVerdict(level, len(data.draws), answered, tuple(methods), pairs, data.predicted is not None)
+
+
+def _coefficients(data: AuditData, plus: int, minus: int | None = None) -> Floats:
+    found = np.zeros(len(data.names))
+    found[plus] = 1.0
+    if minus is not None:
+        found[minus] = -1.0
+    return found
+
+
+def _bounded(data: AuditData, coefficients: Floats, level: float, seed: int, scale: Floats | None) -> Estimate:
+    """Estimate the mean of a combination of squared errors; values at skips are bounded by those answered.
+
+    ``scale`` (n,) is what a value is in proportion to; bounds are on the ratio.
+    """
+    usable = data.usable
+    values, told = coefficients @ data.squares(), data.predictions(coefficients)
+    draws = data.draws.among(usable)
+    found = contributions(draws, values[usable], None if told is None else told.among(usable))
+    here = mean_interval(found, level, seed)
+    if data.answered.all():
+        return Estimate(found.estimate, here.low, here.high)
+    every = np.asarray(
+        np.isfinite(data.mapped).all(axis=(0, 2)), dtype=bool
+    )  # answered or skipped, where all transforms are defined
+    size = np.ones(len(values)) if scale is None else scale
+    ratios = values[usable] / np.where(size[usable] > 0, size[usable], 1.0)
+    ends = []
+    for ratio in (float(ratios.min()), float(ratios.max())):
+        filled = np.where(usable, values, ratio * size)
+        part = contributions(data.draws.among(every), filled[every], None if told is None else told.among(every))
+        ends.append(mean_interval(part, level, seed))
+    return Estimate(found.estimate, here.low, here.high, ends[0].low, ends[1].high)
+
+
+def _root(value: float) -> float:
+    return float(np.sqrt(max(0.0, value)))
+
+
+def _method(data: AuditData, k: int, level: float, seed: int, ranks: tuple[int, int]) -> MethodVerdict:
+    squared = _bounded(data, _coefficients(data, k), level, seed, None)
+    with_skips = (squared.low_with_skips, squared.high_with_skips)
+    rms = Estimate(
+        _root(squared.value), _root(squared.low), _root(squared.high),
+        *(None if one is None else _root(one) for one in with_skips),
+    )  # fmt: skip
+    usable = data.usable
+    draws = data.draws.among(usable)
+    lengths = np.linalg.norm(data.mapped[k] - data.matches, axis=1)[usable]
+    mean = contributions(draws, lengths)
+    bounds = mean_interval(mean, level, seed)
+    p90, around = quantile_interval(lengths, draws.weights, 0.9, level)
+    return MethodVerdict(
+        data.names[k],
+        rms,
+        Estimate(mean.estimate, max(0.0, bounds.low), bounds.high),
+        Estimate(p90, max(0.0, around.low), around.high),
+        *ranks,
+    )
+
+
+def _pair(data: AuditData, a: int, b: int, level: float, pairs: int, seed: int) -> PairVerdict:
+    coefficients = _coefficients(data, a, b)
+    usable = data.usable
+    apart = np.linalg.norm(data.mapped[a] - data.mapped[b], axis=1)
+    squared = _bounded(data, coefficients, level, seed, apart)
+    told = data.predictions(coefficients)
+    values = (coefficients @ data.squares())[usable]
+    steps = single_draws(data.draws.among(usable), values, None if told is None else told.among(usable))
+    sequence = confidence_sequence(steps, 1 - (1 - level) / pairs)
+    better = None
+    if sequence.high < 0 or sequence.low > 0:
+        better = data.names[a] if sequence.high < 0 else data.names[b]
+    sizes = [_bounded(data, _coefficients(data, k), level, seed, None).value for k in (a, b)]
+    total = _root(sizes[0]) + _root(sizes[1])
+    return PairVerdict(
+        data.names[a], data.names[b], squared, squared.value / total if total > 0 else 0.0, sequence, better
+    )

@@ -1,0 +1,264 @@
+"""Certificates and gates: the audit's verdict from a project's own log, checked anywhere, and used in CI."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import warpgauge as wg
+from session.tools import Rater, lattice, make, true_map
+from warpgauge.cli.app import run
+from warpgauge.errors import InvalidInputError
+from warpgauge.evaluation import AuditWatch, audit_data, check_certificate, read_certificate
+from warpgauge.evaluation.gate import read_margin
+from warpgauge.project import Project
+from warpgauge.session import Session
+from warpgauge.study import gate_study, read_study
+
+SEALED = {"audit": 0.5, "seal": True, "audit_seed": 5}
+GOOD = (1.01, 0.0, 0.02, 1.0, 4.0, -3.0)  # the true map without its waves
+
+
+def affine(path: Path, shift: float = 0.0) -> Path:
+    """Write the true map without its waves, shifted along x."""
+    a, b, c, d, x, y = GOOD
+    path.write_text(
+        "#Insight Transform File V1.0\n#Transform 0\nTransform: AffineTransform_double_2_2\n"
+        f"Parameters: {a} {b} {c} {d} {x + shift} {y}\nFixedParameters: 0 0\n"
+    )
+    return path
+
+
+def annotated(folder: Path, count: int = 50, settings: dict[str, object] | None = None) -> Project:
+    """Make a project with two transforms and an annotated audit."""
+    project = make(folder, SEALED if settings is None else settings, targets=lattice(25, 18))
+    for name, shift in (("good", 0.0), ("shifted", 4.0)):
+        project.add_transform(name, affine(folder.parent / f"{name}.tfm", shift))
+    Rater(Session(project, "ann"), "ann").work(count)
+    return project
+
+
+def true_rms(project: Project, shift: float) -> float:
+    a, b, c, d, x, y = GOOD
+    points = project.targets
+    mapped = points @ np.array([[a, b], [c, d]]).T + [x + shift, y]
+    return float(np.sqrt(np.square(mapped - true_map(points)).sum(axis=1).mean()))
+
+
+@pytest.fixture(scope="module")
+def trial(tmp_path_factory):
+    """An annotated project, for tests that do not change it."""
+    with annotated(tmp_path_factory.mktemp("trial") / "p") as project:
+        yield project
+
+
+def test_the_audit_tells_errors_and_the_better_transform(trial):
+    """Intervals hold the true RMS errors, the better transform is decided, and both verdicts agree."""
+    found = wg.certify_project(trial)
+    sizes = {one.name: one.rms for one in found.verdict.methods}
+    assert sizes["good"].low <= true_rms(trial, 0.0) <= sizes["good"].high
+    assert sizes["shifted"].low <= true_rms(trial, 4.0) <= sizes["shifted"].high
+    assert found.decided
+    assert found.content["verdict"] == "Decided: good is better than shifted, whatever the model (95 %)."
+    assert [(one.best_rank, one.worst_rank) for one in found.verdict.methods] == [(1, 1), (2, 2)]
+    assert found.contradictions == []
+    assert "good" in found._repr_html_()
+
+
+def test_the_audit_is_read_from_the_log(trial):
+    """Rows, probabilities and answers are those of the log; the difference of two transforms is linear in the match."""
+    data = audit_data(trial, {name: trial.transform(name) for name in trial.transform_names()}, None)
+    asked = [query for query in trial.state.queries if query.audit is not None]
+    assert len(data.draws) == len(asked) == 25
+    assert data.sealed.all()
+    first = trial.state.audits[0]
+    np.testing.assert_allclose(data.draws.probabilities[:16], first.probabilities)
+    for row, query in enumerate(asked):
+        np.testing.assert_allclose(data.matches[row], trial.state.answer("ann", query.number).point)
+    delta = data.mapped[0] - data.mapped[1]
+    linear = (delta * (data.mapped[0] + data.mapped[1] - 2 * data.matches)).sum(axis=1)
+    squares = data.squares()
+    np.testing.assert_allclose(squares[0] - squares[1], linear, atol=1e-9)
+
+
+def test_a_sealed_certificate_hides_the_answers_and_is_checked_with_the_project(trial, tmp_path):
+    """It holds hashes, the head of the log and a commitment; with the project it is computed again."""
+    found = wg.certify_project(trial, signed_off_by="A. Nyone")
+    content = json.loads(found.to_json())
+    assert content["answers"] is None
+    assert content["signed_off_by"] == "A. Nyone"
+    assert content["images"]["fixed"] == trial.document.images["fixed"].content_hash
+    assert content["project"]["log"]["digest"] == trial.fingerprint()
+    assert content["transforms"]["good"]["hashes"] == list(trial.state.transforms["good"].hashes)
+    assert content["seeds"]["rounds"] == [drawn.seed for drawn in trial.state.audits]
+    assert check_certificate(content) == []
+    assert check_certificate(content, trial) == []
+    other = json.loads(found.to_json())
+    other["design_based"]["methods"][0]["rms"]["value"] = 0.1
+    assert check_certificate(other, trial) == [
+        "The digest does not fit: the file was changed after it was written.",
+        "The verdict does not follow from the project's answers: computed again, it is another.",
+    ]
+
+
+def test_opened_answers_stand_in_the_certificate_and_in_the_model(tmp_path, capsys):
+    """After --unseal the certificate can be computed again anywhere, and later transforms are named."""
+    with annotated(tmp_path / "p", 30) as project:
+        before = len(Session(project).annotations())
+    out = tmp_path / "trial.json"
+    assert run(["certify", str(tmp_path / "p"), "--unseal"]) == 1
+    assert "--out FILE" in capsys.readouterr().err
+    assert run(["certify", str(tmp_path / "p"), "--unseal", "--out", str(out)]) == 0
+    shown = capsys.readouterr().out
+    assert "Audit: Decided: good is better than shifted" in shown
+    content = read_certificate(out)
+    assert len(content["answers"]["targets"]) == 15
+    with Project.open(tmp_path / "p") as project:
+        assert len(Session(project).annotations()) == before + 15
+        assert project.state.unsealed[0].payload["certificate"] == content["digest"]
+        project.add_transform("late", affine(tmp_path / "late.tfm", 1.0))
+        again = wg.certify_project(project)
+        assert again.content["transforms"]["late"]["after_opening"]
+        assert not again.content["transforms"]["good"]["after_opening"]
+        assert again.verdict.assisted  # cross-fitted, now that the model knows the answers
+    assert run(["certify", "--check", str(out)]) == 0
+    assert "Confirmed: answers and verdict." in capsys.readouterr().out
+    content["answers"]["matches"][3][0] += 5.0
+    out.write_text(json.dumps(content))
+    assert run(["certify", "--check", str(out), "--json"]) == 1
+    assert len(json.loads(capsys.readouterr().out)["problems"]) == 3
+    out.write_text("{}")
+    assert run(["certify", "--check", str(out)]) == 1
+    assert "is not a certificate" in capsys.readouterr().err
+
+
+def test_a_transform_that_was_fitted_to_the_landmarks_is_unmasked(tmp_path):
+    """Right at every open landmark, wrong elsewhere: the model is fooled, the audit is not, a sentence says so."""
+    with annotated(tmp_path / "p", 60) as project:
+        known = Session(project).annotations()
+
+        def cheat(points: np.ndarray) -> np.ndarray:
+            # A bump of 12 px between the landmarks, none at them.
+            nearest = np.linalg.norm(points[:, None] - known.fixed_points[None], axis=2).min(axis=1)
+            return true_map(points) + 12 * np.minimum(1, nearest / 8)[:, None] * np.array([0.0, 1.0])
+
+        good = project.transform("good")
+        found = wg.certify_project(project, {"cheat": wg.read_transform(cheat, d=2), "good": good})
+        sizes = {one.name: one.rms for one in found.verdict.methods}
+        assert sizes["cheat"].low > found.content["model_based"]["methods"]["cheat"]["interval"][1]
+        assert any("the model takes this transform for better than it is" in one for one in found.contradictions)
+
+
+def test_skips_are_bounded_and_reported(tmp_path, capsys):
+    """A skipped audit question widens the bounds with skips and is counted, not forgotten."""
+    with annotated(tmp_path / "p", 24) as project:
+        session = Session(project)
+        numbers = [query.number for query in project.state.queries if query.audit is not None]
+        for number in numbers[:3]:
+            session.skip(number, "ambiguous", rater="ann")
+        found = wg.certify_project(project)
+        assert found.content["audit"]["not_answered"] == 3
+        for one in found.verdict.methods:
+            assert one.rms.high_with_skips > one.rms.value
+            assert one.rms.low_with_skips is not None
+    assert run(["certify", str(tmp_path / "p")]) == 0
+    assert "3 of 12 audit questions were not answered" in capsys.readouterr().out
+
+
+def test_watching_the_audit_ends_the_session(tmp_path, capsys):
+    """With stop_decided, suggestions end when the audit has decided; `suggest` says what it decided."""
+    settings = {**SEALED, "stop_decided": True}
+    with make(tmp_path / "p", settings, targets=lattice(25, 18)) as project:
+        for name, shift in (("good", 0.0), ("shifted", 8.0)):
+            project.add_transform(name, affine(tmp_path / f"{name}.tfm", shift))
+        watch = AuditWatch(project)
+        session = Session(project, "ann", decided=watch.decided)
+        rater, asked = Rater(session, "ann"), 0
+        while asked < 80 and (query := session.next_query()) is not None:
+            rater.answer(query)
+            asked += 1
+        assert 10 <= asked < 80
+        rules = {rule.name: rule for rule in session.progress("ann").stop_rules}
+        assert rules["decided"].met
+    assert run(["suggest", str(tmp_path / "p"), "--rater", "ann", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["done"]
+    assert "good is better than shifted, whatever the model" in told["audit"]
+
+
+def test_without_an_audit_there_is_nothing_to_certify(tmp_path, capsys):
+    """The error says how to get one."""
+    with annotated(tmp_path / "p", 6, {}) as project, pytest.raises(InvalidInputError, match=r"--audit 0\.3"):
+        wg.certify_project(project)
+    assert run(["certify"]) == 2
+
+
+def test_a_gate_tells_worse_from_not_worse(trial, tmp_path, capsys):
+    """Exit code 0 for an equal build, 1 for a worse one, 2 where the margin is too fine, 3 for an error."""
+    same, worse, close = (affine(tmp_path / f"{shift}.tfm", shift) for shift in (0.01, 4.0, 1.9))
+    folder, baseline = str(trial.folder), "good"
+    assert run(["gate", folder, str(same), "--against", baseline, "--margin", "0.5px"]) == 0
+    assert capsys.readouterr().out.startswith("Not worse: its RMS error is")
+    assert run(["gate", folder, str(worse), "--against", baseline, "--margin", "0.5"]) == 1
+    assert "would fail in at most 5 %" in capsys.readouterr().out
+    assert run(["gate", folder, str(close), "--against", baseline, "--margin", "0", "--json"]) == 2
+    told = json.loads(capsys.readouterr().out)
+    assert told["low"] <= 0 < told["high"]
+    assert run(["gate", folder, baseline, "--against", baseline, "--margin", "10%"]) == 0
+    assert run(["gate", folder, str(same), "--against", baseline, "--margin", "0.5mm"]) == 3
+    assert "but the project is in px" in capsys.readouterr().err
+    assert run(["gate", folder, str(same)]) == 3
+
+
+def test_a_gate_over_a_study(trial, tmp_path, capsys):
+    """Over the projects of a study the differences are averaged; a pair without an audit is an error."""
+    text = f'name = "s"\n[[pair]]\nname = "a"\nproject = "{trial.folder}"\n'
+    for name in ("good", "shifted"):
+        text += f'[[method]]\nname = "{name}"\n'
+    (tmp_path / "study.toml").write_text(text)
+    found = gate_study(read_study(tmp_path / "study.toml"), "shifted", "good", margin=0.5)
+    assert found.code == 1
+    assert found.pairs == 1
+    assert run(["gate", str(tmp_path / "study.toml"), "good", "--against", "shifted", "--margin", "0.5"]) == 0
+    assert run(["gate", str(tmp_path / "study.toml"), "none", "--against", "shifted"]) == 3
+    assert "no method 'none'" in capsys.readouterr().err
+
+
+def test_margins_are_read_with_their_unit():
+    """A number, a unit that fits, or a share of the baseline; anything else is refused."""
+    assert read_margin("0.1mm", "mm") == 0.1
+    assert read_margin(0.2, "px") == 0.2
+    assert read_margin("5%", "mm", 2.0) == pytest.approx(0.1)
+    for wrong in ("-1", "a", "1mm", "nan"):
+        with pytest.raises(InvalidInputError):
+            read_margin(wrong, "px")
+
+
+def test_the_pytest_fixture_gates(trial, tmp_path):
+    """A test with the fixture passes where the build is not worse, and fails where it is."""
+    same, worse = affine(tmp_path / "same.tfm", 0.01), affine(tmp_path / "worse.tfm", 5.0)
+    (tmp_path / "conftest.py").write_text('pytest_plugins = ["warpgauge.pytest_plugin"]')
+    calls = [f"registration_gate({str(trial.folder)!r}, {str(one)!r}, 'good', margin='0.5px')" for one in (same, worse)]
+    (tmp_path / "test_build.py").write_text(
+        f"def test_same(registration_gate):\n    assert {calls[0]}.code == 0\n\n"
+        f"def test_worse(registration_gate):\n    {calls[1]}\n"
+    )
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "--rootdir",
+        str(tmp_path),
+        str(tmp_path),
+    ]
+    found = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert "1 failed, 1 passed" in found.stdout
+    assert "Worse: its RMS error is" in found.stdout
