@@ -12,12 +12,11 @@ from warpgauge._version import __version__
 
 if TYPE_CHECKING:
     from warpgauge.core.annotations import Annotations, covariance_from_ellipse, ellipse_from_covariance
-    from warpgauge.core.calibration import Calibration, calibration, leave_one_out_residuals
+    from warpgauge.core.calibration import Calibration, LeaveOneOut, calibration, leave_one_out_residuals
     from warpgauge.core.decisions import DecisionSuggester
     from warpgauge.core.expected_noise import NoiseModel, fit_noise_model
     from warpgauge.core.hyperparameters import FitReport, fit_kernel, leave_one_out_gradient, leave_one_out_loss
     from warpgauge.core.kernels import KernelBundle
-    from warpgauge.core.leave_one_out import LeaveOneOut
     from warpgauge.core.power_law import PowerLawReport, default_posterior, default_prior, fit_power_law
     from warpgauge.core.process import Posterior, TransformationPrior
     from warpgauge.core.raters import FusedPlacements, fuse_raters
@@ -67,12 +66,11 @@ if TYPE_CHECKING:
 # The public names that each module holds.
 _HOMES = {
     "warpgauge.core.annotations": "Annotations covariance_from_ellipse ellipse_from_covariance",
-    "warpgauge.core.calibration": "Calibration calibration leave_one_out_residuals",
+    "warpgauge.core.calibration": "Calibration LeaveOneOut calibration leave_one_out_residuals",
     "warpgauge.core.decisions": "DecisionSuggester",
     "warpgauge.core.expected_noise": "NoiseModel fit_noise_model",
     "warpgauge.core.hyperparameters": "FitReport fit_kernel leave_one_out_gradient leave_one_out_loss",
     "warpgauge.core.kernels": "KernelBundle",
-    "warpgauge.core.leave_one_out": "LeaveOneOut",
     "warpgauge.core.power_law": "PowerLawReport default_posterior default_prior fit_power_law",
     "warpgauge.core.process": "Posterior TransformationPrior",
     "warpgauge.core.raters": "FusedPlacements fuse_raters",

@@ -39,7 +39,7 @@ def test_isotropic_noise_takes_the_small_path_by_itself(case: tuple[int, str, bo
     posterior = model.prior.condition(model.annotations)
     assert posterior.isotropic is case[2]
     size = len(model.annotations) * (1 if case[2] else model.d)
-    assert posterior.conditioned.W.shape == (size, size)
+    assert posterior.conditioned.factor.W.shape == (size, size)
 
 
 @pytest.mark.parametrize("split", [0, 1, 4, 8])

@@ -11,7 +11,7 @@ from scipy import stats
 import oracle
 import warpgauge as wg
 from models import make
-from warpgauge.core.leave_one_out import T_PRIOR_ANNOTATIONS, T_PRIOR_FACTOR
+from warpgauge.core.calibration import T_PRIOR_ANNOTATIONS, T_PRIOR_FACTOR
 from warpgauge.core.tails import beyond, level_of, mixing_factors, normal_or_t, squared_radius
 from warpgauge.errors import InvalidInputError
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import experiment_tools as tools
-from warpgauge.experiments import datasets, default_setting, synthetic
+from warpgauge.experiments import brains, datasets, default_setting
 from warpgauge.experiments.curves import halves, paper_scales
 from warpgauge.experiments.strategies import EXPERIMENT
 
@@ -80,7 +80,7 @@ def test_the_paper_has_nine_scales_from_ten_pixels(tmp_path: Path) -> None:
 def test_the_dense_set_has_as_many_points_as_the_papers() -> None:
     """957 distinct corners with finite matches; the ten lessons are farthest points of the annotable half."""
     pytest.importorskip("skimage", reason="the dense set is an image inside scikit-image")
-    pair = synthetic.dense()
+    pair = brains.dense()
     assert len(np.unique(pair.fixed, axis=0)) == 957
     assert np.isfinite(pair.moving).all()
     run = default_setting.plan(Path(), ("dense",), 1, 0, quick=True)[0]

@@ -10,7 +10,7 @@ import pytest
 
 import experiment_tools as tools
 import oracle
-from warpgauge.experiments import labelled, synthetic, targets
+from warpgauge.experiments import brains, targets
 from warpgauge.experiments.experiment import Run
 
 
@@ -31,17 +31,17 @@ def data(tmp_path: Path) -> Path:
 
 def test_a_run_is_what_the_oracle_computes(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Informed: argmax of H(x | A) - H(x | T, A), since no candidate is a target; the error is that at T."""
-    monkeypatch.setattr(synthetic, "BRAIN_CORNERS", 12)
+    monkeypatch.setattr(brains, "BRAIN_CORNERS", 12)
     monkeypatch.setattr(targets, "TARGETS", 6)
-    monkeypatch.setattr(synthetic, "BRAIN_AMPLITUDE", 2.0)
-    monkeypatch.setattr(synthetic, "BRAIN_SPACING", 20.0)
+    monkeypatch.setattr(brains, "BRAIN_AMPLITUDE", 2.0)
+    monkeypatch.setattr(brains, "BRAIN_SPACING", 20.0)
     parameters = {
         "dataset": "aal", "structure": 1, "deformation": 3, "training": 4, "split": 5, "count": 5,
     }  # fmt: skip
     result = targets.compute(data, Run("one", parameters))
     (curves,) = result["curves"]
-    brain = labelled.labelled_brain(data, "aal")
-    truth = synthetic.deformation(brain, 3)
+    brain = brains.labelled_brain(data, "aal")
+    truth = brains.deformation(brain, 3)
     edge = targets.targets_from_labels(brain.labels, brain.grid, 1, count=6, seed=5)
     corners = brain.corners
     assert len(corners) == 12
@@ -55,7 +55,7 @@ def test_a_run_is_what_the_oracle_computes(data: Path, monkeypatch: pytest.Monke
     assert curves["uninformed"] == pytest.approx(tools.oracle_errors(k, plain, *known), rel=1e-7)
     farthest = oracle.farthest_sequence(corners, first, 5)
     assert curves["farthest"] == pytest.approx(tools.oracle_errors(k, farthest, *known), rel=1e-7)
-    labelled.labelled_brain.cache_clear()
+    brains.labelled_brain.cache_clear()
 
 
 def test_the_plan_has_ten_distinct_structures_a_deformation(data_dir: Path) -> None:
@@ -73,5 +73,5 @@ def test_the_plan_has_ten_distinct_structures_a_deformation(data_dir: Path) -> N
 
 def test_labels_become_t1_like_grey_values() -> None:
     """White matter is brightest, fluid is darker than cortex, outside is darkest."""
-    white, deep, cortex, fluid, outside = labelled.t1_like(np.array([2, 10, 3, 4, 0])).tolist()
+    white, deep, cortex, fluid, outside = brains.t1_like(np.array([2, 10, 3, 4, 0])).tolist()
     assert white > deep > cortex > fluid > outside

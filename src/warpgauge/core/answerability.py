@@ -4,7 +4,7 @@ r"""Probability that a question can be answered: its match lies in the visible r
 
 ``R`` is the moving image, or its foreground, and the probability is the posterior's, Student-t tails included
 (:func:`chance_in_box`, :func:`chance_in_region`). ``f`` is learned from answers and skips as a smooth field over the
-fixed image (:class:`AnswerField`). How it weighs a suggestion stands in :mod:`warpgauge.core.weighted`.
+fixed image (:class:`AnswerField`). How it weighs a suggestion stands in :mod:`warpgauge.core.information_gains`.
 """
 
 from __future__ import annotations

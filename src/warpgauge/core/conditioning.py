@@ -14,12 +14,9 @@ import numpy as np
 
 from warpgauge.core import compiled_tiles as loops
 from warpgauge.core.arrays import Floats, Ints
+from warpgauge.core.factors import Factor, factor_of, times_identity
 from warpgauge.core.kernels import ScalarKernel
-from warpgauge.core.linalg import (
-    append_rows,
-    inverse_cholesky,
-    lost_to_rounding,
-)
+from warpgauge.core.linalg import inverse_cholesky, log_determinants, lost_to_rounding
 from warpgauge.core.parallel import blas_threads_for
 from warpgauge.core.tiles import Sink, Whitening, over_tiles
 from warpgauge.errors import SingularModelError
@@ -36,18 +33,9 @@ def row_blocks(rows: int, doubles_per_row: int, doubles: int = _BLOCK_DOUBLES) -
         yield slice(start, min(start + step, rows))
 
 
-def is_isotropic(covariances: Floats) -> bool:
-    """Return whether every matrix is exactly a number times the identity."""
-    d = covariances.shape[-1]
-    return bool(np.array_equal(covariances, covariances[:, :1, :1] * np.eye(d)))
-
-
 @dataclass(frozen=True, eq=False)
 class Conditioned:
     """A scalar kernel times I_d conditioned on noisy observations at ``locations``, Eq. (definition_K_TT_given_A).
-
-    Isotropic noise keeps everything a scalar times I_d, so an L x L factor serves; otherwise the factor is Ld x Ld in
-    the paper's order (annotation by annotation).
 
     Parameters
     ----------
@@ -57,27 +45,19 @@ class Conditioned:
         Annotated fixed points.
     noise : (L, d, d) array
         Their covariances, any extra noise included.
-    W : (L, L) or (Ld, Ld) array
-        Inverse Cholesky factor of ``K_AA``.
+    factor : Factor
+        Of ``K_AA``.
     """
 
     kernel: ScalarKernel
     locations: Floats
     noise: Floats
-    W: Floats
+    factor: Factor
 
     @classmethod
     def on(cls, kernel: ScalarKernel, locations: Floats, noise: Floats) -> Conditioned:
         """Condition the kernel on observations at ``locations`` from scratch."""
-        gram = kernel.matrix(locations, locations)
-        if is_isotropic(noise):
-            matrix = gram + np.diag(noise[:, 0, 0])
-        else:
-            matrix = _spread(gram, locations.shape[1])
-            for row, covariance in enumerate(noise):
-                block = slice(row * len(covariance), (row + 1) * len(covariance))
-                matrix[block, block] += covariance
-        return cls(kernel, locations, noise, inverse_cholesky(matrix, _WHAT))
+        return cls(kernel, locations, noise, factor_of(kernel.matrix(locations, locations), noise))
 
     @property
     def d(self) -> int:
@@ -92,12 +72,7 @@ class Conditioned:
     @property
     def b(self) -> int:
         """Number of components with covariances of their own: 1 with isotropic noise, else d."""
-        return 1 if self.isotropic else self.d
-
-    @property
-    def isotropic(self) -> bool:
-        """Whether the L x L path is in use."""
-        return len(self.W) == self.count
+        return self.factor.b
 
     def append(self, locations: Floats, noise: Floats) -> Conditioned:
         """Condition on further observations by a block update of the factor."""
@@ -106,41 +81,44 @@ class Conditioned:
         if self.count == 0:
             return Conditioned.on(self.kernel, all_locations, all_noise)
         cross, corner = self.kernel.matrix(self.locations, locations), self.kernel.matrix(locations, locations)
-        if self.isotropic and is_isotropic(noise):
-            corner += np.diag(noise[:, 0, 0])
-            return Conditioned(self.kernel, all_locations, all_noise, append_rows(self.W, cross, corner, _WHAT))
-        W = _spread(self.W, self.d) if self.isotropic else self.W
-        corner = _spread(corner, self.d)
-        for row, covariance in enumerate(noise):
-            block = slice(row * self.d, (row + 1) * self.d)
-            corner[block, block] += covariance
-        return Conditioned(self.kernel, all_locations, all_noise, append_rows(W, _spread(cross, self.d), corner, _WHAT))
+        return Conditioned(self.kernel, all_locations, all_noise, self.factor.append(cross, corner, noise))
 
     def without_last(self, dropped: int = 1) -> Conditioned:
-        """Take back the last observations: the leading rows of W do not depend on them."""
+        """Take back the last observations."""
         kept = self.count - dropped
-        size = kept if self.isotropic else kept * self.d
-        return Conditioned(
-            self.kernel, self.locations[:kept], self.noise[:kept], np.ascontiguousarray(self.W[:size, :size])
-        )
+        return Conditioned(self.kernel, self.locations[:kept], self.noise[:kept], self.factor.leading(kept))
 
     def solve(self, residuals: Floats) -> Floats:
         """``K_AA^-1`` applied to (L, d) residuals, as (L, d)."""
-        columns = residuals if self.isotropic else residuals.reshape(-1)
-        with blas_threads_for(len(self.W)):
-            return np.asarray((self.W.T @ (self.W @ columns)).reshape(residuals.shape))
+        return self.factor.solve(residuals[:, None])[:, 0]
 
     def whitened(self, points: Floats) -> Floats:
-        """``W K_X(points)``: (L, n) with isotropic noise, (Ld, nd) otherwise."""
+        """``W K_X(points)``, (L b, n b)."""
         block = self.kernel.matrix(self.locations, points)
         with blas_threads_for(len(points) * self.d):
-            return np.asarray(self.W @ (block if self.isotropic else _spread(block, self.d)))
+            return self.factor.whiten_kernel(block)
 
     def joint(self, points: Floats) -> Floats:
-        """Joint covariance at the points: (n, n), meant times I_d, with isotropic noise, (nd, nd) otherwise."""
-        prior = self.kernel.matrix(points, points)
-        V = self.whitened(points)
-        return np.asarray((prior if self.isotropic else _spread(prior, self.d)) - V.T @ V)
+        """Joint covariance at the points, (n d, n d), point by point."""
+        prior, V = self.kernel.matrix(points, points), self.whitened(points)
+        return self.factor.spread(np.asarray(times_identity(prior, self.b) - V.T @ V))
+
+    def history(self, points: Floats) -> tuple[Floats, Floats]:
+        """Mean variance and log determinant of the covariance at (n, d) points after 0, 1, ... L annotations.
+
+        The whitened rows of the first annotations do not depend on later ones, so that cumulative sums over the rows
+        of one product give them all. Both have the shape (L + 1, n).
+        """
+        L, n, b = self.count, len(points), self.b
+        rows = self.whitened(points).reshape(L, b, n, b)
+        covariance = self.kernel.diagonal(points)[:, None, None] * np.eye(b)
+        variances, logs = np.empty((L + 1, n)), np.empty((L + 1, n))
+        for count in range(L + 1):
+            if count:
+                covariance = covariance - np.einsum("rna,rnb->nab", rows[count - 1], rows[count - 1])
+            variances[count] = np.trace(covariance, axis1=1, axis2=2) / b
+            logs[count] = self.d // b * log_determinants(covariance)
+        return variances, logs
 
     def variances(self, points: Floats) -> Floats:
         """Mean variance over the components at each point, ``tr k / d``, (n,)."""
@@ -172,13 +150,14 @@ class Conditioned:
 
     @cached_property
     def _whitening(self) -> Whitening:
-        return Whitening(self.kernel, self.locations, [self.W] if self.isotropic else self._component_factors)
+        factors = [self.factor.W] if self.b == 1 else self._component_factors
+        return Whitening(self.kernel, self.locations, factors)
 
     @cached_property
     def split_factor(self) -> Floats:
         """W by the component of its columns, shape (b, L b, L), as the compiled loop takes it; b is 1 or d."""
-        b = 1 if self.isotropic else self.d
-        return np.ascontiguousarray(self.W.reshape(len(self.W), self.count, b).transpose(2, 0, 1))
+        W = self.factor.W
+        return np.ascontiguousarray(W.reshape(len(W), self.count, self.b).transpose(2, 0, 1))
 
     def entropies(self, points: Floats) -> Floats:
         """Differential entropy at each point in nats, Eq. (entropy_gp) for a single target."""
@@ -220,12 +199,3 @@ def refuse_lost(values: Floats) -> None:
     lost = np.isnan(values)
     if lost.any():
         raise SingularModelError(lost_to_rounding(int(np.argmax(lost))))
-
-
-def _spread(scalar: Floats, d: int) -> Floats:
-    """``scalar`` times I_d, block by block: the Kronecker product with the identity."""
-    rows, columns = scalar.shape
-    spread = np.zeros((rows, d, columns, d))
-    for a in range(d):
-        spread[:, a, :, a] = scalar
-    return spread.reshape(rows * d, columns * d)

@@ -13,7 +13,7 @@ from warpgauge.core.arrays import Floats, as_covariances, as_points
 from warpgauge.core.conditioning import row_blocks
 from warpgauge.core.gains import TIE
 from warpgauge.core.process import Posterior
-from warpgauge.core.scoring import quadratic_forms, win_probabilities
+from warpgauge.core.scoring import mean_squared_errors, quadratic_forms, win_probabilities
 from warpgauge.core.suggestion import assumed_covariance
 from warpgauge.errors import InvalidInputError
 
@@ -136,14 +136,11 @@ class DecisionSuggester:
     def _covariances(self) -> Floats:
         """``sum_t k_|A(c, t) delta_k(t)``, (n, K, d), without the posterior's scale."""
         conditioned = self.posterior.conditioned
-        n, K, d = len(self.candidates), len(self.mapped), self.posterior.d
+        K, d = len(self.mapped), self.posterior.d
         known = conditioned.kernel.matrix(conditioned.locations, self.targets) @ self._directions
-        whitened = conditioned.whitened(self.candidates)
-        if conditioned.isotropic:
-            return (self._prior_part - whitened.T @ (conditioned.W @ known)).reshape(n, K, d)
-        stacked = known.reshape(-1, K, d).transpose(0, 2, 1).reshape(-1, K)
-        explained = (whitened.T @ (conditioned.W @ stacked)).reshape(n, d, K).transpose(0, 2, 1)
-        return np.asarray(self._prior_part.reshape(n, K, d) - explained)
+        block = conditioned.kernel.matrix(conditioned.locations, self.candidates)
+        explained = conditioned.factor.explained(block, known.reshape(-1, K, d))
+        return np.asarray(self._prior_part.reshape(-1, K, d) - explained)
 
     def explained_shares(self) -> tuple[Floats, Floats]:
         """Share of each difference's variance that an annotation of each candidate explains, and the leads.
@@ -159,7 +156,7 @@ class DecisionSuggester:
         posterior, N = self.posterior, len(self.targets)
         first, second = np.array(self.pairs()).T
         errors = self.mapped - posterior.mean(self.targets)
-        squares = np.square(errors).sum(axis=2).mean(axis=1)
+        squares = mean_squared_errors(errors)
         spread = quadratic_forms(posterior, self.targets, errors)
         own = np.diag(spread)
         variances = own[first] + own[second] - 2 * spread[first, second]

@@ -18,7 +18,7 @@ from scipy import special
 from warpgauge.core.arrays import Floats, as_points
 from warpgauge.core.conditioning import Conditioned
 from warpgauge.core.process import Posterior
-from warpgauge.core.scoring import quadratic_forms
+from warpgauge.core.scoring import mean_squared_errors, quadratic_forms
 from warpgauge.core.suggestion import Suggester, assumed_covariance
 from warpgauge.errors import InvalidInputError
 
@@ -107,7 +107,7 @@ def further_annotations(
         raise InvalidInputError(f"further_annotations needs cap >= 0 and a level in (0.5, 1), got {cap!r}, {level!r}.")
     noise = typical_covariance(posterior) if covariance is None else np.asarray(covariance, dtype=np.float64)
     errors = mapped - posterior.mean(at)
-    squares = np.square(errors).sum(axis=2).mean(axis=1)
+    squares = mean_squared_errors(errors)
     order = [int(k) for k in np.argsort(squares, kind="stable")]
     forms = quadratic_forms(posterior, at, errors)
     neighbours = [(i, i + 1) for i in range(len(order) - 1)]
@@ -223,11 +223,7 @@ class _Shrinking:
         self.conditioned = self.conditioned.append(location[None], noise)
         row = self.conditioned.kernel.matrix(location[None], self.points) @ self.columns
         self.projected = np.concatenate([self.projected, row])
-        if self.conditioned.isotropic:
-            new = (self.conditioned.W[-1:] @ self.projected).reshape(self.K, self.d)
-        else:
-            stacked = self.projected.reshape(-1, self.K, self.d).transpose(0, 2, 1).reshape(-1, self.K)
-            new = (self.conditioned.W[-self.d :] @ stacked).T
+        new = self.conditioned.factor.whiten(self.projected.reshape(-1, self.K, self.d), self.conditioned.count - 1)
         return np.asarray(self.scale * (new @ new.T))
 
 

@@ -11,8 +11,8 @@ from scipy.linalg import lapack
 
 from warpgauge.core.annotations import Annotations
 from warpgauge.core.arrays import Floats
-from warpgauge.core.conditioning import is_isotropic
-from warpgauge.core.kernels import KernelBundle, TrendKernel
+from warpgauge.core.factors import is_isotropic
+from warpgauge.core.kernels import KernelBundle
 from warpgauge.core.parallel import blas_threads_for
 from warpgauge.core.process import TransformationPrior
 from warpgauge.errors import InvalidInputError, SingularModelError
@@ -63,11 +63,8 @@ class _TrainingSet:
         self.upper = np.triu_indices(self.count)
         distances = np.linalg.norm(X[self.upper[0]] - X[self.upper[1]], axis=1)
         self.basis = np.ascontiguousarray(prior.kernel.basis(distances))
-        kernel = prior.scalar_kernel(self.d)
-        self.fixed_part = np.zeros(len(distances))
-        if isinstance(kernel, TrendKernel):
-            features = kernel.features(X)
-            self.fixed_part = (features @ features.T)[self.upper]
+        features = prior.scalar_kernel(self.d).features(X)
+        self.fixed_part = (features @ features.T)[self.upper]
         self.residuals = annotations.moving_points - prior.prior_mean(X)
         self.covariances = annotations.covariances
         self.isotropic = is_isotropic(annotations.covariances)

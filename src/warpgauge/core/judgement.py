@@ -9,7 +9,7 @@ import numpy as np
 
 from warpgauge.core.arrays import Floats
 from warpgauge.core.process import Posterior
-from warpgauge.core.scoring import displacement_norm, win_probabilities
+from warpgauge.core.scoring import displacement_norm, mean_squared_errors, win_probabilities
 
 # Comparing each transform with each takes all pairs of points; a random part of so many serves for more.
 _MOST_POINTS = 4000
@@ -79,7 +79,7 @@ def posterior_judgement(posterior: Posterior, points: Floats, mapped: Floats, no
     """
     errors = mapped - posterior.mean(points)
     scores = {norm_name(p): np.array([displacement_norm(one, p) for one in errors]) for p in norms}
-    squared = np.square(errors).sum(axis=2).mean(axis=1)
+    squared = mean_squared_errors(errors)
     at, part = points, mapped
     if len(points) > _MOST_POINTS:
         rows = np.sort(np.random.default_rng(0).choice(len(points), _MOST_POINTS, replace=False))

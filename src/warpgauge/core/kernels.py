@@ -14,6 +14,7 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.linalg import lapack
 
 from warpgauge.core import compiled
 from warpgauge.core.arrays import Floats, Ints, readonly
@@ -65,6 +66,19 @@ class ScalarKernel(Protocol):
 
     def diagonal(self, points: Floats) -> Floats:
         """Kernel value of each point with itself, shape (n,)."""
+        ...
+
+
+class PriorKernel(ScalarKernel, Protocol):
+    """The kernel of a prior: a bundle, plus products of features where there is a trend."""
+
+    @property
+    def bundle(self) -> KernelBundle:
+        """The radial part."""
+        ...
+
+    def features(self, points: Floats) -> Floats:
+        """Multipliers of the trend's coefficients at (n, d) points, shape (n, f); f is 0 without a trend."""
         ...
 
 
@@ -161,7 +175,7 @@ class KernelBundle:
 
     @property
     def bundle(self) -> KernelBundle:
-        """The bundle itself, see ``TrendKernel``."""
+        """The bundle itself: there is no trend."""
         return self
 
     def features(self, points: Floats) -> Floats:
@@ -237,3 +251,38 @@ class TrendKernel:
     def matrix(self, points: Floats, others: Floats, out: Floats | None = None) -> Floats:
         """Kernel between (n, d) points and (m, d) others, shape (n, m)."""
         return self.bundle.filled(points, others, self.features(points), self.features(others), out)
+
+
+# A joint factor of this many points is 2 GB; beyond it a caller should thin the targets.
+MOST_JOINT_POINTS = 16_000
+
+
+def square_root(matrix: Floats) -> Floats:
+    """``R`` (n, r) with ``R R^T = matrix`` for a positive semi-definite matrix, to rounding and without jitter.
+
+    A pivoted Cholesky factorisation stops at the numerical rank, so coinciding points are handled.
+    """
+    upper, pivots, rank, info = lapack.dpstrf(matrix, lower=0)
+    if info < 0:
+        raise InvalidInputError("The joint covariance has entries that are not finite; the points are too far apart.")
+    root = np.zeros((len(matrix), rank))
+    root[pivots - 1] = np.triu(upper)[:rank].T
+    return root
+
+
+def prior_draws(kernel: PriorKernel, points: Floats, count: int, rng: np.random.Generator) -> Floats:
+    """Draw ``count`` zero-mean displacement fields at (n, d) points, shape (count, n, d)."""
+    n, d = points.shape
+    if n > MOST_JOINT_POINTS:
+        raise InvalidInputError(
+            f"Exact joint samples at {n} points need a {n} x {n} factor; take at most {MOST_JOINT_POINTS} points "
+            "(a regular or random subset of the targets)."
+        )
+    if n == 0:
+        return np.empty((count, 0, d))
+    root = square_root(kernel.bundle.matrix(points, points))
+    draws = root @ rng.standard_normal((root.shape[1], count * d))
+    # A trend is drawn by its coefficients: exact, and its large variance stays out of the factor.
+    features = kernel.features(points)
+    draws += features @ rng.standard_normal((features.shape[1], count * d))
+    return np.ascontiguousarray(draws.reshape(n, count, d).transpose(1, 0, 2))

@@ -24,7 +24,7 @@ from scipy.linalg import lapack
 
 from warpgauge.core.annotations import Annotations, warn_of_one_spot
 from warpgauge.core.arrays import Floats
-from warpgauge.core.kernels import KernelBundle, TrendKernel
+from warpgauge.core.kernels import KernelBundle
 from warpgauge.core.parallel import blas_threads_for
 from warpgauge.core.process import Posterior, TransformationPrior
 from warpgauge.errors import InvalidInputError, SingularModelError
@@ -286,8 +286,7 @@ def _log_likelihoods(prior: TransformationPrior, annotations: Annotations, cells
     residuals = annotations.moving_points - prior.prior_mean(X)
     upper = np.triu_indices(L)
     basis = prior.kernel.basis(np.linalg.norm(X[upper[0]] - X[upper[1]], axis=1))
-    kernel = prior.scalar_kernel(d)
-    features = kernel.features(X) if isinstance(kernel, TrendKernel) else np.empty((L, 0))
+    features = prior.scalar_kernel(d).features(X)
     trend = features @ features.T + np.diag(np.trace(annotations.covariances, axis1=1, axis2=2) / d)
     diagonal = np.diag_indices(L)
     matrix = np.empty((L, L))

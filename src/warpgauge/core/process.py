@@ -13,18 +13,19 @@ from numpy.typing import ArrayLike
 from warpgauge.core import compiled_tiles as loops
 from warpgauge.core.annotations import Annotations, ellipse_from_covariance
 from warpgauge.core.arrays import Floats, Ints, as_covariances, as_points, readonly
+from warpgauge.core.calibration import scale_factor
 from warpgauge.core.compiled import loop_array
 from warpgauge.core.conditioning import Conditioned, refuse_lost
-from warpgauge.core.kernels import KernelBundle, ScalarKernel, TrendKernel
-from warpgauge.core.leave_one_out import scale_factor
-from warpgauge.core.sampling import prior_draws
+from warpgauge.core.kernels import KernelBundle, PriorKernel, TrendKernel, prior_draws
 from warpgauge.core.tails import GAUSSIAN, check_tails, level_of, mixing_factors, squared_radius
 from warpgauge.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from warpgauge.core import judgement
     from warpgauge.core.further import FurtherAnnotations
+    from warpgauge.core.hyperparameters import FitReport
     from warpgauge.core.judgement import Judgement
+    from warpgauge.core.power_law import PowerLawReport
     from warpgauge.core.sensitivity import Sensitivity
 
 MeanFunction = Callable[[Floats], Floats]
@@ -64,7 +65,7 @@ class TransformationPrior:
     center: ArrayLike | None = None
     translation_sd: float | None = None
     linear_sd: float = 1.0
-    fit: object = None  # the FitReport of fit_kernel, where this prior came from one
+    fit: FitReport | PowerLawReport | None = None  # how the weights were fitted, where they were
     tails: float = GAUSSIAN
     about: MeanFunction | None = None
 
@@ -89,7 +90,7 @@ class TransformationPrior:
         """Return the same prior another kernel and, where given, another noise variance."""
         return replace(self, kernel=kernel, noise=self.noise if noise is None else noise, fit=None)
 
-    def scalar_kernel(self, d: int) -> ScalarKernel:
+    def scalar_kernel(self, d: int) -> PriorKernel:
         """Return the scalar that multiplies I_d: the bundle, and the trend's kernel where there is a trend."""
         if self.mean != "affine":
             return self.kernel
@@ -163,7 +164,7 @@ class Posterior:
     @property
     def isotropic(self) -> bool:
         """Whether all noise is isotropic, so that every covariance is a scalar times I_d."""
-        return self.conditioned.isotropic
+        return self.conditioned.b == 1
 
     def calibrated(self) -> Posterior:
         """Scale the covariance by the factor estimated from the leave-one-out residuals."""
@@ -302,8 +303,7 @@ class Posterior:
 
     def joint_covariance(self, points: ArrayLike) -> Floats:
         """Joint covariance of the true matches of all points, (n d, n d), ordered point by point."""
-        joint = self.conditioned.joint(as_points(points, "points", self.d))
-        return np.asarray(self.scale * (np.kron(joint, np.eye(self.d)) if self.isotropic else joint))
+        return np.asarray(self.scale * self.conditioned.joint(as_points(points, "points", self.d)))
 
     def sample(self, points: ArrayLike, count: int, seed: int = 0) -> Floats:
         """Exact joint samples of the true transformation at the points, shape (count, n, d).
@@ -319,7 +319,7 @@ class Posterior:
         mean = self.mean(at)
         fixed = self.annotations.fixed_points
         # Drawn with zero mean: what is added to the posterior mean is the deviation from it.
-        draws = prior_draws(self.conditioned.kernel, np.concatenate([at, fixed]), int(count), rng)
+        draws = prior_draws(self.prior.scalar_kernel(self.d), np.concatenate([at, fixed]), int(count), rng)
         deviations = draws[:, : len(at)]
         if len(fixed):
             factors = np.linalg.cholesky(self.conditioned.noise)
@@ -335,12 +335,7 @@ class Posterior:
     def _predicted(self, points: Floats, residuals: Floats) -> Floats:
         """``K_X(points)^T K_AA^-1`` applied to (S, L, d) residuals, shape (S, n, d)."""
         samples, L, d = residuals.shape
-        if self.isotropic:
-            solved = self.conditioned.solve(residuals.transpose(1, 0, 2).reshape(L, samples * d))
-        else:
-            W = self.conditioned.W
-            solved = W.T @ (W @ residuals.reshape(samples, L * d).T)
-            solved = solved.reshape(L, d, samples).transpose(0, 2, 1).reshape(L, samples * d)
+        solved = self.conditioned.factor.solve(residuals.transpose(1, 0, 2)).reshape(L, samples * d)
         block = self.conditioned.kernel.matrix(points, self.annotations.fixed_points)
         return np.asarray((block @ solved).reshape(len(points), samples, d).transpose(1, 0, 2))
 

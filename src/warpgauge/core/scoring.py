@@ -52,6 +52,11 @@ def displacement_norm(errors: ArrayLike, p: float) -> float:
     return float(_norm_of_lengths(_lengths(errors), p))
 
 
+def mean_squared_errors(errors: Floats) -> Floats:
+    """Mean squared length of (K, n, d) errors over the n points, (K,)."""
+    return np.asarray(np.square(errors).sum(axis=2).mean(axis=1))
+
+
 def landmark_score(annotations: Annotations, mapped_points: ArrayLike, p: float) -> float:
     """Classical score at the annotated points alone, Eq. (set_landmark_displacements), blind to their uncertainty."""
     mapped = as_points(mapped_points, "mapped_points", annotations.d)
@@ -107,7 +112,7 @@ def _win_probabilities(posterior: Posterior, points: Floats, mapped: Floats) -> 
     n = len(points)
     # Errors rather than positions: their differences are the same, and nothing large cancels in the forms.
     errors = mapped - posterior.mean(points)
-    squares = np.square(errors).sum(axis=2).mean(axis=1)
+    squares = mean_squared_errors(errors)
     spread = quadratic_forms(posterior, points, errors)
     own = np.diag(spread)
     differences = squares[:, None] - squares[None, :]
@@ -132,11 +137,7 @@ def quadratic_forms(posterior: Posterior, points: Floats, vectors: Floats) -> Fl
         result += np.einsum("nka,nja->kj", by_point[rows], right)
     # Less what the annotations explain: |W K_X v|^2.
     projected = kernel.matrix(conditioned.locations, points) @ columns
-    if conditioned.isotropic:
-        explained = (conditioned.W @ projected).reshape(-1, K, d).transpose(1, 0, 2).reshape(K, -1)
-    else:
-        stacked = projected.reshape(conditioned.count, K, d).transpose(0, 2, 1).reshape(-1, K)
-        explained = (conditioned.W @ stacked).T
+    explained = conditioned.factor.whiten(projected.reshape(-1, K, d))
     return np.asarray(posterior.scale * (result - explained @ explained.T))
 
 
@@ -169,14 +170,6 @@ def rank_distribution(scores: Floats) -> RankDistribution:
         inside = (rank >= below) & (rank < below + equal)
         probabilities[:, rank] = (inside / equal).mean(axis=0)
     return RankDistribution(probabilities, probabilities[:, 0].copy(), probabilities @ np.arange(1, K + 1))
-
-
-def sampled_scores(samples: Floats, mapped: Floats, p: float) -> Floats:
-    """p-norm of every transform (K, n, d) against every posterior sample (S, n, d), shape (S, K)."""
-    scores = np.empty((len(samples), len(mapped)))
-    for k, one in enumerate(mapped):
-        scores[:, k] = _norm_of_lengths(np.linalg.norm(samples - one, axis=2), p)
-    return scores
 
 
 def win_probabilities(posterior: Posterior, points: ArrayLike, mapped: ArrayLike) -> Floats:

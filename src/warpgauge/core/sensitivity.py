@@ -9,10 +9,10 @@ import numpy as np
 
 from warpgauge.core.annotations import Annotations
 from warpgauge.core.arrays import Floats
+from warpgauge.core.calibration import left_out
 from warpgauge.core.kernels import FAMILIES, KernelBundle
-from warpgauge.core.leave_one_out import left_out
 from warpgauge.core.process import Posterior
-from warpgauge.core.scoring import win_probabilities
+from warpgauge.core.scoring import mean_squared_errors, win_probabilities
 
 FACTOR = 4.0
 
@@ -113,7 +113,7 @@ def sensitivity(
 
 def mean_squares(mapped: Floats, mean: Floats) -> Floats:
     """Mean squared distance of (K, n, d) mapped points from (n, d) points, (K,)."""
-    return np.asarray(np.square(mapped - mean).sum(axis=2).mean(axis=1))
+    return mean_squared_errors(mapped - mean)
 
 
 def model_changes(posterior: Posterior, factor: float) -> list[tuple[str, str, Callable[[], Posterior]]]:
@@ -151,13 +151,7 @@ def means_without_each(posterior: Posterior, points: Floats) -> Floats:
     if L == 0:
         return np.empty((0, *points.shape))
     residuals = left_out(conditioned, posterior.weights).residuals
-    if conditioned.isotropic:
-        inverse = conditioned.W.T @ conditioned.W
-        taken = inverse[:, None, :] * residuals.T[None]
-    else:
-        spread = np.zeros((L, d, L))
-        spread[np.arange(L), :, np.arange(L)] = residuals
-        taken = (conditioned.W.T @ (conditioned.W @ spread.reshape(L * d, L))).reshape(L, d, L)
+    taken = conditioned.factor.solve_each(residuals)
     block = conditioned.kernel.matrix(points, conditioned.locations)
     change = (block @ taken.reshape(L, d * L)).reshape(len(points), d, L)
     return np.asarray(posterior.mean(points) - change.transpose(2, 0, 1))

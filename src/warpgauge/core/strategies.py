@@ -8,11 +8,11 @@ import numpy as np
 
 from warpgauge.core.arrays import Floats, Ints
 from warpgauge.core.conditioning import Conditioned
-from warpgauge.core.gains import EagerGains, KernelGivenTargets, LazyGains
-from warpgauge.core.noise_aware import NoiseAwareEagerGains, NoiseAwareLazyGains
+from warpgauge.core.eager_gains import EagerGains, KernelGivenTargets
+from warpgauge.core.gains import LazyGains
+from warpgauge.core.information_gains import NoiseAwareEagerGains, NoiseAwareLazyGains, WeightedGains
 from warpgauge.core.objectives import KrauseGains, VarianceGains
 from warpgauge.core.process import TransformationPrior
-from warpgauge.core.weighted import WeightedGains
 from warpgauge.errors import InvalidInputError
 
 STRATEGIES = ("entropy", "information", "variance", "mutual_information", "noise_aware", "farthest", "random")

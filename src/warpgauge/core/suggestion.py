@@ -12,9 +12,9 @@ from warpgauge.core import compiled
 from warpgauge.core.annotations import confidence_radius
 from warpgauge.core.arrays import Floats, as_covariances, as_points
 from warpgauge.core.gains import TIE
+from warpgauge.core.information_gains import WeightedGains
 from warpgauge.core.process import TransformationPrior
 from warpgauge.core.strategies import EXPECTING, STRATEGIES, Setting, start
-from warpgauge.core.weighted import WeightedGains
 from warpgauge.errors import InvalidInputError
 
 
@@ -59,12 +59,12 @@ class Suggester:
         effect.
     strategy : {"entropy", "information", "variance", "mutual_information", "noise_aware", "farthest", "random"}
         ``"entropy"`` is the paper's. ``"information"`` is the information that an annotation is expected to bring,
-        times the ``chance`` that there is one (:mod:`warpgauge.core.weighted`): what sessions use. ``"variance"``
-        lowers the mean posterior variance over the targets most
+        times the ``chance`` that there is one (:mod:`warpgauge.core.information_gains`): what sessions use.
+        ``"variance"`` lowers the mean posterior variance over the targets most
         (:class:`~warpgauge.core.objectives.VarianceGains`; without ``targets`` those are the candidates, or a sample of
         200 to 2,000 of them by the seed where there are more than 10 million pairs); ``"mutual_information"`` is
         Krause's (:class:`~warpgauge.core.objectives.KrauseGains`, for at most 4,000 candidates); ``"noise_aware"``
-        weighs how exact an annotation of each candidate will be (``warpgauge.core.noise_aware``). ``"farthest"``
+        weighs how exact an annotation of each candidate will be (``warpgauge.core.information_gains``). ``"farthest"``
         (the paper's Heuristic) asks for the candidate farthest from all annotated ones.
     seed : int
         Breaks ties, picks the first of ``"farthest"`` and orders ``"random"``.
@@ -266,11 +266,7 @@ class Suggester:
         """Mean posterior standard deviation, ``sqrt(tr k / d)``, over the targets (or candidates), in world units."""
         conditioned = self._gains.conditioned
         points = self.candidates if self.targets is None else self.targets
-        if conditioned.isotropic:
-            variances = conditioned.variances(points)
-        else:
-            variances = np.trace(conditioned.covariances(points), axis1=1, axis2=2) / self.d
-        return float(np.mean(np.sqrt(variances)))
+        return float(np.mean(np.sqrt(conditioned.variances(points))))
 
     def stop_reason(self, rule: StoppingRule) -> str | None:
         """Sentence that says why to stop now, or None to go on."""

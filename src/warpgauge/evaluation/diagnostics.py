@@ -8,12 +8,10 @@ import numpy as np
 from scipy import special
 
 from warpgauge.core.arrays import Floats
-from warpgauge.core.calibration import LEVELS, Coverage, binomial_interval
-from warpgauge.core.leave_one_out import left_out, scale_factor
+from warpgauge.core.calibration import LEVELS, Coverage, binomial_interval, left_out, scale_factor
 from warpgauge.core.linalg import mahalanobis
 from warpgauge.core.process import Posterior
-from warpgauge.core.significance import adjusted_significance
-from warpgauge.core.tails import beyond, squared_radius
+from warpgauge.core.tails import adjusted_significance, beyond, squared_radius
 from warpgauge.errors import InvalidInputError
 from warpgauge.evaluation.sentences import calibration
 from warpgauge.maps import known_points

@@ -19,8 +19,7 @@ from functools import cached_property
 import numpy as np
 
 from warpgauge.core.arrays import Floats, Ints
-from warpgauge.core.kernels import KernelBundle
-from warpgauge.core.sampling import prior_draws
+from warpgauge.core.kernels import KernelBundle, prior_draws
 from warpgauge.evaluation.candidate_set import CandidateSet, CandidateValues
 
 UNEVENNESS = (0.0, 1.0)

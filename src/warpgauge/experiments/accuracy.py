@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from warpgauge.experiments.curve_summary import deciles
 from warpgauge.experiments.experiment import Experiment, Findings, Result, Run
-from warpgauge.experiments.figures import deciles
 from warpgauge.experiments.model_setting import COUNTS, DEFAULT, ORDERS, PAPER, TITLES, UNITS, measurements, plan
 from warpgauge.maps.colours import OKABE_ITO, matplotlib
 

@@ -16,7 +16,7 @@ import numpy as np
 
 import warpgauge as wg
 from warpgauge.errors import InvalidInputError
-from warpgauge.experiments import datasets, synthetic
+from warpgauge.experiments import brains, datasets
 from warpgauge.experiments.curves import Halves, disc, exact_answers, halves, paper_prior, paper_scales, rng_for
 from warpgauge.experiments.datasets import Floats, LandmarkPair
 from warpgauge.experiments.experiment import Run
@@ -144,8 +144,8 @@ def setting(data: Path, run: Run) -> Setting:
     if name == "dense":
         return _dense(split)
     if name == "brain":
-        pair = synthetic.brain(int(run.parameters["pair"]))
-        other = synthetic.brain(int(run.parameters["training"]), dense=1)
+        pair = brains.brain(int(run.parameters["pair"]))
+        other = brains.brain(int(run.parameters["training"]), dense=1)
         lessons = rng_for(split, 2).permutation(len(other))[: len(other) // 2]
         return Setting(pair, halves(pair, split), other, tuple(lessons.tolist()))
     by = {pair.name: pair for pair in real_pairs(data, name)}
@@ -161,7 +161,7 @@ def _named(by: dict[str, LandmarkPair], name: str) -> LandmarkPair:
 
 def _dense(split: int) -> Setting:
     """Learn from the pair itself: a random annotation and nine farthest from the former, which all strategies share."""
-    pair = synthetic.dense()
+    pair = brains.dense()
     parts = halves(pair, split)
     anything = wg.TransformationPrior(wg.KernelBundle("wendland", [1.0], [1.0]))  # plays no part in distances
     first = wg.Suggester(anything, parts.fixed, strategy="farthest", seed=split).suggest(TEN)

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from warpgauge.experiments.curve_summary import deciles, plain_axes
 from warpgauge.experiments.experiment import Findings, Result
-from warpgauge.experiments.figures import deciles, plain_axes
 from warpgauge.maps.colours import OKABE_ITO, matplotlib
 
 METHODS = ("landmarks", "paper", "judge")

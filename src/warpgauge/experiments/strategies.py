@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from warpgauge.experiments import default_setting
-from warpgauge.experiments.curve_summary import gathered, panel, sentences, summary
+from warpgauge.experiments.curve_summary import curves_figure, gathered, panel, sentences, summary
 from warpgauge.experiments.curves import annotation_curve
 from warpgauge.experiments.default_setting import TEN, TITLES, UNITS
 from warpgauge.experiments.experiment import Experiment, Findings, Result, Run
-from warpgauge.experiments.figures import curves_figure
 
 LABELS = {"random": "Random", "farthest": "Heuristic", "entropy": "Entropy"}
 DIFFERENCES = [("Heuristic", "Entropy"), ("Random", "Entropy")]

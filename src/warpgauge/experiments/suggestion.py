@@ -17,12 +17,11 @@ import numpy as np
 
 import warpgauge as wg
 from warpgauge.experiments import best_transform_study, default_setting, noise_study
-from warpgauge.experiments.curve_summary import summary
+from warpgauge.experiments.curve_summary import Panel, curves_figure, deciles, plain_axes, summary
 from warpgauge.experiments.curves import annotation_curve, disc, exact_answers, paper_scales
 from warpgauge.experiments.datasets import Floats, LandmarkPair, cima
 from warpgauge.experiments.default_setting import TITLES, UNITS
 from warpgauge.experiments.experiment import Experiment, Findings, Result, Run
-from warpgauge.experiments.figures import Panel, curves_figure, deciles, plain_axes
 from warpgauge.maps.colours import OKABE_ITO, matplotlib
 
 LABELS = {

@@ -14,12 +14,10 @@ from typing import Any
 import numpy as np
 
 from warpgauge.candidates import targets_from_labels
-from warpgauge.experiments.curve_summary import gathered, panel, sentences, summary
+from warpgauge.experiments.brains import brain_pair, deformation, labelled_brain, structures
+from warpgauge.experiments.curve_summary import curves_figure, gathered, panel, sentences, summary
 from warpgauge.experiments.curves import annotation_curve, disc, exact_answers, paper_prior, rng_for
 from warpgauge.experiments.experiment import Experiment, Findings, Result, Run
-from warpgauge.experiments.figures import curves_figure
-from warpgauge.experiments.labelled import labelled_brain, structures
-from warpgauge.experiments.synthetic import brain_pair, deformation
 from warpgauge.simulate import SimulatedDeformation
 
 TITLES = {"cobra": "CoBrA labels", "aal": "AAL labels", "tissue": "Grey and white matter"}

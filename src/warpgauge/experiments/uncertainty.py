@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from warpgauge.experiments import default_setting
-from warpgauge.experiments.curve_summary import gathered, panel, sentences, summary
+from warpgauge.experiments.curve_summary import curves_figure, gathered, panel, sentences, summary
 from warpgauge.experiments.curves import annotation_curve
 from warpgauge.experiments.experiment import Experiment, Findings, Result, Run
-from warpgauge.experiments.figures import curves_figure
 from warpgauge.experiments.strategies import DIFFERENCES, LABELS
 from warpgauge.simulate import EllipseAnnotator
 

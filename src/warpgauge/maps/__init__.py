@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from warpgauge.core.significance import adjusted_significance
+from warpgauge.core.tails import adjusted_significance
 from warpgauge.maps.blending import blended_map, entropy_limits, entropy_of_deviation, known_points, known_share
 from warpgauge.maps.blocks import Maps, Progress
 from warpgauge.maps.dense import (

@@ -10,8 +10,7 @@ import numpy as np
 from warpgauge.core.arrays import Floats
 from warpgauge.core.parallel import over_rows
 from warpgauge.core.process import Posterior
-from warpgauge.core.significance import adjusted_significance
-from warpgauge.core.tails import beyond
+from warpgauge.core.tails import adjusted_significance, beyond
 from warpgauge.errors import InvalidInputError
 from warpgauge.geometry import Grid
 from warpgauge.maps.blocks import Maps, PathLike, Progress, defined_rows, over_grid, point_function

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from warpgauge.core.annotations import ellipse_from_covariance
-from warpgauge.core.leave_one_out import left_out
+from warpgauge.core.calibration import scaled_left_out
 from warpgauge.core.linalg import mahalanobis
 from warpgauge.core.process import Posterior
 from warpgauge.core.tails import beyond
@@ -89,10 +89,9 @@ class _LeftOut:
         self.posterior, self.located = view.posterior, view.located
         if len(view.located):
             conditioned = self.posterior.conditioned
-            found = left_out(conditioned, self.posterior.weights)
+            found = scaled_left_out(self.posterior)
             self.means = self.posterior.annotations.moving_points - found.residuals
-            # D_ll^-1 is the prediction's covariance plus the noise; only the former is scaled by the calibration.
-            self.covariances = self.posterior.scale * (found.covariances - conditioned.noise)
+            self.covariances = found.covariances - conditioned.noise
 
     def predict(self, mark: Mark) -> tuple[Floats, Floats]:
         """Mean and covariance of the true match, the marks at the same point left out."""
@@ -190,14 +189,8 @@ def _with_swaps(rows: list[ListRow], places: list[int | None], view: View) -> li
 def _swap_gain(posterior: Posterior, one: int, other: int) -> float:
     """Log likelihood of two placements exchanged, less that as they are, given all others; 0 where neither fits."""
     d, pair, tails = posterior.d, [one, other], posterior.prior.tails
-    W = posterior.conditioned.W
-    if posterior.isotropic:
-        block = np.kron(W[:, pair].T @ W[:, pair], np.eye(d))
-    else:
-        columns = np.concatenate([np.arange(number * d, (number + 1) * d) for number in pair])
-        block = W[:, columns].T @ W[:, columns]
     # As for one annotation left out: D^-1 q is the residual of the pair and D^-1 its covariance.
-    covariance = np.linalg.inv(block)
+    covariance = np.linalg.inv(posterior.conditioned.factor.inverse_block(pair))
     residual = covariance @ posterior.weights[pair].reshape(-1)
     placed = posterior.annotations.moving_points[pair].reshape(-1)
     expected = placed - residual

@@ -9,7 +9,6 @@ from typing import Literal
 import numpy as np
 
 from warpgauge.core.gains import entropy_constant
-from warpgauge.core.linalg import log_determinants
 from warpgauge.core.process import Posterior
 from warpgauge.geometry import Floats
 from warpgauge.project import Placement, Settings, Skipped, State
@@ -121,33 +120,15 @@ class Progress:
 
 
 def uncertainty_curve(posterior: Posterior, targets: Floats, seed: int) -> Curve:
-    """Follow the uncertainty over the annotations, all at once.
-
-    The whitened rows of the first l annotations do not depend on later ones, so that cumulative sums over the rows of
-    one product give the covariance at the targets after each annotation.
-    """
+    """Follow the uncertainty over the annotations, all at once, at a sample of the targets."""
     rows = np.arange(len(targets))
     if len(targets) > CURVE_TARGETS:
         rows = np.sort(np.random.default_rng(seed).choice(len(targets), CURVE_TARGETS, replace=False))
-    points, d, L = targets[rows], posterior.d, len(posterior.annotations)
-    conditioned = posterior.conditioned
-    prior = conditioned.kernel.diagonal(points)
-    variances, entropies = np.empty((L + 1, len(points))), np.empty((L + 1, len(points)))
-    constant = entropy_constant(d) + 0.5 * d * np.log(posterior.scale)
-    if L == 0 or posterior.isotropic:
-        explained = np.square(conditioned.whitened(points)) if L else np.zeros((0, len(points)))
-        variances[0], variances[1:] = prior, prior - np.cumsum(explained, axis=0)
-        entropies = 0.5 * d * np.log(variances) + constant
-    else:
-        V = conditioned.whitened(points).reshape(L, d, len(points), d)
-        covariance = prior[:, None, None] * np.eye(d)
-        for count in range(L + 1):
-            if count:
-                covariance = covariance - np.einsum("rna,rnb->nab", V[count - 1], V[count - 1])
-            variances[count] = np.trace(covariance, axis1=1, axis2=2) / d
-            entropies[count] = 0.5 * log_determinants(covariance) + constant
+    points, d = targets[rows], posterior.d
+    variances, logs = posterior.conditioned.history(points)
+    entropies = 0.5 * logs + entropy_constant(d) + 0.5 * d * np.log(posterior.scale)
     mean_sd = np.sqrt(posterior.scale * variances).mean(axis=1)
-    return Curve(np.arange(L + 1), mean_sd, entropies.mean(axis=1), len(points))
+    return Curve(np.arange(len(mean_sd)), mean_sd, entropies.mean(axis=1), len(points))
 
 
 def stop_rules(

@@ -14,8 +14,7 @@ from warpgauge.cli.app import app, run
 from warpgauge.errors import InvalidInputError
 from warpgauge.experiments import NAMES, find_experiment
 from warpgauge.experiments.experiment import Experiment, Run
-from warpgauge.experiments.result_cache import compute_seconds
-from warpgauge.experiments.running import run_experiment
+from warpgauge.experiments.runner import compute_seconds, run_experiment
 
 TOY = Experiment("toy", "squares", 4, tools.plan_numbers, tools.square, tools.report_sum)
 
