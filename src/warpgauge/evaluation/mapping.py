@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from warpgauge.core.arrays import Floats
 from warpgauge.errors import InvalidInputError
-from warpgauge.io.transforms.memory import as_transform, is_foreign
+from warpgauge.io.transforms.in_memory import as_transform, is_foreign
 
 
 @runtime_checkable

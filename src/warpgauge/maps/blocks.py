@@ -13,7 +13,7 @@ from warpgauge.core.parallel import over_rows
 from warpgauge.core.process import Posterior
 from warpgauge.errors import InvalidInputError
 from warpgauge.geometry import Grid
-from warpgauge.io.transforms.memory import as_transform, is_foreign
+from warpgauge.io.transforms.in_memory import as_transform, is_foreign
 from warpgauge.maps.checkpoint import Checkpoint, map_key
 
 Progress = Callable[[int, int], None]

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from warpgauge.io.transforms.base import Description, FunctionTransform, Transform
-from warpgauge.io.transforms.chain import Chain, SumTransform
+from warpgauge.io.transforms.chain import Chain, ScaledTransform, SumTransform
 from warpgauge.io.transforms.check import Reading, TransformCheck, check_transform
-from warpgauge.io.transforms.detect import FORMATS, detect_format
 from warpgauge.io.transforms.field import DisplacementField
+from warpgauge.io.transforms.in_memory import as_transform
 from warpgauge.io.transforms.inverse import InverseChain, NumericalInverse
 from warpgauge.io.transforms.linear import AffineTransform
 from warpgauge.io.transforms.mapped_points import MappedPoints
-from warpgauge.io.transforms.memory import as_transform
-from warpgauge.io.transforms.reading import read_transform
-from warpgauge.io.transforms.scaled import ScaledTransform
+from warpgauge.io.transforms.reader import read_transform
+from warpgauge.io.transforms.registry import FORMATS, detect_format
 from warpgauge.io.transforms.splines import BSplineTransform, KernelSpline
-from warpgauge.io.transforms.write import write_transform
+from warpgauge.io.transforms.writer import write_transform
 
 __all__ = [
     "FORMATS",

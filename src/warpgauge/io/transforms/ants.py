@@ -14,10 +14,10 @@ import numpy as np
 from warpgauge.errors import FileFormatError
 from warpgauge.geometry import Floats
 from warpgauge.io.files import existing_file, read_head
-from warpgauge.io.transforms.base import Transform
-from warpgauge.io.transforms.itk import itk_transform
+from warpgauge.io.transforms.base import BY_SIGNATURE, NO, Format, Transform
+from warpgauge.io.transforms.itk import itk_transform, read_itk
 
-FORMAT = "ANTs .mat"
+TITLE = "ANTs .mat"
 _LIMIT = 2**20
 _TYPES = {0: "f8", 1: "f4"}
 
@@ -54,7 +54,7 @@ def read_mat(path: Path) -> Transform:
     if len(kinds) != 1 or len(matrices) != 2:
         found = ", ".join(repr(name) for name in list(matrices)[:5])
         raise FileFormatError(f"{file.name!r} must hold one ITK transform and 'fixed', but holds {found}.")
-    return itk_transform(kinds[0], matrices[kinds[0]], matrices["fixed"], FORMAT, file.name)
+    return itk_transform(kinds[0], matrices[kinds[0]], matrices["fixed"], TITLE, file.name)
 
 
 def _matrices(data: bytes, name: str) -> dict[str, Floats]:
@@ -80,3 +80,10 @@ def _matrices(data: bytes, name: str) -> dict[str, Floats]:
         found[title] = np.frombuffer(data[start:end], dtype=order + dtype).astype(np.float64)
         place = end
     return found
+
+
+FORMAT = Format(
+    "ants",
+    lambda path, options: read_itk(path),
+    lambda head, suffix: BY_SIGNATURE if looks_like_mat4(head) else NO,
+)

@@ -12,15 +12,15 @@ from warpgauge.geometry import Grid
 from warpgauge.io.files import existing_file, foreign_decoder
 from warpgauge.io.memory import check_memory, size_on_disk
 from warpgauge.io.numpy_files import read_array
-from warpgauge.io.transforms.dense_files import (
+from warpgauge.io.transforms.base import BY_SIGNATURE, NO, Format, Options, never
+from warpgauge.io.transforms.field import DisplacementField, Vectors
+from warpgauge.io.transforms.field_files import (
     StoredField,
     as_floats,
     choose_convention,
     choose_frame,
     finish_field,
 )
-from warpgauge.io.transforms.field import DisplacementField
-from warpgauge.io.transforms.lattice import Vectors
 from warpgauge.io.zarr_arrays import array_folders, open_array
 
 LAYOUTS = {2: ("cxy", "xyc", "cyx", "yxc"), 3: ("cxyz", "xyzc", "czyx", "zyxc")}
@@ -118,3 +118,27 @@ def load_zarr(path: Path, wanted: tuple[int, ...]) -> Vectors:
         check_memory(path.name, math.prod(node.shape) * node.dtype.itemsize, lambda: size_on_disk(path))
         values = np.asarray(node[...])
     return as_floats(values, path.name)
+
+
+def _read(path: Path, options: Options) -> DisplacementField:
+    return read_array_field(
+        path,
+        reference=options.reference,
+        moving=options.moving,
+        layout=options.layout,
+        components=options.components,
+        frame=options.frame,
+        convention=options.convention,
+    )
+
+
+_TAKES = frozenset({"layout", "components", "convention", "frame"})
+NUMPY = Format(
+    "numpy",
+    _read,
+    lambda head, suffix: BY_SIGNATURE if head.startswith((b"\x93NUMPY", b"PK\x03\x04")) else NO,
+    _TAKES,
+    on_reference=True,
+)
+# A folder, which is recognised by its description files.
+ZARR = Format("zarr", _read, never, _TAKES, on_reference=True)

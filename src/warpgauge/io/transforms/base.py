@@ -1,18 +1,20 @@
-"""The common interface of transforms: ``map``, ``domain``, a description with the assumptions, and an inverse."""
+"""What transforms and formats share: the interface of a transform, that of a format, and checks of headers."""
 
 from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from dataclasses import asdict, dataclass, replace
-from typing import Any, ClassVar
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from warpgauge.display import html_facts
-from warpgauge.errors import InvalidInputError
-from warpgauge.geometry import Floats, Grid
+from warpgauge.errors import FileFormatError, InvalidInputError
+from warpgauge.geometry import UNITS, Floats, Grid, Units
 
 Bools = NDArray[np.bool_]
 # Points beyond this are nowhere, and their powers would overflow; like NaN they are outside every domain.
@@ -72,6 +74,59 @@ _OTHER_WAY = {"fixed_to_moving": "moving_to_fixed", "moving_to_fixed": "fixed_to
 def flipped(about: Description) -> Description:
     """Return a description with the other direction, as an inverse needs it."""
     return replace(about, direction=_OTHER_WAY.get(about.direction, about.direction))
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the caller of `read_transform` says where files are silent."""
+
+    reference: Grid | None = None
+    moving: Grid | None = None
+    layout: str | None = None
+    components: str | None = None
+    convention: str | None = None
+    frame: str | None = None
+    d: int | None = None
+
+    def given(self) -> set[str]:
+        """Return the names of the options that were given, the grids aside."""
+        names = {field.name for field in fields(self)} - {"reference", "moving"}
+        return {name for name in names if getattr(self, name) is not None}
+
+
+# How sure a format is of a file: not its own; its name fits and the content does not contradict; its content fits;
+# it begins with the format's signature.
+NO, BY_NAME, BY_CONTENT, BY_SIGNATURE = range(4)
+
+
+def never(head: bytes, suffix: str) -> int:
+    """Recognise nothing: the format has to be said."""
+    return NO
+
+
+@dataclass(frozen=True)
+class Format:
+    """One format of transform files.
+
+    Parameters
+    ----------
+    name : str
+        What ``read_transform(format=...)`` calls it.
+    read : callable
+        ``read(path, options)`` gives the transform.
+    recognise : callable
+        ``recognise(head, suffix)`` says from the first bytes and the lower-case suffix of a file how sure it is.
+    takes : frozenset of str
+        Options that apply beside the grids; any other that is given is an error, never ignored.
+    on_reference : bool
+        Whether its vectors stand on the reference grid, so that their scale is that of the project.
+    """
+
+    name: str
+    read: Callable[[Path, Options], Transform]
+    recognise: Callable[[bytes, str], int] = never
+    takes: frozenset[str] = frozenset()
+    on_reference: bool = False
 
 
 class Transform(ABC):
@@ -221,3 +276,33 @@ class FunctionTransform(Transform):
             )
         mapped[~np.isfinite(mapped).all(axis=1)] = np.nan
         return mapped
+
+
+def default_units(d: int) -> str:
+    """Return the unit of files that name none: millimetres by the convention of medical volumes, else not stated."""
+    return "mm" if d == 3 else "unstated"
+
+
+def grid_of_header(
+    path_name: str, size: ArrayLike, spacing: ArrayLike, origin: ArrayLike, direction: ArrayLike, units: str
+) -> Grid:
+    """Return the grid of a header, or say which file describes none."""
+    extent = np.asarray(size, dtype=np.float64)
+    if not (np.isfinite(extent).all() and (extent == np.round(extent)).all() and (np.abs(extent) < 2**31).all()):
+        raise FileFormatError(f"{path_name!r} has a grid size of {extent.tolist()}, which are not node counts.")
+    known = cast(Units, units if units in UNITS else "px")
+    try:
+        return Grid(
+            tuple(int(n) for n in extent), np.asarray(spacing), np.asarray(origin), np.asarray(direction), known
+        )
+    except InvalidInputError as error:
+        raise FileFormatError(f"{path_name!r} describes no valid grid: {str(error).rstrip('.')}.") from error
+
+
+def check_room(path_name: str, needed: int, at_hand: int, what: str) -> None:
+    """Refuse a header that promises more bytes than the file can hold, before anything of that size is allocated."""
+    if needed > at_hand:
+        raise FileFormatError(
+            f"{path_name!r} is truncated, or its header is wrong: {what} need {needed} bytes, but at most {at_hand} "
+            f"can be there."
+        )

@@ -13,14 +13,14 @@ import numpy as np
 
 from warpgauge.errors import AmbiguousFileError, FileFormatError, InvalidInputError
 from warpgauge.geometry import Floats, Grid
-from warpgauge.io.files import existing_file
-from warpgauge.io.transforms.base import Description, Transform
-from warpgauge.io.transforms.dense_files import choose_convention, finish_field, with_reference
-from warpgauge.io.transforms.lattice import Vectors
+from warpgauge.io.files import existing_file, is_text
+from warpgauge.io.transforms.base import Description, Format, Options, Transform
+from warpgauge.io.transforms.field import Vectors
+from warpgauge.io.transforms.field_files import choose_convention, finish_field, with_reference
+from warpgauge.io.transforms.image_fields import load_nifti, nifti_dimensions
 from warpgauge.io.transforms.linear import AffineTransform, read_numbers
-from warpgauge.io.transforms.nifti_field import load_nifti, nifti_dimensions
 
-FORMAT = "FSL"
+TITLE = "FSL"
 # Intents of coefficient files of FNIRT and TOPUP; their fields have 2006 and 2016.
 _COEFFICIENTS = (2007, 2008, 2009, 2017, 2018, 2019)
 _BLOCK = 2**18
@@ -82,7 +82,7 @@ def _warp(file: Path, convention: str | None, reference: Grid | None, moving: Gr
     word = "absolute" if absolute else "relative"
     stored.notes.append(f"FSL warp read as {word}, in FSL millimetres of the fixed and the moving image.")
     positions = _world_positions(stored.vectors, stored.grid, moving, absolute)
-    return finish_field(replace(stored, file_format=FORMAT, vectors=positions), "LPS", absolute=True)
+    return finish_field(replace(stored, file_format=TITLE, vectors=positions), "LPS", absolute=True)
 
 
 def _world_positions(vectors: Vectors, fixed: Grid, moving: Grid, absolute: bool) -> Floats:
@@ -114,7 +114,7 @@ def _flirt(file: Path, fixed: Grid, moving: Grid) -> Transform:
             f"{file.name!r} is a singular matrix, so it maps no fixed points to moving ones."
         ) from error
     about = Description(
-        format=FORMAT,
+        format=TITLE,
         kind="flirt matrix (affine)",
         frame="world, LPS",
         units=fixed.units,
@@ -129,3 +129,15 @@ def _world_to_fsl(grid: Grid) -> Floats:
     homogeneous = np.eye(4)
     homogeneous[:3, :3], homogeneous[:3, 3] = matrix, offset
     return np.asarray(homogeneous @ np.linalg.inv(grid.affine))
+
+
+def _read(path: Path, options: Options) -> Transform:
+    text = is_text(existing_file(path, "FSL transform"))
+    if text and options.convention is not None:
+        raise InvalidInputError(
+            f"convention= is for FSL warp fields, but {path.name!r} is text, as flirt matrices are; leave it out."
+        )
+    return read_fsl(path, convention=options.convention, reference=options.reference, moving=options.moving, text=text)
+
+
+FORMAT = Format("fsl", _read, takes=frozenset({"convention"}), on_reference=True)

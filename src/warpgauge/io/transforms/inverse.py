@@ -12,7 +12,7 @@ from warpgauge.errors import InvalidInputError
 from warpgauge.geometry import Floats
 from warpgauge.io.transforms.base import Description, Transform, flipped
 from warpgauge.io.transforms.chain import Chain
-from warpgauge.io.transforms.lattice import LatticeTransform
+from warpgauge.io.transforms.field import LatticeTransform
 
 _SEEDS = 20_000  # places from which a search may start
 _PROBES = 500  # points at which the residual of a new inverse is measured

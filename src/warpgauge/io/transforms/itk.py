@@ -15,16 +15,23 @@ import numpy as np
 
 from warpgauge.errors import AmbiguousFileError, FileFormatError, InvalidInputError, SuspiciousDataWarning
 from warpgauge.geometry import Floats, Grid
-from warpgauge.io.files import existing_file, foreign_decoder, read_text
+from warpgauge.io.files import existing_file, foreign_decoder, read_head, read_text
 from warpgauge.io.memory import check_memory
 from warpgauge.io.numpy_files import INFLATION
 from warpgauge.io.transforms import linear
-from warpgauge.io.transforms.base import Description, Transform
+from warpgauge.io.transforms.base import (
+    BY_SIGNATURE,
+    NO,
+    Description,
+    Format,
+    Transform,
+    check_room,
+    default_units,
+    grid_of_header,
+)
 from warpgauge.io.transforms.chain import Chain
-from warpgauge.io.transforms.field import DisplacementField, field_description
-from warpgauge.io.transforms.headers import check_room, default_units, grid_of_header
+from warpgauge.io.transforms.field import DisplacementField, Vectors, field_description
 from warpgauge.io.transforms.itk_linear import LINEAR, take
-from warpgauge.io.transforms.lattice import Vectors
 from warpgauge.io.transforms.splines import BSplineTransform, KernelSpline, bspline_description
 
 _TYPE = re.compile(r"([A-Za-z0-9]+)_(?:double|float)_(\d+)_(\d+)(?:_(\d+))?\Z")
@@ -307,3 +314,23 @@ def _hdf5_numbers(member: Any, names: tuple[str, str], file: Path) -> Vectors | 
     check_memory(file.name, needed, stored)
     values = np.asarray(found[()]).reshape(-1)
     return values.astype(np.float32 if values.dtype.itemsize <= 4 else np.float64, copy=False)
+
+
+def read_itk(path: Path) -> Transform:
+    """Read an ITK transform file, text or HDF5 by its content, or the MATLAB form of ANTs."""
+    from warpgauge.io.transforms import ants  # builds on this module
+
+    head = read_head(path, 64)
+    if head.startswith(HDF5_SIGNATURE):
+        return read_itk_hdf5(path)
+    if ants.looks_like_mat4(head):
+        return ants.read_mat(path)
+    return read_itk_text(path)
+
+
+def _recognise(head: bytes, suffix: str) -> int:
+    known = head.startswith(HDF5_SIGNATURE) or head.removeprefix(b"\xef\xbb\xbf").startswith(TEXT_SIGNATURE)
+    return BY_SIGNATURE if known else NO
+
+
+FORMAT = Format("itk", lambda path, options: read_itk(path), _recognise)

@@ -14,12 +14,12 @@ from warpgauge.errors import AmbiguousFileError, FileFormatError, InvalidInputEr
 from warpgauge.geometry import Grid
 from warpgauge.io.files import existing_file, read_head
 from warpgauge.io.transforms.array_field import load_numpy
-from warpgauge.io.transforms.dense_files import StoredField, finish_field, with_reference
-from warpgauge.io.transforms.field import DisplacementField
-from warpgauge.io.transforms.lattice import Vectors
-from warpgauge.io.transforms.nifti_field import load_nifti, load_nifti_array
+from warpgauge.io.transforms.base import Format
+from warpgauge.io.transforms.field import DisplacementField, Vectors
+from warpgauge.io.transforms.field_files import StoredField, finish_field, with_reference
+from warpgauge.io.transforms.image_fields import load_nifti, load_nifti_array
 
-FORMAT = "Learn2Reg"
+TITLE = "Learn2Reg"
 LAYOUTS = ("current", "2020")
 
 
@@ -49,7 +49,7 @@ def read_learn2reg(path: Path, *, layout: str | None, reference: Grid | None, mo
         reference = _own_grid(file, packed, layout)
     vectors = _at_full_size(vectors, reference, layout, file.name, notes)
     notes.append("Interpolated linearly; the challenge's own evaluation takes a cubic spline at landmarks.")
-    stored = StoredField(file.name, FORMAT, vectors, reference, "index", notes)
+    stored = StoredField(file.name, TITLE, vectors, reference, "index", notes)
     return finish_field(stored, "index", moving=moving)
 
 
@@ -103,3 +103,13 @@ def _at_full_size(vectors: Vectors, reference: Grid, layout: str, name: str, not
         f"{name!r} has {' x '.join(map(str, vectors.shape[:0:-1]))} voxels, but the reference grid has "
         f"{' x '.join(map(str, reference.size))}."
     )
+
+
+FORMAT = Format(
+    "learn2reg",
+    lambda path, options: read_learn2reg(
+        path, layout=options.layout, reference=options.reference, moving=options.moving
+    ),
+    takes=frozenset({"layout"}),
+    on_reference=True,
+)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import ClassVar
 
@@ -11,8 +12,7 @@ from numpy.typing import ArrayLike
 from warpgauge.errors import FileFormatError, InvalidInputError
 from warpgauge.geometry import Floats
 from warpgauge.io.files import read_text
-from warpgauge.io.transforms.base import Description, Transform, flipped
-from warpgauge.io.transforms.headers import default_units
+from warpgauge.io.transforms.base import BY_CONTENT, NO, Description, Format, Transform, default_units, flipped
 
 
 class AffineTransform(Transform):
@@ -113,7 +113,7 @@ def rotation_of_quaternion(quaternion: ArrayLike) -> Floats:
     return np.asarray(np.eye(3) + 2 * w * cross + 2 * cross @ cross)
 
 
-FORMAT = "matrix"
+TITLE = "matrix"
 _LIMIT = 2**16
 
 
@@ -167,7 +167,7 @@ def read_matrix(path: Path, frame: str | None = None) -> AffineTransform:
     elif frame is None and d == 3:
         note += " Its world is taken to be LPS; give frame='RAS' where it is not."
     about = Description(
-        format=FORMAT,
+        format=TITLE,
         kind="affine",
         frame="world, LPS" if d == 3 else "world",
         units=default_units(d),
@@ -175,3 +175,16 @@ def read_matrix(path: Path, frame: str | None = None) -> AffineTransform:
         source=path.name,
     )
     return AffineTransform(matrix, offset, about)
+
+
+# Each alternative starts with other bytes, so that no input can make the search go back and forth.
+_NUMBERS = re.compile(rb"(?:#[^\n]*\n|[-+0-9.eE,\s]|nan|inf)*\Z", re.IGNORECASE)
+
+
+def _recognise(head: bytes, suffix: str) -> int:
+    return BY_CONTENT if _NUMBERS.match(head.removeprefix(b"\xef\xbb\xbf")) is not None else NO
+
+
+FORMAT = Format(
+    "matrix", lambda path, options: read_matrix(path, options.frame), _recognise, takes=frozenset({"frame"})
+)

@@ -11,8 +11,17 @@ from numpy.typing import ArrayLike
 from warpgauge.errors import FileFormatError, InvalidInputError
 from warpgauge.geometry import Floats
 from warpgauge.io.files import read_text
-from warpgauge.io.transforms.base import Bools, Description, Transform, flipped
-from warpgauge.io.transforms.headers import default_units
+from warpgauge.io.transforms.base import (
+    BY_NAME,
+    BY_SIGNATURE,
+    NO,
+    Bools,
+    Description,
+    Format,
+    Transform,
+    default_units,
+    flipped,
+)
 
 TOLERANCE = 1e-4
 _LONGEST_LINE = 4096
@@ -156,3 +165,17 @@ def _transformix(text: str, name: str) -> tuple[Floats, Floats]:
         raise FileFormatError(f"{name!r} mixes points of different dimensions.")
     points = np.array(rows)
     return points[:, 0], points[:, 1]
+
+
+_TITLES = re.compile(rb"[^\n]*[A-Za-z_][^\n]*,", re.MULTILINE)
+
+
+def _recognise(head: bytes, suffix: str) -> int:
+    text = head.removeprefix(b"\xef\xbb\xbf")
+    if b"\0" not in text and TRANSFORMIX.match(text) is not None:
+        return BY_SIGNATURE
+    titled = suffix == ".csv" and b"\0" not in text and _TITLES.match(text) is not None
+    return BY_NAME if titled else NO
+
+
+FORMAT = Format("points", lambda path, options: read_mapped_points(path), _recognise)

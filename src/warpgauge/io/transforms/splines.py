@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from warpgauge.errors import InvalidInputError
 from warpgauge.geometry import Floats, Grid
 from warpgauge.io.transforms.base import Description, Transform
-from warpgauge.io.transforms.lattice import BORDER, LatticeTransform, Vectors
+from warpgauge.io.transforms.field import BORDER, LatticeTransform, Vectors
 
 _NAMES = {1: "linear", 2: "quadratic", 3: "cubic"}
 

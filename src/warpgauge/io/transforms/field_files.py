@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from warpgauge.errors import AmbiguousFileError, FileFormatError, InvalidInputError, SuspiciousDataWarning
 from warpgauge.geometry import Grid
-from warpgauge.io.transforms.field import DisplacementField, field_description, positions_from_index_displacements
-from warpgauge.io.transforms.lattice import Vectors
+from warpgauge.io.transforms.field import (
+    DisplacementField,
+    Vectors,
+    field_description,
+    positions_from_index_displacements,
+)
 
 FRAMES = ("LPS", "RAS", "index")
 CONVENTIONS = ("relative", "absolute")
@@ -162,27 +165,3 @@ def with_reference(stored: StoredField, reference: Grid | None) -> StoredField:
         )
     notes = [*stored.notes, "Position, spacing and direction of the nodes come from the caller's reference grid."]
     return replace(stored, grid=reference, notes=notes)
-
-
-def load_field(path: Path) -> StoredField:
-    """Load a field from a NIfTI, NRRD or MetaImage file, by its content."""
-    from warpgauge.io.files import read_head
-    from warpgauge.io.transforms.metaimage_field import load_metaimage, looks_like_metaimage
-    from warpgauge.io.transforms.nifti_field import load_nifti
-    from warpgauge.io.transforms.nrrd_field import load_nrrd
-
-    head = read_head(path, 4096)
-    if head.startswith(b"NRRD"):
-        return load_nrrd(path)
-    if looks_like_metaimage(head):
-        return load_metaimage(path)
-    return load_nifti(path)
-
-
-def read_world_field(path: Path, order: int, ignore_direction: bool) -> DisplacementField:
-    """Read a field as ITK does, for the deformation fields that elastix names; elastix may ignore the direction."""
-    stored = load_field(path)
-    frame = choose_frame(stored, None, "write it again with ITK, as elastix does")
-    if ignore_direction:
-        stored.grid = replace(stored.grid, direction=np.eye(stored.grid.d))
-    return finish_field(stored, frame, order=order)

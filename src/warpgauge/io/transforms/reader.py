@@ -4,57 +4,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Literal
 
-from warpgauge.errors import AmbiguousFileError, FileFormatError, InvalidInputError
+from warpgauge.errors import AmbiguousFileError, InvalidInputError
 from warpgauge.geometry import Grid
 from warpgauge.io.files import existing_file
-from warpgauge.io.transforms import ants, array_field, dense_files, elastix, fsl, itk, learn2reg
-from warpgauge.io.transforms.base import FunctionTransform, Transform
-from warpgauge.io.transforms.chain import Chain
-from warpgauge.io.transforms.detect import FORMATS, detect_format, is_text
-from warpgauge.io.transforms.linear import read_matrix
-from warpgauge.io.transforms.mapped_points import read_mapped_points
-from warpgauge.io.transforms.scaled import scaled
+from warpgauge.io.transforms import elastix
+from warpgauge.io.transforms.base import FunctionTransform, Options, Transform
+from warpgauge.io.transforms.chain import Chain, scaled
+from warpgauge.io.transforms.registry import CALLABLE, FORMATS, READERS, detect_format
 
 PathLike = str | os.PathLike[str]
 Source = PathLike | Transform | Callable[..., Any] | Sequence[Any]
 Direction = Literal["fixed_to_moving", "moving_to_fixed"]
-
-
-@dataclass(frozen=True)
-class _Options:
-    """What the caller says where files are silent."""
-
-    reference: Grid | None = None
-    moving: Grid | None = None
-    layout: str | None = None
-    components: str | None = None
-    convention: str | None = None
-    frame: str | None = None
-    d: int | None = None
-
-    def given(self) -> set[str]:
-        names = {field.name for field in fields(self)} - {"reference", "moving"}
-        return {name for name in names if getattr(self, name) is not None}
-
-
-# Which options each format takes beside the grids; any other that is given is an error, never ignored.
-_TAKES: dict[str, frozenset[str]] = {
-    "nifti": frozenset({"convention", "frame"}),
-    "nrrd": frozenset({"convention", "frame"}),
-    "metaimage": frozenset({"convention", "frame"}),
-    "numpy": frozenset({"layout", "components", "convention", "frame"}),
-    "zarr": frozenset({"layout", "components", "convention", "frame"}),
-    "learn2reg": frozenset({"layout"}),
-    "fsl": frozenset({"convention"}),
-    "matrix": frozenset({"frame"}),
-    "callable": frozenset({"d"}),
-}
-# Formats whose vectors stand on the reference grid, so that their scale is that of the project.
-_ON_REFERENCE = ("numpy", "zarr", "learn2reg", "fsl")
 
 
 def read_transform(
@@ -115,7 +78,7 @@ def read_transform(
         raise InvalidInputError(f"direction= is 'fixed_to_moving' or 'moving_to_fixed', got {direction!r}.")
     if format is not None and format not in FORMATS:
         raise InvalidInputError(f"format= must be one of {', '.join(FORMATS)}, got {format!r}.")
-    options = _Options(_grid(reference, "reference"), _grid(moving, "moving"), layout, components, convention, frame, d)
+    options = Options(_grid(reference, "reference"), _grid(moving, "moving"), layout, components, convention, frame, d)
     taken: set[str] = set()
     transform = _read(source, format, options, taken)
     unused = sorted(options.given() - taken)
@@ -138,7 +101,7 @@ def _refuse_reference_scale(source: Source, format_name: str | None) -> None:
     for one in members:
         if isinstance(one, str | os.PathLike):
             found = format_name or detect_format(Path(one))
-            if found in _ON_REFERENCE:
+            if found in READERS and READERS[found].on_reference:
                 raise InvalidInputError(
                     f"{Path(one).name!r}: a field of format {found!r} stands on the grid of the reference image, so it "
                     f"has no scale of its own; leave scale= out."
@@ -152,7 +115,7 @@ def _grid(value: Any, name: str) -> Grid | None:
     return grid
 
 
-def _read(source: Source, format_name: str | None, options: _Options, taken: set[str]) -> Transform:
+def _read(source: Source, format_name: str | None, options: Options, taken: set[str]) -> Transform:
     if isinstance(source, Transform):
         return source
     if isinstance(source, str | os.PathLike):
@@ -160,7 +123,7 @@ def _read(source: Source, format_name: str | None, options: _Options, taken: set
     if isinstance(source, Sequence):
         return _read_list(source, format_name, options, taken)
     if callable(source):
-        taken |= _TAKES["callable"]
+        taken.add("d")
         dimension = options.d or (options.reference.d if options.reference else None)
         if dimension is None:
             raise AmbiguousFileError("A function does not say its dimension; give d=2 or d=3, or reference=.")
@@ -171,7 +134,7 @@ def _read(source: Source, format_name: str | None, options: _Options, taken: set
     )
 
 
-def _read_list(sources: Sequence[Any], format_name: str | None, options: _Options, taken: set[str]) -> Transform:
+def _read_list(sources: Sequence[Any], format_name: str | None, options: Options, taken: set[str]) -> Transform:
     if not sources:
         raise InvalidInputError("read_transform was given an empty list of transforms.")
     members = [_read(source, format_name, options, taken) for source in sources]
@@ -197,98 +160,13 @@ def _refuse_double_chains(sources: Sequence[Any], members: Sequence[Transform]) 
                 )
 
 
-def read_itk(path: Path) -> Transform:
-    """Read an ITK transform file, text or HDF5 by its content, or the MATLAB form of ANTs."""
-    found = detect_format(path)
-    if found not in ("itk", "ants"):
-        raise FileFormatError(f"{path.name!r} is no ITK transform file; its content looks like {found}.")
-    return _itk(path, _Options())
-
-
-def _itk(path: Path, options: _Options) -> Transform:
-    from warpgauge.io.files import read_head
-
-    head = read_head(path, 64)
-    if head.startswith(itk.HDF5_SIGNATURE):
-        return itk.read_itk_hdf5(path)
-    if ants.looks_like_mat4(head):
-        return ants.read_mat(path)
-    return itk.read_itk_text(path)
-
-
-def _elastix(path: Path, options: _Options) -> Transform:
-    return elastix.read_elastix(path, options.reference, options.moving)
-
-
-def _dense(path: Path, options: _Options) -> Transform:
-    stored = dense_files.with_reference(dense_files.load_field(path), options.reference)
-    frame = dense_files.choose_frame(
-        stored,
-        options.frame,
-        "give frame='LPS', 'RAS' or 'index', or format='learn2reg' or 'fsl' where it is one of those",
-    )
-    absolute = dense_files.choose_convention(stored.name, options.convention, "relative")
-    return dense_files.finish_field(stored, frame, absolute=absolute, moving=options.moving)
-
-
-def _array(path: Path, options: _Options) -> Transform:
-    return array_field.read_array_field(
-        path,
-        reference=options.reference,
-        moving=options.moving,
-        layout=options.layout,
-        components=options.components,
-        frame=options.frame,
-        convention=options.convention,
-    )
-
-
-def _learn2reg(path: Path, options: _Options) -> Transform:
-    return learn2reg.read_learn2reg(path, layout=options.layout, reference=options.reference, moving=options.moving)
-
-
-def _fsl(path: Path, options: _Options) -> Transform:
-    text = is_text(existing_file(path, "FSL transform"))
-    if text and options.convention is not None:
-        raise InvalidInputError(
-            f"convention= is for FSL warp fields, but {path.name!r} is text, as flirt matrices are; leave it out."
-        )
-    return fsl.read_fsl(
-        path, convention=options.convention, reference=options.reference, moving=options.moving, text=text
-    )
-
-
-def _matrix(path: Path, options: _Options) -> Transform:
-    return read_matrix(path, options.frame)
-
-
-def _points(path: Path, options: _Options) -> Transform:
-    return read_mapped_points(path)
-
-
-_READERS: dict[str, Callable[[Path, _Options], Transform]] = {
-    "elastix": _elastix,
-    "itk": _itk,
-    "ants": _itk,
-    "nifti": _dense,
-    "nrrd": _dense,
-    "metaimage": _dense,
-    "numpy": _array,
-    "zarr": _array,
-    "learn2reg": _learn2reg,
-    "fsl": _fsl,
-    "matrix": _matrix,
-    "points": _points,
-}
-
-
-def _read_path(path: Path, format_name: str | None, options: _Options, taken: set[str]) -> Transform:
+def _read_path(path: Path, format_name: str | None, options: Options, taken: set[str]) -> Transform:
     found = format_name or detect_format(path)
-    if found == "callable":
+    if found == CALLABLE:
         raise InvalidInputError(f"format='callable' is for Python functions, but {path.name!r} is a path.")
     if not path.is_dir():
         existing_file(path, "transform")
     elif found != "zarr":
         raise InvalidInputError(f"{path.name!r} is a folder, but a transform of format {found!r} is a file.")
-    taken |= _TAKES.get(found, frozenset())
-    return _READERS[found](path, options)
+    taken |= READERS[found].takes
+    return READERS[found].read(path, options)

@@ -22,7 +22,7 @@ from warpgauge.geometry import Floats, Grid
 from warpgauge.io.transforms.base import FunctionTransform, Transform
 from warpgauge.io.transforms.chain import Chain
 from warpgauge.io.transforms.field import DisplacementField, field_description, positions_from_index_displacements
-from warpgauge.io.transforms.reading import Direction, read_transform
+from warpgauge.io.transforms.reader import Direction, read_transform
 
 Convention = Literal["displacement", "position", "voxelmorph", "transmorph", "grid_sample", "unigradicon"]
 
