@@ -66,7 +66,7 @@ def variances(posterior: wg.Posterior, points: np.ndarray) -> np.ndarray:
     conditioned = posterior.conditioned
     result = conditioned.kernel.diagonal(points)
     for rows, k in _kernel_blocks(posterior, points, 2 * conditioned.count):
-        V = k @ conditioned.W.T
+        V = k @ conditioned.factor.W.T
         result[rows] -= np.einsum("nl,nl->n", V, V)
     return result
 

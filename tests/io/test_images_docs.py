@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from warpgauge.io.images.dispatch import _NAMES
+from warpgauge.io.images.reader import _NAMES
 
 PAGE = Path(__file__).parents[2] / "docs" / "formats-images.md"
 

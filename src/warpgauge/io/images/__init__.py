@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from warpgauge.io.images.base import Image
-from warpgauge.io.images.dispatch import read_image
+from warpgauge.io.images.reader import read_image
 
 __all__ = ["Image", "read_image"]

@@ -11,8 +11,7 @@ from warpgauge.errors import FileFormatError
 from warpgauge.geometry import Floats
 from warpgauge.io.files import foreign_decoder, neighbour, read_head
 from warpgauge.io.images.frame import Frame, frame_from_affine, length_unit
-from warpgauge.io.images.samples import Block, text_reader, without_alpha
-from warpgauge.io.images.stored import RegionReader, StoredImage, StoredLevel
+from warpgauge.io.images.samples import Block, RegionReader, StoredImage, StoredLevel, text_reader, without_alpha
 
 _HEADER_LIMIT = 2**16
 _TYPES = {

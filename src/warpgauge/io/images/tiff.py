@@ -1,20 +1,25 @@
-"""TIFF and OME-TIFF by tifffile: plain, tiled, pyramidal; read by segment, so that a tile costs only what it covers."""
+"""TIFF and OME-TIFF by tifffile: plain, tiled, pyramidal, with their colours and physical pixel sizes.
+
+They are read by segment, so that a tile costs only what it covers. Sizes come from OME, ImageJ and Aperio descriptions
+or a scanner's resolution tags, colours from the photometric interpretation.
+"""
 
 from __future__ import annotations
 
 import logging
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from warpgauge.errors import AmbiguousFileError, FileFormatError
+from warpgauge.geometry import Units
 from warpgauge.io.files import foreign_decoder, require
-from warpgauge.io.images.orientation import orientation_note, oriented_reader, oriented_size
-from warpgauge.io.images.samples import Block
-from warpgauge.io.images.stored import Array, Region, RegionReader, StoredImage, StoredLevel
-from warpgauge.io.images.tiff_colour import Colour, tiff_colour
-from warpgauge.io.images.tiff_scale import tiff_frame
+from warpgauge.io.images.frame import Frame, length_unit, orientation_note, oriented_reader, oriented_size
+from warpgauge.io.images.samples import Array, Block, Region, RegionReader, StoredImage, StoredLevel
 from warpgauge.io.images.tiff_segments import check_directories, page_reader
 
 # tifffile reports oddities of damaged files to its logger; without a handler they would be printed beside our sentence.
@@ -148,3 +153,211 @@ def _segmented(path: Path, series: Any, axes: str) -> RegionReader:
         return np.concatenate([read(region) for read in readers], axis=-1)
 
     return read_pages
+
+
+_WHITE_IS_ZERO, _BLACK_IS_ZERO, _RGB, _PALETTE, _MASK, _CMYK, _YCBCR = range(7)
+_JPEG = (6, 7, 34892)  # compressions whose decoder turns YCbCr into RGB
+_ALPHA = (1, 2)  # ExtraSamples that are associated or unassociated alpha
+
+
+@dataclass(frozen=True)
+class Colour:
+    """How samples ``[..., channel]`` become what `Image.read` gives."""
+
+    dtype: np.dtype[Any]
+    channels: int
+    convert: Callable[[Array], Array]
+
+
+def tiff_colour(path: Path, page: Any, samples: int, notes: list[str]) -> Colour:
+    """Choose the conversion for a page with that many samples a pixel, and say what it does."""
+    dtype = _dtype(path, page)
+    photometric = int(page.photometric)
+    if samples == 1:
+        return _single(path, page, photometric, dtype, notes)
+    if dtype.kind == "b":
+        raise FileFormatError(f"{path.name!r} has {samples} samples of 1 bit per pixel, which is not read; convert it.")
+    if photometric == _CMYK and samples in (4, 5) and dtype.kind == "u":
+        notes.append("CMYK is turned into red, green, blue by the plain formula, without a colour profile.")
+        return Colour(dtype, 3, _from_cmyk)
+    ycbcr = photometric == _YCBCR and int(page.compression) in _JPEG
+    if (photometric == _RGB or ycbcr) and samples in (3, 4):
+        if samples == 4:
+            notes.append("The fourth sample (alpha) is dropped.")
+        return Colour(dtype, 3, lambda array: array[..., :3])
+    if photometric == _BLACK_IS_ZERO and samples == 2 and _extra(page) in _ALPHA:
+        notes.append("The alpha channel is dropped.")
+        return Colour(dtype, 1, lambda array: array[..., 0])
+    if photometric == _BLACK_IS_ZERO and samples == 3:
+        notes.append("The three channels are read as red, green, blue.")
+        return Colour(dtype, 3, lambda array: array)
+    raise FileFormatError(
+        f"{path.name!r} has {samples} samples a pixel with the photometric interpretation {photometric}, but grey, "
+        f"RGB, palette, CMYK or JPEG's YCbCr are read; convert it to RGB or save one channel."
+    )
+
+
+def _extra(page: Any) -> int:
+    extra = tuple(page.extrasamples)
+    return int(extra[0]) if extra else 0
+
+
+def _dtype(path: Path, page: Any) -> np.dtype[Any]:
+    dtype: np.dtype[Any] | None = None if page.dtype is None else np.dtype(page.dtype)
+    if dtype is None or dtype.kind not in "biuf" or dtype.itemsize > 8:
+        raise FileFormatError(
+            f"{path.name!r} has samples of {page.bitspersample} bits in format {page.sampleformat}, but integers and "
+            f"floats of up to 64 bits are read; convert it."
+        )
+    return dtype
+
+
+def _single(path: Path, page: Any, photometric: int, dtype: np.dtype[Any], notes: list[str]) -> Colour:
+    if photometric == _PALETTE and page.colormap is not None and dtype.kind == "u":
+        notes.append("The palette is turned into red, green, blue of 8 bits.")
+        return _palette(path, np.asarray(page.colormap))
+    if dtype.kind == "b":
+        notes.append("The two levels of a bilevel image are read as 0 and 255.")
+        black = photometric == _WHITE_IS_ZERO
+        return Colour(np.dtype(np.uint8), 1, lambda array: ((array[..., 0] ^ black) * 255).astype(np.uint8))
+    if photometric == _WHITE_IS_ZERO and dtype.kind == "u":
+        notes.append("White is stored as 0; the samples are inverted, so that larger is brighter.")
+        largest = dtype.type(2 ** min(int(page.bitspersample), 8 * dtype.itemsize) - 1)
+        return Colour(dtype, 1, lambda array: largest - array[..., 0])
+    if photometric not in (_WHITE_IS_ZERO, _BLACK_IS_ZERO, _PALETTE, _MASK, _RGB):
+        raise FileFormatError(
+            f"{path.name!r} has one sample per pixel with the photometric interpretation {photometric}, which is not "
+            f"read; convert it to grey or RGB."
+        )
+    return Colour(dtype, 1, lambda array: array[..., 0])
+
+
+def _palette(path: Path, colormap: Array) -> Colour:
+    if colormap.ndim != 2 or colormap.shape[0] != 3:
+        raise FileFormatError(f"{path.name!r} has a palette of the wrong size; it is damaged.")
+    # Palettes are 16 bits by the standard, but some programs write 8.
+    table = (colormap >> 8 if colormap.max() > 255 else colormap).astype(np.uint8).T
+
+    def convert(array: Array) -> Array:
+        index = array[..., 0]
+        if int(index.max(initial=0)) >= len(table):
+            raise FileFormatError(
+                f"{path.name!r} has a sample beyond its palette of {len(table)} colours; it is damaged."
+            )
+        return table[index]
+
+    return Colour(np.dtype(np.uint8), 3, convert)
+
+
+def _from_cmyk(array: Array) -> Array:
+    largest = np.iinfo(array.dtype).max
+    white = (largest - array[..., :4]).astype(np.float64)
+    return np.rint(white[..., :3] * white[..., 3:4] / largest).astype(array.dtype)
+
+
+_X_RESOLUTION, _Y_RESOLUTION, _RESOLUTION_UNIT = 282, 283, 296
+_LARGEST_UM = 10.0  # a pixel of more than this is a print or screen resolution, not a microscope's or slide scanner's
+
+
+def tiff_frame(path: Path, tiff: Any, series: Any, size: tuple[int, ...], notes: list[str], *, swapped: bool) -> Frame:
+    """Return the frame of a TIFF; ``swapped`` says that an orientation exchanges rows and columns."""
+    if tiff.is_ome:
+        found = _from_ome(path, tiff.ome_metadata or "", len(size), notes)
+    elif tiff.is_imagej:
+        found = _from_imagej(tiff, series.keyframe, len(size), notes)
+    elif tiff.is_svs:
+        found = _from_aperio(series.keyframe, notes)
+    else:
+        found = _from_resolution(series.keyframe, notes) if len(size) == 2 else None
+    if found is None:
+        return Frame(size)
+    spacing, units = found
+    if not all(np.isfinite(s) and s > 0 for s in spacing):
+        raise FileFormatError(
+            f"{path.name!r} has a pixel size of {spacing} {units}, which no pixel has; give spacing=...."
+        )
+    if swapped:
+        spacing[:2] = spacing[1::-1]
+    return Frame(size, np.array(spacing), units=units)
+
+
+def _from_ome(path: Path, xml: str, d: int, notes: list[str]) -> tuple[list[float], Units] | None:
+    pixels = re.search(r"<(?:\w+:)?Pixels\b([^>]*)>", xml)
+    attributes = dict(re.findall(r'(PhysicalSize[XYZ](?:Unit)?)\s*=\s*"([^"]*)"', pixels.group(1))) if pixels else {}
+    names = [f"PhysicalSize{axis}" for axis in "XYZ"[:d]]
+    if any(name not in attributes for name in names):
+        if attributes:
+            notes.append("The OME description gives the pixel size along some axes only, so it is not used.")
+        return None
+    sizes = []
+    for name in names:
+        unit = length_unit(attributes.get(name + "Unit", "µm").replace("&#181;", "µ").replace("&#xB5;", "µ"))
+        if unit is None:
+            notes.append(
+                f"The OME description gives the pixel size in {attributes[name + 'Unit']!r}, so it is not used."
+            )
+            return None
+        sizes.append((_number(path, name, attributes[name]) * unit[1], unit[0]))
+    if len({units for _, units in sizes}) > 1:
+        notes.append("The OME description mixes units; all are turned into um.")
+        return [s * (1000.0 if u == "mm" else 1.0) for s, u in sizes], "um"
+    notes.append("The pixel size comes from the OME description.")
+    return [s for s, _ in sizes], sizes[0][1]
+
+
+def _number(path: Path, name: str, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise FileFormatError(f"{path.name!r} has {name}={text[:40]!r}, but a number is expected.") from None
+
+
+def _from_imagej(tiff: Any, page: Any, d: int, notes: list[str]) -> tuple[list[float], Units] | None:
+    metadata = tiff.imagej_metadata or {}
+    unit = length_unit(str(metadata.get("unit", "")))
+    per_unit = _per_unit(page)
+    if unit is None or per_unit is None:
+        return None
+    spacing = [unit[1] / value for value in per_unit]
+    if d == 3:
+        if not isinstance(metadata.get("spacing"), (int, float)):
+            notes.append("The ImageJ description has no distance between slices, so its pixel size is not used.")
+            return None
+        spacing.append(float(metadata["spacing"]) * unit[1])
+    notes.append("The pixel size comes from the ImageJ description.")
+    return spacing, unit[0]
+
+
+def _from_aperio(page: Any, notes: list[str]) -> tuple[list[float], Units] | None:
+    found = re.search(r"\bMPP\s*=\s*([0-9.]{1,20})", str(page.description))
+    if found is None:
+        return None
+    notes.append("The pixel size comes from MPP of the Aperio description.")
+    return [float(found.group(1))] * 2, "um"
+
+
+def _per_unit(page: Any) -> tuple[float, float] | None:
+    values = []
+    for tag in (_X_RESOLUTION, _Y_RESOLUTION):
+        ratio = page.tags.valueof(tag)
+        if not isinstance(ratio, tuple) or len(ratio) != 2 or ratio[0] <= 0 or ratio[1] <= 0:
+            return None
+        values.append(ratio[0] / ratio[1])
+    return values[0], values[1]
+
+
+def _from_resolution(page: Any, notes: list[str]) -> tuple[list[float], Units] | None:
+    per_unit = _per_unit(page)
+    # The default of the standard is inch; tifffile's RESUNIT.NONE is false, so "or" would turn it into the default.
+    unit = {2: ("inch", 25400.0), 3: ("cm", 10000.0)}.get(int(page.tags.valueof(_RESOLUTION_UNIT, 2)))
+    if per_unit is None or unit is None or per_unit == (1.0, 1.0):
+        return None  # one pixel per inch is what programs write that know nothing
+    spacing = [unit[1] / value for value in per_unit]
+    said = f"{per_unit[0]:g} x {per_unit[1]:g} pixels per {unit[0]}"
+    if max(spacing) > _LARGEST_UM:
+        notes.append(
+            f"The resolution of {said} is that of a print or a screen and is not taken for a physical spacing."
+        )
+        return None
+    notes.append(f"The pixel size comes from the resolution tags, {said}, as a scanner writes them.")
+    return spacing, "um"

@@ -15,9 +15,9 @@ import numpy as np
 from warpgauge.errors import FileFormatError
 from warpgauge.geometry import Grid
 from warpgauge.io.files import existing_file, foreign_decoder, read_head
-from warpgauge.io.images import metaimage, nifti, nrrd_image
+from warpgauge.io.images import metaimage, nifti, nrrd_files
 from warpgauge.io.images.frame import resolve_grid
-from warpgauge.io.images.nrrd_frame import nrrd_frame
+from warpgauge.io.images.nrrd_files import nrrd_frame
 from warpgauge.io.images.samples import Block, gzip_head
 from warpgauge.io.transforms.base import BY_SIGNATURE, NO, Format, Options, Transform
 from warpgauge.io.transforms.field import DisplacementField, Vectors
@@ -146,20 +146,20 @@ def load_nrrd(path: Path) -> StoredField:
     """
     existing_file(path, "field")
     with foreign_decoder(path, "a NRRD field"):
-        fields, header_end = nrrd_image.header_fields(path)
-        sizes = nrrd_image.header_sizes(path, fields)
+        fields, header_end = nrrd_files.header_fields(path)
+        sizes = nrrd_files.header_sizes(path, fields)
         axis, spatial = _axes(path, fields, sizes)
         size = tuple(sizes[i] for i in spatial)
         notes: list[str] = []
         grid, more = resolve_grid(nrrd_frame(path, fields, spatial, size, notes), path, None, None)
         shape = tuple(sizes[::-1])
-        read, _ = nrrd_image.stored_samples(path, fields, header_end, nrrd_image.sample_type(path, fields), shape)
+        read, _ = nrrd_files.stored_samples(path, fields, header_end, nrrd_files.sample_type(path, fields), shape)
         values = as_floats(read(tuple(slice(None) for _ in shape)), path.name)
         vectors = _ordered(values, axis)
     return StoredField(path.name, NRRD, vectors, grid, _vector_frame(fields, len(size)), [*notes, *more])
 
 
-def _axes(path: Path, fields: nrrd_image.Fields, sizes: list[int]) -> tuple[int, list[int]]:
+def _axes(path: Path, fields: nrrd_files.Fields, sizes: list[int]) -> tuple[int, list[int]]:
     """Find the axis of the components, first or last in the file, and the spatial axes."""
     kinds = fields.get("kinds", "").lower().split()
     d = len(sizes) - 1
@@ -185,7 +185,7 @@ def _ordered(values: Vectors, axis: int) -> Vectors:
     return components_first(values) if axis == 0 else np.ascontiguousarray(values)
 
 
-def _vector_frame(fields: nrrd_image.Fields, d: int) -> str | None:
+def _vector_frame(fields: nrrd_files.Fields, d: int) -> str | None:
     if "measurement frame" in fields:
         numbers = re.findall(r"[-+0-9.eE]+", fields["measurement frame"])
         try:
