@@ -14,7 +14,7 @@ import pytest
 import warpgauge as wg
 from warpgauge.display import counted, csv_table, html_table, latex_table, number, text_table
 from warpgauge.errors import InvalidInputError
-from warpgauge.io.landmarks.detect import FORMATS
+from warpgauge.io.landmarks.registry import FORMATS
 
 mpl.use("Agg")
 

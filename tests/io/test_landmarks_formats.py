@@ -12,7 +12,7 @@ from scipy.stats import chi2
 from warpgauge import Grid
 from warpgauge.errors import AmbiguousFileError, FileFormatError, InvalidInputError, SuspiciousDataWarning
 from warpgauge.io.landmarks import Landmarks, read_landmarks, write_landmarks
-from warpgauge.io.landmarks.writing import PROVENANCE
+from warpgauge.io.landmarks.writer import PROVENANCE
 
 
 def save(folder: Path, name: str, text: str) -> Path:

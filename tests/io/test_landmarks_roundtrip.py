@@ -16,7 +16,7 @@ from warpgauge import Grid
 from warpgauge.errors import SuspiciousDataWarning
 from warpgauge.io.landmarks import FORMAT_NAMES, Landmarks, Pending, Skip, read_landmarks, write_landmarks
 from warpgauge.io.landmarks.base import COVARIANCES, HASHES, INACTIVE, NAMES, PENDING, RATERS, SKIPS
-from warpgauge.io.landmarks.detect import FORMATS
+from warpgauge.io.landmarks.registry import FORMATS
 
 COORDINATES = st.floats(-1e6, 1e6, allow_nan=False).map(lambda x: 0.0 if abs(x) < 1e-6 else x)
 # "nan" is what ANTs itself writes for "no name".

@@ -9,7 +9,7 @@ import click
 
 from warpgauge.io.landmarks import Landmarks
 from warpgauge.io.landmarks.pairing import MATCHES
-from warpgauge.io.landmarks.writing import PROVENANCE, LandmarkLossError, write_landmarks
+from warpgauge.io.landmarks.writer import PROVENANCE, LandmarkLossError, write_landmarks
 
 LOSSY_HELP = "Leave out what the format to write cannot hold, and say what that was; image hashes go without it."
 

@@ -15,7 +15,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from warpgauge.display import number
-from warpgauge.io.plain import plain
+from warpgauge.io.files import plain
 
 __all__ = ["json_option", "number", "print_facts", "print_json", "print_table", "progress"]
 

@@ -20,10 +20,8 @@ from warpgauge._version import __version__
 from warpgauge.compute import Executor, given_or_local
 from warpgauge.errors import InvalidInputError, WarpgaugeError
 from warpgauge.experiments.experiment import Experiment, Findings, Run
-from warpgauge.io.files import content_hash, one_line
-from warpgauge.io.plain import plain
+from warpgauge.io.files import content_hash, one_line, plain, replace_text
 from warpgauge.maps.pictures import save_picture
-from warpgauge.report.files import replace_text
 
 Watcher = Callable[[int, int], None]
 Compute = Callable[[Path, Run], dict[str, Any]]

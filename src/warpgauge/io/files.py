@@ -1,4 +1,4 @@
-"""Small helpers that all readers share: extras, first bytes, capped text, hashes, and errors of foreign decoders."""
+"""Helpers that all readers and writers share: extras, first bytes, capped text, hashes, atomic writing, JSON values."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ import os
 import secrets
 import threading
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 from types import ModuleType
+from typing import Any
+
+import numpy as np
 
 from warpgauge.errors import FileFormatError, InvalidInputError, MissingExtraError, WarpgaugeError
 from warpgauge.extras import install_advice
@@ -167,6 +170,11 @@ def replace_file(file: Path, data: bytes) -> None:
         raise InvalidInputError(f"{file.name!r} cannot be written: {error.strerror or error}.") from error
 
 
+def replace_text(file: Path, text: str) -> None:
+    """Write a text file, which is replaced only when the new one is complete."""
+    replace_file(file, text.encode("utf-8"))
+
+
 def neighbour(header: Path, name: str) -> Path:
     """Return the data file that a header names, which must lie next to the header.
 
@@ -229,3 +237,18 @@ def foreign_decoder(path: PathLike, what: str) -> Iterator[None]:
             f"{Path(path).name!r} cannot be read as {what}: {one_line(error)}; it is damaged, or of a kind that is not "
             f"supported."
         ) from error
+
+
+def plain(value: Any) -> Any:
+    """Turn arrays, numpy numbers and tuples into what JSON holds; what is not finite becomes null."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, np.ndarray):
+        return plain(value.tolist())
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, np.generic):
+        return plain(value.item())
+    if isinstance(value, float) and not np.isfinite(value):
+        return None
+    return value

@@ -6,7 +6,6 @@ import os
 from pathlib import Path
 
 from warpgauge.errors import InvalidInputError
-from warpgauge.io.files import replace_file
 
 
 def report_path(out_html: str | os.PathLike[str]) -> Path:
@@ -17,8 +16,3 @@ def report_path(out_html: str | os.PathLike[str]) -> Path:
     if not file.parent.is_dir():
         raise InvalidInputError(f"There is no folder {str(file.parent)!r} to write {file.name!r} into; make it first.")
     return file
-
-
-def replace_text(file: Path, text: str) -> None:
-    """Write a text file, which is replaced only when the new one is complete."""
-    replace_file(file, text.encode("utf-8"))

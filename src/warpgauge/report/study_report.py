@@ -12,10 +12,11 @@ from pathlib import Path
 import numpy as np
 
 from warpgauge.evaluation import norm_name
+from warpgauge.io.files import replace_text
 from warpgauge.maps.planes import shown_units
 from warpgauge.report import charts
 from warpgauge.report.content import finite, versions
-from warpgauge.report.files import replace_text, report_path
+from warpgauge.report.files import report_path
 from warpgauge.report.html import (
     Cell,
     box,

@@ -19,11 +19,12 @@ from warpgauge.evaluation import Assessment, Evaluation, Trust, Truth, evaluate_
 from warpgauge.evaluation import trust as find_trust
 from warpgauge.evaluation.comparison import comparable
 from warpgauge.evaluation.mapping import function_of, mapped_points
+from warpgauge.io.files import replace_text
 from warpgauge.io.images import Image
 from warpgauge.maps.planes import shown_units
 from warpgauge.project import Project
 from warpgauge.report.content import Content
-from warpgauge.report.files import replace_text, report_path
+from warpgauge.report.files import report_path
 from warpgauge.report.html import page, paragraph
 from warpgauge.report.landmark_section import landmark_csv, landmark_section
 from warpgauge.report.map_section import map_section, overlay_section

@@ -19,7 +19,7 @@ from warpgauge.candidates import to_gray
 from warpgauge.errors import WarpgaugeError
 from warpgauge.geometry import Floats, Grid
 from warpgauge.io.landmarks import Landmarks
-from warpgauge.io.landmarks.permutation import likely_permutation
+from warpgauge.io.landmarks.pairing import likely_permutation
 from warpgauge.maps import warped_image
 from warpgauge.project import Project
 

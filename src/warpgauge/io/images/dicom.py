@@ -1,4 +1,4 @@
-"""A folder of DICOM slices of one series, sorted by position; refused with the reason if they form no regular volume."""
+"""A folder of DICOM slices of one series, sorted by position; refused with the reason if they form no volume."""
 
 from __future__ import annotations
 

@@ -3,10 +3,10 @@
 `read_landmarks` turns a file, or a pair of files, into `Landmarks` in world coordinates; `write_landmarks` goes back.
 """
 
-from warpgauge.io.landmarks.detect import FORMATS
 from warpgauge.io.landmarks.model import Landmarks, Pending, Skip
-from warpgauge.io.landmarks.reading import read_landmarks
-from warpgauge.io.landmarks.writing import write_landmarks
+from warpgauge.io.landmarks.reader import read_landmarks
+from warpgauge.io.landmarks.registry import FORMATS
+from warpgauge.io.landmarks.writer import write_landmarks
 
 FORMAT_NAMES: tuple[str, ...] = tuple(FORMATS)
 

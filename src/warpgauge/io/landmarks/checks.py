@@ -8,7 +8,7 @@ import numpy as np
 
 from warpgauge.errors import SuspiciousDataWarning
 from warpgauge.geometry import Floats, Grid
-from warpgauge.io.landmarks.permutation import likely_permutation
+from warpgauge.io.landmarks.pairing import likely_permutation
 
 # Points that nearly lie on a line (2D) or in a plane (3D) do not fix the sign of a determinant.
 _FLATTEST = 0.02

@@ -26,8 +26,8 @@ from warpgauge.io.landmarks.base import (
     Side,
     Table,
 )
-from warpgauge.io.landmarks.detect import format_of_path, named_format
 from warpgauge.io.landmarks.model import Landmarks
+from warpgauge.io.landmarks.registry import format_of_path, named_format
 
 _T = TypeVar("_T")
 
