@@ -14,7 +14,7 @@ from pathlib import Path
 import click
 
 from warpgauge._version import __version__
-from warpgauge.cli.words import in_options
+from warpgauge.cli.output import in_options
 from warpgauge.errors import WarpgaugeError, WarpgaugeWarning
 
 # Command name to the module of this package and the command in it, in the order of the help page.
@@ -44,10 +44,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "new-study": ("new_study", "new_study"),
     "benchmark": ("benchmark", "benchmark"),
     "copy": ("copy", "copy"),
-    "recover": ("recover", "recover"),
-    "prepare": ("prepare", "prepare"),
-    "verify": ("verify", "verify"),
-    "relink": ("relink", "relink"),
+    "recover": ("maintenance", "recover"),
+    "prepare": ("maintenance", "prepare"),
+    "verify": ("maintenance", "verify"),
+    "relink": ("maintenance", "relink"),
     "convert": ("convert", "convert"),
     "simulate": ("simulate", "simulate"),
     "experiment": ("experiment", "experiment"),

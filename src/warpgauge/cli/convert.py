@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from warpgauge.cli.landmark_files import lossy_option, match_option, write_out
+from warpgauge.cli.exchange import lossy_option, match_option, write_out
 from warpgauge.cli.output import json_option, print_facts, print_json
 from warpgauge.geometry import Grid
 from warpgauge.io.landmarks import FORMAT_NAMES

@@ -89,7 +89,7 @@ Example:
 @json_option
 def annotate(project: Path, truth: Path, rater: str, as_json: bool, **options: Any) -> None:
     """Let a simulated expert who knows the TRUTH answer the next queries of PROJECT, as the paper's users do."""
-    from warpgauge.demo.annotating import answer_queries
+    from warpgauge.demo.run import answer_queries
     from warpgauge.io.transforms import read_transform
     from warpgauge.project import Project
     from warpgauge.session import Session

@@ -20,6 +20,7 @@ from scipy import ndimage, optimize
 from warpgauge.candidates import Foreground, to_gray
 from warpgauge.geometry import Floats, Grid
 from warpgauge.io.images import Image
+from warpgauge.maps import warped_image
 
 _BINS = 24
 _LEAST_OVERLAP = 0.4  # of the fixed samples must fall into the moving image
@@ -309,3 +310,34 @@ def _told(matrix: Floats, offset: Floats, centre: Floats, score: float, rival: f
         f"({', '.join(f'{value:.4g}' for value in shift)}) {units}: the similarity of the largest normalised mutual "
         f"information, {score:.3f} above that of unrelated images (best other orientation {rival:.3f})"
     )
+
+
+_SMOOTHING = 1.5
+_FEWEST = 0.1  # share of the fixed image that must be covered
+
+
+class Likeness:
+    """Correlation of the edges of two images where they overlap.
+
+    Parameters
+    ----------
+    fixed, moving : (array, Grid)
+        Grey values of the two images, of a size for which a second is enough.
+    """
+
+    def __init__(self, fixed: tuple[NDArray[Any], Grid], moving: tuple[NDArray[Any], Grid]) -> None:
+        self._fixed, self._grid = _edges(fixed[0]), fixed[1]
+        self._moving = _edges(moving[0]), moving[1]
+
+    def __call__(self, transform: Any) -> float:
+        """Return the correlation under a transform; NaN where the images barely overlap."""
+        moved = warped_image(self._moving, transform, self._grid)
+        inside = np.isfinite(moved)
+        if inside.mean() < _FEWEST:
+            return float("nan")
+        return float(np.corrcoef(moved[inside], self._fixed[inside])[0, 1])
+
+
+def _edges(gray: NDArray[Any]) -> Floats:
+    strength = ndimage.gaussian_gradient_magnitude(np.asarray(gray, dtype=np.float64), _SMOOTHING)
+    return np.asarray(np.log1p(strength / max(float(np.median(strength)), 1e-12)))

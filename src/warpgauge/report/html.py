@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import base64
 import html
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from warpgauge.errors import InvalidInputError
 from warpgauge.maps import picture_bytes
 
 # Dark grey on white and the accents below have a contrast of at least 4.5 to 1 on their backgrounds.
@@ -231,3 +234,13 @@ def page(title: str, head: str, sections: Sequence[tuple[str, str, str]], foot: 
         f'<header><h1>{escaped(title)}</h1>\n{head}</header>\n<nav aria-label="Contents"><ul>{links}</ul></nav>\n'
         f"<main>\n{body}</main>\n<footer>{foot}</footer>\n</body>\n</html>\n"
     )
+
+
+def report_path(out_html: str | os.PathLike[str]) -> Path:
+    """Check the name and the folder of a report."""
+    file = Path(out_html)
+    if file.suffix.lower() not in (".html", ".htm"):
+        raise InvalidInputError(f"A report is an HTML file, so {file.name!r} must end in .html.")
+    if not file.parent.is_dir():
+        raise InvalidInputError(f"There is no folder {str(file.parent)!r} to write {file.name!r} into; make it first.")
+    return file

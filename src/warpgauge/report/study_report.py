@@ -16,7 +16,6 @@ from warpgauge.io.files import replace_text
 from warpgauge.maps.planes import shown_units
 from warpgauge.report import charts
 from warpgauge.report.content import finite, versions
-from warpgauge.report.files import report_path
 from warpgauge.report.html import (
     Cell,
     box,
@@ -29,6 +28,7 @@ from warpgauge.report.html import (
     paragraph,
     percent,
     percent_cell,
+    report_path,
     sampled_cell,
     table,
     text_cell,

@@ -9,12 +9,15 @@ import numpy as np
 
 from warpgauge.core.arrays import Floats
 from warpgauge.evaluation import Evaluation, Truth
+from warpgauge.evaluation.sentences import length, without
 from warpgauge.geometry import Grid
 from warpgauge.io.images import Image
-from warpgauge.maps import Picture, Plane, displayable, map_picture, warped_image
+from warpgauge.maps import Picture, Plane, displayable, map_picture, picture_bytes, warped_image
 from warpgauge.maps.colours import OKABE_ITO
 from warpgauge.maps.planes import shown_units
 from warpgauge.maps.warping import fitting_level
+from warpgauge.report.content import Content
+from warpgauge.report.html import Cell, figure_cell, heading, image, number, paragraph, sampled_cell, table
 
 _ELEMENTS = 200  # along each side of a thumbnail
 _FEWEST_PIXELS = 60  # so many pixels are shown along each side at least
@@ -146,3 +149,73 @@ def _sampled(image: Image, patch: Grid) -> Floats:
     samples = np.stack(tiles) if frame.d == 3 else tiles[0]
     part = Grid(tuple((high - low).tolist()), frame.spacing, frame.index_to_world(low), frame.direction, frame.units)
     return displayable(warped_image((samples, part), lambda points: points, patch))
+
+
+# So many are drawn; whoever has more has another problem than single slips.
+MOST_DRAWN = 12
+_DPI = 110
+
+
+def suspect_section(content: Content) -> str:
+    """Return the flagged annotations with two thumbnails each, the verdict without them, and both sets of scores."""
+    parts = [
+        paragraph(
+            "Every good method misses these annotations by far more than usual. They were used as they are: nothing "
+            "was deleted. Look at each. If the mark is in the wrong place, correct it or take it back, and make the "
+            "report again. If it is right, all methods are wrong there."
+        )
+    ]
+    drawn = content.suspects[:MOST_DRAWN] if _drawable(content) else ()
+    parts.append('<div class="pair">')
+    for one in drawn:
+        away = length(one.distance, content.units)
+        parts.append(
+            image(
+                picture_bytes(thumbnails(content.images["fixed"], content.images["moving"], one), "png", dpi=_DPI),
+                "png",
+                f"Annotation {one.row + 1}: the fixed image around the point and the moving image around its mark, at "
+                f"one scale. The expected match lies {away} from the mark.",
+                f"{one.sentence} By the methods and the other annotations, the match is expected {away} from the mark.",
+            )
+        )
+    parts.append("</div>")
+    left = len(content.suspects) - len(drawn)
+    if drawn and left:
+        parts.append(paragraph(f"{left} more are not drawn; they are marked in the list of annotations."))
+    return "".join(parts) + _without(content)
+
+
+def _drawable(content: Content) -> bool:
+    return set(content.images) == {"fixed", "moving"} and content.images["fixed"].grid.d == content.posterior.d
+
+
+def _without(content: Content) -> str:
+    """Return the verdict without the flagged annotations, and the scores with and without them."""
+    found, norm = content.evaluation, content.norm
+    other = found.without_flagged
+    if other is None:
+        return ""
+    rows: list[tuple[str, list[Cell]]] = []
+    for name in found.ranking(norm):
+        cells = []
+        for one in (found, other):
+            score = one.scores[name]
+            low, high = score.interval[norm]
+            cells += [
+                figure_cell(score.score[norm]),
+                Cell(f"{number(low)}\u00a0to\u00a0{number(high)}"),
+                sampled_cell(score.probability_best[norm], one.samples),
+            ]
+        rows.append((name, cells))
+    heads = (f"error ({content.units})", "90 % interval", "best with probability")
+    return (
+        heading("What changes without them")
+        + paragraph(without([one.row for one in content.suspects], other.verdict))
+        + table(
+            f"Errors from all {found.annotations} annotations, and from the {other.annotations} that are not flagged.",
+            ("method", *heads, *(f"without: {head}" for head in heads)),
+            rows,
+            baseline=found.baseline,
+            name="without-flagged",
+        )
+    )

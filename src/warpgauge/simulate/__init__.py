@@ -7,12 +7,14 @@ from warpgauge.simulate.annotators import (
     CIMA_LOG_SD,
     EllipseAnnotator,
     ExpertAnnotator,
+    ExpertPanel,
+    GrossErrorAnnotator,
     IsotropicAnnotator,
+    SkippingAnnotator,
 )
 from warpgauge.simulate.answers import SKIP_REASONS, Annotator, Answer, SimulatedAnswers
 from warpgauge.simulate.deformation import InverseDeformation, SimulatedDeformation, random_deformation
 from warpgauge.simulate.images import warp_image
-from warpgauge.simulate.raters import ExpertPanel, GrossErrorAnnotator, SkippingAnnotator
 from warpgauge.simulate.velocity import VelocityField, random_velocity
 
 __all__ = [

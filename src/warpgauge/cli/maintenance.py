@@ -1,0 +1,122 @@
+"""The commands that keep an installation and projects in order: verify, recover, relink, prepare."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import click
+
+from warpgauge.cli.output import json_option, print_facts, print_json
+from warpgauge.cli.paths import ImagePath
+from warpgauge.cli.projects import project_argument
+from warpgauge.errors import InvalidInputError
+from warpgauge.io.stores import Place
+
+
+@click.command(epilog="\b\nExample:\n  warpgauge verify lesion")
+@project_argument
+@json_option
+def verify(project: Path, as_json: bool) -> None:
+    """Check a PROJECT: hashes of images and transforms, the log's file and chain, and that it can be replayed.
+
+    Nothing is repaired. The exit code is 1 when a problem was found.
+    """
+    from warpgauge.project.verify import verify_project
+
+    report = verify_project(project)
+    if as_json:
+        print_json({"ok": report.ok, "problems": list(report.problems), "checked": list(report.checked)})
+    else:
+        for line in report.checked:
+            click.echo(f"ok       {line}")
+        for line in report.problems:
+            click.echo(f"PROBLEM  {line}")
+        click.echo("The project is whole." if report.ok else f"{len(report.problems)} problems were found.")
+    if not report.ok:
+        raise click.exceptions.Exit(1)
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  warpgauge recover lesion --mirror /backup/warpgauge
+  warpgauge recover lesion --accept-loss"""
+)
+@project_argument
+@click.option("--mirror", type=click.Path(exists=True, file_okay=False, path_type=Path), help="Folder of the mirror.")
+@click.option("--accept-loss", is_flag=True, help="Go on where acknowledged events are gone for good.")
+@json_option
+def recover(project: Path, mirror: Path | None, accept_loss: bool, as_json: bool) -> None:
+    """Rebuild the annotation log of PROJECT from what can be read of it and from a mirror.
+
+    Stop the server first. The former log is kept beside the new one; where acknowledged events are in neither, nothing
+    is changed unless you accept the loss. See annotate --mirror.
+    """
+    from warpgauge.project.recovery import recover_project
+
+    done = recover_project(project, mirror, accept_loss=accept_loss)
+    if as_json:
+        print_json(vars(done))
+    elif not done.kept:
+        click.echo(f"The log is whole: {done.events} events; nothing was changed.")
+    else:
+        lost = f"; {done.lost} acknowledged events are lost" if done.lost else "; no acknowledged event is lost"
+        click.echo(
+            f"The log was rebuilt with {done.events} events ({done.from_log} from the log, {done.from_mirror} from the "
+            f"mirror){lost}. The former log is kept as {done.kept}."
+        )
+
+
+_IMAGE = ImagePath()
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  warpgauge relink lesion --moving /new/place/ki67.png
+  warpgauge relink lesion --fixed he.tif --moving ki67.tif --accept-changed"""
+)
+@project_argument
+@click.option("--fixed", type=_IMAGE, help="Where the fixed image is now.")
+@click.option("--moving", type=_IMAGE, help="Where the moving image is now.")
+@click.option("--fixed-mask", type=_IMAGE, help="Where the fixed image's mask is now.")
+@click.option("--moving-mask", type=_IMAGE, help="Where the moving image's mask is now.")
+@click.option("--accept-changed", is_flag=True, help="Take a file with another content; its frame must be the same.")
+@json_option
+def relink(project: Path, accept_changed: bool, as_json: bool, **images: Place | None) -> None:
+    """Update the paths of images that were moved or renamed; the log of PROJECT records the change."""
+    from warpgauge.project import Project
+
+    if not any(images.values()):
+        raise InvalidInputError("relink needs at least one of --fixed, --moving, --fixed-mask and --moving-mask.")
+    with Project.open(project, check_images=False) as opened:
+        opened.relink(accept_changed=accept_changed, **images)  # type: ignore[arg-type]  # options of that name only
+        facts = {role: record.path for role, record in opened.document.images.items()}
+        problems = opened.image_problems()
+    print_json({"images": facts, "problems": problems}) if as_json else print_facts(facts)
+    for problem in problems:
+        click.echo(f"note: {problem}", err=True)
+
+
+@click.command(epilog="\b\nExample:\n  warpgauge prepare")
+def prepare() -> None:
+    """Compile the inner loops now, once per installation, so that no later command waits for it.
+
+    Without it, the first command that needs a loop compiles it, which takes some seconds, and keeps it on disk.
+    """
+    import numpy as np
+
+    from warpgauge.core.annotations import Annotations
+    from warpgauge.core.kernels import KernelBundle
+    from warpgauge.core.process import TransformationPrior
+    from warpgauge.core.warm_up import compile_loops
+    from warpgauge.maps.exceedance import exceedance_probability
+
+    start = time.perf_counter()
+    compile_loops()
+    point = np.zeros((1, 2))
+    annotations = Annotations(point, point, np.diag([1.0, 2.0])[None])
+    posterior = TransformationPrior(KernelBundle("wendland", [1.0], [1.0])).condition(annotations)
+    exceedance_probability(posterior, point, point, 1.0)
+    click.echo(f"The inner loops are compiled and on disk ({time.perf_counter() - start:.1f} s).")
