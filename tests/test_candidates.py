@@ -21,9 +21,9 @@ from warpgauge.candidates import (
     targets_from_mask,
     to_gray,
 )
-from warpgauge.candidates.blocks import blocks, core_shape, count_blocks
-from warpgauge.candidates.harris import harris_strength
+from warpgauge.candidates.corners import blocks, core_shape, count_blocks
 from warpgauge.candidates.peaks import thin
+from warpgauge.candidates.structure import harris_strength
 from warpgauge.errors import InvalidInputError, MissingExtraError, SuspiciousDataWarning
 
 RNG = np.random.default_rng(3)

@@ -20,6 +20,11 @@ UNITS: tuple[str, ...] = ("px", "um", "mm")
 Floats = NDArray[np.float64]
 
 
+def array_order(values: ArrayLike) -> Any:
+    """Return coordinates, spacings or indices (..., d) in the other order: x, y[, z] to array axes, or back."""
+    return np.asarray(values)[..., ::-1]
+
+
 def _vector(values: ArrayLike, d: int, name: str) -> Floats:
     vector = np.array(values, dtype=np.float64)
     if vector.shape != (d,) or not np.all(np.isfinite(vector)):

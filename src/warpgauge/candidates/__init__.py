@@ -8,14 +8,13 @@ padding.
 
 from warpgauge.candidates.corners import Candidates, find_candidates
 from warpgauge.candidates.foreground import Foreground, find_foreground, foreground_from_mask
-from warpgauge.candidates.gray import to_gray
+from warpgauge.candidates.structure import structure_tensors, to_gray
 from warpgauge.candidates.targets import (
     targets_from_domain,
     targets_from_file,
     targets_from_labels,
     targets_from_mask,
 )
-from warpgauge.candidates.tensors import structure_tensors
 
 __all__ = [
     "Candidates",

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import ndimage
 
-from warpgauge.candidates.gray import to_gray
+from warpgauge.candidates.structure import to_gray
 
 Mask = NDArray[np.bool_]
 Values = NDArray[np.float32]

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from warpgauge.candidates.blocks import Block, blocks, core_shape, count_blocks
 from warpgauge.candidates.foreground import Foreground, ForegroundMask
-from warpgauge.candidates.gray import gray_rule, to_gray
-from warpgauge.candidates.harris import TRUNCATE, harris_strength, sensitivity
 from warpgauge.candidates.peaks import Peaks, Pool, local_maxima, no_peaks, thin, vertex_offsets
+from warpgauge.candidates.structure import TRUNCATE, gray_rule, harris_strength, sensitivity, to_gray
 from warpgauge.errors import InvalidInputError, SuspiciousDataWarning
-from warpgauge.geometry import Floats, Grid
+from warpgauge.geometry import Floats, Grid, array_order
 
 Progress = Callable[[int, int], None]
 _LARGEST_GRAY = 1e30  # its sixth power, the determinant in 3D, is still a number
@@ -141,7 +140,7 @@ class _Search:
             raise InvalidInputError(f"count must be at least 1, or None for all candidates, got {count!r}.")
         self.image, self.grid, self.mask, self.count, self.subpixel = image, grid, mask, count, subpixel
         self.rule = gray_rule(shape, grid.d)
-        self.spacing = grid.spacing[::-1]
+        self.spacing = array_order(grid.spacing)
         self.sigma = _positive(sigma, "sigma", 2.0 * grid.pixel)
         self.border = _positive(border, "border", 3 * self.sigma, zero=True)
         self.min_distance = _positive(min_distance, "min_distance", self._spread(), zero=True)
@@ -218,7 +217,7 @@ class _Search:
     def choose(self, pool: Pool) -> Candidates:
         """Thin the strongest maxima by distance."""
         peaks = pool.strongest()
-        points = self.grid.index_to_world(peaks.position[:, ::-1])
+        points = self.grid.index_to_world(array_order(peaks.position))
         rows = thin(points, self.min_distance, self.count)
         if pool.dropped and (self.count is None or len(rows) < self.count):
             warnings.warn(
@@ -253,3 +252,51 @@ def _positive(value: float | None, name: str, default: float, zero: bool = False
         kind = "length" if zero else "positive length"
         raise InvalidInputError(f"{name} must be a {kind} in world units, got {value!r}.")
     return float(value)
+
+
+_SMALLEST_CORE = 4
+
+
+class Block(NamedTuple):
+    """A part of an array: what to read, which part of that is the core, and where the core begins in the array."""
+
+    read: tuple[slice, ...]
+    core: tuple[slice, ...]
+    start: tuple[int, ...]
+
+
+def core_shape(shape: tuple[int, ...], halo: tuple[int, ...], elements: int) -> tuple[int, ...]:
+    """Choose cores so that no block with its halo has more than ``elements`` elements.
+
+    The longest axis is halved until the block fits, so the result depends on nothing but the arguments.
+    """
+    core = list(shape)
+
+    def size() -> int:
+        return int(np.prod([min(c + 2 * h, n) for c, h, n in zip(core, halo, shape, strict=True)], dtype=np.int64))
+
+    while size() > elements:
+        axis = int(np.argmax(core))
+        if core[axis] <= _SMALLEST_CORE:
+            raise InvalidInputError(
+                f"A block of the image with its margin has {size()} elements, more than the {elements} that fit into "
+                f"the given memory; allow more memory or a smaller sigma."
+            )
+        core[axis] = -(-core[axis] // 2)
+    return tuple(core)
+
+
+def blocks(shape: tuple[int, ...], halo: tuple[int, ...], core: tuple[int, ...]) -> Iterator[Block]:
+    """Yield the blocks in array order."""
+    for start in itertools.product(*(range(0, n, c) for n, c in zip(shape, core, strict=True))):
+        read, inner = [], []
+        for begin, n, c, h in zip(start, shape, core, halo, strict=True):
+            low, end = max(0, begin - h), min(n, begin + c)
+            read.append(slice(low, min(n, end + h)))
+            inner.append(slice(begin - low, end - low))
+        yield Block(tuple(read), tuple(inner), start)
+
+
+def count_blocks(shape: tuple[int, ...], core: tuple[int, ...]) -> int:
+    """Count the blocks."""
+    return int(np.prod([-(-n // c) for n, c in zip(shape, core, strict=True)]))

@@ -17,7 +17,7 @@ from scipy import ndimage
 
 from warpgauge.candidates.background import Found, picture_background, volume_background
 from warpgauge.errors import InvalidInputError
-from warpgauge.geometry import Grid
+from warpgauge.geometry import Grid, array_order
 from warpgauge.io.images import Image
 
 Mask = NDArray[np.bool_]
@@ -67,7 +67,7 @@ class Foreground:
         index = np.floor(self.grid.world_to_index(points_world) + 0.5).astype(np.int64)
         inside = np.all((index >= 0) & (index < np.asarray(self.grid.size)), axis=-1)
         safe = np.where(inside[..., None], index, 0)
-        return np.asarray(inside & self.mask[tuple(np.moveaxis(safe[..., ::-1], -1, 0))])
+        return np.asarray(inside & self.mask[tuple(np.moveaxis(array_order(safe), -1, 0))])
 
     def shrunk(self, margin: int = 1) -> Foreground:
         """Return the foreground without the elements within ``margin`` of its edge, except at the image border.
@@ -115,7 +115,7 @@ def foreground_of(array: NDArray[Any], grid: Grid) -> Foreground:
     if array.shape[: grid.d] != grid.shape:
         raise InvalidInputError(f"An image of shape {array.shape} does not lie on a grid of shape {grid.shape}.")
     values = np.nan_to_num(array.astype(np.float32), copy=False, nan=0.0, posinf=0.0, neginf=0.0)
-    found = picture_background(values) if grid.d == 2 else volume_background(values, grid.spacing[::-1])
+    found = picture_background(values) if grid.d == 2 else volume_background(values, array_order(grid.spacing))
     return _checked(found, grid)
 
 

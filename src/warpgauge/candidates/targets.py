@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warpgauge.errors import InvalidInputError
-from warpgauge.geometry import Floats, Grid
+from warpgauge.geometry import Floats, Grid, array_order
 from warpgauge.io.files import PathLike
 from warpgauge.io.landmarks import read_landmarks
 
@@ -220,7 +220,7 @@ def _regular_in_mask(mask: Any, grid: Grid, count: int) -> Floats:
     cells = count * int(np.prod(size)) // total
     while 0 < cells <= _LARGEST_LATTICE:
         index = low + _lattice(size, _cells(size * grid.spacing, cells))
-        chosen = index[inside[tuple(np.round(index).astype(np.int64)[:, ::-1].T)]]
+        chosen = index[inside[tuple(array_order(np.round(index).astype(np.int64)).T)]]
         if 0 < len(chosen) <= count:
             return grid.index_to_world(chosen)
         cells = min(cells - 1, int(cells * 0.97))

@@ -18,6 +18,13 @@ def readonly(array: Floats) -> Floats:
     return array
 
 
+def thinned_rows(count: int, most: int, seed: int = 0) -> Ints:
+    """Rows of a random part, at most ``most`` of ``count``, ascending; all of them where there are few enough."""
+    if count <= most:
+        return np.arange(count)
+    return np.sort(np.random.default_rng(seed).choice(count, most, replace=False))
+
+
 def first_bad_row(bad: Bools) -> int:
     """Index of the first row in which anything is marked."""
     return int(np.argmax(bad.reshape(len(bad), -1).any(axis=1)))

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
-from warpgauge.core.arrays import Floats, as_points
+from warpgauge.core.arrays import Floats, as_points, thinned_rows
 from warpgauge.core.conditioning import Conditioned
 from warpgauge.core.process import Posterior
 from warpgauge.core.scoring import mean_squared_errors, quadratic_forms
@@ -196,9 +196,7 @@ def _suggester(
     """Make a suggester that knows the annotations there are."""
     if candidates is None:
         places = np.unique(points, axis=0)
-        if len(places) > _MOST_CANDIDATES:
-            rows = np.random.default_rng(seed).choice(len(places), _MOST_CANDIDATES, replace=False)
-            places = places[np.sort(rows)]
+        places = places[thinned_rows(len(places), _MOST_CANDIDATES, seed)]
     else:
         places = as_points(candidates, "candidates", posterior.d)
     suggester = Suggester(posterior.prior, places, seed=seed, default_covariance=noise)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from warpgauge.core.arrays import Floats
+from warpgauge.core.arrays import Floats, thinned_rows
 from warpgauge.core.process import Posterior
 from warpgauge.core.scoring import displacement_norm, mean_squared_errors, win_probabilities
 
@@ -80,9 +80,8 @@ def posterior_judgement(posterior: Posterior, points: Floats, mapped: Floats, no
     errors = mapped - posterior.mean(points)
     scores = {norm_name(p): np.array([displacement_norm(one, p) for one in errors]) for p in norms}
     squared = mean_squared_errors(errors)
-    at, part = points, mapped
-    if len(points) > _MOST_POINTS:
-        rows = np.sort(np.random.default_rng(0).choice(len(points), _MOST_POINTS, replace=False))
-        at, part = points[rows], mapped[:, rows]
+    rows = thinned_rows(len(points), _MOST_POINTS)
     trace = posterior.d * np.mean(np.square(posterior.standard_deviation(points)))
-    return Judgement(scores, squared + trace, win_probabilities(posterior, at, part), ascending(squared))
+    return Judgement(
+        scores, squared + trace, win_probabilities(posterior, points[rows], mapped[:, rows]), ascending(squared)
+    )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from warpgauge.core.arrays import Floats, Ints
+from warpgauge.core.arrays import Floats, Ints, thinned_rows
 from warpgauge.core.conditioning import Conditioned
 from warpgauge.core.eager_gains import EagerGains, KernelGivenTargets
 from warpgauge.core.gains import LazyGains
@@ -123,8 +123,7 @@ def _integrated_over(setting: Setting) -> Floats:
     if n * n <= _LARGEST_BLOCK:
         return setting.candidates
     most = int(np.clip(_LARGEST_BLOCK // n, _FEWEST_TARGETS, _MOST_TARGETS))
-    rows = np.random.default_rng(setting.seed).choice(n, most, replace=False)
-    return np.asarray(setting.candidates[np.sort(rows)])
+    return np.asarray(setting.candidates[thinned_rows(n, most, setting.seed)])
 
 
 def _krause(setting: Setting) -> KrauseGains:

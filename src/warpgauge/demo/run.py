@@ -25,7 +25,7 @@ from warpgauge.project import Project
 from warpgauge.registration import DEMO_SETTINGS, RegistrationResult, SimpleItkSetting, run_registrations
 from warpgauge.report import write_assessment
 from warpgauge.session import Session
-from warpgauge.session.prior import default_radius, pixel
+from warpgauge.session.prior import default_radius
 from warpgauge.simulate import Annotator, EllipseAnnotator, IsotropicAnnotator
 
 # Size of the expert's ellipses, as a share of those that the paper's user drew on histology, in pixels: about 2 px off
@@ -262,7 +262,7 @@ def expert(session: Session, user: str, scale: float) -> Annotator:
     grid, settings = session.project.fixed_grid, session.project.settings
     if user == "isotropic":
         return IsotropicAnnotator(scale * default_radius(grid, settings))
-    return EllipseAnnotator(scale=scale, pixel_size=pixel(grid))
+    return EllipseAnnotator(scale=scale, pixel_size=grid.pixel)
 
 
 def answer_queries(

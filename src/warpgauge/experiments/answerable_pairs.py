@@ -20,6 +20,7 @@ from scipy.interpolate import RBFInterpolator
 import warpgauge as wg
 from warpgauge.candidates import to_gray
 from warpgauge.experiments.datasets import Floats, afids, cima_stains
+from warpgauge.geometry import array_order
 
 Bools = NDArray[np.bool_]
 REGIONS = ("lung-lesion_1", "lung-lesion_3")
@@ -104,7 +105,7 @@ def _looked_up(mask: Bools, grid: wg.Grid, points: Floats) -> Bools:
     inside = grid.contains(points)
     index = np.round(grid.world_to_index(np.where(inside[:, None], points, grid.origin))).astype(int)
     index = np.clip(index, 0, np.asarray(grid.size) - 1)
-    return np.asarray(inside & mask[tuple(index[:, ::-1].T)])
+    return np.asarray(inside & mask[tuple(array_order(index).T)])
 
 
 def cima_names(region: str) -> list[str]:
@@ -166,7 +167,7 @@ def brain_pair(data: Path, name: str) -> AnswerablePair:
 def brain_labels(data: Path, name: str) -> Callable[[Floats, Floats], Bools]:
     """Return a second judge of brains: near a label of the AAL atlas, which lies on MNI152."""
     labels = wg.read_image(data / "afids" / "mni152_6asym_aal.nii.gz")
-    near = ndimage.distance_transform_edt(labels.read() == 0, sampling=labels.grid.spacing[::-1]) <= LABELS_REACH
+    near = ndimage.distance_transform_edt(labels.read() == 0, sampling=array_order(labels.grid.spacing)) <= LABELS_REACH
     mask = np.asarray(ndimage.binary_fill_holes(near))
     on_fixed = name.startswith("mni152")
     return lambda points, mapped: _looked_up(mask, labels.grid, points if on_fixed else mapped)
@@ -205,7 +206,7 @@ def simulated_pair(data: Path, condition: str, seed: int, folder: Path) -> Answe
     folder.mkdir(parents=True, exist_ok=True)
     paths = [folder / "fixed.png", folder / "moving.png"]
     for path, places in zip(paths, (grid.points(), origin(grid.points())), strict=True):
-        at = (places + corner)[:, ::-1].T
+        at = array_order(places + corner).T
         channels = [ndimage.map_coordinates(source[..., c], at, order=1, mode="reflect") for c in range(3)]
         _write_picture(path, np.stack(channels, axis=-1).reshape(_WINDOW, _WINDOW, 3))
     here, there = (visible_tissue(wg.read_image(path)) for path in paths)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy import ndimage
 
 from warpgauge.candidates import to_gray
-from warpgauge.geometry import Floats, Grid
+from warpgauge.geometry import Floats, Grid, array_order
 from warpgauge.io.files import require
 from warpgauge.io.images import Image
 from warpgauge.maps import write_map
@@ -288,7 +288,7 @@ def reduced_gray(image: Image, longest: int | None = None) -> tuple[NDArray[np.f
     ratio = coarse.spacing / frame.spacing
     if np.allclose(ratio, 1):
         return gray.astype(np.float32), frame
-    smooth = ndimage.gaussian_filter(gray.astype(np.float32), 0.5 * ratio[::-1])
+    smooth = ndimage.gaussian_filter(gray.astype(np.float32), 0.5 * array_order(ratio))
     at = frame.array_coordinates(coarse.points())
     values = ndimage.map_coordinates(smooth, at, order=1, mode="nearest").reshape(coarse.shape)
     return values.astype(np.float32), coarse

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import ndimage, optimize
 
 from warpgauge.candidates import Foreground, to_gray
-from warpgauge.geometry import Floats, Grid
+from warpgauge.geometry import Floats, Grid, array_order
 from warpgauge.io.images import Image
 from warpgauge.maps import warped_image
 
@@ -145,7 +145,7 @@ def _reduced(values: Floats, grid: Grid, longest: int) -> tuple[Floats, Grid]:
     size = np.maximum(1, np.round(sides / np.maximum(edge, grid.spacing))).astype(int)
     ratio = np.asarray(grid.size) / size
     coarse = Grid(tuple(size), grid.spacing * ratio, grid.index_to_world((ratio - 1) / 2), grid.direction, grid.units)
-    blurred = ndimage.gaussian_filter(values, np.where(ratio > 1, 0.5 * ratio, 0)[::-1])
+    blurred = ndimage.gaussian_filter(values, array_order(np.where(ratio > 1, 0.5 * ratio, 0)))
     at = grid.array_coordinates(coarse.points())
     return ndimage.map_coordinates(blurred, at, order=1, mode="nearest").reshape(coarse.shape), coarse
 
@@ -259,7 +259,7 @@ def _one_each(starts: list[tuple[float, int, Floats]], count: int) -> list[tuple
 def _middle(foreground: Foreground | None, grid: Grid) -> Floats:
     if foreground is None or foreground.whole:
         return grid.index_to_world((np.asarray(grid.size) - 1) / 2)
-    return foreground.grid.index_to_world(np.argwhere(foreground.mask).mean(axis=0)[::-1])
+    return foreground.grid.index_to_world(array_order(np.argwhere(foreground.mask).mean(axis=0)))
 
 
 def _turned(angles: ArrayLike) -> Floats:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,8 +16,10 @@ from warpgauge.maps import Picture, Plane, displayable, map_picture, picture_byt
 from warpgauge.maps.colours import OKABE_ITO
 from warpgauge.maps.planes import shown_units
 from warpgauge.maps.warping import fitting_level
-from warpgauge.report.content import Content
 from warpgauge.report.html import Cell, figure_cell, heading, image, number, paragraph, sampled_cell, table
+
+if TYPE_CHECKING:
+    from warpgauge.report.content import Content
 
 _ELEMENTS = 200  # along each side of a thumbnail
 _FEWEST_PIXELS = 60  # so many pixels are shown along each side at least

@@ -15,7 +15,6 @@ from warpgauge.io.landmarks import Landmarks, Skip
 from warpgauge.project import SKIP_REASONS, Draft, Project, Skipped, State
 from warpgauge.session.fused_annotations import LocatedAnnotations, all_marks
 from warpgauge.session.placement_checks import check_placement
-from warpgauge.session.prior import pixel
 
 # Two points nearer than this share of a pixel are the same location.
 _SAME = 1e-6
@@ -69,7 +68,7 @@ def volunteered_query(
     project: Project, state: State, point: tuple[float, ...], who: str, name: str = ""
 ) -> dict[str, Any]:
     """Return the payload of a query at a place that a rater chose; the same place cannot be chosen twice."""
-    tolerance = _SAME * pixel(project.fixed_grid)
+    tolerance = _SAME * project.fixed_grid.pixel
     for mark in all_marks(state, who, sealed=True):
         if np.abs(np.subtract(mark.fixed_point, point)).max() <= tolerance:
             raise InvalidInputError(
@@ -105,7 +104,7 @@ class _Entry:
     def __init__(self, project: Project, state: State, shared: bool, batch: str) -> None:
         self.project, self.state, self.shared, self.batch = project, state, shared, batch
         self.drafts: list[Draft] = []
-        self.tolerance = _SAME * pixel(project.fixed_grid)
+        self.tolerance = _SAME * project.fixed_grid.pixel
         self.points: list[tuple[float, ...]] = [query.point for query in state.queries]
         self.only: list[str | None] = [query.for_rater for query in state.queries]
         self.first: list[int] = [query.location for query in state.queries]

@@ -16,6 +16,7 @@ import numpy as np
 from scipy import ndimage
 
 from warpgauge.candidates import to_gray
+from warpgauge.core.arrays import thinned_rows
 from warpgauge.errors import WarpgaugeError
 from warpgauge.geometry import Floats, Grid
 from warpgauge.io.landmarks import Landmarks
@@ -116,9 +117,8 @@ def _likely_reading(project: Project, fixed: Floats, moving: Floats) -> str | No
         views = _view(project, "fixed"), _view(project, "moving")
     except WarpgaugeError:  # an image that is missing has been warned of; without it there is nothing to compare
         return None
-    if len(fixed) > _MOST_PAIRS:
-        rows = np.random.default_rng(0).choice(len(fixed), _MOST_PAIRS, replace=False)
-        fixed, moving = fixed[rows], moving[rows]
+    rows = thinned_rows(len(fixed), _MOST_PAIRS)
+    fixed, moving = fixed[rows], moving[rows]
     given = _likeness(*views, (fixed, moving))
     best, found = "", given
     for name, reading in _readings(project.fixed_grid, project.moving_grid):

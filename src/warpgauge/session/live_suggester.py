@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from warpgauge.core.arrays import thinned_rows
 from warpgauge.core.process import Posterior, TransformationPrior
 from warpgauge.core.suggestion import Suggester
 from warpgauge.errors import InvalidInputError, SuspiciousDataWarning
@@ -116,10 +117,7 @@ class LiveSuggester:
             return None
         targets, candidates = self.project.targets, self.project.candidates
         most = int(np.clip(_LARGEST_BLOCK // len(candidates), _FEWEST_TARGETS, _MOST_TARGETS))
-        if len(targets) <= most:
-            return targets
-        rows = np.random.default_rng(self.project.settings.seed).choice(len(targets), most, replace=False)
-        return np.asarray(targets[np.sort(rows)])
+        return np.asarray(targets[thinned_rows(len(targets), most, self.project.settings.seed)])
 
     def follow(self, wanted: Mapping[int, Record]) -> None:
         """Bring the Suggester to what is wanted."""

@@ -17,7 +17,6 @@ from warpgauge.core.process import Posterior
 from warpgauge.errors import InvalidInputError
 from warpgauge.geometry import Floats, Grid
 from warpgauge.project import Project
-from warpgauge.session.prior import middle, pixel
 
 # In pixels; beside a prior of the image's size, a smaller one would be lost to rounding.
 SMALLEST_SD_PX = 1e-3
@@ -33,14 +32,14 @@ def check_placement(project: Project, point: Floats, covariance: Floats) -> None
     d, grid = project.d, project.moving_grid
     if point.shape != (d,) or covariance.shape != (d, d) or not np.isfinite([*point, *covariance.ravel()]).all():
         return
-    distance = float(np.linalg.norm(point - middle(grid)))
+    distance = float(np.linalg.norm(point - grid.centre))
     if distance > LARGEST * grid.diagonal:
         raise InvalidInputError(
             f"The point {point.tolist()} lies {distance:.3g} {project.units} from the middle of the moving image, "
             f"which is {grid.diagonal:.3g} {project.units} across; check the units and the frame."
         )
     smallest, largest = np.sqrt(np.maximum(np.linalg.eigvalsh(covariance)[[0, -1]], 0))
-    least = SMALLEST_SD_PX * pixel(grid)
+    least = SMALLEST_SD_PX * grid.pixel
     if 0 < smallest < least:
         raise InvalidInputError(
             f"A standard deviation of {smallest:.3g} {project.units} is more certain than any placement; state at "

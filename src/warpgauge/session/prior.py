@@ -30,19 +30,9 @@ ALIGNED_SHARE, ALIGNED_LINEAR_SD = 0.1, 0.2
 PAPER = "paper"
 
 
-def pixel(grid: Grid) -> float:
-    """World length of a pixel: the geometric mean of the spacing."""
-    return float(np.prod(grid.spacing) ** (1 / grid.d))
-
-
-def middle(grid: Grid) -> Floats:
-    """World point in the middle of the image."""
-    return grid.index_to_world((np.asarray(grid.size) - 1) / 2)
-
-
 def default_scales(grid: Grid, settings: Settings) -> Floats:
     """Scales in world units, doubling until one reaches the image's longest side."""
-    smallest = settings.smallest_scale_px * pixel(grid)
+    smallest = settings.smallest_scale_px * grid.pixel
     return power_law.doubling_scales(smallest, float(grid.extent.max()))
 
 
@@ -52,16 +42,11 @@ def aligned(state: State) -> int | None:
     return event.generation if event is not None and event.payload["accepted"] else None
 
 
-def extent(grid: Grid) -> Floats:
-    """Sides of the image in world units."""
-    return np.asarray(grid.spacing * np.asarray(grid.size))
-
-
 def default_prior(grid: Grid, settings: Settings) -> TransformationPrior:
     """Return the prior of a project that has learned nothing yet."""
     if settings.model != PAPER:
-        smallest = settings.smallest_scale_px * pixel(grid)
-        return power_law.default_prior(extent(grid), center=middle(grid), smallest=smallest, family=settings.family)
+        smallest = settings.smallest_scale_px * grid.pixel
+        return power_law.default_prior(grid.extent, center=grid.centre, smallest=smallest, family=settings.family)
     scales = default_scales(grid, settings)
     weights = (TYPICAL_SHARE * grid.diagonal) ** 2 * scales**2 / np.sum(scales**2)
     return TransformationPrior(KernelBundle(settings.family, scales, weights))
@@ -107,7 +92,7 @@ def default_radius(grid: Grid, settings: Settings) -> float:
     """Radius of a plain click in world units; a tenth of the smallest scale unless the settings say otherwise."""
     if settings.default_radius is not None:
         return settings.default_radius
-    return 0.1 * settings.smallest_scale_px * pixel(grid)
+    return 0.1 * settings.smallest_scale_px * grid.pixel
 
 
 def fit_payload(prior: TransformationPrior, provenance: Mapping[str, Any]) -> dict[str, Any]:

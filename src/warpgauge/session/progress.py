@@ -8,6 +8,7 @@ from typing import Literal
 
 import numpy as np
 
+from warpgauge.core.arrays import thinned_rows
 from warpgauge.core.gains import entropy_constant
 from warpgauge.core.process import Posterior
 from warpgauge.geometry import Floats
@@ -121,10 +122,7 @@ class Progress:
 
 def uncertainty_curve(posterior: Posterior, targets: Floats, seed: int) -> Curve:
     """Follow the uncertainty over the annotations, all at once, at a sample of the targets."""
-    rows = np.arange(len(targets))
-    if len(targets) > CURVE_TARGETS:
-        rows = np.sort(np.random.default_rng(seed).choice(len(targets), CURVE_TARGETS, replace=False))
-    points, d = targets[rows], posterior.d
+    points, d = targets[thinned_rows(len(targets), CURVE_TARGETS, seed)], posterior.d
     variances, logs = posterior.conditioned.history(points)
     entropies = 0.5 * logs + entropy_constant(d) + 0.5 * d * np.log(posterior.scale)
     mean_sd = np.sqrt(posterior.scale * variances).mean(axis=1)

@@ -26,7 +26,7 @@ from warpgauge.io.files import PathLike
 from warpgauge.project import ConflictError, Draft, Event, Project, Settings
 from warpgauge.session.fused_annotations import LocatedAnnotations, located_annotations, standing_marks
 from warpgauge.session.model import Model
-from warpgauge.session.prior import PAPER, default_covariance, default_prior, extent, fit_payload, middle
+from warpgauge.session.prior import PAPER, default_covariance, default_prior, fit_payload
 from warpgauge.session.queries import PROGRAM
 
 FEWEST = 3
@@ -47,7 +47,7 @@ def fitted_prior(project: Project, sets: Sequence[Annotations], noise: bool) -> 
     initial = default_prior(project.fixed_grid, project.settings)
     if project.settings.model == PAPER:
         return fit_kernel(initial, sets, noise)
-    return fit_power_law(initial, sets, extent(project.fixed_grid), noise)
+    return fit_power_law(initial, sets, project.fixed_grid.extent, noise)
 
 
 def own_fit(project: Project, located: LocatedAnnotations, generation: int, noise: bool) -> dict[str, Any]:
@@ -101,7 +101,7 @@ def _shifted(project: Project, other: Project) -> Annotations:
         raise InvalidInputError(
             f"The project {name!r} has {len(found)} annotations; learning from it needs at least {FEWEST}."
         )
-    shift = middle(project.fixed_grid) - middle(other.fixed_grid)
+    shift = project.fixed_grid.centre - other.fixed_grid.centre
     return Annotations(found.fixed_points + shift, found.moving_points + shift, np.asarray(found.covariances))
 
 

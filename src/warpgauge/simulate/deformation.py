@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from warpgauge.core.arrays import Bools, Floats, Ints
 from warpgauge.core.parallel import over_rows
 from warpgauge.errors import InvalidInputError
-from warpgauge.geometry import Grid
+from warpgauge.geometry import Grid, array_order
 from warpgauge.io.transforms.base import Description, Transform, flipped
 from warpgauge.simulate.compiled import evaluate_field, invert_points, node_determinants, step_nodes
 from warpgauge.simulate.velocity import VelocityField, random_velocity
@@ -61,8 +61,8 @@ class SimulatedDeformation(Transform):
         self._pad = excursions(dense, self.grid)
         displaced = flow(padded(dense, self.grid, self._pad), self._size + 2 * self._pad, self.squarings)
         del dense
-        inner = tuple(slice(p, p + n) for p, n in zip(self._pad[::-1], self.grid.shape, strict=True))
-        whole = displaced.reshape(*(self._size + 2 * self._pad)[::-1], self.d)
+        inner = tuple(slice(p, p + n) for p, n in zip(array_order(self._pad), self.grid.shape, strict=True))
+        whole = displaced.reshape(*array_order(self._size + 2 * self._pad), self.d)
         self._displacements = np.ascontiguousarray(whole[inner]).reshape(-1, self.d)
         self.folding_fraction = float(np.mean(self.jacobian_determinants() <= 0))
         if self.folding_fraction > 0 and not allow_folding:
@@ -248,7 +248,7 @@ def excursions(dense: Floats, grid: Grid) -> Ints:
 
 def padded(dense: Floats, grid: Grid, pad: Ints) -> Floats:
     """Continue the velocity beyond the border with that of the nearest border point."""
-    around = [(int(p), int(p)) for p in pad[::-1]]
+    around = [(int(p), int(p)) for p in array_order(pad)]
     whole = np.pad(dense.reshape(*grid.shape, grid.d), [*around, (0, 0)], mode="edge")
     return whole.reshape(-1, grid.d)
 

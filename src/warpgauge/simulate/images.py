@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.ndimage import map_coordinates, spline_filter
 
 from warpgauge.errors import InvalidInputError
-from warpgauge.geometry import Floats, Grid
+from warpgauge.geometry import Floats, Grid, array_order
 from warpgauge.simulate.deformation import SimulatedDeformation
 
 _BLOCK = 2**18
@@ -75,7 +75,7 @@ def _origins(points: Floats, grid: Grid, deformation: SimulatedDeformation) -> t
         inside = np.asarray(((index >= -_BORDER) & (index <= top + _BORDER)).all(axis=1))
     # What lies within the rounding of the border is put on it.
     kept = np.clip(index[inside], 0, top)
-    return np.ascontiguousarray(kept[:, ::-1].T), inside
+    return np.ascontiguousarray(array_order(kept).T), inside
 
 
 def _storable(fill: float, kind: np.dtype[Any]) -> bool:

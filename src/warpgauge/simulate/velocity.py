@@ -12,7 +12,7 @@ from scipy.ndimage import distance_transform_edt, map_coordinates
 
 from warpgauge.core.arrays import Floats, readonly
 from warpgauge.errors import InvalidInputError
-from warpgauge.geometry import Grid
+from warpgauge.geometry import Grid, array_order
 
 _BLOCK = 2**18
 
@@ -82,7 +82,7 @@ class VelocityField:
         values = [map_coordinates(part, coordinates, order=1, mode="nearest") for part in self.control_vectors]
         velocity = np.stack(values, axis=-1)
         if self.weight is not None:
-            here = np.ascontiguousarray(index[:, ::-1].T)
+            here = np.ascontiguousarray(array_order(index).T)
             velocity *= map_coordinates(self.weight, here, order=1, mode="nearest")[:, None]
         return velocity
 
@@ -176,7 +176,7 @@ def _taper(grid: Grid, mask: ArrayLike, width: float, side: str) -> Floats:
         raise InvalidInputError("The mask is empty, so nothing would move; give one with nonzero elements.")
     if not (np.isfinite(width) and width > 0):
         raise InvalidInputError(f"taper must be a positive width in world units, got {width!r}.")
-    spacing = grid.spacing[::-1]
+    spacing = array_order(grid.spacing)
     if side == "outside":
         if inside.all():
             return np.ones(grid.shape)

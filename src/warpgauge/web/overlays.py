@@ -20,7 +20,6 @@ from warpgauge.io.transforms import FunctionTransform, NumericalInverse, Transfo
 from warpgauge.maps import entropy_limits, entropy_map, error_map, known_share, standard_deviation_map
 from warpgauge.maps.warping import fitting_level
 from warpgauge.project import Project
-from warpgauge.session.prior import pixel
 from warpgauge.web.failures import NotFoundError
 from warpgauge.web.live import Mean, part_of_plane, warped_plane
 from warpgauge.web.pictures import Picture
@@ -88,7 +87,7 @@ class Overlays:
     def __init__(self, project: Project, pictures: dict[str, Picture]) -> None:
         self.project, self.pictures = project, pictures
         self._maps, self._transforms, self._inverses, self._levels = Kept(64), Kept(32), Kept(4), Kept(2)
-        self._pixel = pixel(project.fixed_grid)
+        self._pixel = project.fixed_grid.pixel
 
     def transform(self, name: str) -> Transform:
         """Read a transform of the project by its name; only names of the log lead to a file."""

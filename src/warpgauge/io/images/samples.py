@@ -12,16 +12,18 @@ import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from warpgauge.errors import FileFormatError
 from warpgauge.io.files import TEXT_LIMIT
-from warpgauge.io.images.frame import Frame
 from warpgauge.io.memory import check_memory, shown_bytes
 from warpgauge.io.stores import Place
+
+if TYPE_CHECKING:
+    from warpgauge.io.images.frame import Frame
 
 # The most that one byte of each kind can unfold to: deflate's is known, bzip2's is a generous bound.
 _EXPANSION = {"gzip": 1032, "zlib": 1032, "bzip2": 2_000_000}

@@ -1,0 +1,179 @@
+"""Local structure of an image: grey values, the Harris strength, and structure tensors at given points."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from warpgauge.errors import InvalidInputError, MissingExtraError
+from warpgauge.extras import install_advice
+from warpgauge.geometry import Floats, Grid, array_order
+
+# ITU-R BT.709 luma of the stored (gamma-coded) values
+LUMA = (0.2126, 0.7152, 0.0722)
+_GRAY = "the image has one channel, which is used as it is"
+_RGB = "luma of ITU-R BT.709, 0.2126 R + 0.7152 G + 0.0722 B, of the stored values"
+Array = NDArray[Any]
+
+
+def gray_rule(shape: tuple[int, ...], d: int) -> str:
+    """Return how an array of this shape over a d-dimensional grid becomes one channel; refuse what is neither."""
+    channels = shape[d:]
+    if channels in ((), (1,)):
+        return _GRAY
+    if channels == (3,):
+        return _RGB
+    if channels == (4,):
+        return f"{_RGB}, the fourth channel (opacity) is left out"
+    raise InvalidInputError(
+        f"An array of shape {shape} is no {d}D image of 1, 3 (RGB) or 4 (RGBA) channels in the last axis; choose one "
+        f"of its channels."
+    )
+
+
+def to_gray(array: Array, d: int | None = None) -> tuple[Array, str]:
+    """Turn a colour image into one channel.
+
+    Parameters
+    ----------
+    array : array
+        ``[y, x]`` or ``[z, y, x]``, and the channels as a last axis where there are several.
+    d : {2, 3}, optional
+        Dimension of the image. By default a three-dimensional array whose last axis has 3 or 4 entries is a 2D colour
+        image; say ``d=3`` for a volume that is as thin as that.
+
+    Returns
+    -------
+    array, str
+        The image of one channel, and the rule by which it came about. One channel is given back as it is; luma is
+        float64, without rounding.
+    """
+    if d is None:
+        d = 2 if array.ndim == 2 or (array.ndim == 3 and array.shape[-1] in (1, 3, 4)) else 3
+    if d not in (2, 3) or array.ndim < d:
+        raise InvalidInputError(f"to_gray needs a 2D or 3D image, got an array of shape {array.shape} for d = {d}.")
+    rule = gray_rule(array.shape, d)
+    if array.ndim == d:
+        return array, rule
+    if array.shape[-1] == 1:
+        return array[..., 0], rule
+    weights = np.array(LUMA)
+    # One channel at a time: a product of the whole array would hold three copies of it.
+    luma = weights[0] * array[..., 0].astype(np.float64)
+    for channel in (1, 2):
+        luma += weights[channel] * array[..., channel]
+    return luma, rule
+
+
+TRUNCATE = 4.0  # of the Gaussian in skimage.feature.structure_tensor, in units of sigma
+_SHARE = 0.2
+
+
+def sensitivity(d: int) -> float:
+    """Return k of det A - k (trace A)^d.
+
+    The determinant is at most (trace / d)^d, where all eigenvalues are equal. k is the same share of that in every
+    dimension: the usual 0.05 in 2D, 0.0074 in 3D.
+    """
+    return float(_SHARE / d**d)
+
+
+def harris_strength(image: Floats, spacing: Floats, sigma: float) -> Floats:
+    """Return det A - k (trace A)^d of the structure tensor A of gradients per world unit; negative along edges.
+
+    Parameters
+    ----------
+    image : array
+        Grey values, float64.
+    spacing : (d,) array
+        In the order of the array's axes.
+    sigma : float
+        Width of the window in world units.
+    """
+    try:
+        from skimage.feature import structure_tensor
+    except ImportError as error:
+        raise MissingExtraError(
+            f"Finding corners needs scikit-image, which is not installed; {install_advice('saliency')}."
+        ) from error
+    d = image.ndim
+    elements = structure_tensor(image, sigma=tuple(sigma / spacing), mode="nearest", order="rc")
+    # Sobel sums 4^(d-1) differences over two pixels each; divided by that and the spacing it is a gradient.
+    scale = 1.0 / (2.0 * 4.0 ** (d - 1) * spacing)
+    place = 0
+    for a in range(d):
+        for b in range(a, d):
+            elements[place] *= scale[a] * scale[b]
+            place += 1
+    if d == 2:
+        rr, rc, cc = elements
+        determinant, trace = rr * cc - rc * rc, rr + cc
+    else:
+        pp, pr, pc, rr, rc, cc = elements
+        determinant = pp * (rr * cc - rc * rc) - pr * (pr * cc - rc * pc) + pc * (pr * rc - rr * pc)
+        trace = pp + rr + cc
+    trace **= d
+    trace *= sensitivity(d)
+    determinant -= trace
+    return np.asarray(determinant)
+
+
+def structure_tensors(image_array: Any, grid: Grid, points_world: ArrayLike, sigma: float | None = None) -> Floats:
+    """Return the mean of ``g g^T`` over a Gaussian window about each point, g the gradient per world unit.
+
+    Only a window about each point is read, so that a memory map or a Zarr array is never loaded whole.
+
+    Parameters
+    ----------
+    image_array : array
+        ``[y, x]`` or ``[z, y, x]``, colour as a last axis of 3 or 4.
+    grid : Grid
+        Of the image.
+    points_world : (n, d) array
+        Inside the image.
+    sigma : float, optional
+        Width of the window in world units; twice the (geometric) mean spacing by default, as for candidates.
+
+    Returns
+    -------
+    (n, d, d) array
+        World axes, squared grey values per squared world unit.
+    """
+    points = np.asarray(points_world, dtype=np.float64)
+    outside = ~grid.contains(points)
+    if outside.any():
+        raise InvalidInputError(
+            f"Point {int(np.argmax(outside))} at {points[int(np.argmax(outside))].tolist()} lies outside the image; "
+            "structure tensors need points inside it."
+        )
+    width = 2.0 * grid.pixel if sigma is None else float(sigma)
+    if not 0 < width < np.inf:
+        raise InvalidInputError(f"sigma must be a positive length in world units, got {sigma!r}.")
+    # A gradient goes with the inverse transpose of the map that points go with.
+    to_world = np.asarray(np.linalg.inv(grid.affine[: grid.d, : grid.d]).T, dtype=np.float64)
+    places = array_order(grid.world_to_index(points))
+    return np.array([_tensor(image_array, grid, place, width, to_world) for place in places]).reshape(
+        -1, grid.d, grid.d
+    )
+
+
+def _tensor(image: Any, grid: Grid, place: Floats, sigma: float, to_world: Floats) -> Floats:
+    spacing = array_order(grid.spacing)
+    reach = np.ceil(TRUNCATE * sigma / spacing).astype(int) + 1
+    low = np.maximum(np.floor(place).astype(int) - reach, 0)
+    high = np.minimum(np.ceil(place).astype(int) + reach + 1, np.array(grid.shape))
+    window = np.asarray(image[tuple(slice(a, b) for a, b in zip(low, high, strict=True))])
+    gray = to_gray(window, grid.d)[0].astype(np.float64)
+    if min(gray.shape) < 2 or not np.isfinite(gray).all():
+        raise InvalidInputError(
+            f"The image about index {array_order(place).tolist()} is too thin for a gradient or not finite."
+        )
+    gradients = np.stack(np.gradient(gray)[::-1], axis=-1).reshape(-1, grid.d) @ to_world.T
+    weights = np.ones(())
+    for axis in range(grid.d):
+        steps = (np.arange(low[axis], high[axis]) - place[axis]) * spacing[axis] / sigma
+        weights = np.multiply.outer(weights, np.exp(-0.5 * steps**2))
+    flat = weights.reshape(-1)
+    return np.asarray((gradients * flat[:, None]).T @ gradients / flat.sum())
