@@ -14,7 +14,7 @@ from pathlib import Path
 import click
 
 from warpgauge._version import __version__
-from warpgauge.cli.output import in_options
+from warpgauge.cli.words import in_options
 from warpgauge.errors import WarpgaugeError, WarpgaugeWarning
 
 # Command name to the module of this package and the command in it, in the order of the help page.

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import re
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -84,51 +83,3 @@ def progress(label: str) -> Iterator[Callable[[int, int], None]]:
     finally:
         if shown:
             bar.stop()
-
-
-# Arguments of the library that messages name, and the options that stand for them, the likelier first.
-OPTIONS: dict[str, tuple[str, ...]] = {
-    "accept_changed": ("--accept-changed",),
-    "components": ("--components",),
-    "convention": ("--convention",),
-    "dimension": ("--dimension",),
-    "direction": ("--direction",),
-    "fixed_grid": ("--fixed-image",),
-    "format": ("--format", "--from"),
-    "frame": ("--frame",),
-    "layout": ("--layout",),
-    "lossy": ("--lossy",),
-    "match": ("--match",),
-    "moving": ("--moving-image",),
-    "moving_grid": ("--moving-image",),
-    "reference": ("--reference",),
-    "replace": ("--replace",),
-    "scale": ("--scale",),
-    "spacing": ("--spacing",),
-    "units": ("--units",),
-}
-_VALUE = r"=(?:'(?P<value>[^']*)'|True|\.\.\.|(?=[\s,;.)]|$))"
-_ARGUMENT = re.compile(rf"(?<![\w.-])(?P<name>{'|'.join(OPTIONS)}){_VALUE}")
-_RELINK = re.compile(r"relink\((\w+)=PATH(?P<changed>, accept_changed=True)?\)")
-
-
-def in_options(message: str, available: Collection[str] = ()) -> str:
-    """Return a message with Python arguments written as options of the command line.
-
-    Parameters
-    ----------
-    message : str
-    available : collection of str
-        The options of the command at hand; among several that could stand for an argument, the one it has is named.
-    """
-
-    def option(found: re.Match[str]) -> str:
-        choices = OPTIONS[found["name"]]
-        chosen = next((one for one in choices if one in available), choices[0])
-        return chosen if found["value"] is None else f"{chosen} {found['value']}"
-
-    def command(found: re.Match[str]) -> str:
-        accept = " --accept-changed" if found["changed"] else ""
-        return f"warpgauge relink PROJECT --{found[1].replace('_', '-')} PATH{accept}"
-
-    return _ARGUMENT.sub(option, _RELINK.sub(command, message))
