@@ -14,10 +14,21 @@ from pathlib import Path
 import numpy as np
 
 from warpgauge.evaluation import norm_name
+from warpgauge.io.files import replace_text
 from warpgauge.maps.planes import shown_units
 from warpgauge.report.content import finite
-from warpgauge.report.files import replace_text, report_path
-from warpgauge.report.html import Cell, box, download, figure_cell, number, page, paragraph, sampled_cell, table
+from warpgauge.report.html import (
+    Cell,
+    box,
+    download,
+    figure_cell,
+    number,
+    page,
+    paragraph,
+    report_path,
+    sampled_cell,
+    table,
+)
 from warpgauge.report.results import score_name
 from warpgauge.study import StudyResult
 from warpgauge.study.result import MethodResult

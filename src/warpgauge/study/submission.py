@@ -19,8 +19,7 @@ from typing import Any
 
 from warpgauge._version import __version__
 from warpgauge.errors import FileFormatError, InvalidInputError, WarpgaugeError
-from warpgauge.io.files import confined, read_text, replace_file
-from warpgauge.io.plain import plain
+from warpgauge.io.files import confined, plain, read_text, replace_file
 from warpgauge.study.description import Study, fill, read_study
 from warpgauge.study.mapped import inside
 from warpgauge.study.result import StudyResult
