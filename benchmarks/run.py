@@ -13,7 +13,16 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-MODULES = ("bench_start", "bench_core", "bench_maps", "bench_busy", "bench_transforms", "bench_web", "bench_peers")
+MODULES = (
+    "bench_start",
+    "bench_core",
+    "bench_maps",
+    "bench_cluster",
+    "bench_busy",
+    "bench_transforms",
+    "bench_web",
+    "bench_peers",
+)
 
 
 def cell(value: float | None, digits: str) -> str:

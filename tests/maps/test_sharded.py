@@ -19,7 +19,7 @@ from warpgauge.io.images.pyramid import halve
 from warpgauge.maps import mean_map
 from warpgauge.maps.sharded import write_sharded_map
 
-GRID = wg.Grid((1100, 7, 5), [0.05, 6.0, 9.0], [1.0, 2.0, 3.0], units="um")  # five shards along x
+GRID = wg.Grid((1100, 7, 5), [0.05, 6.0, 9.0], [1.0, 2.0, 3.0], units="um")  # nine shards along x
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +37,7 @@ def local(posterior: wg.Posterior, tmp_path_factory: pytest.TempPathFactory) -> 
     """An error map made in this process."""
     place = tmp_path_factory.mktemp("maps") / "error.ome.zarr"
     written = write_sharded_map("error", posterior, GRID, place, transform=open_swirled)
-    assert written.filled == 5 + 3 + 2 + 1 + 1 + 1  # 1100, 550, 275, 138, 69 and 35 elements along x
+    assert written.filled == 9 + 5 + 3 + 2 + 1 + 1  # of 128 elements; 1100, 550, 275, 138, 69 and 35 elements along x
     return place
 
 
@@ -76,7 +76,7 @@ def test_what_is_there_is_kept_and_only_the_rest_is_made(posterior: wg.Posterior
     place = tmp_path / "error.ome.zarr"
 
     def interrupt(done: int, total: int) -> None:
-        if done > 2 * 256 * 35:
+        if done > 2 * 128 * 35:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -90,13 +90,13 @@ def test_what_is_there_is_kept_and_only_the_rest_is_made(posterior: wg.Posterior
             "error", posterior, GRID, place, transform=open_swirled, executor=pool,
             progress=lambda *told: seen.append(told),
         )  # fmt: skip
-    assert (written.kept, written.filled) == (2, 11)
+    assert (written.kept, written.filled) == (2, 19)
     assert {name: (place / name).stat().st_mtime_ns for name in there} == times
-    assert seen[0][0] == 2 * 256 * 35
+    assert seen[0][0] == 2 * 128 * 35
     assert seen[-1][0] == seen[-1][1]
     assert bytes_of(place) == bytes_of(local)
     again = write_sharded_map("error", posterior, GRID, place, transform=open_swirled)
-    assert (again.kept, again.filled) == (13, 0)
+    assert (again.kept, again.filled) == (21, 0)
 
 
 def test_another_map_at_the_same_place_is_refused_unless_replaced(posterior: wg.Posterior, tmp_path: Path) -> None:
@@ -127,7 +127,7 @@ def test_a_mean_map_has_its_components_first(posterior: wg.Posterior, tmp_path: 
 
 
 def test_the_description_places_every_level(local: Path) -> None:
-    """OME-Zarr 0.5: scale and translation of level 1, by hand; shards of 256, chunks of 64, units in full."""
+    """OME-Zarr 0.5: scale and translation of level 1, by hand; shards of 128, chunks of 64, units in full."""
     zarr = pytest.importorskip("zarr")
     group = zarr.open_group(local, mode="r")
     ome = group.attrs["ome"]
@@ -136,7 +136,7 @@ def test_the_description_places_every_level(local: Path) -> None:
     assert scale == {"type": "scale", "scale": [18.0, 12.0, 0.1]}
     assert translation["translation"] == pytest.approx([7.5, 5.0, 1.025])
     assert {axis["unit"] for axis in ome["multiscales"][0]["axes"]} == {"micrometer"}
-    assert (group["0"].shards, group["0"].chunks) == ((5, 7, 256), (5, 7, 64))
+    assert (group["0"].shards, group["0"].chunks) == ((5, 7, 128), (5, 7, 64))
     assert group.attrs["warpgauge"]["complete"] is True
 
 

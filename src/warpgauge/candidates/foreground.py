@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import ndimage
 
 from warpgauge.candidates.background import Found, picture_background, volume_background
+from warpgauge.candidates.slabs import slabs
 from warpgauge.errors import InvalidInputError
 from warpgauge.geometry import Grid, array_order
 from warpgauge.io.images import Image
@@ -125,22 +126,32 @@ def whole_image(grid: Grid, reason: str) -> Foreground:
     return Foreground(np.ones(single.shape, dtype=bool), single, f"The whole image: {reason}.")
 
 
-def foreground_from_mask(mask: NDArray[Any], grid: Grid, name: str) -> Foreground:
+def foreground_from_mask(mask: Any, grid: Grid, name: str) -> Foreground:
     """Return the foreground that a mask on the image's grid states: each reduced element that holds any of it."""
-    inside = np.asarray(mask) != 0
-    if not inside.any():
-        raise InvalidInputError(f"The mask {name!r} is zero everywhere, so nothing could be asked; check it.")
     limit, factor = _MOST_ELEMENTS[grid.d], 1
     while np.prod([-(-n // factor) for n in grid.size]) > limit:
         factor += 1
     size = tuple(-(-n // factor) for n in grid.size)
-    reduced = np.pad(inside, [(0, n * factor - old) for n, old in zip(size[::-1], grid.shape, strict=True)])
-    for axis in range(grid.d):
-        shape = (*reduced.shape[:axis], size[::-1][axis], factor, *reduced.shape[axis + 1 :])
-        reduced = np.any(reduced.reshape(shape), axis=axis + 1)
+    reduced, count = np.zeros(size[::-1], dtype=bool), 0
+    for low, high in slabs(grid.shape, multiple=factor):
+        inside = np.asarray(mask[low:high]) != 0
+        count += int(np.count_nonzero(inside))
+        reduced[low // factor : -(-high // factor)] = _any_of(inside, factor)
+    if not count:
+        raise InvalidInputError(f"The mask {name!r} is zero everywhere, so nothing could be asked; check it.")
     origin = grid.index_to_world(np.full(grid.d, (factor - 1) / 2))
     coarse = Grid(size, grid.spacing * factor, origin, grid.direction, grid.units)
-    return Foreground(reduced, coarse, f"{100 * np.mean(inside):.0f} % of the image: the mask {name!r}.")
+    return Foreground(reduced, coarse, f"{100 * count / grid.count:.0f} % of the image: the mask {name!r}.")
+
+
+def _any_of(inside: Mask, factor: int) -> Mask:
+    """Return which cubes of ``factor`` elements along each axis hold anything; the last ones may be cut off."""
+    counts = [-(-n // factor) for n in inside.shape]
+    reduced = np.pad(inside, [(0, count * factor - n) for count, n in zip(counts, inside.shape, strict=True)])
+    for axis, count in enumerate(counts):
+        shape = (*reduced.shape[:axis], count, factor, *reduced.shape[axis + 1 :])
+        reduced = np.any(reduced.reshape(shape), axis=axis + 1)
+    return np.asarray(reduced)
 
 
 class ForegroundMask:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from warpgauge.candidates.slabs import slabs
 from warpgauge.errors import InvalidInputError
 from warpgauge.geometry import Floats, Grid, array_order
 from warpgauge.io.files import PathLike
@@ -15,7 +16,6 @@ from warpgauge.io.landmarks import read_landmarks
 
 Method = Literal["regular", "random"]
 Truth = NDArray[np.bool_]
-_SLAB_ELEMENTS = 2**23
 _LARGEST_LATTICE = 20_000_000
 
 
@@ -154,15 +154,9 @@ def _check_shape(array: Any, grid: Grid, what: str) -> None:
         raise InvalidInputError(f"A {what} of shape {tuple(array.shape)} does not lie on a grid of shape {grid.shape}.")
 
 
-def _slabs(grid: Grid) -> Iterator[tuple[int, int]]:
-    planes = max(1, _SLAB_ELEMENTS // max(1, grid.count // grid.shape[0]))
-    for low in range(0, grid.shape[0], planes):
-        yield low, min(low + planes, grid.shape[0])
-
-
 def _check_labels(labels: Any, grid: Grid, wanted: NDArray[Any]) -> None:
     missing = set(wanted.tolist())
-    for low, high in _slabs(grid):
+    for low, high in slabs(grid.shape):
         part = np.asarray(labels[low:high])
         missing -= {value for value in missing if np.any(part == value)}
         if not missing:
@@ -172,13 +166,13 @@ def _check_labels(labels: Any, grid: Grid, wanted: NDArray[Any]) -> None:
 
 def _choose(truth: Callable[[int, int], Truth], grid: Grid, count: int | None, seed: int, what: str) -> Floats:
     """Return the centres of all true pixels, or of a random choice, reading the array slab by slab."""
-    counts = [int(np.count_nonzero(truth(low, high))) for low, high in _slabs(grid)]
+    counts = [int(np.count_nonzero(truth(low, high))) for low, high in slabs(grid.shape)]
     total = sum(counts)
     if total == 0 or (count is not None and count > total):
         raise InvalidInputError(f"The {what} has {total} pixels, fewer than the {count or 1} targets asked for.")
     ranks = None if count is None else np.sort(np.random.default_rng(seed).choice(total, count, replace=False))
     plane, before, flat = grid.count // grid.shape[0], 0, []
-    for (low, high), here in zip(_slabs(grid), counts, strict=True):
+    for (low, high), here in zip(slabs(grid.shape), counts, strict=True):
         found = np.flatnonzero(truth(low, high)) if here else np.zeros(0, dtype=np.int64)
         if ranks is not None:
             found = found[ranks[(ranks >= before) & (ranks < before + here)] - before]

@@ -98,7 +98,8 @@ def landmarks(source: Path, out: Path, **options: Any) -> None:
 Examples:
   warpgauge convert transform TransformParameters.0.txt field.nii.gz --reference fixed.nii.gz
   warpgauge convert transform 0GenericAffine.mat affine.tfm
-  warpgauge convert transform 1Warp.nii.gz 0GenericAffine.mat chain.mha --reference fixed.nii.gz"""
+  warpgauge convert transform 1Warp.nii.gz 0GenericAffine.mat chain.mha --reference fixed.nii.gz
+  warpgauge convert transform field.nii.gz field.ome.zarr"""
 )
 @click.argument("sources", type=_IN, nargs=-1, required=True)
 @click.argument("out", type=_OUT)

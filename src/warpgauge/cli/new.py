@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from warpgauge.cli.compute import cluster_options, executor_for
 from warpgauge.cli.output import json_option, print_facts, print_json, progress
 from warpgauge.cli.paths import ImagePath
 from warpgauge.errors import InvalidInputError
@@ -110,6 +111,8 @@ Examples:
 @click.option("--candidates", help="Where to ask: a number of corners to find, a file of points, or mask:FILE.")
 @click.option("--spacing", help="Pixel size, if the images do not store it: one number, or one per axis (x,y[,z]).")
 @click.option("--units", type=click.Choice(["px", "um", "mm"]), help="Unit of the spacing.")
+@click.option("--jobs", type=int, default=1, show_default=True, help="Processes that look for candidates.")
+@cluster_options
 @click.option("--copy", is_flag=True, help="Copy the images into the project instead of referring to them.")
 @click.option(
     "--model",
@@ -133,7 +136,8 @@ def new(project: Path, fixed: Place, moving: Place, **options: Any) -> None:
     settings = settings_of(_settings(options["pairs"], options["model"], options["audit"], options["seal"]))
     if options["align"]:
         check_alignable(settings)
-    with progress("looking for candidates") as show:
+    where = executor_for(options["jobs"], options["scheduler"], options["cluster"])
+    with where as executor, progress("looking for candidates") as show:
         made = Project.create(
             project,
             fixed=fixed,
@@ -148,6 +152,7 @@ def new(project: Path, fixed: Place, moving: Place, **options: Any) -> None:
             copy=options["copy"],
             settings=settings,
             progress=show,
+            executor=executor,
         )
     with made:
         facts = {

@@ -21,6 +21,8 @@ from warpgauge.errors import InvalidInputError, MissingExtraError, WarpgaugeErro
 from warpgauge.extras import install_advice
 
 _AHEAD = 4  # jobs handed over per thread of the cluster: the next one is there when one has finished
+_ANY_PORT = "127.0.0.1:0"  # nobody else's machine, and in nobody's way
+_LOOK = 2.0  # seconds between two looks at the number of workers
 _CONNECT = 20.0  # seconds to reach a scheduler
 _FIRST_WORKER = 600.0  # seconds until a queue has started the first worker
 
@@ -86,7 +88,12 @@ class DaskCluster(Executor):
         }
         with dask.config.set(settings):
             cluster = distributed.LocalCluster(
-                n_workers=workers, threads_per_worker=1, host="127.0.0.1", dashboard_address=None, silence_logs="ERROR"
+                n_workers=workers,
+                threads_per_worker=1,
+                host="127.0.0.1",
+                dashboard_address=_ANY_PORT,
+                worker_dashboard_address=_ANY_PORT,
+                silence_logs="ERROR",
             )
             client = distributed.Client(cluster, set_as_default=False)
         return cls(client, cluster)
@@ -150,6 +157,7 @@ class _Futures:
         self._finished: SimpleQueue[Any] = SimpleQueue()
         self._topic, self._watch = (self._run if watch is not None else None), watch
         self._count = 0
+        self._threads, self._looked = 1, -_LOOK
         self._shared = self._scattered()
         if watch is not None:
             # Events arrive in a thread of the client; the watcher is called in that of the caller.
@@ -162,7 +170,10 @@ class _Futures:
 
     @property
     def free(self) -> bool:
-        return len(self._running) < _AHEAD * max(1, sum(int(n) for n in self._client.nthreads().values()))
+        if time.monotonic() > self._looked + _LOOK:  # workers come and go; asking takes milliseconds
+            self._threads = max(1, sum(int(n) for n in self._client.nthreads().values()))
+            self._looked = time.monotonic()
+        return len(self._running) < _AHEAD * self._threads
 
     @property
     def busy(self) -> bool:
@@ -194,8 +205,19 @@ class _Futures:
         for told in found:
             if isinstance(told, tuple | list) and self._watch is not None:
                 self._watch(*told)
-        futures = [told for told in found if not isinstance(told, tuple | list)]
-        return [self._outcome(future) for future in futures if future.key in self._running]
+        futures = [told for told in found if not isinstance(told, tuple | list) and told.key in self._running]
+        fetched = self._fetched([future for future in futures if future.status == "finished"])
+        return [fetched.get(future.key) or self._outcome(future) for future in futures]
+
+    def _fetched(self, futures: list[Any]) -> dict[str, Outcome[Any]]:
+        """Fetch results together: a request for each would take longer than a small job."""
+        try:
+            values = dict(zip((future.key for future in futures), self._client.gather(futures), strict=True))
+        except Exception:  # some are lost with their worker; each is asked for alone
+            return {}
+        for key in values:
+            del self._running[key]
+        return values
 
     def _outcome(self, future: Any) -> Outcome[Any]:
         _, name, started = self._running.pop(future.key)

@@ -7,6 +7,7 @@ are written by whoever fills the levels; here is only where they go.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,8 +20,9 @@ from warpgauge.io.images.pyramid import halved_grid
 
 _UNITS = {"um": "micrometer", "mm": "millimeter"}
 CHUNK = {2: 512, 3: 64}  # elements along an axis of a chunk: 2^18 in all
-_CHUNKS = 4  # chunks along an axis of a shard: 2^24 elements in 3D, 64 MB of float32
-_CHUNKS_OF_VECTORS = 2
+_CHUNKS = {2: 8, 3: 4}  # chunks along an axis of a shard: 2^24 elements, 64 MB of float32
+_FEWER_CHUNKS = 2  # for vectors, and where there would be too few shards to share among workers
+_FEW_SHARDS = 8
 _COMPRESSION = 3  # level of Zstandard
 
 ShardIndex = tuple[int, ...]
@@ -52,8 +54,11 @@ class Level:
     @property
     def shard(self) -> tuple[int, ...]:
         """Shape of a shard along ``[z, ]y, x``: a whole number of chunks."""
-        most = _CHUNKS_OF_VECTORS if self.components else _CHUNKS * (2 if self.grid.d == 2 else 1)
-        return tuple(c * min(most, -(-n // c)) for n, c in zip(self.grid.shape, self.chunk, strict=True))
+        chunks = [-(-n // c) for n, c in zip(self.grid.shape, self.chunk, strict=True)]
+        most = _CHUNKS[self.grid.d]
+        if self.components or math.prod(-(-count // most) for count in chunks) < _FEW_SHARDS:
+            most = _FEWER_CHUNKS
+        return tuple(c * min(most, count) for c, count in zip(self.chunk, chunks, strict=True))
 
     def shards(self) -> Iterator[ShardIndex]:
         """Yield all shards in array order."""

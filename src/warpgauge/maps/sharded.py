@@ -26,13 +26,13 @@ from warpgauge.io.files import PathLike, one_line, require
 from warpgauge.io.images.pyramid import halve
 from warpgauge.io.ome_zarr_levels import Level, ShardIndex, create_group, levels_of, open_level
 from warpgauge.io.stores import Place, RemotePath, place_of, zarr_store
+from warpgauge.io.transforms.ome_field import NOTE, VECTORS
 from warpgauge.io.zarr_arrays import zarr_attributes
 from warpgauge.maps.blocks import Progress
 from warpgauge.maps.checkpoint import map_key
 from warpgauge.maps.dense import value_function
 
 _TYPE = np.float32
-_NOTE = "warpgauge"  # the attribute that says what map it is
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,8 @@ class ShardedMap:
 
     def note(self, complete: bool) -> dict[str, Any]:
         """Return what the store says of the map."""
-        return {_NOTE: {"map": self.kind, "key": self.key, "tolerance": self.tolerance, "complete": complete}}
+        about: dict[str, Any] = {"map": self.kind, "key": self.key, "tolerance": self.tolerance, "complete": complete}
+        return {NOTE: {**about, **(VECTORS if self.components else {})}}
 
     @cached_property
     def arrays(self) -> list[Any]:
@@ -293,7 +294,7 @@ def _prepare(task: ShardedMap, fresh: bool) -> set[str]:
         _refuse_stranger(place)
         _create(task)
         return set()
-    found = zarr_attributes(place).get(_NOTE)
+    found = zarr_attributes(place).get(NOTE)
     if not isinstance(found, dict) or "key" not in found:
         raise InvalidInputError(
             f"{place.name!r} is there already and is not a map that was written in shards; give another name, or "
@@ -327,7 +328,7 @@ def _create(task: ShardedMap) -> None:
 def _write_attributes(task: ShardedMap, complete: bool) -> None:
     zarr = require("zarr", "zarr")
     group = zarr.open_group(zarr_store(task.place, read_only=False), mode="r+", zarr_format=3)
-    if group.attrs.get(_NOTE, {}).get("complete") != complete:
+    if group.attrs.get(NOTE, {}).get("complete") != complete:
         group.attrs.update(task.note(complete))
 
 

@@ -18,6 +18,7 @@ from warpgauge.geometry import Grid
 from warpgauge.io.files import require
 from warpgauge.io.ome_zarr_levels import create_group, one_level, open_level
 from warpgauge.io.stores import zarr_store
+from warpgauge.io.transforms.ome_field import NOTE, VECTORS
 
 _LEVEL = 4  # of gzip: higher levels rarely shrink numbers further
 _NRRD_TYPES = {"f8": "double", "f4": "float", "u1": "uint8", "i1": "int8", "u2": "uint16", "i2": "int16",
@@ -143,7 +144,9 @@ def _zarr(values: NDArray[Any], grid: Grid, file: Path) -> None:
     components = _components(values, grid)
     (level,) = one_level(grid, components)
     store = zarr_store(file, read_only=False)
-    create_group(store, file.name.partition(".")[0], [level], values.dtype, {})
+    create_group(
+        store, file.name.partition(".")[0], [level], values.dtype, {NOTE: VECTORS} if components == grid.d else {}
+    )
     open_level(store, level)[...] = np.moveaxis(values, -1, 0) if components else values
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from warpgauge._version import __version__
+from warpgauge.compute import Executor
 from warpgauge.errors import InvalidInputError, SuspiciousDataWarning
 from warpgauge.io.files import sync_folder
 from warpgauge.io.images import Image, read_image
@@ -44,6 +45,7 @@ def create_project(
     settings: Settings,
     progress: Progress | None,
     database: str | None,
+    executor: Executor | None,
 ) -> None:
     """Make a project in a folder that does not exist yet or is empty.
 
@@ -60,7 +62,7 @@ def create_project(
     images |= {f"{side}_mask": read_image(path) for side, path in masks.items()}
     mask = read_on_grid(masks["fixed"], images["fixed"].grid, "mask") if "fixed" in masks else None
     foregrounds = make_foregrounds(foreground, images)
-    found = make_candidates(candidates, images["fixed"], mask, foregrounds.get("fixed"), progress)
+    found = make_candidates(candidates, images["fixed"], mask, foregrounds.get("fixed"), progress, executor)
     aims = make_targets(targets, images["fixed"].grid, mask, found.points_world, foregrounds.get("fixed"))
     project_id = str(uuid.uuid4())
     fresh = folder.parent / f".{folder.name}.{project_id[:8]}"

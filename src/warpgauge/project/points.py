@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from warpgauge.candidates import (
     Foreground,
@@ -20,19 +19,21 @@ from warpgauge.candidates import (
     targets_from_labels,
     targets_from_mask,
 )
+from warpgauge.candidates.slabs import count_nonzero
+from warpgauge.compute import Executor
 from warpgauge.core.arrays import as_points
 from warpgauge.errors import InvalidInputError
 from warpgauge.geometry import Floats, Grid
 from warpgauge.io.files import one_line
-from warpgauge.io.images import Image, read_image
+from warpgauge.io.images import Image, SlicedImage, read_image
 from warpgauge.io.numpy_files import read_array
 from warpgauge.project.document import PointsRecord
 from warpgauge.project.errors import ProjectError, project_content
-from warpgauge.project.slices import SlicedImage
 
 Progress = Callable[[int, int], None]
 DEFAULT_CANDIDATES = 1000
 DEFAULT_TARGETS = 2000
+_LARGEST_ARRAY = 2**30  # bytes of a mask that is read whole
 
 
 @dataclass(frozen=True)
@@ -47,9 +48,10 @@ class PointSet:
 def make_candidates(
     spec: Any,
     image: Image,
-    mask: NDArray[Any] | None,
+    mask: Any,
     foreground: Foreground | None = None,
     progress: Progress | None = None,
+    executor: Executor | None = None,
 ) -> PointSet:
     """Make the candidates of a project.
 
@@ -65,8 +67,8 @@ def make_candidates(
         Of the fixed image.
     foreground : Foreground, optional
         Of the fixed image; corners lie in it where there is no mask.
-    progress : callable, optional
-        As `find_candidates` takes it.
+    progress, executor : optional
+        As `find_candidates` takes them.
     """
     if spec is None or _is_count(spec):
         spec = {"kind": "corners", "count": DEFAULT_CANDIDATES if spec is None else int(spec)}
@@ -74,7 +76,8 @@ def make_candidates(
         options = {key: value for key, value in spec.items() if key != "kind"}
         if mask is None and foreground is not None and not foreground.whole:
             options = {"foreground": foreground, **options}
-        found = _called(find_candidates, SlicedImage(image), image.grid, mask=mask, progress=progress, **options)
+        options = {"progress": progress, "executor": executor, **options}
+        found = _called(find_candidates, SlicedImage(image), image.grid, mask=mask, **options)
         points, method = found.points_world, found.method
     else:
         points, method = _points(spec, image.grid, mask, "candidates")
@@ -97,7 +100,7 @@ def make_candidates(
 
 
 def make_targets(
-    spec: Any, grid: Grid, mask: NDArray[Any] | None, candidates: Floats, foreground: Foreground | None = None
+    spec: Any, grid: Grid, mask: Any, candidates: Floats, foreground: Foreground | None = None
 ) -> PointSet:
     """Make the targets of a project.
 
@@ -120,7 +123,7 @@ def make_targets(
         found = foreground is not None and not foreground.whole
         spec = {"kind": "mask" if mask is not None else "foreground" if found else "domain", "count": count}
         if mask is not None:
-            spec["count"] = min(count, int(np.count_nonzero(mask)))
+            spec["count"] = min(count, count_nonzero(mask))
     if isinstance(spec, Mapping) and spec.get("kind") == "foreground":
         return _foreground_targets(spec, grid, foreground, candidates)
     kind = spec.get("kind") if isinstance(spec, Mapping) else None
@@ -131,7 +134,7 @@ def make_targets(
     if kind == "mask" and "path" not in spec and mask is not None:
         nearest = np.round(grid.world_to_index(candidates)).astype(np.int64)
         nearest = np.clip(nearest, 0, np.asarray(grid.size) - 1)
-        covers = bool((np.asarray(mask)[tuple(nearest[:, ::-1].T)] != 0).all())
+        covers = all(np.any(mask[tuple(slice(i, i + 1) for i in index)]) for index in nearest[:, ::-1].tolist())
     return PointSet(points, method, covers)
 
 
@@ -162,7 +165,7 @@ def _called(function: Callable[..., Any], *arguments: Any, **options: Any) -> An
         raise InvalidInputError(f"The specification of the points is wrong: {one_line(error)}.") from error
 
 
-def _points(spec: Any, grid: Grid, mask: NDArray[Any] | None, what: str) -> tuple[Floats, str]:
+def _points(spec: Any, grid: Grid, mask: Any, what: str) -> tuple[Floats, str]:
     if isinstance(spec, str | PathLike):
         spec = {"kind": "file", "path": fspath(spec)}
     if not isinstance(spec, Mapping):
@@ -190,8 +193,8 @@ def _points(spec: Any, grid: Grid, mask: NDArray[Any] | None, what: str) -> tupl
     return points, f"{len(points)} points from {kind}{source}{f' ({told})' if told else ''}."
 
 
-def read_on_grid(path: Any, grid: Grid, what: str, side: str = "fixed") -> NDArray[Any]:
-    """Read a mask or label image that lies on the same grid."""
+def read_on_grid(path: Any, grid: Grid, what: str, side: str = "fixed") -> Any:
+    """Return a mask or label image that lies on the same grid: an array, or one read in parts if it is large."""
     if path is None:
         raise InvalidInputError(f"A {what} needs the path of its file.")
     image = read_image(path)
@@ -206,7 +209,8 @@ def read_on_grid(path: Any, grid: Grid, what: str, side: str = "fixed") -> NDArr
             f"The {what} {image.path.name!r} has the size of the {side} image but lies elsewhere in the world; "
             f"resample it onto the {side} image."
         )
-    return image.read()
+    large = image.grid.count * image.dtype.itemsize > _LARGEST_ARRAY
+    return SlicedImage(image) if large else image.read()
 
 
 def points_hash(points: Floats) -> str:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
+from warpgauge.compute import Executor
 from warpgauge.display import html_facts
 from warpgauge.errors import InvalidInputError, SuspiciousDataWarning
 from warpgauge.io.files import PathLike
@@ -71,6 +72,7 @@ class Project(ProjectFolder):
         copy: bool = False,
         settings: Settings | Mapping[str, Any] | None = None,
         progress: Progress | None = None,
+        executor: Executor | None = None,
         database: str | None = None,
     ) -> Project:
         """Make a project and open it.
@@ -99,6 +101,8 @@ class Project(ProjectFolder):
         settings : Settings or mapping, optional
         progress : callable, optional
             Called with the number of blocks done and of all blocks while candidates are sought.
+        executor : Executor, optional
+            Where candidates are sought; this process by default.
         database : str, optional
             ``postgresql://user@host/name``: keep the log in this database instead of a file of the folder.
         """
@@ -117,6 +121,7 @@ class Project(ProjectFolder):
             settings_of(settings),
             progress,
             database,
+            executor,
         )
         return cls.open(aim)
 

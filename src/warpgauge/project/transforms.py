@@ -15,6 +15,7 @@ from typing import Any
 from warpgauge.errors import FileFormatError, InvalidInputError
 from warpgauge.geometry import Grid
 from warpgauge.io.files import confined, content_hash, existing_file
+from warpgauge.io.images.ome_zarr import is_zarr
 from warpgauge.io.transforms import Transform, detect_format, read_transform
 from warpgauge.io.transforms.elastix import initial_files
 from warpgauge.project.errors import ProjectError, project_content
@@ -41,7 +42,7 @@ def copy_transform(
     """
     label = checked_name(name, "The name of a transform")
     given = [files] if isinstance(files, str | Path) else list(files)
-    main = [existing_file(file, "transform file") for file in given]
+    main = [_existing(file) for file in given]
     sources = [*main, *_companions(main)]
     if not main or len({source.name for source in sources}) < len(sources):
         raise InvalidInputError(f"The transform {label!r} needs one or more files with different names.")
@@ -52,7 +53,7 @@ def copy_transform(
         aim = place.with_name(f"{place.name}-{number}")
     try:
         aim.mkdir(parents=True)
-        copies = [Path(shutil.copy2(source, aim / source.name)) for source in sources]
+        copies = [_copied(source, aim / source.name) for source in sources]
     except OSError as error:
         shutil.rmtree(aim, ignore_errors=True)
         raise unwritable(folder, error) from error
@@ -62,6 +63,16 @@ def copy_transform(
         "hashes": [content_hash(copy) for copy in copies],
         "options": {_SOURCES: len(main), **options},
     }
+
+
+def _existing(file: str | Path) -> Path:
+    """Return a file that exists, or the folder of a Zarr field."""
+    path = Path(file)
+    return path if path.is_dir() and is_zarr(path) else existing_file(path, "transform file")
+
+
+def _copied(source: Path, aim: Path) -> Path:
+    return Path(shutil.copytree(source, aim) if source.is_dir() else shutil.copy2(source, aim))
 
 
 def _companions(files: Sequence[Path]) -> list[Path]:

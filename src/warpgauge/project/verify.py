@@ -164,7 +164,7 @@ class _Verifier:
                 path = self.folder / file
                 if path.is_symlink() and not path.resolve().is_relative_to(self.folder.resolve()):
                     self.problems.append(f"The file {file!r} of the transform {record.name!r} is a link elsewhere.")
-                elif not path.is_file():
+                elif not path.exists():
                     self.problems.append(f"The file {file!r} of the transform {record.name!r} is missing.")
                 elif content_hash(path) != expected:
                     self.problems.append(f"The file {file!r} of the transform {record.name!r} has changed.")

@@ -4,5 +4,6 @@ from __future__ import annotations
 
 from warpgauge.io.images.base import Image
 from warpgauge.io.images.reader import read_image
+from warpgauge.io.images.slices import SlicedImage
 
-__all__ = ["Image", "read_image"]
+__all__ = ["Image", "SlicedImage", "read_image"]

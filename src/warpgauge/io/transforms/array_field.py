@@ -12,7 +12,7 @@ from warpgauge.geometry import Grid
 from warpgauge.io.files import existing_file, foreign_decoder
 from warpgauge.io.memory import check_memory, size_on_disk
 from warpgauge.io.numpy_files import read_array
-from warpgauge.io.transforms.base import BY_SIGNATURE, NO, Format, Options, never
+from warpgauge.io.transforms.base import BY_SIGNATURE, NO, Format, Options
 from warpgauge.io.transforms.field import DisplacementField, Vectors
 from warpgauge.io.transforms.field_files import (
     StoredField,
@@ -132,13 +132,11 @@ def _read(path: Path, options: Options) -> DisplacementField:
     )
 
 
-_TAKES = frozenset({"layout", "components", "convention", "frame"})
+TAKES = frozenset({"layout", "components", "convention", "frame"})
 NUMPY = Format(
     "numpy",
     _read,
     lambda head, suffix: BY_SIGNATURE if head.startswith((b"\x93NUMPY", b"PK\x03\x04")) else NO,
-    _TAKES,
+    TAKES,
     on_reference=True,
 )
-# A folder, which is recognised by its description files.
-ZARR = Format("zarr", _read, never, _TAKES, on_reference=True)

@@ -6,7 +6,6 @@ import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields, replace
-from pathlib import Path
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -123,7 +122,7 @@ class Format:
     """
 
     name: str
-    read: Callable[[Path, Options], Transform]
+    read: Callable[[Any, Options], Transform]
     recognise: Callable[[bytes, str], int] = never
     takes: frozenset[str] = frozenset()
     on_reference: bool = False

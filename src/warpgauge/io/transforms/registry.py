@@ -5,11 +5,10 @@ The name of a file decides only if its content cannot. A new format is a module 
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from warpgauge.errors import FileFormatError
 from warpgauge.io.files import existing_file, foreign_decoder, read_head
 from warpgauge.io.images.samples import gzip_head
+from warpgauge.io.stores import Place, RemotePath
 from warpgauge.io.transforms import (
     ants,
     array_field,
@@ -20,6 +19,7 @@ from warpgauge.io.transforms import (
     learn2reg,
     linear,
     mapped_points,
+    ome_field,
 )
 from warpgauge.io.transforms.base import NO, Format
 from warpgauge.io.zarr_arrays import DESCRIPTIONS
@@ -32,7 +32,7 @@ READERS: dict[str, Format] = {
         ants.FORMAT,
         *image_fields.FORMATS,
         array_field.NUMPY,
-        array_field.ZARR,
+        ome_field.ZARR,
         learn2reg.FORMAT,
         fsl.FORMAT,
         linear.FORMAT,
@@ -45,8 +45,12 @@ _HEAD = 4096
 _GZIP = b"\x1f\x8b"
 
 
-def detect_format(path: Path) -> str:
+def detect_format(path: Place) -> str:
     """Return the format of a file or folder by its content, or say that it is none of them."""
+    if isinstance(path, RemotePath):
+        if path.is_dir():
+            return "zarr"
+        raise FileFormatError(f"There is no OME-Zarr field at {str(path)!r}; check the address and your rights.")
     if path.is_dir():
         if any((path / name).is_file() for name in DESCRIPTIONS):
             return "zarr"

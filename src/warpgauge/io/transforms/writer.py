@@ -16,8 +16,9 @@ from warpgauge.io.files import replace_file
 from warpgauge.io.transforms.base import Transform
 from warpgauge.io.transforms.chain import Chain
 from warpgauge.io.transforms.linear import AffineTransform
+from warpgauge.io.transforms.ome_field import write_ome_field
 
-SUFFIXES = (".tfm", ".txt", ".nii", ".nii.gz", ".nrrd", ".mha")
+SUFFIXES = (".tfm", ".txt", ".nii", ".nii.gz", ".nrrd", ".mha", ".zarr")
 _BLOCK = 2**18
 _LEVEL = 4  # of gzip: higher levels rarely shrink a field further
 
@@ -31,7 +32,7 @@ def write_transform(transform: Transform, path: str | os.PathLike[str], *, grid:
         What to write.
     path : path
         Ends in ``.tfm`` or ``.txt`` (linear transforms and chains of them, exactly), or in ``.nii``, ``.nii.gz``,
-        ``.nrrd`` or ``.mha`` (a displacement field).
+        ``.nrrd`` or ``.mha`` (a displacement field), or in ``.zarr`` (the same as OME-Zarr, of any size).
     grid : Grid, optional
         Where to sample the field: the grid of the fixed image. That of the transform itself by default.
 
@@ -47,6 +48,10 @@ def write_transform(transform: Transform, path: str | os.PathLike[str], *, grid:
         raise InvalidInputError(f"{file.name!r} must end in {', '.join(SUFFIXES)} to be written as a transform.")
     if not file.parent.is_dir():
         raise InvalidInputError(f"There is no folder {str(file.parent)!r} to write {file.name!r} into; make it first.")
+    if suffix == ".zarr":
+        nodes = _grid(transform, grid, file.name)
+        _check_outside(write_ome_field(transform, file, nodes), nodes, file.name)
+        return file
     if suffix in (".tfm", ".txt"):
         data = _itk_text(transform, file.name)
     else:
@@ -105,7 +110,12 @@ def _sampled(transform: Transform, grid: Grid, name: str) -> Floats:
     vectors = np.empty((grid.d, grid.count))
     for part, points in grid.blocks(_BLOCK):
         vectors[:, part] = (transform.map(points) - points).T
-    outside = int(np.count_nonzero(np.isnan(vectors[0])))
+    _check_outside(int(np.count_nonzero(np.isnan(vectors[0]))), grid, name)
+    return vectors.reshape(grid.d, *grid.shape)
+
+
+def _check_outside(outside: int, grid: Grid, name: str) -> None:
+    """Warn of nodes at which the transform is not defined, or refuse a field that has no others."""
     if outside == grid.count:
         raise InvalidInputError(f"{name!r} is not written: the transform is defined at none of the {outside} nodes.")
     if outside:
@@ -114,7 +124,6 @@ def _sampled(transform: Transform, grid: Grid, name: str) -> Floats:
             SuspiciousDataWarning,
             stacklevel=4,
         )
-    return vectors.reshape(grid.d, *grid.shape)
 
 
 def _interleaved(vectors: Floats) -> bytes:
