@@ -12,13 +12,15 @@ from threadpoolctl import threadpool_limits
 from timing import seconds
 
 import warpgauge as wg
+from warpgauge.core.hyperparameters import leave_one_out_gradient
+from warpgauge.core.process import Posterior
 
 
 def _smallest(work: Callable[[], object]) -> float:
     return min(seconds(work) for _ in range(3))
 
 
-def _former(posterior: wg.Posterior, points: np.ndarray) -> None:
+def _former(posterior: Posterior, points: np.ndarray) -> None:
     with threadpool_limits(1, "blas"):
         former_maps.covariances(posterior, points)
 
@@ -85,7 +87,7 @@ def _fit() -> dict[str, Any]:
         "title": "Leave-one-out loss and gradient, anisotropic annotations, 2D",
         "x": "annotations",
         "values": counts,
-        "seconds": {"now": [_smallest(lambda one=one: wg.leave_one_out_gradient(model, one)) for one in sets]},
+        "seconds": {"now": [_smallest(lambda one=one: leave_one_out_gradient(model, one)) for one in sets]},
     }
 
 

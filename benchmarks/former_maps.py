@@ -11,11 +11,11 @@ from collections.abc import Iterator
 import numpy as np
 from numba import njit
 
-import warpgauge as wg
 from warpgauge.core import compiled
 from warpgauge.core.kernels import TrendKernel
 from warpgauge.core.linalg import inverse_cholesky
 from warpgauge.core.parallel import over_rows
+from warpgauge.core.process import Posterior
 
 BLOCK_DOUBLES, FILL_DOUBLES = 400_000, 3_000_000
 
@@ -39,7 +39,7 @@ def _weighted_sums(family, breaks, table, points, others, weights, out):
             out[i, a] += total
 
 
-def mean(posterior: wg.Posterior, points: np.ndarray) -> np.ndarray:
+def mean(posterior: Posterior, points: np.ndarray) -> np.ndarray:
     result = posterior.prior.prior_mean(points).copy()
     kernel, fixed = posterior.conditioned.kernel, posterior.annotations.fixed_points
     columns, rows = np.ascontiguousarray(fixed.T), np.ascontiguousarray(posterior.weights.T)
@@ -53,7 +53,7 @@ def mean(posterior: wg.Posterior, points: np.ndarray) -> np.ndarray:
     return result
 
 
-def _kernel_blocks(posterior: wg.Posterior, points: np.ndarray, per_row: int) -> Iterator[tuple[slice, np.ndarray]]:
+def _kernel_blocks(posterior: Posterior, points: np.ndarray, per_row: int) -> Iterator[tuple[slice, np.ndarray]]:
     conditioned = posterior.conditioned
     for outer in row_blocks(len(points), max(1, conditioned.count), FILL_DOUBLES):
         filled = conditioned.kernel.matrix(points[outer], conditioned.locations)
@@ -61,7 +61,7 @@ def _kernel_blocks(posterior: wg.Posterior, points: np.ndarray, per_row: int) ->
             yield slice(outer.start + inner.start, outer.start + inner.stop), filled[inner]
 
 
-def variances(posterior: wg.Posterior, points: np.ndarray) -> np.ndarray:
+def variances(posterior: Posterior, points: np.ndarray) -> np.ndarray:
     """Variances of each component with isotropic noise, the factor of calibration left out."""
     conditioned = posterior.conditioned
     result = conditioned.kernel.diagonal(points)
@@ -71,7 +71,7 @@ def variances(posterior: wg.Posterior, points: np.ndarray) -> np.ndarray:
     return result
 
 
-def covariances(posterior: wg.Posterior, points: np.ndarray) -> np.ndarray:
+def covariances(posterior: Posterior, points: np.ndarray) -> np.ndarray:
     """Covariances with anisotropic noise, the factor of calibration left out."""
     conditioned = posterior.conditioned
     L, d = conditioned.count, conditioned.d
@@ -89,7 +89,7 @@ def covariances(posterior: wg.Posterior, points: np.ndarray) -> np.ndarray:
     return result
 
 
-def _component_factors(posterior: wg.Posterior) -> list[np.ndarray]:
+def _component_factors(posterior: Posterior) -> list[np.ndarray]:
     conditioned = posterior.conditioned
     L, d = conditioned.count, conditioned.d
     gram = conditioned.kernel.matrix(conditioned.locations, conditioned.locations)

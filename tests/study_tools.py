@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 
 import warpgauge as wg
-from warpgauge.io.transforms import AffineTransform
+from warpgauge.io.landmarks import write_landmarks
+from warpgauge.io.transforms import AffineTransform, write_transform
 
 
 def truth(points: np.ndarray, pair: int) -> np.ndarray:
@@ -17,15 +18,15 @@ def truth(points: np.ndarray, pair: int) -> np.ndarray:
 def shift(folder: Path, method: str, pair: str, by: float) -> None:
     place = folder / method
     place.mkdir(exist_ok=True)
-    wg.write_transform(AffineTransform(np.eye(2), [by, 0.0]), place / f"{pair}.tfm")
+    write_transform(AffineTransform(np.eye(2), [by, 0.0]), place / f"{pair}.tfm")
 
 
 def make_pair(folder: Path, number: int, count: int = 25) -> None:
     rng = np.random.default_rng(number)
     fixed = rng.uniform(0, 200, (count, 2))
     moving = truth(fixed, number) + rng.normal(0, 0.3, fixed.shape)
-    wg.write_landmarks(wg.Landmarks(fixed, moving), folder / f"case{number}.json")
-    wg.write_landmarks(wg.Landmarks(rng.uniform(10, 190, (60, 2))), folder / f"targets{number}.json")
+    write_landmarks(wg.Landmarks(fixed, moving), folder / f"case{number}.json")
+    write_landmarks(wg.Landmarks(rng.uniform(10, 190, (60, 2))), folder / f"targets{number}.json")
 
 
 def make_study(folder: Path, pairs: int = 3, settings: str = "", model: str = "") -> Path:

@@ -12,15 +12,18 @@ import numpy as np
 import pytest
 
 import warpgauge as wg
+from warpgauge.core.process import Posterior
 from warpgauge.display import counted, csv_table, html_table, latex_table, number, text_table
 from warpgauge.errors import InvalidInputError
+from warpgauge.evaluation import Evaluation
 from warpgauge.io.landmarks.registry import FORMATS
+from warpgauge.plots import plot_map
 
 mpl.use("Agg")
 
 
 @pytest.fixture(scope="module")
-def result() -> wg.Evaluation:
+def result() -> Evaluation:
     fixed = np.random.default_rng(0).uniform(0, 100, (15, 2))
     posterior = _posterior(fixed)
     targets = np.random.default_rng(1).uniform(10, 90, (30, 2))
@@ -28,7 +31,7 @@ def result() -> wg.Evaluation:
     return wg.evaluate(posterior, candidates, targets, samples=100)
 
 
-def _posterior(fixed: np.ndarray) -> wg.Posterior:
+def _posterior(fixed: np.ndarray) -> Posterior:
     prior = wg.TransformationPrior(wg.KernelBundle.pyramid("wendland", smallest=10.0, levels=4, weight=4.0))
     return prior.condition(wg.Annotations.isotropic(fixed, fixed, sd=0.5))
 
@@ -48,7 +51,7 @@ class Cells(HTMLParser):
         self.cells.append(data)
 
 
-def test_an_evaluation_prints_the_table_and_the_verdict(result: wg.Evaluation) -> None:
+def test_an_evaluation_prints_the_table_and_the_verdict(result: Evaluation) -> None:
     lines = str(result).splitlines()
     assert lines[0].startswith("RMS error over 30 targets, from 15 annotations")
     assert lines[1].split()[:3] == ["transform", "landmarks", "error"]
@@ -57,7 +60,7 @@ def test_an_evaluation_prints_the_table_and_the_verdict(result: wg.Evaluation) -
     assert str(result).endswith(result.verdict)
 
 
-def test_html_is_escaped_and_has_the_same_cells(result: wg.Evaluation) -> None:
+def test_html_is_escaped_and_has_the_same_cells(result: Evaluation) -> None:
     parser = Cells()
     parser.feed(result._repr_html_())
     assert parser.tags <= {"table", "caption", "thead", "tbody", "tr", "th", "td", "p"}
@@ -65,7 +68,7 @@ def test_html_is_escaped_and_has_the_same_cells(result: wg.Evaluation) -> None:
     assert result.verdict in parser.cells
 
 
-def test_latex_and_csv(result: wg.Evaluation) -> None:
+def test_latex_and_csv(result: Evaluation) -> None:
     latex = result.to_latex()
     assert r"near\_<b> & " in latex
     assert latex.count(r"\\") == 3
@@ -110,7 +113,7 @@ def test_everything_a_notebook_shows_is_a_table(tmp_path: Path) -> None:
     assert "Python function" in transform._repr_html_()
 
 
-def test_plots_draw_on_given_axes_or_new_ones(result: wg.Evaluation) -> None:
+def test_plots_draw_on_given_axes_or_new_ones(result: Evaluation) -> None:
     import matplotlib.pyplot as plt
 
     figure, axes = plt.subplots(1, 3)
@@ -121,10 +124,10 @@ def test_plots_draw_on_given_axes_or_new_ones(result: wg.Evaluation) -> None:
         assert _posterior(fixed).plot(ax=axes[1]) is axes[1]
         assert len(axes[1].patches) == 6
         grid = wg.Grid((20, 10), (2.0, 3.0), (5.0, -1.0), units="um")
-        wg.plot_map(np.ones((10, 20)), grid, ax=axes[2], label="error")
+        plot_map(np.ones((10, 20)), grid, ax=axes[2], label="error")
         assert tuple(axes[2].images[0].get_extent()) == (4.0, 44.0, 27.5, -2.5)
         with pytest.raises(InvalidInputError, match="grid's shape"):
-            wg.plot_map(np.ones((20, 10)), grid)
+            plot_map(np.ones((20, 10)), grid)
         made = result.plot()
         assert made.figure is not figure
         plt.close(made.figure)

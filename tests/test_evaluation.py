@@ -8,6 +8,8 @@ import pytest
 import oracle
 import warpgauge as wg
 from models import make
+from warpgauge.core.process import Posterior
+from warpgauge.core.scoring import landmark_score
 from warpgauge.errors import InvalidInputError
 
 
@@ -23,7 +25,7 @@ class Shift:
         return mapped
 
 
-def setting() -> tuple[wg.Posterior, np.ndarray]:
+def setting() -> tuple[Posterior, np.ndarray]:
     model = make(2, "wendland", False, "identity", count=12)
     posterior = model.prior.condition(model.annotations)
     return posterior, np.random.default_rng(0).uniform(0, 60, (40, 2))
@@ -63,7 +65,7 @@ def test_scores_ranks_and_probabilities_of_three_kinds_of_transform() -> None:
     assert far.rank_probabilities["2"][-1] > 0.99
 
 
-def oracle_of(posterior: wg.Posterior, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def oracle_of(posterior: Posterior, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     model = make(2, "wendland", False, "identity", count=12)
     return model.oracle_posterior(targets)
 
@@ -101,7 +103,7 @@ def test_an_array_over_the_annotated_points_has_a_landmark_score() -> None:
     fixed = posterior.annotations.fixed_points
     both = np.concatenate([targets, fixed])
     result = wg.evaluate(posterior, {"array": both + 2.0}, both, samples=50)
-    expected = wg.landmark_score(posterior.annotations, fixed + 2.0, 2)
+    expected = landmark_score(posterior.annotations, fixed + 2.0, 2)
     assert result.scores["array"].landmark["2"] == pytest.approx(expected)
 
 

@@ -6,6 +6,7 @@ import pytest
 import warpgauge as wg
 from models import make
 from warpgauge.errors import InvalidInputError
+from warpgauge.maps import standard_deviation_map
 
 GRIDS = {
     2: wg.Grid((7, 5), [2.0, 3.0], [4.0, -1.0], [[0.0, -1.0], [1.0, 0.0]]),
@@ -29,7 +30,7 @@ def test_maps_hold_the_values_of_the_posterior_at_each_element(d: int, isotropic
     model = make(d, "wendland", isotropic, "affine")
     posterior, grid = model.prior.condition(model.annotations), GRIDS[d]
     mean, entropy = wg.mean_map(posterior, grid), wg.entropy_map(posterior, grid)
-    sd, error = wg.standard_deviation_map(posterior, grid), wg.error_map(posterior, Half(), grid)
+    sd, error = standard_deviation_map(posterior, grid), wg.error_map(posterior, Half(), grid)
     undefined = 0
     for index in np.ndindex(grid.shape):
         world = grid.origin + grid.direction @ (grid.spacing * np.array(index[::-1]))

@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 import warpgauge as wg
-from warpgauge.io.transforms import AffineTransform
+from warpgauge.io.transforms import AffineTransform, write_transform
 from warpgauge.napari_plugin.layers import map_layers, project_layers, project_reader, read_project
 from warpgauge.project import Project
 from warpgauge.session import Session
@@ -28,8 +28,8 @@ def flat_project(folder: Path, annotate: bool = True) -> Path:
         if annotate:
             marks = wg.Landmarks(fixed, fixed + 3.0, np.repeat(COVARIANCE[None], 12, axis=0))
             Session(project).import_landmarks(marks, rater="ann")
-        wg.write_transform(AffineTransform(np.eye(2), [3.0, 3.0]), folder / "near.tfm")
-        wg.write_transform(AffineTransform(np.eye(2), [30.0, 0.0]), folder / "far.tfm")
+        write_transform(AffineTransform(np.eye(2), [3.0, 3.0]), folder / "near.tfm")
+        write_transform(AffineTransform(np.eye(2), [30.0, 0.0]), folder / "far.tfm")
         project.add_transform("near", folder / "near.tfm")
         project.add_transform("far", folder / "far.tfm")
     return place

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import warpgauge as wg
+from warpgauge.core.hyperparameters import FitReport
 
 COPD_INITIAL = {1: 26.33, 2: 21.79, 3: 12.64, 4: 29.58, 5: 30.08}
 
@@ -49,7 +50,7 @@ def check_fit(fixed: np.ndarray, moving: np.ndarray, smallest: float, levels: in
     half = wg.Annotations.isotropic(fixed[::2], moving[::2], sd)
     fitted = wg.fit_kernel(prior, half)
     report = fitted.fit
-    assert isinstance(report, wg.FitReport)
+    assert isinstance(report, FitReport)
     assert report.converged, report.message
     assert report.loss < report.initial_loss
     return fitted
@@ -83,7 +84,7 @@ def test_several_pairs_pool_into_one_prior(data_dir: Path) -> None:
     prior = wg.TransformationPrior(kernel, mean="affine", center=sets[0].fixed_points.mean(axis=0))
     fitted = wg.fit_kernel(prior, sets, noise=True)
     report = fitted.fit
-    assert isinstance(report, wg.FitReport)
+    assert isinstance(report, FitReport)
     assert report.converged, report.message
     assert report.annotations == 4 * 78
     for one in sets:

@@ -12,85 +12,40 @@ from warpgauge._version import __version__
 
 if TYPE_CHECKING:
     from warpgauge.core.annotations import Annotations, covariance_from_ellipse, ellipse_from_covariance
-    from warpgauge.core.calibration import Calibration, LeaveOneOut, calibration, leave_one_out_residuals
-    from warpgauge.core.decisions import DecisionSuggester
-    from warpgauge.core.expected_noise import NoiseModel, fit_noise_model
-    from warpgauge.core.hyperparameters import FitReport, fit_kernel, leave_one_out_gradient, leave_one_out_loss
+    from warpgauge.core.calibration import calibration, leave_one_out_residuals
+    from warpgauge.core.hyperparameters import fit_kernel, leave_one_out_loss
     from warpgauge.core.kernels import KernelBundle
-    from warpgauge.core.power_law import PowerLawReport, default_posterior, default_prior, fit_power_law
-    from warpgauge.core.process import Posterior, TransformationPrior
-    from warpgauge.core.raters import FusedPlacements, fuse_raters
-    from warpgauge.core.scoring import (
-        displacement_norm,
-        error_score,
-        expected_squared_error,
-        landmark_score,
-        posterior_score,
-        probability_of_smaller_error,
-        rank_distribution,
-        win_probabilities,
-    )
-    from warpgauge.core.suggestion import StoppingRule, Suggester
-    from warpgauge.evaluation import (
-        Assessment,
-        Certificate,
-        Evaluation,
-        GateResult,
-        Judge,
-        Trust,
-        certify_project,
-        evaluate,
-        evaluate_project,
-        gate_project,
-        judge,
-        trust,
-    )
+    from warpgauge.core.power_law import default_posterior
+    from warpgauge.core.process import TransformationPrior
+    from warpgauge.core.raters import fuse_raters
+    from warpgauge.core.scoring import displacement_norm, error_score
+    from warpgauge.core.suggestion import Suggester
+    from warpgauge.evaluation import certify_project, evaluate, evaluate_project, gate_project, judge
     from warpgauge.geometry import Grid
-    from warpgauge.io.images import Image, read_image
-    from warpgauge.io.landmarks import Landmarks, read_landmarks, write_landmarks
-    from warpgauge.io.transforms import Transform, as_transform, check_transform, read_transform, write_transform
-    from warpgauge.maps import (
-        blended_map,
-        entropy_map,
-        error_map,
-        exceedance_map,
-        mean_map,
-        significance_map,
-        standard_deviation_map,
-        write_map,
-    )
-    from warpgauge.plots import plot_map
+    from warpgauge.io.images import read_image
+    from warpgauge.io.landmarks import Landmarks, read_landmarks
+    from warpgauge.io.transforms import as_transform, read_transform
+    from warpgauge.maps import entropy_map, error_map, mean_map
     from warpgauge.project import Project
     from warpgauge.session import Session
 
 # The public names that each module holds.
 _HOMES = {
     "warpgauge.core.annotations": "Annotations covariance_from_ellipse ellipse_from_covariance",
-    "warpgauge.core.calibration": "Calibration LeaveOneOut calibration leave_one_out_residuals",
-    "warpgauge.core.decisions": "DecisionSuggester",
-    "warpgauge.core.expected_noise": "NoiseModel fit_noise_model",
-    "warpgauge.core.hyperparameters": "FitReport fit_kernel leave_one_out_gradient leave_one_out_loss",
+    "warpgauge.core.calibration": "calibration leave_one_out_residuals",
+    "warpgauge.core.hyperparameters": "fit_kernel leave_one_out_loss",
     "warpgauge.core.kernels": "KernelBundle",
-    "warpgauge.core.power_law": "PowerLawReport default_posterior default_prior fit_power_law",
-    "warpgauge.core.process": "Posterior TransformationPrior",
-    "warpgauge.core.raters": "FusedPlacements fuse_raters",
-    "warpgauge.core.scoring": (
-        "displacement_norm error_score expected_squared_error landmark_score posterior_score "
-        "probability_of_smaller_error rank_distribution win_probabilities"
-    ),
-    "warpgauge.core.suggestion": "StoppingRule Suggester",
-    "warpgauge.evaluation": (
-        "Assessment Certificate Evaluation GateResult Judge Trust certify_project evaluate evaluate_project "
-        "gate_project judge trust"
-    ),
+    "warpgauge.core.power_law": "default_posterior",
+    "warpgauge.core.process": "TransformationPrior",
+    "warpgauge.core.raters": "fuse_raters",
+    "warpgauge.core.scoring": "displacement_norm error_score",
+    "warpgauge.core.suggestion": "Suggester",
+    "warpgauge.evaluation": "certify_project evaluate evaluate_project gate_project judge",
     "warpgauge.geometry": "Grid",
-    "warpgauge.io.images": "Image read_image",
-    "warpgauge.io.landmarks": "Landmarks read_landmarks write_landmarks",
-    "warpgauge.io.transforms": "Transform as_transform check_transform read_transform write_transform",
-    "warpgauge.maps": (
-        "blended_map entropy_map error_map exceedance_map mean_map significance_map standard_deviation_map write_map"
-    ),
-    "warpgauge.plots": "plot_map",
+    "warpgauge.io.images": "read_image",
+    "warpgauge.io.landmarks": "Landmarks read_landmarks",
+    "warpgauge.io.transforms": "as_transform read_transform",
+    "warpgauge.maps": "entropy_map error_map mean_map",
     "warpgauge.project": "Project",
     "warpgauge.session": "Session",
 }
@@ -102,39 +57,19 @@ _HOME_OF = {name: module for module, names in _HOMES.items() for name in names.s
 
 __all__ = [
     "Annotations",
-    "Assessment",
-    "Calibration",
-    "Certificate",
-    "DecisionSuggester",
-    "Evaluation",
-    "FitReport",
-    "FusedPlacements",
-    "GateResult",
     "Grid",
-    "Image",
-    "Judge",
     "KernelBundle",
     "Landmarks",
-    "LeaveOneOut",
-    "NoiseModel",
-    "Posterior",
-    "PowerLawReport",
     "Project",
     "Session",
-    "StoppingRule",
     "Suggester",
-    "Transform",
     "TransformationPrior",
-    "Trust",
     "__version__",
     "as_transform",
-    "blended_map",
     "calibration",
     "certify_project",
-    "check_transform",
     "covariance_from_ellipse",
     "default_posterior",
-    "default_prior",
     "displacement_norm",
     "ellipse_from_covariance",
     "entropy_map",
@@ -142,33 +77,16 @@ __all__ = [
     "error_score",
     "evaluate",
     "evaluate_project",
-    "exceedance_map",
-    "expected_squared_error",
     "fit_kernel",
-    "fit_noise_model",
-    "fit_power_law",
     "fuse_raters",
     "gate_project",
     "judge",
-    "landmark_score",
-    "leave_one_out_gradient",
     "leave_one_out_loss",
     "leave_one_out_residuals",
     "mean_map",
-    "plot_map",
-    "posterior_score",
-    "probability_of_smaller_error",
-    "rank_distribution",
     "read_image",
     "read_landmarks",
     "read_transform",
-    "significance_map",
-    "standard_deviation_map",
-    "trust",
-    "win_probabilities",
-    "write_landmarks",
-    "write_map",
-    "write_transform",
 ]
 
 

@@ -9,6 +9,7 @@ import oracle
 import warpgauge as wg
 from models import NOISE, Model, make, random_covariances
 from warpgauge.core.decisions import DecisionSuggester, expected_doubt
+from warpgauge.core.scoring import win_probabilities
 from warpgauge.errors import InvalidInputError
 
 K, N = 3, 7
@@ -116,7 +117,7 @@ def test_records_are_the_posteriors_own_and_undo_gives_them_back(calibrate: bool
     more = wg.Annotations(candidates[[first]], candidates[[first]] + 0.5, expected[[first]])
     grown = model.prior.condition(wg.Annotations.concatenate([model.annotations, more]), calibrate=calibrate)
     np.testing.assert_allclose(
-        suggester.win_probabilities(), wg.win_probabilities(grown, targets, mapped), rtol=1e-7, atol=1e-12
+        suggester.win_probabilities(), win_probabilities(grown, targets, mapped), rtol=1e-7, atol=1e-12
     )
     fresh = DecisionSuggester(grown, targets, mapped, candidates, candidate_covariances=expected).gains()
     fresh[first] = -np.inf

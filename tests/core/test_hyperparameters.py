@@ -6,6 +6,7 @@ import pytest
 import oracle
 import warpgauge as wg
 from models import GRID, NOISE, WEIGHTS, make, names
+from warpgauge.core.hyperparameters import FitReport, leave_one_out_gradient
 from warpgauge.errors import InvalidInputError, SingularModelError
 
 CASES = pytest.mark.parametrize("case", GRID, ids=names)
@@ -59,7 +60,7 @@ def test_gradient_equals_finite_differences(case: tuple[int, str, bool, str]) ->
         sums = [len(part) * wg.leave_one_out_loss(prior, part) for part in parts]
         return sum(sums) / sum(len(part) for part in parts)
 
-    value, gradient, by_noise = wg.leave_one_out_gradient(model.prior, parts)
+    value, gradient, by_noise = leave_one_out_gradient(model.prior, parts)
     assert value == pytest.approx(loss(WEIGHTS, NOISE), abs=1e-10)
     for s in range(len(WEIGHTS)):
         step = np.zeros(len(WEIGHTS))
@@ -90,7 +91,7 @@ def test_fit_recovers_weights_and_noise_of_drawn_data() -> None:
     np.testing.assert_allclose(fitted.kernel.weights, [4.0, 50.0], rtol=0.35)
     assert fitted.noise == pytest.approx(1.0 - 0.01, rel=0.35)
     report = fitted.fit
-    assert isinstance(report, wg.FitReport)
+    assert isinstance(report, FitReport)
     assert report.converged
     assert report.annotations == 800
     assert report.loss < report.initial_loss
@@ -120,7 +121,7 @@ def test_a_scale_without_signal_is_reported_at_its_bound() -> None:
     annotations = wg.Annotations.isotropic(fixed, fixed + 5 * np.sin(fixed / 60), sd=0.05)
     prior = wg.TransformationPrior(wg.KernelBundle("wendland", [15.0, 300.0], [1.0, 1.0]))
     report = wg.fit_kernel(prior, annotations).fit
-    assert isinstance(report, wg.FitReport)
+    assert isinstance(report, FitReport)
     assert 0 in report.at_bound
 
 

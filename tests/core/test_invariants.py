@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 import warpgauge as wg
 from models import EXTENT, SCALES, WEIGHTS, random_covariances
+from warpgauge.core.process import Posterior
 
 CASES = given(
     seed=st.integers(0, 10**6),
@@ -29,7 +30,7 @@ class Setting:
         self.points = self.rng.uniform(0, EXTENT, (5, d))
         self.center = np.full(d, EXTENT / 2)
 
-    def posterior(self, **changes: object) -> wg.Posterior:
+    def posterior(self, **changes: object) -> Posterior:
         unit = float(changes.get("unit", 1.0))  # type: ignore[arg-type]
         kernel = wg.KernelBundle(self.family, SCALES * unit, WEIGHTS * unit**2)
         prior = wg.TransformationPrior(

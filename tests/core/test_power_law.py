@@ -12,6 +12,8 @@ from scipy import stats
 
 import oracle
 import warpgauge as wg
+from warpgauge.core.power_law import PowerLawReport, default_prior, fit_power_law
+from warpgauge.core.process import Posterior
 from warpgauge.errors import InvalidInputError
 
 EXTENT = (200.0, 150.0)
@@ -20,7 +22,7 @@ CENTER = np.array([100.0, 75.0])
 
 def annotations(count: int, seed: int = 0, amplitude: float = 0.01, slope: float = 1.4) -> wg.Annotations:
     """Annotations of a deformation drawn from a power law, with an affine part."""
-    prior = wg.default_prior(EXTENT, center=CENTER, smallest=10.0)
+    prior = default_prior(EXTENT, center=CENTER, smallest=10.0)
     scales = prior.kernel.scales
     weights = (amplitude * np.hypot(*EXTENT)) ** 2 * (scales / max(EXTENT)) ** slope
     truth = wg.TransformationPrior(wg.KernelBundle("wendland", scales, weights))
@@ -33,13 +35,13 @@ def annotations(count: int, seed: int = 0, amplitude: float = 0.01, slope: float
 
 def test_before_any_annotation_the_weights_are_the_priors_mean() -> None:
     """As the oracle averages them; scales double from the smallest until one reaches the longest side."""
-    prior = wg.default_prior(EXTENT, center=CENTER, smallest=10.0)
+    prior = default_prior(EXTENT, center=CENTER, smallest=10.0)
     assert np.allclose(prior.kernel.scales, [10, 20, 40, 80, 160, 320])
     expected = oracle.power_law_weights(prior.kernel.scales, EXTENT, np.empty((0, 2)), np.empty((0, 2)), [])[0]
     assert np.allclose(prior.kernel.weights, expected)
     assert (prior.mean, prior.tails, prior.noise) == ("affine", 4.0, 0.0)
-    assert wg.default_prior(EXTENT, center=CENTER, smallest=12.5).kernel.scales[-1] == 200
-    fitted = wg.fit_power_law(prior, wg.Annotations.empty(2), EXTENT)
+    assert default_prior(EXTENT, center=CENTER, smallest=12.5).kernel.scales[-1] == 200
+    fitted = fit_power_law(prior, wg.Annotations.empty(2), EXTENT)
     assert np.allclose(fitted.kernel.weights, expected)
 
 
@@ -47,8 +49,8 @@ def test_before_any_annotation_the_weights_are_the_priors_mean() -> None:
 def test_the_weights_are_the_oracles_average(mean: str) -> None:
     """Likelihood times prior over the grid, by full matrices and scipy's density."""
     given = annotations(7)
-    prior = replace(wg.default_prior(EXTENT, center=CENTER, smallest=40.0), mean=mean)
-    fitted = wg.fit_power_law(prior, given, EXTENT)
+    prior = replace(default_prior(EXTENT, center=CENTER, smallest=40.0), mean=mean)
+    fitted = fit_power_law(prior, given, EXTENT)
     trends = [(320.0, 1.0, CENTER), (0.05 * 250.0, 0.1, CENTER)] if mean == "affine" else [None]
     known = (prior.kernel.scales, EXTENT, given.fixed_points, given.moving_points, np.full(7, 0.09))
     expected, _ = max((oracle.power_law_weights(*known, trend=trend) for trend in trends), key=lambda found: found[1])
@@ -59,10 +61,10 @@ def test_the_weights_are_the_oracles_average(mean: str) -> None:
 def test_turned_images_keep_the_wide_trend() -> None:
     """Annotations of images that lie alike have the narrow trend; turned by 90 degrees they keep the wide one."""
     given = annotations(12)
-    prior = wg.default_prior(EXTENT, center=CENTER, smallest=10.0)
+    prior = default_prior(EXTENT, center=CENTER, smallest=10.0)
     turn = np.array([[0.0, 1.0], [-1.0, 0.0]])
     turned = wg.Annotations(given.fixed_points, (given.moving_points - CENTER) @ turn + CENTER, given.covariances)
-    alike, other = (wg.fit_power_law(prior, one, EXTENT) for one in (given, turned))
+    alike, other = (fit_power_law(prior, one, EXTENT) for one in (given, turned))
     assert (alike.linear_sd, alike.translation_sd) == (0.1, pytest.approx(12.5))
     assert (other.linear_sd, other.translation_sd) == (1.0, None)
     assert alike.fit.narrow_trend
@@ -74,23 +76,23 @@ def test_turned_images_keep_the_wide_trend() -> None:
 def test_several_sets_multiply_their_likelihoods() -> None:
     """Two sets far apart from each other are as one, for a mean without trend and kernels of compact support."""
     one, other = annotations(8, 1), annotations(8, 2)
-    prior = replace(wg.default_prior(EXTENT, center=CENTER, smallest=40.0), mean="identity")
+    prior = replace(default_prior(EXTENT, center=CENTER, smallest=40.0), mean="identity")
     shift = np.array([1e5, 0.0])
     moved = wg.Annotations(other.fixed_points + shift, other.moving_points + shift, np.asarray(other.covariances))
-    together = wg.fit_power_law(prior, wg.Annotations.concatenate([one, moved]), EXTENT)
-    pooled = wg.fit_power_law(prior, [one, other], EXTENT)
+    together = fit_power_law(prior, wg.Annotations.concatenate([one, moved]), EXTENT)
+    pooled = fit_power_law(prior, [one, other], EXTENT)
     assert np.allclose(pooled.kernel.weights, together.kernel.weights, rtol=1e-9)
-    assert isinstance(pooled.fit, wg.PowerLawReport)
+    assert isinstance(pooled.fit, PowerLawReport)
     assert pooled.fit.annotations == 16
 
 
 def test_many_annotations_find_amplitude_and_slope() -> None:
     """Of deformations drawn with known parameters, 150 annotations find both, more surely than 10 do."""
-    prior = wg.default_prior(EXTENT, center=CENTER, smallest=10.0)
+    prior = default_prior(EXTENT, center=CENTER, smallest=10.0)
     for amplitude, slope in ((0.01, 1.8), (0.004, 0.8)):
-        few, many = (wg.fit_power_law(prior, annotations(n, 4, amplitude, slope), EXTENT).fit for n in (10, 150))
-        assert isinstance(few, wg.PowerLawReport)
-        assert isinstance(many, wg.PowerLawReport)
+        few, many = (fit_power_law(prior, annotations(n, 4, amplitude, slope), EXTENT).fit for n in (10, 150))
+        assert isinstance(few, PowerLawReport)
+        assert isinstance(many, PowerLawReport)
         assert many.amplitude == pytest.approx(amplitude, rel=0.5)
         assert many.slope == pytest.approx(slope, abs=0.4)
         assert many.slope_sd < few.slope_sd
@@ -101,25 +103,25 @@ def test_noise_is_learned_where_asked_for() -> None:
     given = annotations(60, 6)
     rng = np.random.default_rng(1)
     noisy = wg.Annotations(given.fixed_points, given.moving_points + rng.normal(0, 1, (60, 2)), given.covariances)
-    prior = wg.default_prior(EXTENT, center=CENTER, smallest=10.0)
-    assert wg.fit_power_law(prior, noisy, EXTENT).noise == 0
-    assert wg.fit_power_law(prior, noisy, EXTENT, noise=True).noise > wg.fit_power_law(prior, given, EXTENT, True).noise
+    prior = default_prior(EXTENT, center=CENTER, smallest=10.0)
+    assert fit_power_law(prior, noisy, EXTENT).noise == 0
+    assert fit_power_law(prior, noisy, EXTENT, noise=True).noise > fit_power_law(prior, given, EXTENT, True).noise
 
 
 def test_the_unit_does_not_matter() -> None:
     """In other units the same annotations give the same weights, in the square of the unit."""
     given = annotations(12, 3)
-    prior = wg.default_prior(EXTENT, center=CENTER, smallest=10.0)
+    prior = default_prior(EXTENT, center=CENTER, smallest=10.0)
     factor = 25.4
     scaled = wg.Annotations(
         factor * given.fixed_points, factor * given.moving_points, factor**2 * np.asarray(given.covariances)
     )
-    other = wg.default_prior(factor * np.array(EXTENT), center=factor * CENTER, smallest=10.0 * factor)
-    one, two = wg.fit_power_law(prior, given, EXTENT), wg.fit_power_law(other, scaled, factor * np.array(EXTENT))
+    other = default_prior(factor * np.array(EXTENT), center=factor * CENTER, smallest=10.0 * factor)
+    one, two = fit_power_law(prior, given, EXTENT), fit_power_law(other, scaled, factor * np.array(EXTENT))
     assert np.allclose(two.kernel.weights, factor**2 * one.kernel.weights, rtol=1e-6)
 
 
-def coverage(posterior: wg.Posterior, points: np.ndarray, truth: np.ndarray, level: float) -> float:
+def coverage(posterior: Posterior, points: np.ndarray, truth: np.ndarray, level: float) -> float:
     """Share of noisy true matches (0.3 in each direction) inside their regions."""
     misses = truth - posterior.mean(points)
     covariances = posterior.annotation_covariance(points, 0.09 * np.eye(2))
@@ -131,12 +133,12 @@ def test_deformations_of_unknown_size_are_covered_as_stated() -> None:
     """Gaussian deformations of varied size and smoothness: 15 annotations give regions that hold what they state."""
     levels = (0.5, 0.8, 0.95)
     shares: dict[float, list[float]] = {level: [] for level in levels}
-    start = replace(wg.default_prior(EXTENT, center=CENTER, smallest=10.0), tails=np.inf)
+    start = replace(default_prior(EXTENT, center=CENTER, smallest=10.0), tails=np.inf)
     for seed in range(60):
         rng = np.random.default_rng(seed)
         drawn = annotations(75, seed, 0.005 * np.exp(rng.normal(0, 0.7)), 1.2 + rng.normal(0, 0.4))
         given, held = drawn[:15], drawn[15:]
-        posterior = wg.fit_power_law(start, given, EXTENT).condition(given, calibrate=True)
+        posterior = fit_power_law(start, given, EXTENT).condition(given, calibrate=True)
         for level in levels:
             shares[level].append(coverage(posterior, held.fixed_points, held.moving_points, level))
     for level in levels:
@@ -149,15 +151,15 @@ def test_deformations_of_unknown_size_are_covered_as_stated() -> None:
 )
 def test_bad_input_is_told(extent: tuple[float, ...], smallest: float, match: str) -> None:
     with pytest.raises(InvalidInputError, match=match):
-        wg.default_prior(extent, center=CENTER, smallest=smallest)
+        default_prior(extent, center=CENTER, smallest=smallest)
 
 
 def test_sets_of_another_dimension_are_refused() -> None:
-    prior = wg.default_prior(EXTENT, center=CENTER, smallest=10.0)
+    prior = default_prior(EXTENT, center=CENTER, smallest=10.0)
     with pytest.raises(InvalidInputError, match="another dimension"):
-        wg.fit_power_law(prior, wg.Annotations.empty(3), EXTENT)
+        fit_power_law(prior, wg.Annotations.empty(3), EXTENT)
     with pytest.raises(InvalidInputError, match=r"wg\.Annotations"):
-        wg.fit_power_law(prior, [np.zeros((3, 2))], EXTENT)
+        fit_power_law(prior, [np.zeros((3, 2))], EXTENT)
 
 
 def test_the_page_about_the_model_is_true() -> None:

@@ -6,6 +6,14 @@ import pytest
 import oracle
 import warpgauge as wg
 from models import GRID, make, names
+from warpgauge.core.scoring import (
+    expected_squared_error,
+    landmark_score,
+    posterior_score,
+    probability_of_smaller_error,
+    rank_distribution,
+    win_probabilities,
+)
 from warpgauge.errors import InvalidInputError
 
 CASES = pytest.mark.parametrize("case", GRID, ids=names)
@@ -46,14 +54,14 @@ def test_scores_equal_the_oracle(case: tuple[int, str, bool, str]) -> None:
     blocks = oracle.block_diagonal(joint, model.d)
     mapped = model.points + np.random.default_rng(1).normal(0, 3, model.points.shape)
     for p in (1, 2, np.inf):
-        assert wg.posterior_score(posterior, model.points, mapped, p) == pytest.approx(
+        assert posterior_score(posterior, model.points, mapped, p) == pytest.approx(
             oracle.posterior_score(means, mapped, p), rel=1e-10
         )
     at_landmarks = model.annotations.fixed_points + 1.0
-    assert wg.landmark_score(model.annotations, at_landmarks, 2) == pytest.approx(
+    assert landmark_score(model.annotations, at_landmarks, 2) == pytest.approx(
         oracle.landmark_score(at_landmarks, model.annotations.moving_points, 2), rel=1e-12
     )
-    assert wg.expected_squared_error(posterior, model.points, mapped) == pytest.approx(
+    assert expected_squared_error(posterior, model.points, mapped) == pytest.approx(
         oracle.expected_squared_error(means, blocks, mapped), rel=1e-10
     )
     np.testing.assert_allclose(
@@ -70,8 +78,8 @@ def test_win_probability_equals_the_oracle(case: tuple[int, str, bool, str]) -> 
     a, b, c = (means + rng.normal(0, 1.5, means.shape) for _ in range(3))
     expected = oracle.probability_smaller_mse(means, joint, a, b)
     assert 0.001 < expected < 0.999
-    assert wg.probability_of_smaller_error(posterior, model.points, a, b) == pytest.approx(expected, abs=1e-9)
-    matrix = wg.win_probabilities(posterior, model.points, np.stack([a, b, c]))
+    assert probability_of_smaller_error(posterior, model.points, a, b) == pytest.approx(expected, abs=1e-9)
+    matrix = win_probabilities(posterior, model.points, np.stack([a, b, c]))
     assert matrix[0, 2] == pytest.approx(oracle.probability_smaller_mse(means, joint, a, c), abs=1e-9)
     np.testing.assert_allclose(matrix + matrix.T, 1, atol=1e-12)
 
@@ -80,14 +88,14 @@ def test_identical_transforms_tie() -> None:
     model = make(2, "wendland", False, "identity")
     posterior = model.prior.condition(model.annotations)
     same = model.points + 1.0
-    assert wg.probability_of_smaller_error(posterior, model.points, same, same) == 0.5
+    assert probability_of_smaller_error(posterior, model.points, same, same) == 0.5
 
 
 def test_the_posterior_mean_scores_zero_everywhere() -> None:
     model = make(3, "wendland", False, "affine")
     posterior = model.prior.condition(model.annotations)
     mean = posterior.mean(model.points)
-    assert wg.posterior_score(posterior, model.points, mean, np.inf) == 0.0
+    assert posterior_score(posterior, model.points, mean, np.inf) == 0.0
     assert wg.error_score(posterior, model.points, mean).max() == 0.0
 
 
@@ -99,15 +107,15 @@ def test_expected_squared_error_and_win_probability_agree_with_samples() -> None
     a, b = (posterior.mean(model.points) + rng.normal(0, 2, model.points.shape) for _ in range(2))
     draws = posterior.sample(model.points, 40_000, seed=9)
     squared_a, squared_b = (np.square(draws - one).sum(axis=2).mean(axis=1) for one in (a, b))
-    exact = wg.expected_squared_error(posterior, model.points, a)
+    exact = expected_squared_error(posterior, model.points, a)
     assert exact == pytest.approx(squared_a.mean(), abs=4.5 * squared_a.std() / 200)
-    win = wg.probability_of_smaller_error(posterior, model.points, a, b)
+    win = probability_of_smaller_error(posterior, model.points, a, b)
     assert win == pytest.approx(np.mean(squared_a < squared_b), abs=4.5 * 0.5 / 200)
 
 
 def test_rank_distribution_by_hand() -> None:
     """Three samples of three transforms, one of them with a tie for first place."""
-    ranks = wg.rank_distribution(np.array([[1.0, 2.0, 3.0], [2.0, 1.0, 3.0], [1.0, 1.0, 5.0]]))
+    ranks = rank_distribution(np.array([[1.0, 2.0, 3.0], [2.0, 1.0, 3.0], [1.0, 1.0, 5.0]]))
     np.testing.assert_allclose(ranks.probabilities, [[0.5, 0.5, 0], [0.5, 0.5, 0], [0, 0, 1]])
     np.testing.assert_allclose(ranks.best, [0.5, 0.5, 0])
     np.testing.assert_allclose(ranks.mean, [1.5, 1.5, 3])

@@ -8,6 +8,7 @@ import pytest
 import oracle
 import warpgauge as wg
 from models import NOISE, make, random_covariances
+from warpgauge.core.suggestion import StoppingRule
 from warpgauge.errors import InvalidInputError
 
 WHERE = ("inside", "outside", "mixed", "none")
@@ -225,7 +226,7 @@ def test_wrong_expected_covariances_are_refused() -> None:
 def test_stopping_by_the_variance_does_not_speak_of_nats() -> None:
     prior = make(2, "wendland", True, "identity").prior
     suggester = wg.Suggester(prior, sets("none", 2)[0], strategy="variance")
-    reason = str(suggester.stop_reason(wg.StoppingRule(gain=1e9)))
+    reason = str(suggester.stop_reason(StoppingRule(gain=1e9)))
     assert "expected gain" in reason
     assert "nats" not in reason
 

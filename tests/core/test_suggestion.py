@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 import oracle
 import warpgauge as wg
 from models import FAMILIES, NOISE, make, random_covariances
+from warpgauge.core.suggestion import StoppingRule
 from warpgauge.errors import InvalidInputError
 
 WHERE = ("inside", "outside", "mixed", "none")
@@ -220,7 +221,7 @@ def test_it_says_when_nothing_is_left() -> None:
     suggester.skip(suggester.suggest())
     with pytest.raises(InvalidInputError, match="No candidate is left"):
         suggester.suggest()
-    assert suggester.stop_reason(wg.StoppingRule()) == "no candidate is left"
+    assert suggester.stop_reason(StoppingRule()) == "no candidate is left"
     with pytest.raises(InvalidInputError, match="1 to 0 suggestions"):
         suggester.suggest(1)
 
@@ -229,7 +230,7 @@ def test_stopping_by_budget_sd_and_gain() -> None:
     model = make(2, "wendland", True, "identity")
     candidates, targets = sets("inside", 2)
     suggester = wg.Suggester(model.prior, candidates, targets)
-    assert suggester.stop_reason(wg.StoppingRule(budget=2, mean_sd=0.5, gain=0.0)) is None
+    assert suggester.stop_reason(StoppingRule(budget=2, mean_sd=0.5, gain=0.0)) is None
     covariance = 0.2 * np.eye(2)
     for _ in range(2):
         suggester.record(suggester.suggest(), covariance)
@@ -239,12 +240,12 @@ def test_stopping_by_budget_sd_and_gain() -> None:
     )
     expected = np.mean([np.sqrt(np.trace(block) / 2) for block in oracle.block_diagonal(joint, 2)])
     assert suggester.mean_sd() == pytest.approx(expected, rel=1e-9)
-    assert "budget of 2" in str(suggester.stop_reason(wg.StoppingRule(budget=2)))
-    assert suggester.stop_reason(wg.StoppingRule(mean_sd=expected * 0.999)) is None
-    assert "standard deviation" in str(suggester.stop_reason(wg.StoppingRule(mean_sd=expected * 1.001)))
+    assert "budget of 2" in str(suggester.stop_reason(StoppingRule(budget=2)))
+    assert suggester.stop_reason(StoppingRule(mean_sd=expected * 0.999)) is None
+    assert "standard deviation" in str(suggester.stop_reason(StoppingRule(mean_sd=expected * 1.001)))
     best = float(suggester.gains().max())
-    assert suggester.stop_reason(wg.StoppingRule(gain=best - 1e-6)) is None
-    assert "gain" in str(suggester.stop_reason(wg.StoppingRule(gain=best + 1e-6)))
+    assert suggester.stop_reason(StoppingRule(gain=best - 1e-6)) is None
+    assert "gain" in str(suggester.stop_reason(StoppingRule(gain=best + 1e-6)))
 
 
 def test_the_default_noise_is_the_papers_one_pixel_disc() -> None:
@@ -335,7 +336,7 @@ print("nothing compiled")
 _FIRST = """
 import numpy as np, warpgauge as wg
 from warpgauge.core import compiled, compiled_tiles
-prior = wg.default_prior([60.0, 60.0], center=[30.0, 30.0], smallest=5.0)
+prior = default_prior([60.0, 60.0], center=[30.0, 30.0], smallest=5.0)
 suggester = wg.Suggester(prior, np.random.default_rng(0).uniform(0, 60, (2000, 2)))
 index = suggester.suggest()
 posterior = prior.condition(wg.Annotations.empty(2), calibrate=True)

@@ -12,6 +12,7 @@ import oracle
 import warpgauge as wg
 from models import make
 from warpgauge.core.calibration import T_PRIOR_ANNOTATIONS, T_PRIOR_FACTOR
+from warpgauge.core.scoring import probability_of_smaller_error
 from warpgauge.core.tails import beyond, level_of, mixing_factors, normal_or_t, squared_radius
 from warpgauge.errors import InvalidInputError
 
@@ -125,7 +126,7 @@ def test_win_probabilities_are_those_of_the_samples() -> None:
     drawn = posterior.sample(points, 20_000, seed=5)
     errors = [np.square(drawn - one).sum(axis=2).mean(axis=1) for one in (a, b)]
     expected = np.mean(errors[0] < errors[1])
-    assert wg.probability_of_smaller_error(posterior, points, a, b) == pytest.approx(expected, abs=0.012)
+    assert probability_of_smaller_error(posterior, points, a, b) == pytest.approx(expected, abs=0.012)
 
 
 def test_calibration_counts_with_the_tails() -> None:

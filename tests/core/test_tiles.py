@@ -12,6 +12,7 @@ from scipy import stats
 import oracle
 import warpgauge as wg
 from warpgauge.core import tiles
+from warpgauge.core.process import Posterior
 from warpgauge.core.tiles import TILE, sorted_tiles
 from warpgauge.errors import SingularModelError
 
@@ -21,7 +22,7 @@ CENTER = 30.0
 
 def model(
     d: int, isotropic: bool, *, count: int = 30, mean: str = "identity", family: str = "wendland", spread: float = 100.0
-) -> wg.Posterior:
+) -> Posterior:
     rng = np.random.default_rng([d, count, isotropic])
     fixed = rng.uniform(0, spread, (count, d))
     factors = rng.normal(size=(count, d, d))
@@ -38,7 +39,7 @@ def model(
     return prior.condition(wg.Annotations(fixed, fixed + rng.normal(0, 2, (count, d)), noise))
 
 
-def dense(posterior: wg.Posterior, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def dense(posterior: Posterior, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Mean and covariances by the paper's formulas with whole matrices, the kernel written out scale by scale."""
     X, Y, d = posterior.annotations.fixed_points, posterior.annotations.moving_points, points.shape[1]
     prior = posterior.prior
@@ -66,7 +67,7 @@ def dense(posterior: wg.Posterior, points: np.ndarray) -> tuple[np.ndarray, np.n
     return mean, own[:, None, None] * np.eye(d) - explained
 
 
-def assert_equal(posterior: wg.Posterior, points: np.ndarray) -> None:
+def assert_equal(posterior: Posterior, points: np.ndarray) -> None:
     mean, covariances = dense(posterior, points)
     size = np.abs(covariances).max()
     both = posterior.mean_and_covariance(points)

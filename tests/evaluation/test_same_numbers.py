@@ -14,7 +14,7 @@ from scipy import ndimage
 import warpgauge as wg
 from command_tools import ask, call
 from warpgauge.errors import InvalidInputError
-from warpgauge.evaluation import project_posterior
+from warpgauge.evaluation import Evaluation, project_posterior
 from web.server_tools import served
 
 
@@ -52,7 +52,7 @@ def _study(project: Path) -> Path:
     return file
 
 
-def _library(project: Path) -> wg.Evaluation:
+def _library(project: Path) -> Evaluation:
     """As the README does it."""
     with wg.Project.open(project) as opened:
         posterior = wg.default_posterior(wg.Session(opened).annotations(), opened.fixed_grid)

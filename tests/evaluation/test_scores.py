@@ -8,11 +8,13 @@ from scipy import stats
 
 import warpgauge as wg
 from models import make
+from warpgauge.core.process import Posterior
+from warpgauge.core.scoring import win_probabilities
 from warpgauge.errors import InvalidInputError
 from warpgauge.evaluation import evaluate, further_annotations, summaries, tied_groups
 
 
-def setting(isotropic: bool = False, count: int = 12) -> tuple[wg.Posterior, np.ndarray]:
+def setting(isotropic: bool = False, count: int = 12) -> tuple[Posterior, np.ndarray]:
     model = make(2, "wendland", isotropic, "identity", count=count)
     return model.prior.condition(model.annotations), np.random.default_rng(0).uniform(0, 60, (40, 2))
 
@@ -158,7 +160,7 @@ def test_decisions_are_wrong_in_at_most_five_percent_of_comparisons() -> None:
         errors = [0.3 * (one - points) for one in errors]
         mapped = np.stack([truth + one for one in errors])
         annotations = wg.Annotations.isotropic(points[:15], truth[:15] + rng.normal(0, 0.3, (15, 2)), 0.3)
-        win = wg.win_probabilities(prior.condition(annotations), points[15:], mapped[:, 15:])[0, 1]
+        win = win_probabilities(prior.condition(annotations), points[15:], mapped[:, 15:])[0, 1]
         sizes = [np.square(one[15:]).sum() for one in errors]
         wrong += bool(win >= 0.95 and sizes[0] > sizes[1]) + bool(win <= 0.05 and sizes[0] < sizes[1])
     assert wrong <= stats.binom.ppf(0.999, 200, 0.05)
@@ -169,7 +171,7 @@ def test_decisions_are_wrong_in_at_most_five_percent_of_comparisons() -> None:
 def test_the_estimated_number_of_annotations_really_decides(isotropic: bool, scale: float) -> None:
     """Appending exactly the suggested annotations on the posterior mean reaches the level, and one fewer does not."""
     posterior, targets = setting(isotropic)
-    posterior = wg.Posterior(posterior.prior, posterior.annotations, posterior.conditioned, scale)
+    posterior = Posterior(posterior.prior, posterior.annotations, posterior.conditioned, scale)
     mean = posterior.mean(targets)
     wave = np.sqrt(scale) * np.sin(targets / 9.0)
     mapped = np.stack([mean + 1.0 * wave, mean + 1.6 * wave[:, ::-1]])
@@ -182,9 +184,9 @@ def test_the_estimated_number_of_annotations_really_decides(isotropic: bool, sca
         at = found.locations[:count]
         more = wg.Annotations(at, posterior.mean(at), np.broadcast_to(0.5 * np.eye(2), (count, 2, 2)))
         grown = posterior.prior.condition(wg.Annotations.concatenate([posterior.annotations, more]))
-        grown = wg.Posterior(grown.prior, grown.annotations, grown.conditioned, scale)
+        grown = Posterior(grown.prior, grown.annotations, grown.conditioned, scale)
         assert grown.mean(targets) == pytest.approx(mean, abs=1e-8)
-        return float(wg.win_probabilities(grown, targets, mapped)[winner, 1 - winner])
+        return float(win_probabilities(grown, targets, mapped)[winner, 1 - winner])
 
     assert win_after(found.best - 1) < 0.95 <= win_after(found.best)
 
@@ -203,7 +205,7 @@ def test_the_chance_of_a_decision_is_what_true_matches_give() -> None:
     for truth in truths:
         moving = truth + rng.normal(0, np.sqrt(total), truth.shape)
         grown = posterior.append(wg.Annotations(found.locations, moving, np.broadcast_to(noise, (len(moving), 2, 2))))
-        win = wg.win_probabilities(grown, targets, mapped)[0, 1]
+        win = win_probabilities(grown, targets, mapped)[0, 1]
         decided += bool(max(win, 1 - win) >= 0.95)
     low, high = stats.binomtest(decided, 300).proportion_ci(0.999)
     assert low <= found.chance[0, 1] <= high

@@ -8,6 +8,7 @@ from scipy import stats
 
 import warpgauge as wg
 from models import make
+from warpgauge.core.scoring import win_probabilities
 from warpgauge.core.sensitivity import means_without_each
 from warpgauge.errors import InvalidInputError
 from warpgauge.evaluation import diagnose, trust
@@ -114,7 +115,7 @@ def test_sensitivity_names_what_the_ranking_hangs_on() -> None:
         assert one.lead is not None
     weaker = PRIOR.with_kernel(KERNEL.with_weights(KERNEL.weights / 4)).condition(posterior.annotations)
     mapped = np.stack([bump(targets), targets])
-    expected = wg.win_probabilities(weaker, targets, mapped)[0, 1]
+    expected = win_probabilities(weaker, targets, mapped)[0, 1]
     assert found.sensitivity.of("kernel")[1].lead == pytest.approx(expected)
     assert "without annotation 1" in found.sentence
     data = json.loads(found.to_json())

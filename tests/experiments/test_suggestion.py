@@ -9,6 +9,7 @@ import pytest
 
 import oracle
 import warpgauge as wg
+from warpgauge.core.expected_noise import fit_noise_model
 from warpgauge.experiments import best_transform_study, default_setting, noise_study, suggestion
 from warpgauge.experiments.datasets import elastix_lung_registrations
 from warpgauge.experiments.experiment import Run
@@ -136,7 +137,7 @@ def test_noise_aware_curves_ask_for_most_information_given_the_ellipses_so_far()
     k = oracle_kernel(prior, 2)
     asked: list[int] = []
     for step in range(6):
-        expected = wg.fit_noise_model(tensors, default, tensors[asked], answers.covariances[asked]).predict(tensors)
+        expected = fit_noise_model(tensors, default, tensors[asked], answers.covariances[asked]).predict(tensors)
         gains = oracle.information_gains(k, fixed, None, fixed[asked], answers.covariances[asked], expected)
         gains[asked] = -np.inf
         if step == 0:  # all are equal before any annotation, and the seed decides

@@ -14,6 +14,7 @@ import warpgauge as wg
 from command_tools import ask, call
 from remote_tools import BUCKET, file_server, s3_server, upload
 from warpgauge.compute import ProcessPool
+from warpgauge.core.process import Posterior
 from warpgauge.errors import FileFormatError, FileTooLargeError, InvalidInputError
 from warpgauge.io.stores import RemotePath
 from warpgauge.maps import write_map
@@ -31,13 +32,13 @@ def s3() -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def posterior() -> wg.Posterior:
+def posterior() -> Posterior:
     model = models.make(3, "wendland", isotropic=False, mean="affine")
     return model.prior.condition(model.annotations)
 
 
 @pytest.fixture(scope="module")
-def local(posterior: wg.Posterior, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def local(posterior: Posterior, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A sharded map in a folder."""
     place = tmp_path_factory.mktemp("maps") / "sd.ome.zarr"
     write_sharded_map("sd", posterior, GRID, place)
@@ -95,7 +96,7 @@ def test_ome_zarr_0_4_is_read_by_address(s3: str, tmp_path: Path) -> None:
     assert image.grid.spacing.tolist() == [0.25, 0.5]
 
 
-def test_workers_write_a_map_to_a_bucket(s3: str, posterior: wg.Posterior, local: Path) -> None:
+def test_workers_write_a_map_to_a_bucket(s3: str, posterior: Posterior, local: Path) -> None:
     """Shards written by two processes to S3 are those of the folder, to the byte, and are found by a second run."""
     place = f"s3://{BUCKET}/maps/sd.ome.zarr"
     with ProcessPool(2) as pool:

@@ -11,6 +11,7 @@ import pytest
 import warpgauge as wg
 from models import make
 from warpgauge import maps
+from warpgauge.core.process import Posterior
 from warpgauge.errors import FileFormatError, InvalidInputError
 
 GRID = wg.Grid((61, 37))
@@ -39,7 +40,7 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("warpgauge.maps.blocks.POINTS", 500)
 
 
-def posterior(seed: int = 0) -> wg.Posterior:
+def posterior(seed: int = 0) -> Posterior:
     model = make(2, "wendland", False, "affine", seed=seed)
     return model.prior.condition(model.annotations)
 

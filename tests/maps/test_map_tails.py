@@ -12,6 +12,7 @@ from scipy import integrate, stats
 import warpgauge as wg
 from models import make
 from warpgauge import maps
+from warpgauge.core.process import Posterior
 from warpgauge.errors import InvalidInputError
 from warpgauge.maps.exceedance import factor_quadrature, gaussian_exceedances
 
@@ -19,7 +20,7 @@ NU = 4.0
 ACCURACY = 1e-3  # as documented
 
 
-def posterior_with(tails: float, d: int = 2, isotropic: bool = False) -> wg.Posterior:
+def posterior_with(tails: float, d: int = 2, isotropic: bool = False) -> Posterior:
     model = make(d, "wendland", isotropic, "affine")
     return replace(model.prior, tails=tails).condition(model.annotations)
 

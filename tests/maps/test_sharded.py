@@ -14,16 +14,17 @@ import models
 import warpgauge as wg
 from compute_tools import open_swirled, swirled
 from warpgauge.compute import ProcessPool
+from warpgauge.core.process import Posterior
 from warpgauge.errors import InvalidInputError
 from warpgauge.io.images.pyramid import halve
-from warpgauge.maps import mean_map
+from warpgauge.maps import mean_map, standard_deviation_map
 from warpgauge.maps.sharded import write_sharded_map
 
 GRID = wg.Grid((1100, 7, 5), [0.05, 6.0, 9.0], [1.0, 2.0, 3.0], units="um")  # nine shards along x
 
 
 @pytest.fixture(scope="module")
-def posterior() -> wg.Posterior:
+def posterior() -> Posterior:
     model = models.make(3, "wendland", isotropic=False, mean="affine")
     return model.prior.condition(model.annotations)
 
@@ -33,7 +34,7 @@ def bytes_of(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.fixture(scope="module")
-def local(posterior: wg.Posterior, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def local(posterior: Posterior, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An error map made in this process."""
     place = tmp_path_factory.mktemp("maps") / "error.ome.zarr"
     written = write_sharded_map("error", posterior, GRID, place, transform=open_swirled)
@@ -41,7 +42,7 @@ def local(posterior: wg.Posterior, tmp_path_factory: pytest.TempPathFactory) -> 
     return place
 
 
-def test_numbers_are_those_in_memory_and_levels_are_means(posterior: wg.Posterior, local: Path) -> None:
+def test_numbers_are_those_in_memory_and_levels_are_means(posterior: Posterior, local: Path) -> None:
     """Level 0 equals `error_map` to the digits of float32, NaN included; each further level is the mean of two."""
     image = wg.read_image(local)
     assert image.grid == GRID
@@ -55,7 +56,7 @@ def test_numbers_are_those_in_memory_and_levels_are_means(posterior: wg.Posterio
 
 
 def test_a_cluster_that_loses_a_worker_writes_the_same_bytes(
-    posterior: wg.Posterior, local: Path, tmp_path: Path, dask_cluster: Any
+    posterior: Posterior, local: Path, tmp_path: Path, dask_cluster: Any
 ) -> None:
     """One of two workers is killed when the first shard is there; every file is the same as of the local run."""
     killed: list[int] = []
@@ -71,7 +72,7 @@ def test_a_cluster_that_loses_a_worker_writes_the_same_bytes(
     assert bytes_of(place) == bytes_of(local)
 
 
-def test_what_is_there_is_kept_and_only_the_rest_is_made(posterior: wg.Posterior, local: Path, tmp_path: Path) -> None:
+def test_what_is_there_is_kept_and_only_the_rest_is_made(posterior: Posterior, local: Path, tmp_path: Path) -> None:
     """A run that is interrupted midway, and goes on with two processes, ends with the same bytes."""
     place = tmp_path / "error.ome.zarr"
 
@@ -99,7 +100,7 @@ def test_what_is_there_is_kept_and_only_the_rest_is_made(posterior: wg.Posterior
     assert (again.kept, again.filled) == (21, 0)
 
 
-def test_another_map_at_the_same_place_is_refused_unless_replaced(posterior: wg.Posterior, tmp_path: Path) -> None:
+def test_another_map_at_the_same_place_is_refused_unless_replaced(posterior: Posterior, tmp_path: Path) -> None:
     place = tmp_path / "map.ome.zarr"
     grid = wg.Grid((20, 9, 4), [3.0, 6.0, 9.0])
     write_sharded_map("entropy", posterior, grid, place)
@@ -108,7 +109,7 @@ def test_another_map_at_the_same_place_is_refused_unless_replaced(posterior: wg.
         write_sharded_map("sd", posterior, grid, place)
     assert bytes_of(place) == before
     write_sharded_map("sd", posterior, grid, place, fresh=True)
-    np.testing.assert_allclose(wg.read_image(place).read(), wg.standard_deviation_map(posterior, grid), rtol=1e-6)
+    np.testing.assert_allclose(wg.read_image(place).read(), standard_deviation_map(posterior, grid), rtol=1e-6)
     (tmp_path / "mine.zarr").mkdir()
     (tmp_path / "mine.zarr" / "notes.txt").write_text("precious")
     with pytest.raises(InvalidInputError, match="not a map"):
@@ -116,7 +117,7 @@ def test_another_map_at_the_same_place_is_refused_unless_replaced(posterior: wg.
     assert (tmp_path / "mine.zarr" / "notes.txt").read_text() == "precious"
 
 
-def test_a_mean_map_has_its_components_first(posterior: wg.Posterior, tmp_path: Path) -> None:
+def test_a_mean_map_has_its_components_first(posterior: Posterior, tmp_path: Path) -> None:
     zarr = pytest.importorskip("zarr")
     grid = wg.Grid((70, 9, 4), [0.8, 6.0, 9.0], units="mm")
     write_sharded_map("mean", posterior, grid, tmp_path / "mean.ome.zarr")
@@ -140,7 +141,7 @@ def test_the_description_places_every_level(local: Path) -> None:
     assert group.attrs["warpgauge"]["complete"] is True
 
 
-def test_wrong_requests_write_nothing(posterior: wg.Posterior, tmp_path: Path) -> None:
+def test_wrong_requests_write_nothing(posterior: Posterior, tmp_path: Path) -> None:
     turned = wg.Grid((4, 4, 4), direction=np.diag([-1.0, 1.0, 1.0]))
     for kind, grid, place, words in (
         ("sd", GRID, tmp_path / "map.nrrd", r"\.zarr"),

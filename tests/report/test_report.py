@@ -18,6 +18,7 @@ from page_parser import Page
 from report_tools import assert_consistent
 from warpgauge.errors import InvalidInputError
 from warpgauge.evaluation import trust
+from warpgauge.io.images import Image
 from warpgauge.io.transforms.base import Description, FunctionTransform
 from warpgauge.maps import write_map
 from warpgauge.maps.pictures import colour_ends
@@ -51,7 +52,7 @@ def scene(d: int, *, overconfident: bool = False) -> dict[str, Any]:
     return {"evaluation": evaluation, "posterior": posterior, "transforms": transforms, "targets": targets}
 
 
-def fixed_image(d: int, folder: Path) -> wg.Image:
+def fixed_image(d: int, folder: Path) -> Image:
     grid = wg.Grid((50, 40) if d == 2 else (20, 18, 10), [2.0, 2.5] if d == 2 else [5.0, 5.5, 10.0], units="mm")
     values = np.random.default_rng(0).uniform(size=grid.shape)
     return wg.read_image(write_map(values, grid, folder / "fixed.nrrd"))

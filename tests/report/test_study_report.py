@@ -15,6 +15,7 @@ from command_tools import call
 from page_parser import Page
 from study_tools import make_study
 from warpgauge.errors import InvalidInputError
+from warpgauge.io.landmarks import write_landmarks
 from warpgauge.report import write_study_report
 from warpgauge.study import MethodSpec, PairOutcome, PairSpec, Study, StudyResult, StudySettings, summarise
 
@@ -79,7 +80,7 @@ def test_a_submission_that_has_seen_the_landmarks_is_named_in_the_report_of_a_st
     """From the command line: "near" hits every landmark of case1 exactly, though they are said to be 0.3 off."""
     study = make_study(tmp_path, pairs=2)
     fixed = np.random.default_rng(5).uniform(0, 200, (25, 2))
-    wg.write_landmarks(wg.Landmarks(fixed, fixed + np.array([0.5, 0.0])), tmp_path / "case1.json")
+    write_landmarks(wg.Landmarks(fixed, fixed + np.array([0.5, 0.0])), tmp_path / "case1.json")
     call("benchmark", study, "--out", tmp_path / "results")
     call("report", study, "--results", tmp_path / "results", "--out", tmp_path / "study.html")
     page = Page((tmp_path / "study.html").read_text("utf-8"))

@@ -12,6 +12,7 @@ from scipy import special, stats
 import warpgauge as wg
 from session.tools import Rater, errors, lattice, make, true_map
 from warpgauge.core.answerability import chance_in_box
+from warpgauge.core.process import Posterior
 from warpgauge.errors import InvalidInputError, SuspiciousDataWarning
 from warpgauge.project import ConflictError, Placement, Project
 from warpgauge.session import Session
@@ -95,7 +96,7 @@ def fresh_suggestion(project: Project) -> int:
     return suggester.suggest()
 
 
-def plain_chance(project: Project, posterior: wg.Posterior) -> np.ndarray:
+def plain_chance(project: Project, posterior: Posterior) -> np.ndarray:
     """The chance of every candidate as the documentation defines it, answer by answer."""
     candidates, diagonal = project.candidates, project.fixed_grid.diagonal
     answers, skips = np.ones(len(candidates)), np.zeros(len(candidates))

@@ -13,6 +13,7 @@ import oracle
 import warpgauge as wg
 from models import make as random_model
 from session.tools import HEIGHT, WIDTH, Rater, lattice, make, true_map
+from warpgauge.core.power_law import fit_power_law
 from warpgauge.errors import InvalidInputError, SingularModelError, SuspiciousDataWarning
 from warpgauge.geometry import Grid
 from warpgauge.io.landmarks import Landmarks, Skip
@@ -64,7 +65,7 @@ def test_a_refit_is_the_average_over_the_power_law(tmp_path: Path) -> None:
     Rater(session, "ada").work(12)
     event = session.refit()
     initial = default_prior(project.fixed_grid, project.settings)
-    fitted = wg.fit_power_law(initial, session.annotations(), project.fixed_grid.spacing * project.fixed_grid.size)
+    fitted = fit_power_law(initial, session.annotations(), project.fixed_grid.spacing * project.fixed_grid.size)
     assert np.allclose(event.payload["weights"], fitted.kernel.weights)
     assert event.payload["report"]["annotations"] == 12
     assert (session.prior().linear_sd, session.prior().translation_sd) == (fitted.linear_sd, fitted.translation_sd)
@@ -146,7 +147,7 @@ def test_weights_from_other_projects(tmp_path: Path) -> None:
     assert event.payload["projects"][0]["log"] == others[0].events()[-1].digest
     initial = default_prior(project.fixed_grid, project.settings)
     sides = project.fixed_grid.spacing * project.fixed_grid.size
-    fitted = wg.fit_power_law(initial, [Session(other).annotations() for other in others], sides)
+    fitted = fit_power_law(initial, [Session(other).annotations() for other in others], sides)
     assert np.allclose(event.payload["weights"], fitted.kernel.weights)
     Rater(session, "ben").work(11)
     assert len(project.state.fits) == 1  # learned weights are not refitted

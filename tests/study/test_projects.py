@@ -9,6 +9,7 @@ from PIL import Image
 import warpgauge as wg
 from command_tools import call
 from study_tools import shift, truth
+from warpgauge.core.scoring import posterior_score
 from warpgauge.errors import InvalidInputError
 from warpgauge.evaluation import project_posterior
 from warpgauge.project import Project
@@ -58,7 +59,7 @@ def test_projects_bring_their_posterior_targets_and_transforms(tmp_path: Path) -
     assert [one.name for one in result.methods] == ["inner", "outer"]
     with Project.open(tmp_path / "case1") as project:
         posterior = project_posterior(project)
-        expected = wg.posterior_score(posterior, project.targets, project.targets + np.array([1.0, 0.0]), 2)
+        expected = posterior_score(posterior, project.targets, project.targets + np.array([1.0, 0.0]), 2)
     row = next(row for row in result.case_rows() if row["pair"] == "case1" and row["method"] == "inner")
     assert row["score"] == pytest.approx(expected)
     assert result.methods[0].anhir is not None

@@ -48,8 +48,8 @@ def certify(
     if project is None:
         raise click.UsageError("Name a PROJECT, or a certificate with --check.")
     from warpgauge.evaluation import certify_project
+    from warpgauge.io.files import replace_text
     from warpgauge.project import Project
-    from warpgauge.report.files import replace_text
 
     out = options.pop("out")
     if options["unseal"] and out is None:

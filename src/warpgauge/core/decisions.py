@@ -45,8 +45,9 @@ class DecisionSuggester:
     """Suggests the candidate whose annotation is expected to settle most of the ranking of given transforms.
 
     The difference of two mean squared errors over the targets is linear in phi (see
-    :func:`warpgauge.probability_of_smaller_error`), so what an annotation of a candidate explains of its variance has a
-    closed form, and so has the expected entropy of the question which of the two is better (``expected_doubt``).
+    :func:`~warpgauge.core.scoring.probability_of_smaller_error`), so what an annotation of a candidate explains of its
+    variance has a closed form, and so has the expected entropy of the question which of the two is better
+    (``expected_doubt``).
 
     Once, n N K d multiplications (n candidates, N targets, K transforms); each annotation costs O(L^2 n + n K d).
     Nothing larger than n K d numbers is stored.

@@ -1,6 +1,6 @@
 """The interface of models of the truth: everything that `evaluate` needs from them.
 
-It is implemented by the paper's `warpgauge.Posterior`, which knows the annotations only, and by the `Judge`, which
+It is implemented by the paper's `Posterior`, which knows the annotations only, and by the `Judge`, which
 knows the transforms to be judged as well. Nobody asks which of the two it is.
 """
 

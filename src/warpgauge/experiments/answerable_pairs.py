@@ -21,6 +21,7 @@ import warpgauge as wg
 from warpgauge.candidates import to_gray
 from warpgauge.experiments.datasets import Floats, afids, cima_stains
 from warpgauge.geometry import array_order
+from warpgauge.io.images import Image
 
 Bools = NDArray[np.bool_]
 REGIONS = ("lung-lesion_1", "lung-lesion_3")
@@ -81,7 +82,7 @@ def spline(points: Floats, matches: Floats) -> Callable[[Floats], Floats]:
     return lambda at: np.asarray(through(at))
 
 
-def visible_tissue(image: wg.Image) -> Callable[[Floats], Bools]:
+def visible_tissue(image: Image) -> Callable[[Floats], Bools]:
     """Return a function that tells where a picture shows tissue: enough of what is around is darker than glass."""
     gray = np.asarray(to_gray(image.read(), 2)[0], dtype=np.float64)
     dark = (gray < otsu(gray)).astype(np.float64)

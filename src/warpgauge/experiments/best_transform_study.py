@@ -15,6 +15,9 @@ from typing import Any, Protocol
 import numpy as np
 
 import warpgauge as wg
+from warpgauge.core.decisions import DecisionSuggester
+from warpgauge.core.process import Posterior
+from warpgauge.core.scoring import win_probabilities
 from warpgauge.experiments.curves import rng_for
 from warpgauge.experiments.datasets import Floats, elastix_lung_registrations, looked_up
 from warpgauge.simulate import random_deformation
@@ -120,12 +123,12 @@ class _Asks(Protocol):
         ...
 
 
-def _asker(strategy: str, contest: Contest, posterior: wg.Posterior, asked: list[int], seed: int) -> _Asks:
+def _asker(strategy: str, contest: Contest, posterior: Posterior, asked: list[int], seed: int) -> _Asks:
     """Return a suggester of the strategy that knows of everything asked so far."""
     candidates, assumed = contest.answers.fixed_points, contest.answers.covariances[0]
     if strategy.startswith("decision"):
         goal: Any = strategy.split(": ")[1]
-        deciding = wg.DecisionSuggester(
+        deciding = DecisionSuggester(
             posterior, contest.targets, contest.mapped, candidates, goal, seed, default_covariance=assumed
         )
         for index in asked:
@@ -152,7 +155,7 @@ def contend(contest: Contest, strategy: str, count: int, seed: int) -> dict[str,
         if len(asked) in REFIT:
             prior = replace(wg.fit_kernel(contest.prior(), annotations, noise=True), fit=None)
         posterior = prior.condition(annotations, calibrate=True)
-        wins = wg.win_probabilities(posterior, contest.targets, contest.mapped) + np.eye(len(contest.mapped))
+        wins = win_probabilities(posterior, contest.targets, contest.mapped) + np.eye(len(contest.mapped))
         least = wins.min(axis=1)
         leader = int(np.argmax(least))
         leads.append(float(least[leader]))

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import warpgauge as wg
+from warpgauge.core.process import Posterior
 from warpgauge.errors import InvalidInputError
 from warpgauge.evaluation import norm_name
 from warpgauge.experiments.datasets import Floats, LandmarkPair
@@ -161,7 +162,7 @@ def annotation_curve(
 
 
 def _inside(
-    posterior: wg.Posterior, points: Floats, misses: Floats, levels: Sequence[float], own: Floats | None
+    posterior: Posterior, points: Floats, misses: Floats, levels: Sequence[float], own: Floats | None
 ) -> dict[float, float]:
     from scipy.stats import chi2
 

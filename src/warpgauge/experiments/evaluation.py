@@ -20,6 +20,7 @@ import numpy as np
 from scipy import stats
 
 import warpgauge as wg
+from warpgauge.core.process import Posterior
 from warpgauge.evaluation import Evaluation, norm_name
 from warpgauge.experiments import contests
 from warpgauge.experiments.contests import Contest
@@ -127,7 +128,7 @@ def asked(met: Contest, count: int, seed: int) -> list[int]:
     return order
 
 
-def paper_posterior(met: Contest, given: wg.Annotations) -> wg.Posterior:
+def paper_posterior(met: Contest, given: wg.Annotations) -> Posterior:
     """Return the paper's model: identity as mean, weights by its leave-one-out loss on the pair's own annotations."""
     prior = _prior(met, "identity")
     if len(given) >= _FEWEST_TO_FIT:
@@ -135,7 +136,7 @@ def paper_posterior(met: Contest, given: wg.Annotations) -> wg.Posterior:
     return prior.condition(given)
 
 
-def base_posterior(met: Contest, given: wg.Annotations) -> wg.Posterior:
+def base_posterior(met: Contest, given: wg.Annotations) -> Posterior:
     """Return what the judge takes scales and noise from."""
     return _prior(met, "affine").condition(given)
 

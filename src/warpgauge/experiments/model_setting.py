@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 
 import warpgauge as wg
+from warpgauge.core.process import Posterior
 from warpgauge.errors import InvalidInputError
 from warpgauge.experiments import datasets
 from warpgauge.experiments.curves import SMALLEST_PX, disc, exact_answers, halves, paper_prior, rng_for
@@ -51,7 +52,7 @@ class Measured:
 
     error: float
     squares: Floats
-    posterior: wg.Posterior
+    posterior: Posterior
 
     def coverage(self, level: float) -> float:
         """Share of the held-out matches inside their regions."""
@@ -107,17 +108,17 @@ def _learned(teacher: LandmarkPair) -> wg.TransformationPrior:
     return paper_prior(teacher, [exact_answers(teacher.fixed, teacher.moving, disc(teacher))])
 
 
-def default_posterior(pair: LandmarkPair, given: wg.Annotations) -> wg.Posterior:
+def default_posterior(pair: LandmarkPair, given: wg.Annotations) -> Posterior:
     """Return the default model, as a session has it for a pair without any training."""
     return wg.default_posterior(given, pair.extent, SMALLEST_PX * pair.pixel, center=pair.middle)
 
 
-def _gaussian(posterior: wg.Posterior) -> wg.Posterior:
+def _gaussian(posterior: Posterior) -> Posterior:
     """Return the same model with Gaussian tails, calibrated as such."""
     return replace(posterior.prior, tails=np.inf).condition(posterior.annotations, calibrate=True)
 
 
-def _measured(posterior: wg.Posterior, points: Floats, truth: Floats, covariance: Floats) -> Measured:
+def _measured(posterior: Posterior, points: Floats, truth: Floats, covariance: Floats) -> Measured:
     misses = posterior.mean(points) - truth
     covariances = posterior.annotation_covariance(points, covariance)
     squares = np.einsum("na,na->n", misses, np.linalg.solve(covariances, misses[..., None])[..., 0])

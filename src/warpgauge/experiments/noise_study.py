@@ -17,6 +17,7 @@ from scipy.stats import spearmanr
 
 import warpgauge as wg
 from warpgauge.candidates import structure_tensors
+from warpgauge.core.expected_noise import fit_noise_model
 from warpgauge.experiments.curves import rng_for
 from warpgauge.experiments.datasets import Floats, cima_stains
 from warpgauge.experiments.raters import cima_placements
@@ -77,7 +78,7 @@ def noise_curve(
     errors = []
     for _ in range(count):
         if strategy == "noise_aware":
-            model = wg.fit_noise_model(tensors, default, tensors[asked], answers.covariances[asked])
+            model = fit_noise_model(tensors, default, tensors[asked], answers.covariances[asked])
             suggester.expect(model.predict(tensors))
         asked.append(suggester.suggest())
         suggester.record(asked[-1], answers.covariances[asked[-1]])

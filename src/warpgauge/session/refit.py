@@ -1,8 +1,8 @@
 """Learning the weights: from the project's own annotations as they come, or from other projects.
 
 In the default model the weights are averaged over a power law's amplitude and slope, given the annotations
-(:func:`warpgauge.fit_power_law`). That needs no shrinkage: a leave-one-out fit of all weights to the first 10
-annotations is overconfident. The paper's model, where a fit is asked for, has its leave-one-out fit.
+(:func:`~warpgauge.core.power_law.fit_power_law`). That needs no shrinkage: a leave-one-out fit of all weights to the
+first 10 annotations is overconfident. The paper's model, where a fit is asked for, has its leave-one-out fit.
 
 The extra noise is not learned unless asked for: annotations that lie farther apart than the smallest scale cannot tell
 noise from deformation at that scale, and what is called noise is left out of the posterior at the targets, so that the

@@ -59,7 +59,8 @@ class PairOutcome:
     verdict, sentence : str
         Of the calibration.
     evaluation : dict
-        Everything else, as :meth:`warpgauge.Assessment.to_dict` returns it; the identity is among its transforms.
+        Everything else, as :meth:`warpgauge.evaluation.Assessment.to_dict` returns it; the identity is among its
+        transforms.
     official : dict
         A challenge's own figures of each method, where the study names one.
     """
