@@ -463,7 +463,7 @@ def test_the_wait_for_another_writer_ends(make_project: Make, store: str) -> Non
     """A writer that holds the log for too long ends in a sentence; when it lets go, work goes on."""
     with make_project() as project:
         project.append(query(0))
-        log = project._store.log
+        log = project.log
         log.busy_seconds = 0.2
         log.close()  # a new connection waits as long as is said now
         if store == "sqlite":

@@ -257,7 +257,7 @@ def test_another_server_is_woken(make_project: Make, postgres: Postgres) -> None
     """What one server writes wakes the other, also after its connection was cut."""
     with make_project() as one, Project.open(one.folder) as other:
         woken = threading.Event()
-        other.watch(woken.set)
+        other.log.watch(woken.set)
         assert woken.wait(20)  # once when it begins to listen
         woken.clear()
         one.append(query(0))
@@ -313,7 +313,7 @@ def test_tables_of_another_version(make_project: Make, postgres: Postgres) -> No
 def test_leases_keep_raters_apart(make_project: Make) -> None:
     """A query is reserved for as many raters as it may have, until they take another one or their time is over."""
     with make_project() as project:
-        log = project._store.log
+        log = project.log
         wanted = [(0, 1), (1, 1), (2, 2)]
         assert [log.lease(rater, wanted, 60) for rater in ("ada", "ben", "eve", "kim", "lea")] == [0, 1, 2, 2, None]
         assert log.lease("ada", wanted, 60) == 0  # keeps the own one
@@ -334,7 +334,7 @@ def test_leases_that_are_asked_for_at_once(make_project: Make) -> None:
         def work(number: int) -> None:
             with Project.open(folder, check_images=False) as own:
                 gate.wait()
-                got[number] = own._store.log.lease(f"rater {number}", wanted, 60)
+                got[number] = own.log.lease(f"rater {number}", wanted, 60)
 
         threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
         for thread in threads:

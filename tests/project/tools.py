@@ -42,7 +42,7 @@ def clone(folder: Path, target: Path) -> Path:
     with Project.open(folder, check_images=False) as project:
         if project.document.database is not None:
             changed = replace(project.document, id=str(uuid.uuid4()))
-            store_rows(project.document.database, changed.id, project._store.log.rows())
+            store_rows(project.document.database, changed.id, project.log.rows())
             write_document(target, changed)
             trust_new(target, changed)
     return target

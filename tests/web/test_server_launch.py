@@ -25,7 +25,7 @@ def test_a_disk_that_is_full_is_said_and_nothing_is_acknowledged(flat: Path, mon
     with served(flat) as server:
         client = server.client()
         query = client.get("/api/query").json()
-        log = server.launch.app.state.desk.project._store.log
+        log = server.launch.app.state.desk.project.log
 
         def full(*arguments: Any) -> Any:
             raise StorageError("The disk is full: free some space and try again; the action was not saved.")

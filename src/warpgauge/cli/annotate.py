@@ -10,6 +10,7 @@ import click
 
 from warpgauge.cli.projects import project_argument
 from warpgauge.errors import InvalidInputError
+from warpgauge.io.files import read_text
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
@@ -21,7 +22,8 @@ Examples:
   warpgauge annotate lesion --raters ann,bob
   warpgauge annotate lesion --host 0.0.0.0 --port 8765 --raters ann,bob --no-browser --certfile site.pem
   warpgauge annotate lesion --mirror /backup/warpgauge
-  warpgauge annotate lesion --raters ann,bob --controls known.csv"""
+  warpgauge annotate lesion --raters ann,bob --controls known.csv
+  warpgauge annotate lesion --workers 4 --log-format json --metrics-port 9100 --no-browser"""
 )
 @project_argument
 @click.option("--port", type=int, default=0, help="Port; a free one by default.")
@@ -39,6 +41,18 @@ Examples:
 )
 @click.option("--root-path", default="", help="Path below which a proxy serves the page, such as /lesion.")
 @click.option("--mirror", type=click.Path(file_okay=False, path_type=Path), help="Folder for a second copy of the log.")
+@click.option("--workers", type=int, default=1, show_default=True, help="Number of processes that serve the page.")
+@click.option("--metrics-port", type=int, help='Port for figures for Prometheus; needs the extra "metrics".')
+@click.option(
+    "--log-format",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="With json, one JSON object per line on standard error, also one for each request.",
+)
+@click.option("--user-header", help="Header in which a trusted proxy names the person whom it signed on.")
+@click.option("--trusted-proxy", "trusted_proxies", multiple=True, help="Address or network of that proxy.")
+@click.option("--token-file", type=_FILE, help="File with the secret of your own link, the same on several hosts.")
 @click.option("--no-browser", is_flag=True, help="Do not open a browser.")
 @click.option(
     "--controls",
@@ -54,12 +68,14 @@ def annotate(
     audit: float | None,
     seal: bool,
     controls: Path | None,
+    token_file: Path | None,
     **options: Any,
 ) -> None:
     """Serve the annotator's page of PROJECT and open it in the browser.
 
     With --mirror every answer is also written to another folder before it is acknowledged; see warpgauge recover.
-    Ctrl-C ends it with exit code 0, and nothing is lost. Needs the extra "web".
+    Ctrl-C ends it with exit code 0, and nothing is lost. /healthz and /readyz say whether it runs and whether the log
+    can be read. Needs the extra "web".
     """
     people = None if raters is None else [name.strip() for name in raters.split(",") if name.strip()]
     with suppress(KeyboardInterrupt):  # one that comes while the project is being opened
@@ -69,8 +85,8 @@ def annotate(
             _set_audit(project, audit, seal, options["rater"])
         if controls is not None:
             click.echo(_add_controls(project, controls, options["rater"]))
-
-        serve(project, raters=people, open_browser=not no_browser, echo=click.echo, **options)
+        token = None if token_file is None else read_text(token_file, "token file", 1000).strip()
+        serve(project, raters=people, open_browser=not no_browser, token=token, echo=click.echo, **options)
 
 
 def _add_controls(project: Path, file: Path, rater: str | None) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import threading
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -26,6 +26,7 @@ from warpgauge.project.folder import ProjectFolder
 from warpgauge.project.foregrounds import Wanted
 from warpgauge.project.images import Spacing, relinked
 from warpgauge.project.kinds import ORGANISER, authorise, checked
+from warpgauge.project.log import EventLog
 from warpgauge.project.points import Progress
 from warpgauge.project.settings import Settings
 from warpgauge.project.state import State
@@ -297,13 +298,15 @@ class Project(ProjectFolder):
         """Append every further event also to a second copy of the log in another folder, before it is acknowledged."""
         self._store.log.use_mirror(Path(folder))
 
-    def lease(self, rater: str, wanted: Sequence[tuple[int, int]], seconds: float) -> int | None:
-        """Reserve a query for a rater; see `warpgauge.project.log.EventLog.lease`."""
-        return self._store.log.lease(rater, wanted, seconds)
+    @property
+    def log(self) -> EventLog:
+        """The store of the events, for those who run servers: leases, notifications, whether it can be reached."""
+        return self._store.log
 
-    def watch(self, wake: Callable[[], None]) -> None:
-        """Have ``wake`` called, from another thread, soon after another server has written; PostgreSQL only."""
-        self._store.log.watch(wake)
+    @property
+    def known_generation(self) -> int:
+        """Generation of the last event that this process knows, without looking for more."""
+        return self._store.known.generation
 
     def add_rater(
         self, name: str, role: Role = "rater", *, token_hash: str | None = None, by: str = ORGANISER

@@ -72,7 +72,7 @@ class QueryQueue:
         settings = self.project.settings
         if settings.answers_per_location is None:
             return waiting[0] if waiting else None
-        return self.project.lease(who, shared_out(state, settings, who, waiting), LEASE_SECONDS)
+        return self.project.log.lease(who, shared_out(state, settings, who, waiting), LEASE_SECONDS)
 
     def previous(self, who: str, number: int | None) -> Query | None:
         """Hand out the query that the rater answered or put aside before this one (or last); None at the first."""

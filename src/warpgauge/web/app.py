@@ -20,6 +20,8 @@ from warpgauge.web.overlay_routes import overlay_router
 from warpgauge.web.query_routes import query_router
 from warpgauge.web.report_routes import report_router
 from warpgauge.web.security import AllowedHosts, Guard
+from warpgauge.web.server_probes import Metrics
+from warpgauge.web.single_sign_on import TrustedProxy
 from warpgauge.web.start_routes import start_router
 from warpgauge.web.static_routes import static_router
 
@@ -32,6 +34,8 @@ def create_app(
     allowed_hosts: Iterable[str] = (),
     root_path: str = "",
     https: bool = False,
+    proxy: TrustedProxy | None = None,
+    metrics: Metrics | None = None,
 ) -> FastAPI:
     """Make the application that serves one project.
 
@@ -49,6 +53,10 @@ def create_app(
         Path below which a proxy serves the page, as in ``"/lesion"``.
     https : bool
         Whether a proxy in front speaks TLS with the browsers.
+    proxy : TrustedProxy, optional
+        The proxy in front, where it signs people on.
+    metrics : Metrics, optional
+        Figures of the requests.
 
     Returns
     -------
@@ -56,6 +64,7 @@ def create_app(
         An ASGI application; ``app.state.desk`` is what it works on.
     """
     opened = project if isinstance(project, Project) else Project.open(project)
+    names = list(allowed_hosts)
     gate = Gate(opened, tokens)
     desk = Desk(opened, gate)
 
@@ -80,6 +89,8 @@ def create_app(
         responses=REFUSALS,
     )
     app.state.desk = desk
+    app.state.metrics, app.state.root_path, app.state.https = metrics, root_path, https
+    app.state.launch_tokens = dict(tokens)
     add_handlers(app)
     for router in (
         image_router(desk),
@@ -94,9 +105,12 @@ def create_app(
     app.add_middleware(
         Guard,
         gate=gate,
-        hosts=AllowedHosts(host, allowed_hosts),
+        hosts=AllowedHosts(host, names),
         log=LoginLog(None if opened.readonly else opened.folder),
         root_path=root_path,
         https=https,
+        proxy=proxy,
+        # Behind a proxy several servers with different ports share the cookie of the project.
+        cookie=f"warpgauge-{opened.id[:8]}" if names else None,
     )
     return app

@@ -61,6 +61,7 @@ class Desk:
         """Prepare what the first picture needs, and refit the weights whenever that is due, in the background."""
         threading.Thread(target=self._warm, name="warpgauge-warm", daemon=True).start()
         threading.Thread(target=self._refit, name="warpgauge-refit", daemon=True).start()
+        self.project.log.watch(self.changed)  # answers that another server of this project has saved count as well
         self.changed()
 
     def stop(self) -> None:

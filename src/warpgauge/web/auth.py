@@ -12,14 +12,17 @@ import os
 import secrets
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated
 
 from fastapi import Depends, Request
 
-from warpgauge.project import NotAllowedError, Project
+from warpgauge.errors import InvalidInputError
+from warpgauge.project import NotAllowedError, Project, StorageError
+from warpgauge.project.events import checked_name
 from warpgauge.project.trust import is_private, state_files
 
 LONGEST_TOKEN = 200
@@ -56,10 +59,11 @@ class Person:
 
 @dataclass(frozen=True)
 class _Known:
-    """People and the hashes of their tokens, as of a moment."""
+    """People with the hashes of their tokens, and by name (None for those who were revoked), as of a moment."""
 
     time: float
     people: tuple[tuple[str, Person], ...]
+    registered: Mapping[str, Person | None] = field(default_factory=dict)
 
 
 def new_token() -> str:
@@ -185,12 +189,25 @@ class Gate:
             return None
         given, age = token_hash(token), time.monotonic() - self._known.time
         if age > _FRESH_SECONDS:
-            self._renew(wait=age > _STALE_SECONDS)
+            with suppress(StorageError):  # who was known a moment ago may go on looking; a write is decided by the log
+                self._renew(wait=age > _STALE_SECONDS)
         found = self._find(given)
         if found is None and again:
             self._renew(wait=True)  # a rater who was registered a moment ago
             found = self._find(given)
         return found
+
+    def signed_on(self, name: str) -> Person | None:
+        """Return the person whom a trusted proxy has signed on: a rater, unless the project says otherwise."""
+        age = time.monotonic() - self._known.time
+        if age > _FRESH_SECONDS:
+            with suppress(StorageError):
+                self._renew(wait=age > _STALE_SECONDS)
+        known = self._known.registered
+        try:
+            return known[name] if name in known else Person(checked_name(name), "rater")
+        except InvalidInputError:
+            return None
 
     def renew(self) -> None:
         """Take note of people who were registered or revoked just now."""
@@ -218,7 +235,9 @@ class Gate:
                 for r in state.raters.values()
                 if r.token_hash and not r.revoked and not has_ended(r.token_hash)
             ]
-            return _Known(now, tuple((stored, Person(name, state.role(name))) for stored, name in known))
+            people = tuple((stored, Person(name, state.role(name))) for stored, name in known)
+            named = {r.name: None if r.revoked else Person(r.name, r.role) for r in state.raters.values()}
+            return _Known(now, people, named)
 
 
 async def _asking(request: Request) -> Person:

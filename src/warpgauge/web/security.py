@@ -19,8 +19,10 @@ from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Re
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from warpgauge.errors import InvalidInputError
+from warpgauge.project import StorageError
 from warpgauge.web.auth import Gate
 from warpgauge.web.logins import LoginLog, WrongTokens
+from warpgauge.web.single_sign_on import TrustedProxy
 
 LOOPBACK_NAMES = frozenset({"127.0.0.1", "localhost", "::1"})
 _ANY = frozenset({"0.0.0.0", "::"})  # nosec B104  # compared with, not bound to
@@ -118,10 +120,10 @@ def failure(status: int, sentence: str) -> JSONResponse:
     return JSONResponse({"error": sentence}, status)
 
 
-def cookie_name(scope: Scope) -> str:
-    """Name of the cookie; browsers share cookies between the ports of a host, so the port is in it."""
+def cookie_name(scope: Scope, name: str | None = None) -> str:
+    """Name of the cookie; browsers share cookies between the ports of a host, so the port is in it by default."""
     server = scope.get("server") or ("", 0)
-    return f"warpgauge-{server[1]}"
+    return name or f"warpgauge-{server[1]}"
 
 
 class Guard:
@@ -140,6 +142,10 @@ class Guard:
         Path below which a proxy serves the page, as in ``"/lesion"``; empty by default.
     https : bool
         Whether a proxy in front speaks TLS with the browsers.
+    proxy : TrustedProxy, optional
+        The proxy in front, where it is known; it may sign people on.
+    cookie : str, optional
+        Name of the cookie; by default it has the server's port in it.
     """
 
     def __init__(
@@ -151,7 +157,10 @@ class Guard:
         log: LoginLog | None = None,
         root_path: str = "",
         https: bool = False,
+        proxy: TrustedProxy | None = None,
+        cookie: str | None = None,
     ) -> None:
+        self.proxy, self.cookie = proxy or TrustedProxy(), cookie
         self.app, self.gate, self.hosts, self.largest_body = app, gate, hosts, largest_body
         self.log, self.root_path, self.https = log or LoginLog(None), root_path, https
         self.wrong = WrongTokens()
@@ -167,7 +176,7 @@ class Guard:
         send = _with_headers(send)
         self._below_root(scope)
         headers = Headers(scope=scope)
-        address = str((scope.get("client") or ("unknown", 0))[0])
+        address = self.proxy.client(scope, headers)
         refused = self._foreign(scope, headers) or self._unfit(scope, headers)
         if refused is not None:
             self.log.write(address, f"refused with {refused.status_code}")
@@ -176,19 +185,33 @@ class Guard:
             if token is not None:
                 refused = await self._login(scope, token, address)
         if refused is None:
-            token = _cookie(headers, cookie_name(scope))
-            # A page asks for dozens of files and tiles at once: only the first of them has to go through a thread.
-            person = self.gate.at_once(token)
-            if person is None and token:
-                person = await run_in_threadpool(self.gate.person, token, again=not self.wrong.too_many(address))
-            if person is None:
-                refused = self._stranger(scope, headers, address, wrong=bool(token))
-            else:
-                scope.setdefault("state", {})["person"] = person
+            refused = await self._identified(scope, headers, address)
         if refused is not None:
             await refused(scope, receive, send)
             return
         await self._bounded(scope, receive, send)
+
+    async def _identified(self, scope: Scope, headers: Headers, address: str) -> Response | None:
+        """Note whose request this is: signed on by the proxy, or with a token; a stranger's is refused."""
+        user, token = self.proxy.user(scope, headers), _cookie(headers, cookie_name(scope, self.cookie))
+        try:
+            if user is not None:
+                person = await run_in_threadpool(self.gate.signed_on, user)
+                if person is None:
+                    self.log.write(address, "sign-on refused")
+                    return failure(403, "You are signed on, but may not use this project; ask the organiser.")
+            else:
+                # A page asks for dozens of files and tiles at once: only the first has to go through a thread.
+                person = self.gate.at_once(token)
+                if person is None and token:
+                    again = not self.wrong.too_many(address)
+                    person = await run_in_threadpool(self.gate.person, token, again=again)
+        except StorageError as error:
+            return failure(503, str(error))
+        if person is None:
+            return self._stranger(scope, headers, address, wrong=bool(token))
+        scope.setdefault("state", {})["person"] = person
+        return None
 
     def _foreign(self, scope: Scope, headers: Headers) -> Response | None:
         """Refuse what another site's page asks for."""
@@ -245,7 +268,10 @@ class Guard:
 
     async def _login(self, scope: Scope, token: str, address: str) -> Response:
         """Turn the token of a link into a cookie, and take it out of the address."""
-        person = await run_in_threadpool(self.gate.person, token, again=not self.wrong.too_many(address))
+        try:
+            person = await run_in_threadpool(self.gate.person, token, again=not self.wrong.too_many(address))
+        except StorageError as error:
+            return failure(503, str(error))
         if person is None:
             self.wrong.add(address)
             self.log.write(address, "wrong token")
@@ -253,7 +279,7 @@ class Guard:
         self.log.write(address, "login", person.name)
         response = RedirectResponse(f"{self.root_path}/", 303)
         response.set_cookie(
-            cookie_name(scope),
+            cookie_name(scope, self.cookie),
             token,
             max_age=COOKIE_SECONDS,
             path=f"{self.root_path}/",

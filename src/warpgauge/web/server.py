@@ -2,39 +2,38 @@
 
 from __future__ import annotations
 
-import re
 import signal
 import socket
-import ssl
 import threading
 import time
 import webbrowser
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import uvicorn
 
 from warpgauge.core.parallel import one_blas_thread
 from warpgauge.errors import InvalidInputError
 from warpgauge.io.files import one_line
-from warpgauge.project import Project, State
+from warpgauge.project import Project
 from warpgauge.project.kinds import ORGANISER
 from warpgauge.web.app import create_app
-from warpgauge.web.auth import has_ended, launcher_token, new_token, token_hash
+from warpgauge.web.auth import launcher_token
 from warpgauge.web.connections import MOST_STRANGERS, bounded_protocol, keep_logs_quiet, raise_file_limit
 from warpgauge.web.security import is_loopback
+from warpgauge.web.server_links import Link, distinct, has_tokens, make_organiser, register
+from warpgauge.web.server_probes import Metrics, Probes, log_as_json, serve_metrics
+from warpgauge.web.server_socket import BACKLOG, bind_near, check_certificate, checked_root, url_of
+from warpgauge.web.server_workers import Job, Workers, check_workers
+from warpgauge.web.single_sign_on import TrustedProxy
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
-
-_BACKLOG = 2048
-_FIRST_PORT, _PORTS = 49152, 16384  # those that no service is assigned to
 
 
 class _Server(uvicorn.Server):
@@ -50,15 +49,6 @@ class _Server(uvicorn.Server):
             self.should_exit = True
         else:
             super().handle_exit(sig, frame)
-
-
-@dataclass(frozen=True)
-class Link:
-    """A link for one person; the secret in it is shown this once."""
-
-    name: str
-    role: str
-    url: str
 
 
 @dataclass
@@ -78,6 +68,8 @@ class Launch:
         Raters who had a link already, which goes on being valid.
     certfile, keyfile : str or None
         Certificate and key for TLS.
+    metrics_address : (host, port) or None
+        Where figures for Prometheus are served.
     """
 
     app: FastAPI
@@ -87,6 +79,7 @@ class Launch:
     kept: list[str] = field(default_factory=list)
     certfile: str | None = None
     keyfile: str | None = None
+    metrics_address: tuple[str, int] | None = None
 
     def close(self) -> None:
         """Release the port and the project without serving."""
@@ -97,6 +90,7 @@ class Launch:
         """Serve until interrupted or, from another thread, stopped."""
         if open_browser:
             threading.Thread(target=self._open, daemon=True).start()
+        figures = None if self.metrics_address is None else _figures(self.metrics_address, self.app.state.metrics)
         try:
             with one_blas_thread():
                 self.server.run(sockets=[self.socket])
@@ -104,6 +98,9 @@ class Launch:
             pass
         finally:
             self.close()
+            if figures is not None:
+                figures.shutdown()
+                figures.server_close()
 
     def stop(self) -> None:
         """Make `run` return soon."""
@@ -117,7 +114,7 @@ class Launch:
         strangers = max(8, min(MOST_STRANGERS, raise_file_limit() // 4))
         return _Server(
             uvicorn.Config(
-                self.app,
+                Probes(self.app, self.app.state.desk.project, self.app.state.metrics, self.app.state.root_path),
                 http=bounded_protocol(strangers),
                 ssl_certfile=self.certfile,
                 ssl_keyfile=self.keyfile,
@@ -127,7 +124,7 @@ class Launch:
                 ws="none",
                 timeout_keep_alive=30,
                 timeout_graceful_shutdown=3,
-                backlog=_BACKLOG,
+                backlog=BACKLOG,
             )
         )
 
@@ -154,35 +151,52 @@ def prepare(
     mirror: str | Path | None = None,
     link_days: float | None = None,
     new_links: bool = False,
+    metrics_port: int | None = None,
+    user_header: str | None = None,
+    trusted_proxies: Sequence[str] = (),
 ) -> Launch:
     """Open a project, register raters, and bind the port; see `serve`."""
     hosts = list(allowed_hosts)
-    root_path = _checked_root(root_path)
-    _check_certificate(certfile, keyfile)
+    root_path = checked_root(root_path)
+    check_certificate(certfile, keyfile)
+    proxy = TrustedProxy(trusted_proxies, user_header)
     if link_days is not None and not 0 < link_days <= 3650:
         raise InvalidInputError(f"Links may be valid for up to 3650 days, got {link_days:g}.")
     project = Project.open(project_folder)
     listening: socket.socket | None = None
     try:
-        named = _distinct(raters or ())
-        if not is_loopback(host) and not named and not _has_tokens(project):
+        named = distinct(raters or ())
+        signs_on = user_header is not None
+        if signs_on and rater is None and not project.state.raters:
+            raise InvalidInputError(
+                "With --user-header, say who organises, by the name that the proxy gives: --rater ann@example.org."
+            )
+        if not is_loopback(host) and not named and not signs_on and not has_tokens(project):
             raise InvalidInputError(
                 f"A server on {host!r} can be reached from other machines, so each rater needs a token of their own; "
                 f"name the raters (--raters ada,ben), or serve on 127.0.0.1."
             )
         launcher = rater or ORGANISER
-        if rater is not None and not project.readonly and (named or project.state.raters):
-            _make_organiser(project, launcher)
+        if rater is not None and not project.readonly and (named or signs_on or project.state.raters):
+            make_organiser(project, launcher)
         if mirror is not None:
             project.use_mirror(mirror)
         secret = token or launcher_token(project, launcher, renew=new_links)
         proxied = bool(hosts) and certfile is None
+        metrics = Metrics() if metrics_port is not None else None
         app = create_app(
-            project, {secret: launcher}, host=host, allowed_hosts=hosts, root_path=root_path, https=proxied
+            project,
+            {secret: launcher},
+            host=host,
+            allowed_hosts=hosts,
+            root_path=root_path,
+            https=proxied,
+            proxy=proxy,
+            metrics=metrics,
         )
-        listening = _bind_near(host, port, project.id)
-        url = _url(host, listening.getsockname()[1], certfile is not None) + root_path
-        fresh, kept = _register(project, named, link_days, new_links)
+        listening = bind_near(host, port, project.id)
+        url = url_of(host, listening.getsockname()[1], certfile is not None) + root_path
+        fresh, kept = register(project, named, link_days, new_links)
         app.state.desk.gate.renew()  # former links end before the first request, not a moment later
     except BaseException:
         if listening is not None:
@@ -191,8 +205,30 @@ def prepare(
         raise
     links = [Link(launcher, project.state.role(launcher), f"{url}/?token={secret}")]
     links += [Link(name, project.state.role(name), f"{url}/?token={each}") for name, each in fresh.items()]
-    files = [None if file is None else str(file) for file in (certfile, keyfile)]
-    return Launch(app, listening, url, links, kept, *files)
+    certificate, key = (None if file is None else str(file) for file in (certfile, keyfile))
+    figures = None if metrics_port is None else (host, metrics_port)
+    return Launch(app, listening, url, links, kept, certificate, key, figures)
+
+
+def worker_launch(job: Job) -> Launch:
+    """Return a server as one of several workers on a socket that is open already."""
+    if job.log_json:
+        log_as_json()
+    project = Project.open(job.folder)
+    if job.mirror is not None:
+        project.use_mirror(job.mirror)
+    options = {**job.app, "proxy": TrustedProxy(*job.app.get("proxy", ((), None)))}
+    app = create_app(project, job.tokens, **options, metrics=Metrics() if job.metrics else None)
+    return Launch(app, socket.socket(fileno=job.descriptor), job.url, [], [], job.certfile, job.keyfile)
+
+
+def _figures(address: tuple[str, int], metrics: Metrics | None) -> Any:
+    try:
+        return serve_metrics(*address, metrics)
+    except (OSError, OverflowError) as error:
+        raise InvalidInputError(
+            f"Figures cannot be served on port {address[1]}: {one_line(error)}; choose another --metrics-port."
+        ) from error
 
 
 def serve(
@@ -211,6 +247,11 @@ def serve(
     mirror: str | Path | None = None,
     link_days: float | None = None,
     new_links: bool = False,
+    workers: int = 1,
+    metrics_port: int | None = None,
+    log_format: str = "text",
+    user_header: str | None = None,
+    trusted_proxies: Sequence[str] = (),
     echo: Callable[[str], object] = print,
 ) -> None:
     """Serve the annotator of a project until interrupted.
@@ -243,9 +284,20 @@ def serve(
         New links of raters end after so many days.
     new_links : bool
         Give the named raters and the launcher new links, also where they have one; the former ones end at once.
+    workers : int
+        Number of processes that serve the project on this port.
+    metrics_port : int, optional
+        Port on which figures for Prometheus are served.
+    log_format : {"text", "json"}
+        With ``"json"``, one JSON object per line on standard error, also one for each request.
+    user_header : str, optional
+        Header in which a trusted proxy names the person whom it signed on.
+    trusted_proxies : sequence of str
+        Addresses or networks of that proxy.
     echo : callable
         Prints a line for people.
     """
+    check_workers(workers)
     if token is not None and not 32 <= len(token) <= 200:
         raise InvalidInputError("A token that is given must have 32 to 200 characters; leave it out for a random one.")
     launch = prepare(
@@ -262,11 +314,48 @@ def serve(
         mirror=mirror,
         link_days=link_days,
         new_links=new_links,
+        metrics_port=metrics_port,
+        user_header=user_header,
+        trusted_proxies=trusted_proxies,
     )
+    if log_format == "json":
+        log_as_json()
     with _interrupt_stops(launch):
         for line in announcement(launch, host):
             echo(line)
-        launch.run(open_browser=open_browser)
+        if workers == 1:
+            launch.run(open_browser=open_browser)
+            return
+    app = {"host": host, "allowed_hosts": list(allowed_hosts), "root_path": checked_root(root_path),
+           "https": launch.app.state.https, "proxy": [list(trusted_proxies), user_header]}  # fmt: skip
+    job = Job(
+        str(project_folder),
+        launch.socket.fileno(),
+        launch.app.state.launch_tokens,
+        launch.url,
+        app,
+        launch.certfile,
+        launch.keyfile,
+        None if mirror is None else str(mirror),
+        log_format == "json",
+        metrics_port is not None,
+    )
+    _run_workers(launch, job, workers, open_browser, echo)
+
+
+def _run_workers(launch: Launch, job: Job, workers: int, open_browser: bool, echo: Callable[[str], object]) -> None:
+    """Serve with several processes; this one keeps the socket and the figures only."""
+    launch.app.state.desk.project.close()
+    group = Workers(job, launch.socket, workers, echo)
+    figures = None if launch.metrics_address is None else _figures(launch.metrics_address, None)
+    if open_browser:
+        webbrowser.open(launch.links[0].url)  # the socket listens already: the page waits for the first worker
+    try:
+        group.run()
+    finally:
+        if figures is not None:
+            figures.shutdown()
+            figures.server_close()
 
 
 @contextmanager
@@ -298,107 +387,3 @@ def announcement(launch: Launch, host: str) -> list[str]:
         lines.append("Connections are not encrypted: use a trusted network, a tunnel, or a proxy with TLS.")
     lines.append("Press Ctrl-C to end; everything acknowledged is saved.")
     return lines
-
-
-def _distinct(names: Sequence[str]) -> list[str]:
-    clean = [name.strip() for name in names]
-    if len(set(clean)) < len(clean) or not all(clean):
-        raise InvalidInputError(f"The raters must be different names, got {', '.join(clean)!r}.")
-    return clean
-
-
-def _checked_root(root_path: str) -> str:
-    clean = root_path.rstrip("/")
-    if clean and re.fullmatch(r"(/[A-Za-z0-9_.~-]+)+", clean) is None:
-        raise InvalidInputError(
-            f"The root path must look like /lesion, of plain letters and digits, got {root_path!r}."
-        )
-    return clean
-
-
-def _check_certificate(certfile: str | Path | None, keyfile: str | Path | None) -> None:
-    if certfile is None:
-        if keyfile is not None:
-            raise InvalidInputError("A key without a certificate is of no use: give --certfile as well.")
-        return
-    try:
-        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certfile, keyfile, password=lambda: "")
-    except (OSError, ValueError) as error:
-        raise InvalidInputError(
-            f"The certificate {Path(certfile).name!r} and its key cannot be used ({one_line(error)}); both must be PEM "
-            f"files, the key without a password."
-        ) from error
-
-
-def _make_organiser(project: Project, launcher: str) -> None:
-    """Register whoever launches as an organiser where nobody is registered, or where they are not known yet.
-
-    Whoever can start the server can write the project's files; a registered rater stays what they are.
-    """
-    state = project.state
-    if launcher not in state.raters:
-        by = launcher if not state.raters else _an_organiser(state)
-        if by is not None:
-            project.add_rater(launcher, "organiser", by=by)
-
-
-def _an_organiser(state: State) -> str | None:
-    return next((r.name for r in state.raters.values() if r.role == ORGANISER and not r.revoked), None)
-
-
-def _has_tokens(project: Project) -> bool:
-    return any(
-        record.token_hash and not record.revoked and not has_ended(record.token_hash)
-        for record in project.state.raters.values()
-    )
-
-
-def _register(
-    project: Project, names: Sequence[str], days: float | None, new_links: bool
-) -> tuple[dict[str, str], list[str]]:
-    """Return each name a token, unless they have one; give the new tokens by name, and who had one."""
-    fresh: dict[str, str] = {}
-    kept: list[str] = []
-    for name in names:
-        known = project.state.raters.get(name)
-        valid = known is not None and known.token_hash and not known.revoked and not has_ended(known.token_hash)
-        if valid and not new_links:
-            kept.append(name)
-            continue
-        secret = new_token()
-        role = known.role if known is not None else "rater"
-        by = _an_organiser(project.state) or ORGANISER
-        project.add_rater(name, role, token_hash=token_hash(secret, days), by=by)  # type: ignore[arg-type]
-        fresh[name] = secret
-    return fresh, kept
-
-
-def _bind_near(host: str, port: int, project_id: str) -> socket.socket:
-    """Bind to the port, or for 0 to the project's usual one, so that links and open pages outlive a restart."""
-    if port == 0:
-        usual = _FIRST_PORT + zlib.crc32(project_id.encode()) % _PORTS
-        with suppress(InvalidInputError):
-            return _bind(host, usual)
-    return _bind(host, port)
-
-
-def _bind(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # With the protocol named asyncio turns off the delaying of small packets, which costs 40 ms a request.
-    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    try:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind((host, port))
-        listening.listen(_BACKLOG)
-    except (OSError, OverflowError) as error:
-        listening.close()
-        raise InvalidInputError(
-            f"The server cannot be bound to {host!r}, port {port}: {error}; choose another port or host."
-        ) from error
-    return listening
-
-
-def _url(host: str, port: int, tls: bool) -> str:
-    name = {"0.0.0.0": socket.gethostname(), "::": socket.gethostname()}.get(host, host)  # nosec B104
-    scheme = "https" if tls else "http"
-    return f"{scheme}://[{name}]:{port}" if ":" in name else f"{scheme}://{name}:{port}"
