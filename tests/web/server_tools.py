@@ -37,7 +37,7 @@ TOKEN = "test-token-of-whoever-launches-the-server-0123456789"
 class Served:
     """A real server on a port of its own, in a thread, or in a process that can be killed."""
 
-    def __init__(self, folder: Path, raters: str = "", port: int = 0, *, process: bool = False) -> None:
+    def __init__(self, folder: Path, raters: str = "", port: int = 0, *, process: bool = False, **options: Any) -> None:
         self.folder, self.links = folder, dict[str, str]()
         self.process: subprocess.Popen[str] | None = None
         self._clients: list[httpx.Client] = []
@@ -45,7 +45,7 @@ class Served:
             self._start_process(raters, port)
         else:
             names = [name for name in raters.split(",") if name]
-            self.launch = prepare(folder, port=port, raters=names, token=TOKEN)
+            self.launch = prepare(folder, port=port, raters=names, token=TOKEN, **options)
             self.links = {"launcher" if k == 0 else link.name: link.url for k, link in enumerate(self.launch.links)}
             self._thread = threading.Thread(target=self.launch.run)
             self._thread.start()
@@ -103,9 +103,9 @@ class Served:
 
 
 @contextmanager
-def served(folder: Path, raters: str = "", port: int = 0, *, process: bool = False) -> Iterator[Served]:
+def served(folder: Path, raters: str = "", port: int = 0, *, process: bool = False, **options: Any) -> Iterator[Served]:
     """Serve a project for the length of a with block."""
-    server = Served(folder, raters, port, process=process)
+    server = Served(folder, raters, port, process=process, **options)
     try:
         yield server
     finally:

@@ -304,9 +304,9 @@ class Project(ProjectFolder):
         return self._store.log
 
     @property
-    def known_generation(self) -> int:
-        """Generation of the last event that this process knows, without looking for more."""
-        return self._store.known.generation
+    def known(self) -> State:
+        """What the log said when this process last looked; not to be changed."""
+        return self._store.known
 
     def add_rater(
         self, name: str, role: Role = "rater", *, token_hash: str | None = None, by: str = ORGANISER

@@ -90,6 +90,13 @@ class Answering:
             "start": self.start(person),
         }
 
+    def _unknown(self, person: Person, reason: str) -> dict[str, Any]:
+        """Say why nothing follows now; the log may be out of reach, so it is not looked at."""
+        state = self.project.known
+        start = {"due": False, "volunteered": 0, "wanted": 0, "sentence": ""}
+        steps = _steps(state, person)
+        return {"done": True, "reasons": [reason], "generation": state.generation, **steps, "start": start}
+
     def start(self, person: Person) -> dict[str, Any]:
         """Return whether the guided start is due, and how many landmarks it still needs."""
         if not person.writes:
@@ -209,7 +216,7 @@ class Answering:
             try:
                 following = self.current(person)
             except WarpgaugeError as error:  # what is on the disk is acknowledged, whatever comes after it
-                following = self._done(person, [str(error)])
+                following = self._unknown(person, str(error))
             return {"saved": _saved(saved), "next": following}
 
     def another(self, number: int, generation: int, person: Person) -> dict[str, Any]:

@@ -360,7 +360,7 @@ def _run_workers(launch: Launch, job: Job, workers: int, open_browser: bool, ech
 
 @contextmanager
 def _interrupt_stops(launch: Launch) -> Iterator[None]:
-    """Let an interrupt end the server in good order from before it is announced until it has given everything up.
+    """Let Ctrl-C or SIGTERM end the server in good order, from before it is announced until it has ended.
 
     uvicorn takes the signal only once it runs and raises it again when it has ended; with Python's own handler in
     place that would be an exception in the middle of whatever is at work.
@@ -368,11 +368,12 @@ def _interrupt_stops(launch: Launch) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGINT, lambda *_: launch.stop())
+    before = {number: signal.signal(number, lambda *_: launch.stop()) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def announcement(launch: Launch, host: str) -> list[str]:

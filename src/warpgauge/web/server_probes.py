@@ -129,7 +129,7 @@ class Probes:
             spent = time.perf_counter() - began
             route = getattr(scope.get("route"), "path", None) or ("static" if status == 200 else "refused")
             if self.metrics is not None:
-                self.metrics.add(route, status, spent, self.project.known_generation)
+                self.metrics.add(route, status, spent, self.project.known.generation)
             person = scope.get("state", {}).get("person")
             access.info(
                 "%s %s %d",

@@ -1,0 +1,202 @@
+"""Running servers in earnest: several processes, a database that goes away, probes, figures, logs, sign-on."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from command_tools import call
+from postgres_tools import Postgres, free_port
+from warpgauge.errors import InvalidInputError
+from warpgauge.project import Project
+from warpgauge.web import prepare
+from web.load_tools import AppServer, answer_all, check_log
+from web.server_tools import Served, answer, make_flat, served, wait_until
+
+RATERS, EACH = 6, 4
+NAMES = [f"rater{k}" for k in range(RATERS)]
+
+
+@pytest.fixture
+def shared(tmp_path: Path, postgres: Postgres) -> Path:
+    """A project whose log is in PostgreSQL; each rater places a few."""
+    folder = make_flat(tmp_path / "shared", budget=EACH, refit="never")
+    call("copy", folder, postgres.url)
+    return folder
+
+
+def test_two_servers_one_of_which_is_killed(shared: Path, postgres: Postgres) -> None:
+    """Raters on two servers and one database, one server killed, connections cut: nothing is lost."""
+    first = AppServer(shared, free_port(), raters=NAMES)
+    second = AppServer(shared, free_port())
+    try:
+        headers = {
+            name: (lambda base, token=token: {"Cookie": f"warpgauge-{base.rpartition(':')[2]}={token}"})
+            for name, token in first.tokens.items()
+        }
+        happens = [(0.3, postgres.cut), (0.5, first.kill)]
+        load = answer_all([first.base, second.base], headers, EACH, 0.02, happens, limit=120)
+        assert check_log(shared, load, RATERS, EACH)["in the log"] == RATERS * EACH
+        assert first.process.poll() == -signal.SIGKILL
+    finally:
+        first.stop()
+        assert second.stop() == 0
+
+
+def test_a_database_that_is_away(shared: Path, postgres: Postgres) -> None:
+    """503 with a sentence, not ready but alive; when it is back, the same answer goes through by itself."""
+    with served(shared, "ada") as server:
+        client, stranger = server.client("ada"), server.stranger()
+        query = client.get("/api/query").json()
+        assert stranger.get("/readyz").json() == {"status": "ready"}
+        postgres.stop()
+        try:
+            refused = answer(client, query, query["location"])
+            assert refused.status_code == 503
+            assert "cannot be" in refused.json()["error"]
+            wait_until(lambda: stranger.get("/readyz").status_code == 503)
+            assert stranger.get("/readyz").json()["status"] == "not ready"
+            assert stranger.get("/healthz").json() == {"status": "alive"}
+            assert client.get("/api/images/fixed/tile?level=0").status_code == 200
+        finally:
+            postgres.start()
+        wait_until(lambda: stranger.get("/readyz").status_code == 200)
+        assert answer(client, query, query["location"]).status_code == 200
+    with Project.open(shared) as project:
+        assert [event.kind for event in project.events()].count("place") == 1
+
+
+def _children(parent: int) -> list[int]:
+    text = Path(f"/proc/{parent}/task/{parent}/children").read_text()
+    return [int(word) for word in text.split()]
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="the ids of workers are read from /proc")
+def test_workers(tmp_path: Path) -> None:
+    """Two workers on one port: one that is killed is started again, figures and logs are of both, SIGTERM ends all."""
+    folder, figures = make_flat(tmp_path / "flat"), free_port()
+    options = (
+        "--workers",
+        "2",
+        "--metrics-port",
+        str(figures),
+        "--log-format",
+        "json",
+        "--mirror",
+        str(tmp_path / "m"),
+    )
+    server = AppServer(folder, free_port(), *options, raters=["ada"])
+    try:
+        workers = _children(server.process.pid)
+        assert len(workers) == 2
+        kinds: list[int] = []
+        for _ in range(6):
+            with server.client(server.tokens["ada"]) as client:  # a new connection goes to either
+                query = client.get("/api/query").json()
+                kinds.append(answer(client, query, query["location"]).status_code)
+        assert kinds == [200] * 6
+        os.kill(workers[0], signal.SIGKILL)
+        wait_until(lambda: len(_children(server.process.pid)) == 2 and workers[0] not in _children(server.process.pid))
+        with server.client(server.tokens["ada"]) as client:
+            query = client.get("/api/query").json()
+            assert answer(client, query, query["location"]).status_code == 200
+        text = httpx.get(f"http://127.0.0.1:{figures}/metrics", trust_env=False).text
+        assert 'warpgauge_answers_total{kind="place"} 7.0' in text
+        assert 'route="/api/query/{n}/place"' in text
+        assert "warpgauge_request_seconds_bucket" in text
+        lines = [json.loads(line) for line in server.said().splitlines()]
+        assert sum(line.get("route", "").endswith("/place") and line["rater"] == "ada" for line in lines) == 7
+        assert server.tokens["ada"] not in server.said()
+        ended = _children(server.process.pid)
+    finally:
+        assert server.stop() == 0
+    assert not any(Path(f"/proc/{worker}").exists() for worker in ended)
+    with Project.open(folder) as project:
+        assert project.verify().ok
+        project.use_mirror(tmp_path / "m")  # the mirror that both wrote is whole
+
+
+def test_wrong_numbers_of_workers(flat: Path) -> None:
+    """One sentence, and no server."""
+    assert "must be 1 to 64, got 0" in call("annotate", flat, "--workers", 0, code=1)
+    assert "choose another --metrics-port" in call("annotate", flat, "--metrics-port", 99999, "--no-browser", code=1)
+
+
+HEADER = "X-Forwarded-User"
+
+
+PROXY, OTHER = "127.0.0.2", "127.0.0.3"
+
+
+def _from(server: Served, peer: str) -> httpx.Client:
+    """A client with another address of this machine."""
+    return server.stranger(transport=httpx.HTTPTransport(local_address=peer))
+
+
+@pytest.fixture
+def signing(flat: Path) -> Iterator[Served]:
+    with served(flat, rater="ann", user_header=HEADER, trusted_proxies=["127.0.0.2/32", "10.1.0.0/16"]) as server:
+        yield server
+
+
+def test_a_trusted_proxy_signs_people_on(signing: Served) -> None:
+    """The named header of the proxy makes a rater of anybody it lets in; roles and revocations stay the project's."""
+    client, desk = _from(signing, PROXY), signing.launch.app.state.desk
+    assert client.get("/api/project", headers={HEADER: "ann"}).json()["role"] == "organiser"
+    bob = {HEADER: "bob@example.org"}
+    about = client.get("/api/project", headers=bob).json()
+    assert (about["rater"], about["role"]) == ("bob@example.org", "rater")
+    query = client.get("/api/query", headers=bob).json()
+    body = {"point": query["location"], "covariance": [[1, 0], [0, 1]], "generation": query["generation"]}
+    reply = client.post(f"/api/query/{query['query']}/place", json={**body, "alpha": 0.01}, headers=bob)
+    assert reply.status_code == 200
+    saved = desk.project.events(reply.json()["saved"]["generation"] - 1)[0]
+    assert (saved.kind, saved.rater) == ("place", "bob@example.org")
+    desk.project.add_rater("eve", by="ann")
+    desk.project.revoke_rater("eve", by="ann")
+    desk.gate.renew()
+    assert client.get("/api/project", headers={HEADER: "eve"}).status_code == 403
+    assert client.get("/api/project", headers={HEADER: "x" * 200}).status_code == 403
+
+
+@pytest.mark.parametrize(
+    ("peer", "headers"),
+    [
+        (OTHER, [(HEADER, "ann")]),  # past the proxy
+        (PROXY, [(HEADER, "ann"), (HEADER, "bob")]),  # one of them was smuggled in
+        (PROXY, [("X-Remote-User", "ann")]),  # not the named header
+        (PROXY, []),
+    ],
+)
+def test_nobody_else_signs_on(signing: Served, peer: str, headers: list[tuple[str, str]]) -> None:
+    """The header counts only from the proxy's address, once, under its name."""
+    assert _from(signing, peer).get("/api/project", headers=headers).status_code == 401
+
+
+def test_the_header_is_off_unless_configured(flat: Path) -> None:
+    """Without --user-header no header signs anybody on."""
+    with served(flat, "ann") as server:
+        assert _from(server, PROXY).get("/api/project", headers={HEADER: "ann"}).status_code == 401
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"user_header": HEADER}, "say its address with --trusted-proxy"),
+        ({"user_header": "Cookie", "trusted_proxies": ["10.0.0.1"]}, "has another meaning"),
+        ({"user_header": "bad header", "trusted_proxies": ["10.0.0.1"]}, "must look like X-Forwarded-User"),
+        ({"user_header": HEADER, "trusted_proxies": ["the proxy"]}, "must look like 10.0.0.5"),
+        ({"user_header": HEADER, "trusted_proxies": ["10.0.0.1"]}, "say who organises"),
+    ],
+)
+def test_sign_on_that_could_be_forged_is_refused(flat: Path, options: dict[str, Any], sentence: str) -> None:
+    """What is missing is said before anything is served."""
+    with pytest.raises(InvalidInputError, match=sentence):
+        prepare(flat, **options)
