@@ -97,7 +97,7 @@ class Workers:
 
     def _start(self) -> tuple[subprocess.Popen[str], float]:
         process = subprocess.Popen(  # nosec B603  # this program's own interpreter and module
-            [sys.executable, "-m", "warpgauge.web.server_workers"],
+            [sys.executable, "-c", "from warpgauge.web.server_workers import main; main()"],
             stdin=subprocess.PIPE,
             pass_fds=[self._job.descriptor],
             env=self._environment,
@@ -183,7 +183,3 @@ def main() -> None:
 
     threading.Thread(target=follow, daemon=True).start()
     launch.run()
-
-
-if __name__ == "__main__":
-    main()
