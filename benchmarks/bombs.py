@@ -1,74 +1,131 @@
-"""Files that promise far more than they hold, through ``warpgauge info``: time, memory and the sentence.
+"""Hostile files and projects through the commands: time, memory and the sentence of each.
 
-``python benchmarks/bombs.py`` writes the bombs of ``tests/io/test_bombs.py`` and a few more, and prints a row for each.
+``python benchmarks/bombs.py`` writes files that promise far more than they hold, that never end, that lead elsewhere or
+that are nested without bounds (``bomb_images.py``, ``bomb_points.py``, ``bomb_projects.py``), runs a command on each in
+a process of its own, and prints a row for each. Expected is a result or one sentence, within 10 s of processor time and
+2 GB of memory; a command that waits for ever is ended after ``--wait`` seconds and counts as late.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
+import os
 import resource
-import subprocess
+import signal
 import sys
 import tempfile
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
-import numpy as np
+SECONDS, MEGABYTES, LONGEST = 10.0, 2000, 500
+Make = Callable[[Path], list[str]]  # writes into a folder and returns the arguments of a command
 
-ROOT = Path(__file__).resolve().parent.parent
+
+def cases() -> Iterator[tuple[str, Make]]:
+    """Return all cases by name."""
+    import bomb_images
+    import bomb_points
+    import bomb_projects
+
+    for module in (bomb_images, bomb_points, bomb_projects):
+        yield from module.CASES.items()
 
 
-def _cpu() -> float:
-    """Seconds of work of the commands so far: what else the machine does plays no part."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
+def attempt(arguments: list[str], folder: Path, wait: float) -> dict[str, Any]:
+    """Run a command in a fork of this process, which has everything imported, and return what became of it."""
+    output = folder / "output.txt"
+    child = os.fork()
+    if child == 0:
+        code = 99
+        try:
+            with output.open("w") as stream:
+                os.dup2(stream.fileno(), 1)
+                os.dup2(stream.fileno(), 2)
+            from warpgauge.cli.app import run
+
+            code = run(arguments)
+        except BaseException:
+            import traceback
+
+            traceback.print_exc()
+        finally:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(code)
+    end, waits = time.monotonic() + wait, False
+    while True:
+        found, status, used = os.wait4(child, os.WNOHANG)
+        if found:
+            break
+        if time.monotonic() > end:
+            waits = True
+            os.kill(child, signal.SIGKILL)
+        time.sleep(0.01)
+    text = output.read_text(errors="replace").strip()
+    return {
+        "code": os.waitstatus_to_exitcode(status),
+        "seconds": round(used.ru_utime + used.ru_stime, 2),
+        "MB": round(used.ru_maxrss / 1000),
+        "waits": waits,
+        "says": text[-2000:],
+    }
+
+
+def wrong(row: dict[str, Any]) -> str:
+    """Return what is wrong with a row, or nothing."""
+    lines = [line for line in row["says"].splitlines() if line.startswith("warpgauge: ")]
+    if row["waits"]:
+        return "waits"
+    if row["code"] not in (0, 1, 2) or "Traceback" in row["says"]:
+        return "traceback" if row["code"] == 99 else f"code {row['code']}"
+    if row["code"] == 1 and not lines and "problem" not in row["says"]:
+        return "no sentence"
+    if any(len(line) > LONGEST for line in row["says"].splitlines()):
+        return "too long"
+    if row["seconds"] > SECONDS:
+        return "late"
+    return "too much memory" if row["MB"] > MEGABYTES else ""
 
 
 def main() -> int:
-    sys.path.insert(0, str(ROOT / "benchmarks"))
-    from fuzz import module
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", default="", help="cases whose name holds this")
+    parser.add_argument("--wait", type=float, default=120.0, help="seconds by the clock after which a command is ended")
+    parser.add_argument("--json", type=Path, default=Path("bench-output/bombs.json"), help="where the JSON goes")
+    arguments = parser.parse_args()
+    sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).resolve().parent.parent / "tests")]
+    import scipy.stats  # noqa: F401  what a command would import, before the forks
 
-    tests = module("io/test_bombs.py")
-    bad = 0
-    with tempfile.TemporaryDirectory() as folder:
-        files = {}
-        for name, make in tests.BOMBS.items():
-            (Path(folder) / name).write_bytes(make())
-            files[name] = Path(folder) / name
-        for name, shape, chunks in (
-            ("one-chunk.zarr", [50_000, 50_000], [50_000, 50_000]),
-            ("chunks-of-1.zarr", [50_000, 50_000], [1, 1]),
-            ("huge.zarr", [10**9, 10**9], [10**9, 10**9]),
-        ):
-            root = Path(folder) / name
-            root.mkdir()
-            (root / ".zgroup").write_text('{"zarr_format": 2}')
-            axes = [{"name": axis, "type": "space"} for axis in "yx"]
-            scale = [{"type": "scale", "scale": [1.0, 1.0]}]
-            levels = [{"path": "0", "coordinateTransformations": scale}]
-            (root / ".zattrs").write_text(
-                json.dumps({"multiscales": [{"version": "0.4", "axes": axes, "datasets": levels}]})
-            )
-            tests.zarr_2(root / "0", shape=shape, chunks=chunks, dtype="|u1")
-            files[name] = root
-        table = Path(folder) / "million.csv"
-        table.write_text("fixed_x,fixed_y,moving_x,moving_y\n" + "1,2,3,4\n" * 1_000_000)
-        files["million.csv"] = table
-        np.savez_compressed(Path(folder) / "zeros.npz", np.zeros((200, 1000, 1000)))
-        files["zeros.npz"] = Path(folder) / "zeros.npz"
-        for name, path in files.items():
-            began = _cpu()
-            done = subprocess.run(
-                [str(Path(sys.executable).with_name("warpgauge")), "info", str(path)],
-                capture_output=True,
-                text=True,
-                check=False,
-            )
-            row = {"file": name, "code": done.returncode, "seconds": round(_cpu() - began, 2)}
-            row["largest_so_far_MB"] = round(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1000)
-            row["says"] = done.stderr.strip()[:160]
-            bad += done.returncode != 1 or "Traceback" in done.stderr
-            print(json.dumps(row), flush=True)
-    return bad
+    import warpgauge.cli.info
+    import warpgauge.cli.verify
+    import warpgauge.session  # noqa: F401
+
+    own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000
+    print(f"a process that has imported everything takes {own:.0f} MB")
+    rows: list[dict[str, Any]] = []
+    for name, make in cases():
+        if arguments.only not in name:
+            continue
+        with tempfile.TemporaryDirectory(prefix="warpgauge-bomb-") as place:
+            folder = Path(place)
+            os.environ["XDG_STATE_HOME"] = str(folder / "state")
+            (folder / "case").mkdir()
+            row = {"case": name, **attempt(make(folder / "case"), folder, arguments.wait)}
+        row["wrong"] = wrong(row)
+        rows.append(row)
+        shown = " ".join(row["says"].split())
+        print(
+            f"{row['wrong'] or 'ok':16s} {row['seconds']:6.2f} s {row['MB']:5d} MB  {name}: {shown[:170]}", flush=True
+        )
+    bad = [row for row in rows if row["wrong"]]
+    most, longest = max(row["MB"] for row in rows), max(row["seconds"] for row in rows)
+    print(f"{len(rows)} cases, {len(bad)} wrong; at most {longest:.2f} s of processor time and {most} MB")
+    arguments.json.parent.mkdir(parents=True, exist_ok=True)
+    arguments.json.write_text(json.dumps(rows, indent=1))
+    return len(bad)
 
 
 if __name__ == "__main__":

@@ -110,9 +110,14 @@ def _suggested(needed: int) -> str:
 
 
 def size_on_disk(*paths: Path) -> int:
-    """Return the bytes of files, and of all files below folders."""
+    """Return the bytes that files, and all files below folders, take on the disk: holes do not count."""
     total = 0
     for path in paths:
         files = path.rglob("*") if path.is_dir() else [path]
-        total += sum(file.stat().st_size for file in files if file.is_file())
+        total += sum(_allocated(file.stat()) for file in files if file.is_file())
     return total
+
+
+def _allocated(status: os.stat_result) -> int:
+    blocks = getattr(status, "st_blocks", None)  # of 512 bytes; not on every system
+    return status.st_size if blocks is None else min(status.st_size, 512 * blocks)

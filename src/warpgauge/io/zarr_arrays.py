@@ -13,6 +13,7 @@ import bz2
 import json
 import lzma
 import math
+import os
 import re
 import zlib
 from collections.abc import Callable
@@ -83,13 +84,40 @@ def open_array(folder: Place, check: Callable[[tuple[int, ...]], None] = lambda 
     """
     zarr = require("zarr", "zarr")
     version = _check_description(folder, check)
+    store = _regular_files()(folder, read_only=True) if isinstance(folder, Path) else zarr_store(folder)
     with zarr.config.set(_checked_codecs()):
-        array = zarr.open_array(zarr_store(folder), mode="r", zarr_format=version)
+        array = zarr.open_array(store, mode="r", zarr_format=version)
+    expected = math.prod(array.shards or array.chunks) * array.dtype.itemsize
+    store.largest = max(2 * expected + 2**20, _LARGEST_DESCRIPTION)
     if version == 2:
-        expected = math.prod(array.chunks) * array.dtype.itemsize
         for codec in (array.metadata.compressor, *(array.metadata.filters or ())):
             _check_before_decoding(codec, expected)
     return array
+
+
+@cache
+def _regular_files() -> Any:
+    """Return a store that reads regular files of a bounded size only: a chunk can be a pipe, a device or a hole."""
+    from zarr.storage import LocalStore
+
+    class RegularFiles(LocalStore):
+        largest = _LARGEST_DESCRIPTION
+
+        async def get(self, key: str, prototype: Any = None, byte_range: Any = None) -> Any:
+            file = self.root / key
+            if os.path.lexists(file):
+                if not file.is_file():
+                    raise FileFormatError(
+                        f"{key!r} of {self.root.name!r} is not a regular file; copy the folder again."
+                    )
+                size = file.stat().st_size
+                if size > self.largest:
+                    raise FileTooLargeError(
+                        f"{key!r} of {self.root.name!r} has {size} bytes, more than a chunk can have; it is damaged."
+                    )
+            return await super().get(key, prototype, byte_range)
+
+    return RegularFiles
 
 
 def _check_description(folder: Place, check: Callable[[tuple[int, ...]], None]) -> int:

@@ -176,8 +176,10 @@ def _no_constant(constant: str) -> NoReturn:
 
 def _text(values: Mapping[str, Any], key: str) -> str:
     text = values[key]
-    if not isinstance(text, str) or len(text) > 10_000:
-        raise InvalidInputError(f"{key!r} must be text, got {str(text)[:40]!r}")
+    if not isinstance(text, str) or len(text) > 4096:
+        raise InvalidInputError(f"{key!r} must be text of at most 4096 characters, got {str(text)[:40]!r}")
+    if any(unicodedata.category(one) in ("Cc", "Cs") for one in text):  # no path, no unit and no name holds these
+        raise InvalidInputError(f"{key!r} must be text without control characters and lone surrogates")
     return text
 
 

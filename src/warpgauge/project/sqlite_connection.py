@@ -15,6 +15,7 @@ BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL)
 UNWRITABLE = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM, sqlite3.SQLITE_FULL,
                sqlite3.SQLITE_IOERR)  # fmt: skip
 ERRORS = (sqlite3.Error, UnicodeDecodeError)  # the latter where SQLite quotes damaged bytes in its message
+_LONGEST = 64 * 2**20  # bytes of a value: a log of somebody else may hold texts that fill the memory
 _BROKEN = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
@@ -25,13 +26,15 @@ def code(error: Exception) -> int:
 
 def open_file(path: Path, options: str) -> sqlite3.Connection:
     """Open the file with options of a URI, such as ``mode=rw``."""
-    return sqlite3.connect(
+    connection = sqlite3.connect(
         f"{path.absolute().as_uri()}?{options}",
         uri=True,
         timeout=_WAIT_STEP,
         isolation_level=None,
         check_same_thread=False,
     )
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST)
+    return connection
 
 
 def operational(text: str, result: int) -> sqlite3.OperationalError:

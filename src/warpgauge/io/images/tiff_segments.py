@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import struct
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Literal
 
 import numpy as np
 
-from warpgauge.errors import FileFormatError
+from warpgauge.errors import FileFormatError, FileTooLargeError
 from warpgauge.io.images.samples import Array, Region, RegionReader
 from warpgauge.io.memory import check_memory
 
 # Zstandard unfolds a byte to at most about 2**15, the other codecs to far less.
 _EXPANSION = 2**16
 _ENTRIES = 4096  # more tags than any page has
+_LARGEST_TAG = 2**28  # bytes of one tag, other than the tables of strips and tiles
+_TABLES = frozenset({273, 279, 324, 325})
+_ITEM_SIZES = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 6: 1, 7: 1, 8: 2, 9: 4, 10: 8, 11: 4, 12: 8, 13: 4, 16: 8, 17: 8, 18: 8}
 
 
 @dataclass(frozen=True)
@@ -43,7 +48,8 @@ class _Layout:
 
 
 def check_directories(path: Path) -> None:
-    """Refuse a chain of directories that runs in a circle, which a library would follow for ever."""
+    """Refuse a chain of directories that runs in a circle, which a library would follow for ever, and huge tags."""
+    length = path.stat().st_size
     with path.open("rb") as stream:
         head = stream.read(16)
         order: Literal["little", "big"] = "little" if head[:2] == b"II" else "big"
@@ -51,7 +57,8 @@ def check_directories(path: Path) -> None:
         count_size, entry_size, offset_size = (8, 20, 8) if big else (2, 12, 4)
         offset = int.from_bytes(head[8:16] if big else head[4:8], order)
         seen: set[int] = set()
-        while 0 < offset < path.stat().st_size:
+        entry = struct.Struct(("<" if order == "little" else ">") + ("HHQQ" if big else "HHII"))
+        while 0 < offset < length:
             if offset in seen:
                 raise FileFormatError(f"{path.name!r} has pages that follow each other in a circle; it is damaged.")
             seen.add(offset)
@@ -59,8 +66,18 @@ def check_directories(path: Path) -> None:
             entries = int.from_bytes(stream.read(count_size), order)
             if entries > _ENTRIES:
                 return  # the library stops there too
-            stream.seek(entries * entry_size, 1)
+            for tag, kind, count, _ in _entries(stream.read(entries * entry_size), entry):
+                size = count * _ITEM_SIZES.get(kind, 1)
+                if _LARGEST_TAG < size <= length and tag not in _TABLES:
+                    raise FileTooLargeError(
+                        f"{path.name!r} has a tag ({tag}) of {size} bytes, more than the {_LARGEST_TAG} that are read; "
+                        f"save it again without it."
+                    )
             offset = int.from_bytes(stream.read(offset_size), order)
+
+
+def _entries(data: bytes, entry: struct.Struct) -> Iterator[tuple[int, ...]]:
+    return entry.iter_unpack(data[: len(data) // entry.size * entry.size])
 
 
 def page_reader(path: Path, keyframe: Any, page: Any) -> RegionReader:
