@@ -10,6 +10,7 @@ import socket
 import sqlite3
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -119,10 +120,8 @@ def _log(*statements: str | tuple[str, tuple[Any, ...]], command: str = "info") 
             connection.execute(*((statement,) if isinstance(statement, str) else statement))
         connection.execute("PRAGMA writable_schema = OFF")
         for text in kept:
-            try:
+            with suppress(sqlite3.Error):  # the case has taken the table away
                 connection.execute(text)
-            except sqlite3.Error:
-                pass  # the case has taken the table away
         connection.close()
 
     kept: list[str] = []
@@ -130,7 +129,7 @@ def _log(*statements: str | tuple[str, tuple[Any, ...]], command: str = "info") 
 
 
 def _payload(generation: int, payload: str, kind: str | None = None) -> Make:
-    changes = "payload = ?" + (", kind = ?" if kind else "")
+    changes = "payload = ?" + (", kind = ?, query = NULL" if kind else "")
     values = (payload, *((kind,) if kind else ()), generation)
     return _log((f"UPDATE events SET {changes} WHERE generation = ?", values))
 

@@ -10,6 +10,7 @@ import bz2
 import gzip
 import io
 import json
+import os
 import pickle
 import struct
 import time
@@ -312,6 +313,43 @@ def test_large_files_may_take_more_than_bombs(monkeypatch: pytest.MonkeyPatch):
     for needed, on_disk in ((2 * 2**30 + 1, 2**20), (17 * 2**30, 17 * 2**30)):
         with pytest.raises(FileFormatError, match="one file may take"):
             check_memory("x", needed, on_disk)
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device", "folder", "hole"])
+def test_zarr_chunk_that_is_no_file(tmp_path: Path, kind: str):
+    """A chunk that is a pipe, a device, a folder or far too long is refused, not waited for."""
+    chunk = zarr_2(tmp_path / "x.zarr") / "0.0.0"
+    if kind == "pipe":
+        os.mkfifo(chunk)
+    elif kind == "device":
+        chunk.symlink_to("/dev/zero")
+    elif kind == "folder":
+        chunk.mkdir()
+    else:
+        with chunk.open("wb") as stream:
+            stream.truncate(10**11)
+    assert "0.0.0" in sentence(lambda: read_field(tmp_path / "x.zarr"))
+
+
+def test_holes_do_not_count_as_content(tmp_path: Path):
+    """A raw image of a terabyte of which nothing is on the disk is refused when it is opened."""
+    head = "ObjectType = Image\nNDims = 3\nDimSize = 10000 10000 10000\nElementSpacing = 1 1 1\n"
+    (tmp_path / "x.mhd").write_text(head + "ElementType = MET_UCHAR\nElementDataFile = x.raw\n")
+    with (tmp_path / "x.raw").open("wb") as stream:
+        stream.truncate(10**12)
+    assert "nearly empty" in sentence(lambda: read_image(tmp_path / "x.mhd"))
+
+
+def test_tiff_with_a_huge_tag(tmp_path: Path):
+    """A text of gigabytes in a TIFF's directory is refused before the library reads it."""
+    tifffile.imwrite(tmp_path / "x.tif", np.zeros((8, 8), np.uint8), description="a" * 100)
+    with tifffile.TiffFile(tmp_path / "x.tif") as opened:
+        tag = opened.pages[0].tags["ImageDescription"]
+    with (tmp_path / "x.tif").open("r+b") as stream:
+        stream.seek(tag.offset + 4)
+        stream.write(struct.pack("<I", 3 * 10**9))
+        stream.truncate(3 * 10**9 + 9000)
+    assert "tag (270)" in sentence(lambda: read_image(tmp_path / "x.tif"))
 
 
 def test_nearly_empty_image_without_overview(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -66,6 +66,9 @@ def edited(folder: Path, change: Callable[[dict], object]) -> Path:
         lambda c: c["images"]["fixed"]["grid"].update(size=[1e999, 2]),
         lambda c: c["images"]["fixed"]["grid"].update(spacing="wide"),
         lambda c: c["images"]["fixed"].update(path=7),
+        lambda c: c["images"]["fixed"].update(path="\ud800.png"),
+        lambda c: c["images"]["fixed"].update(path="a\0b.png"),
+        lambda c: c["images"]["fixed"].update(path="a" * 10_000),
         lambda c: c["images"]["fixed"].update(spacing={"a": 1}),
         lambda c: c["settings"].update(alpha=float("nan")),
         lambda c: c["settings"].update(batch=1e999),
@@ -168,6 +171,9 @@ def test_a_log_that_is_no_log(folder: Path, statements: tuple[str, ...]):
         ("transform", '{"name": "a", "files": "transforms/a", "hashes": ["x"]}'),
         ("nonsense", "{}"),
         ("place", NESTED),
+        ("place", '{"point": [1e308, 2], "covariance": [[1, 0], [0, 1]], "alpha": 0.01}'),
+        ("place", '{"point": [1, 2], "covariance": [[1e308, 0], [0, 1e308]], "alpha": 0.01}'),
+        ("place", '{"text": "' + "a" * 70_000_000 + '"}'),
     ],
 )
 def test_events_of_the_wrong_kind(folder: Path, kind: str, payload: str):

@@ -18,6 +18,7 @@ import re
 import zlib
 from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from warpgauge.errors import FileFormatError, FileTooLargeError, WarpgaugeError

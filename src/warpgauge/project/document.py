@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import unicodedata
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -178,8 +180,12 @@ def _text(values: Mapping[str, Any], key: str) -> str:
     text = values[key]
     if not isinstance(text, str) or len(text) > 4096:
         raise InvalidInputError(f"{key!r} must be text of at most 4096 characters, got {str(text)[:40]!r}")
-    if any(unicodedata.category(one) in ("Cc", "Cs") for one in text):  # no path, no unit and no name holds these
-        raise InvalidInputError(f"{key!r} must be text without control characters and lone surrogates")
+    try:
+        os.fsencode(text)  # any name of a file can be written, but not every text that JSON can hold
+    except UnicodeEncodeError:
+        raise InvalidInputError(f"{key!r} has characters that no name of a file has") from None
+    if any(unicodedata.category(one) == "Cc" for one in text):
+        raise InvalidInputError(f"{key!r} must be text without control characters")
     return text
 
 

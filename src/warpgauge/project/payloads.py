@@ -14,7 +14,7 @@ import numpy as np
 from warpgauge.core.arrays import as_covariances, as_points
 from warpgauge.core.kernels import FAMILIES
 from warpgauge.errors import InvalidInputError
-from warpgauge.io.landmarks.model import text_problem
+from warpgauge.io.landmarks.model import LARGEST_COORDINATE, text_problem
 from warpgauge.project.events import DESIGNS, ORIGINS, ROLES, SKIP_REASONS, checked_name
 from warpgauge.project.settings import Settings
 
@@ -36,6 +36,8 @@ def number(value: Any, what: str) -> float:
 
 def _vector(value: Any, d: int, what: str) -> list[float]:
     point: list[float] = as_points([value], what, d)[0].tolist()
+    if max(map(abs, point)) > LARGEST_COORDINATE:
+        raise InvalidInputError(f"{what} {point} is beyond {LARGEST_COORDINATE:g}; correct it.")
     return point
 
 
@@ -43,7 +45,9 @@ def _matrix(value: Any, d: int, what: str) -> list[list[float]]:
     try:
         array = np.array(value, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise InvalidInputError(f"{what} must be a {d} x {d} matrix of numbers, got {value!r}.") from error
+        raise InvalidInputError(f"{what} must be a {d} x {d} matrix of numbers, got {str(value)[:60]!r}.") from error
+    if array.size and np.abs(array).max() > LARGEST_COORDINATE**2:
+        raise InvalidInputError(f"{what} has an entry beyond {LARGEST_COORDINATE**2:g}; correct it.")
     matrix: list[list[float]] = as_covariances(array[None], 1, d, what)[0].tolist()
     return matrix
 
