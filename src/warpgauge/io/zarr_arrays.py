@@ -101,7 +101,7 @@ def _regular_files() -> Any:
     """Return a store that reads regular files of a bounded size only: a chunk can be a pipe, a device or a hole."""
     from zarr.storage import LocalStore
 
-    class RegularFiles(LocalStore):
+    class RegularFiles(LocalStore):  # type: ignore[misc]  # zarr is an extra, without types here
         largest = _LARGEST_DESCRIPTION
 
         async def get(self, key: str, prototype: Any = None, byte_range: Any = None) -> Any:

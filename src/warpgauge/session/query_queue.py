@@ -153,8 +153,11 @@ class QueryQueue:
         )
 
     def _why(self, origin: str, gain: float | None, sd: float) -> str:
-        figure = f"{sd:.2g}" if sd < 100 else f"{sd:.0f}"  # no exponent
-        settings, known = self.project.settings, f"it is known to {figure} {self.project.units}"
+        settings = self.project.settings
+        # The calibration scales deviations by the residuals: further digits would tell where a hidden prediction is.
+        rounded = float(f"{sd:.0e}") if settings.hide_prediction else sd
+        figure = f"{rounded:.2g}" if rounded < 100 else f"{rounded:.0f}"  # no exponent
+        known = f"it is known to {figure} {self.project.units}"
         if origin == "volunteered":
             return f"You chose this location; {known}."
         if origin == "given" or (gain is None and origin not in ("audit", "control")):

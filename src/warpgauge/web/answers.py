@@ -14,7 +14,7 @@ from warpgauge.session import Query, Saved
 from warpgauge.session.queries import is_settled
 from warpgauge.web.auth import Person
 from warpgauge.web.failures import LockedError, NotFoundError, UnconfirmedError
-from warpgauge.web.placements import described, predicted, sane_placement
+from warpgauge.web.placements import described, predicted, rough, sane_placement
 from warpgauge.web.wire_sent import PlaceRequest, SkipRequest, VolunteerRequest
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class Answering:
 
     def shown(self, query: Query, person: Person) -> dict[str, Any]:
         """Describe a query to a person; whether it repeats another one is not told."""
-        state = self.project.state
+        state, hidden = self.project.state, not self.desk.predicts(person)
         return {
             "query": query.number,
             "number": query.number + 1,
@@ -68,11 +68,11 @@ class Answering:
             "total": query.total,
             "location": list(query.point),
             "own_choice": state.queries[query.number].origin == "volunteered",
-            "gain": query.gain,
+            "gain": rough(query.gain) if hidden and query.gain is not None else query.gain,
             "why": query.why,
             "generation": query.generation,
             "prediction": None if query.prediction is None else predicted(query.prediction),
-            "answer": described(query.answer),
+            "answer": described(query.answer, hidden=hidden),
             "disabled": query.cell.disabled,
             "locked": self._locked(state, query.number, person),
             **_steps(state, person),

@@ -54,6 +54,7 @@ def overlay_router(desk: Desk) -> APIRouter:
         width: Width = 128,
     ) -> Response:
         """Return a map over a plane of the fixed image as raw float32; NaN where there is no value."""
+        may_predict(desk, asking)  # deviations are scaled by residuals: a map of them locates what is hidden
         if kind in ("error", "blended"):
             _may_compare(desk, asking)
         values, grid, limits = desk.overlays.map(kind, desk.posterior(asking), transform, axis, index, width)

@@ -38,8 +38,8 @@ def sane_placement(grid: Grid, point: list[float], covariance: list[list[float]]
     return np.asarray(point, dtype=np.float64), matrix
 
 
-def described(answer: Answer) -> dict[str, Any] | None:
-    """Describe an answer."""
+def described(answer: Answer, *, hidden: bool = False) -> dict[str, Any] | None:
+    """Describe an answer; where predictions are hidden, not whether it was far from one."""
     if isinstance(answer, Placement):
         return {
             "kind": "place",
@@ -47,7 +47,7 @@ def described(answer: Answer) -> dict[str, Any] | None:
             "covariance": [list(row) for row in answer.covariance],
             "alpha": answer.alpha,
             "fixed": None if answer.fixed is None else list(answer.fixed),
-            "flagged": answer.flag is not None,
+            "flagged": not hidden and answer.flag is not None,
             "generation": answer.generation,
             "time": answer.time,
         }
@@ -71,3 +71,8 @@ def predicted(prediction: Prediction) -> dict[str, Any]:
         "alpha": prediction.alpha,
         "outside": not prediction.inside,
     }
+
+
+def rough(value: float) -> float:
+    """Round to one significant digit, for a person who must not find out a prediction from the digits."""
+    return float(f"{value:.0e}")

@@ -153,7 +153,7 @@ def conflict(desk: Desk, error: ConflictError, yours: dict[str, Any], person: Pe
         {
             "error": str(error),
             "yours": yours,
-            "theirs": described(theirs),
+            "theirs": described(theirs, hidden=not desk.predicts(person)),
             "query": newer.query,
             "generation": state.generation,
         }

@@ -10,6 +10,7 @@ from warpgauge.project import State
 from warpgauge.session import ListRow
 from warpgauge.web.app_state import Desk
 from warpgauge.web.auth import Asking, Person
+from warpgauge.web.placements import rough
 from warpgauge.web.wire_reports import ListAnswer, ProgressAnswer
 
 
@@ -63,7 +64,7 @@ class Reports:
             if audit is not None and not any(rule["rule"] == "decided" for rule in stop):
                 stop.append({"rule": "decided", "met": audit.best is not None, "sentence": audit.sentence})
         # The calibration scales every uncertainty by the residuals: its last digits would tell of them.
-        shown = float if self.desk.predicts(person) else _rough
+        shown = float if self.desk.predicts(person) else rough
         curve = zip(found.curve.annotations.tolist(), found.curve.mean_sd.tolist(), strict=True)
         return {
             "annotations": found.annotations,
@@ -77,7 +78,7 @@ class Reports:
             "max_sd": shown(found.max_sd),
             "units": found.units,
             "curve": [{"annotations": count, "mean_sd": shown(sd)} for count, sd in curve],
-            "next_gain": found.expected_gain,
+            "next_gain": None if found.expected_gain is None else shown(found.expected_gain),
             "stop": stop,
             "done": found.done,
             "reasons": list(found.reasons),
@@ -86,11 +87,6 @@ class Reports:
             "model": found.weights,
             "ranking": ranking,
         }
-
-
-def _rough(value: float) -> float:
-    """Round to one significant digit."""
-    return float(f"{value:.0e}")
 
 
 def _seconds(state: State, whose: str | None) -> list[float]:
