@@ -17,6 +17,7 @@ from warpgauge.errors import InvalidInputError
 from warpgauge.evaluation import AuditWatch, audit_data, check_certificate, read_certificate
 from warpgauge.evaluation.gate import read_margin
 from warpgauge.project import Project
+from warpgauge.report import write_project_report
 from warpgauge.session import Session
 from warpgauge.study import gate_study, read_study
 
@@ -262,3 +263,15 @@ def test_the_pytest_fixture_gates(trial, tmp_path):
     found = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
     assert "1 failed, 1 passed" in found.stdout
     assert "Worse: its RMS error is" in found.stdout
+
+
+def test_the_report_has_a_certificate(trial, tmp_path):
+    """The report's page shows the audit's verdict, its table and its digest; the JSON beside it has all of it."""
+    file = write_project_report(trial, tmp_path / "report.html", maps=False, further=False, with_trust=False)
+    content = json.loads(file.with_suffix(".json").read_text())["certificate"]
+    shown = file.read_text()
+    assert content["verdict"] == "Decided: good is better than shifted, whatever the model (95 %)."
+    assert 'id="certificate"' in shown
+    assert content["verdict"] in shown
+    assert content["digest"] in shown
+    assert content["answers"] is None

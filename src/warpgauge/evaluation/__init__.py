@@ -9,7 +9,13 @@ from warpgauge.core.sensitivity import Sensitivity, Variation, sensitivity
 from warpgauge.evaluation.assessment import Assessment, assess, evaluate_project, project_posterior
 from warpgauge.evaluation.audit import AuditData, audit_data
 from warpgauge.evaluation.audit_watch import AuditWatch
-from warpgauge.evaluation.certificate import Certificate, certify_project, check_certificate, read_certificate
+from warpgauge.evaluation.certificate import (
+    Certificate,
+    certify_project,
+    check_certificate,
+    project_certificate,
+    read_certificate,
+)
 from warpgauge.evaluation.design_verdict import DesignVerdict, design_verdict
 from warpgauge.evaluation.diagnostics import Diagnostics, Outlier, diagnose
 from warpgauge.evaluation.gate import GateResult, gate_project
@@ -59,6 +65,7 @@ __all__ = [
     "jacobian_determinants",
     "judge",
     "norm_name",
+    "project_certificate",
     "project_posterior",
     "read_certificate",
     "regularity",

@@ -24,6 +24,9 @@ from warpgauge.session.prior import default_covariance
 
 # Parts into which answers that are not sealed are split: each is predicted by a model that does not know it.
 FOLDS = 5
+# Predictions are used where at least this share of the questions was drawn by disagreement. With even draws, a place
+# where the model is far off is rarely among few answers, and intervals would be too short without it.
+_BY_DISAGREEMENT = 0.75
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +47,8 @@ class AuditData:
         The transforms at the points that were marked; NaN where a transform is not defined.
     predicted, predicted_means : (K, n) arrays or None
         Squared errors expected at the drawn targets by a model that does not know the answer there, and the mean of
-        that model's expectation over all targets; None where there are too few other annotations for a model.
+        that model's expectation over all targets; None where there are too few other annotations for a model, or
+        most questions were drawn evenly.
     sealed : (n,) array of bool
     moved : int
         Answers whose rater marked another point than the one asked.
@@ -167,6 +171,9 @@ def audit_data(project: Project, transforms: Mapping[str, Any], posterior: Poste
     mapped = np.stack([mapped_points(name, one, points) for name, one in transforms.items()])
     mapped[~np.isfinite(mapped).all(axis=2)] = np.nan
     sealed = np.array([state.is_sealed(number) for number in reached], dtype=bool)
+    designs = [state.audits[number].design for number in draws.rounds]
+    if designs.count("disagreement") < _BY_DISAGREEMENT * len(designs):
+        posterior = None
     predicted, means = _predicted(posterior, transforms, np.asarray(project.targets), draws.rows, points)
     return AuditData(
         tuple(transforms),

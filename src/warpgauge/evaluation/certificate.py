@@ -96,6 +96,7 @@ def certify_project(
     seed: int = 0,
     signed_off_by: str = "",
     unseal: bool = False,
+    assessment: Assessment | None = None,
     created: datetime | None = None,
 ) -> Certificate:
     """Certify a project's transforms: by its model and by its audit.
@@ -114,12 +115,15 @@ def certify_project(
     unseal : bool
         Open the sealed answers afterwards, and record that in the log: from then on they are used like all others.
         The certificate then holds the answers.
+    assessment : Assessment, optional
+        The model's verdict on the same transforms, where it is known already.
     created : datetime, optional
         Now by default.
     """
     if transforms is None:
         transforms = {name: project.transform(name) for name in project.transform_names()}
-    assessment = _assessment(project, transforms, seed)
+    if assessment is None:
+        assessment = _assessment(project, transforms, seed)
     data = audit_data(project, transforms, None if assessment is None else assessment.posterior)
     verdict = design_verdict(data, level=level, seed=seed)
     model = None if assessment is None else _model(assessment, list(transforms))
@@ -145,6 +149,18 @@ def certify_project(
         if unseal and data.sealed.any():
             project.append(Draft("unseal", ORGANISER, payload={"certificate": content["digest"]}))
     return Certificate(content, verdict, assessment)
+
+
+def project_certificate(project: Project, assessment: Assessment) -> Certificate | None:
+    """Return the certificate of a project beside a verdict of its model; None without enough audit answers."""
+    names = project.transform_names()
+    if not project.state.audits or not names or not set(names) <= set(assessment.transforms):
+        return None
+    try:
+        chosen = {name: assessment.transforms[name] for name in names}
+        return certify_project(project, chosen, assessment=assessment)
+    except InvalidInputError:
+        return None
 
 
 def commitment(data: AuditData) -> str:

@@ -181,13 +181,15 @@ def design_verdict(data: AuditData, *, level: float = LEVEL, seed: int = 0) -> D
             f"verdict needs at least {FEWEST}."
         )
     K = len(data.names)
-    pairs = tuple(_pair(data, a, b, level, max(1, K * (K - 1) // 2), seed) for a, b in combinations(range(K), 2))
+    squares = [_bounded(data, _coefficients(data, k), level, seed, None) for k in range(K)]
+    share = (1 - level) / max(1, K * (K - 1) // 2)
+    pairs = tuple(_pair(data, a, b, (squares[a], squares[b]), level, share, seed) for a, b in combinations(range(K), 2))
     better = np.zeros((K, K), dtype=bool)
     for pair, (a, b) in zip(pairs, combinations(range(K), 2), strict=True):
         if pair.better is not None:
             better[(a, b) if pair.better == data.names[a] else (b, a)] = True
     ranks = rank_intervals(better)
-    methods = [_method(data, k, level, seed, ranks[k]) for k in range(K)]
+    methods = [_method(data, k, squares[k], level, seed, ranks[k]) for k in range(K)]
     methods.sort(key=lambda one: one.rms.value)
     return DesignVerdict(level, len(data.draws), answered, tuple(methods), pairs, data.predicted is not None)
 
@@ -229,8 +231,9 @@ def _root(value: float) -> float:
     return float(np.sqrt(max(0.0, value)))
 
 
-def _method(data: AuditData, k: int, level: float, seed: int, ranks: tuple[int, int]) -> MethodVerdict:
-    squared = _bounded(data, _coefficients(data, k), level, seed, None)
+def _method(
+    data: AuditData, k: int, squared: Estimate, level: float, seed: int, ranks: tuple[int, int]
+) -> MethodVerdict:
     with_skips = (squared.low_with_skips, squared.high_with_skips)
     rms = Estimate(
         _root(squared.value), _root(squared.low), _root(squared.high),
@@ -251,7 +254,10 @@ def _method(data: AuditData, k: int, level: float, seed: int, ranks: tuple[int, 
     )
 
 
-def _pair(data: AuditData, a: int, b: int, level: float, pairs: int, seed: int) -> PairVerdict:
+def _pair(
+    data: AuditData, a: int, b: int, sizes: tuple[Estimate, Estimate], level: float, share: float, seed: int
+) -> PairVerdict:
+    """Compare two transforms; ``share`` is the pair's part of the error rate of all decisions."""
     coefficients = _coefficients(data, a, b)
     usable = data.usable
     apart = np.linalg.norm(data.mapped[a] - data.mapped[b], axis=1)
@@ -259,12 +265,11 @@ def _pair(data: AuditData, a: int, b: int, level: float, pairs: int, seed: int) 
     told = data.predictions(coefficients)
     values = (coefficients @ data.squares())[usable]
     steps = single_draws(data.draws.among(usable), values, None if told is None else told.among(usable))
-    sequence = confidence_sequence(steps, 1 - (1 - level) / pairs)
+    sequence = confidence_sequence(steps, 1 - share)
     better = None
     if sequence.high < 0 or sequence.low > 0:
         better = data.names[a] if sequence.high < 0 else data.names[b]
-    sizes = [_bounded(data, _coefficients(data, k), level, seed, None).value for k in (a, b)]
-    total = _root(sizes[0]) + _root(sizes[1])
+    total = _root(sizes[0].value) + _root(sizes[1].value)
     return PairVerdict(
         data.names[a], data.names[b], squared, squared.value / total if total > 0 else 0.0, sequence, better
     )

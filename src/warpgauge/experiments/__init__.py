@@ -24,6 +24,7 @@ NAMES = (
     "suggestion",
     "raters",
     "answerable",
+    "certified",
 )
 
 

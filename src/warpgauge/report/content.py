@@ -15,7 +15,7 @@ from warpgauge._version import __version__
 from warpgauge.core.arrays import Floats
 from warpgauge.core.calibration import left_out
 from warpgauge.core.process import Posterior
-from warpgauge.evaluation import Evaluation, Trust
+from warpgauge.evaluation import Certificate, Evaluation, Trust
 from warpgauge.io.images import Image
 from warpgauge.report.method_maps import MethodMaps
 from warpgauge.report.suspects import Suspect
@@ -47,6 +47,8 @@ class Content:
         What the targets stand for, in words; empty where nobody said.
     suspects : tuple of Suspect
         Annotations that are flagged as gross errors.
+    certificate : Certificate or None
+        The verdict of the audit, where there is one.
     raters : mapping of RaterCertificate
         What control questions and repeats say about each rater.
     transforms : mapping
@@ -78,6 +80,7 @@ class Content:
     region: str = ""
     suspects: tuple[Suspect, ...] = ()
     raters: Mapping[str, RaterCertificate] = field(default_factory=dict)
+    certificate: Certificate | None = None
 
     @property
     def judged(self) -> float | None:
@@ -111,6 +114,7 @@ class Content:
                 "maps": None if self.maps is None else self.maps.summary(),
                 "annotations": annotation_rows(self),
                 "flagged_annotations": [one.to_dict() for one in self.suspects],
+                "certificate": None if self.certificate is None else self.certificate.content,
                 "raters": {name: vars(one) for name, one in self.raters.items()},
                 "transforms": {name: description(one) for name, one in self.transforms.items()},
                 "model": model(self.posterior),

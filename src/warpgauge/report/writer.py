@@ -15,7 +15,15 @@ from numpy.typing import ArrayLike
 from warpgauge.core.arrays import Floats
 from warpgauge.core.process import Posterior
 from warpgauge.errors import InvalidInputError
-from warpgauge.evaluation import Assessment, Evaluation, Trust, Truth, evaluate_project
+from warpgauge.evaluation import (
+    Assessment,
+    Certificate,
+    Evaluation,
+    Trust,
+    Truth,
+    evaluate_project,
+    project_certificate,
+)
 from warpgauge.evaluation import trust as find_trust
 from warpgauge.evaluation.comparison import comparable
 from warpgauge.evaluation.mapping import function_of, mapped_points
@@ -23,6 +31,7 @@ from warpgauge.io.files import replace_text
 from warpgauge.io.images import Image
 from warpgauge.maps.planes import shown_units
 from warpgauge.project import Project
+from warpgauge.report.certificate_section import certificate_section
 from warpgauge.report.content import Content
 from warpgauge.report.html import page, paragraph, report_path
 from warpgauge.report.map_section import map_section, overlay_section
@@ -55,6 +64,7 @@ def write_report(
     hashes: Mapping[str, str] | None = None,
     region: str = "",
     raters: Mapping[str, RaterCertificate] | None = None,
+    certificate: Certificate | None = None,
     created: datetime | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> Path:
@@ -91,6 +101,8 @@ def write_report(
         What the targets stand for, in words.
     raters : mapping of RaterCertificate, optional
         What is known of each rater.
+    certificate : Certificate, optional
+        The verdict of the audit, where there is one.
     created : datetime, optional
         Now by default.
     progress : callable, optional
@@ -131,6 +143,7 @@ def write_report(
         region=region,
         suspects=suspects(evaluation, judged_by or posterior),
         raters=dict(raters or {}),
+        certificate=certificate,
     )
     say("page")
     numbers = json.dumps(content.to_dict(), indent=2, allow_nan=False, ensure_ascii=False)
@@ -167,6 +180,7 @@ def write_project_report(
         project={"project": project.id, "events": project.state.generation, "log": project.fingerprint()},
         settings=project.settings.to_dict(),
         raters=rater_certificates(project.state),
+        certificate=project_certificate(project, found),
     )
 
 
@@ -207,6 +221,7 @@ def report_page(content: Content, file: Path) -> str:
         # Where the model is overconfident, that stands before any ranking.
         *((trust, results, maps) if overconfident else (results, maps, trust)),
         ("landmarks", "Errors at the annotated points", landmark_section(content)),
+        *([("certificate", "Certificate", certificate_section(content.certificate))] if content.certificate else []),
         *([("raters", "How exact are the raters?", rater_section(content))] if content.raters else []),
         ("annotations", "Annotations", annotation_list(content)),
         ("provenance", "How it was made", provenance(content)),
