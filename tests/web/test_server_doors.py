@@ -87,6 +87,37 @@ def test_strangers_do_not_shut_others_out(server: Served) -> None:
             one.close()
 
 
+class FakeConnection:
+    """A connection as the count of strangers sees it."""
+
+    is_answering = False
+    closed = False
+
+    def give_up(self) -> None:
+        self.closed = True
+
+
+def test_which_strangers_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The oldest go, but none that is being answered, and none that has just come unless there are far too many."""
+    clock = iter(range(1000))
+    monkeypatch.setattr(connections.time, "monotonic", lambda: next(clock) * 0.1)
+    strangers = connections.Strangers(most=4, at_once=40)
+    opened: list[Any] = [FakeConnection() for _ in range(60)]
+    opened[0].is_answering = True
+    for number, one in enumerate(opened):
+        strangers.add(one)
+        kept = [other for other in opened[: number + 1] if not other.closed]
+        assert one in kept
+        assert opened[0] in kept
+        assert len(kept) <= 4 + 20 + 1  # those of the last two seconds, and the one that is being answered
+    assert [one.closed for one in opened[1:30]] == [True] * 29
+    monkeypatch.setattr(connections.time, "monotonic", lambda: 7.0)
+    rest: list[Any] = [FakeConnection() for _ in range(100)]
+    for one in rest:
+        strangers.add(one)
+    assert sum(not one.closed for one in rest) == 40 - 1
+
+
 def test_wrong_tokens_are_slowed_down(server: Served) -> None:
     """After 20 wrong tokens an address gets 429; whoever has a right one there goes on working."""
     ada = server.client("ada")

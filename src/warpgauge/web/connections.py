@@ -1,7 +1,8 @@
 """Limits on the number and duration of connections without a valid token.
 
 A request must be complete within a time, and only so many connections may be open that have not shown a valid token. A
-further one closes the oldest of them: whoever has a token gets in even while others open connections by the hundred.
+further one closes the oldest of them, but neither one whose request is being answered nor, below a higher limit, one
+that was opened a moment ago: whoever has a token gets in even while others open hundreds of connections a second.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 HEADER_SECONDS = 10.0
 BODY_SECONDS = 20.0
 MOST_STRANGERS = 64
+MOST_AT_ONCE = 512  # for a moment
+GRACE_SECONDS = 2.0
 _QUIET_SECONDS = 60.0
 _LOGGERS = ("asyncio", "uvicorn.error")
 
@@ -28,18 +31,26 @@ class Strangers:
     Parameters
     ----------
     most : int
-        How many of them may be open.
+        How many of them may be open for longer than a moment.
+    at_once : int
+        How many of them may be open at all, but for those that are being answered.
     """
 
-    def __init__(self, most: int = MOST_STRANGERS) -> None:
-        self.most = most
-        self._open: OrderedDict[BoundedProtocol, None] = OrderedDict()
+    def __init__(self, most: int = MOST_STRANGERS, at_once: int = MOST_AT_ONCE) -> None:
+        self.most, self.at_once = most, at_once
+        self._open: OrderedDict[BoundedProtocol, float] = OrderedDict()
 
     def add(self, connection: BoundedProtocol) -> None:
-        """Take in a new connection, and close the oldest where that is one too many."""
-        self._open[connection] = None
-        if len(self._open) > self.most:
-            oldest, _ = self._open.popitem(last=False)
+        """Take in a new connection, and close older ones where there are too many."""
+        now = time.monotonic()
+        self._open[connection] = now
+        while len(self._open) > self.most:
+            oldest = next((one for one in self._open if not one.is_answering), None)
+            if oldest is None:
+                return
+            if now - self._open[oldest] < GRACE_SECONDS and len(self._open) <= self.at_once:
+                return
+            del self._open[oldest]
             oldest.give_up()
 
     def drop(self, connection: BoundedProtocol) -> None:
@@ -56,6 +67,11 @@ class BoundedProtocol(H11Protocol):
         super().__init__(*arguments, **options)
         self._timer: asyncio.TimerHandle | None = None
         self._waits_for = ""
+
+    @property
+    def is_answering(self) -> bool:
+        """Whether a complete request is being answered: whose it is has yet to be found out."""
+        return self.cycle is not None and not self.cycle.response_complete and self.cycle.more_body is False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin: the headers have to come soon."""
@@ -100,9 +116,10 @@ class BoundedProtocol(H11Protocol):
         self._timer = self.loop.call_later(seconds, self.give_up) if what else None
 
 
-def bounded_protocol(most: int = MOST_STRANGERS) -> type[BoundedProtocol]:
-    """Return the protocol of one server, with a count of its own."""
-    return type("ServerProtocol", (BoundedProtocol,), {"strangers": Strangers(most)})
+def bounded_protocol(files: int) -> type[BoundedProtocol]:
+    """Return the protocol of one server that may open so many files, with a count of connections of its own."""
+    strangers = Strangers(max(8, min(MOST_STRANGERS, files // 4)), max(8, min(MOST_AT_ONCE, files // 2)))
+    return type("ServerProtocol", (BoundedProtocol,), {"strangers": strangers})
 
 
 class _Once(logging.Filter):

@@ -24,7 +24,7 @@ from warpgauge.project import Project
 from warpgauge.project.kinds import ORGANISER
 from warpgauge.web.app import create_app
 from warpgauge.web.auth import launcher_token
-from warpgauge.web.connections import MOST_STRANGERS, bounded_protocol, keep_logs_quiet, raise_file_limit
+from warpgauge.web.connections import bounded_protocol, keep_logs_quiet, raise_file_limit
 from warpgauge.web.security import is_loopback
 from warpgauge.web.server_links import Link, distinct, has_tokens, make_organiser, register
 from warpgauge.web.server_probes import Metrics, Probes, log_as_json, serve_metrics
@@ -111,11 +111,10 @@ class Launch:
         """What runs the application."""
         keep_logs_quiet()
         # A quarter of the files that may be open for strangers, the rest for people with a token, images and the log.
-        strangers = max(8, min(MOST_STRANGERS, raise_file_limit() // 4))
         return _Server(
             uvicorn.Config(
                 Probes(self.app, self.app.state.desk.project, self.app.state.metrics, self.app.state.root_path),
-                http=bounded_protocol(strangers),
+                http=bounded_protocol(raise_file_limit()),
                 ssl_certfile=self.certfile,
                 ssl_keyfile=self.keyfile,
                 log_level="warning",
