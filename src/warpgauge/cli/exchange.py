@@ -147,6 +147,10 @@ def export(project: Path, out: Path, moving_out: Path | None, as_json: bool, **o
 
     with Project.open(project) as opened:
         found = Session(opened).landmarks(options["rater"], fused=options["fused"])
+        if any(opened.state.is_sealed_round(drawn) for drawn in opened.state.audits):
+            click.echo(
+                "note: sealed answers are left out; warpgauge certify --unseal opens them, after the verdict.", err=True
+            )
         lost = write_out(
             found,
             out,

@@ -60,6 +60,16 @@ def _landmarks(path: Path) -> dict[str, Any]:
     }
 
 
+def _audit(project: Any) -> str:
+    """Return the state of the audit in a few words; which questions are its own is not told."""
+    settings, state = project.settings, project.state
+    if not settings.audit and not state.audits:
+        return "none"
+    sealed = any(state.is_sealed_round(drawn) for drawn in state.audits) or (settings.seal and not state.audits)
+    opened = ", opened" if state.unsealed else ""
+    return f"{100 * settings.audit:.0f} % of the questions{', sealed' if sealed else opened}"
+
+
 def _project(path: Path) -> dict[str, Any]:
     from warpgauge.project import Project
     from warpgauge.session import Session
@@ -78,6 +88,7 @@ def _project(path: Path) -> dict[str, Any]:
             "targets are": opened.document.targets.method,
             **foreground_facts(opened.document),
             "alignment": _alignment(opened.state.alignment),
+            "audit": _audit(opened),
             "annotated locations": progress.annotations,
             "queries": progress.queries,
             "placed": progress.placed,

@@ -1,0 +1,86 @@
+"""Audit questions through the server: no answer of the API tells them from suggestions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from warpgauge.project import Project
+from web.server_tools import answer, served
+
+COUNT = 14
+
+
+def get(client: httpx.Client, path: str) -> Any:
+    found = client.get(path)
+    assert found.status_code == 200, found.text
+    return found.json()
+
+
+def shape(value: Any) -> Any:
+    """What a JSON value looks like, without its numbers."""
+    if isinstance(value, dict):
+        return {key: shape(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [shape(one) for one in value[:1]]
+    return type(value).__name__
+
+
+def test_a_rater_is_shown_the_same_for_both_kinds_of_questions(flat: Path) -> None:
+    """Queries, former queries, list rows and progress have one form; sealed answers count in progress like others."""
+    with Project.open(flat) as project:
+        project.change_settings(audit=0.4, seal=True, audit_seed=2, guided_start=False)
+    with served(flat, "ada") as server:
+        ada = server.client("ada")
+        shapes, words, counts = {}, {}, []
+        for _ in range(COUNT):
+            query = get(ada, "/api/query")
+            number = query["query"]
+            shapes[number] = shape(query)
+            words[number] = query["why"].partition(";")[0]
+            reply = answer(ada, query, [query["location"][0] + 3, query["location"][1] + 2])
+            assert reply.status_code == 200, reply.text
+            counts.append(get(ada, "/api/progress")["annotations"])
+        former = {number: shape(get(ada, f"/api/query/{number}")) for number in shapes}
+        listed = {row["query"]: row for row in get(ada, "/api/list")["rows"]}
+        others = {row["query"] for row in get(server.client(), "/api/list")["rows"]}
+        places = {row["query"] for row in get(server.client(), "/api/locations")["locations"]}
+    with Project.open(flat) as project:
+        audited = {query.number for query in project.state.queries if query.origin == "audit"} & set(shapes)
+    assert 3 <= len(audited) < COUNT
+    assert len({repr(one) for one in shapes.values()}) == 1
+    assert len({repr(one) for one in former.values()}) == 1
+    assert len(set(words.values())) == 1
+    assert counts == list(range(1, COUNT + 1))
+    assert set(listed) == set(shapes)
+    assert {row["chosen"] for row in listed.values()} == {"asked"}
+    assert len({repr(shape(row)) for row in listed.values()}) == 1
+    assert not others & audited
+    assert not places & audited
+
+
+@pytest.mark.parametrize("who", ["ada", "launcher"])
+def test_the_maps_and_predictions_of_a_server_do_not_know_sealed_answers(flat: Path, who: str) -> None:
+    """A sealed answer that is far off changes no prediction elsewhere."""
+    with Project.open(flat) as project:
+        project.change_settings(audit=0.9, seal=True, audit_seed=2, guided_start=False)
+    with served(flat, "ada") as server:
+        client = server.client(who)
+        told: dict[int, list[float]] = {}
+        for _ in range(8):
+            query = get(client, "/api/query")
+            told[query["query"]] = query["prediction"]["mean"]
+            far = [query["location"][0] + 9, query["location"][1] - 8]
+            body = {"point": far, "covariance": [[1, 0], [0, 1]], "alpha": 0.01, "generation": query["generation"]}
+            reply = client.post(f"/api/query/{query['query']}/place", json={**body, "confirmed": True})
+            assert reply.status_code == 200, reply.text
+    with Project.open(flat) as project:
+        first = min(query.number for query in project.state.queries if query.origin != "audit")
+        before = [number for number in told if number <= first]
+        assert len(before) >= 1
+        for number in before:
+            location = project.state.queries[number].point
+            assert told[number] == pytest.approx(list(location), abs=1e-6)
