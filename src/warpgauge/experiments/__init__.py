@@ -25,6 +25,7 @@ NAMES = (
     "raters",
     "answerable",
     "certified",
+    "snap",
 )
 
 

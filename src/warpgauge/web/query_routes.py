@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query
@@ -62,20 +63,12 @@ def query_router(desk: Desk) -> APIRouter:
     @router.post("/api/query/{n}/place", response_model=WriteAnswer, responses=_PLACE)
     def place(n: Number, body: PlaceRequest, writing: Writing) -> Any:
         """Place the match of a query, or move it; answered when it is on the disk."""
-        try:
-            return answering.place(n, body, writing)
-        except ConflictError as error:
-            return conflict(desk, error, body.model_dump(), writing)
-        except UnconfirmedError as error:
-            return unconfirmed(desk, error, body.model_dump())
+        return written(desk, body, writing, lambda: answering.place(n, body, writing))
 
     @router.post("/api/volunteer", response_model=VolunteeredAnswer, responses=_PLACE)
     def volunteer(body: VolunteerRequest, writing: Writing) -> Any:
         """Save a landmark of the rater's own choice."""
-        try:
-            return answering.volunteer(body, writing)
-        except UnconfirmedError as error:
-            return unconfirmed(desk, error, body.model_dump())
+        return written(desk, body, writing, lambda: answering.volunteer(body, writing))
 
     @router.post("/api/start/skip", response_model=StartSkippedAnswer, responses=WRITE_REFUSALS)
     def skip_start(body: Based, writing: Writing) -> Any:
@@ -90,48 +83,42 @@ def query_router(desk: Desk) -> APIRouter:
     @router.post("/api/query/{n}/skip", response_model=WriteAnswer, responses=_WRITE)
     def skip(n: Number, body: SkipRequest, writing: Writing) -> Any:
         """Decline a query, with a reason."""
-        try:
-            return answering.skip(n, body, writing)
-        except ConflictError as error:
-            return conflict(desk, error, body.model_dump(), writing)
+        return written(desk, body, writing, lambda: answering.skip(n, body, writing))
 
     @router.post("/api/query/{n}/another", response_model=QueryAnswer | DoneAnswer, responses=_WRITE)
     def another(n: Number, body: Based, writing: Writing) -> Any:
         """Put a query aside and get the next best; it comes again when nothing else is left."""
-        try:
-            return answering.another(n, body.generation, writing)
-        except ConflictError as error:
-            return conflict(desk, error, body.model_dump(), writing)
+        return written(desk, body, writing, lambda: answering.another(n, body.generation, writing))
 
     @router.post("/api/query/{n}/disable", response_model=StepAnswer, responses=_WRITE)
     def disable(n: Number, body: DisableRequest, writing: Writing) -> Any:
         """Take one's own placement out of the model, or put it back."""
-        try:
-            return answering.disable(n, body.disabled, body.generation, writing)
-        except ConflictError as error:
-            return conflict(desk, error, body.model_dump(), writing)
+        return written(desk, body, writing, lambda: answering.disable(n, body.disabled, body.generation, writing))
 
     @router.post("/api/undo", response_model=StepAnswer, responses=_WRITE)
     def undo(body: Based, writing: Writing) -> Any:
         """Undo the rater's last action."""
-        return _stepped(desk, "undo", body, writing)
+        return written(desk, body, writing, lambda: answering.step("undo", body.generation, writing))
 
     @router.post("/api/redo", response_model=StepAnswer, responses=_WRITE)
     def redo(body: Based, writing: Writing) -> Any:
         """Redo what was undone last."""
-        return _stepped(desk, "redo", body, writing)
+        return written(desk, body, writing, lambda: answering.step("redo", body.generation, writing))
 
     return router
 
 
-def _stepped(desk: Desk, kind: str, body: Based, person: Person) -> Any:
+def written(desk: Desk, body: Based, person: Person, write: Callable[[], dict[str, Any]]) -> Any:
+    """Return what a write gives, or the answer 409: another tab was faster, or it looks like a slip."""
     try:
-        return desk.answering.step(kind, body.generation, person)
+        return write()
     except ConflictError as error:
-        return conflict(desk, error, body.model_dump(), person)
+        return _conflict(desk, error, body.model_dump(), person)
+    except UnconfirmedError as error:
+        return _unconfirmed(desk, error, body.model_dump())
 
 
-def unconfirmed(desk: Desk, error: UnconfirmedError, yours: dict[str, Any]) -> JSONResponse:
+def _unconfirmed(desk: Desk, error: UnconfirmedError, yours: dict[str, Any]) -> JSONResponse:
     """Answer a placement that looks like a slip: the question, and nothing written."""
     answer = ConfirmAnswer.model_validate(
         {
@@ -145,7 +132,7 @@ def unconfirmed(desk: Desk, error: UnconfirmedError, yours: dict[str, Any]) -> J
     return JSONResponse(answer.model_dump(), 409)
 
 
-def conflict(desk: Desk, error: ConflictError, yours: dict[str, Any], person: Person) -> JSONResponse:
+def _conflict(desk: Desk, error: ConflictError, yours: dict[str, Any], person: Person) -> JSONResponse:
     """Answer a write that another tab of the same rater overtook: both versions, and nothing written."""
     state, newer = desk.project.state, error.newer
     theirs = None if newer.query is None else state.answer(person.name, newer.query)

@@ -6,7 +6,7 @@
 import { make, number } from "./dom.js";
 
 /** @import { Stage } from "./stage.js" */
-/** @typedef {{name: string, description: string, problem: string | null, rank: number | null, score: number | null, interval: (number | null)[] | null, probability_best: number | null, outside: number | null}} Transform */
+/** @typedef {import("./wire.js").TransformRow} Transform */
 
 /**
  * @param {Stage} stage
@@ -14,7 +14,7 @@ import { make, number } from "./dom.js";
  */
 export async function buildCompare(stage, leaf) {
   if (!leaf.querySelector("table.compare")) leaf.replaceChildren(make("p", { class: "quiet" }, "Comparing the transforms…"));
-  /** @type {{transforms: Transform[], verdict: string, decided: boolean, targets: string, flags: string[], units: string}} */
+  /** @type {import("./wire.js").TransformsAnswer} */
   const { transforms, verdict, targets, flags, units } = await stage.api.get("/api/transforms");
   if (stage.store.state.drawer !== "compare") return; // another leaf was opened meanwhile
   if (transforms.length === 0) {

@@ -5,8 +5,10 @@
 
 import { markFromPrediction } from "./ellipsoid.js";
 import { norm, subtract } from "./linalg.js";
+import { keptOnImage, panByScreen, worldToScreen } from "./viewport.js";
 
 /** @import { Mark } from "./ellipsoid.js" */
+/** @import { Vector } from "./linalg.js" */
 /** @import { Stage } from "./stage.js" */
 /** @import { Prediction, Query, State } from "./types.js" */
 
@@ -31,9 +33,28 @@ export function lookAtQuery(stage, state, query, mark) {
   const there = mark?.point ?? prediction?.mean;
   if (there) {
     stage.lookAt("moving", there, span);
-    stage.alignViews(query.location, there);
+    alignViews(stage, query.location, there);
   }
   else if (!state.cross.moving) stage.lookAt("moving", stage.middleOfImage("moving"), null);
+}
+
+/**
+ * Show a point of the moving image where its counterpart is on the screen, so that the eye goes straight across.
+ * @param {Stage} stage
+ * @param {Vector} fixed_world
+ * @param {Vector} moving_world
+ */
+function alignViews(stage, fixed_world, moving_world) {
+  let { views } = stage.store.state;
+  for (const pane of stage.planesOf("moving").filter((one) => one.visible)) {
+    const other = stage.planesOf("fixed").find((one) => one.axis === pane.axis && one.visible);
+    // Where an image is seen whole, it stays so.
+    if (!other || [pane, other].some((one) => one.view.scale <= one.fitted.scale)) continue;
+    const [from, to] = [worldToScreen(pane.plane, pane.view, moving_world), worldToScreen(other.plane, other.view, fixed_world)];
+    const shift = [to[0] - from[0], to[1] - from[1]];
+    views = { ...views, moving: { ...views.moving, [pane.axis]: keptOnImage(pane.plane, panByScreen(pane.view, shift)) } };
+  }
+  stage.store.set({ views });
 }
 
 /**

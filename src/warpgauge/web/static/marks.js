@@ -4,6 +4,7 @@
  * @module
  */
 
+import { length } from "./dom.js";
 import { handlesOfEllipse } from "./ellipse.js";
 import { planeToScreen, turnToScreen } from "./viewport.js";
 
@@ -226,4 +227,29 @@ export function drawText(context, text, [x, y], { alpha = 1, align = "left", siz
  */
 export function fade(away) {
   return Math.max(0.18, 1 - Math.max(0, Math.abs(away) - 0.5) / 6);
+}
+
+/**
+ * A scale bar on a dark plate, which shows on any tissue.
+ * @param {CanvasRenderingContext2D} context
+ * @param {{length: number, pixels: number}} bar
+ * @param {Vector} at its left end
+ * @param {string} units
+ * @param {boolean} [above] whether the length stands above the bar, not to its left
+ */
+export function drawScaleBar(context, bar, [x, y], units, above = false) {
+  const words = length(bar.length, units);
+  context.save();
+  context.font = "12px system-ui, sans-serif";
+  const wide = context.measureText(words).width + 8;
+  context.fillStyle = "rgba(20, 20, 20, 0.78)";
+  context.beginPath();
+  if (above) context.roundRect(x - 6, y - 20, bar.pixels + 12, 27, 4);
+  else context.roundRect(x - wide - 6, y - 11, wide + bar.pixels + 12, 22, 4);
+  context.fill();
+  context.fillStyle = "#fff";
+  context.fillRect(x, y - 1.5, bar.pixels, 3);
+  context.textAlign = above ? "center" : "left";
+  context.fillText(words, above ? x + bar.pixels / 2 : x - wide, above ? y - 7 : y + 4);
+  context.restore();
 }

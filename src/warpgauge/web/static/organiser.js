@@ -10,38 +10,11 @@ import { biasArrow } from "./biasarrow.js";
 import { scaleColour } from "./colour.js";
 
 /** @import { Annotator } from "./annotator.js" */
-/** @import { Matrix, Vector } from "./linalg.js" */
 /** @import { Stage } from "./stage.js" */
-/**
- * @typedef {object} RaterRow
- * @property {string} name
- * @property {string} role
- * @property {boolean} registered
- * @property {boolean} has_link
- * @property {boolean} revoked
- * @property {number} placed
- * @property {number} deferred
- * @property {Record<string, number>} skipped
- * @property {number | null} median_seconds
- * @property {Vector | null} bias
- * @property {number | null} scatter
- * @property {{pairs: number, mean_distance: number | null} | null} intra
- * @property {Certificate | null} certificate
- */
-/** @typedef {{controls: number, bias: Vector | null, bias_low: Vector | null, bias_high: Vector | null, sd: number | null, sd_low: number | null, sd_high: number | null, inside: number, repeats: number, repeat_sd: number | null, repeat_low: number | null, repeat_high: number | null}} Certificate */
-/** @typedef {{rater: string, query: number, point: Vector, covariance: Matrix, alpha: number, disabled: boolean, excluded: boolean, control: boolean}} RaterMark */
-/**
- * @typedef {object} Place
- * @property {number} query
- * @property {Vector} location
- * @property {RaterMark[]} marks
- * @property {Record<string, string>} skips
- * @property {number | null} mean_distance
- * @property {number | null} max_distance
- * @property {{point: Vector, covariance: Matrix} | null} fused
- * @property {string | null} resolved
- * @property {boolean} locked
- */
+/** @typedef {import("./wire.js").RaterAnswer} RaterRow */
+/** @typedef {import("./wire.js").CertificateAnswer} Certificate */
+/** @typedef {import("./wire.js").MarkAnswer} RaterMark */
+/** @typedef {import("./wire.js").LocationAnswer} Place */
 
 const LIVE = 3000; // milliseconds between two looks at what the raters do
 

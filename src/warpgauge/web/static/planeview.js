@@ -7,7 +7,7 @@ import { length } from "./dom.js";
 import { listenToHand } from "./gestures.js";
 import { PlaneHand } from "./hand.js";
 import { drawPlaneMarks } from "./planemarks.js";
-import { COLOURS, drawText, strokeWithHalo } from "./marks.js";
+import { COLOURS, drawScaleBar, drawText, strokeWithHalo } from "./marks.js";
 import { depthToSlice, edgeLetters, planeOfImage, planeToWorld, sliceToDepth, worldToPlane } from "./plane.js";
 import { fitPlaneToScreen, keptInSight, keptOnImage, panByScreen, resizedView, scaleBar, scaleLimits, zoomAboutScreen } from "./viewport.js";
 
@@ -251,30 +251,6 @@ export class PlaneView {
   get crossColour() {
     return this.side === "fixed" ? COLOURS.query : COLOURS.prediction;
   }
-}
-
-/**
- * @param {CanvasRenderingContext2D} context
- * @param {{length: number, pixels: number}} bar
- * @param {Vector} at its left end
- * @param {string} units
- * @param {boolean} [above] whether the length stands above the bar, not to its left
- */
-function drawScaleBar(context, bar, [x, y], units, above = false) {
-  const words = length(bar.length, units);
-  context.save();
-  context.font = "12px system-ui, sans-serif";
-  const wide = context.measureText(words).width + 8;
-  context.fillStyle = "rgba(20, 20, 20, 0.78)";
-  context.beginPath();
-  if (above) context.roundRect(x - 6, y - 20, bar.pixels + 12, 27, 4);
-  else context.roundRect(x - wide - 6, y - 11, wide + bar.pixels + 12, 22, 4);
-  context.fill();
-  context.fillStyle = "#fff";
-  context.fillRect(x, y - 1.5, bar.pixels, 3);
-  context.textAlign = above ? "center" : "left";
-  context.fillText(words, above ? x + bar.pixels / 2 : x - wide, above ? y - 7 : y + 4);
-  context.restore();
 }
 
 /**

@@ -11,7 +11,7 @@ import { withView } from "./planeview.js";
 import { differs, poseInWords, poseOfPairs } from "./pose.js";
 import { TileSource } from "./tiles.js";
 import { indexToWorld, worldToPlane } from "./plane.js";
-import { centreWithinImage, keptOnImage, panByScreen, turnedView, worldToScreen, zoomAboutScreen } from "./viewport.js";
+import { centreWithinImage, turnedView, worldToScreen, zoomAboutScreen } from "./viewport.js";
 
 /** @import { Annotator } from "./annotator.js" */
 /** @import { Api } from "./api.js" */
@@ -123,7 +123,7 @@ export class Stage {
   poseByRows() {
     const { rows, pose, task } = this.store.state;
     if (this.images.fixed.size.length !== 2 || task !== "answer") return;
-    const pairs = rows.filter((row) => row.point && !row.disabled && !row.excluded).map((row) => ({ fixed: row.fixed ?? row.location, moving: /** @type {Vector} */ (row.point) }));
+    const pairs = rows.filter((row) => row.point && !row.disabled && !row.excluded).map((row) => ({ fixed: row.location, moving: /** @type {Vector} */ (row.point) }));
     const found = poseOfPairs(pairs);
     if (!found || !differs(pose, found)) return;
     const words = poseInWords(found);
@@ -238,24 +238,6 @@ export class Stage {
       views = { ...views, [side]: { ...views[side], [pane.axis]: view } };
     }
     this.store.set({ views, cross: { ...this.store.state.cross, [side]: point_world } });
-  }
-
-  /**
-   * Show a point of the moving image where its counterpart is on the screen, so that the eye goes straight across.
-   * @param {Vector} fixed_world
-   * @param {Vector} moving_world
-   */
-  alignViews(fixed_world, moving_world) {
-    let { views } = this.store.state;
-    for (const pane of this.planesOf("moving").filter((one) => one.visible)) {
-      const other = this.planesOf("fixed").find((one) => one.axis === pane.axis && one.visible);
-      // Where an image is seen whole, it stays so.
-      if (!other || [pane, other].some((one) => one.view.scale <= one.fitted.scale)) continue;
-      const [from, to] = [worldToScreen(pane.plane, pane.view, moving_world), worldToScreen(other.plane, other.view, fixed_world)];
-      const shift = [to[0] - from[0], to[1] - from[1]];
-      views = { ...views, moving: { ...views.moving, [pane.axis]: keptOnImage(pane.plane, panByScreen(pane.view, shift)) } };
-    }
-    this.store.set({ views });
   }
 
   /**
