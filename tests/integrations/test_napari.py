@@ -38,6 +38,8 @@ def test_a_project_folder_opens_as_layers(viewer: Any, tmp_path: Path) -> None:
     ellipses = viewer.layers["99 % ellipses"]
     assert len(ellipses.data) == 12
     assert set(ellipses.shape_type) == {"ellipse"}
+    viewer.reset_view()
+    napari.qt.get_qapp().processEvents()
     picture = viewer.screenshot(canvas_only=True, flash=False)
     assert picture[..., :3].std() > 10
 

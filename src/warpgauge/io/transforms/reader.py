@@ -169,7 +169,7 @@ def _read_path(path: Place, format_name: str | None, options: Options, taken: se
         raise InvalidInputError(f"format='callable' is for Python functions, but {path.name!r} is a path.")
     if isinstance(path, Path) and not path.is_dir():
         existing_file(path, "transform")
-    elif found != "zarr":
+    elif found not in ("zarr", "ngff"):
         raise InvalidInputError(f"{path.name!r} is a folder, but a transform of format {found!r} is a file.")
     taken |= READERS[found].takes
     return READERS[found].read(path, options)

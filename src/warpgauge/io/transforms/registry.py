@@ -19,6 +19,7 @@ from warpgauge.io.transforms import (
     learn2reg,
     linear,
     mapped_points,
+    ngff,
     ome_field,
 )
 from warpgauge.io.transforms.base import NO, Format
@@ -33,6 +34,7 @@ READERS: dict[str, Format] = {
         *image_fields.FORMATS,
         array_field.NUMPY,
         ome_field.ZARR,
+        ngff.NGFF,
         learn2reg.FORMAT,
         fsl.FORMAT,
         linear.FORMAT,
@@ -53,7 +55,7 @@ def detect_format(path: Place) -> str:
         raise FileFormatError(f"There is no OME-Zarr field at {str(path)!r}; check the address and your rights.")
     if path.is_dir():
         if any((path / name).is_file() for name in DESCRIPTIONS):
-            return "zarr"
+            return "ngff" if ngff.is_transformation(path) else "zarr"
         raise FileFormatError(f"{path.name!r} is a folder without Zarr metadata, so it holds no transform.")
     file = existing_file(path, "transform")
     head = read_head(file, _HEAD)

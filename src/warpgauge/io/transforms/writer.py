@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import tempfile
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,9 +17,10 @@ from warpgauge.io.files import replace_file
 from warpgauge.io.transforms.base import Transform
 from warpgauge.io.transforms.chain import Chain
 from warpgauge.io.transforms.linear import AffineTransform
+from warpgauge.io.transforms.ngff import is_transformation, linear_parts, write_ngff
 from warpgauge.io.transforms.ome_field import write_ome_field
 
-SUFFIXES = (".tfm", ".txt", ".nii", ".nii.gz", ".nrrd", ".mha", ".zarr")
+SUFFIXES = (".tfm", ".txt", ".nii", ".nii.gz", ".nrrd", ".mha", ".zarr", ".ngff.zarr")
 _BLOCK = 2**18
 _LEVEL = 4  # of gzip: higher levels rarely shrink a field further
 
@@ -32,7 +34,8 @@ def write_transform(transform: Transform, path: str | os.PathLike[str], *, grid:
         What to write.
     path : path
         Ends in ``.tfm`` or ``.txt`` (linear transforms and chains of them, exactly), or in ``.nii``, ``.nii.gz``,
-        ``.nrrd`` or ``.mha`` (a displacement field), or in ``.zarr`` (the same as OME-Zarr, of any size).
+        ``.nrrd`` or ``.mha`` (a displacement field), in ``.zarr`` (the same as OME-Zarr, of any size), or in
+        ``.ngff.zarr`` (a coordinate transformation of OME-NGFF 0.6: affine matrices, or displacements).
     grid : Grid, optional
         Where to sample the field: the grid of the fixed image. That of the transform itself by default.
 
@@ -48,6 +51,9 @@ def write_transform(transform: Transform, path: str | os.PathLike[str], *, grid:
         raise InvalidInputError(f"{file.name!r} must end in {', '.join(SUFFIXES)} to be written as a transform.")
     if not file.parent.is_dir():
         raise InvalidInputError(f"There is no folder {str(file.parent)!r} to write {file.name!r} into; make it first.")
+    if suffix == ".ngff.zarr":
+        _write_group(transform, file, grid)
+        return file
     if suffix == ".zarr":
         nodes = _grid(transform, grid, file.name)
         _check_outside(write_ome_field(transform, file, nodes), nodes, file.name)
@@ -63,6 +69,26 @@ def write_transform(transform: Transform, path: str | os.PathLike[str], *, grid:
             data = gzip.compress(data, _LEVEL, mtime=0)
     replace_file(file, data)
     return file
+
+
+def _write_group(transform: Transform, folder: Path, grid: Grid | None) -> None:
+    """Write OME-NGFF beside the aim and then put it there; only another transformation of its kind is replaced."""
+    if folder.exists() and not (folder.is_dir() and (folder / "zarr.json").is_file() and is_transformation(folder)):
+        raise InvalidInputError(f"{folder.name!r} is there already and is no OME-NGFF transformation; it is kept.")
+    nodes = vectors = None
+    if not linear_parts(transform):
+        nodes = _grid(transform, grid, folder.name)
+        if not np.allclose(nodes.direction, np.eye(nodes.d)):
+            raise InvalidInputError(
+                f"{folder.name!r} is not written: the grid is turned, and fields of OME-NGFF stand along the axes; "
+                "give grid=, a grid along the axes."
+            )
+        vectors = _sampled(transform, nodes, folder.name)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as scratch:
+        write_ngff(transform, Path(scratch) / "new", nodes, vectors)
+        if folder.exists():
+            folder.rename(Path(scratch) / "old")
+        (Path(scratch) / "new").rename(folder)
 
 
 def _flat(transform: Transform) -> Iterator[Transform]:
