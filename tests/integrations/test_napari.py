@@ -19,7 +19,7 @@ def viewer() -> Iterator[Any]:
     manager = PluginManager.instance()
     if "warpgauge" not in manager:  # only its own entry point is looked at, not those of other plug-ins
         manager.register(PluginManifest.from_distribution("warpgauge"))
-    made = napari.Viewer(show=False)
+    made = napari.Viewer()  # an unshown canvas is not drawn
     yield made
     made.close()
 

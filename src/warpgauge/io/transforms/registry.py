@@ -21,6 +21,7 @@ from warpgauge.io.transforms import (
     mapped_points,
     ngff,
     ome_field,
+    warpy,
 )
 from warpgauge.io.transforms.base import NO, Format
 from warpgauge.io.zarr_arrays import DESCRIPTIONS
@@ -39,6 +40,7 @@ READERS: dict[str, Format] = {
         fsl.FORMAT,
         linear.FORMAT,
         mapped_points.FORMAT,
+        warpy.FORMAT,
     )
 }
 CALLABLE = "callable"
@@ -69,6 +71,6 @@ def detect_format(path: Place) -> str:
     if best.recognise(head, suffix) == NO:
         raise FileFormatError(
             f"{file.name!r} is not a transform that warpgauge knows: its content is not of elastix, ITK, ANTs, NIfTI, "
-            f"NRRD, MetaImage, NumPy, a matrix or mapped points; give format= if it is."
+            f"NRRD, MetaImage, NumPy, Warpy, a matrix or mapped points; give format= if it is."
         )
     return best.name
