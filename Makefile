@@ -9,6 +9,9 @@ BENCH_STAMP := $(VENV)/.installed-bench
 SYSTEM_STAMP := $(VENV)/.installed-system
 PAGE_STAMP := node_modules/.installed
 AUDIT_STAMP := $(VENV)-audit/.installed
+INTEGRATIONS := $(VENV)-integrations
+INTEGRATIONS_STAMP := $(INTEGRATIONS)/.installed
+INTEGRATIONS_DEBIAN := xvfb libgl1-mesa-dri libegl1 libopengl0 libxkbcommon-x11-0 libxcb-cursor0 libxcb-icccm4 libxcb-keysyms1 libxcb-shape0 libdbus-1-3
 # With hashes where they fit the lock; python requirements/lock.py renews them.
 DEV_LOCK := $(shell $(PYTHON) requirements/lock.py --check >/dev/null 2>&1 && echo requirements/dev.hashes.txt || echo requirements/dev.txt)
 SOURCES := $(shell find src -name '*.py' 2>/dev/null)
@@ -16,14 +19,16 @@ SOURCES := $(shell find src -name '*.py' 2>/dev/null)
 # uv is quicker; both read the same lock files.
 ifneq ($(shell command -v uv 2>/dev/null),)
   INSTALL := uv pip install --quiet --python $(BIN)/python
+  INTEGRATIONS_INSTALL := uv pip install --quiet --python $(INTEGRATIONS)/bin/python
   AGAIN := --reinstall
 else
   INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+  INTEGRATIONS_INSTALL := $(INTEGRATIONS)/bin/python -m pip install --quiet --disable-pip-version-check
   AGAIN := --force-reinstall
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench audit sbom fuzz docs clean
+.PHONY: help demo test integrations lint bench audit sbom fuzz docs clean
 
 help:  ## show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -81,6 +86,25 @@ test: lint  ## lint, then all tests
 	elif [ "$$CI" = true ]; then echo "Node.js is missing, so the page's geometry cannot be tested"; exit 1; fi
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal $(PYTEST_ARGS)
 
+# napari with Qt, SpatialData, torch, ANTs and MLflow: 3 GB that no other test needs, in an environment of their own. napari draws
+# by OpenGL, so a virtual screen and a software renderer are needed: Debian's xvfb, installed by name where that is possible.
+$(INTEGRATIONS_STAMP): requirements/integrations.txt pyproject.toml $(SOURCES)
+	@echo "setting up $(INTEGRATIONS) (the first time takes a few minutes)"
+	@test -x $(INTEGRATIONS)/bin/python || $(PYTHON) -m venv $(INTEGRATIONS)
+	@if command -v xvfb-run >/dev/null; then :; \
+	elif command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ]; then \
+	  echo "installing Debian packages for napari's tests"; apt-get update -qq; \
+	  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $(INTEGRATIONS_DEBIAN) >/dev/null; \
+	else echo "xvfb-run is missing and cannot be installed here (Debian: apt-get install $(INTEGRATIONS_DEBIAN))"; exit 1; fi
+	$(INTEGRATIONS_INSTALL) -r requirements/integrations.txt hatchling
+	$(INTEGRATIONS_INSTALL) --no-deps --no-build-isolation $(AGAIN) .
+	@touch $@
+
+integrations: $(INTEGRATIONS_STAMP)  ## tests against napari with Qt, SpatialData, torch, ANTs, MLflow, in their own environment
+	@OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 xvfb-run -a $(INTEGRATIONS)/bin/python -m pytest --confcutdir tests/integrations \
+	  -W default --disable-warnings -p no:cacheprovider tests/integrations tests/io/test_transforms_memory.py \
+	  || { echo "make integrations failed: the tests above, or setting up $(INTEGRATIONS) (make clean removes it)"; exit 1; }
+
 bench: $(BENCH_STAMP)  ## every figure as a ratio against its bound, in this run; then benchmarks/speed_page.py
 	MALLOC_TRIM_THRESHOLD_=1000000000 MALLOC_MMAP_THRESHOLD_=1000000000 $(BIN)/python benchmarks/run.py
 
@@ -112,4 +136,4 @@ docs: $(STAMP)  ## build docs/ to docs-output/; a warning is an error
 	@echo "the documentation is at docs-output/index.html"
 
 clean:  ## remove what the other targets made
-	rm -rf $(VENV) $(VENV)-audit node_modules demo-output bench-output docs-output build dist
+	rm -rf $(VENV) $(VENV)-audit $(INTEGRATIONS) node_modules demo-output bench-output docs-output build dist
