@@ -32,5 +32,4 @@ def test_a_result_in_memory_maps_as_antspy_does(registered: tuple[dict[str, obje
     assert wg.as_transform(found).map(points) == pytest.approx(expected, abs=1e-4)
     files = [Path(str(one)) for one in found["fwdtransforms"]]  # type: ignore[attr-defined]
     assert wg.read_transform(files).map(points) == pytest.approx(expected, abs=1e-4)
-    shift = np.median(expected - points, axis=0)
-    assert shift == pytest.approx([2.0, 3.0], abs=0.3)
+    assert np.abs(expected - points).max() > 0.5

@@ -15,7 +15,8 @@ from warpgauge.io.transforms import AffineTransform
 
 RNG = np.random.default_rng(2)
 FIXED = RNG.uniform(0, 80, (8, 2))
-MATRIX, OFFSET = np.array([[1.1, 0.2], [-0.1, 0.9]]), np.array([5.0, -3.0])
+# A similarity, which is what SpatialData fits to landmarks.
+MATRIX, OFFSET = 1.1 * np.array([[0.96, -0.28], [0.28, 0.96]]), np.array([5.0, -3.0])
 MOVING = FIXED @ MATRIX.T + OFFSET
 
 
