@@ -16,9 +16,11 @@ project = "warpgauge"
 author = copyright = "The warpgauge authors"  # noqa: A001 - the name that Sphinx looks for
 version = release = warpgauge.__version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.napoleon"]
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.napoleon"]
 myst_enable_extensions = ["dollarmath", "colon_fence"]
 myst_heading_anchors = 3
+nb_execution_mode = "off"  # notebooks hold their outputs; a test runs them, python tests/notebook_tools.py stores them anew
+nb_merge_streams = True
 suppress_warnings: list[str] = []
 
 # The first sentence of a docstring may cite an equation.

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from warpgauge.io.landmarks import Landmarks, read_landmarks
     from warpgauge.io.transforms import as_transform, read_transform
     from warpgauge.maps import entropy_map, error_map, mean_map
+    from warpgauge.plots import plot_map
     from warpgauge.project import Project
     from warpgauge.session import Session
 
@@ -46,6 +47,7 @@ _HOMES = {
     "warpgauge.io.landmarks": "Landmarks read_landmarks",
     "warpgauge.io.transforms": "as_transform read_transform",
     "warpgauge.maps": "entropy_map error_map mean_map",
+    "warpgauge.plots": "plot_map",
     "warpgauge.project": "Project",
     "warpgauge.session": "Session",
 }
@@ -84,6 +86,7 @@ __all__ = [
     "leave_one_out_loss",
     "leave_one_out_residuals",
     "mean_map",
+    "plot_map",
     "read_image",
     "read_landmarks",
     "read_transform",

@@ -12,7 +12,7 @@ import pytest
 import warpgauge as wg
 from command_tools import call
 from warpgauge.errors import AmbiguousFileError, FileFormatError, InvalidInputError
-from warpgauge.io.transforms import AffineTransform
+from warpgauge.io.transforms import AffineTransform, write_transform
 from warpgauge.io.transforms.chain import Chain
 from warpgauge.io.transforms.field import DisplacementField
 
@@ -45,7 +45,7 @@ def test_what_is_written_is_read_back_exactly(tmp_path: Path, d: int) -> None:
     field, matrix, offset = bent(grid)
     one, two = AffineTransform(matrix, offset), AffineTransform(np.diag(np.arange(1.0, d + 1)), -offset)
     for transform in (one, Chain([one, two]), field):
-        wg.write_transform(transform, tmp_path / "t.ngff.zarr", grid=grid)
+        write_transform(transform, tmp_path / "t.ngff.zarr", grid=grid)
         again = wg.read_transform(tmp_path / "t.ngff.zarr")
         assert again.description.format == "OME-NGFF"
         assert again.map(points) == pytest.approx(transform.map(points), rel=1e-12, abs=1e-10)
@@ -53,7 +53,7 @@ def test_what_is_written_is_read_back_exactly(tmp_path: Path, d: int) -> None:
     (tmp_path / "mine.ngff.zarr").mkdir()
     (tmp_path / "mine.ngff.zarr" / "x").write_text("kept")
     with pytest.raises(InvalidInputError, match="it is kept"):
-        wg.write_transform(one, tmp_path / "mine.ngff.zarr")
+        write_transform(one, tmp_path / "mine.ngff.zarr")
 
 
 @pytest.mark.parametrize("d", [2, 3])
@@ -65,10 +65,10 @@ def test_ngff_zarr_reads_what_is_written(tmp_path: Path, d: int) -> None:
 
     grid, dims = GRIDS[d], ("z", "y", "x")[3 - d :]
     field, matrix, offset = bent(grid)
-    wg.write_transform(AffineTransform(matrix, offset), tmp_path / "a.ngff.zarr")
+    write_transform(AffineTransform(matrix, offset), tmp_path / "a.ngff.zarr")
     read = ngff.from_ome_zarr(str(tmp_path / "a.ngff.zarr"), kind="transformation")
     assert np.array(read.affine) == pytest.approx(np.column_stack([matrix[::-1, ::-1], offset[::-1]]))
-    wg.write_transform(field, tmp_path / "f.ngff.zarr", grid=grid)
+    write_transform(field, tmp_path / "f.ngff.zarr", grid=grid)
     read = ngff.from_ome_zarr(str(tmp_path / "f.ngff.zarr"), kind="transformation")
     image = ngff.from_ome_zarr(str(tmp_path / "f.ngff.zarr" / read.path))
     (wasm,) = ngff_displacement_field_to_itk_transform(read, image, dims)
@@ -156,10 +156,10 @@ def test_several_transformations_and_other_versions_are_refused(tmp_path: Path) 
 def test_a_turned_grid_is_refused(tmp_path: Path) -> None:
     turned = wg.Grid((5, 5), direction=[[0.0, -1.0], [1.0, 0.0]])
     with pytest.raises(InvalidInputError, match="the grid is turned"):
-        wg.write_transform(wg.read_transform(lambda x: x + 1.0, d=2), tmp_path / "t.ngff.zarr", grid=turned)
+        write_transform(wg.read_transform(lambda x: x + 1.0, d=2), tmp_path / "t.ngff.zarr", grid=turned)
 
 
 def test_convert_writes_it_from_the_command_line(tmp_path: Path) -> None:
-    wg.write_transform(AffineTransform(np.eye(2), [3.0, 4.0]), tmp_path / "a.tfm")
+    write_transform(AffineTransform(np.eye(2), [3.0, 4.0]), tmp_path / "a.tfm")
     call("convert", "transform", tmp_path / "a.tfm", tmp_path / "a.ngff.zarr")
     assert wg.read_transform(tmp_path / "a.ngff.zarr").map([[1.0, 1.0]]) == pytest.approx(np.array([[4.0, 5.0]]))

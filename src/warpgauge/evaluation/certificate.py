@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from warpgauge._version import __version__
-from warpgauge.display import html_table
+from warpgauge.display import html_table, text_table
 from warpgauge.errors import FileFormatError, InvalidInputError
 from warpgauge.evaluation.assessment import Assessment, evaluate_project, target_region
 from warpgauge.evaluation.audit import AuditData, audit_data
@@ -75,6 +75,12 @@ class Certificate:
     def to_json(self) -> str:
         """Return the certificate as it is written to a file."""
         return json.dumps(self.content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+    def __str__(self) -> str:
+        return f"{text_table(*self.table())}\n\n{self.content['verdict']}"
+
+    def __repr__(self) -> str:
+        return f"Certificate({self.content['verdict']!r})"  # the content is as long as its answers
 
     def _repr_html_(self) -> str:
         heads, rows = self.table()
