@@ -19,7 +19,8 @@ version = release = warpgauge.__version__
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.napoleon"]
 myst_enable_extensions = ["dollarmath", "colon_fence"]
 myst_heading_anchors = 3
-nb_execution_mode = "off"  # notebooks hold their outputs; a test runs them, python tests/notebook_tools.py stores them anew
+# Notebooks hold their outputs: a test runs them, and python tests/notebook_tools.py stores the outputs anew.
+nb_execution_mode = "off"
 nb_merge_streams = True
 suppress_warnings: list[str] = []
 
