@@ -329,7 +329,9 @@ def write_ngff(transform: Transform, folder: Path, nodes: Grid | None, vectors: 
     root = zarr.create_group(store=str(folder), zarr_format=3)
     if nodes is None or vectors is None:
         parts = [{"type": "affine", "affine": _in_array_order(part)} for part in linear_parts(transform)]
-        entry = {**parts[0], **ends} if len(parts) == 1 else {"type": "sequence", "transformations": parts, **ends}
+        entry: dict[str, Any] = (
+            {**parts[0], **ends} if len(parts) == 1 else {"type": "sequence", "transformations": parts, **ends}
+        )
     else:
         entry = {"type": "displacements", "path": "field", "interpolation": "linear", **ends}
         _write_field(root, nodes, vectors, names, units)

@@ -60,7 +60,7 @@ def read_warpy(path: Path, *, reference: Grid | None, moving: Grid | None) -> Tr
 
 def _pixels(grid: Grid | None) -> tuple[Floats, Floats]:
     """Return matrix and offset from world to QuPath's pixels of an image."""
-    matrix = np.eye(3) if grid is None else np.linalg.inv(grid.affine)
+    matrix: Floats = np.eye(3) if grid is None else np.asarray(np.linalg.inv(grid.affine), dtype=np.float64)
     return matrix[:2, :2], matrix[:2, 2] + _CORNER
 
 
