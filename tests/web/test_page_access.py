@@ -9,19 +9,13 @@ from typing import Any
 
 import pytest
 
-from web.page_tools import Sheet, launched, make_tissue_project, open_sheet
+from web.page_tools import Sheet, make_tissue_project, open_sheet
 from web.server_tools import Served, served
 
 AXE = Path(__file__).parents[2] / "node_modules" / "axe-core" / "axe.min.js"
 KINDS = "['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'best-practice']"
 RULES = f"""async () => (await axe.run(document, {{runOnly: {KINDS}}}))
   .violations.map(({{id, nodes}}) => id + ": " + nodes.map((node) => node.target.join(" ")).join(", "))"""
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with launched() as found:
-        yield found
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ import pytest
 
 from warpgauge.core.annotations import ellipse_from_covariance
 from warpgauge.project import Placement, Project, Skipped
-from web.page_tools import Shared, Sheet, bend, click_radius, last_drawn, launched, make_tissue_project, open_sheet
+from web.page_tools import Shared, Sheet, bend, click_radius, last_drawn, make_tissue_project, open_sheet
 from web.server_tools import Served, served
 
 SPACING = 0.5  # um a pixel
@@ -22,26 +22,10 @@ PIXEL = """([x, y]) => {
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with launched() as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
     names = [f"rater{k}" for k in range(9)]
     with served(make_tissue_project(tmp_path_factory.mktemp("flat") / "lesion"), ",".join(names)) as running:
         yield Shared(running, names)
-
-
-@pytest.fixture
-def server(shared: Shared) -> Served:
-    return shared.server
-
-
-@pytest.fixture
-def me(shared: Shared) -> str:
-    return shared.newcomer()
 
 
 def truth_on_screen(sheet: Sheet) -> tuple[float, float]:

@@ -10,16 +10,10 @@ import pytest
 
 from warpgauge.core.annotations import ellipse_from_covariance
 from warpgauge.project import Placement, Project, Skipped
-from web.page_tools import Shared, Sheet, bend, launched, make_tissue_project, make_volume_project, open_sheet
+from web.page_tools import Shared, Sheet, bend, make_tissue_project, make_volume_project, open_sheet
 from web.server_tools import Served, served
 
 SPACING = 0.5
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with launched() as found:
-        yield found
 
 
 @pytest.fixture(scope="module")
@@ -27,16 +21,6 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
     names = [f"rater{k}" for k in range(12)]
     with served(make_tissue_project(tmp_path_factory.mktemp("hand") / "lesion"), ",".join(names)) as running:
         yield Shared(running, names)
-
-
-@pytest.fixture
-def server(shared: Shared) -> Served:
-    return shared.server
-
-
-@pytest.fixture
-def me(shared: Shared) -> str:
-    return shared.newcomer()
 
 
 def half_lengths(sheet: Sheet) -> np.ndarray:

@@ -13,17 +13,11 @@ import pytest
 import tifffile
 
 from warpgauge.project import Project
-from web.page_tools import Sheet, launched, open_sheet
+from web.page_tools import Sheet, open_sheet
 from web.server_tools import Served, lattice, served
 
 SIZE = 4096
 TILE = 256
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with launched() as found:
-        yield found
 
 
 def write_pyramid(path: Path) -> None:

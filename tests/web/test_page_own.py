@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 
 from warpgauge.project import Placement, Project
-from web.page_tools import Sheet, bend, launched, make_tissue_project, open_sheet
+from web.page_tools import Sheet, bend, make_tissue_project, open_sheet
 from web.server_tools import Served, served
 
 SPACING = 0.5
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with launched() as found:
-        yield found
 
 
 def screen(sheet: Sheet, side: str, point: Any) -> tuple[float, float]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +11,8 @@ from PIL import Image
 
 from warpgauge.project import Project
 from warpgauge.session.controls import add_controls
-from web.page_tools import Sheet, bend, launched, make_tissue_project, open_sheet, tissue
+from web.page_tools import Sheet, bend, make_tissue_project, open_sheet, tissue
 from web.server_tools import Served, answer, served
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with launched() as found:
-        yield found
 
 
 def make_turned(folder: Path, **settings: Any) -> Path:

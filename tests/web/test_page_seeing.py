@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from command_tools import call
-from web.page_tools import Sheet, bend, launched, make_tissue_project, make_volume_project, open_sheet
+from web.page_tools import Sheet, bend, make_tissue_project, make_volume_project, open_sheet
 from web.server_tools import Served, answer, served
 
 SPACING = 0.5
@@ -23,12 +23,6 @@ BOXES = """() => Object.fromEntries(
     }))"""
 SHIFT = """() => { globalThis.shifts = 0; new PerformanceObserver(list => { for (const entry of list.getEntries())
   globalThis.shifts += entry.value; }).observe({type: 'layout-shift', buffered: true}); }"""
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with launched() as found:
-        yield found
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ import pytest
 from warpgauge.core.annotations import confidence_radius
 from warpgauge.geometry import Grid
 from warpgauge.project import Placement, Project
-from web.page_tools import Shared, Sheet, last_drawn, launched, make_volume_project, open_sheet
+from web.page_tools import Shared, Sheet, last_drawn, make_volume_project, open_sheet
 from web.server_tools import Served, served
 
 # Index axes right and down, and which world axis (LPS) shall run right or down with which sign: the radiological habit.
@@ -20,26 +20,10 @@ LAYOUT = {2: ((0, 0, 1), (1, 1, 1)), 1: ((0, 0, 1), (2, 2, -1)), 0: ((1, 1, 1), 
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with launched() as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
     names = [f"rater{k}" for k in range(5)]
     with served(make_volume_project(tmp_path_factory.mktemp("solid") / "body"), ",".join(names)) as running:
         yield Shared(running, names)
-
-
-@pytest.fixture
-def server(shared: Shared) -> Served:
-    return shared.server
-
-
-@pytest.fixture
-def me(shared: Shared) -> str:
-    return shared.newcomer()
 
 
 def stored(folder: Path, query: int, who: str) -> tuple[Placement, Grid]:

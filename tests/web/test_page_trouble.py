@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,16 +9,10 @@ import numpy as np
 import pytest
 
 from warpgauge.project import Placement, Project
-from web.page_tools import Sheet, click_radius, launched, make_tissue_project, open_sheet
+from web.page_tools import Sheet, click_radius, make_tissue_project, open_sheet
 from web.server_tools import Served, served
 
 ME = "organiser"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with launched() as found:
-        yield found
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from warpgauge.session import Query, Saved
 from warpgauge.session.queries import is_settled
 from warpgauge.web.auth import Person
 from warpgauge.web.failures import LockedError, NotFoundError, UnconfirmedError
-from warpgauge.web.placements import described, predicted, rough, sane_placement
+from warpgauge.web.placements import described, predicted, read_placement, rough
 from warpgauge.web.wire_sent import PlaceRequest, SkipRequest, VolunteerRequest
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ class Answering:
 
     def place(self, number: int, request: PlaceRequest, person: Person) -> dict[str, Any]:
         """Save a placement, or the change of one, and give what comes next."""
-        point, covariance = sane_placement(self.project.moving_grid, request.point, request.covariance)
+        point, covariance = read_placement(self.project, request.point, request.covariance)
 
         def write() -> Saved:
             self._confirmed(number, point, covariance, request, person)
@@ -135,7 +135,7 @@ class Answering:
 
     def volunteer(self, request: VolunteerRequest, person: Person) -> dict[str, Any]:
         """Save a landmark of the person's own choice."""
-        point, covariance = sane_placement(self.project.moving_grid, request.moving, request.covariance)
+        point, covariance = read_placement(self.project, request.moving, request.covariance)
         with self.desk.lock:
             self._recent(request.generation)
             self._confirmed(None, point, covariance, request, person)

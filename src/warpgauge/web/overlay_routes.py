@@ -13,13 +13,13 @@ from starlette.responses import Response
 from warpgauge.errors import InvalidInputError
 from warpgauge.geometry import Floats, Grid
 from warpgauge.maps.blocks import defined_rows
-from warpgauge.project import NotAllowedError
+from warpgauge.project import NotAllowedError, Project
 from warpgauge.web.app_state import Desk
 from warpgauge.web.auth import Asking, Person
 from warpgauge.web.image_routes import RAW, Axis, LevelNumber, Side, Small
 from warpgauge.web.live import with_mark
 from warpgauge.web.overlays import MapKind
-from warpgauge.web.placements import sane_placement
+from warpgauge.web.placements import read_placement
 from warpgauge.web.planes import plane_frame, plane_lines
 from warpgauge.web.wire import LinesAnswer, LinkedAnswer, PointsAnswer
 from warpgauge.web.wire_reports import TransformsAnswer
@@ -79,7 +79,7 @@ def overlay_router(desk: Desk) -> APIRouter:
         may_predict(desk, asking)
         posterior = desk.posterior(asking)
         if mark is not None:
-            posterior = with_mark(posterior, *parsed_mark(mark, desk.project.moving_grid))
+            posterior = with_mark(posterior, *parsed_mark(mark, desk.project))
         box = None if part is None else parsed_part(part)
         samples, within, grid = desk.overlays.warped(posterior, axis, index, level, box)
         return plane_response(samples, grid, axis, after=within.astype(np.uint8))
@@ -144,9 +144,9 @@ def parsed_part(text: str) -> tuple[int, int, int, int]:
     return column, row, columns, rows
 
 
-def parsed_mark(text: str, grid: Grid) -> tuple[Floats, Floats, Floats]:
+def parsed_mark(text: str, project: Project) -> tuple[Floats, Floats, Floats]:
     """Read ``fixed;moving;covariance`` of a mark that is not stored."""
-    d = grid.d
+    d = project.d
     parts = text.split(";")
     try:
         fixed, moving, entries = ([float(value) for value in part.split(",")] for part in parts)
@@ -157,7 +157,7 @@ def parsed_mark(text: str, grid: Grid) -> tuple[Floats, Floats, Floats]:
         raise InvalidInputError(
             f"A mark must be written as fixed;moving;covariance with {d}, {d} and {d * d} numbers."
         ) from None
-    point, checked = sane_placement(grid, moving, covariance.tolist())
+    point, checked = read_placement(project, moving, covariance.tolist())
     return np.array(fixed), point, checked
 
 

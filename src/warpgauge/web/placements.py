@@ -2,40 +2,30 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 
 from warpgauge.core.arrays import as_covariances
 from warpgauge.errors import InvalidInputError
-from warpgauge.geometry import Grid
-from warpgauge.project import Placement, Skipped
+from warpgauge.geometry import Floats
+from warpgauge.project import Placement, Project, Skipped
 from warpgauge.project.records import Answer
 from warpgauge.session import Prediction
-
-_FARTHEST = 20.0  # diagonals of the moving image that a placement may lie from its middle
-_THINNEST = 1e-4  # pixels that a standard deviation must have
-_WIDEST = 20.0  # diagonals that a standard deviation may have
+from warpgauge.session.placement_checks import check_placement
 
 
-def sane_placement(grid: Grid, point: list[float], covariance: list[list[float]]) -> tuple[Any, Any]:
-    """Refuse what no person means and no model survives: points far out, hair-thin or endless ellipses."""
-    if len(point) != grid.d or any(len(row) != grid.d for row in covariance) or len(covariance) != grid.d:
-        raise InvalidInputError(
-            f"A placement in this project has {grid.d} coordinates and a {grid.d} x {grid.d} matrix."
-        )
-    matrix = as_covariances(np.asarray(covariance, dtype=np.float64)[None], 1, grid.d, "The covariance")[0]
-    middle = grid.centre
-    if math.dist(point, middle) > _FARTHEST * grid.diagonal:
-        raise InvalidInputError("The point lies far away from the moving image; place it within or near the image.")
-    sizes = np.sqrt(np.linalg.eigvalsh(matrix))
-    if sizes[0] < _THINNEST * float(grid.spacing.min()) or sizes[-1] > _WIDEST * grid.diagonal:
-        raise InvalidInputError(
-            f"The ellipse is too thin or too large: its standard deviations must lie between {_THINNEST:g} pixels and "
-            f"{_WIDEST:g} times the image, got {sizes[0]:.3g} to {sizes[-1]:.3g} {grid.units}."
-        )
-    return np.asarray(point, dtype=np.float64), matrix
+def read_placement(project: Project, point: list[float], covariance: list[list[float]]) -> tuple[Floats, Floats]:
+    """Return a placement as arrays; refuse another shape, and what the session refuses of any placement."""
+    d = project.d
+    if len(point) != d or any(len(row) != d for row in covariance) or len(covariance) != d:
+        raise InvalidInputError(f"A placement in this project has {d} coordinates and a {d} x {d} matrix.")
+    place = np.asarray(point, dtype=np.float64)
+    if not np.isfinite(place).all():
+        raise InvalidInputError("The coordinates of a placement must be finite numbers.")
+    matrix = as_covariances(np.asarray(covariance, dtype=np.float64)[None], 1, d, "The covariance")[0]
+    check_placement(project, place, matrix)
+    return place, matrix
 
 
 def described(answer: Answer, *, hidden: bool = False) -> dict[str, Any] | None:
