@@ -302,6 +302,7 @@ def test_gains_inside_the_targets_never_rise(seed: int, isotropic: bool) -> None
 _COMPILES = """
 import numpy as np, warpgauge as wg
 from warpgauge.core import compiled, compiled_tiles
+from warpgauge.core.power_law import default_prior
 from warpgauge.core.warm_up import compile_loops
 modules = (compiled, compiled_tiles)
 loops = [value for module in modules for value in vars(module).values() if hasattr(value, "signatures")]
@@ -336,6 +337,7 @@ print("nothing compiled")
 _FIRST = """
 import numpy as np, warpgauge as wg
 from warpgauge.core import compiled, compiled_tiles
+from warpgauge.core.power_law import default_prior
 prior = default_prior([60.0, 60.0], center=[30.0, 30.0], smallest=5.0)
 suggester = wg.Suggester(prior, np.random.default_rng(0).uniform(0, 60, (2000, 2)))
 index = suggester.suggest()

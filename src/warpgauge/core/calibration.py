@@ -40,7 +40,7 @@ class Coverage:
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """What :func:`calibration` found.
+    """What :func:`warpgauge.calibration` found.
 
     Attributes
     ----------

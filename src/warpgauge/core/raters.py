@@ -15,7 +15,7 @@ from warpgauge.errors import InvalidInputError
 
 @dataclass(frozen=True, eq=False)
 class FusedPlacements:
-    """What :func:`fuse_raters` found.
+    """What :func:`warpgauge.fuse_raters` found.
 
     Attributes
     ----------

@@ -74,7 +74,7 @@ class TransformScores:
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """What :func:`evaluate` found.
+    """What :func:`warpgauge.evaluate` found.
 
     Attributes
     ----------
