@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from bench_core import EXTENT, annotations, prior
 from timing import Row
-from warpgauge.experiments.running import run_experiment
+from warpgauge.experiments.runner import run_experiment
 
 import warpgauge as wg
 from warpgauge.compute import Executor, InProcess, ProcessPool

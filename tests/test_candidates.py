@@ -428,7 +428,7 @@ def test_mask_choice_is_uniform_over_slabs(monkeypatch: pytest.MonkeyPatch) -> N
     grid = Grid((10, 11, 40))
     mask = noise(grid.shape) > 0
     whole = targets_from_mask(mask, grid, 300, seed=2)
-    monkeypatch.setattr("warpgauge.candidates.slabs._SLAB_ELEMENTS", 250)
+    monkeypatch.setattr("warpgauge.candidates.structure._SLAB_ELEMENTS", 250)
     np.testing.assert_array_equal(targets_from_mask(mask, grid, 300, seed=2), whole)
     labels = np.digitize(noise(grid.shape, 3), [0.0])
     parts = targets_from_labels(labels, grid, 1)

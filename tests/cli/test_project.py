@@ -18,7 +18,7 @@ import warpgauge as wg
 from command_tools import ask, call
 from study_tools import make_study
 from warpgauge.cli.app import run
-from warpgauge.cli.projects import _file_titles
+from warpgauge.cli.arguments import _file_titles
 
 WARPGAUGE = Path(sys.executable).with_name("warpgauge")
 

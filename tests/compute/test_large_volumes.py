@@ -65,7 +65,7 @@ def test_targets_of_large_masks_and_labels(folder: Path, monkeypatch: pytest.Mon
     mask, labels = (wg.read_image(folder / name).read() for name in ("mask.zarr", "labels.zarr"))
     expected = targets_from_mask(mask, GRID, 300, seed=3), targets_from_labels(labels, GRID, 1, count=200, seed=3)
     whole = foreground_from_mask(mask, GRID, "mask")
-    monkeypatch.setattr("warpgauge.candidates.slabs._SLAB_ELEMENTS", 3 * 80 * 90)
+    monkeypatch.setattr("warpgauge.candidates.structure._SLAB_ELEMENTS", 3 * 80 * 90)
     monkeypatch.setattr(wg.io.images.Image, "read", None)
     found = sliced(folder / "mask.zarr"), sliced(folder / "labels.zarr")
     np.testing.assert_array_equal(targets_from_mask(found[0], GRID, 300, seed=3), expected[0])

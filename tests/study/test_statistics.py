@@ -6,7 +6,7 @@ from scipy import stats
 
 from warpgauge.errors import InvalidInputError
 from warpgauge.study import hierarchical_bootstrap, holm, paired_tests
-from warpgauge.study.bootstrap import mean_present, ranks
+from warpgauge.study.statistics import mean_present, ranks
 
 
 def test_ranks_by_hand() -> None:

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from warpgauge.candidates.foreground import Foreground, ForegroundMask
 from warpgauge.candidates.peaks import Peaks, Pool, local_maxima, no_peaks, thin, vertex_offsets
-from warpgauge.candidates.slabs import count_nonzero
-from warpgauge.candidates.structure import TRUNCATE, gray_rule, harris_strength, sensitivity, to_gray
+from warpgauge.candidates.structure import TRUNCATE, count_nonzero, gray_rule, harris_strength, sensitivity, to_gray
 from warpgauge.compute import Executor, InProcess
 from warpgauge.errors import InvalidInputError, SuspiciousDataWarning
 from warpgauge.geometry import Floats, Grid, array_order

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import ndimage
 
 from warpgauge.candidates.background import Found, picture_background, volume_background
-from warpgauge.candidates.slabs import slabs
+from warpgauge.candidates.structure import slabs
 from warpgauge.errors import InvalidInputError
 from warpgauge.geometry import Grid, array_order
 from warpgauge.io.images import Image

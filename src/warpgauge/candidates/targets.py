@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from warpgauge.candidates.slabs import slabs
+from warpgauge.candidates.structure import slabs
 from warpgauge.errors import InvalidInputError
 from warpgauge.geometry import Floats, Grid, array_order
 from warpgauge.io.files import PathLike

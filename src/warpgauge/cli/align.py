@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from warpgauge.cli.arguments import project_argument, rater_option
 from warpgauge.cli.output import json_option, print_facts, print_json
-from warpgauge.cli.projects import project_argument, rater_option
 
 if TYPE_CHECKING:
     from warpgauge.project import Project

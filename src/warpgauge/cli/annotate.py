@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from warpgauge.cli.projects import project_argument
+from warpgauge.cli.arguments import project_argument
 from warpgauge.errors import InvalidInputError
 from warpgauge.io.files import read_text
 

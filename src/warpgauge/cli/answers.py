@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
+from warpgauge.cli.arguments import project_argument, rater_option
 from warpgauge.cli.output import json_option, number, print_facts, print_json
-from warpgauge.cli.projects import project_argument, rater_option
 from warpgauge.errors import InvalidInputError
 
 if TYPE_CHECKING:

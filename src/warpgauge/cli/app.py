@@ -43,7 +43,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "report": ("report", "report"),
     "new-study": ("new_study", "new_study"),
     "benchmark": ("benchmark", "benchmark"),
-    "copy": ("copy", "copy"),
+    "copy": ("maintenance", "copy"),
     "recover": ("maintenance", "recover"),
     "prepare": ("maintenance", "prepare"),
     "verify": ("maintenance", "verify"),

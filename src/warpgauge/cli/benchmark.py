@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from warpgauge.cli.compute import cluster_options, executor_for, resume_option
+from warpgauge.cli.arguments import cluster_options, executor_for, resume_option, trust_option
 from warpgauge.cli.mlflow_runs import mlflow_logger
 from warpgauge.cli.output import json_option, print_facts, print_json, print_table, progress
-from warpgauge.cli.projects import trust_option
 
 if TYPE_CHECKING:
     from warpgauge.study import StudyResult

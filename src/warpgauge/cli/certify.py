@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
+from warpgauge.cli.arguments import chosen_transforms, trust_option
 from warpgauge.cli.output import json_option, print_json, print_table
-from warpgauge.cli.projects import chosen_transforms, trust_option
 from warpgauge.errors import InvalidInputError
 
 _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)

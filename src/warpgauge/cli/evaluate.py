@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
+from warpgauge.cli.arguments import chosen_transforms, project_argument
 from warpgauge.cli.output import json_option, print_json, print_table
-from warpgauge.cli.projects import chosen_transforms, project_argument
 from warpgauge.cli.side_tables import check_sides, overlaps, show_overlaps, write_landmark_table
 from warpgauge.display import counted
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
+from warpgauge.cli.arguments import project_argument
 from warpgauge.cli.output import json_option, print_facts, print_json
-from warpgauge.cli.projects import project_argument
 from warpgauge.errors import InvalidInputError
 from warpgauge.io.landmarks import FORMAT_NAMES, Landmarks
 from warpgauge.io.landmarks.pairing import MATCHES

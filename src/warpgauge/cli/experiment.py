@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from warpgauge.cli.compute import cluster_options, executor_for, resume_option
+from warpgauge.cli.arguments import cluster_options, executor_for, resume_option
 from warpgauge.cli.output import json_option, print_json, print_table, progress
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
+from warpgauge.cli.arguments import project_argument
 from warpgauge.cli.output import json_option, print_facts, print_json, print_table
-from warpgauge.cli.projects import project_argument
 
 
 @click.command(

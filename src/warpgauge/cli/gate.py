@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
+from warpgauge.cli.arguments import chosen_transforms, trust_option
 from warpgauge.cli.output import json_option, print_json
-from warpgauge.cli.projects import chosen_transforms, trust_option
 from warpgauge.errors import WarpgaugeError
 
 _FAILED = 3

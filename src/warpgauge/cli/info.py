@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from warpgauge.cli.arguments import ImagePath, trust_option
 from warpgauge.cli.new import foreground_facts
 from warpgauge.cli.output import json_option, print_facts, print_json
-from warpgauge.cli.paths import ImagePath
-from warpgauge.cli.projects import trust_option
 from warpgauge.errors import AmbiguousFileError, FileFormatError, FileTooLargeError, InvalidInputError
 from warpgauge.io.stores import Place, RemotePath
 

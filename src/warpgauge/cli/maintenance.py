@@ -1,4 +1,4 @@
-"""The commands that keep an installation and projects in order: verify, recover, relink, prepare."""
+"""The commands that keep an installation and projects in order: verify, recover, relink, copy, prepare."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from pathlib import Path
 
 import click
 
+from warpgauge.cli.arguments import ImagePath, project_argument
 from warpgauge.cli.output import json_option, print_facts, print_json
-from warpgauge.cli.paths import ImagePath
-from warpgauge.cli.projects import project_argument
 from warpgauge.errors import InvalidInputError
 from warpgauge.io.stores import Place
 
@@ -120,3 +119,30 @@ def prepare() -> None:
     posterior = TransformationPrior(KernelBundle("wendland", [1.0], [1.0])).condition(annotations)
     exceedance_probability(posterior, point, point, 1.0)
     click.echo(f"The inner loops are compiled and on disk ({time.perf_counter() - start:.1f} s).")
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  warpgauge copy lesion postgresql://warpgauge@db.example.org/studies
+  warpgauge copy lesion sqlite"""
+)
+@project_argument
+@click.argument("target")
+@json_option
+def copy(project: Path, target: str, as_json: bool) -> None:
+    """Copy the annotation log of PROJECT to TARGET and use it from there.
+
+    TARGET is the address of a PostgreSQL database, for servers on several hosts, or "sqlite" for a file in the
+    project's folder. Every event is copied as it is, and project.json then names the database. The former log is kept
+    but takes no more events. A password is never stored: set PGPASSWORD, use a passfile (~/.pgpass), or put the whole
+    address into WARPGAUGE_DATABASE. Needs the extra "postgres".
+    """
+    from warpgauge.project.stores import copy_log
+
+    done = copy_log(project, target)
+    if as_json:
+        print_json(vars(done))
+        return
+    click.echo(f"{done.events} events were copied from {done.source} to {done.target}, which is used from now on.")
+    click.echo(f"The former log is kept as {done.kept}.")

@@ -8,9 +8,8 @@ from typing import Any
 import click
 import numpy as np
 
-from warpgauge.cli.compute import cluster_options, executor_for, resume_option
+from warpgauge.cli.arguments import chosen_transforms, cluster_options, executor_for, project_argument, resume_option
 from warpgauge.cli.output import json_option, print_facts, print_json, progress
-from warpgauge.cli.projects import chosen_transforms, project_argument
 from warpgauge.errors import InvalidInputError
 
 _OF_POSTERIOR = ("mean", "entropy", "sd")

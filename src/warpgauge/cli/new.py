@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from warpgauge.cli.compute import cluster_options, executor_for
+from warpgauge.cli.arguments import ImagePath, cluster_options, executor_for
 from warpgauge.cli.output import json_option, print_facts, print_json, progress
-from warpgauge.cli.paths import ImagePath
 from warpgauge.errors import InvalidInputError
 
 if TYPE_CHECKING:

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from warpgauge.cli.compute import cluster_options, executor_for, resume_option
+from warpgauge.cli.arguments import cluster_options, executor_for, project_argument, resume_option
 from warpgauge.cli.output import json_option, number, print_json, print_table, progress
-from warpgauge.cli.projects import project_argument
 from warpgauge.project.transforms import IDENTITY
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from typing import Any
 
 import click
 
+from warpgauge.cli.arguments import chosen_transforms, trust_option
 from warpgauge.cli.evaluate import centre_option, margin_option
 from warpgauge.cli.output import json_option, print_facts, print_json, progress
-from warpgauge.cli.projects import chosen_transforms, trust_option
 from warpgauge.errors import InvalidInputError
 
 

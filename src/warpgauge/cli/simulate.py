@@ -8,8 +8,8 @@ from typing import Any
 import click
 import numpy as np
 
+from warpgauge.cli.arguments import project_argument, rater_option
 from warpgauge.cli.output import json_option, print_facts, print_json, progress
-from warpgauge.cli.projects import project_argument, rater_option
 from warpgauge.errors import InvalidInputError
 
 _OUT = click.Path(path_type=Path)

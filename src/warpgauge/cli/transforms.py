@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from warpgauge.cli.arguments import project_argument
 from warpgauge.cli.output import json_option, number, print_facts, print_json
-from warpgauge.cli.projects import project_argument
 from warpgauge.errors import SuspiciousDataWarning
 from warpgauge.io.transforms import FORMATS
 

@@ -19,7 +19,7 @@ from warpgauge.candidates import (
     targets_from_labels,
     targets_from_mask,
 )
-from warpgauge.candidates.slabs import count_nonzero
+from warpgauge.candidates.structure import count_nonzero
 from warpgauge.compute import Executor
 from warpgauge.core.arrays import as_points
 from warpgauge.errors import InvalidInputError

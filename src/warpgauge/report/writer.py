@@ -37,10 +37,9 @@ from warpgauge.report.html import page, paragraph, report_path
 from warpgauge.report.map_section import map_section, overlay_section
 from warpgauge.report.method_maps import MethodMaps, method_maps
 from warpgauge.report.provenance import annotation_list, provenance, reading_aid
-from warpgauge.report.rater_section import rater_section
 from warpgauge.report.results import compared, landmark_csv, landmark_section, results_section, verdict
 from warpgauge.report.suspects import suspect_section, suspects
-from warpgauge.report.trust_section import trust_section
+from warpgauge.report.trust_section import rater_section, trust_section
 from warpgauge.session.controls import RaterCertificate, rater_certificates
 
 

@@ -79,8 +79,6 @@ class Session:
             raise InvalidInputError("Say who acts: give the session or the call a rater.")
         return who
 
-    # Queries
-
     def next_query(self, rater: str | None = None, *, beyond: bool = False) -> Query | None:
         """Hand out the first query of the list that the rater has not answered.
 
@@ -111,8 +109,6 @@ class Session:
     def go_to(self, query: int | Query, rater: str | None = None) -> Query:
         """Hand out any query of the list."""
         return self._queue.at(self._who(rater), number_of(query))
-
-    # Answers
 
     def place(
         self,
@@ -270,8 +266,6 @@ class Session:
         """Save that the rater goes on without the guided start."""
         return self.project.append(Draft("start", self._who(rater), payload={"skipped": True}))[0]
 
-    # The model and its weights
-
     def warm(self) -> None:
         """Bring the model and the gains up to date now, so that the first query does not wait for it."""
         with self._lock:
@@ -322,8 +316,6 @@ class Session:
         """Learn the weights from other projects and log them; from then on they are not refitted automatically."""
         return self._refitter.fit_from(others, noise, rater)
 
-    # Reports
-
     def progress(self, rater: str | None = None) -> Progress:
         """Return the progress of one rater (counts and times), or, for None, of all.
 
@@ -352,8 +344,6 @@ class Session:
         """Return the error of a rater against themselves, from repeated queries; None where there are none yet."""
         with self._lock:
             return intra_rater(self.project.state, self._who(rater))
-
-    # For the organiser
 
     def agreement(self) -> Agreement:
         """Show raters and locations side by side: progress, bias, scatter, distances, fused ellipses."""

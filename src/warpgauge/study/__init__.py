@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from warpgauge.study.bootstrap import Bootstrap, hierarchical_bootstrap
-from warpgauge.study.comparisons import PairedTest, holm, paired_tests
 from warpgauge.study.container import write_container
 from warpgauge.study.description import (
     MethodSpec,
@@ -17,7 +15,8 @@ from warpgauge.study.gate import gate_study
 from warpgauge.study.official import official_figures
 from warpgauge.study.pairs import PairOutcome
 from warpgauge.study.result import MethodResult, StudyResult, summarise
-from warpgauge.study.running import Progress, run_study
+from warpgauge.study.runner import Progress, run_study
+from warpgauge.study.statistics import Bootstrap, PairedTest, hierarchical_bootstrap, holm, paired_tests
 from warpgauge.study.submission import evaluate_submission
 from warpgauge.study.templates import NewStudy, new_study
 

@@ -20,7 +20,7 @@ from warpgauge.io.landmarks import Landmarks, write_landmarks
 from warpgauge.project import Project
 from warpgauge.study.description import MethodSpec, ModelSettings, PairSpec, Study, StudySettings, read_study
 from warpgauge.study.grids import SUFFIX, read_grid, write_grid
-from warpgauge.study.loading import load_pair
+from warpgauge.study.loader import load_pair
 from warpgauge.study.submission import METHOD, STUDY
 from warpgauge.study.toml import toml_value
 

@@ -13,7 +13,7 @@ from warpgauge.io.transforms import Transform
 from warpgauge.project import Project
 from warpgauge.session import Session
 from warpgauge.study.description import MethodSpec, PairSpec, Study
-from warpgauge.study.loading import project_transform, read_method, transform_files
+from warpgauge.study.loader import project_transform, read_method, transform_files
 
 
 def gate_study(study: Study, new: str, baseline: str, *, margin: str | float = 0.0, level: float = 0.95) -> GateResult:

@@ -28,7 +28,7 @@ from warpgauge.project import Project
 from warpgauge.session import Session
 from warpgauge.study.description import PairSpec, Study
 from warpgauge.study.grids import read_grid
-from warpgauge.study.loading import Learned, load_pair, pair_posterior, project_transform, read_method, transform_files
+from warpgauge.study.loader import Learned, load_pair, pair_posterior, project_transform, read_method, transform_files
 from warpgauge.study.mapped import ANHIR, anhir_file
 from warpgauge.study.official import Figures, case_figures, learn2reg_field_figures
 

@@ -14,11 +14,10 @@ from warpgauge.core.arrays import Floats
 from warpgauge.errors import InvalidInputError
 from warpgauge.evaluation import Interval, metrics, norm_name
 from warpgauge.evaluation.assessment import BASELINE
-from warpgauge.study.bootstrap import Bootstrap, hierarchical_bootstrap, mean_present, ranks
-from warpgauge.study.comparisons import PairedTest, paired_tests
 from warpgauge.study.description import Study
 from warpgauge.study.official import official_figures
 from warpgauge.study.pairs import PairOutcome
+from warpgauge.study.statistics import Bootstrap, PairedTest, hierarchical_bootstrap, mean_present, paired_tests, ranks
 
 LEVEL = 0.95
 

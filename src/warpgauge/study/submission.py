@@ -23,7 +23,7 @@ from warpgauge.io.files import confined, plain, read_text, replace_file
 from warpgauge.study.description import Study, fill, read_study
 from warpgauge.study.mapped import inside
 from warpgauge.study.result import StudyResult
-from warpgauge.study.running import run_study
+from warpgauge.study.runner import run_study
 
 STUDY, METHOD, PREDICTIONS = "study.toml", "submission", "predictions.json"
 # Where the container finds its ground truth: uploaded beside the container, or inside it.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from warpgauge.io.images.base import Image
-from warpgauge.io.images.reader import read_image
-from warpgauge.io.images.slices import SlicedImage
+from warpgauge.io.images.reader import SlicedImage, read_image
 
 __all__ = ["Image", "SlicedImage", "read_image"]

@@ -12,7 +12,7 @@ from warpgauge.errors import InvalidInputError, WarpgaugeError
 from warpgauge.io.files import PathLike
 from warpgauge.study import pairs
 from warpgauge.study.description import Study, read_study
-from warpgauge.study.loading import fit_together, load_pair
+from warpgauge.study.loader import fit_together, load_pair
 from warpgauge.study.pairs import Job, PairOutcome, job_key
 from warpgauge.study.result import StudyResult, summarise
 

@@ -1,4 +1,4 @@
-"""Options and helpers shared by the commands that work on a project."""
+"""Arguments and options that commands share: a project, an image, and where many jobs run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from typing import Any, TypeVar
 
 import click
 
+from warpgauge.compute import Executor, choose_executor
 from warpgauge.errors import InvalidInputError
+from warpgauge.io.stores import Place, RemotePath, is_url
 from warpgauge.io.transforms import read_transform
 from warpgauge.project import Project
 from warpgauge.project.trust import VARIABLE
@@ -104,3 +106,41 @@ def _distinct(parts: dict[str, tuple[str, ...]], taken: set[str]) -> dict[str, s
             depth += 1
         titles[file] = "/".join(own[-depth:])
     return titles
+
+
+class ImagePath(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # generic since click 8.4
+    """A path that exists, or an address (``s3://``, ``https://``) of an OME-Zarr image."""
+
+    name = "path or address"
+    _file = click.Path(exists=True, path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Place:
+        """Return a path or a remote one; what neither is ends the command with a sentence."""
+        if isinstance(value, RemotePath) or is_url(value):
+            return value if isinstance(value, RemotePath) else RemotePath(value)
+        found: Path = self._file.convert(value, param, ctx)
+        return found
+
+
+_SCHEDULER = click.option(
+    "--scheduler",
+    metavar="ADDRESS",
+    help="Run on the workers of a Dask scheduler, as in tcp://host:8786 (docs/scaling.md).",
+)
+_CLUSTER = click.option("--cluster", metavar="local:N", help="Run on N Dask workers of this machine.")
+
+
+def cluster_options(command: _Command) -> _Command:
+    """Add ``--scheduler`` and ``--cluster``, beside the command's own ``--jobs``."""
+    return _SCHEDULER(_CLUSTER(command))
+
+
+def resume_option(fresh: str) -> Callable[[_Command], _Command]:
+    """Return the pair ``--resume/--fresh``; ``fresh`` says what the latter does."""
+    words = f"Go on where an earlier run ended (the default); or {fresh}."
+    return click.option("--resume/--fresh", default=True, help=words)
+
+
+def executor_for(jobs: int, scheduler: str | None, cluster: str | None) -> Executor:
+    """Return the executor that the options name."""
+    return choose_executor(jobs, scheduler=scheduler, cluster=cluster)
