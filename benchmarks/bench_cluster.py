@@ -22,12 +22,12 @@ from typing import Any
 import numpy as np
 from bench_core import EXTENT, annotations, prior
 from timing import Row
-from warpgauge.experiments.runner import run_experiment
 
 import warpgauge as wg
 from warpgauge.compute import Executor, InProcess, ProcessPool
 from warpgauge.compute.cluster import DaskCluster
 from warpgauge.experiments.experiment import Experiment, Findings, Run
+from warpgauge.experiments.runner import run_experiment
 from warpgauge.io.stores import place_of
 from warpgauge.maps.sharded import ShardedMap, fill_shard, write_sharded_map
 
