@@ -26,6 +26,7 @@ from timing import Row
 import warpgauge as wg
 from warpgauge.compute import Executor, InProcess, ProcessPool
 from warpgauge.compute.cluster import DaskCluster
+from warpgauge.core.process import Posterior
 from warpgauge.experiments.experiment import Experiment, Findings, Run
 from warpgauge.experiments.runner import run_experiment
 from warpgauge.io.stores import place_of
@@ -42,7 +43,7 @@ def transform() -> Callable[[np.ndarray], np.ndarray]:
     return shifted
 
 
-def posterior(isotropic: bool = False) -> wg.Posterior:
+def posterior(isotropic: bool = False) -> Posterior:
     return prior(3).condition(annotations(100, 3, isotropic, np.random.default_rng(20)))
 
 

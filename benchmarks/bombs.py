@@ -98,9 +98,9 @@ def main() -> int:
     arguments = parser.parse_args()
     sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).resolve().parent.parent / "tests")]
     import scipy.stats  # noqa: F401  what a command would import, before the forks
-    import warpgauge.cli.verify
 
     import warpgauge.cli.info
+    import warpgauge.cli.maintenance
     import warpgauge.session  # noqa: F401
 
     own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000

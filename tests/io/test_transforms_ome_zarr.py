@@ -12,7 +12,7 @@ import warpgauge as wg
 from command_tools import ask
 from remote_tools import file_server
 from warpgauge.errors import AmbiguousFileError, FileFormatError, SuspiciousDataWarning
-from warpgauge.io.transforms import DisplacementField, ome_field
+from warpgauge.io.transforms import DisplacementField, ome_field, write_transform
 from warpgauge.io.transforms.ome_field import LargeField
 
 zarr = pytest.importorskip("zarr")
@@ -35,7 +35,7 @@ def grid_of(d: int, turned: bool) -> wg.Grid:
 def test_a_field_is_read_where_it_was_written(d: int, turned: bool, tmp_path: Path) -> None:
     """At the nodes to rounding; between them as linear interpolation; outside NaN."""
     grid = grid_of(d, turned)
-    wg.write_transform(wg.read_transform(bent, d=d), tmp_path / "field.ome.zarr", grid=grid)
+    write_transform(wg.read_transform(bent, d=d), tmp_path / "field.ome.zarr", grid=grid)
     found = wg.read_transform(tmp_path / "field.ome.zarr")
     assert isinstance(found, DisplacementField)
     assert found.support == grid
@@ -55,7 +55,7 @@ def test_a_large_field_is_read_in_blocks_with_the_same_numbers(tmp_path: Path, m
         return mapped
 
     with pytest.warns(SuspiciousDataWarning, match="outside the transform's domain"):
-        wg.write_transform(wg.read_transform(holed, d=3), tmp_path / "field.zarr", grid=grid)
+        write_transform(wg.read_transform(holed, d=3), tmp_path / "field.zarr", grid=grid)
     with pytest.warns(SuspiciousDataWarning):
         whole = wg.read_transform(tmp_path / "field.zarr")
     monkeypatch.setattr(ome_field, "_WHOLE", 1000)
@@ -77,7 +77,7 @@ def test_a_large_field_is_read_in_blocks_with_the_same_numbers(tmp_path: Path, m
 
 def test_a_field_is_read_by_address(tmp_path: Path) -> None:
     grid = grid_of(2, False)
-    wg.write_transform(wg.read_transform(bent, d=2), tmp_path / "field.zarr", grid=grid)
+    write_transform(wg.read_transform(bent, d=2), tmp_path / "field.zarr", grid=grid)
     with file_server(tmp_path) as address:
         found = wg.read_transform(f"{address}/field.zarr")
         np.testing.assert_allclose(found.map(grid.points()), bent(grid.points()), atol=1e-9)
@@ -103,7 +103,7 @@ def test_a_mean_map_is_a_field(tmp_path: Path) -> None:
 def test_a_field_from_elsewhere_needs_a_word(tmp_path: Path) -> None:
     """Without the note that warpgauge writes, order and frame of the components must be given; RAS flips x and y."""
     grid = wg.Grid((12, 10, 8), [1.0, 2.0, 3.0], units="mm")
-    wg.write_transform(wg.read_transform(bent, d=3), tmp_path / "field.zarr", grid=grid)
+    write_transform(wg.read_transform(bent, d=3), tmp_path / "field.zarr", grid=grid)
     group = zarr.open_group(tmp_path / "field.zarr", mode="r+")
     del group.attrs["warpgauge"]
     with pytest.raises(AmbiguousFileError, match="components="):
@@ -127,7 +127,7 @@ def test_an_image_is_not_a_field(tmp_path: Path) -> None:
 
 def test_the_command_line_converts_fields(tmp_path: Path) -> None:
     grid = grid_of(2, False)
-    wg.write_transform(wg.read_transform(bent, d=2), tmp_path / "field.nrrd", grid=grid)
+    write_transform(wg.read_transform(bent, d=2), tmp_path / "field.nrrd", grid=grid)
     ask("convert", "transform", tmp_path / "field.nrrd", tmp_path / "field.ome.zarr")
     assert ask("info", tmp_path / "field.ome.zarr", "--as", "transform")["format"] == "OME-Zarr"
     found, before = (wg.read_transform(tmp_path / name) for name in ("field.ome.zarr", "field.nrrd"))
@@ -143,7 +143,7 @@ def test_a_field_is_added_to_a_project(tmp_path: Path) -> None:
         Image.fromarray(texture).save(tmp_path / f"{name}.png")
     ask("new", tmp_path / "project", "--fixed", tmp_path / "fixed.png", "--moving", tmp_path / "moving.png",
         "--candidates", 10, "--foreground", "none")  # fmt: skip
-    wg.write_transform(wg.read_transform(bent, d=2), tmp_path / "field.ome.zarr", grid=wg.Grid((80, 60)))
+    write_transform(wg.read_transform(bent, d=2), tmp_path / "field.ome.zarr", grid=wg.Grid((80, 60)))
     ask("add-transform", tmp_path / "project", "bent", tmp_path / "field.ome.zarr")
     with wg.Project.open(tmp_path / "project") as project:
         points = np.array([[10.0, 20.0], [70.0, 50.0]])

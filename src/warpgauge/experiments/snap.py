@@ -28,6 +28,7 @@ from warpgauge.experiments.answerable_pairs import (
 from warpgauge.experiments.datasets import Floats
 from warpgauge.experiments.experiment import Experiment, Findings, Result, Run
 from warpgauge.experiments.patch_match import match_patch
+from warpgauge.io.images import Image
 
 SLIP = 3.0  # pixels
 MOST = 100  # landmarks of a pair
@@ -89,7 +90,7 @@ def _pair(data: Path, dataset: str, name: str, seed: int, place: Path) -> Answer
     return simulated_pair(data, name, seed, place) if dataset == "simulated" else cima_pair(data, name)
 
 
-def sampler(image: wg.Image) -> Callable[[Floats], Floats]:
+def sampler(image: Image) -> Callable[[Floats], Floats]:
     """Return a function that gives an image's grey values at world points, NaN outside."""
     gray = np.asarray(to_gray(image.read(), len(image.grid.size))[0], dtype=np.float64)
 
