@@ -80,11 +80,11 @@ lint: $(STAMP) $(PAGE_STAMP)  ## ruff, strict types of Python and of the page, i
 	@if [ -x node_modules/.bin/tsc ]; then node_modules/.bin/tsc -p src/warpgauge/web/static; \
 	else echo "the page's types were not checked: TypeScript is not installed"; fi
 
-# Tests run side by side, one process per core; one thread each for linear algebra.
+# Tests run side by side, one process per core.
 test: lint  ## lint, then all tests
 	@if command -v node >/dev/null; then node --test tests/web/page/*.test.js; \
 	elif [ "$$CI" = true ]; then echo "Node.js is missing, so the page's geometry cannot be tested"; exit 1; fi
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n auto --dist worksteal $(PYTEST_ARGS)
 
 # napari with Qt, SpatialData, torch, ANTs and MLflow: 3 GB that no other test needs, in an environment of their own. napari draws
 # by OpenGL, so a virtual screen and a software renderer are needed: Debian's xvfb, installed by name where that is possible.
@@ -105,8 +105,9 @@ integrations: $(INTEGRATIONS_STAMP)  ## tests against napari with Qt, SpatialDat
 	  -W default --disable-warnings -p no:cacheprovider tests/integrations tests/io/test_transforms_memory.py \
 	  || { echo "make integrations failed: the tests above, or setting up $(INTEGRATIONS) (make clean removes it)"; exit 1; }
 
-bench: $(BENCH_STAMP)  ## every figure as a ratio against its bound, in this run; then benchmarks/speed_page.py
+bench: $(BENCH_STAMP)  ## every figure as a ratio against its bound, in this run, to docs/speed.md
 	MALLOC_TRIM_THRESHOLD_=1000000000 MALLOC_MMAP_THRESHOLD_=1000000000 $(BIN)/python benchmarks/run.py
+	$(BIN)/python benchmarks/speed_page.py
 
 # The auditing tools have an environment of their own: they are no part of what is audited.
 $(AUDIT_STAMP): requirements/audit.hashes.txt

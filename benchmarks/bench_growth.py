@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import bench_evaluate
 import former_maps
 import numpy as np
 from bench_core import EXTENT, annotations, covariances, prior
@@ -91,5 +92,18 @@ def _fit() -> dict[str, Any]:
     }
 
 
+def _targets() -> dict[str, Any]:
+    counts = [1000, 3000, 10_000, 30_000, 100_000]
+    judge, transforms, targets = bench_evaluate.case(counts[-1])
+    wg.evaluate(judge, transforms, targets[:1000])
+    work = [lambda n=n: wg.evaluate(judge, transforms, targets[:n]) for n in counts]
+    return {
+        "title": "Evaluation of 8 transforms, 60 annotations, 2D",
+        "x": "targets",
+        "values": counts,
+        "seconds": {"now": [_smallest(one) for one in work]},
+    }
+
+
 def curves() -> list[dict[str, Any]]:
-    return [_points(), _annotations(), _first_suggestion(), _fit()]
+    return [_points(), _annotations(), _first_suggestion(), _fit(), _targets()]

@@ -9,6 +9,7 @@ import os
 import platform
 import subprocess
 import sys
+import time
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -61,7 +62,9 @@ def main() -> None:
     sys.path.insert(0, str(Path(__file__).parent))
     rows: list[dict[str, Any]] = []
     load = [os.getloadavg()[0]]
+    took: dict[str, float] = {}
     for name in arguments.only or MODULES:
+        began = time.perf_counter()
         for row in importlib.import_module(name).run():
             rows.append({"module": name, **(row if isinstance(row, dict) else row.to_dict())})
             last = rows[-1]
@@ -73,10 +76,14 @@ def main() -> None:
             if last.get("seconds") is not None:
                 print(f": {last['seconds'] * 1e3:.2f} ms against {last['bound_seconds'] * 1e3:.2f} ms", end="")
             print(f"\n    {last['note']}" if last.get("note") else "", flush=True)
+        took[name] = time.perf_counter() - began
+    began = time.perf_counter()
     curves = [] if arguments.no_growth else importlib.import_module("bench_growth").curves()
     arguments.json.parent.mkdir(parents=True, exist_ok=True)
     load.append(os.getloadavg()[0])
-    result = {"machine": machine(load), "rows": rows, "curves": curves}
+    took["bench_growth"] = time.perf_counter() - began
+    about = {**machine(load), "minutes": {name: round(seconds / 60, 1) for name, seconds in took.items()}}
+    result = {"machine": about, "rows": rows, "curves": curves}
     arguments.json.write_text(json.dumps(result, indent=1) + "\n")
     print(f"\nwritten to {arguments.json}")
 

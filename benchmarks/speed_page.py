@@ -17,6 +17,7 @@ PARTS = {
     "bench_start": "Starting",
     "bench_core": "Model and suggestions",
     "bench_maps": "Maps",
+    "bench_evaluate": "Evaluation",
     "bench_busy": "Every core busy",
     "bench_transforms": "Transforms",
     "bench_web": "Server and page",
@@ -68,8 +69,18 @@ def _measured(about: dict[str, Any]) -> str:
         f"Measured with the code of commit {about['code']} on {about['cores']} cores of an {about['processor']}, "
         f"Python {about['python']}, numpy {about['numpy']}, numba {about['numba']}. Each time is the smallest of "
         f"several, and each ratio is of one run. {before} processes wanted each core before the run and {after} after "
-        "it; where that is more than 1, times by the clock are longer than on an idle machine, and ratios of processor "
-        "time (over all threads) say more."
+        f"it.{_doubt(max(before, after))}"
+    )
+
+
+def _doubt(load: float) -> str:
+    """Return what the load of the machine means for the figures; nothing where it was idle."""
+    if load <= 1.5:
+        return ""
+    return (
+        " **The machine was busy with other work**: ratios of processor time hold to about 10 %, but ratios by the "
+        "clock of work in several threads, and those of busy against idle cores, do not; run `make bench` on an idle "
+        "machine before you believe them."
     )
 
 

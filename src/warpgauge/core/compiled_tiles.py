@@ -109,17 +109,24 @@ def _bundle_of_squares(
             r = math.sqrt(row[j])
             row[j] = ((((c5 * r + c4) * r + c3) * r + c2) * r + c1) * r + c0
         return
+    # Two at a time: most tiles that meet more than one segment meet two.
+    c = table[first + 1]
+    e0, e1, e2, e3, e4, e5 = c[0], c[1], c[2], c[3], c[4], c[5]
+    from_here = math.sqrt(breaks[first])
     for j in range(n):
         r = math.sqrt(row[j])
-        spare[j] = ((((c5 * r + c4) * r + c3) * r + c2) * r + c1) * r + c0
-    for segment in range(first + 1, last + 1):
+        near = ((((c5 * r + c4) * r + c3) * r + c2) * r + c1) * r + c0
+        far = ((((e5 * r + e4) * r + e3) * r + e2) * r + e1) * r + e0
+        row[j] = r
+        spare[j] = far if r >= from_here else near
+    for segment in range(first + 2, last + 1):
         c = table[segment]
         c0, c1, c2, c3, c4, c5 = c[0], c[1], c[2], c[3], c[4], c[5]
-        from_here = breaks[segment - 1]
+        from_here = math.sqrt(breaks[segment - 1])
         for j in range(n):
-            r = math.sqrt(row[j])
+            r = row[j]
             value = ((((c5 * r + c4) * r + c3) * r + c2) * r + c1) * r + c0
-            spare[j] = value if row[j] >= from_here else spare[j]
+            spare[j] = value if r >= from_here else spare[j]
     for j in range(n):
         row[j] = spare[j]
 
