@@ -210,6 +210,7 @@ def test_a_gate_tells_worse_from_not_worse(trial, tmp_path, capsys):
     assert run(["gate", folder, str(close), "--against", baseline, "--margin", "0", "--json"]) == 2
     told = json.loads(capsys.readouterr().out)
     assert told["low"] <= 0 < told["high"]
+    assert told["low"] < told["difference"] < told["high"]
     assert run(["gate", folder, baseline, "--against", baseline, "--margin", "10%"]) == 0
     assert run(["gate", folder, str(same), "--against", baseline, "--margin", "0.5mm"]) == 3
     assert "but the project is in px" in capsys.readouterr().err

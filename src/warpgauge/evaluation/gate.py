@@ -163,12 +163,17 @@ def decide(found: Comparison, level: float, units: str, seed: int = 0) -> GateRe
     two_sided = 1 - 2 * (1 - level)
     excess, beyond = mean_interval(found.excess, two_sided, seed), mean_interval(found.beyond, two_sided, seed)
     code = 0 if beyond.high <= 0 else 1 if excess.low > 0 else 2
-    scale = found.scale
+    size = found.baseline
+
+    def apart(square: float) -> float:
+        """RMS error above the baseline's, from a mean square."""
+        return float(np.sqrt(max(0.0, square))) - size
+
     return GateResult(
         code,
-        found.new - found.baseline,
-        scale * excess.low,
-        found.margin + scale * beyond.high,
+        apart(size**2 + found.excess.estimate),
+        apart(size**2 + excess.low),
+        apart((size + found.margin) ** 2 + beyond.high),
         found.margin,
         found.baseline,
         found.new,

@@ -44,7 +44,7 @@ GATE_COUNTS = (25, 40, 60)
 _FIRST = {2: 4, 3: 1}  # first pair of each dimension: 2D pairs 1 to 3 were used to choose constants
 _PAIRS_3D = 7
 _WINS = (10, 15, 25, 40, 60)
-_COST = 40
+_COST, _DRAWS = 40, 6
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +102,7 @@ def plan(data: Path, runs: int, seed: int, quick: bool) -> list[Run]:
     planned = []
     for name, at in pairs:
         many = AUDITS // max(1, sum(other == name for other, _ in pairs))
-        for kind in ("intervals", "decisions", "gate", "cost"):
+        for kind in ("intervals", "model", "decisions", "gate", "cost"):
             count = 5 if quick else many
             planned.append(
                 Run(
@@ -118,8 +118,8 @@ def plan(data: Path, runs: int, seed: int, quick: bool) -> list[Run]:
 def compute(data: Path, run: Run) -> dict[str, Any]:
     """Answer one question on one pair."""
     kind, seed, count = str(run.parameters["kind"]), int(run.parameters["seed"]), int(run.parameters["audits"])
-    if kind == "cost":
-        return cost(_contest(run.parameters), seed)
+    if kind in ("cost", "model"):
+        return (cost if kind == "cost" else model)(_contest(run.parameters), seed)
     trial = (
         lung_trial(data) if run.parameters["dataset"] == "elastix-lung" else open_trial(_contest(run.parameters), seed)
     )
@@ -156,6 +156,18 @@ def lung_trial(data: Path) -> Trial:
     """Return elastix-lung's 14 registrations: landmarks are the population, nothing is open, placements are exact."""
     _, fixed, moving, mapped = elastix_lung_registrations(data)
     return Trial(mapped, moving, fixed, 0.0, None, np.broadcast_to(np.eye(3), (len(fixed), 3, 3)), False)
+
+
+def model(met: Contest, seed: int) -> dict[str, Any]:
+    """Return whether the judge's 90 % intervals of the RMS error hold, given the open annotations, and their widths."""
+    judge = wg.judge(base_posterior(met, met.answers[asked(met, OPEN, seed)]), met.transforms)
+    found = wg.evaluate(judge, met.transforms, met.targets, samples=400, regularity_over=False, further=0)
+    true = met.true_scores(2)
+    bounds = np.array([found.scores[name].interval["2"] for name in met.names])
+    return {
+        "held": ((bounds[:, 0] <= true) & (true <= bounds[:, 1])).tolist(),
+        "width": ((bounds[:, 1] - bounds[:, 0]) / true).tolist(),
+    }
 
 
 def drawn(trial: Trial, mapped: Floats | None, count: int, rng: np.random.Generator) -> tuple[Ints, Floats, Ints]:
@@ -335,27 +347,41 @@ def gates(trial: Trial, rng: np.random.Generator) -> dict[str, Any]:
 
 
 def cost(met: Contest, seed: int) -> dict[str, Any]:
-    """RMS error of the posterior mean from 40 annotations: all by Entropy, or 30 % drawn at random, used or sealed."""
-    rng = rng_for(seed, 22)
-    order = asked(met, _COST, seed)
-    share = round(0.3 * _COST)
-    sd = float(np.sqrt(met.answers.covariances[0, 0, 0]))
-    rows = balanced_order(met.targets, np.full(len(met.targets), share / len(met.targets)), rng)
-    random = wg.Annotations.isotropic(met.targets[rows], met.truth[rows] + rng.normal(0, sd, (share, met.d)), sd)
-    fewer = met.answers[order[: _COST - share]]
-    with_audit = wg.Annotations(
-        np.concatenate([fewer.fixed_points, random.fixed_points]),
-        np.concatenate([fewer.moving_points, random.moving_points]),
-        np.concatenate([fewer.covariances, random.covariances]),
-    )
-    smallest = {2: 10.0, 3: 4.0}[met.d] * met.pixel
-    unseen = np.setdiff1d(np.arange(len(met.targets)), rows)
+    """RMS errors of the posterior mean from 40 annotations: all by Entropy, or 30 % drawn at random, used or sealed.
 
-    def error(given: wg.Annotations) -> float:
-        mean = wg.default_posterior(given, met.extent, smallest=smallest).mean(met.targets[unseen])
-        return wg.displacement_norm(mean - met.truth[unseen], 2)
-
-    return {"without": error(met.answers[order]), "audit": error(with_audit), "sealed": error(fewer)}
+    As in a session, Entropy knows where random questions were asked, also while their answers are sealed.
+    """
+    rng, sd = rng_for(seed, 22), float(np.sqrt(met.answers.covariances[0, 0, 0]))
+    share, smallest = round(0.3 * _COST), {2: 10.0, 3: 4.0}[met.d] * met.pixel
+    without = met.answers[asked(met, _COST, seed)]
+    result: dict[str, Any] = {"without": [], "audit": [], "sealed": []}
+    for _ in range(_DRAWS):
+        rows = balanced_order(met.targets, np.full(len(met.targets), share / len(met.targets)), rng)
+        random = wg.Annotations.isotropic(met.targets[rows], met.truth[rows] + rng.normal(0, sd, (share, met.d)), sd)
+        suggester = wg.Suggester(
+            base_posterior(met, wg.Annotations.empty(met.d)).prior,
+            met.answers.fixed_points,
+            strategy="entropy",
+            seed=seed,
+        )
+        slots, chosen = set(rng.choice(_COST, share, replace=False).tolist()), list[int]()
+        for step in range(_COST):
+            if step in slots:
+                suggester.record_at(random.fixed_points[step - len(chosen)])
+            else:
+                chosen.append(suggester.suggest())
+                suggester.record(chosen[-1])
+        fewer = met.answers[chosen]
+        together = wg.Annotations(
+            np.concatenate([fewer.fixed_points, random.fixed_points]),
+            np.concatenate([fewer.moving_points, random.moving_points]),
+            np.concatenate([fewer.covariances, random.covariances]),
+        )
+        unseen = np.setdiff1d(np.arange(len(met.targets)), rows)
+        for name, given in (("without", without), ("audit", together), ("sealed", fewer)):
+            mean = wg.default_posterior(given, met.extent, smallest=smallest).mean(met.targets[unseen])
+            result[name].append(wg.displacement_norm(mean - met.truth[unseen], 2))
+    return result
 
 
 EXPERIMENT = Experiment(

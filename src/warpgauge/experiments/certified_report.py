@@ -21,7 +21,7 @@ def report(results: Sequence[Result]) -> Findings:
             kind: [found for one, found in own if one == kind] for kind in dict.fromkeys(kind for kind, _ in own)
         }
         numbers[dataset] = part = {}
-        for kind, summary in (("intervals", _intervals), ("decisions", _decisions), ("gate", _gates), ("cost", _cost)):
+        for kind, summary in _SUMMARIES.items():
             if by_kind.get(kind):
                 part[kind], told = summary(by_kind[kind])
                 sentences += [f"{dataset}: {one}" for one in told]
@@ -101,14 +101,28 @@ def _gates(found: Sequence[dict[str, Any]]) -> tuple[dict[str, Any], list[str]]:
 def _cost(found: Sequence[dict[str, Any]]) -> tuple[dict[str, Any], list[str]]:
     numbers = {}
     for name in ("audit", "sealed"):
-        ratios = np.array([one[name] / one["without"] for one in found])
+        ratios = np.concatenate([np.array(one[name]) / np.array(one["without"]) for one in found])
         numbers[name] = {
-            "pairs": len(ratios),
+            "audits": len(ratios),
             "geometric_mean": float(np.exp(np.log(ratios).mean())),
             "worst": float(ratios.max()),
         }
     used, sealed = numbers["audit"]["geometric_mean"], numbers["sealed"]["geometric_mean"]
     return numbers, [
         f"the posterior mean's error from 40 annotations is {used - 1:+.1%} with a 30 % audit that is used, "
-        f"{sealed - 1:+.1%} while it is sealed, against none ({len(found)} pairs)."
+        f"{sealed - 1:+.1%} while it is sealed, against none ({numbers['audit']['audits']} audits of {len(found)} "
+        f"pairs)."
     ]
+
+
+def _model(found: Sequence[dict[str, Any]]) -> tuple[dict[str, Any], list[str]]:
+    held = np.concatenate([one["held"] for one in found])
+    width = float(np.median(np.concatenate([one["width"] for one in found])))
+    numbers = {"intervals": len(held), "held": float(held.mean()), "median_width": width}
+    return numbers, [
+        f"the judge's 90 % intervals of the RMS error, from the open annotations alone, hold in {held.mean():.1%} of "
+        f"{len(held)} (median width {width:.2f})."
+    ]
+
+
+_SUMMARIES = {"intervals": _intervals, "model": _model, "decisions": _decisions, "gate": _gates, "cost": _cost}

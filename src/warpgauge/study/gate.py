@@ -89,4 +89,4 @@ def _together(found: list[Comparison], level: float, units: str) -> GateResult:
     baseline, new = (float(np.mean([getattr(one, name) for one in found])) for name in ("baseline", "new"))
     code = 0 if high <= 0 else 1 if low > 0 else 2
     answers = sum(one.answers for one in found)
-    return GateResult(code, new - baseline, low, margin + high, margin, baseline, new, answers, P, level, units)
+    return GateResult(code, float(mean[0]), low, margin + high, margin, baseline, new, answers, P, level, units)
