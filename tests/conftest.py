@@ -50,10 +50,16 @@ def data_dir() -> Path:
 
 
 @pytest.fixture(scope="session")
-def dask_cluster() -> Iterator[Any]:
-    """Two Dask workers on this machine, one cluster for all tests of a process."""
+def _dask_cluster() -> Iterator[Any]:
     pytest.importorskip("distributed", reason="Dask is not installed")
     from warpgauge.compute.cluster import DaskCluster
 
     with DaskCluster.local(2) as cluster:
         yield cluster
+
+
+@pytest.fixture
+def dask_cluster(_dask_cluster: Any) -> Any:
+    """Two Dask workers on this machine, one cluster for all tests of a process; those that a test killed are back."""
+    _dask_cluster.wait_for(2)
+    return _dask_cluster

@@ -15,7 +15,7 @@ import warpgauge as wg
 from compute_tools import open_swirled, swirled
 from warpgauge.compute import ProcessPool
 from warpgauge.core.process import Posterior
-from warpgauge.errors import InvalidInputError
+from warpgauge.errors import InvalidInputError, SuspiciousDataWarning
 from warpgauge.io.images.pyramid import halve
 from warpgauge.maps import mean_map, standard_deviation_map
 from warpgauge.maps.sharded import write_sharded_map
@@ -82,6 +82,8 @@ def test_what_is_there_is_kept_and_only_the_rest_is_made(posterior: Posterior, l
 
     with pytest.raises(KeyboardInterrupt):
         write_sharded_map("error", posterior, GRID, place, transform=open_swirled, progress=interrupt)
+    with pytest.warns(SuspiciousDataWarning, match="not complete"):
+        assert np.isnan(wg.read_image(place).read()[..., 300:]).all()
     there = {name for name in bytes_of(place) if "/c/" in name}
     assert there == {"0/c/0/0/0", "0/c/0/0/1"}
     times = {name: (place / name).stat().st_mtime_ns for name in there}

@@ -20,7 +20,7 @@ from warpgauge.compute.threads import ONE_THREAD
 from warpgauge.errors import InvalidInputError, MissingExtraError, WarpgaugeError, WorkerLostError
 from warpgauge.extras import install_advice
 
-_AHEAD = 4  # jobs handed over per thread of the cluster: the next one is there when one has finished
+_AHEAD = 32  # jobs handed over per thread of the cluster: small ones are sent and fetched together
 _ANY_PORT = "127.0.0.1:0"  # nobody else's machine, and in nobody's way
 _LOOK = 2.0  # seconds between two looks at the number of workers
 _CONNECT = 20.0  # seconds to reach a scheduler
@@ -94,6 +94,7 @@ class DaskCluster(Executor):
                 dashboard_address=_ANY_PORT,
                 worker_dashboard_address=_ANY_PORT,
                 silence_logs="ERROR",
+                preload=["warpgauge.compute.worker_setup"],
             )
             client = distributed.Client(cluster, set_as_default=False)
         return cls(client, cluster)
@@ -102,6 +103,10 @@ class DaskCluster(Executor):
     def workers(self) -> int:
         """Threads of all workers."""
         return max(1, sum(int(n) for n in self._client.nthreads().values()))
+
+    def wait_for(self, workers: int) -> None:
+        """Wait until there are so many workers."""
+        self._client.wait_for_workers(workers, timeout=_FIRST_WORKER)
 
     def processes(self) -> list[int]:
         """Return the process ids of the workers."""

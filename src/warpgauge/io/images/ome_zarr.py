@@ -37,7 +37,8 @@ def open_ome_zarr(folder: Place) -> StoredImage:
     with foreign_decoder(folder, "OME-Zarr"):
         if (folder / ".zarray").is_file():
             raise FileFormatError(f"{folder.name!r} is a bare Zarr array without the OME description of an image.")
-        multiscale = _multiscale(folder, zarr_attributes(folder), notes)
+        attributes = zarr_attributes(folder)
+        multiscale = _multiscale(folder, attributes, notes)
         axes = _axes(folder, multiscale)
         datasets = _list(folder, multiscale, "datasets")
         arrays = [_array(folder, dataset) for dataset in datasets]
@@ -52,7 +53,16 @@ def open_ome_zarr(folder: Place) -> StoredImage:
             _level(array, axes, spatial, scale, scales[0]) for array, scale in zip(arrays, scales, strict=True)
         )
         dtype = _dtype(folder, arrays)
-    return StoredImage(folder, "OME-Zarr", frame, dtype, channels, levels, (folder,), notes)
+    suspicions = _unfinished(folder, attributes)
+    return StoredImage(folder, "OME-Zarr", frame, dtype, channels, levels, (folder,), notes, suspicions)
+
+
+def _unfinished(folder: Place, attributes: dict[str, Any]) -> list[str]:
+    """Return a sentence on a map of warpgauge that was interrupted."""
+    note = attributes.get("warpgauge")
+    if not isinstance(note, dict) or note.get("complete") is not False:
+        return []
+    return [f"{folder.name!r} is a map that is not complete: shards that are missing read as NaN; finish it first."]
 
 
 def open_vectors(folder: Place) -> tuple[Any, Frame]:
