@@ -660,7 +660,8 @@ def error_model(
     """Weights of every (scale, unevenness, along, factor, size), mean and joint covariance of the truth at T.
 
     The truth is ``median + sqrt(v) (s(x) g(x) + along sum_k z_k D_k(x))`` and the noise ``f Sigma``; every combination
-    is conditioned in the slow way by one dense matrix. Half of the weight is that of the combinations with f = 1 alone.
+    is conditioned in the slow way by one dense matrix. Half of the weight is that of the combinations with f <= 1
+    alone, each as probable as the others.
     ``unevenness`` holds pairs (s at X, s at T); ``directions`` the D_k, (n, d, K), at X and at T.
     """
     n, d = X.shape
@@ -677,12 +678,12 @@ def error_model(
                         A = v * B[: n * d, : n * d] + f * noise_matrix(covariances)
                         r = (Y - median[0]).reshape(-1)
                         logs.append(math.log(p) - 0.5 * (r @ np.linalg.solve(A, r) + np.linalg.slogdet(A)[1]))
-                        stated.append(f == 1)
+                        stated.append(1 / p if f <= 1 else 0.0)
                         gain = v * B[n * d :, : n * d] @ np.linalg.inv(A)
                         means.append(median[1].reshape(-1) + gain @ r)
                         joints.append(v * B[n * d :, n * d :] - gain @ (v * B[: n * d, n * d :]))
     w = np.exp(np.array(logs) - max(logs))
-    only = np.where(stated, w, 0.0)
+    only = np.array(stated) * w
     w = 0.5 * w / w.sum() + 0.5 * only / only.sum()
     mean = sum(a * m for a, m in zip(w, means, strict=True))
     joint = sum(a * (c + np.outer(m - mean, m - mean)) for a, m, c in zip(w, means, joints, strict=True))

@@ -11,7 +11,8 @@ import warpgauge as wg
 from warpgauge.errors import InvalidInputError
 from warpgauge.evaluation import error_model, further_by_growth, scores
 from warpgauge.evaluation.candidate_set import CandidateSet, weighted_median
-from warpgauge.evaluation.error_model import ErrorModel, cross_fitted
+from warpgauge.evaluation.cross_fit import CrossFit
+from warpgauge.evaluation.error_model import ErrorModel
 from warpgauge.evaluation.suspicion import gross_errors, too_good
 from warpgauge.evaluation.widening import Widening
 
@@ -112,7 +113,7 @@ def test_cross_fitting_predicts_each_annotation_without_its_fold() -> None:
     candidates = CandidateSet(three(), posterior(given, SCALES))
     other = CandidateSet(three(), posterior(moved, SCALES))
     other.weights, other._scales, other._typical = candidates.weights, candidates._scales, candidates._typical
-    first, second = (cross_fitted(ErrorModel.fit(one))[0] for one in (candidates, other))
+    first, second = (one.fallback.annotations.moving_points - CrossFit.of(one).residuals for one in (candidates, other))
     changed = np.abs(first - second).max(axis=1)
     assert changed[2] < 1e-9
     assert (np.delete(changed, 2) > 1e-6).all()
@@ -318,7 +319,7 @@ def test_noise_that_the_annotations_contradict_is_learned() -> None:
     fixed = rng.uniform(0, 400, (40, 2))
     given = wg.Annotations.isotropic(fixed, bent(fixed) + rng.normal(0, 1.5, fixed.shape), 0.5)
     judge = wg.judge(posterior(given), three())
-    assert judge.model.noise_factor > 2  # type: ignore[union-attr]
+    assert judge.fitted.noise_factor > 2  # type: ignore[union-attr]
     targets = annotated(9, count=80).fixed_points
     scores_ = wg.evaluate(judge, three(), targets, samples=300, further=0).scores["a"]
     true = wg.displacement_norm(three()["a"](targets) - bent(targets), 2)  # type: ignore[operator]

@@ -16,6 +16,8 @@ from warpgauge.evaluation.mapping import function_of, mapped_points
 
 # Transforms nearer to each other than this share of the smallest landmark error count as one.
 _ALIKE = 0.2
+# Transforms nearer to each other than this share of that distance are copies.
+_COPY = 0.25
 # Differences and disagreements below this share of the typical one count as that much.
 _FLOOR = 0.1
 # An error at the annotations below this share of their noise counts as that much.
@@ -39,6 +41,10 @@ class CandidateValues:
     median: Floats
     directions: Floats
     disagreement: Floats
+
+    def __getitem__(self, rows: Any) -> CandidateValues:
+        """Return the values at some of the points."""
+        return CandidateValues(self.median[rows], self.directions[rows], self.disagreement[rows])
 
 
 class CandidateSet:
@@ -108,14 +114,23 @@ def _weights(every: Floats, given: Annotations) -> Floats:
     unit = _ALIKE * float(errors.min())
     if not np.isfinite(unit):
         return np.ones(len(every))
-    weights = np.empty(len(every))
+    return np.asarray(errors.min() / errors * _shares(every, unit))
+
+
+def _shares(every: Floats, unit: float) -> Floats:
+    """Share of each of (K, L, d) transforms in a vote that those alike within ``unit`` have together.
+
+    Copies are counted first, so that what is merely like them is not crowded out by their number.
+    """
+    alike = np.empty((len(every), len(every)))
     for k, one in enumerate(every):
         apart = np.square(every - one).sum(axis=2)
         both = ~np.isnan(apart)
         distances = np.where(both, apart, 0.0).sum(axis=1) / np.maximum(both.sum(axis=1), 1)
-        alike = np.where(both.any(axis=1), np.exp(-0.5 * distances / unit**2), 0.0)
-        weights[k] = errors.min() / errors[k] / max(float(alike.sum()), 1.0)
-    return weights
+        alike[k] = np.where(both.any(axis=1), np.exp(-0.5 * distances / unit**2), 0.0)
+    np.fill_diagonal(alike, 1.0)
+    once = 1 / np.sum(alike ** (1 / _COPY) ** 2, axis=1)
+    return np.asarray(once / (alike @ once))
 
 
 def _filled(every: Floats, weights: Floats) -> tuple[Floats, Floats]:

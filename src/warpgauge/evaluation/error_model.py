@@ -7,12 +7,13 @@ r"""Model of the truth given the annotations *and* the transforms: their median 
 how far they disagree at x. The error is partly a smooth field ``g`` of scale rho, uneven with power p, and partly a
 combination of the transforms' own differences with standard normal ``z``. Size v, scale, unevenness, the share eta of
 the combination and the factor f on the stated noise are averaged with the weight that the annotations give them (the
-evidence), but for half of the weight, for which the stated noise holds. For given rho, p and eta the covariance of the
-whitened annotations is ``v B + f I``: one eigendecomposition of B serves every v and f.
+evidence), but for half of the weight, for which the noise is at most the stated one. For given rho, p and eta the
+covariance of the whitened annotations is ``v B + f I``: one eigendecomposition of B serves every v and f.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -24,11 +25,12 @@ from warpgauge.evaluation.candidate_set import CandidateSet, CandidateValues
 
 UNEVENNESS = (0.0, 1.0)
 ALONG = (0.3, 1.0, 3.0)
-# Factors on the variances that experts state, and how probable each is before any annotation.
-NOISE_FACTORS = (1.0, 3.0, 9.0)
-NOISE_PRIOR = (0.6, 0.25, 0.15)
-# Annotations barely distinguish noise from errors of short range, so the stated noise always keeps this share.
-_AS_STATED = 0.5
+# Factors on the variances that experts state, and how probable each is before any annotation. What people state is a
+# guess, too large as often as too small.
+NOISE_FACTORS = (1 / 9, 1.0, 3.0, 9.0)
+NOISE_PRIOR = (0.2, 0.4, 0.25, 0.15)
+# Annotations barely distinguish noise from errors of short range: noise up to the stated one always keeps this share.
+_UP_TO_STATED = 0.5
 _SIZES = 40
 _MOST_SCALES = 5
 # Annotations whose errors correlate by less than this have nothing to do with each other.
@@ -56,6 +58,8 @@ class ErrorModel:
     Attributes
     ----------
     candidates : CandidateSet
+    rows : (L,) array of int
+        Which of the annotations it was fitted to.
     locations : (L, d) array
     values : CandidateValues
         At the locations.
@@ -68,6 +72,7 @@ class ErrorModel:
     """
 
     candidates: CandidateSet
+    rows: Ints
     locations: Floats
     values: CandidateValues
     noise: Floats
@@ -84,7 +89,7 @@ class ErrorModel:
         given = posterior.annotations
         known = candidates.at(given.fixed_points) if values is None else values
         kept = np.arange(len(given)) if rows is None else rows
-        here = CandidateValues(known.median[kept], known.directions[kept], known.disagreement[kept])
+        here = known[kept]
         locations, noise = given.fixed_points[kept], posterior.prior.total_noise(given.covariances)[kept]
         residuals = given.moving_points[kept] - here.median
         whitening = _block_diagonal(np.linalg.inv(np.linalg.cholesky(noise)))
@@ -105,7 +110,7 @@ class ErrorModel:
         weights = _noise_weights(np.stack(evidence))
         used = [i for i, one in enumerate(weights) if one.sum() >= _NEGLIGIBLE]
         return cls(
-            candidates, locations, here, noise, tuple(cells[i] for i in used), sizes,
+            candidates, kept, locations, here, noise, tuple(cells[i] for i in used), sizes,
             np.asarray(weights[used] / weights[used].sum()),
         )  # fmt: skip
 
@@ -153,36 +158,24 @@ class ErrorModel:
         return here.median + mean, within + second - mean[:, :, None] * mean[:, None, :]
 
     def sample(self, points: Floats, here: CandidateValues, count: int, rng: np.random.Generator) -> Floats:
-        """Draw joint samples of the true matches, (count, n, d): a field of the prior, corrected by the annotations."""
-        n, d = points.shape
-        which = systematic(self.weights.reshape(-1), count, rng)
-        cell_of, factor_of, size_of = np.unravel_index(which, self.weights.shape)
-        factors = np.asarray(NOISE_FACTORS)
-        everywhere = np.concatenate([points, self.locations])
+        """Draw joint samples of the true matches, (count, n, d)."""
+        return joint_samples([self], points, here, np.zeros(count, dtype=np.int64), rng)
+
+    def corrected(
+        self, cell: Cell, sizes: Floats, factors: Floats, fields: Floats, points: Floats, here: CandidateValues,
+        rng: np.random.Generator,
+    ) -> Floats:  # fmt: skip
+        """Turn (s, n + all annotations, d) fields of the prior into samples that know the annotations, (s, n, d)."""
+        count, n = len(fields), len(points)
+        combined = cell.along * rng.standard_normal((count, here.directions.shape[2]))
+        root = np.sqrt(sizes)[:, None, None]
+        free = root * _field(cell, fields[:, :n], here, combined)
+        seen = root * _field(cell, fields[:, n + self.rows], self.values, combined)
         roots = _block_diagonal(np.asarray(np.linalg.cholesky(self.noise)))
-        samples = np.empty((count, n, d))
-        for scale in dict.fromkeys(float(cell.kernel.scales[0]) for cell in self.cells):
-            same = [i for i, cell in enumerate(self.cells) if cell.kernel.scales[0] == scale]
-            rows = np.flatnonzero(np.isin(cell_of, same))
-            if len(rows) == 0:
-                continue
-            # Cells of one scale share their draws' factor, which is the costly part.
-            fields = prior_draws(self.cells[same[0]].kernel, everywhere, len(rows), rng)
-            for i in same:
-                cell, own = self.cells[i], np.flatnonzero(cell_of[rows] == i)
-                if len(own) == 0:
-                    continue
-                chosen = rows[own]
-                v, f = self.sizes[size_of[chosen]], factors[factor_of[chosen]]
-                combined = cell.along * rng.standard_normal((len(own), here.directions.shape[2]))
-                root = np.sqrt(v)[:, None, None]
-                free = root * _field(cell, fields[own, :n], here, combined)
-                seen = root * _field(cell, fields[own, n:], self.values, combined)
-                placed = np.sqrt(f)[:, None] * (rng.standard_normal((len(own), roots.shape[0])) @ roots.T)
-                missed = cell.rotated[:, None] - cell.basis.T @ (seen.reshape(len(own), -1) + placed).T
-                shrunk = v * missed / (f + np.multiply.outer(cell.eigenvalues, v))
-                samples[chosen] = here.median + free + self._predicted(cell, points, here, cell.basis @ shrunk)
-        return samples
+        placed = np.sqrt(factors)[:, None] * (rng.standard_normal((count, roots.shape[0])) @ roots.T)
+        missed = cell.rotated[:, None] - cell.basis.T @ (seen.reshape(count, -1) + placed).T
+        shrunk = sizes * missed / (factors + np.multiply.outer(cell.eigenvalues, sizes))
+        return np.asarray(here.median + free + self._predicted(cell, points, here, cell.basis @ shrunk))
 
     def _predicted(self, cell: Cell, points: Floats, here: CandidateValues, weights: Floats) -> Floats:
         """Covariance with the annotations times (L d, s) weights, (s, n, d)."""
@@ -193,6 +186,35 @@ class ErrorModel:
         at = self.values.directions.reshape(-1, self.values.directions.shape[2])
         along = here.directions @ (cell.along**2 * (at.T @ weights))
         return np.asarray((smooth + along).transpose(2, 0, 1))
+
+
+def joint_samples(
+    models: Sequence[ErrorModel], points: Floats, here: CandidateValues, model_of: Ints, rng: np.random.Generator
+) -> Floats:
+    """Draw one joint sample of the true matches from the model that each entry of ``model_of`` names, (count, n, d).
+
+    The models belong to one candidate set. Samples of one scale share the factor of their prior, the costly part.
+    """
+    n, d = points.shape
+    everywhere = np.concatenate([points, models[0].candidates.fallback.annotations.fixed_points])
+    samples = np.empty((len(model_of), n, d))
+    parts: dict[float, list[tuple[ErrorModel, Cell, Ints, Floats, Floats]]] = {}
+    for at, model in enumerate(models):
+        rows = np.flatnonzero(model_of == at)
+        chosen = np.unravel_index(systematic(model.weights.reshape(-1), len(rows), rng), model.weights.shape)
+        for i, cell in enumerate(model.cells):
+            own = chosen[0] == i
+            if own.any():
+                factors, sizes = np.asarray(NOISE_FACTORS)[chosen[1][own]], model.sizes[chosen[2][own]]
+                parts.setdefault(float(cell.kernel.scales[0]), []).append((model, cell, rows[own], sizes, factors))
+    for same in parts.values():
+        fields = prior_draws(same[0][1].kernel, everywhere, sum(len(rows) for _, _, rows, _, _ in same), rng)
+        start = 0
+        for model, cell, rows, sizes, factors in same:
+            drawn = fields[start : start + len(rows)]
+            samples[rows] = model.corrected(cell, sizes, factors, drawn, points, here, rng)
+            start += len(rows)
+    return samples
 
 
 def _field(cell: Cell, draws: Floats, here: CandidateValues, combined: Floats) -> Floats:
@@ -242,11 +264,11 @@ def _size_grid(noise: Floats, residuals: Floats) -> Floats:
 
 
 def _noise_weights(evidence: Floats) -> Floats:
-    """Turn log evidence (C, F, V) into weights: a share for the stated noise, the rest for noise that is learned."""
+    """Turn log evidence (C, F, V) into weights: a share for noise up to the stated one, the rest for any."""
     learned = evidence + np.log(NOISE_PRIOR)[:, None]
-    free, stated = np.exp(learned - learned.max()), np.zeros_like(evidence)
-    stated[:, 0] = np.exp(evidence[:, 0] - evidence[:, 0].max())
-    return np.asarray(_AS_STATED * stated / stated.sum() + (1 - _AS_STATED) * free / free.sum())
+    small = np.where((np.asarray(NOISE_FACTORS) <= 1)[:, None], evidence, -np.inf)
+    any_, up_to = np.exp(learned - learned.max()), np.exp(small - small.max())
+    return np.asarray(_UP_TO_STATED * up_to / up_to.sum() + (1 - _UP_TO_STATED) * any_ / any_.sum())
 
 
 def _block_diagonal(blocks: Floats) -> Floats:
@@ -262,27 +284,3 @@ def systematic(weights: Floats, count: int, rng: np.random.Generator) -> Ints:
     at = (np.arange(count) + rng.random()) / count * ends[-1]
     # Rounding can put the last one just beyond the end.
     return rng.permutation(np.minimum(np.searchsorted(ends, at, side="right"), len(weights) - 1))
-
-
-def cross_fitted(model: ErrorModel, folds: int = 5, seed: int = 0) -> tuple[Floats, Floats, Floats]:
-    """Predict every annotation by a model fitted without its fold: mean, covariance, and noise factor.
-
-    Returns
-    -------
-    means : (L, d) array
-    covariances : (L, d, d) array
-        Of the true match, without the annotation's own noise.
-    factors : (L,) array
-        Expected factor on the stated noise.
-    """
-    L, d = model.locations.shape
-    fold_of = np.random.default_rng(seed).permutation(L) % min(folds, L)
-    means, covariances, factors = np.empty((L, d)), np.empty((L, d, d)), np.empty(L)
-    for fold in range(int(fold_of.max()) + 1):
-        out = fold_of == fold
-        other = ErrorModel.fit(model.candidates, np.flatnonzero(~out), model.values)
-        values = model.values
-        here = CandidateValues(values.median[out], values.directions[out], values.disagreement[out])
-        means[out], covariances[out] = other.moments(model.locations[out], here)
-        factors[out] = other.noise_factor
-    return means, covariances, factors

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,11 +17,11 @@ from warpgauge.core.process import Posterior
 from warpgauge.core.sensitivity import Describer, Sensitivity, mean_squares, model_changes
 from warpgauge.errors import InvalidInputError
 from warpgauge.evaluation.candidate_set import CandidateSet
+from warpgauge.evaluation.cross_fit import CrossFit
 from warpgauge.evaluation.error_model import ErrorModel
 from warpgauge.evaluation.mapping import Remembered, converted, function_of, mapped_points
 from warpgauge.evaluation.suspicion import gross_errors, too_good
 from warpgauge.evaluation.truth import Truth
-from warpgauge.evaluation.widening import Widening
 
 CENTRES = ("candidates", "prior")
 FEWEST = 4
@@ -55,8 +54,7 @@ def judge(posterior: Posterior, transforms: Mapping[str, Any]) -> Truth:
     # Where all are suspect, the stated noise is more likely to be wrong than all transforms.
     trusted = {name: one for name, one in guesses.items() if name not in suspect} or guesses or dict(transforms)
     flags += gross_errors(trusted, posterior.annotations)
-    model = ErrorModel.fit(CandidateSet(trusted, posterior))
-    return Judge(posterior, dict(transforms), model, flags)
+    return Judge(posterior, dict(transforms), CrossFit.of(CandidateSet(trusted, posterior)), flags)
 
 
 def _does_nothing(name: str, transform: Any, posterior: Posterior) -> bool:
@@ -75,15 +73,15 @@ class Judge:
         What the annotations alone say.
     transforms : dict
         All that are judged.
-    model : ErrorModel
-        The truth about the median of the transforms that are not flagged.
+    fitted : CrossFit
+        Models of the truth about the median of the transforms that are not flagged.
     flags : tuple of warpgauge.evaluation.Flag
         What a person should look at before any ranking.
     """
 
     posterior: Posterior
     transforms: dict[str, Any]
-    model: ErrorModel
+    fitted: CrossFit
     flags: tuple[Flag, ...]
 
     @property
@@ -99,13 +97,8 @@ class Judge:
     @property
     def candidate_weights(self) -> dict[str, float]:
         """Weight of each transform in the median about which the truth is modelled; they add up to 1."""
-        found = self.model.candidates
+        found = self.fitted.candidates
         return dict(zip(found.transforms, (found.weights / found.weights.sum()).tolist(), strict=True))
-
-    @cached_property
-    def widening(self) -> Widening:
-        """How far the truth strays from the model's mean, by cross-fitting."""
-        return Widening.of(self.model)
 
     def without_flagged(self) -> Truth | None:
         """Return the judge that knows all annotations but those flagged as gross errors; None where none is."""
@@ -118,21 +111,14 @@ class Judge:
 
     def mean(self, points: ArrayLike) -> Floats:
         """Return the expected true matches of (n, d) points."""
-        return self.model.mean(as_points(points, "points", self.d))
+        return self.fitted.mean(as_points(points, "points", self.d))
 
     def sample(self, points: ArrayLike, count: int, seed: int = 0) -> Floats:
         """Draw joint samples of the true matches, (count, n, d)."""
         at = as_points(points, "points", self.d)
         if int(count) != count or count < 0:
             raise InvalidInputError(f"sample needs a whole number of samples, got {count!r}.")
-        rng = np.random.default_rng(seed)
-        here = self.model.candidates.at(at)
-        samples = self.model.sample(at, here, int(count), rng)
-        mean = self.model.mean_at(at, here)
-        samples -= mean
-        samples *= self.widening.draw(at, int(count), rng)[:, :, None]
-        samples += mean
-        return samples
+        return self.fitted.sample(at, int(count), np.random.default_rng(seed))
 
     def judgement(
         self, points: Floats, mapped: Floats, norms: Sequence[float], draws: Mapping[str, Floats]
@@ -166,7 +152,7 @@ class Judge:
 
     def sensitivity(self, names: Sequence[str], points: Floats, mapped: Floats, *, factor: float) -> Sensitivity:
         """Rank again by a model fitted anew with other kernels, other noise, and without some annotations."""
-        return _sensitivity(self.posterior, self.model.candidates.transforms, names, points, mapped, factor=factor)
+        return _sensitivity(self.posterior, self.fitted.candidates.transforms, names, points, mapped, factor=factor)
 
 
 def _won(draws: Floats) -> Floats:

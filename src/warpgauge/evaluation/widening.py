@@ -15,8 +15,6 @@ import numpy as np
 from scipy import special
 
 from warpgauge.core.arrays import Floats
-from warpgauge.core.linalg import mahalanobis
-from warpgauge.evaluation.error_model import ErrorModel, cross_fitted
 
 _LOG_FACTOR_SD = 1.0
 _LOG_TAILS, _LOG_TAILS_SD = float(np.log(6.0)), 1.0
@@ -40,16 +38,8 @@ class Widening:
     weights: Floats
 
     @classmethod
-    def of(cls, model: ErrorModel) -> Widening:
-        """Learn from the model's own annotations, fold by fold."""
-        means, covariances, factors = cross_fitted(model)
-        residuals = model.candidates.fallback.annotations.moving_points - means
-        total = covariances + factors[:, None, None] * model.noise
-        return cls.of_squares(mahalanobis(residuals, total) / model.d, model.d)
-
-    @classmethod
     def of_squares(cls, squares: Floats, d: int) -> Widening:
-        """Weigh the grid by standardised squared residuals."""
+        """Weigh the grid by standardised squared residuals in d dimensions."""
         relative = squares[:, None, None] / np.exp(_LOG_FACTORS)[:, None]
         logs = _log_f_density(np.maximum(relative, 1e-12), d, _TAILS) - _LOG_FACTORS[:, None]
         prior = np.square(_LOG_FACTORS / _LOG_FACTOR_SD)[:, None]
