@@ -58,8 +58,19 @@ def test_a_planted_slip_is_named_by_evaluate_with_its_number_from_one(project: P
     assert [flag["row"] for flag in result["flags"]] == [ROW]
     printed = " ".join(call("evaluate", project).split())
     assert "look at this: Annotation 6, at (" in printed
+    assert " px from every good transform, where " in printed
     assert "look at this: Without annotation 6: " in printed
     assert " ".join(result["without_flagged"]["verdict"].split()) in printed
+
+
+def test_benchmark_names_a_planted_slip_before_its_table(project: Path, tmp_path: Path) -> None:
+    study = tmp_path / "study.toml"
+    methods = "".join(f'[[method]]\nname = "{name}"\n' for name in ("good", "poor"))
+    pair = f'[[pair]]\nname = "it"\nproject = "{project.as_posix()}"\n'
+    study.write_text(f"[settings]\nbootstrap = 20\n{pair}{methods}")
+    printed = " ".join(call("benchmark", study, "--out", tmp_path / "results").split())
+    assert printed.startswith("look at this: it: Annotation 6, at (")
+    assert printed.index("look at this") < printed.index("mean rank")
 
 
 def test_the_report_shows_a_planted_slip_in_both_images(project: Path) -> None:

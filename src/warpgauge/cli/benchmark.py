@@ -14,6 +14,8 @@ from warpgauge.cli.output import json_option, print_facts, print_json, print_tab
 if TYPE_CHECKING:
     from warpgauge.study import StudyResult
 
+_MOST_NOTICES = 10
+
 
 @click.command(
     epilog="""\b
@@ -82,6 +84,10 @@ def benchmark(
     if as_json:
         click.echo(result.to_json())
         return
+    for notice in result.notices[:_MOST_NOTICES]:
+        click.echo(f"look at this: {notice}")
+    if len(result.notices) > _MOST_NOTICES:
+        click.echo(f"look at this: {len(result.notices) - _MOST_NOTICES} more are in {folder / 'study.json'}")
     _print(result)
     click.echo(f"\n{result.verdict}\nAll numbers: {folder / 'study.json'}")
     if leaderboard is not None:

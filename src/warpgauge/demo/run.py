@@ -228,10 +228,10 @@ def _true_scores(pair: DemoPair, transforms: dict[str, Transform], targets: Floa
 
 
 def _write_maps(folder: Path, project: Project, found: Assessment) -> dict[str, Path]:
-    """Write maps of the uncertainty, and of the errors of the best and the worst transform."""
+    """Write maps of the uncertainty, and of the errors of the best and the worst registration."""
     posterior, transforms, evaluation = found.posterior, found.transforms, found.evaluation
     grid = project.fixed_grid.coarsened(max(1.0, max(project.fixed_grid.size) / (256 if project.d == 2 else 96)))
-    ranking = evaluation.ranking("2")
+    ranking = [name for name in evaluation.ranking("2") if name != evaluation.baseline]
     chosen = [ranking[0], ranking[-1]] if len(ranking) > 1 else ranking
     entropy = maps.entropy_map(posterior, grid)
     below = displayable(maps.warped_image(project.image("fixed"), lambda points: points, grid))

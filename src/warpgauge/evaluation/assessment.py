@@ -162,7 +162,8 @@ def assess(
         )
     judged = with_baseline(transforms, posterior.d)
     points = as_points(targets, "targets", posterior.d)
-    truth = posterior if centre == "prior" else judge(posterior, judged)
+    units = "px" if grid is None else grid.units
+    truth = posterior if centre == "prior" else judge(posterior, judged, units=units)
     options: dict[str, Any] = {} if further else {"further": 0}
     result = evaluate(
         truth,
@@ -180,7 +181,6 @@ def assess(
     believed = None
     if with_trust:
         believed = trust(posterior, judged, points, judged_by=truth, pixel=None if grid is None else grid.pixel)
-    units = "px" if grid is None else grid.units
     return Assessment(posterior, truth, judged, points, region, result, believed, dict(problems or {}), units=units)
 
 

@@ -31,7 +31,7 @@ _MOST_GROUPS = 40
 _LEAD_SAMPLES = 200
 
 
-def judge(posterior: Posterior, transforms: Mapping[str, Any]) -> Truth:
+def judge(posterior: Posterior, transforms: Mapping[str, Any], *, units: str | None = None) -> Truth:
     """Return what transforms are to be judged by.
 
     With fewer than four annotations the transforms cannot be compared at the annotations, and the posterior itself is
@@ -44,6 +44,8 @@ def judge(posterior: Posterior, transforms: Mapping[str, Any]) -> Truth:
     transforms : mapping of name to transform
         Objects with ``map``, or callables; all that are to be compared. They must not have seen the annotations. The
         identity is judged but is no guess of the truth, so that adding it as a baseline changes no other score.
+    units : str, optional
+        World unit, for the sentences of flags.
     """
     transforms = converted(transforms)
     if not transforms or len(posterior.annotations) < FEWEST:
@@ -53,8 +55,8 @@ def judge(posterior: Posterior, transforms: Mapping[str, Any]) -> Truth:
     guesses = {name: one for name, one in transforms.items() if not _does_nothing(name, one, posterior)}
     # Where all are suspect, the stated noise is more likely to be wrong than all transforms.
     trusted = {name: one for name, one in guesses.items() if name not in suspect} or guesses or dict(transforms)
-    flags += gross_errors(trusted, posterior.annotations)
-    return Judge(posterior, dict(transforms), CrossFit.of(CandidateSet(trusted, posterior)), flags)
+    flags += gross_errors(trusted, posterior.annotations, units)
+    return Judge(posterior, dict(transforms), CrossFit.of(CandidateSet(trusted, posterior)), flags, units)
 
 
 def _does_nothing(name: str, transform: Any, posterior: Posterior) -> bool:
@@ -77,12 +79,15 @@ class Judge:
         Models of the truth about the median of the transforms that are not flagged.
     flags : tuple of warpgauge.evaluation.Flag
         What a person should look at before any ranking.
+    units : str or None
+        World unit, for the sentences of flags.
     """
 
     posterior: Posterior
     transforms: dict[str, Any]
     fitted: CrossFit
     flags: tuple[Flag, ...]
+    units: str | None = None
 
     @property
     def d(self) -> int:
@@ -107,7 +112,7 @@ class Judge:
             return None
         kept = np.setdiff1d(np.arange(len(self.annotations)), np.array(rows, dtype=np.int64))
         posterior = self.posterior.prior.condition(self.annotations[kept], calibrate=self.posterior.calibrates)
-        return judge(posterior, self.transforms)
+        return judge(posterior, self.transforms, units=self.units)
 
     def mean(self, points: ArrayLike) -> Floats:
         """Return the expected true matches of (n, d) points."""

@@ -12,6 +12,7 @@ from warpgauge.core.annotations import Annotations
 from warpgauge.core.judgement import Flag
 from warpgauge.core.linalg import mahalanobis
 from warpgauge.evaluation.mapping import mapped_points
+from warpgauge.evaluation.sentences import length
 
 TOO_GOOD = 0.001
 GROSS = 6.0
@@ -46,8 +47,11 @@ def too_good(transforms: Mapping[str, Any], given: Annotations) -> tuple[Flag, .
     return tuple(flags)
 
 
-def gross_errors(transforms: Mapping[str, Any], given: Annotations) -> tuple[Flag, ...]:
-    """Flag annotations that even the best of the better half of the transforms misses by six times its median."""
+def gross_errors(transforms: Mapping[str, Any], given: Annotations, units: str | None = None) -> tuple[Flag, ...]:
+    """Flag annotations that even the best of the better half of the transforms misses by six times its median.
+
+    The sentences carry the world unit where it is given.
+    """
     if not transforms or len(given) < _FEWEST_FOR_GROSS:
         return ()
     lengths = np.stack(
@@ -66,8 +70,8 @@ def gross_errors(transforms: Mapping[str, Any], given: Annotations) -> tuple[Fla
         Flag(
             "gross_error",
             f"Annotation {row + 1}, at ({', '.join(f'{x:.5g}' for x in given.fixed_points[row])}) in the fixed image, "
-            f"lies {best[row]:.3g} from every good transform, where {usual:.3g} is usual: look at it again, it may be "
-            "a wrong match.",
+            f"lies {length(float(best[row]), units)} from every good transform, where {length(usual, units)} is usual: "
+            "look at it again, it may be a wrong match.",
             row=int(row),
         )
         for row in np.flatnonzero(np.isfinite(best) & (best > GROSS * usual))
