@@ -13,6 +13,7 @@ import yaml
 from PIL import Image
 from scipy import ndimage
 
+from warpgauge import __version__
 from warpgauge.cli.app import run
 
 ROOT = Path(__file__).parent.parent
@@ -132,3 +133,13 @@ def test_the_integrations_need_what_the_lock_pins() -> None:
     pinned = {line.partition("==")[0].lower() for line in (folder / "integrations.txt").read_text().splitlines()}
     assert wanted <= pinned
     assert {"napari", "spatialdata", "mlflow-skinny", "pyqt6"} <= pinned
+
+
+def test_one_version_everywhere() -> None:
+    """Package, changelog, citation and conda recipe; the changelog's newest entry is dated."""
+    entry = re.search(r"^## (\d+\.\d+\.\d+) \((\d{4}-\d\d-\d\d)\)$", (ROOT / "CHANGELOG.md").read_text(), re.M)
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    recipe = yaml.safe_load((ROOT / "packaging" / "conda" / "recipe.yaml").read_text())
+    assert entry is not None
+    assert entry[1] == __version__ == citation["version"] == recipe["context"]["version"]
+    assert entry[2] == str(citation["date-released"])
