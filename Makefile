@@ -49,17 +49,18 @@ $(BENCH_STAMP): $(STAMP) requirements/bench.txt
 	$(INSTALL) -r requirements/bench.txt
 	@touch $@
 
-# Browser, Node.js and PostgreSQL for the tests: Debian's packages, by name, where they are missing and can be installed.
+# Browser, Node.js, PostgreSQL and nginx for the tests: Debian's packages, by name, where they are missing and can be installed.
 # Elsewhere the tests that need them skip with a reason, or fail where CI=true.
 $(SYSTEM_STAMP): $(STAMP)
-	@if command -v chromium >/dev/null && command -v node >/dev/null && command -v npm >/dev/null && ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1; then :; \
+	@if command -v chromium >/dev/null && command -v node >/dev/null && command -v npm >/dev/null && command -v nginx >/dev/null && ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1; then :; \
 	elif command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ]; then \
 	  echo "installing Debian packages for the tests of the page and of the database"; \
 	  apt-get update -qq; \
 	  command -v chromium >/dev/null || DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium >/dev/null; \
 	  command -v npm >/dev/null || DEBIAN_FRONTEND=noninteractive apt-get install -y -qq nodejs npm >/dev/null; \
 	  ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends postgresql >/dev/null; \
-	else echo "chromium, Node.js or PostgreSQL is missing and cannot be installed here (Debian: apt-get install chromium nodejs npm postgresql)"; fi
+	  command -v nginx >/dev/null || DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends nginx-light >/dev/null; \
+	else echo "chromium, Node.js, PostgreSQL or nginx is missing and cannot be installed here (Debian: apt-get install chromium nodejs npm postgresql nginx-light)"; fi
 	@touch $@
 
 # The one development tool of the page, at the version that package.json pins.

@@ -1,0 +1,200 @@
+"""The files of deploy/: nginx's configuration as it stands, with TLS and two servers that its entry point starts."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import ssl
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import yaml
+
+from command_tools import call
+from postgres_tools import Postgres, free_port
+from warpgauge.project import Project
+from web.server_tools import make_flat, wait_until
+
+DEPLOY = Path(__file__).parent.parent / "deploy"
+NAME = "annotate.example.org"
+
+
+class _SignOn(BaseHTTPRequestHandler):
+    """Answers as oauth2-proxy does: 202 and the address of whoever has its cookie, else 401."""
+
+    def do_GET(self) -> None:
+        found = re.search(r"signed-on=([^;]+)", self.headers.get("Cookie", ""))
+        self.send_response(202 if found else 401)
+        if found:
+            self.send_header("X-Auth-Request-Email", found[1])
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *_: Any) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def sign_on() -> Iterator[int]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _SignOn)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield server.server_address[1]
+    server.shutdown()
+    server.server_close()
+
+
+def _entry_point(folder: Path, port: int) -> subprocess.Popen[bytes]:
+    """Start a server as the container does, on loopback."""
+    environment = {
+        **os.environ,
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "WARPGAUGE_PROJECT": str(folder),
+        "WARPGAUGE_HOST": NAME,
+        "WARPGAUGE_ORGANISER": "ann@example.org",
+        "WARPGAUGE_USER_HEADER": "X-Forwarded-Email",
+        "WARPGAUGE_TRUSTED_PROXY": "127.0.0.1",
+        "WARPGAUGE_BIND": "127.0.0.1",
+        "WARPGAUGE_PORT": str(port),
+        "WARPGAUGE_METRICS_PORT": str(free_port()),
+        "OMP_NUM_THREADS": "1",
+    }
+    command = ["/bin/sh", str(DEPLOY / "entrypoint.sh")]
+    return subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def _is_ready(port: int) -> bool:
+    try:
+        return httpx.get(f"http://127.0.0.1:{port}/readyz", trust_env=False, timeout=5).status_code == 200
+    except httpx.HTTPError:
+        return False
+
+
+def _nginx(place: Path, ports: list[int], sign_on: int) -> tuple[Path, int]:
+    """Write the configuration with addresses of this machine in place of the containers', and nothing else changed."""
+    certificate = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", f"/CN={NAME}"]
+    certificate += ["-addext", f"subjectAltName=DNS:{NAME}"]
+    files = ["-keyout", str(place / "privkey.pem"), "-out", str(place / "fullchain.pem")]
+    subprocess.run([*certificate, *files], check=True, capture_output=True)
+    plain, tls = free_port(), free_port()
+    text = (DEPLOY / "nginx.conf").read_text()
+    for found, put in (
+        ("app1:8000", f"127.0.0.1:{ports[0]}"),
+        ("app2:8000", f"127.0.0.1:{ports[1]}"),
+        ("sign-on:4180", f"127.0.0.1:{sign_on}"),
+        ("listen 80 ", f"listen 127.0.0.1:{plain} "),
+        ("listen 443 ", f"listen 127.0.0.1:{tls} "),
+        ("/etc/nginx/certificates", str(place)),
+        ("/var/run/nginx.pid", str(place / "nginx.pid")),
+        ("/dev/stdout", str(place / "access.txt")),
+        ("/dev/stderr", str(place / "error.txt")),
+    ):
+        assert found in text
+        text = text.replace(found, put)
+    path = place / "nginx.conf"
+    path.write_text(text)
+    return path, tls
+
+
+@pytest.fixture
+def nginx_program() -> str:
+    found = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
+    if found is None:
+        missing = "nginx is not installed (Debian: apt-get install nginx-light)"
+        if os.environ.get("CI") == "true":
+            pytest.fail(missing)
+        pytest.skip(missing)
+    return found
+
+
+def test_nginx_sign_on_and_two_servers(tmp_path: Path, postgres: Postgres, sign_on: int, nginx_program: str) -> None:
+    """Browsers get in by sign-on only, whatever headers they send; one of two servers may die; answers are kept."""
+    folder, ports = make_flat(tmp_path / "lesion"), [free_port(), free_port()]
+    call("copy", folder, postgres.url)
+    path, tls = _nginx(tmp_path, ports, sign_on)
+    start = [nginx_program, "-p", str(tmp_path), "-e", str(tmp_path / "early.txt"), "-c", str(path)]
+    checked = subprocess.run([*start, "-t"], capture_output=True, text=True, check=False)
+    assert checked.returncode == 0, checked.stderr
+    servers = [_entry_point(folder, port) for port in ports]
+    proxy = subprocess.Popen([*start, "-g", "daemon off;"], stderr=subprocess.DEVNULL)
+    try:
+        wait_until(lambda: all(_is_ready(port) for port in ports), 120)
+        trusted = ssl.create_default_context(cafile=str(tmp_path / "fullchain.pem"))
+        options = {"headers": {"Host": NAME}, "extensions": {"sni_hostname": NAME}}
+        with httpx.Client(base_url=f"https://127.0.0.1:{tls}", verify=trusted, trust_env=False, timeout=30) as browser:
+            stranger = browser.get("/", **options)
+            assert stranger.status_code == 302
+            assert "/oauth2/sign_in" in stranger.headers["location"]
+            forged = {"headers": {"Host": NAME, "X-Forwarded-Email": "ann@example.org"}}
+            assert browser.get("/api/project", **{**options, **forged}).status_code == 302
+            assert browser.get("/readyz", **options).status_code == 404
+
+            def ask(who: str, method: str, address: str, **more: Any) -> httpx.Response:
+                headers = {"Host": NAME, "Cookie": f"signed-on={who}", "X-Forwarded-Email": "ann@example.org"}
+                return browser.request(method, address, headers=headers, extensions=options["extensions"], **more)
+
+            assert ask("ann@example.org", "GET", "/api/project").json()["role"] == "organiser"
+            assert ask("bob@example.org", "GET", "/api/project").json()["role"] == "rater"
+            assert "<html" in ask("bob@example.org", "GET", "/").text
+            for step in range(4):
+                if step == 2:
+                    servers[0].kill()
+                    servers[0].wait()
+                    time.sleep(0.1)
+                query = ask("bob@example.org", "GET", "/api/query").json()
+                body = {"point": query["location"], "covariance": [[1, 0], [0, 1]], "alpha": 0.01,
+                        "generation": query["generation"]}  # fmt: skip
+                assert (
+                    ask("bob@example.org", "POST", f"/api/query/{query['query']}/place", json=body).status_code == 200
+                )
+    finally:
+        proxy.send_signal(signal.SIGQUIT)
+        for server in servers:
+            server.terminate()
+        assert servers[1].wait(30) == 0
+        proxy.wait(30)
+    with Project.open(folder) as project:
+        placed = [event.rater for event in project.events() if event.kind == "place"]
+    assert placed == ["bob@example.org"] * 4
+
+
+def test_the_entry_point_says_what_is_missing() -> None:
+    """Without the name of the proxy no server would answer to anybody."""
+    command = ["/bin/sh", str(DEPLOY / "entrypoint.sh")]
+    done = subprocess.run(command, env={"PATH": os.environ["PATH"]}, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "set WARPGAUGE_HOST" in done.stderr
+
+
+def test_compose_and_image_fit_the_entry_point() -> None:
+    """What compose.yaml sets is read by the entry point, what it needs is in example.env, and no secret is there."""
+    compose = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
+    entry, example = (DEPLOY / "entrypoint.sh").read_text(), (DEPLOY / "example.env").read_text()
+    for name in ("app1", "app2"):
+        service = compose["services"][name]
+        assert service["read_only"]
+        assert service["cap_drop"] == ["ALL"]
+        assert all(f"${{{variable}:-" in entry or f"${variable}" in entry for variable in service["environment"])
+    assert (
+        service["environment"]["WARPGAUGE_TRUSTED_PROXY"]
+        == (compose["services"]["nginx"]["networks"]["inside"]["ipv4_address"])
+    )
+    wanted = set(re.findall(r"\$\{(\w+):\?\}", (DEPLOY / "compose.yaml").read_text()))
+    assert wanted == set(re.findall(r"^(\w+)=", example, re.MULTILINE))
+    assert re.search(r"(?i)(password|secret)\s*[:=]\s*['\"]?\w{6,}", example) is None
+    lines = (DEPLOY / "Dockerfile").read_text().splitlines()
+    users = [line.split()[1] for line in lines if line.startswith("USER")]
+    assert users
+    assert not users[-1].startswith(("0", "root"))
+    copied = [word for line in lines if line.startswith("COPY") and "--from" not in line for word in line.split()[1:-1]]
+    sources = [word for word in copied if not word.startswith("--")]
+    assert all((DEPLOY.parent / source).exists() for source in sources)
