@@ -59,8 +59,8 @@ $(SYSTEM_STAMP): $(STAMP)
 	  command -v chromium >/dev/null || DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium >/dev/null; \
 	  command -v npm >/dev/null || DEBIAN_FRONTEND=noninteractive apt-get install -y -qq nodejs npm >/dev/null; \
 	  ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends postgresql >/dev/null; \
-	  command -v nginx >/dev/null || DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends nginx-light >/dev/null; \
-	else echo "chromium, Node.js, PostgreSQL or nginx is missing and cannot be installed here (Debian: apt-get install chromium nodejs npm postgresql nginx-light)"; fi
+	  command -v nginx >/dev/null || DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends nginx >/dev/null; \
+	else echo "chromium, Node.js, PostgreSQL or nginx is missing and cannot be installed here (Debian: apt-get install chromium nodejs npm postgresql nginx)"; fi
 	@touch $@
 
 # The one development tool of the page, at the version that package.json pins.

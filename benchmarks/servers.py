@@ -1,6 +1,6 @@
 """Many raters on two servers and PostgreSQL: what is lost, how long an answer takes, what it costs.
 
-Run with ``PYTHONPATH=tests python benchmarks/servers.py``; takes about five minutes. It starts a PostgreSQL server
+Run with ``PYTHONPATH=tests python benchmarks/servers.py``; takes about ten minutes. It starts a PostgreSQL server
 of its own on a loopback port, whose writes reach the disk. ``--before FOLDER`` names the sources of an earlier version
 (its ``src``), against which the SQLite path is timed in the same run.
 """
@@ -52,6 +52,12 @@ def _quantiles(seconds: list[float]) -> dict[str, float]:
             "largest_ms": round(1000 * max(seconds), 1)}  # fmt: skip
 
 
+def _processor_seconds(process: int) -> float:
+    """Return the processor time that a process has used, in user and system mode."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def _crowd(
     place: Path,
     address: str,
@@ -71,9 +77,15 @@ def _crowd(
         return lambda base: {"Cookie": f"warpgauge-{base.rpartition(':')[2]}={token}"}
 
     headers = {name: cookie(token) for name, token in first.tokens.items()}
+    used = -_processor_seconds(second.process.pid)
     load: Load = answer_all(
         [first.base, second.base], headers, each, pause, events(first, second), limit=raters * each * 0.5 + 300
     )
+    used += _processor_seconds(second.process.pid)
+    if first.process.poll() is None:
+        second_answers = len(load.acknowledged) / 2
+    else:
+        second_answers = 0.75 * len(load.acknowledged)  # half of the first half, and all of the second
     found = check_log(folder, load, raters, each)
     first.stop()
     second.stop()
@@ -85,6 +97,7 @@ def _crowd(
         **_quantiles(load.seconds),
         "seconds": round(load.spent, 1),
         "answers_per_s": round(len(load.seconds) / load.spent, 1),
+        "processor_ms_per_answer": round(1000 * used / second_answers, 1),
         "looked_again_after": dict(load.refusals),
         "sentences": sorted(load.sentences)[:4],
         "load_per_core": round(os.getloadavg()[0] / (os.cpu_count() or 1), 1),
@@ -149,7 +162,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--raters", type=int, default=200)
     parser.add_argument("--each", type=int, default=20, help="answers of each rater")
-    parser.add_argument("--pause", type=float, default=5.0, help="mean seconds between two answers of a rater")
+    parser.add_argument("--pause", type=float, default=20.0, help="mean seconds between two answers of a rater")
     parser.add_argument("--before", type=Path, help="sources of an earlier version, its src folder")
     parser.add_argument("--only", choices=("killed", "restarted", "costs"), nargs="+")
     parser.add_argument("--json", type=Path, default=Path("bench-output/servers.json"))

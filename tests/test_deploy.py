@@ -109,7 +109,7 @@ def _nginx(place: Path, ports: list[int], sign_on: int) -> tuple[Path, int]:
 def nginx_program() -> str:
     found = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
     if found is None:
-        missing = "nginx is not installed (Debian: apt-get install nginx-light)"
+        missing = "nginx is not installed (Debian: apt-get install nginx)"
         if os.environ.get("CI") == "true":
             pytest.fail(missing)
         pytest.skip(missing)

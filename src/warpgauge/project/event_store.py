@@ -90,7 +90,7 @@ class EventStore:
 
 def _check_names(state: State, draft: Draft) -> None:
     """Check the names that this draft would bring into the project."""
-    known = {*state.raters, *(who for who, _ in state.cells)}
+    known = {*state.raters, *state.trails}  # a trail has everybody who ever answered or put something aside
     names = [draft.rater] if state.raters or draft.kind != "rater" else []
     names += [draft.payload["name"]] if draft.kind == "rater" else []
     for name in names:

@@ -58,9 +58,12 @@ def fit_in_force(state: State) -> Event | None:
     A fit that rested on an answer which was since undone, changed or taken out is not used; it counts again when the
     answer is back.
     """
-    standing = {mark.placement.generation for marks in standing_marks(state).values() for mark in marks}
+    standing: set[int] | None = None
     for fit in reversed(state.fits):
-        if state.fit_marks[fit.generation] <= standing:
+        rests_on = state.fit_marks[fit.generation]
+        if rests_on and standing is None:  # costs as much as there are answers, so only where it matters
+            standing = {mark.placement.generation for marks in standing_marks(state).values() for mark in marks}
+        if not rests_on or (standing is not None and rests_on <= standing):
             return fit
     return None
 

@@ -113,8 +113,10 @@ def stale_suggestions(state: State) -> list[int]:
     the landmarks of a guided start.
     """
     stale = []
+    taken = {number for (_, number), cell in state.cells.items() if cell.answer is not None}
+    taken.update(number for _, number in state.deferred)
     for query in state.queries:
-        if query.origin != "suggested" or query.number in state.withdrawn or state.is_taken(query.number):
+        if query.origin != "suggested" or query.number in state.withdrawn or query.number in taken:
             continue
         if state.rests_on_removed(query.generation) or _before_start(state, query.generation):
             stale.append(query.number)
