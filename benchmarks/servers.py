@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import statistics
 import subprocess
 import sys
@@ -77,11 +78,15 @@ def _crowd(
         return lambda base: {"Cookie": f"warpgauge-{base.rpartition(':')[2]}={token}"}
 
     headers = {name: cookie(token) for name, token in first.tokens.items()}
-    used = -_processor_seconds(second.process.pid)
-    load: Load = answer_all(
-        [first.base, second.base], headers, each, pause, events(first, second), limit=raters * each * 0.5 + 300
-    )
-    used += _processor_seconds(second.process.pid)
+    try:
+        used = -_processor_seconds(second.process.pid)
+        limit = 3 * each * pause + 300
+        load: Load = answer_all([first.base, second.base], headers, each, pause, events(first, second), limit=limit)
+        used += _processor_seconds(second.process.pid)
+    except BaseException:
+        first.kill()
+        second.kill()
+        raise
     if first.process.poll() is None:
         second_answers = len(load.acknowledged) / 2
     else:
@@ -167,6 +172,7 @@ def main() -> None:
     parser.add_argument("--only", choices=("killed", "restarted", "costs"), nargs="+")
     parser.add_argument("--json", type=Path, default=Path("bench-output/servers.json"))
     arguments = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the servers are ended
     server = Postgres(durable=True)
     wanted = arguments.only or ("costs", "killed", "restarted")
     result: dict[str, Any] = {}
