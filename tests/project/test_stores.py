@@ -28,7 +28,7 @@ Make = Callable[..., Project]
 def fill(project: Project) -> None:
     """Write events with letters of other scripts, odd numbers, and every optional field."""
     project.append(query(0, (0.1 + 0.2, 1e-17)), query(1, (1 / 3, 2.0)), query(2))
-    project.append(place(0, (1e300, -0.0), duration=0.1 + 0.7, base_generation=3))
+    project.append(place(0, (1e11 + 1 / 3, -0.0), duration=0.1 + 0.7, base_generation=3))
     project.append(skip(1, "other", text="näher \\u0000 日本 \N{GRINNING FACE}", rater="Åsa"))
     project.append(edit(0, (2.0, 5e-324)))
 
