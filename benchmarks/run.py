@@ -18,6 +18,7 @@ MODULES = (
     "bench_start",
     "bench_core",
     "bench_maps",
+    "bench_evaluate",
     "bench_cluster",
     "bench_busy",
     "bench_transforms",

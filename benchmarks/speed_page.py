@@ -18,6 +18,7 @@ PARTS = {
     "bench_core": "Model and suggestions",
     "bench_maps": "Maps",
     "bench_evaluate": "Evaluation",
+    "bench_cluster": "Clusters",
     "bench_busy": "Every core busy",
     "bench_transforms": "Transforms",
     "bench_web": "Server and page",
