@@ -143,7 +143,7 @@ class RemotePath:
             raise FileTooLargeError(f"{self.url!r} has more than the {limit} bytes that it may have.")
         return bytes(found)
 
-    def objects(self) -> Iterator[tuple[str, int, str]]:
+    def objects(self, most: int = _MOST_OBJECTS) -> Iterator[tuple[str, int, str]]:
         """Yield name, size and tag of every object below, in the order of the names; https servers list nothing."""
         if self.url.startswith("http"):
             return
@@ -151,8 +151,8 @@ class RemotePath:
         rows: list[tuple[str, int, str]] = []
         for page in obstore.list(self.store):
             rows += [(str(one["path"]), int(one["size"]), str(one.get("e_tag"))) for one in page]
-            if len(rows) > _MOST_OBJECTS:
-                raise FileTooLargeError(f"{self.url!r} holds more than {_MOST_OBJECTS} objects; use shards.")
+            if len(rows) > most:
+                raise FileTooLargeError(f"{self.url!r} holds more than {most} objects; use shards.")
         yield from sorted(rows)
 
     def bytes_below(self) -> int:

@@ -33,6 +33,7 @@ from warpgauge.maps.checkpoint import map_key
 from warpgauge.maps.dense import value_function
 
 _TYPE = np.float32
+_MOST_SHARDS = 2**26  # of a map that is continued: its own, so that their number is no surprise
 
 
 @dataclass(frozen=True)
@@ -335,14 +336,14 @@ def _write_attributes(task: ShardedMap, complete: bool) -> None:
 def _remove(place: Place) -> None:
     if isinstance(place, RemotePath):
         obstore = require("obstore", "remote")
-        obstore.delete(place.store, [name for name, _, _ in place.objects()])
+        obstore.delete(place.store, [name for name, _, _ in place.objects(_MOST_SHARDS)])
     else:
         shutil.rmtree(place)
 
 
 def _keys(place: Place) -> Iterator[str]:
     if isinstance(place, RemotePath):
-        yield from (name for name, size, _ in place.objects() if size)
+        yield from (name for name, size, _ in place.objects(_MOST_SHARDS) if size)
         return
     for file in place.rglob("*"):
         # A shard that is being written has another name until it is complete.
