@@ -84,3 +84,28 @@ def test_the_maps_and_predictions_of_a_server_do_not_know_sealed_answers(flat: P
         for number in before:
             location = project.state.queries[number].point
             assert told[number] == pytest.approx(list(location), abs=1e-6)
+
+
+def test_progress_tells_organisers_what_the_audit_decided(flat: Path, tmp_path: Path) -> None:
+    """The stop rule "decided" stands in the organiser's progress, and not in that of a rater kept from transforms."""
+    with Project.open(flat) as project:
+        project.change_settings(audit=0.6, seal=True, audit_seed=2, guided_start=False)
+        for name, shift in (("right", 3.0), ("wrong", 15.0)):
+            file = tmp_path / f"{name}.tfm"
+            file.write_text(
+                "#Insight Transform File V1.0\n#Transform 0\nTransform: AffineTransform_double_2_2\n"
+                f"Parameters: 1 0 0 1 {shift} 2\nFixedParameters: 0 0\n"
+            )
+            project.add_transform(name, file)
+    with served(flat, "ada") as server:
+        ada = server.client("ada")
+        assert "decided" not in {rule["rule"] for rule in get(server.client(), "/api/progress")["stop"]}
+        for step in range(24):
+            query = get(ada, "/api/query")
+            off = 0.4 * (-1) ** step
+            where = [query["location"][0] + 3 + off, query["location"][1] + 2 - off]
+            assert answer(ada, query, where).status_code == 200
+        shown = {rule["rule"]: rule for rule in get(server.client(), "/api/progress")["stop"]}
+        assert shown["decided"]["met"]
+        assert shown["decided"]["sentence"] == "Decided: right is better than wrong, whatever the model (95 %)."
+        assert "decided" not in {rule["rule"] for rule in get(ada, "/api/progress")["stop"]}

@@ -234,8 +234,10 @@ def _provenance(project: Project, transforms: Mapping[str, Any]) -> dict[str, An
 
 def _audit(state: State, data: AuditData) -> dict[str, Any]:
     """Describe the design: rounds, questions, skips."""
-    places = [query.audit for query in state.queries if query.audit is not None]
+    questions = [query for query in state.queries if query.audit is not None]
+    places = [query.audit for query in questions if query.audit is not None]
     return {
+        "asked_at_candidates": sum(query.candidate is not None for query in questions),
         "rounds": [
             {
                 "design": drawn.design,
