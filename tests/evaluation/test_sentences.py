@@ -6,8 +6,8 @@ import re
 
 import pytest
 
+from warpgauge.core.annotation_budget import FurtherAnnotations
 from warpgauge.core.calibration import Coverage
-from warpgauge.core.further import FurtherAnnotations
 from warpgauge.evaluation.sentences import (
     Standing,
     calibration,

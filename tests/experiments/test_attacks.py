@@ -7,15 +7,15 @@ import pytest
 
 import warpgauge as wg
 from warpgauge.experiments import attacks
-from warpgauge.experiments.contests import Contest
 from warpgauge.experiments.experiment import Run
+from warpgauge.experiments.registration_sets import RegistrationSet
 
 
 def bent(points: np.ndarray) -> np.ndarray:
     return points + 5 * np.sin(points[:, ::-1] / 40)
 
 
-def contest(*_: object) -> Contest:
+def contest(*_: object) -> RegistrationSet:
     """Four transforms of a known deformation with smooth errors of 1 to 6 px, 24 answers, 40 targets."""
     rng = np.random.default_rng(4)
     fixed, targets = rng.uniform(0, 200, (24, 2)), rng.uniform(0, 200, (40, 2))
@@ -25,7 +25,9 @@ def contest(*_: object) -> Contest:
         np.stack([bent(at) + size * np.sin(at / 50 + size) for size in sizes]) for at in (answers.fixed_points, targets)
     ]
     names = ["a", "b", "c", "d"]
-    return Contest(names, answers, mapped[0], targets, mapped[1], bent(targets), 1.0, np.array([200.0, 200.0]), "px")
+    return RegistrationSet(
+        names, answers, mapped[0], targets, mapped[1], bent(targets), 1.0, np.array([200.0, 200.0]), "px"
+    )
 
 
 def test_attackers_and_gross_errors_are_flagged_and_the_report_counts_them(

@@ -9,9 +9,9 @@ import pytest
 import oracle
 import warpgauge as wg
 from warpgauge.demo.pairs import make_pair
-from warpgauge.experiments import contests, evaluation, evaluation_report
-from warpgauge.experiments.contests import Contest
+from warpgauge.experiments import evaluation, evaluation_report, registration_sets
 from warpgauge.experiments.experiment import Run
+from warpgauge.experiments.registration_sets import RegistrationSet
 from warpgauge.registration import SimpleItkSetting
 
 
@@ -19,7 +19,7 @@ def bent(points: np.ndarray) -> np.ndarray:
     return points + 5 * np.sin(points[:, ::-1] / 40)
 
 
-def small_contest() -> Contest:
+def small_contest() -> RegistrationSet:
     """Four shifted transforms of a known deformation, 12 answers, 15 targets."""
     rng = np.random.default_rng(4)
     fixed, targets = rng.uniform(0, 120, (12, 2)), rng.uniform(0, 120, (15, 2))
@@ -27,12 +27,14 @@ def small_contest() -> Contest:
     shifts = [np.array([size, -0.5 * size]) for size in (3.0, 0.5, 1.5, 6.0)]
     mapped = [np.stack([bent(at) + shift for shift in shifts]) for at in (fixed, targets)]
     names = ["c", "a", "b", "d"]
-    return Contest(names, answers, mapped[0], targets, mapped[1], bent(targets), 1.0, np.array([120.0, 120.0]), "px")
+    return RegistrationSet(
+        names, answers, mapped[0], targets, mapped[1], bent(targets), 1.0, np.array([120.0, 120.0]), "px"
+    )
 
 
 @pytest.fixture
 def computed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Any]:
-    monkeypatch.setattr(contests, "simulated", lambda d, seed: small_contest())
+    monkeypatch.setattr(registration_sets, "simulated", lambda d, seed: small_contest())
     return evaluation.compute(tmp_path, Run("a", {"dataset": "simulated 2D", "seed": 3, "counts": [6, 10, 60]}))
 
 
@@ -121,12 +123,12 @@ def test_simulated_pairs_are_registered_once_and_their_truth_is_known(
 ) -> None:
     """Real registrations by SimpleITK; kept for the next time; the truth is the deformation that made the pair."""
     settings = tuple(SimpleItkSetting(name, "affine", share=0.02, seed=seed) for seed, name in ((1, "a"), (2, "b")))
-    monkeypatch.setitem(contests.SETTINGS, 2, settings)
-    monkeypatch.setattr(contests, "POINTS", 60)
-    monkeypatch.setattr(contests, "CANDIDATES", 20)
-    monkeypatch.setattr(contests, "TARGETS", 30)
-    monkeypatch.setenv(contests.KEPT_IN, str(tmp_path / "kept"))
-    met = contests.simulated(2, 5)
+    monkeypatch.setitem(registration_sets.SETTINGS, 2, settings)
+    monkeypatch.setattr(registration_sets, "POINTS", 60)
+    monkeypatch.setattr(registration_sets, "CANDIDATES", 20)
+    monkeypatch.setattr(registration_sets, "TARGETS", 30)
+    monkeypatch.setenv(registration_sets.KEPT_IN, str(tmp_path / "kept"))
+    met = registration_sets.simulated(2, 5)
     rng = np.random.default_rng([5, 2])
     amplitude, spacing = rng.uniform(6, 16), rng.uniform(60, 130)
     pair = make_pair(2, tmp_path / "pair", 5, amplitude=amplitude, spacing=spacing)
@@ -140,19 +142,19 @@ def test_simulated_pairs_are_registered_once_and_their_truth_is_known(
     def refuse(*_: Any, **__: Any) -> None:
         raise AssertionError("registered again")
 
-    monkeypatch.setattr(contests, "run_registrations", refuse)
-    np.testing.assert_array_equal(contests.simulated(2, 5).mapped, met.mapped)
+    monkeypatch.setattr(registration_sets, "run_registrations", refuse)
+    np.testing.assert_array_equal(registration_sets.simulated(2, 5).mapped, met.mapped)
 
 
 def test_real_registrations_and_fused_experts(data_dir: Path) -> None:
     """elastix-lung: 14 transforms, the true scores are those of the held-out landmarks; COPDgene: three experts."""
-    met = contests.lung(data_dir, 1)
+    met = registration_sets.lung(data_dir, 1)
     assert len(met.names) == 14
     assert len(met.answers) + len(met.targets) == 50
     files = sorted((data_dir / "elastix-lung" / "transforms").glob("TransformParameters_*.txt"))
     mapped = wg.read_transform(files[3]).map(met.targets)
     assert met.true_scores(2)[3] == pytest.approx(np.sqrt(np.mean(np.square(mapped - met.truth).sum(axis=1))))
-    fused = contests.copd(data_dir, 1, 1)
+    fused = registration_sets.copd(data_dir, 1, 1)
     assert len(fused.names) == 8
     # Case 2's observers differ by 1.06 mm on average with a standard deviation of 1.51.
     scatter = np.sqrt(np.trace(fused.answers.covariances, axis1=1, axis2=2))

@@ -68,7 +68,7 @@ def evaluate(project: Path, transforms: tuple[str, ...], as_json: bool, **option
     posterior mean.
     """
     from warpgauge.evaluation import evaluate_project
-    from warpgauge.evaluation.landmark_table import landmark_table
+    from warpgauge.evaluation.transforms import landmark_table
     from warpgauge.project import Project
 
     limit, needed = options.pop("fail_above"), options.pop("probability")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -18,7 +20,7 @@ def readonly(array: Floats) -> Floats:
     return array
 
 
-def thinned_rows(count: int, most: int, seed: int = 0) -> Ints:
+def thinned_rows(count: int, most: int, seed: int | Sequence[int] = 0) -> Ints:
     """Rows of a random part, at most ``most`` of ``count``, ascending; all of them where there are few enough."""
     if count <= most:
         return np.arange(count)

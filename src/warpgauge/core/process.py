@@ -22,7 +22,7 @@ from warpgauge.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from warpgauge.core import judgement
-    from warpgauge.core.further import FurtherAnnotations
+    from warpgauge.core.annotation_budget import FurtherAnnotations
     from warpgauge.core.hyperparameters import FitReport
     from warpgauge.core.judgement import Judgement
     from warpgauge.core.power_law import PowerLawReport
@@ -380,7 +380,7 @@ class Posterior:
         candidates: ArrayLike | None = None,
     ) -> FurtherAnnotations:
         """Estimate how many more annotations would decide the ranking, by what each takes from the variance."""
-        from warpgauge.core.further import further_annotations
+        from warpgauge.core.annotation_budget import further_annotations
 
         return further_annotations(self, points, mapped, candidates=candidates, cap=cap, seed=seed)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from warpgauge.core.further import FurtherAnnotations, further_annotations, further_by_growth
+from warpgauge.core.annotation_budget import FurtherAnnotations, further_annotations, further_by_growth
 from warpgauge.core.judgement import Flag, Judgement, norm_name
 from warpgauge.core.scoring import RankDistribution
 from warpgauge.core.sensitivity import Sensitivity, Variation, sensitivity
@@ -17,15 +17,13 @@ from warpgauge.evaluation.certificate import (
     read_certificate,
 )
 from warpgauge.evaluation.design_verdict import DesignVerdict, design_verdict
-from warpgauge.evaluation.diagnostics import Diagnostics, Outlier, diagnose
 from warpgauge.evaluation.gate import GateResult, gate_project
 from warpgauge.evaluation.jacobian import Regularity, default_step, jacobian_determinants, regularity
 from warpgauge.evaluation.judge import Judge, judge
-from warpgauge.evaluation.reliability import Trust, trust
 from warpgauge.evaluation.result import Evaluation, TransformScores
-from warpgauge.evaluation.scores import evaluate
+from warpgauge.evaluation.scores import evaluate, tied_groups
 from warpgauge.evaluation.statistics import Interval, summaries
-from warpgauge.evaluation.ties import tied_groups
+from warpgauge.evaluation.trust import Diagnostics, Outlier, Trust, diagnose, trust
 from warpgauge.evaluation.truth import Truth
 
 __all__ = [

@@ -20,9 +20,9 @@ from warpgauge.core.power_law import fitted_posterior
 from warpgauge.core.process import Posterior
 from warpgauge.errors import InvalidInputError
 from warpgauge.evaluation.judge import CENTRES, judge
-from warpgauge.evaluation.reliability import Trust, trust
 from warpgauge.evaluation.result import Evaluation
 from warpgauge.evaluation.scores import evaluate
+from warpgauge.evaluation.trust import Trust, trust
 from warpgauge.evaluation.truth import Truth
 from warpgauge.geometry import Grid
 from warpgauge.io.transforms import read_transform

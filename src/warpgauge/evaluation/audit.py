@@ -17,7 +17,7 @@ from warpgauge.core.estimators import Draws, Predictions
 from warpgauge.core.process import Posterior
 from warpgauge.errors import FileFormatError, InvalidInputError
 from warpgauge.evaluation.judge import FEWEST, judge
-from warpgauge.evaluation.mapping import mapped_points
+from warpgauge.evaluation.transforms import mapped_points
 from warpgauge.project import AuditRound, Project, State
 from warpgauge.session.fused_annotations import LocatedAnnotations, located_annotations
 from warpgauge.session.prior import default_covariance

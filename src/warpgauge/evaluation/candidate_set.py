@@ -12,7 +12,7 @@ from warpgauge.core.annotations import Annotations
 from warpgauge.core.arrays import Floats
 from warpgauge.core.process import Posterior
 from warpgauge.errors import InvalidInputError
-from warpgauge.evaluation.mapping import function_of, mapped_points
+from warpgauge.evaluation.transforms import function_of, mapped_points
 
 # Transforms nearer to each other than this share of the smallest landmark error count as one.
 _ALIKE = 0.2

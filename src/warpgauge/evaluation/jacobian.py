@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from warpgauge.core.arrays import Floats, as_points
 from warpgauge.errors import InvalidInputError
-from warpgauge.evaluation.mapping import function_of, mapped_points
+from warpgauge.evaluation.transforms import function_of, mapped_points
 from warpgauge.geometry import Grid
 
 _BLOCK = 1 << 16

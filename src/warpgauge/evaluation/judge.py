@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from warpgauge.core.annotation_budget import FurtherAnnotations, further_by_growth
 from warpgauge.core.annotations import Annotations
 from warpgauge.core.arrays import Floats, as_points
-from warpgauge.core.further import FurtherAnnotations, further_by_growth
 from warpgauge.core.judgement import Flag, Judgement, ascending, norm_name
 from warpgauge.core.process import Posterior
 from warpgauge.core.sensitivity import Describer, Sensitivity, mean_squares, model_changes
@@ -19,8 +19,8 @@ from warpgauge.errors import InvalidInputError
 from warpgauge.evaluation.candidate_set import CandidateSet
 from warpgauge.evaluation.cross_fit import CrossFit
 from warpgauge.evaluation.error_model import ErrorModel
-from warpgauge.evaluation.mapping import Remembered, converted, function_of, mapped_points
 from warpgauge.evaluation.suspicion import gross_errors, too_good
+from warpgauge.evaluation.transforms import Remembered, converted, function_of, mapped_points
 from warpgauge.evaluation.truth import Truth
 
 CENTRES = ("candidates", "prior")

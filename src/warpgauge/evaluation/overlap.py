@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from warpgauge.core.arrays import Floats
 from warpgauge.errors import InvalidInputError
-from warpgauge.evaluation.mapping import mapped_points
+from warpgauge.evaluation.transforms import mapped_points
 from warpgauge.geometry import Grid
 
 Labels = NDArray[np.integer[Any]]

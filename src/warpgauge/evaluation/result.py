@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from warpgauge.core.annotation_budget import FurtherAnnotations
 from warpgauge.core.arrays import Floats
-from warpgauge.core.further import FurtherAnnotations
 from warpgauge.core.judgement import Flag, norm_name
 from warpgauge.display import counted, csv_table, html_table, latex_table, text_table
 from warpgauge.errors import InvalidInputError, MissingExtraError

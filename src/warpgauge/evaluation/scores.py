@@ -9,18 +9,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from warpgauge.core.annotation_budget import CAP
 from warpgauge.core.arrays import Floats, as_points
-from warpgauge.core.further import CAP
 from warpgauge.core.judgement import Flag, Judgement, norm_name
 from warpgauge.core.scoring import displacement_norm, rank_distribution
 from warpgauge.errors import InvalidInputError
-from warpgauge.evaluation.comparison import Comparable, comparable
 from warpgauge.evaluation.jacobian import Regularity, regularity
-from warpgauge.evaluation.mapping import converted, function_of
 from warpgauge.evaluation.result import Evaluation, TransformScores
 from warpgauge.evaluation.sentences import Standing, verdict
 from warpgauge.evaluation.statistics import Interval, positive, summaries
-from warpgauge.evaluation.ties import tied_groups
+from warpgauge.evaluation.transforms import Comparable, comparable, converted, function_of
 from warpgauge.evaluation.truth import Truth
 from warpgauge.geometry import Grid
 
@@ -258,3 +256,38 @@ def _all_scores(
 def _holding(interval: Interval, score: float) -> tuple[float, float]:
     """Return the interval, widened to the score: the paper's leaves uncertainty out and can lie below all draws."""
     return min(interval.low, float(score)), max(interval.high, float(score))
+
+
+LEVEL = 0.95
+
+
+def tied_groups(
+    order: Sequence[int], win: Floats, level: float = LEVEL, *, scores: Floats | None = None, margin: float = 0.0
+) -> list[list[int]]:
+    """Cut a ranking into groups of which no two members can be distinguished.
+
+    A transform starts a new group where any member of the group before beats it with at least this probability, and,
+    where scores are given, by more than the margin.
+
+    Parameters
+    ----------
+    order : sequence of int
+        The ranking, best first.
+    win : (K, K) array
+        Win probabilities.
+    level : float
+        Probability that decides a pair.
+    scores : (K,) array, optional
+    margin : float
+        Smallest difference of two scores that matters.
+    """
+    groups: list[list[int]] = []
+    for one in order:
+        if groups and not any(
+            win[member, one] >= level and (margin <= 0 or scores is None or scores[one] - scores[member] > margin)
+            for member in groups[-1]
+        ):
+            groups[-1].append(one)
+        else:
+            groups.append([one])
+    return groups

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from warpgauge.core.annotation_budget import FurtherAnnotations
 from warpgauge.core.calibration import Coverage
-from warpgauge.core.further import FurtherAnnotations
 
 # Of a group that cannot be distinguished, at most so many are named, and only such as may well be best.
 _MOST_NAMED = 3

@@ -11,8 +11,8 @@ from scipy import special
 from warpgauge.core.annotations import Annotations
 from warpgauge.core.judgement import Flag
 from warpgauge.core.linalg import mahalanobis
-from warpgauge.evaluation.mapping import mapped_points
 from warpgauge.evaluation.sentences import length
+from warpgauge.evaluation.transforms import mapped_points
 
 TOO_GOOD = 0.001
 GROSS = 6.0

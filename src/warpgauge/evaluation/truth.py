@@ -11,9 +11,9 @@ from typing import Protocol
 
 from numpy.typing import ArrayLike
 
+from warpgauge.core.annotation_budget import FurtherAnnotations
 from warpgauge.core.annotations import Annotations
 from warpgauge.core.arrays import Floats
-from warpgauge.core.further import FurtherAnnotations
 from warpgauge.core.judgement import Flag, Judgement
 from warpgauge.core.sensitivity import Sensitivity
 

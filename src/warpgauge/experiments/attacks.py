@@ -15,11 +15,11 @@ from scipy.interpolate import RBFInterpolator
 
 import warpgauge as wg
 from warpgauge.evaluation import Evaluation
-from warpgauge.experiments.contests import Contest
 from warpgauge.experiments.curves import rng_for
 from warpgauge.experiments.datasets import Floats, looked_up
 from warpgauge.experiments.evaluation import base_posterior, contest
 from warpgauge.experiments.experiment import Experiment, Findings, Result, Run
+from warpgauge.experiments.registration_sets import RegistrationSet
 
 ATTACKS = ("none", "spline", "posterior mean", "bent worst", "one gross error", "two gross errors", "small ellipses",
            "copies")  # fmt: skip
@@ -80,14 +80,14 @@ def compute(data: Path, run: Run) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _held(found: Evaluation, met: Contest, true: Floats) -> int:
+def _held(found: Evaluation, met: RegistrationSet, true: Floats) -> int:
     """How many intervals of the honest transforms hold the true error."""
     intervals = [found.scores[name].interval["2"] for name in met.names]
     return int(sum(low <= one <= high for (low, high), one in zip(intervals, true, strict=False)))
 
 
 def _changed(
-    met: Contest, given: wg.Annotations, attack: str, rng: np.random.Generator
+    met: RegistrationSet, given: wg.Annotations, attack: str, rng: np.random.Generator
 ) -> tuple[wg.Annotations, list[int]]:
     """Return the annotations as the attack leaves them, and the rows that are grossly wrong."""
     moving, covariances = given.moving_points.copy(), given.covariances
@@ -103,7 +103,7 @@ def _changed(
 
 
 def _attacker(
-    met: Contest, given: wg.Annotations, at: Floats, attack: str, rng: np.random.Generator
+    met: RegistrationSet, given: wg.Annotations, at: Floats, attack: str, rng: np.random.Generator
 ) -> tuple[Floats, Floats] | None:
     """Return the added transforms at the annotations and at the targets; None where nothing is added."""
     fixed, moving = given.fixed_points, given.moving_points

@@ -26,13 +26,13 @@ from warpgauge.core.designs import balanced_order, disagreement_sizes, inclusion
 from warpgauge.core.estimators import Draws, Predictions, single_draws
 from warpgauge.evaluation import AuditData, design_verdict
 from warpgauge.evaluation.gate import compared, decide
-from warpgauge.experiments import contests
+from warpgauge.experiments import registration_sets
 from warpgauge.experiments.certified_report import report
-from warpgauge.experiments.contests import Contest
 from warpgauge.experiments.curves import rng_for
 from warpgauge.experiments.datasets import Floats, elastix_lung_registrations
 from warpgauge.experiments.evaluation import asked, base_posterior
 from warpgauge.experiments.experiment import Experiment, Run
+from warpgauge.experiments.registration_sets import RegistrationSet
 from warpgauge.session.audits import FLOOR, ROUND
 
 COUNTS = (10, 20, 40, 60)
@@ -134,11 +134,11 @@ def compute(data: Path, run: Run) -> dict[str, Any]:
     return {"audits": [gates(trial, rng) for _ in range(count)]}
 
 
-def _contest(parameters: Mapping[str, Any]) -> Contest:
-    return contests.simulated(2 if str(parameters["dataset"]).endswith("2D") else 3, int(parameters["seed"]))
+def _contest(parameters: Mapping[str, Any]) -> RegistrationSet:
+    return registration_sets.simulated(2 if str(parameters["dataset"]).endswith("2D") else 3, int(parameters["seed"]))
 
 
-def open_trial(met: Contest, seed: int) -> Trial:
+def open_trial(met: RegistrationSet, seed: int) -> Trial:
     """Return a simulated pair with open annotations, the judge that knows them, and an attacker who does."""
     rows = asked(met, OPEN, seed)
     given, at = met.answers[rows], met.at_answers[:, rows]
@@ -158,7 +158,7 @@ def lung_trial(data: Path) -> Trial:
     return Trial(mapped, moving, fixed, 0.0, None, np.broadcast_to(np.eye(3), (len(fixed), 3, 3)), False)
 
 
-def model(met: Contest, seed: int) -> dict[str, Any]:
+def model(met: RegistrationSet, seed: int) -> dict[str, Any]:
     """Return whether the judge's 90 % intervals of the RMS error hold, given the open annotations, and their widths."""
     judge = wg.judge(base_posterior(met, met.answers[asked(met, OPEN, seed)]), met.transforms)
     found = wg.evaluate(judge, met.transforms, met.targets, samples=400, regularity_over=False, further=0)
@@ -303,7 +303,7 @@ def _first_look(
     return [first + 1, bool(equal or (steps[: first + 1].sum() < 0) != (true[0] < true[1]))]
 
 
-def entropy_decisions(met: Contest, seed: int) -> list[list[Any]]:
+def entropy_decisions(met: RegistrationSet, seed: int) -> list[list[Any]]:
     """For every two registrations, the Entropy annotations until the judge is sure at 95 %, and whether it errs."""
     order, K = asked(met, max(_WINS), seed), len(met.names)
     rows = rng_for(seed, 21).choice(len(met.targets), min(200, len(met.targets)), replace=False)
@@ -346,7 +346,7 @@ def gates(trial: Trial, rng: np.random.Generator) -> dict[str, Any]:
     return result
 
 
-def cost(met: Contest, seed: int) -> dict[str, Any]:
+def cost(met: RegistrationSet, seed: int) -> dict[str, Any]:
     """RMS errors of the posterior mean from 40 annotations: all by Entropy, or 30 % drawn at random, used or sealed.
 
     As in a session, Entropy knows where random questions were asked, also while their answers are sealed.

@@ -22,11 +22,11 @@ from scipy import stats
 import warpgauge as wg
 from warpgauge.core.process import Posterior
 from warpgauge.evaluation import Evaluation, norm_name
-from warpgauge.experiments import contests
-from warpgauge.experiments.contests import Contest
+from warpgauge.experiments import registration_sets
 from warpgauge.experiments.datasets import Floats
 from warpgauge.experiments.evaluation_report import report
 from warpgauge.experiments.experiment import Experiment, Run
+from warpgauge.experiments.registration_sets import RegistrationSet
 
 METHODS = ("landmarks", "paper", "judge")
 NORMS = (1.0, 2.0, np.inf)
@@ -51,7 +51,7 @@ def plan(data: Path, runs: int, seed: int, quick: bool) -> list[Run]:
         for at in range(count)
     ]
     if not quick:
-        pairs = contests.cima_choices(data)
+        pairs = registration_sets.cima_choices(data)
         planned += [
             Run(
                 f"cima-{'-'.join(stains)}-{at}", {"dataset": "cima", "stains": stains, "seed": seed + at, "quick": True}
@@ -73,16 +73,16 @@ def plan(data: Path, runs: int, seed: int, quick: bool) -> list[Run]:
     return [Run(run.key.replace(" ", "-"), {**run.parameters, "counts": list(COUNTS)}) for run in planned]
 
 
-def contest(data: Path, parameters: Mapping[str, Any]) -> Contest:
+def contest(data: Path, parameters: Mapping[str, Any]) -> RegistrationSet:
     """Make the contest of one run."""
     name, seed = parameters["dataset"], int(parameters["seed"])
     if name.startswith("simulated"):
-        return contests.simulated(2 if name.endswith("2D") else 3, seed)
+        return registration_sets.simulated(2 if name.endswith("2D") else 3, seed)
     if name.startswith("cima"):
-        return contests.cima(data, tuple(parameters["stains"]), seed, bool(parameters["quick"]))
+        return registration_sets.cima(data, tuple(parameters["stains"]), seed, bool(parameters["quick"]))
     if name == "elastix-lung":
-        return contests.lung(data, seed)
-    return contests.copd(data, int(parameters["case"]), seed)
+        return registration_sets.lung(data, seed)
+    return registration_sets.copd(data, int(parameters["case"]), seed)
 
 
 def compute(data: Path, run: Run) -> dict[str, Any]:
@@ -102,13 +102,13 @@ def compute(data: Path, run: Run) -> dict[str, Any]:
     return {"transforms": met.names, "true": true, "units": met.units, "counts": by_count}
 
 
-def _scales(met: Contest) -> Floats:
+def _scales(met: RegistrationSet) -> Floats:
     smallest = SMALLEST_PX[met.d] * met.pixel
     levels = 1 + int(np.ceil(np.log2(float(met.extent.max()) / smallest) - 1e-9))
     return np.asarray(smallest * 2.0 ** np.arange(levels))
 
 
-def _prior(met: Contest, mean: str) -> wg.TransformationPrior:
+def _prior(met: RegistrationSet, mean: str) -> wg.TransformationPrior:
     """Return the prior before anything is learned: weights that grow with the square of the scale."""
     scales = _scales(met)
     weights = (0.02 * float(np.linalg.norm(met.extent))) ** 2 * scales**2 / np.sum(scales**2)
@@ -118,7 +118,7 @@ def _prior(met: Contest, mean: str) -> wg.TransformationPrior:
     return wg.TransformationPrior(kernel, mean="affine", center=met.targets.mean(axis=0))
 
 
-def asked(met: Contest, count: int, seed: int) -> list[int]:
+def asked(met: RegistrationSet, count: int, seed: int) -> list[int]:
     """Return the candidates that Entropy asks for, in its order."""
     suggester = wg.Suggester(_prior(met, "affine"), met.answers.fixed_points, strategy="entropy", seed=seed)
     order = []
@@ -128,7 +128,7 @@ def asked(met: Contest, count: int, seed: int) -> list[int]:
     return order
 
 
-def paper_posterior(met: Contest, given: wg.Annotations) -> Posterior:
+def paper_posterior(met: RegistrationSet, given: wg.Annotations) -> Posterior:
     """Return the paper's model: identity as mean, weights by its leave-one-out loss on the pair's own annotations."""
     prior = _prior(met, "identity")
     if len(given) >= _FEWEST_TO_FIT:
@@ -136,12 +136,12 @@ def paper_posterior(met: Contest, given: wg.Annotations) -> Posterior:
     return prior.condition(given)
 
 
-def base_posterior(met: Contest, given: wg.Annotations) -> Posterior:
+def base_posterior(met: RegistrationSet, given: wg.Annotations) -> Posterior:
     """Return what the judge takes scales and noise from."""
     return _prior(met, "affine").condition(given)
 
 
-def landmark_scores(met: Contest, rows: Sequence[int]) -> dict[str, Floats]:
+def landmark_scores(met: RegistrationSet, rows: Sequence[int]) -> dict[str, Floats]:
     """Classical scores of every transform, by norm."""
     matches = met.answers.moving_points[list(rows)]
     errors = met.at_answers[:, list(rows)] - matches
@@ -157,7 +157,7 @@ def measured(scores: Mapping[str, Floats], true: Mapping[str, Floats]) -> dict[s
     }
 
 
-def judged(met: Contest, known: Any, true: Mapping[str, Floats]) -> dict[str, Any]:
+def judged(met: RegistrationSet, known: Any, true: Mapping[str, Floats]) -> dict[str, Any]:
     """Compare an evaluation with the true scores, intervals and confident calls included."""
     found = wg.evaluate(known, met.transforms, met.targets, norms=NORMS, samples=SAMPLES, regularity_over=False,
                         further=0)  # fmt: skip

@@ -13,7 +13,7 @@ from typing import Any
 from warpgauge._version import __version__
 from warpgauge.errors import InvalidInputError
 from warpgauge.evaluation import evaluate_project, project_posterior
-from warpgauge.evaluation.landmark_table import landmark_table
+from warpgauge.evaluation.transforms import landmark_table
 from warpgauge.io.files import plain, replace_file
 from warpgauge.io.transforms import write_transform
 from warpgauge.io.transforms.ngff import linear_parts

@@ -13,7 +13,7 @@ from scipy import ndimage
 from warpgauge.core.arrays import Floats
 from warpgauge.core.process import Posterior
 from warpgauge.evaluation import Truth
-from warpgauge.evaluation.mapping import mapped_points
+from warpgauge.evaluation.transforms import mapped_points
 from warpgauge.geometry import Grid
 from warpgauge.io.images import Image
 from warpgauge.maps import (

@@ -25,8 +25,7 @@ from warpgauge.evaluation import (
     project_certificate,
 )
 from warpgauge.evaluation import trust as find_trust
-from warpgauge.evaluation.comparison import comparable
-from warpgauge.evaluation.mapping import function_of, mapped_points
+from warpgauge.evaluation.transforms import comparable, function_of, mapped_points
 from warpgauge.io.files import replace_text
 from warpgauge.io.images import Image
 from warpgauge.maps.planes import shown_units

@@ -1,7 +1,8 @@
 """Official figures of challenges, by the rules of their own evaluation programs and under their own names.
 
-They are computed from the errors at the landmarks alone and carry no uncertainty. `warpgauge.evaluation.metrics` has
-the definitions; this module says which of them a challenge reports, per case and over the cases.
+They are computed from the errors at the landmarks alone and carry no uncertainty. The definitions are in
+`warpgauge.evaluation.challenge_metrics`; this module says which of them a challenge reports, per case and over the
+cases.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 from warpgauge.core.annotations import Annotations
 from warpgauge.core.arrays import Floats
 from warpgauge.errors import SuspiciousDataWarning
-from warpgauge.evaluation import metrics
+from warpgauge.evaluation import challenge_metrics
 from warpgauge.geometry import Grid
 from warpgauge.io.transforms.learn2reg import displacements_in_voxels
 
@@ -35,7 +36,7 @@ def case_figures(
     if challenge == "anhir":
         if diagonal is None:
             return {}
-        one = metrics.anhir_case(errors, diagonal, initial)
+        one = challenge_metrics.anhir_case(errors, diagonal, initial)
         return {
             "rTRE Mean (final)": one.average,
             "rTRE Median (final)": one.median,
@@ -43,7 +44,7 @@ def case_figures(
             "Robustness": float(one.robustness or 0.0),
         }
     if challenge == "acrobat":
-        return {"90th-percentile-TRE": metrics.acrobat_case(errors)}
+        return {"90th-percentile-TRE": challenge_metrics.acrobat_case(errors)}
     return {"TRE": float(np.mean(errors))}
 
 
@@ -59,7 +60,7 @@ def learn2reg_field_figures(file: Path, layout: str, given: Annotations, fixed: 
     if min(field.shape[1:]) > 4:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SuspiciousDataWarning)  # folding is counted under `regularity`
-            figures["SDlogJ"] = metrics.learn2reg_regularity(_determinants(field)).sd_log_jacobian
+            figures["SDlogJ"] = challenge_metrics.learn2reg_regularity(_determinants(field)).sd_log_jacobian
     return figures
 
 
@@ -81,8 +82,8 @@ def official_figures(challenge: str | None, cases: Sequence[Mapping[str, float]]
     if challenge == "acrobat":
         values = columns["90th-percentile-TRE"]
         return {
-            "Median-90th-percentile-TRE": metrics.acrobat(values, 2022),
-            "Mean-90th-percentile-TRE": metrics.acrobat(values, 2023),
+            "Median-90th-percentile-TRE": challenge_metrics.acrobat(values, 2022),
+            "Mean-90th-percentile-TRE": challenge_metrics.acrobat(values, 2023),
         }
     found: Figures = {}
     for name, values in columns.items():

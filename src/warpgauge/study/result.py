@@ -12,7 +12,7 @@ import numpy as np
 from warpgauge._version import __version__
 from warpgauge.core.arrays import Floats
 from warpgauge.errors import InvalidInputError
-from warpgauge.evaluation import Interval, metrics, norm_name
+from warpgauge.evaluation import Interval, challenge_metrics, norm_name
 from warpgauge.evaluation.assessment import BASELINE
 from warpgauge.study.description import Study
 from warpgauge.study.official import official_figures
@@ -293,9 +293,9 @@ def _method(
         cases=len(present),
         missing=len(kept) - len(present),
         anhir=_anhir(name, present),
-        acrobat=metrics.acrobat([metrics.acrobat_case(one) for one in errors]) if errors else None,
-        learn2reg_tre30=metrics.learn2reg_tre(means, 2023) if means else None,
-        learn2reg_tre70=metrics.learn2reg_tre(means, 2025) if means else None,
+        acrobat=challenge_metrics.acrobat([challenge_metrics.acrobat_case(one) for one in errors]) if errors else None,
+        learn2reg_tre30=challenge_metrics.learn2reg_tre(means, 2023) if means else None,
+        learn2reg_tre70=challenge_metrics.learn2reg_tre(means, 2025) if means else None,
         official=official_figures(study.settings.challenge, [one.official.get(name, {}) for one in present]),
     )
 
@@ -307,8 +307,8 @@ def _anhir(name: str, present: Sequence[PairOutcome]) -> dict[str, Any] | None:
         errors = one.landmark_errors[name]
         if one.diagonal is None or len(errors) != len(one.initial_errors) or not errors:
             return None
-        cases.append(metrics.anhir_case(errors, one.diagonal, one.initial_errors))
-    return metrics.anhir(cases).to_dict() if cases else None
+        cases.append(challenge_metrics.anhir_case(errors, one.diagonal, one.initial_errors))
+    return challenge_metrics.anhir(cases).to_dict() if cases else None
 
 
 def _stability(final: Floats, rounds: Floats) -> float:

@@ -67,7 +67,7 @@ _BORDER = 8
 
 
 @dataclass(frozen=True, eq=False)
-class Contest:
+class RegistrationSet:
     """Transforms, what can be annotated, and where they are compared.
 
     Attributes
@@ -170,7 +170,7 @@ def _places(grid: wg.Grid, mask: Path | None, rng: np.random.Generator) -> Float
     return np.asarray(chosen + rng.uniform(-0.5, 0.5, (POINTS, grid.d)))
 
 
-def simulated(d: int, seed: int) -> Contest:
+def simulated(d: int, seed: int) -> RegistrationSet:
     """Return eight real registrations of a simulated pair: two stains in 2D, T1 and a T2-like contrast in 3D."""
     about = repr((SETTINGS[d], _DEFORMATIONS[d], _STEP_3D, POINTS, _BORDER))
     kept = _kept(f"simulated-{d}d-{seed}", about, lambda: _simulated_arrays(d, seed))
@@ -178,7 +178,7 @@ def simulated(d: int, seed: int) -> Contest:
     rows = rng.permutation(len(kept["points"]))
     ask, held = rows[:CANDIDATES], rows[-TARGETS:]
     placed = kept["truth"][ask] + rng.normal(0, _PLACED[d], (len(ask), d))
-    return Contest(
+    return RegistrationSet(
         [str(name) for name in kept["names"]],
         wg.Annotations.isotropic(kept["points"][ask], placed, _PLACED[d]),
         kept["mapped"][:, ask],
@@ -191,11 +191,13 @@ def simulated(d: int, seed: int) -> Contest:
     )
 
 
-def _halves(contest: Mapping[str, Any], mapped: Floats, seed: int, answers: wg.Annotations, moving: Floats) -> Contest:
+def _halves(
+    contest: Mapping[str, Any], mapped: Floats, seed: int, answers: wg.Annotations, moving: Floats
+) -> RegistrationSet:
     """Let half of the landmarks be annotated, and the others stand for the truth."""
     rows = rng_for(seed, 4).permutation(len(moving))
     ask, held = np.sort(rows[: len(rows) // 2]), np.sort(rows[len(rows) // 2 :])
-    return Contest(
+    return RegistrationSet(
         answers=answers[ask],
         at_answers=mapped[:, ask],
         targets=answers.fixed_points[held],
@@ -205,7 +207,7 @@ def _halves(contest: Mapping[str, Any], mapped: Floats, seed: int, answers: wg.A
     )
 
 
-def lung(data: Path, seed: int) -> Contest:
+def lung(data: Path, seed: int) -> RegistrationSet:
     """Return elastix-lung's 14 real registrations; half of the 50 sound landmarks stand for the truth."""
     pair = elastix_lung(data)
     names, fixed, moving, mapped = elastix_lung_registrations(data)
@@ -220,7 +222,7 @@ def cima_choices(data: Path) -> list[tuple[str, str]]:
     return [(fixed, stain) for stain in sorted(stains) if stain != fixed]
 
 
-def cima(data: Path, stains: tuple[str, str], seed: int, quick: bool) -> Contest:
+def cima(data: Path, stains: tuple[str, str], seed: int, quick: bool) -> RegistrationSet:
     """Return elastix registrations of two stains, the paper's 30 settings or the quick six, and log-normal ellipses."""
     files = [cima_stains(data, "lung-lesion_1")[stain][0] for stain in stains]
     read = wg.read_landmarks(*files, units="px")
@@ -247,7 +249,7 @@ def cima(data: Path, stains: tuple[str, str], seed: int, quick: bool) -> Contest
     return _halves(about, kept["mapped"][:, sound], seed, answers, moving[sound])
 
 
-def copd(data: Path, case: int, seed: int) -> Contest:
+def copd(data: Path, case: int, seed: int) -> RegistrationSet:
     """Return transforms that were right at some landmarks and are smooth between them, and three fused experts.
 
     The CT volumes are not at hand, so nothing can be registered: each transform is the posterior mean given some of the
