@@ -75,7 +75,7 @@ def test_a_certificate_states_bias_scatter_and_coverage(tmp_path: Path) -> None:
     folder = make_flat(tmp_path / "p", refit="never", repeat_fraction=0.25, repeat_lag=2)
     with Project.open(folder) as project:
         add_controls(project, FIXED, MOVING, "organiser")
-    answered(folder, 60, np.array([7.0, -2.0]), seed=5)
+    answered(folder, 72, np.array([7.0, -2.0]), seed=5)
     with Project.open(folder) as project:
         found = rater_certificate(project.state, "ada")
         assert rater_certificate(project.state, "ben") is None

@@ -236,7 +236,7 @@ def test_the_organiser_sees_how_exact_each_rater_is(browser: Any, tmp_path: Path
     with Project.open(folder) as project:
         add_controls(project, points, bend(points / 0.5) * 0.5, "organiser")
     with served(folder, "ada") as server:
-        place_over_the_wire(server, "ada", 17, lambda point: (bend(np.array(point) / 0.5) * 0.5 + [2.0, 0.0]).tolist())
+        place_over_the_wire(server, "ada", 16, lambda point: (bend(np.array(point) / 0.5) * 0.5 + [2.0, 0.0]).tolist())
         sheet = open_sheet(browser, server)
         sheet.page.locator("#organiser-button[data-ready]").click()
         card = sheet.page.locator("[data-rater=ada]")
