@@ -372,15 +372,7 @@ class Project(ProjectFolder):
         return list(self.state.transforms)
 
     def transform(self, name: str, *, options: Mapping[str, Any] | None = None) -> Transform:
-        """Read a transform that was added, with the options that were stored with it.
-
-        Parameters
-        ----------
-        name : str
-            As given to `add_transform`.
-        options : mapping, optional
-            For `read_transform`; they replace stored ones.
-        """
+        """Read a transform that was added; ``options``, for `read_transform`, replace those stored with it."""
         record = self.state.transforms.get(name)
         if record is None:
             known = ", ".join(self.transform_names()) or "none"

@@ -17,6 +17,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 from warpgauge.errors import SuspiciousDataWarning
 from warpgauge.io.files import one_line
@@ -40,6 +41,7 @@ from warpgauge.project.sqlite_connection import (
 from warpgauge.project.sqlite_schema import SELECT
 
 FILE = "annotations.sqlite"
+_T = TypeVar("_T")
 _CHECKPOINT_PAGES = 16
 
 
@@ -194,14 +196,18 @@ class SqliteLog(EventLog):
         with self._lock:
             if self.readonly:
                 self.close()  # the disk may have been mounted or freed since
-            deadline = time.monotonic() + self.busy_seconds
-            while True:
-                try:
-                    return self._append(after, decide)
-                except ERRORS as error:
-                    if code(error) not in BUSY or time.monotonic() > deadline:
-                        raise unsaved(self.path, error) from error
-                    time.sleep(random.uniform(0, 0.02))
+            return self._patiently(lambda: self._append(after, decide))
+
+    def _patiently(self, act: Callable[[], _T]) -> _T:
+        """Try again while other processes hold the file, up to the time that is allowed for it."""
+        deadline = time.monotonic() + self.busy_seconds
+        while True:
+            try:
+                return act()
+            except ERRORS as error:
+                if code(error) not in BUSY or time.monotonic() > deadline:
+                    raise unsaved(self.path, error) from error
+                time.sleep(random.uniform(0, 0.02))
 
     def _append(self, after: int, decide: Decide) -> list[Event]:
         connection = self._connected()
@@ -279,19 +285,12 @@ class SqliteLog(EventLog):
     def lease(self, rater: str, wanted: Sequence[tuple[int, int]], seconds: float) -> int | None:
         """Reserve a query for a rater; see `EventLog.lease`."""
         with self._lock:
-            deadline = time.monotonic() + self.busy_seconds
-            while True:
-                try:
-                    return self._lease(rater, wanted, seconds)
-                except ERRORS as error:
-                    if code(error) not in BUSY or time.monotonic() > deadline:
-                        raise unsaved(self.path, error) from error
-                    time.sleep(random.uniform(0, 0.02))
+            return self._patiently(lambda: self._lease(rater, wanted, seconds))
 
     def _lease(self, rater: str, wanted: Sequence[tuple[int, int]], seconds: float) -> int | None:
         connection = self._connected()
-        if self.readonly:  # nobody can answer, so nobody has to be kept away
-            return wanted[0][0] if wanted else None
+        if self.readonly:
+            return wanted[0][0] if wanted else None  # nobody can answer
         connection.execute("BEGIN IMMEDIATE")
         try:
             free = schema.take_lease(connection, rater, wanted, seconds)
@@ -361,8 +360,7 @@ class SqliteLog(EventLog):
             # Few events wait in the write-ahead file: whoever copies or deletes it apart from the log loses few.
             connection.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT_PAGES}")
             schema.migrate(connection, self.path)
-            mode = connection.execute("PRAGMA journal_mode = WAL").fetchone()[0]
-            if mode != "wal":
+            if (mode := connection.execute("PRAGMA journal_mode = WAL").fetchone()[0]) != "wal":
                 raise StorageError(
                     f"{self.path.name!r} cannot be put into write-ahead mode (it stays in {mode!r}); the file system "
                     f"does not support it: move the project to a local disk."
@@ -399,5 +397,4 @@ class SqliteLog(EventLog):
 
 
 def _read(connection: sqlite3.Connection, after: int) -> list[Event]:
-    rows = connection.execute(f"{SELECT} WHERE generation > ? ORDER BY generation", (after,))
-    return [event_of(row) for row in rows]
+    return [event_of(row) for row in connection.execute(f"{SELECT} WHERE generation > ? ORDER BY generation", (after,))]
