@@ -36,7 +36,7 @@ def test_controls_are_mixed_in_and_the_model_does_not_use_them(tmp_path: Path) -
     """One question in 8, at places that the seed of the log says; the model has all other answers and only those."""
     folder = make_flat(tmp_path / "p", refit="never")
     with Project.open(folder) as project:
-        add_controls(project, FIXED, MOVING, "organiser")
+        add_controls(project, FIXED, MOVING, "organiser", seed=3)
     asked = answered(folder, 24, OFFSET)
     places = [k for k, (origin, _) in enumerate(asked) if origin == "control"]
     assert len(places) == 24 // EVERY
@@ -54,7 +54,7 @@ def test_nothing_tells_a_rater_which_question_is_a_control(tmp_path: Path) -> No
     """Kinds of values and sentence of a question and of its row in the list are those of any other question."""
     folder = make_flat(tmp_path / "p", refit="never")
     with Project.open(folder) as project:
-        add_controls(project, FIXED, MOVING, "organiser")
+        add_controls(project, FIXED, MOVING, "organiser", seed=3)
     answered(folder, 9, OFFSET)
     with Project.open(folder) as project:
         control = next(query.number for query in project.state.queries if query.known)
@@ -74,7 +74,7 @@ def test_a_certificate_states_bias_scatter_and_coverage(tmp_path: Path) -> None:
     """Of a rater who is off by (4, 0) with a scatter of 1: both intervals hold that, and the shares are counted."""
     folder = make_flat(tmp_path / "p", refit="never", repeat_fraction=0.25, repeat_lag=2)
     with Project.open(folder) as project:
-        add_controls(project, FIXED, MOVING, "organiser")
+        add_controls(project, FIXED, MOVING, "organiser", seed=3)
     answered(folder, 72, np.array([7.0, -2.0]), seed=5)
     with Project.open(folder) as project:
         found = rater_certificate(project.state, "ada")

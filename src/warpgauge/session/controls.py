@@ -27,7 +27,7 @@ EVERY = 8  # of so many questions one is a control question
 LEVEL = 0.95
 
 
-def add_controls(project: Project, fixed: Floats, moving: Floats, rater: str) -> Event:
+def add_controls(project: Project, fixed: Floats, moving: Floats, rater: str, *, seed: int | None = None) -> Event:
     """Log pairs with known matches; from now on they are mixed into the questions, each once.
 
     Parameters
@@ -37,6 +37,8 @@ def add_controls(project: Project, fixed: Floats, moving: Floats, rater: str) ->
         Points and their known matches, world units.
     rater : str
         An organiser.
+    seed : int, optional
+        Of their places in the list; one that nobody can guess by default.
     """
     for points, grid, side in ((fixed, project.fixed_grid, "fixed"), (moving, project.moving_grid, "moving")):
         outside = np.flatnonzero(~grid.contains(points))
@@ -46,7 +48,8 @@ def add_controls(project: Project, fixed: Floats, moving: Floats, rater: str) ->
                 f"{', '.join(f'{value:.4g}' for value in points[outside[0]])}; a control question needs a match that "
                 f"can be marked: leave it out."
             )
-    payload = {"fixed": fixed.tolist(), "moving": moving.tolist(), "every": EVERY, "seed": secrets.randbits(32)}
+    drawn = secrets.randbits(32) if seed is None else seed
+    payload = {"fixed": fixed.tolist(), "moving": moving.tolist(), "every": EVERY, "seed": drawn}
     (event,) = project.append(Draft("controls", rater, payload=payload))
     return event
 
