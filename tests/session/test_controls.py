@@ -64,7 +64,7 @@ def test_nothing_tells_a_rater_which_question_is_a_control(tmp_path: Path) -> No
         shown = [client.get(f"/api/query/{number}").json() for number in (control, other)]
         listed = {row["query"]: row for row in client.get("/api/list").json()["rows"]}
         assert client.get("/api/raters").status_code == 403
-        assert json.dumps(MOVING[0, 0].item()) not in json.dumps(shown[0])
+        assert json.dumps(MOVING[0].tolist()) not in json.dumps(shown[0])
     for one, two in (shown, [listed[control], listed[other]]):
         assert {key: type(value) for key, value in one.items()} == {key: type(value) for key, value in two.items()}
     assert shown[0]["why"].split(";")[0] == shown[1]["why"].split(";")[0]
