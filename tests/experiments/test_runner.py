@@ -122,3 +122,14 @@ def test_the_command_runs_a_study(tmp_path: Path) -> None:
     assert (out / "scales-curves.png").read_bytes()[:4] == b"\x89PNG"
     again = CliRunner().invoke(app, [*arguments, "--json"])
     assert json.loads(again.stdout)["numbers"] == written["numbers"]
+
+
+def test_results_of_other_code_are_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The fingerprint changes with the sources behind the numbers, at the same version."""
+    from warpgauge.experiments import runner
+
+    run = Run("a", {"dataset": "x"})
+    before = runner.fingerprint("study", run, {})
+    assert runner.fingerprint("study", run, {}) == before
+    monkeypatch.setattr(runner, "code_hash", lambda: "other")
+    assert runner.fingerprint("study", run, {}) != before

@@ -12,6 +12,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ Watcher = Callable[[int, int], None]
 Compute = Callable[[Path, Run], dict[str, Any]]
 
 _KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
+_NUMERICAL = ("candidates", "core", "evaluation", "experiments", "maps", "registration", "simulate")
 _LIBRARIES = ("numpy", "scipy", "numba", "matplotlib")
 
 
@@ -196,9 +198,19 @@ def as_text(value: Any) -> str:
     return json.dumps(plain(value), indent=1, allow_nan=False, ensure_ascii=False) + "\n"
 
 
+@cache
+def code_hash() -> str:
+    """Return a hash of the sources that results depend on: the numbers, not the page or the command line."""
+    digest = hashlib.sha256()
+    for package in _NUMERICAL:
+        for file in sorted((Path(__file__).parents[1] / package).rglob("*.py")):
+            digest.update(file.read_bytes())
+    return digest.hexdigest()
+
+
 def fingerprint(experiment: str, run: Run, hashes: Mapping[str, str]) -> str:
-    """Return a hash of the run's parameters, the data and the version of the program."""
-    known = [experiment, run.key, plain(run.parameters), __version__, dict(hashes)]
+    """Return a hash of the run's parameters, the data, the version of the program and the code behind its numbers."""
+    known = [experiment, run.key, plain(run.parameters), __version__, code_hash(), dict(hashes)]
     return "sha256:" + hashlib.sha256(json.dumps(known, sort_keys=True, allow_nan=False).encode()).hexdigest()
 
 
@@ -209,7 +221,7 @@ def keep(place: Path, run: Run, mark: str, result: dict[str, Any], seconds: floa
 
 
 def kept_result(place: Path, run: Run, mark: str) -> dict[str, Any] | None:
-    """Return the stored result of a run if it was made from the same parameters and data by the same version."""
+    """Return the stored result of a run if it was made from the same parameters and data by the same code."""
     try:
         record = json.loads((place / f"{run.key}.json").read_text())
         result = record["result"] if record["fingerprint"] == mark else None
