@@ -133,3 +133,26 @@ def test_plots_draw_on_given_axes_or_new_ones(result: Evaluation) -> None:
         plt.close(made.figure)
     finally:
         plt.close(figure)
+
+
+def test_a_console_shows_one_short_line(result: Evaluation) -> None:
+    """What a console shows of a value names its size and what matters; all numbers are in the value itself."""
+    fixed = np.random.default_rng(0).uniform(0, 100, (200, 2))
+    posterior = _posterior(fixed[:60])
+    fused = wg.fuse_raters({"ada": fixed, "bob": fixed + 1})
+    shown = {
+        "<Evaluation: 2 transforms at 30 targets, from 15 annotations, smallest error: 'near_<b>'>": result,
+        "<Posterior: 2D, from 60 annotations>": posterior,
+        "<Annotations: 2D, 1 annotation>": posterior.annotations[:1],
+        "<Judge: 2D, 1 transform, from 60 annotations>": wg.judge(posterior, {"same": lambda x: x}),
+        "<Suggester: entropy, 200 of 200 candidates left, 0 annotations>": wg.Suggester(posterior.prior, fixed),
+        "<FusedPlacements: 200 locations, 2 raters, covariances pooled>": fused,
+        "<Landmarks: 2D, 200 landmarks in px (image)>": wg.Landmarks(fixed, fixed),
+    }
+    assert {repr(value): value for value in shown.values()} == shown
+    checked = wg.calibration(posterior.prior, posterior.annotations)
+    within = ", ".join(f"{one.inside} of 60 within {one.level:.0%}" for one in checked.coverage)
+    assert repr(checked) == f"<Calibration: {within}, factor {checked.factor:.3g}>"
+    assert repr(posterior.calibrated()).endswith(f"60 annotations, scale {checked.factor:.3g}>")
+    longest = np.max(checked.residuals.mahalanobis)
+    assert repr(checked.residuals) == f"<LeaveOneOut: 60 annotations, largest Mahalanobis length {longest:.3g}>"

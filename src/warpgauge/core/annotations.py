@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from warpgauge.core.arrays import Floats, as_covariances, as_points, readonly
-from warpgauge.display import html_table, landmark_rows, landmark_title
+from warpgauge.display import counted, html_table, landmark_rows, landmark_title
 from warpgauge.errors import InvalidInputError, SuspiciousDataWarning
 
 FEWEST_OF_A_CLUSTER = 5
@@ -59,6 +59,9 @@ class Annotations:
         return cls(
             fixed, moving_points, np.broadcast_to(sd**2 * np.eye(fixed.shape[1]), (*fixed.shape, fixed.shape[1]))
         )
+
+    def __repr__(self) -> str:
+        return f"<Annotations: {self.d}D, {counted(len(self), 'annotation')}>"
 
     def _repr_html_(self) -> str:
         return html_table(

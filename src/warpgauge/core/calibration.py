@@ -12,6 +12,7 @@ from warpgauge.core.arrays import Floats
 from warpgauge.core.conditioning import Conditioned
 from warpgauge.core.linalg import mahalanobis
 from warpgauge.core.tails import GAUSSIAN, beyond, squared_radius
+from warpgauge.display import counted
 from warpgauge.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -58,6 +59,10 @@ class Calibration:
     standardised: Floats
     factor: float
     residuals: LeaveOneOut
+
+    def __repr__(self) -> str:
+        inside = ", ".join(f"{one.inside} of {one.count} within {one.level:.0%}" for one in self.coverage)
+        return f"<Calibration: {inside}, factor {self.factor:.3g}>"
 
 
 def binomial_interval(inside: int, count: int, level: float = 0.95) -> tuple[float, float]:
@@ -122,6 +127,10 @@ class LeaveOneOut:
     covariances: Floats
     mahalanobis: Floats
     p: Floats
+
+    def __repr__(self) -> str:
+        largest = f", largest Mahalanobis length {self.mahalanobis.max():.3g}" if len(self.mahalanobis) else ""
+        return f"<LeaveOneOut: {counted(len(self.residuals), 'annotation')}{largest}>"
 
     @property
     def standardised(self) -> Floats:

@@ -18,6 +18,7 @@ from warpgauge.core.compiled import loop_array
 from warpgauge.core.conditioning import Conditioned, refuse_lost
 from warpgauge.core.kernels import KernelBundle, PriorKernel, TrendKernel, prior_draws
 from warpgauge.core.tails import GAUSSIAN, check_tails, level_of, mixing_factors, squared_radius
+from warpgauge.display import counted
 from warpgauge.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -155,6 +156,10 @@ class Posterior:
     conditioned: Conditioned
     scale: float = 1.0
     calibrates: bool = False
+
+    def __repr__(self) -> str:
+        known = counted(len(self.annotations), "annotation")
+        return f"<Posterior: {self.d}D, from {known}{f', scale {self.scale:.3g}' if self.calibrates else ''}>"
 
     @property
     def d(self) -> int:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from warpgauge.core.arrays import Floats, Ints
+from warpgauge.display import counted
 from warpgauge.errors import InvalidInputError
 
 
@@ -43,6 +44,10 @@ class FusedPlacements:
     bias: Floats
     bias_se: Floats
     method: str
+
+    def __repr__(self) -> str:
+        placed, by = counted(len(self.points), "location"), counted(len(self.raters), "rater")
+        return f"<FusedPlacements: {placed}, {by}, covariances {self.method}>"
 
 
 def _stack(points_by_rater: Any) -> tuple[Floats, tuple[str, ...]]:

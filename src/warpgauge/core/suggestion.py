@@ -15,6 +15,7 @@ from warpgauge.core.gains import TIE
 from warpgauge.core.information_gains import WeightedGains
 from warpgauge.core.process import TransformationPrior
 from warpgauge.core.strategies import EXPECTING, STRATEGIES, Setting, start
+from warpgauge.display import counted
 from warpgauge.errors import InvalidInputError
 
 
@@ -126,6 +127,10 @@ class Suggester:
             self.prior.total_noise(self.default_covariance[None])[0],
             self.seed,
         )
+
+    def __repr__(self) -> str:
+        left = f"{int(self._alive.sum())} of {counted(len(self.candidates), 'candidate')} left"
+        return f"<Suggester: {self.strategy}, {left}, {counted(len(self._log), 'annotation')}>"
 
     def expect(self, candidate_covariances: ArrayLike) -> None:
         """Expect these covariances of annotations of the candidates, (n, d, d), from now on."""

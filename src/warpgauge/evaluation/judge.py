@@ -15,6 +15,7 @@ from warpgauge.core.arrays import Floats, as_points
 from warpgauge.core.judgement import Flag, Judgement, ascending, norm_name
 from warpgauge.core.process import Posterior
 from warpgauge.core.sensitivity import Describer, Sensitivity, mean_squares, model_changes
+from warpgauge.display import counted
 from warpgauge.errors import InvalidInputError
 from warpgauge.evaluation.candidate_set import CandidateSet
 from warpgauge.evaluation.cross_fit import CrossFit
@@ -88,6 +89,10 @@ class Judge:
     fitted: CrossFit
     flags: tuple[Flag, ...]
     units: str | None = None
+
+    def __repr__(self) -> str:
+        known = counted(len(self.annotations), "annotation")
+        return f"<Judge: {self.d}D, {counted(len(self.transforms), 'transform')}, from {known}>"
 
     @property
     def d(self) -> int:

@@ -264,6 +264,12 @@ class Evaluation:
     def __str__(self) -> str:
         return f"{text_table(*self.table(), self._title())}\n\n{self.verdict}"
 
+    def __repr__(self) -> str:
+        known = f"{counted(self.targets, 'target')}, from {counted(self.annotations, 'annotation')}"
+        best = self.ranking("2" if "2" in self.norms else self.norms[0])[:1]
+        named = f", smallest error: {best[0]!r}" if best else ""
+        return f"<Evaluation: {counted(len(self.scores), 'transform')} at {known}{named}>"
+
     def _repr_html_(self) -> str:
         return html_table(*self.table(), self._title(), self.verdict)
 
