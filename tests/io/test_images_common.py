@@ -342,8 +342,8 @@ def test_a_missing_library_is_named_with_its_package(
 
 
 def test_public_names():
-    """The package offers exactly the reader and the type."""
-    assert sorted(images.__all__) == ["Image", "read_image"]
+    """The package offers exactly the reader, the type, and the one that is read in slices."""
+    assert sorted(images.__all__) == ["Image", "SlicedImage", "read_image"]
 
 
 def test_missing_path_and_unknown_content(tmp_path: Path):
