@@ -81,6 +81,7 @@ def test_latex_and_csv(result: Evaluation) -> None:
 def test_words_around_numbers() -> None:
     """One annotation is not "annotations", and a vowel takes "an"."""
     assert [counted(n, "annotation") for n in (0, 1, 2)] == ["0 annotations", "1 annotation", "2 annotations"]
+    assert [counted(n, "query") for n in (1, 2)] == ["1 query", "2 queries"]
     titles = {name: one.with_article for name, one in FORMATS.items()}
     assert titles["anhir"].startswith("an ANHIR")
     assert titles["csv"] == "a plain CSV"

@@ -125,5 +125,6 @@ def landmark_title(count: int, what: str = "annotation") -> str:
 
 
 def counted(count: int, what: str) -> str:
-    """Return a number with its noun: "1 annotation", "2 annotations"."""
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+    """Return a number with its noun: "1 annotation", "2 annotations", "3 queries"."""
+    many = f"{what[:-1]}ies" if what.endswith("y") else f"{what}s"
+    return f"{count} {what if count == 1 else many}"

@@ -278,10 +278,18 @@ def test_messages_speak_the_language_of_the_command_line() -> None:
     assert in_options("pass match='name' or match='row'.") == "pass --match name or --match row."
     assert in_options("give format=, or frame='LPS'", {"--from"}) == "give --from, or --frame LPS"
     assert in_options("leave scale= out; x=3 stays") == "leave --scale out; x=3 stays"
+    assert in_options("pass dimension=2, scale=0.25.") == "pass --dimension 2, --scale 0.25."
+    assert in_options("needs grid=, or fresh=True") == "needs --reference, or --fresh"
+    assert in_options("a frame=2x stays") == "a frame=2x stays"
     assert in_options("relink(moving=PATH, accept_changed=True).") == (
         "warpgauge relink PROJECT --moving PATH --accept-changed."
     )
-    known = {option for context in commands(app, root_context()) for p in context.command.params for option in p.opts}
+    known = {
+        option
+        for context in commands(app, root_context())
+        for p in context.command.params
+        for option in (*p.opts, *p.secondary_opts)
+    }
     assert {choice for choices in OPTIONS.values() for choice in choices} <= known
     assert isinstance(app, click.Group)
 
@@ -322,3 +330,27 @@ def test_register_says_how_long_it_takes_and_compares_with_doing_nothing(pair: P
     worse = [name for name, row in rows.items() if row["error"] > rows["identity"]["error"]]
     assert all(f"{name} is worse than doing nothing" in err for name in worse)
     assert set(ask("info", project)["transforms"]) == set(rows) - {"identity"}
+
+
+def test_what_one_call_finds_prints_as_the_command_line_and_shows_in_a_line(annotated: Path) -> None:
+    """`evaluate_project` returns the verdict with all it rests on; a console shows one line of it, not all arrays."""
+    with wg.Project.open(annotated) as project:
+        found = wg.evaluate_project(project, {"near": lambda points: points + 1})
+    assert str(found).startswith(str(found.evaluation))
+    assert found.trust is not None
+    assert str(found).endswith(found.trust.sentence)
+    assert repr(found) == f"<Assessment: {found.evaluation!r}>"
+    assert repr(found.trust) == f"<Trust: {found.trust.verdict}>"
+    for one in (found, found.trust.diagnostics, found.trust.sensitivity, found.judged_by, found.posterior):
+        assert len(repr(one)) < 120
+    assert found._repr_html_() == found.evaluation._repr_html_()
+
+
+def test_one_of_a_thing_is_not_many(project: Path, tmp_path: Path) -> None:
+    """Counts in the messages of `verify` agree with their nouns."""
+    rows = ["fixed_x,fixed_y,moving_x,moving_y", "100,100,101,101"]
+    (tmp_path / "one.csv").write_text("\n".join(rows) + "\n")
+    told("import", project, tmp_path / "one.csv", "--rater", "ann")
+    out, _ = told("verify", project)
+    assert "to 1 query." in out
+    assert re.search(r"\b1 \w+s\b", out) is None

@@ -9,6 +9,7 @@ import click
 
 from warpgauge.cli.arguments import chosen_transforms, trust_option
 from warpgauge.cli.output import json_option, print_json, print_table
+from warpgauge.display import counted
 from warpgauge.errors import InvalidInputError
 
 _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
@@ -67,7 +68,7 @@ def certify(
 def _show(found: Any, out: Path | None) -> None:
     about = found.content["audit"]
     columns, rows = found.table()
-    title = f"From {about['usable']} random answers of {about['population']} targets"
+    title = f"From {counted(about['usable'], 'random answer')} of {counted(about['population'], 'target')}"
     print_table(columns, rows, title)
     click.echo(f"\nAudit: {found.content['verdict']}")
     model = found.content["model_based"]

@@ -9,6 +9,7 @@ import click
 
 from warpgauge.cli.arguments import ImagePath, project_argument
 from warpgauge.cli.output import json_option, print_facts, print_json
+from warpgauge.display import counted
 from warpgauge.errors import InvalidInputError
 from warpgauge.io.stores import Place
 
@@ -58,12 +59,12 @@ def recover(project: Path, mirror: Path | None, accept_loss: bool, as_json: bool
     if as_json:
         print_json(vars(done))
     elif not done.kept:
-        click.echo(f"The log is whole: {done.events} events; nothing was changed.")
+        click.echo(f"The log is whole: {counted(done.events, 'event')}; nothing was changed.")
     else:
-        lost = f"; {done.lost} acknowledged events are lost" if done.lost else "; no acknowledged event is lost"
+        lost = f"; lost: {counted(done.lost, 'acknowledged event')}" if done.lost else "; no acknowledged event is lost"
         click.echo(
-            f"The log was rebuilt with {done.events} events ({done.from_log} from the log, {done.from_mirror} from the "
-            f"mirror){lost}. The former log is kept as {done.kept}."
+            f"The log was rebuilt with {counted(done.events, 'event')} ({done.from_log} from the log, "
+            f"{done.from_mirror} from the mirror){lost}. The former log is kept as {done.kept}."
         )
 
 
@@ -144,5 +145,6 @@ def copy(project: Path, target: str, as_json: bool) -> None:
     if as_json:
         print_json(vars(done))
         return
-    click.echo(f"{done.events} events were copied from {done.source} to {done.target}, which is used from now on.")
+    copied = f"{counted(done.events, 'event')} {'was' if done.events == 1 else 'were'} copied"
+    click.echo(f"{copied} from {done.source} to {done.target}, which is used from now on.")
     click.echo(f"The former log is kept as {done.kept}.")

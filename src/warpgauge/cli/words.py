@@ -15,6 +15,8 @@ OPTIONS: dict[str, tuple[str, ...]] = {
     "fixed_grid": ("--fixed-image",),
     "format": ("--format", "--from"),
     "frame": ("--frame",),
+    "fresh": ("--fresh",),
+    "grid": ("--reference", "--fixed-image"),
     "layout": ("--layout",),
     "lossy": ("--lossy",),
     "match": ("--match",),
@@ -26,7 +28,7 @@ OPTIONS: dict[str, tuple[str, ...]] = {
     "spacing": ("--spacing",),
     "units": ("--units",),
 }
-_VALUE = r"=(?:'(?P<value>[^']*)'|True|\.\.\.|(?=[\s,;.)]|$))"
+_VALUE = r"=(?:'(?P<value>[^']*)'|(?P<number>-?\d+(?:\.\d+)?)(?![\d.]*\w)|True|\.\.\.|(?=[\s,;.)]|$))"
 _ARGUMENT = re.compile(rf"(?<![\w.-])(?P<name>{'|'.join(OPTIONS)}){_VALUE}")
 _RELINK = re.compile(r"relink\((\w+)=PATH(?P<changed>, accept_changed=True)?\)")
 
@@ -44,7 +46,8 @@ def in_options(message: str, available: Collection[str] = ()) -> str:
     def option(found: re.Match[str]) -> str:
         choices = OPTIONS[found["name"]]
         chosen = next((one for one in choices if one in available), choices[0])
-        return chosen if found["value"] is None else f"{chosen} {found['value']}"
+        given = found["value"] if found["value"] is not None else found["number"]
+        return chosen if given is None else f"{chosen} {given}"
 
     def command(found: re.Match[str]) -> str:
         accept = " --accept-changed" if found["changed"] else ""

@@ -55,6 +55,9 @@ class Sensitivity:
     ranking: tuple[str, ...]
     variations: tuple[Variation, ...]
 
+    def __repr__(self) -> str:
+        return f"<Sensitivity: another is best under {len(self.decisive)} of {len(self.variations)} changes>"
+
     def of(self, kind: str) -> tuple[Variation, ...]:
         """Variations of one kind."""
         return tuple(one for one in self.variations if one.kind == kind)

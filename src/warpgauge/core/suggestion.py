@@ -276,7 +276,7 @@ class Suggester:
     def stop_reason(self, rule: StoppingRule) -> str | None:
         """Sentence that says why to stop now, or None to go on."""
         if rule.budget is not None and len(self._log) >= rule.budget:
-            return f"the budget of {rule.budget} annotations is used up"
+            return f"the budget of {counted(rule.budget, 'annotation')} is used up"
         if not self._alive.any():
             return "no candidate is left"
         if rule.mean_sd is not None and (sd := self.mean_sd()) < rule.mean_sd:

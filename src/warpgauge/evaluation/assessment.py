@@ -92,6 +92,15 @@ class Assessment:
             left_out = f"; {found.excluded_targets} more lie outside the domain of some transform and are left out"
         return f"Errors are over {found.targets} targets in {self.region}{left_out}."
 
+    def __str__(self) -> str:
+        return str(self.evaluation) if self.trust is None else f"{self.evaluation}\n\n{self.trust.sentence}"
+
+    def __repr__(self) -> str:
+        return f"<Assessment: {self.evaluation!r}>"
+
+    def _repr_html_(self) -> str:
+        return self.evaluation._repr_html_()
+
     def to_dict(self) -> dict[str, Any]:
         """All numbers as plain Python values."""
         return {

@@ -16,6 +16,7 @@ from warpgauge.core.calibration import LEVELS, Coverage, binomial_interval, cove
 from warpgauge.core.process import Posterior
 from warpgauge.core.sensitivity import FACTOR, Sensitivity
 from warpgauge.core.tails import adjusted_significance, squared_radius
+from warpgauge.display import counted
 from warpgauge.errors import InvalidInputError
 from warpgauge.evaluation.sentences import calibration, judged_share
 from warpgauge.evaluation.transforms import comparable
@@ -35,6 +36,9 @@ class Trust:
 
     diagnostics: Diagnostics
     sensitivity: Sensitivity | None
+
+    def __repr__(self) -> str:
+        return f"<Trust: {self.verdict}>"
 
     @property
     def verdict(self) -> str:
@@ -176,6 +180,9 @@ class Diagnostics:
     known: float | None
     verdict: str
     sentence: str
+
+    def __repr__(self) -> str:
+        return f"<Diagnostics: {self.verdict}, {counted(len(self.p), 'annotation')}>"
 
     @property
     def calibrated(self) -> bool:

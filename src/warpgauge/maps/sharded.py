@@ -305,7 +305,7 @@ def _prepare(task: ShardedMap, fresh: bool) -> set[str]:
         if not fresh:
             raise InvalidInputError(
                 f"{place.name!r} holds a map of another posterior, grid, transform or setting; give another name, or "
-                f"replace it (--fresh, fresh=True)."
+                f"replace it by fresh=True."
             )
         _remove(place)
         _create(task)

@@ -95,6 +95,11 @@ def _locked(path: Path) -> Iterator[int]:
         os.close(handle)
 
 
+def _missing(first: int, last: int) -> str:
+    """Return which events are missing: one, or from the first to the last."""
+    return "it is missing" if first == last else f"{last - first + 1} events are missing (numbers {first} to {last})"
+
+
 def head_problem(path: Path, connection: sqlite3.Connection) -> str | None:
     """Return in a sentence what a log lacks of what was acknowledged, or None.
 
@@ -115,7 +120,7 @@ def head_problem(path: Path, connection: sqlite3.Connection) -> str | None:
     if row is None:
         return (
             f"The log ends at event {last}, but event {head.generation} was acknowledged at {head.time}: "
-            f"{head.generation - last} events are missing (numbers {last + 1} to {head.generation})."
+            f"{_missing(last + 1, head.generation)}."
         )
     return (
         f"Event {head.generation} of the log is not the one that was acknowledged at {head.time}: the log was replaced "

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from warpgauge.display import counted
 from warpgauge.errors import WarpgaugeError
 from warpgauge.io.files import content_hash
 from warpgauge.project.document import Document, read_document
@@ -138,7 +139,7 @@ class _Verifier:
                     f"earlier event was altered."
                 )
                 return
-        self.checked.append(f"The digests of {len(rows)} events fit.")
+        self.checked.append(f"The digests of {counted(len(rows), 'event')} fit.")
 
     def _replay(self, rows: list[Row], document: Document) -> State | None:
         try:
@@ -147,7 +148,7 @@ class _Verifier:
         except ProjectError as error:
             self.problems.append(str(error))
             return None
-        self.checked.append(f"{len(rows)} events were replayed to {len(state.queries)} queries.")
+        self.checked.append(f"Replayed: {counted(len(rows), 'event')} to {counted(len(state.queries), 'query')}.")
         return state
 
     def _queries(self, state: State, candidates: np.ndarray | None) -> None:
@@ -169,7 +170,7 @@ class _Verifier:
                 elif content_hash(path) != expected:
                     self.problems.append(f"The file {file!r} of the transform {record.name!r} has changed.")
         if state.transforms:
-            self.checked.append(f"The files of {len(state.transforms)} transforms were compared.")
+            self.checked.append(f"The files of {counted(len(state.transforms), 'transform')} were compared.")
 
 
 def verify_project(folder: Path) -> VerifyReport:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from warpgauge.display import counted
 from warpgauge.report.content import Content, annotation_rows, description, model, versions
 from warpgauge.report.html import facts, figure_cell, heading, number, paragraph, table, text_cell
 from warpgauge.report.results import score_name
@@ -26,8 +27,8 @@ def annotation_list(content: Content) -> str:
         for one in rows
     ]  # fmt: skip
     return table(
-        f"{len(rows)} annotations; points are x, y[, z] in {units}. Residual: distance from the prediction by all "
-        f"others.",
+        f"{counted(len(rows), 'annotation')}; points are x, y[, z] in {units}. Residual: distance from the prediction "
+        f"by all others.",
         ("annotation", "fixed point", "moving point", f"stated sd ({units})", f"residual ({units})", "standardised",
          "p", "remark"),
         listed,

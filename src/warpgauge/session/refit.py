@@ -21,6 +21,7 @@ from warpgauge.core.annotations import Annotations
 from warpgauge.core.hyperparameters import fit_kernel
 from warpgauge.core.power_law import fit_power_law
 from warpgauge.core.process import TransformationPrior
+from warpgauge.display import counted
 from warpgauge.errors import InvalidInputError, WarpgaugeError
 from warpgauge.io.files import PathLike
 from warpgauge.project import ConflictError, Draft, Event, Project, Settings
@@ -99,7 +100,7 @@ def _shifted(project: Project, other: Project) -> Annotations:
     found = located_annotations(other.state, other.d, default).annotations
     if len(found) < FEWEST:
         raise InvalidInputError(
-            f"The project {name!r} has {len(found)} annotations; learning from it needs at least {FEWEST}."
+            f"The project {name!r} has {counted(len(found), 'annotation')}; learning from it needs at least {FEWEST}."
         )
     shift = project.fixed_grid.centre - other.fixed_grid.centre
     return Annotations(found.fixed_points + shift, found.moving_points + shift, np.asarray(found.covariances))

@@ -108,7 +108,9 @@ def _with_given_spacing(
         raise InvalidInputError(f"spacing must be one or {d} positive numbers (x, y[, z]), got {spacing!r}.")
     unit = units or frame.units
     if unit is None:
-        raise InvalidInputError(f"{path.name!r} has no units, so spacing={spacing!r} needs units='um', 'mm' or 'px'.")
+        raise InvalidInputError(
+            f"{path.name!r} has no units, so the spacing {spacing!r} needs units='um', units='mm' or units='px'."
+        )
     grid = _grid(frame, path, values, unit)  # type: ignore[arg-type]  # one of UNITS, checked
     said = "none" if frame.spacing is None else f"{frame.spacing.tolist()} {frame.units or 'without unit'}"
     return grid, [f"The caller gave the spacing {values.tolist()} {unit}; the file's is {said}."]

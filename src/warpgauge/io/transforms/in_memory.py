@@ -265,7 +265,9 @@ def _simpleitk(source: Any) -> Transform:
         return _vector_image(sitk.GetArrayFromImage(source), source.GetDimension(), *frame)
     if isinstance(source, sitk.Transform):
         return _through_file(lambda path: sitk.WriteTransform(source, path), ".h5")
-    raise InvalidInputError(f"as_transform takes transforms and images of SimpleITK, not a {type(source).__name__}.")
+    raise InvalidInputError(
+        f"as_transform takes transforms and images of SimpleITK, not an object of type {type(source).__name__}."
+    )
 
 
 def _itk(source: Any) -> Transform:
@@ -277,7 +279,9 @@ def _itk(source: Any) -> Transform:
         return _vector_image(itk.array_from_image(source), d, *frame, itk.array_from_matrix(source.GetDirection()))
     if hasattr(source, "TransformPoint"):
         return _through_file(lambda path: itk.transformwrite([source], path), ".h5")
-    raise InvalidInputError(f"as_transform takes transforms and images of ITK, not a {type(source).__name__}.")
+    raise InvalidInputError(
+        f"as_transform takes transforms and images of ITK, not an object of type {type(source).__name__}."
+    )
 
 
 def _ants(source: Any) -> Transform:
@@ -290,7 +294,9 @@ def _ants(source: Any) -> Transform:
         array = source.numpy()  # axes x, y[, z], then components
         array = array.transpose(*range(d - 1, -1, -1), *range(d, array.ndim))
         return _vector_image(array, d, source.shape, source.spacing, source.origin, source.direction)
-    raise InvalidInputError(f"as_transform takes transforms and images of ANTsPy, not a {type(source).__name__}.")
+    raise InvalidInputError(
+        f"as_transform takes transforms and images of ANTsPy, not an object of type {type(source).__name__}."
+    )
 
 
 def _ants_result(source: Mapping[Any, Any], grid: Grid | None) -> Transform:

@@ -222,7 +222,7 @@ def combine(entries: list[Entry], file_format: str, name: str) -> Transform:
         if len(entries) > 1:
             raise AmbiguousFileError(
                 f"{name!r} holds {len(entries)} transforms without a CompositeTransform that says how to apply them; "
-                f"split it and give read_transform a list in the order of application to points."
+                f"split it and give its parts as a list of files, in the order of application to points."
             )
         return _one(entries[0], file_format, name)
     if COMPOSITE in kinds[1:]:
