@@ -10,7 +10,7 @@ from scipy import ndimage
 
 from warpgauge.experiments import snap
 from warpgauge.experiments.experiment import Run
-from warpgauge.experiments.patch_match import match_patch
+from warpgauge.registration.patch_match import local_map, match_patch
 
 
 def picture(d: int, seed: int) -> np.ndarray:
@@ -37,6 +37,17 @@ def test_a_known_shift_is_found_though_the_brightness_is_another(d: int) -> None
     np.testing.assert_allclose(found.point, at, atol=0.2)
 
 
+def test_equal_images_and_empty_ones() -> None:
+    """Equal images a whole number of pixels apart give the match, where the cost is rounding; flat ones give none."""
+    fixed, at = picture(2, 5), np.array([80.0, 80.0])
+    found = match_patch(sampled(fixed), sampled(fixed), at, at + np.array([3.0, -2.0]), np.eye(2), 1.0)
+    assert found.distinctive
+    np.testing.assert_allclose(found.point, at, atol=0.2)
+    flat = sampled(np.full((160, 160), 7.0))
+    assert not match_patch(flat, flat, at, at, np.eye(2), 1.0).distinctive
+    assert not match_patch(sampled(fixed), flat, at, at, np.eye(2), 1.0).distinctive
+
+
 def test_a_turned_image_is_matched_by_the_linear_map_and_axes_are_not_exchanged() -> None:
     """With x and y exchanged in the moving image, the map that says so finds the match; noise alone stands out less."""
     fixed = picture(2, 2)
@@ -53,7 +64,8 @@ def test_the_other_landmarks_give_the_local_map() -> None:
     points, linear = rng.uniform(0, 100, (20, 2)), np.array([[0.9, 0.3], [-0.2, 1.1]])
     matches = points @ linear.T + [5.0, 7.0]
     matches[3] += 50.0
-    np.testing.assert_allclose(snap.local_map(points, matches, 3), linear, atol=1e-9)
+    others = np.arange(20) != 3
+    np.testing.assert_allclose(local_map(points[others], matches[others], points[3]), linear, atol=1e-9)
 
 
 def test_the_report_counts_what_stands_out() -> None:

@@ -47,6 +47,7 @@ TABLE: dict[str, tuple[int, int, int, int]] = {
     "post /api/raters": (401, 403, 403, 422),
     "post /api/redo": (401, 422, 403, 422),
     "post /api/refit": (401, 422, 403, 422),
+    "post /api/snap": (401, 422, 403, 422),
     "post /api/start/skip": (401, 422, 403, 422),
     "get /api/transforms": (401, 403, 200, 200),
     "post /api/undo": (401, 422, 403, 422),

@@ -1,22 +1,21 @@
 """Would a key that refines a mark by the images help? Slips of 3 pixels, corrected or not (ours).
 
 For each landmark the mark is put 3 pixels beside the expert's, and the images around it propose a match
-(`warpgauge.experiments.patch_match`). Measured is the distance from the expert's landmark before and after.
+(`warpgauge.registration.patch_match`). Measured is the distance from the expert's landmark before and after.
 """
 
 from __future__ import annotations
 
 import tempfile
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy import ndimage, stats
+from scipy import stats
 
 import warpgauge as wg
-from warpgauge.candidates import to_gray
 from warpgauge.experiments.answerable_pairs import (
     REGIONS,
     AnswerablePair,
@@ -25,10 +24,8 @@ from warpgauge.experiments.answerable_pairs import (
     cima_pair,
     simulated_pair,
 )
-from warpgauge.experiments.datasets import Floats
 from warpgauge.experiments.experiment import Experiment, Findings, Result, Run
-from warpgauge.experiments.patch_match import match_patch
-from warpgauge.io.images import Image
+from warpgauge.registration.patch_match import gray_sampler, local_map, match_patch
 
 SLIP = 3.0  # pixels
 MOST = 100  # landmarks of a pair
@@ -67,14 +64,15 @@ def compute(data: Path, run: Run) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as place:
         pair = _pair(data, given["dataset"], given["pair"], given["seed"], Path(place))
         images = [wg.read_image(path) for path in (pair.fixed, pair.moving)]
-        fixed, moving = (sampler(image) for image in images)
+        fixed, moving = (gray_sampler(image) for image in images)
         pixel = float(min(images[0].grid.spacing))
         chosen = rng.permutation(len(pair.points))[: given["most"]]
         after, distinctive, inside = [], [], []
         for row in chosen:
             direction = rng.normal(size=pair.points.shape[1])
             start = pair.matches[row] + SLIP * pixel * direction / np.linalg.norm(direction)
-            linear = local_map(pair.points, pair.matches, int(row))
+            others = np.arange(len(pair.points)) != row
+            linear = local_map(pair.points[others], pair.matches[others], pair.points[row])
             found = match_patch(fixed, moving, pair.points[row], start, linear, pixel)
             error = found.point - pair.matches[row]
             square = float(error @ found.curvature @ error) / FACTOR
@@ -88,28 +86,6 @@ def _pair(data: Path, dataset: str, name: str, seed: int, place: Path) -> Answer
     if dataset == "brains":
         return brain_pair(data, name)
     return simulated_pair(data, name, seed, place) if dataset == "simulated" else cima_pair(data, name)
-
-
-def sampler(image: Image) -> Callable[[Floats], Floats]:
-    """Return a function that gives an image's grey values at world points, NaN outside."""
-    gray = np.asarray(to_gray(image.read(), len(image.grid.size))[0], dtype=np.float64)
-
-    def values(points: Floats) -> Floats:
-        at = image.grid.array_coordinates(points)
-        return np.asarray(ndimage.map_coordinates(gray, at, order=1, cval=np.nan))
-
-    return values
-
-
-def local_map(points: Floats, matches: Floats, row: int) -> Floats:
-    """Return the linear part of the affine map that the other landmarks say, the near ones above all."""
-    others = np.arange(len(points)) != row
-    offsets = points[others] - points[row]
-    reach = 0.25 * float(np.ptp(points, axis=0).max())
-    weight = np.exp(-0.25 * np.square(np.linalg.norm(offsets, axis=1) / reach))[:, None]
-    design = np.column_stack([offsets, np.ones(len(offsets))])
-    solution = np.linalg.lstsq(design * weight, matches[others] * weight, rcond=None)[0]
-    return np.asarray(solution[:-1].T)
 
 
 def report(results: Sequence[Result]) -> Findings:

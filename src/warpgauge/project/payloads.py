@@ -76,6 +76,8 @@ def placement(payload: Mapping[str, Any], d: int) -> dict[str, Any]:
     if payload.get("fixed") is not None:
         clean["fixed"] = _vector(payload["fixed"], d, "The moved point of the fixed image")
         clean["origin"] = "moved"  # for people who read the log
+    if payload.get("snapped_from") is not None:
+        clean["snapped_from"] = _vector(payload["snapped_from"], d, "The mark before it was snapped")
     if payload.get("flag") is not None:
         clean["flag"] = _flag(payload["flag"])
     return clean

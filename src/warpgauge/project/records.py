@@ -59,6 +59,8 @@ class Placement:
         The point of the fixed image that was marked instead of the queried one, where the rater moved it.
     flag : warpgauge.project.Flag or None
         Why it was asked about, if it was.
+    snapped_from : tuple of float or None
+        Where the rater's mark was before a proposal from the images around it was taken, if one was.
     """
 
     point: tuple[float, ...]
@@ -70,6 +72,7 @@ class Placement:
     duration: float | None
     fixed: tuple[float, ...] | None = None
     flag: Flag | None = None
+    snapped_from: tuple[float, ...] | None = None
 
     @property
     def point_world(self) -> Floats:
@@ -255,4 +258,5 @@ def placement_of(event: Event) -> Placement:
         event.duration,
         tuple(payload["fixed"]) if payload.get("fixed") is not None else None,
         Flag(**payload["flag"]) if payload.get("flag") is not None else None,
+        tuple(payload["snapped_from"]) if payload.get("snapped_from") is not None else None,
     )

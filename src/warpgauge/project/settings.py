@@ -102,6 +102,8 @@ class Settings:
         How far a rater may move a queried point to something recognisable, as a share of the fixed image's diagonal.
     guided_start : bool
         Whether the page begins by asking for three places that the rater recognises in both images.
+    snap : bool
+        Whether the page offers to refine a mark by the images around it, for two images of one modality.
     stop_mean_sd, stop_max_sd, stop_gain : float, optional
         The list is not extended when the mean or the largest standard deviation over the targets (world units), or the
         best expected gain (nats), is below this.
@@ -141,6 +143,7 @@ class Settings:
     answers_per_location: int | None = None
     move_within: float = 0.05
     guided_start: bool = True
+    snap: bool = False
     stop_mean_sd: float | None = None
     stop_max_sd: float | None = None
     stop_gain: float | None = None
@@ -159,7 +162,7 @@ class Settings:
                 )
         for name, (low, high) in _RANGES.items():
             self._check_number(name, low, high)
-        for name in ("hide_prediction", "blind", "guided_start", "seal", "stop_decided"):
+        for name in ("hide_prediction", "blind", "guided_start", "snap", "seal", "stop_decided"):
             if not isinstance(getattr(self, name), bool):
                 raise InvalidInputError(f"The setting {name} must be true or false, got {getattr(self, name)!r}.")
 

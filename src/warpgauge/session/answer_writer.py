@@ -131,6 +131,7 @@ class AnswerWriter:
         ellipse: Ellipse | None,
         radius: float | None,
         alpha: float | None,
+        snapped_from: ArrayLike | None = None,
     ) -> dict[str, Any]:
         """Return the payload of a placement, checked for what nobody can have meant."""
         if sum(given is not None for given in (covariance, ellipse, radius)) > 1:
@@ -146,7 +147,10 @@ class AnswerWriter:
             drawn = {"half_lengths": np.asarray(ellipse[0]).tolist(), "axes": np.asarray(ellipse[1]).tolist()}
         at, spread = _numbers(point, "The placed point"), _numbers(covariance, "The covariance")
         check_placement(self.project, at, spread)
-        return {"point": at.tolist(), "covariance": spread.tolist(), "alpha": level, "ellipse": drawn}
+        payload = {"point": at.tolist(), "covariance": spread.tolist(), "alpha": level, "ellipse": drawn}
+        if snapped_from is not None:
+            payload["snapped_from"] = _numbers(snapped_from, "The mark before it was snapped").tolist()
+        return payload
 
     def _place_of(self, state: State, who: str, number: int, fixed: ArrayLike | None) -> tuple[float, ...]:
         """Return the point of the fixed image that a placement is about: the queried one, or where it was moved."""

@@ -29,12 +29,9 @@ from warpgauge.session.refit import Refitter
 class Session:
     """Work on a project, for one rater or for a server that speaks for many.
 
-    One `Session` serves any number of raters and threads of a process. It keeps its model alive between calls and
-    follows what other processes write.
-
-    A refit, or another rater's answer, never changes what a rater is looking at: `prediction` and `view` of a rater
-    stay those of the moment at which the query was handed out (by `next_query`, `another`, `previous`, `following` or
-    `go_to`), until the next one is.
+    One `Session` serves any number of raters and threads, and follows what other processes write. A refit, or another
+    rater's answer, never changes what a rater is looking at: `prediction` and `view` stay those of the moment at which
+    the query was handed out (by `next_query`, `another`, `previous`, `following`, `go_to`), until the next one is.
 
     Parameters
     ----------
@@ -120,6 +117,7 @@ class Session:
         radius: float | None = None,
         alpha: float | None = None,
         fixed: ArrayLike | None = None,
+        snapped_from: ArrayLike | None = None,
         confirmed: bool = False,
         duration: float | None = None,
         base_generation: int | None = None,
@@ -140,6 +138,8 @@ class Session:
             The project's by default.
         fixed : (d,) array, optional
             The point of the fixed image that was marked instead of the queried one, at most ``move_within`` away.
+        snapped_from : (d,) array, optional
+            Where the rater's own mark was, if the images around it moved it to ``point``.
         confirmed : bool
             The rater was asked about a placement outside the image or far from a prediction that is known well, and
             keeps it. Otherwise such a placement is saved with a `SuspiciousDataWarning`; the log flags it either way.
@@ -148,7 +148,7 @@ class Session:
         base_generation : int, optional
             ``Query.generation``: a change by the same rater since then raises `ConflictError`.
         """
-        who, drawn = self._who(rater), self._writer.drawn(point, covariance, ellipse, radius, alpha)
+        who, drawn = self._who(rater), self._writer.drawn(point, covariance, ellipse, radius, alpha, snapped_from)
         return self._writer.place("place", who, number_of(query), drawn, fixed, confirmed, duration, base_generation)
 
     def edit(
@@ -161,13 +161,14 @@ class Session:
         radius: float | None = None,
         alpha: float | None = None,
         fixed: ArrayLike | None = None,
+        snapped_from: ArrayLike | None = None,
         confirmed: bool = False,
         duration: float | None = None,
         base_generation: int | None = None,
         rater: str | None = None,
     ) -> Saved:
         """Change a placement; parameters as for `place`. Without ``fixed`` a moved point stays where it was moved."""
-        who, drawn = self._who(rater), self._writer.drawn(point, covariance, ellipse, radius, alpha)
+        who, drawn = self._who(rater), self._writer.drawn(point, covariance, ellipse, radius, alpha, snapped_from)
         return self._writer.place("edit", who, number_of(query), drawn, fixed, confirmed, duration, base_generation)
 
     def volunteer(

@@ -8,14 +8,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from warpgauge.errors import InvalidInputError, WarpgaugeError
-from warpgauge.project import ConflictError, Placement, Skipped, State
+from warpgauge.project import ConflictError, NotAllowedError, Placement, Skipped, State
 from warpgauge.session import Query, Saved
 from warpgauge.session.queries import is_settled
+from warpgauge.session.snapping import propose_match
 from warpgauge.web.auth import Person
 from warpgauge.web.failures import LockedError, NotFoundError, UnconfirmedError
 from warpgauge.web.placements import described, predicted, read_placement, rough
-from warpgauge.web.wire_sent import PlaceRequest, SkipRequest, VolunteerRequest
+from warpgauge.web.wire_sent import PlaceRequest, SkipRequest, SnapRequest, VolunteerRequest
 
 if TYPE_CHECKING:
     from warpgauge.web.app_state import Desk
@@ -125,6 +128,7 @@ class Answering:
                 covariance=covariance,
                 alpha=request.alpha,
                 fixed=request.fixed,
+                snapped_from=request.snapped_from,
                 confirmed=request.confirmed,
                 duration=request.duration,
                 base_generation=request.generation,
@@ -132,6 +136,27 @@ class Answering:
             )
 
         return self._written(number, request.generation, person, write)
+
+    def snap(self, request: SnapRequest, person: Person) -> dict[str, Any]:
+        """Propose a better place for a mark from the images around it; nothing is saved."""
+        if not self.project.settings.snap:
+            raise NotAllowedError("Snap is off in this project; its organiser turns it on with the setting snap.")
+        with self.desk.lock:
+            state = self._open(request.query, request.generation, person)
+        at = np.array(state.queries[request.query].point if request.fixed is None else request.fixed)
+        mark = np.array(request.point)
+        if len(at) != self.project.d or len(mark) != self.project.d:
+            raise InvalidInputError(f"A point in this project has {self.project.d} coordinates.")
+        sides = {"fixed": at, "moving": mark}
+        for side, point in sides.items():
+            if not self.desk.pictures[side].grid.contains(point):
+                return {"point": None, "sentence": f"The point lies outside the {side} image: nothing to compare."}
+        found = propose_match(self.project, state, person.name, request.query, at, mark)
+        if not found.distinctive:
+            return {"point": None, "sentence": "Nothing distinctive here: your mark stays where it is."}
+        distance = float(np.linalg.norm(found.point - mark))
+        told = f"The images agree best {distance:.2g} {self.project.units} from your mark (dashed)."
+        return {"point": found.point.tolist(), "sentence": f"{told} Enter takes that place, Escape drops it."}
 
     def volunteer(self, request: VolunteerRequest, person: Person) -> dict[str, Any]:
         """Save a landmark of the person's own choice."""

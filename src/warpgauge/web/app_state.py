@@ -141,6 +141,7 @@ class Desk:
                 "order": settings.order,
                 "budget": settings.budget,
                 "skip_reasons": list(SKIP_REASONS),
+                "snap": settings.snap,
                 "move_within": settings.move_within * project.fixed_grid.diagonal,
             },
             "start": self.answering.start(person),

@@ -37,6 +37,7 @@ def described(answer: Answer, *, hidden: bool = False) -> dict[str, Any] | None:
             "covariance": [list(row) for row in answer.covariance],
             "alpha": answer.alpha,
             "fixed": None if answer.fixed is None else list(answer.fixed),
+            "snapped_from": None if answer.snapped_from is None else list(answer.snapped_from),
             "flagged": not hidden and answer.flag is not None,
             "generation": answer.generation,
             "time": answer.time,

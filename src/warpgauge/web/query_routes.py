@@ -19,12 +19,13 @@ from warpgauge.web.wire import (
     DoneAnswer,
     QueryAnswer,
     RefitAnswer,
+    SnapAnswer,
     StartSkippedAnswer,
     StepAnswer,
     VolunteeredAnswer,
     WriteAnswer,
 )
-from warpgauge.web.wire_sent import Based, DisableRequest, PlaceRequest, SkipRequest, VolunteerRequest
+from warpgauge.web.wire_sent import Based, DisableRequest, PlaceRequest, SkipRequest, SnapRequest, VolunteerRequest
 
 Number = Annotated[int, Path(ge=0, le=2**53, description="Number of the query in the shared list.")]
 _WRITE: dict[int | str, dict[str, Any]] = {
@@ -64,6 +65,11 @@ def query_router(desk: Desk) -> APIRouter:
     def place(n: Number, body: PlaceRequest, writing: Writing) -> Any:
         """Place the match of a query, or move it; answered when it is on the disk."""
         return written(desk, body, writing, lambda: answering.place(n, body, writing))
+
+    @router.post("/api/snap", response_model=SnapAnswer, responses=WRITE_REFUSALS)
+    def snap(body: SnapRequest, writing: Writing) -> Any:
+        """Propose a better place for a mark from the images around it; nothing is saved."""
+        return answering.snap(body, writing)
 
     @router.post("/api/volunteer", response_model=VolunteeredAnswer, responses=_PLACE)
     def volunteer(body: VolunteerRequest, writing: Writing) -> Any:

@@ -78,6 +78,7 @@ class SettingsAnswer(Given):
     order: str
     budget: int | None
     skip_reasons: list[str]
+    snap: bool = Field(description="Whether marks can be refined by the images around them.")
     move_within: float = Field(description="How far a queried point may be moved, in world units of the fixed image.")
 
 
@@ -132,9 +133,17 @@ class PlaceAnswer(Given):
     covariance: list[list[float]]
     alpha: float
     fixed: list[float] | None = Field(description="Point of the fixed image marked instead of the queried one.")
+    snapped_from: list[float] | None = Field(description="The mark before a proposal from the images was taken.")
     flagged: bool = Field(description="It lies outside the image or far from a prediction that was known well.")
     generation: int
     time: str
+
+
+class SnapAnswer(Given):
+    """Where the images around a mark say that the match is."""
+
+    point: list[float] | None = Field(description="None where nothing distinctive was found.")
+    sentence: str
 
 
 class SkipAnswer(Given):

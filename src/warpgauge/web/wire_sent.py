@@ -52,8 +52,17 @@ class PlaceRequest(Based):
     covariance: Matrix
     alpha: Alpha
     fixed: Point | None = Field(None, description="Point of the fixed image marked instead of the queried one.")
+    snapped_from: Point | None = Field(None, description="The mark before a proposal from the images was taken.")
     confirmed: bool = Field(False, description="The rater was asked and keeps a placement that looks like a slip.")
     duration: Duration | None = None
+
+
+class SnapRequest(Based):
+    """Ask for a better place of a mark that is not stored yet."""
+
+    query: Annotated[int, Field(ge=0, le=2**53)]
+    point: Point = Field(description="The rater's mark in the moving image.")
+    fixed: Point | None = Field(None, description="Point of the fixed image marked instead of the queried one.")
 
 
 class VolunteerRequest(Based):

@@ -8,6 +8,7 @@ import { covarianceFromMark } from "./ellipsoid.js";
 import { axesOfMark } from "./figures.js";
 import { lookAtQuery } from "./looking.js";
 import { OwnPoints } from "./ownpoints.js";
+import { dropProposal, takeProposal } from "./snap.js";
 
 /** @import { Api } from "./api.js" */
 /** @import { Store } from "./store.js" */
@@ -137,6 +138,7 @@ export class Annotator extends OwnPoints {
       this.changeSlip();
       return;
     }
+    if (dropProposal(this)) return;
     if (task !== "answer") {
       if (mark) this.clear();
       else if (own) this.store.set({ own: null });
@@ -158,6 +160,7 @@ export class Annotator extends OwnPoints {
       if (performance.now() - this.doubtedAt > READING) await this.keepSlip();
       return;
     }
+    if (takeProposal(this)) return;
     if (task === "start" || task === "own") {
       await this.volunteer(false);
       return;
@@ -176,7 +179,7 @@ export class Annotator extends OwnPoints {
     }
     this.habits.learn(axesOfMark(mark));
     const moved = own ? { fixed: own } : query.answer?.kind === "place" && query.answer.fixed ? { fixed: query.answer.fixed } : {};
-    await this.write(query, "place", { ...moved, point: mark.point, covariance: covarianceFromMark(mark), alpha: mark.alpha });
+    await this.write(query, "place", { ...moved, point: mark.point, covariance: covarianceFromMark(mark), alpha: mark.alpha, ...(mark.snappedFrom ? { snapped_from: mark.snappedFrom } : {}) });
   }
 
   /**

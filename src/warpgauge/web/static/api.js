@@ -89,6 +89,16 @@ export class Api {
   }
 
   /**
+   * Ask with a body; nothing is written, so nothing is kept.
+   * @param {string} path
+   * @param {Record<string, unknown>} body
+   * @returns {Promise<any>}
+   */
+  async ask(path, body) {
+    return (await this.untilAnswered(path, posted(body))).json();
+  }
+
+  /**
    * Write. Kept in the storage until it is acknowledged or refused.
    * @param {string} path
    * @param {Record<string, unknown>} body
@@ -133,11 +143,7 @@ export class Api {
   async deliver(write) {
     this.storage.setItem(this.key, JSON.stringify(write));
     try {
-      const response = await this.untilAnswered(write.path, {
-        method: "POST",
-        headers: { "Content-Type": "application/json" },
-        body: JSON.stringify(write.body),
-      });
+      const response = await this.untilAnswered(write.path, posted(write.body));
       const answer = await response.json();
       this.storage.removeItem(this.key);
       return answer;
@@ -172,6 +178,14 @@ export class Api {
       await this.pause(PAUSES[Math.min(attempt, PAUSES.length - 1)]);
     }
   }
+}
+
+/**
+ * @param {Record<string, unknown>} body
+ * @returns {RequestInit}
+ */
+function posted(body) {
+  return { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) };
 }
 
 /**

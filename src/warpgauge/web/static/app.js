@@ -41,6 +41,7 @@ function initialState() {
     own: null,
     doubt: null,
     mark: null,
+    proposal: null,
     dirty: false,
     past: [],
     future: [],

@@ -73,9 +73,9 @@ export function buildBar(store, annotator, project) {
     byId("saved").textContent = state.writing === "saving" ? "saving…" : state.saved ? `saved ${clock(state.saved.time)}` : "";
     alpha.value = String(state.mark?.alpha ?? annotator.alpha);
     showSize(state, annotator, project);
-    for (const id of ["accept", "skip", "another", "nearby"]) {
+    for (const id of ["accept", "skip", "another", "nearby", "snap"]) {
       const button = document.querySelector(`#commands button[data-command="${id}"]`);
-      const fits = id === "accept" || state.task === "answer" || (id === "nearby" && state.task === "nearby");
+      const fits = id === "accept" || state.task === "answer" || ((id === "nearby" || id === "snap") && state.task === "nearby");
       if (button instanceof HTMLButtonElement) button.disabled = !annotator.editable || !fits;
     }
   };

@@ -6,6 +6,7 @@
 import { askReason, showKeys } from "./dialogs.js";
 import { nextFlagged } from "./list.js";
 import { activePane, arrow, preset, putMark, stretchSecond, turnMark } from "./shaping.js";
+import { snap } from "./snap.js";
 import { surroundColour, toggleTheme } from "./theme.js";
 
 /** @import { Annotator } from "./annotator.js" */
@@ -63,6 +64,7 @@ function answerCommands(stage, annotator) {
     { id: "skip", label: "Cannot tell: skip with a reason", short: "Cannot tell", keys: ["s"], shown: "S", group: ANSWER, run: () => void skip(), main: "always" },
     { id: "nearby", label: "Something that you recognise near here", short: "Nearby", keys: ["f"], shown: "F", group: ANSWER, run: () => annotator.beginNearby(), pressed: () => stage.store.state.task === "nearby", main: "middle" },
     { id: "own", label: "A point of your own", short: "Own point", keys: ["p"], shown: "P", group: ANSWER, run: () => annotator.beginOwn(), pressed: () => stage.store.state.task === "own", main: "middle" },
+    ...(annotator.project.settings.snap ? [snapCommand(annotator)] : []),
     { id: "another", label: "Another point", short: "Another", keys: ["n"], shown: "N", group: ANSWER, run: () => void annotator.another(), main: "middle" },
     { id: "undo", label: "Undo", keys: ["z", "Ctrl+z"], shown: "Z", group: ANSWER, run: () => void annotator.undo(), main: "middle" },
     { id: "redo", label: "Redo", keys: ["Shift+z", "Ctrl+Shift+z", "Ctrl+y"], shown: "⇧Z", group: ANSWER, run: () => void annotator.redo(), main: "late" },
@@ -78,6 +80,14 @@ function answerCommands(stage, annotator) {
       annotator.escape();
     } },
   ];
+}
+
+/**
+ * @param {Annotator} annotator
+ * @returns {Command}
+ */
+function snapCommand(annotator) {
+  return { id: "snap", label: "Snap: propose a better place from the images around your mark", short: "Snap", keys: ["r"], shown: "R", group: ANSWER, run: () => void snap(annotator), main: "middle" };
 }
 
 /**

@@ -34,6 +34,7 @@ import { planeToWorld, worldToPlane } from "./plane.js";
  * @property {Matrix} shape world; eigenvalues are the squared half-lengths of the drawn region
  * @property {number} alpha the region holds the true match with probability 1 - alpha
  * @property {Record<number, number>} hints for each plane (by axis) the angle that its first axis had last
+ * @property {Vector} [snappedFrom] where it was before a proposal from the images was taken, world
  */
 
 /**

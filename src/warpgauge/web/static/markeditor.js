@@ -220,5 +220,7 @@ export class MarkEditor {
  * @returns {Mark | null}
  */
 export function storedMark({ answer }) {
-  return answer?.kind === "place" ? markFromCovariance(answer.point, answer.covariance, answer.alpha) : null;
+  if (answer?.kind !== "place") return null;
+  const mark = markFromCovariance(answer.point, answer.covariance, answer.alpha);
+  return answer.snapped_from ? { ...mark, snappedFrom: answer.snapped_from } : mark;
 }

@@ -6,6 +6,7 @@
 import { distanceFromSlice, markFromPrediction, projectionOfMark, sectionOfMark } from "./ellipsoid.js";
 import { COLOURS, drawEllipse, drawFormer, drawHandles, drawPlus, drawQuery, drawText, fade, strokeWithHalo } from "./marks.js";
 import { worldToPlane } from "./plane.js";
+import { proposedMark } from "./snap.js";
 import { planeToScreen, worldToScreen } from "./viewport.js";
 
 /** @import { PlaneView } from "./planeview.js" */
@@ -32,6 +33,8 @@ export function drawPlaneMarks(pane, context, view, state) {
   }
   if (task === "answer" && query?.prediction && !state.predictionHidden) drawPrediction(pane, context, view, query.prediction);
   if (state.mark) drawOwn(pane, context, view, state.mark);
+  const proposed = proposedMark(state);
+  if (proposed) drawProposed(pane, context, view, proposed);
 }
 
 /**
@@ -100,6 +103,19 @@ function drawOwn(pane, context, view, mark) {
   drawEllipse(context, view, section, COLOURS.yours);
   if (pane.hand.editable) drawHandles(context, view, section, pane.hand.reach, pane.hand.hovered);
   else drawPlus(context, planeToScreen(view, section.centre), COLOURS.yours, 6);
+}
+
+/**
+ * Where the images say that one's own ellipse belongs.
+ * @param {PlaneView} pane
+ * @param {CanvasRenderingContext2D} context
+ * @param {View} view
+ * @param {Mark} mark
+ */
+function drawProposed(pane, context, view, mark) {
+  const section = sectionOfMark(pane.plane, mark, pane.depth);
+  if (section) drawEllipse(context, view, section, COLOURS.yours, { dash: [5, 4] });
+  drawPlus(context, worldToScreen(pane.plane, view, mark.point), COLOURS.yours, 8, slicesAway(pane, mark.point));
 }
 
 /**

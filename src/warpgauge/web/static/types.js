@@ -38,6 +38,7 @@
  * @property {Vector | null} own point of the fixed image that the expert has chosen
  * @property {string | null} doubt question about a placement that looks like a slip
  * @property {Mark | null} mark what is drawn and not yet accepted, or the answer that is looked at
+ * @property {{base: Mark, mark: Mark} | null} proposal where the images say that the mark belongs, for the mark `base`
  * @property {boolean} dirty whether the mark differs from what is stored
  * @property {(Mark | null)[]} past
  * @property {(Mark | null)[]} future

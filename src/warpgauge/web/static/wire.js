@@ -211,6 +211,7 @@
  * @property {number[][]} covariance
  * @property {number} alpha
  * @property {number[] | null} fixed Point of the fixed image marked instead of the queried one.
+ * @property {number[] | null} snapped_from The mark before a proposal from the images was taken.
  * @property {boolean} flagged It lies outside the image or far from a prediction that was known well.
  * @property {number} generation
  * @property {string} time
@@ -222,6 +223,7 @@
  * @property {number[][]} covariance
  * @property {number} alpha
  * @property {number[] | null} [fixed] Point of the fixed image marked instead of the queried one.
+ * @property {number[] | null} [snapped_from] The mark before a proposal from the images was taken.
  * @property {boolean} [confirmed] The rater was asked and keeps a placement that looks like a slip.
  * @property {number | null} [duration]
  */
@@ -357,6 +359,7 @@
  * @property {string} order
  * @property {number | null} budget
  * @property {string[]} skip_reasons
+ * @property {boolean} snap Whether marks can be refined by the images around them.
  * @property {number} move_within How far a queried point may be moved, in world units of the fixed image.
  */
 /**
@@ -373,6 +376,18 @@
  * @property {"not_visible" | "ambiguous" | "torn_or_missing" | "outside_image" | "other"} reason
  * @property {string} [text]
  * @property {number | null} [duration]
+ */
+/**
+ * @typedef {object} SnapAnswer Where the images around a mark say that the match is.
+ * @property {number[] | null} point None where nothing distinctive was found.
+ * @property {string} sentence
+ */
+/**
+ * @typedef {object} SnapRequest Ask for a better place of a mark that is not stored yet.
+ * @property {number} generation Of the state that the sender saw.
+ * @property {number} query
+ * @property {number[]} point The rater's mark in the moving image.
+ * @property {number[] | null} [fixed] Point of the fixed image marked instead of the queried one.
  */
 /**
  * @typedef {object} StartAnswer The guided start: places that the rater recognises in both images, before the first suggestion.

@@ -13,13 +13,16 @@ from itertools import product
 import numpy as np
 from scipy import ndimage, signal
 
+from warpgauge.candidates import to_gray
 from warpgauge.geometry import Floats
+from warpgauge.io.images import Image
 
 STEPS = (1.0, 2.0)  # pixels between the samples of each scale
 PATCH = {2: 12, 3: 6}  # samples on each side of the point
 REACH = 8.0  # pixels: no match is looked for farther away
 NEARBY = 3.0  # pixels: another minimum within this is the same one
 DISTINCT = 1.15  # the next best minimum costs at least so many times as much
+ROUNDING = 1e-9  # costs below this are those of equal patches
 
 Sampler = Callable[[Floats], Floats]
 """Return the image's values at (n, d) world points."""
@@ -85,6 +88,51 @@ def match_patch(fixed: Sampler, moving: Sampler, at: Floats, start: Floats, line
     return _minimum(total, start, linear * pixel, d)
 
 
+def gray_sampler(image: Image, level: int = 0, corners: Floats | None = None) -> Sampler:
+    """Return a function that gives an image's grey values at world points, NaN outside.
+
+    Parameters
+    ----------
+    image : Image
+    level : int
+        Of the pyramid.
+    corners : (n, d) array, optional
+        World points. Only the box of the image that holds them is read, and outside it there are no values. The box
+        must have a part within the image.
+    """
+    grid = image.level_grid(level)
+    region = tuple(slice(0, n) for n in grid.shape)
+    if corners is not None:
+        at = grid.array_coordinates(corners)
+        low, high = np.floor(at.min(axis=1)).astype(int), np.ceil(at.max(axis=1)).astype(int) + 1
+        region = tuple(slice(max(a, 0), min(b, n)) for a, b, n in zip(low, high, grid.shape, strict=True))
+    gray = np.asarray(to_gray(image.block(region, level), grid.d)[0], dtype=np.float64)
+    first = np.array([[part.start] for part in region])
+
+    def values(points: Floats) -> Floats:
+        at = grid.array_coordinates(points) - first
+        return np.asarray(ndimage.map_coordinates(gray, at, order=1, cval=np.nan))
+
+    return values
+
+
+def patch_corners(centre: Floats, linear: Floats, pixel: float) -> Floats:
+    """Return the corners of all that `match_patch` samples of an image about a point."""
+    d = len(centre)
+    half = max(step * (PATCH[d] + np.ceil(REACH / step) + 2) for step in STEPS) * pixel
+    return np.asarray(centre + half * np.array(list(product((-1, 1), repeat=d))) @ linear.T)
+
+
+def local_map(points: Floats, matches: Floats, at: Floats) -> Floats:
+    """Return the linear part, at a point, of the affine map that landmarks say, the near ones above all."""
+    offsets = points - at
+    reach = 0.25 * float(np.ptp(np.vstack([points, at]), axis=0).max())
+    weight = np.exp(-0.25 * np.square(np.linalg.norm(offsets, axis=1) / reach))[:, None]
+    design = np.column_stack([offsets, np.ones(len(offsets))])
+    solution = np.linalg.lstsq(design * weight, matches * weight, rcond=None)[0]
+    return np.asarray(solution[:-1].T)
+
+
 def _sampled(image: Sampler, centre: Floats, linear: Floats, step: float, size: int) -> Floats:
     d = len(centre)
     axes = np.arange(-size, size + 1) * step
@@ -134,6 +182,7 @@ def _costs(here: Floats, there: Floats) -> Floats:
 
 def _minimum(cost: Floats, start: Floats, to_world: Floats, d: int) -> PatchMatch:
     shifts = cost.shape[0] // 2
+    cost = np.maximum(cost, ROUNDING)
     low = ndimage.minimum_filter(cost, 3) == cost
     places = np.argwhere(low)
     values = cost[tuple(places.T)]

@@ -1,0 +1,78 @@
+/**
+ * Snap: the images around a mark propose a better place for it, shown dashed until it is taken or dropped.
+ * @module
+ */
+
+import { RefusedError } from "./api.js";
+
+/** @import { Annotator } from "./annotator.js" */
+/** @import { Mark } from "./ellipsoid.js" */
+/** @import { State } from "./types.js" */
+
+/**
+ * The proposal for the mark that is drawn now; one for a mark that was changed since does not count.
+ * @param {State} state
+ * @returns {Mark | null}
+ */
+export function proposedMark({ proposal, mark }) {
+  return proposal && proposal.base === mark ? proposal.mark : null;
+}
+
+/**
+ * Ask the server for a better place; the ellipse stays the expert's own.
+ * @param {Annotator} annotator
+ */
+export async function snap(annotator) {
+  const { query, mark, task, own } = annotator.state;
+  if (!annotator.editable) {
+    annotator.explainLock();
+    return;
+  }
+  if (!query || task === "start" || task === "own" || (task === "nearby" && !own)) {
+    annotator.say("Snap refines the answer to a question; here, place your mark by hand.", "warning");
+    return;
+  }
+  if (!mark) {
+    annotator.say("Click the match first: Snap looks around your own mark.", "warning");
+    return;
+  }
+  const moved = own ?? (query.answer?.kind === "place" ? query.answer.fixed : null);
+  annotator.say("Comparing the images around your mark…");
+  try {
+    const { point, sentence } = await annotator.api.ask("/api/snap", { query: query.query, point: mark.point, fixed: moved, generation: query.generation });
+    // The mark was changed meanwhile: what was found is about another one.
+    if (annotator.state.mark !== mark) return;
+    const from = mark.snappedFrom ?? mark.point;
+    annotator.store.set({ proposal: point ? { base: mark, mark: { ...mark, point, snappedFrom: from } } : null });
+    annotator.say(sentence);
+  } catch (error) {
+    if (!(error instanceof RefusedError)) throw error;
+    annotator.say(error.message, "error");
+  }
+}
+
+/**
+ * Move the mark to where it was proposed; nothing is saved yet.
+ * @param {Annotator} annotator
+ * @returns {boolean} whether there was a proposal
+ */
+export function takeProposal(annotator) {
+  const proposed = proposedMark(annotator.state);
+  if (!proposed || !annotator.editable) return false;
+  annotator.edit(proposed);
+  annotator.store.set({ proposal: null });
+  if (annotator.project.d === 3) annotator.stage?.setCross("moving", proposed.point);
+  annotator.say("Your mark was moved there; its size is still yours. Enter accepts, Z takes it back.");
+  return true;
+}
+
+/**
+ * @param {Annotator} annotator
+ * @returns {boolean} whether there was a proposal
+ */
+export function dropProposal(annotator) {
+  if (!proposedMark(annotator.state)) return false;
+  annotator.store.set({ proposal: null });
+  annotator.say("The proposal is dropped; your mark is where you placed it.");
+  return true;
+}

@@ -1,0 +1,165 @@
+"""Snap: a proposal from the images around a mark, at the server and in the page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+from scipy import ndimage
+
+from warpgauge.project import Project
+from web.page_tools import open_sheet
+from web.server_tools import Served, answer, events_of, lattice, make_flat, served, write_shifted
+
+SHIFT = np.array([7.0, -4.0])  # pixels; what lies at x in the fixed image lies at x + SHIFT in the moving one
+SPACING = 0.5
+
+
+def make_pair(folder: Path, *, turned: bool = False, **settings: Any) -> Path:
+    """A project of one texture twice, the right part of it flat; the moving image is shifted, or x and y exchanged."""
+    rng = np.random.default_rng(11)
+    texture = sum(ndimage.gaussian_filter(rng.normal(size=(320, 360)), s) * s for s in (1.5, 4.0))
+    texture[:, 260:] = 0.0
+    gray = np.clip(128 + 40 * texture / texture.std(), 0, 255).astype(np.uint8)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    x, y = (int(v) for v in SHIFT)
+    moving = gray.T if turned else np.roll(gray, (y, x), axis=(0, 1))
+    Image.fromarray(gray).save(folder.parent / "fixed.png")
+    Image.fromarray(moving).save(folder.parent / "moving.png")
+    points = lattice((60, 60), (200, 250), (6, 6)) * SPACING
+    Project.create(folder, fixed=folder.parent / "fixed.png", moving=folder.parent / "moving.png", candidates=points,
+                   targets=points, spacing=SPACING, units="um",
+                   settings={"guided_start": False, **settings}).close()  # fmt: skip
+    return folder
+
+
+def asked(client: Any, query: dict[str, Any], point: Any, **more: Any) -> Any:
+    body = {"query": query["query"], "point": list(point), "generation": query["generation"], **more}
+    return client.post("/api/snap", json=body)
+
+
+def test_a_slip_is_corrected_and_the_log_has_both_places(tmp_path: Path) -> None:
+    """3 pixels beside the match the proposal is the match; nothing is saved until placed, then with the old place."""
+    with served(make_pair(tmp_path / "pair", snap=True, hide_prediction=True), "ada") as server:
+        ada = server.client("ada")
+        assert ada.get("/api/project").json()["settings"]["snap"] is True
+        query = ada.get("/api/query").json()
+        truth = np.array(query["location"]) + SHIFT * SPACING
+        mark = truth + np.array([2.0, -2.2]) * SPACING
+        before = len(events_of(server.folder))
+        found = asked(ada, query, mark).json()
+        np.testing.assert_allclose(found["point"], truth, atol=0.2 * SPACING)
+        assert "Enter" in found["sentence"]
+        assert len(events_of(server.folder)) == before
+        reply = answer(ada, query, found["point"], snapped_from=mark.tolist())
+        assert reply.status_code == 200, reply.text
+        assert events_of(server.folder)[before][-1]["snapped_from"] == mark.tolist()
+        shown = ada.get(f"/api/query/{query['query']}").json()["answer"]
+        assert shown["snapped_from"] == mark.tolist()
+        with Project.open(server.folder) as project:
+            stored = project.state.answer("ada", query["query"])
+        assert stored.snapped_from == tuple(mark)
+        assert stored.point == tuple(found["point"])
+
+
+def test_no_proposal_where_nothing_stands_out_or_outside(tmp_path: Path) -> None:
+    """A flat part gives a sentence and no place, and so does a mark outside; bad points and queries are refused."""
+    with served(make_pair(tmp_path / "pair", snap=True), "ada") as server:
+        ada = server.client("ada")
+        query = ada.get("/api/query").json()
+        flat = [310 * SPACING, 150 * SPACING]
+        found = asked(ada, query, flat, fixed=flat).json()
+        assert found["point"] is None
+        assert "Nothing distinctive" in found["sentence"]
+        outside = asked(ada, query, [-50.0, 20.0]).json()
+        assert outside["point"] is None
+        assert "outside the moving image" in outside["sentence"]
+        assert asked(ada, query, [1.0, 2.0, 3.0]).status_code == 422
+        assert asked(ada, {**query, "query": 99}, [10.0, 10.0]).status_code == 404
+
+
+def test_the_turn_comes_from_the_raters_other_marks(tmp_path: Path) -> None:
+    """With x and y exchanged nothing is found at first; after four marks, which say so, the slip is corrected."""
+    with served(make_pair(tmp_path / "pair", turned=True, snap=True), "ada") as server:
+        ada = server.client("ada")
+        for n in range(5):
+            query = ada.get("/api/query").json()
+            truth = np.array(query["location"])[::-1]
+            found = asked(ada, query, truth + np.array([1.0, 0.8])).json()["point"]
+            near = found is not None and np.linalg.norm(found - truth) < 0.2 * SPACING
+            assert near == (n == 4)
+            assert answer(ada, query, truth.tolist(), confirmed=True).status_code == 200
+
+
+def test_volumes_that_are_oblique(tmp_path: Path) -> None:
+    """In a volume with turned, anisotropic voxels the proposal is nearer than half a voxel's smallest side."""
+    fixed, moving, shift = write_shifted(tmp_path, np.array([2, 1, 0]))
+    with Project.create(tmp_path / "solid", fixed=fixed, moving=moving, candidates={"kind": "domain", "count": 60},
+                        targets={"kind": "domain", "count": 60},
+                        settings={"guided_start": False, "snap": True}) as project:  # fmt: skip
+        middle = project.fixed_grid.centre
+    with served(tmp_path / "solid", "ada") as server:
+        ada = server.client("ada")
+        query = ada.get("/api/query").json()
+        found = asked(ada, query, middle + shift + [0.8, -0.9, 0.5], fixed=middle.tolist()).json()
+        assert found["point"] is not None
+        np.testing.assert_allclose(found["point"], middle + shift, atol=0.35)
+
+
+def test_a_project_without_it_refuses_and_has_no_button(browser: Any, tmp_path: Path) -> None:
+    """Off by default: the route says so, and neither button nor key is there."""
+    with served(make_flat(tmp_path / "flat"), "ada") as server:
+        ada = server.client("ada")
+        query = ada.get("/api/query").json()
+        reply = asked(ada, query, [50.0, 50.0])
+        assert reply.status_code == 403
+        assert "setting snap" in reply.json()["error"]
+        sheet = open_sheet(browser, server, "ada")
+        assert sheet.page.locator("button[data-command=snap]").count() == 0
+        sheet.close()
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> Any:
+    """A server of a project with snap."""
+    with served(make_pair(tmp_path / "pair", snap=True), "ada") as server:
+        yield server
+
+
+def test_the_page_proposes_until_enter_takes_it(browser: Any, pair: Served) -> None:
+    """R without a mark asks for one; then Escape keeps the mark, Enter moves it, Enter saves it with the old place."""
+    sheet = open_sheet(browser, pair, "ada")
+    page, message = sheet.page, sheet.page.locator("#message")
+    page.keyboard.press("r")
+    assert "first" in message.text_content()
+    query = sheet.state()["query"]
+    truth = np.array(query["location"]) + SHIFT * SPACING
+    view = sheet.state()["views"]["moving"]["2"]
+    at = (truth + np.array([1.0, 0.8]) - view["centre"]) * view["scale"]
+    sheet.press_at("moving", at[0] + view["width"] / 2, at[1] + view["height"] / 2)
+    mark = sheet.state()["mark"]
+    proposed = "() => globalThis.warpgauge.store.state.proposal !== null"
+    page.locator("button[data-command=snap]").click()
+    page.wait_for_function(proposed)
+    assert sheet.state()["mark"] == mark
+    page.keyboard.press("Escape")
+    assert sheet.state()["proposal"] is None
+    assert sheet.state()["mark"] == mark
+    page.keyboard.press("r")
+    page.wait_for_function(proposed)
+    assert "dashed" in message.text_content()
+    page.keyboard.press("Enter")
+    moved = sheet.state()["mark"]
+    np.testing.assert_allclose(moved["point"], truth, atol=0.2 * SPACING)
+    assert moved["shape"] == mark["shape"]
+    assert sheet.state()["query"]["query"] == query["query"]
+    sheet.accept()
+    with Project.open(pair.folder) as project:
+        stored = project.state.answer("ada", query["query"])
+    assert stored.point == tuple(moved["point"])
+    assert stored.snapped_from == tuple(mark["point"])
+    assert sheet.problems == []
+    sheet.close()
