@@ -33,6 +33,7 @@ from warpgauge.project.errors import ProjectError, project_content
 Progress = Callable[[int, int], None]
 DEFAULT_CANDIDATES = 1000
 DEFAULT_TARGETS = 2000
+LARGEST_SEARCH = 2**27  # elements (512^3) in which corners are sought, unless a mask, sigma or border is given
 _LARGEST_ARRAY = 2**30  # bytes of a mask that is read whole
 
 
@@ -77,8 +78,13 @@ def make_candidates(
         if mask is None and foreground is not None and not foreground.whole:
             options = {"foreground": foreground, **options}
         options = {"progress": progress, "executor": executor, **options}
-        found = _called(find_candidates, SlicedImage(image), image.grid, mask=mask, **options)
+        level = _search_level(image) if mask is None and not {"sigma", "border"} & options.keys() else 0
+        grid = image.level_grid(level)
+        found = _called(find_candidates, SlicedImage(image, level), grid, mask=mask, **options)
         points, method = found.points_world, found.method
+        if level:
+            size = " x ".join(map(str, grid.size))
+            method += f" Sought at level {level} ({size}), as the image has more than {LARGEST_SEARCH} elements."
     else:
         points, method = _points(spec, image.grid, mask, "candidates")
     inside = image.grid.contains(points)
@@ -97,6 +103,12 @@ def make_candidates(
             f"Candidate {int(first[int(np.argmax(repeats))])} occurs {int(repeats.max())} times; give each point once."
         )
     return PointSet(points, method)
+
+
+def _search_level(image: Image) -> int:
+    """Return the finest level with few enough elements to look for corners in."""
+    small = (level for level in range(image.levels) if image.level_grid(level).count <= LARGEST_SEARCH)
+    return next(small, image.levels - 1)
 
 
 def make_targets(
