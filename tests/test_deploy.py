@@ -135,7 +135,8 @@ def test_nginx_sign_on_and_two_servers(tmp_path: Path, postgres: Postgres, sign_
             assert stranger.status_code == 302
             assert "/oauth2/sign_in" in stranger.headers["location"]
             forged = {"headers": {"Host": NAME, "X-Forwarded-Email": "ann@example.org"}}
-            assert browser.get("/api/project", **{**options, **forged}).status_code == 302
+            assert browser.get("/api/project", **{**options, **forged}).status_code == 401
+            assert "location" not in browser.post("/api/volunteer", **options, json={}).headers
             assert browser.get("/readyz", **options).status_code == 404
 
             def ask(who: str, method: str, address: str, **more: Any) -> httpx.Response:

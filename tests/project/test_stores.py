@@ -10,8 +10,10 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
+import numpy as np
 import psycopg
 import pytest
+from PIL import Image
 
 from command_tools import ask, call
 from postgres_tools import ROLE, Postgres
@@ -62,6 +64,23 @@ def test_copied_there_and_back_without_loss(make_project: Make, postgres: Postgr
     call("copy", folder, postgres.url)  # what the database has already is the beginning of it
     with Project.open(folder) as again:
         assert again.state.generation == len(events) + 2
+
+
+def test_a_new_project_keeps_its_log_in_the_database_from_the_start(tmp_path: Path, postgres: Postgres) -> None:
+    """`new --database` makes no log in the folder and stores no password; a wrong address leaves nothing behind."""
+    Image.fromarray(np.random.default_rng(0).integers(0, 255, (60, 70), dtype=np.uint8)).save(tmp_path / "a.png")
+    images = ("--fixed", tmp_path / "a.png", "--moving", tmp_path / "a.png", "--candidates", 10, "--foreground", "none")
+    ask("new", tmp_path / "trial", *images, "--database", postgres.url.replace(f"{ROLE}@", f"{ROLE}:very-secret@"))
+    written = (tmp_path / "trial" / "project.json").read_text()
+    assert json.loads(written)["database"] == postgres.url
+    assert "very-secret" not in written
+    assert not list((tmp_path / "trial").glob("annotations.sqlite*"))
+    with Project.open(tmp_path / "trial") as project:
+        fill(project)
+        assert project.verify().ok
+    for wrong, reason in (("mysql://host/name", "postgresql://"), ("postgresql://127.0.0.1:1/none", "127.0.0.1")):
+        assert reason in call("new", tmp_path / "other", *images, "--database", wrong, code=1)
+        assert not (tmp_path / "other").exists()
 
 
 def test_two_copies_that_went_on_apart_are_not_mixed(make_project: Make, postgres: Postgres, tmp_path: Path) -> None:

@@ -92,6 +92,7 @@ Examples:
   warpgauge new brain --fixed t1.nii.gz --moving t2.nii.gz --targets labels:aseg.nii.gz:17,53
   warpgauge new trial --fixed a.nii.gz --moving b.nii.gz --audit 0.3 --seal
   warpgauge new pair --fixed a.png --moving b.png --spacing 3.48 --units um --set hide-prediction=true
+  warpgauge new trial --fixed a.png --moving b.png --database postgresql://warpgauge@db.example.org/studies
   warpgauge new brain --fixed s3://bucket/fixed.ome.zarr --moving https://host/moving.ome.zarr"""
 )
 @click.argument("project", type=click.Path(path_type=Path))
@@ -123,6 +124,9 @@ Examples:
 )
 @click.option("--seal", is_flag=True, help="Keep their answers from exports, maps and predictions until unsealed.")
 @click.option("--align", "align", is_flag=True, help="Propose a rough alignment, to accept with warpgauge align --yes.")
+@click.option(
+    "--database", metavar="ADDRESS", help="Keep the log in PostgreSQL: postgresql://user@host/name (extra postgres)."
+)
 @click.option("--set", "pairs", multiple=True, metavar="NAME=VALUE", help="A setting; docs/project.md lists them.")
 @json_option
 def new(project: Path, fixed: Place, moving: Place, **options: Any) -> None:
@@ -149,6 +153,7 @@ def new(project: Path, fixed: Place, moving: Place, **options: Any) -> None:
             spacing=_spacing(options["spacing"]),
             units=options["units"],
             copy=options["copy"],
+            database=options["database"],
             settings=settings,
             progress=show,
             executor=executor,
