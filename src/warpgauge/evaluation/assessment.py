@@ -16,6 +16,7 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from warpgauge.core.arrays import Floats, as_points
+from warpgauge.core.parallel import one_blas_thread
 from warpgauge.core.power_law import fitted_posterior
 from warpgauge.core.process import Posterior
 from warpgauge.errors import InvalidInputError
@@ -119,6 +120,7 @@ def with_baseline(transforms: Mapping[str, Any], d: int) -> dict[str, Any]:
     return {**transforms, BASELINE: read_transform(lambda points: points, d=d)}
 
 
+@one_blas_thread()
 def assess(
     posterior: Posterior,
     transforms: Mapping[str, Any],

@@ -21,6 +21,7 @@ import numpy as np
 
 from warpgauge.core.arrays import Floats, Ints
 from warpgauge.core.kernels import KernelBundle, prior_draws
+from warpgauge.core.parallel import one_blas_thread
 from warpgauge.evaluation.candidate_set import CandidateSet, CandidateValues
 
 UNEVENNESS = (0.0, 1.0)
@@ -81,6 +82,7 @@ class ErrorModel:
     weights: Floats
 
     @classmethod
+    @one_blas_thread()
     def fit(
         cls, candidates: CandidateSet, rows: Ints | None = None, values: CandidateValues | None = None
     ) -> ErrorModel:
@@ -188,6 +190,7 @@ class ErrorModel:
         return np.asarray((smooth + along).transpose(2, 0, 1))
 
 
+@one_blas_thread()
 def joint_samples(
     models: Sequence[ErrorModel], points: Floats, here: CandidateValues, model_of: Ints, rng: np.random.Generator
 ) -> Floats:

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from warpgauge.core.annotation_budget import CAP
 from warpgauge.core.arrays import Floats, as_points
 from warpgauge.core.judgement import Flag, Judgement, norm_name
+from warpgauge.core.parallel import one_blas_thread
 from warpgauge.core.scoring import displacement_norm, rank_distribution
 from warpgauge.errors import InvalidInputError
 from warpgauge.evaluation.jacobian import Regularity, regularity
@@ -27,6 +28,7 @@ _NORM_OF = {1.0: "mean", 2.0: "rms", np.inf: "max"}
 MOST_JOINT_TARGETS, PART, BATCHES = 1000, 500, 10
 
 
+@one_blas_thread()
 def evaluate(
     truth: Truth,
     transforms: Mapping[str, Any],
