@@ -141,10 +141,18 @@ def test_nginx_sign_on_and_two_servers(tmp_path: Path, postgres: Postgres, sign_
 
             def ask(who: str, method: str, address: str, **more: Any) -> httpx.Response:
                 headers = {"Host": NAME, "Cookie": f"signed-on={who}", "X-Forwarded-Email": "ann@example.org"}
-                return browser.request(method, address, headers=headers, extensions=options["extensions"], **more)
+                for _ in range(60):
+                    got = browser.request(method, address, headers=headers, extensions=options["extensions"], **more)
+                    if method != "GET" or got.status_code not in (502, 503, 504):
+                        break
+                    # The page looks again by itself: a busy server may keep nginx waiting.
+                    time.sleep(1)
+                return got
 
             assert ask("ann@example.org", "GET", "/api/project").json()["role"] == "organiser"
-            assert ask("bob@example.org", "GET", "/api/project").json()["role"] == "rater"
+            found = ask("bob@example.org", "GET", "/api/project")
+            assert found.status_code == 200, found.text
+            assert found.json()["role"] == "rater"
             assert "<html" in ask("bob@example.org", "GET", "/").text
             for step in range(4):
                 if step == 2:
@@ -161,8 +169,9 @@ def test_nginx_sign_on_and_two_servers(tmp_path: Path, postgres: Postgres, sign_
         proxy.send_signal(signal.SIGQUIT)
         for server in servers:
             server.terminate()
-        assert servers[1].wait(30) == 0
-        proxy.wait(30)
+        codes = [server.wait(60) for server in servers]
+        proxy.wait(60)
+    assert codes[1] == 0
     with Project.open(folder) as project:
         placed = [event.rater for event in project.events() if event.kind == "place"]
     assert placed == ["bob@example.org"] * 4

@@ -152,7 +152,7 @@ def test_skips_use_up_nothing_of_the_budget(project: Path) -> None:
             call("skip", project, query["query"], "--rater", rater)
         answer(project, rater, 8)
         done = ask("suggest", project, "--rater", rater)
-        assert done == {"done": True, "reasons": ["8 of the budget of 8 landmarks are placed."]}
+        assert done == {"done": True, "reasons": ["8 of the budget of 8 landmarks are placed."], "audit": None}
 
 
 def test_undo_brings_back_the_uncertainty(project: Path) -> None:
