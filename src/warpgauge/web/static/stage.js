@@ -11,7 +11,7 @@ import { withView } from "./planeview.js";
 import { differs, poseInWords, poseOfPairs } from "./pose.js";
 import { TileSource } from "./tiles.js";
 import { indexToWorld, worldToPlane } from "./plane.js";
-import { centreWithinImage, turnedView, worldToScreen, zoomAboutScreen } from "./viewport.js";
+import { centreWithinImage, panByScreen, turnedView, worldToScreen, zoomAboutScreen } from "./viewport.js";
 
 /** @import { Annotator } from "./annotator.js" */
 /** @import { Api } from "./api.js" */
@@ -132,10 +132,19 @@ export class Stage {
     if (words && this.store.state.turned) this.annotator.say(`The moving image is now shown ${words}, as your marks say that it lies. Y turns it back.`);
   }
 
-  /** Bring the views of the moving image to the pose that is wanted, about the middle. */
+  /** Bring the views of the moving image to the pose that is wanted, about the match in question or else the middle. */
   turnViews() {
     let { views } = this.store.state;
-    for (const pane of this.planesOf("moving")) views = { ...views, moving: { ...views.moving, [pane.axis]: turnedView(pane.view, this.turnOf("moving")) } };
+    const { mark, predictionHidden, query } = this.store.state;
+    const about = mark?.point ?? (predictionHidden ? undefined : query?.prediction?.mean);
+    for (const pane of this.planesOf("moving")) {
+      let view = turnedView(pane.view, this.turnOf("moving"));
+      if (about) {
+        const [from, to] = [view, pane.view].map((one) => worldToScreen(pane.plane, one, about));
+        view = panByScreen(view, [to[0] - from[0], to[1] - from[1]]);
+      }
+      views = { ...views, moving: { ...views.moving, [pane.axis]: view } };
+    }
     this.store.set({ views });
   }
 
