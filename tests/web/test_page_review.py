@@ -213,14 +213,21 @@ def test_both_images_show_a_question_at_the_same_place_of_the_screen(browser: An
     with served(make_tissue_project(tmp_path / "lesion", size=(1600, 1300))) as server:
         place_over_the_wire(server, "launcher", 6, lambda point: (bend(np.array(point) / 0.5) * 0.5).tolist())
         sheet = open_sheet(browser, server)
-        state = sheet.state()
-        query, views = state["query"], state["views"]
-        at = []
-        for side, point in (("fixed", query["location"]), ("moving", query["prediction"]["mean"])):
-            view = views[side]["2"]
-            turn = np.array(view.get("turn") or np.eye(2))
-            at.append(turn @ (np.array(point) - view["centre"]) * view["scale"])
-            assert min(view["width"], view["height"]) / view["scale"] >= 2 * 40 * 0.5
+        # The pose, and with it how the moving image is turned, comes with the list, after the first picture.
+        sheet.page.wait_for_function("() => globalThis.warpgauge.store.state.pose !== null")
+        for _ in range(100):
+            # The views settle once the panes have their sizes and the first answers of the server are in.
+            state = sheet.state()
+            query, views = state["query"], state["views"]
+            at = []
+            for side, point in (("fixed", query["location"]), ("moving", query["prediction"]["mean"])):
+                view = views[side]["2"]
+                turn = np.array(view.get("turn") or np.eye(2))
+                at.append(turn @ (np.array(point) - view["centre"]) * view["scale"])
+                assert min(view["width"], view["height"]) / view["scale"] >= 2 * 40 * 0.5
+            if np.abs(at[0] - at[1]).max() <= 1.0:
+                break
+            sheet.page.wait_for_timeout(100)
         np.testing.assert_allclose(at[0], at[1], atol=1.0)
         # Going back names the answer, and one button leads to the open question again.
         sheet.page.keyboard.press("Backspace")
