@@ -161,10 +161,13 @@ class Sheet:
         self.context.close()
 
 
-def open_sheet(browser: Any, server: Served, who: str = "launcher", **options: Any) -> Sheet:
-    """Follow a person's link, with an eye on what the canvas is told to draw, and wait for the first query."""
+def open_sheet(browser: Any, server: Served, who: str = "launcher", *, script: str = "", **options: Any) -> Sheet:
+    """Follow a person's link, with an eye on what the canvas is told to draw, and wait for the first query.
+
+    A script runs in the page before its own.
+    """
     sheet = Sheet(browser, "about:blank", **options)
-    sheet.context.add_init_script(SPY)
+    sheet.context.add_init_script(SPY + script)
     sheet.page.goto(server.links[who])
     sheet.wait_for_query()
     return sheet

@@ -95,7 +95,7 @@ export class Delivery extends MarkEditor {
   /** @param {{saved: Saved, next: Query | Done}} answer */
   wrote({ saved, next }) {
     this.drafts.drop();
-    this.store.set({ saved, writing: "idle" });
+    this.store.set({ saved });
     this.stage?.link.forget();
     this.show(next);
     this.onWritten();
@@ -118,7 +118,6 @@ export class Delivery extends MarkEditor {
     // Another tab wrote meanwhile: the expert chooses.
     if ((await this.settle(conflict, query)) === "theirs") {
       this.drafts.drop();
-      this.store.set({ writing: "idle" });
       this.show(await this.api.get(`/api/query/${query.query}`));
       this.say("The other version is kept.");
       this.onWritten();
@@ -158,7 +157,6 @@ export class Delivery extends MarkEditor {
       return;
     }
     const changed = error.conflict?.query;
-    this.store.set({ writing: "idle" });
     this.show(await this.api.get(typeof changed === "number" ? `/api/query/${changed}` : "/api/query"));
     this.say("The answer to your last action was lost on the way; this is how things stand now.", "warning");
     this.onWritten();

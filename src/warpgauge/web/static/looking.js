@@ -27,6 +27,8 @@ const SHARE = 0.6;
  * @param {Mark | null} mark
  */
 export function lookAtQuery(stage, state, query, mark) {
+  // The panes may not have their sizes yet, and how the moving image lies is learned later.
+  stage.lookAgain = () => lookAtQuery(stage, stage.store.state, query, mark);
   const prediction = state.predictionHidden ? null : query.prediction;
   const span = spanToShow(query, prediction, mark, contextOf(stage.images.moving));
   stage.lookAt("fixed", query.location, span === null ? null : span / (state.pose?.scale ?? 1));
@@ -36,6 +38,15 @@ export function lookAtQuery(stage, state, query, mark) {
     alignViews(stage, query.location, there);
   }
   else if (!state.cross.moving) stage.lookAt("moving", stage.middleOfImage("moving"), null);
+}
+
+/**
+ * Show both images whole.
+ * @param {Stage} stage
+ */
+export function lookAtWhole(stage) {
+  stage.lookAgain = () => lookAtWhole(stage);
+  for (const side of /** @type {const} */ (["fixed", "moving"])) stage.lookAt(side, stage.middleOfImage(side), Infinity);
 }
 
 /**

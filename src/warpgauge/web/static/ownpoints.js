@@ -8,6 +8,7 @@ import { Delivery } from "./delivery.js";
 import { covarianceFromMark } from "./ellipsoid.js";
 import { axesOfMark } from "./figures.js";
 import { add, norm, subtract } from "./linalg.js";
+import { lookAtWhole } from "./looking.js";
 
 /** @import { Vector } from "./linalg.js" */
 /** @import { StartAnswer, Task } from "./types.js" */
@@ -32,8 +33,7 @@ export class OwnPoints extends Delivery {
   beginStart(start) {
     this.store.set({ start });
     this.begin("start");
-    const { stage } = this;
-    if (stage) for (const side of /** @type {const} */ (["fixed", "moving"])) stage.lookAt(side, stage.middleOfImage(side), Infinity);
+    if (this.stage) lookAtWhole(this.stage);
   }
 
   /** A place of one's own, whatever is asked for. */
@@ -52,12 +52,9 @@ export class OwnPoints extends Delivery {
 
   /** Back to the question, with nothing saved. */
   async leaveTask() {
-    this.store.set({ task: "answer", own: null, mark: null, dirty: false });
-    await this.current();
+    this.store.set({ mark: null, dirty: false });
+    await this.sending(() => this.backToQuestions());
   }
-
-  /** Replaced by the annotator: go back to the open question. */
-  async current() {}
 
   sayTask() {
     const { task, own, mark, start } = this.state;
@@ -115,25 +112,29 @@ export class OwnPoints extends Delivery {
     await this.sending(async () => {
       const { saved, start } = await this.asked(() => this.api.post("/api/volunteer", body), () => this.volunteer(true));
       this.habits.learn(axesOfMark(mark));
-      this.store.set({ saved, writing: "idle" });
+      this.store.set({ saved });
       this.stage?.link.forget();
       this.onWritten();
       if (this.state.task === "start" && start.due) {
         this.store.set({ start });
         this.begin("start");
-      } else {
-        this.store.set({ task: "answer", own: null });
-        this.show(await this.api.get("/api/query"));
-      }
+      } else await this.backToQuestions();
     });
+  }
+
+  /** Nothing can be answered between the old task and the question that follows. */
+  async backToQuestions() {
+    const next = await this.api.get("/api/query");
+    this.store.set({ task: "answer", own: null });
+    this.show(next);
   }
 
   /** Go on without the guided start. */
   async skipStart() {
     await this.sending(async () => {
       const { saved } = await this.api.post("/api/start/skip", { generation: this.generation });
-      this.store.set({ saved, writing: "idle", task: "answer", own: null });
-      this.show(await this.api.get("/api/query"));
+      this.store.set({ saved });
+      await this.backToQuestions();
     });
   }
 }

@@ -109,7 +109,7 @@ export class PlaneView {
     if (this.visible) {
       const view = usable ? this.resized(known) : this.fitted;
       this.stage.store.set({ views: withView(this.stage.store.state, this.side, this.axis, view) });
-      this.stage.arrived(this);
+      if (!usable) this.stage.arrived();
     }
     this.stage.drawSoon();
   }

@@ -65,8 +65,8 @@ export class Stage {
       this.onPicture = () => done(undefined);
       setTimeout(done, 3000);
     });
-    /** @type {{side: Side, point: Vector, span: number | null}[]} */
-    this.waiting = [];
+    /** Looks once more where the page chose to look; null once the expert has moved a view. @type {(() => void) | null} */
+    this.lookAgain = null;
     store.watch([], () => this.drawSoon());
   }
 
@@ -128,7 +128,8 @@ export class Stage {
     if (!found || !differs(pose, found)) return;
     const words = poseInWords(found);
     this.store.set({ pose: found });
-    this.turnViews();
+    if (this.lookAgain && !this.store.state.dirty) this.lookAgain();
+    else this.turnViews();
     if (words && this.store.state.turned) this.annotator.say(`The moving image is now shown ${words}, as your marks say that it lies. Y turns it back.`);
   }
 
@@ -187,6 +188,7 @@ export class Stage {
         views = { ...views, [side]: { ...views[side], [other.axis]: zoomAboutScreen(known, at, factor, other.limits) } };
       }
     }
+    this.lookAgain = null;
     this.store.set({ views });
     this.link.follow(side);
   }
@@ -198,6 +200,7 @@ export class Stage {
    * @param {View} view
    */
   setViewAlone(side, axis, view) {
+    this.lookAgain = null;
     this.store.set({ views: withView(this.store.state, side, axis, view) });
     this.link.follow(side);
   }
@@ -229,13 +232,8 @@ export class Stage {
    * has none yet whole
    */
   lookAt(side, point_world, span) {
-    const panes = this.planesOf(side).filter((pane) => pane.visible);
-    if (panes.length === 0) {
-      this.waiting.push({ side, point: point_world, span });
-      return;
-    }
     let { views } = this.store.state;
-    for (const pane of panes) {
+    for (const pane of this.planesOf(side).filter((one) => one.visible)) {
       const { fitted, size } = pane;
       const wanted = span === Infinity ? 0 : span ? Math.min(size.width, size.height) / span : pane.view.scale;
       const nearest = NEAREST / Math.min(...pane.plane.order.slice(0, 2).map((axis) => pane.image.spacing[axis]));
@@ -249,15 +247,10 @@ export class Stage {
     this.store.set({ views, cross: { ...this.store.state.cross, [side]: point_world } });
   }
 
-  /**
-   * A plane has got its size: look where it was told to look before.
-   * @param {PlaneView} pane
-   */
-  arrived(pane) {
-    if (this.planesOf(pane.side).some((other) => !other.visible && other.canvas.offsetParent !== null)) return;
-    const told = this.waiting.filter(({ side }) => side === pane.side);
-    this.waiting = this.waiting.filter(({ side }) => side !== pane.side);
-    for (const { side, point, span } of told) this.lookAt(side, point, span);
+  /** A plane has got its first size: look where the page chose to look before, once all have theirs. */
+  arrived() {
+    if (this.panes.some((pane) => !pane.warped && !pane.visible && pane.canvas.offsetParent !== null)) return;
+    this.lookAgain?.();
   }
 
   /**
