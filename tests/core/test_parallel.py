@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -135,3 +136,22 @@ def test_an_error_in_a_thread_reaches_the_caller() -> None:
 
     with pytest.raises(ValueError, match="the last rows"):
         over_rows(rows, 1000, 1000)
+
+
+@pytest.mark.usefixtures("_two_threads")
+def test_an_error_in_one_thread_ends_the_others_after_their_present_item() -> None:
+    """Ctrl-C during a long map ends it at once instead of after all that is left."""
+    failed, done = threading.Event(), []
+
+    def work(item: int) -> None:
+        if threading.current_thread() is caller:
+            failed.set()
+            raise KeyboardInterrupt
+        assert failed.wait(30)
+        time.sleep(0.001)
+        done.append(item)
+
+    caller = threading.current_thread()
+    with pytest.raises(KeyboardInterrupt):
+        over_items(lambda: work, 10_000)
+    assert len(done) < 9_000

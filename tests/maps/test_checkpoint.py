@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 import tracemalloc
 from pathlib import Path
 
@@ -63,6 +65,31 @@ def test_resuming_gives_the_same_bytes_and_maps_only_what_was_missing(tmp_path: 
     again = Counting()
     maps.error_map(posterior(), again, GRID, checkpoint=tmp_path / "parts.npy")
     assert again.mapped == 0
+
+
+@pytest.mark.usefixtures("small_blocks")
+def test_blocks_side_by_side_give_the_same_bytes_and_never_call_a_transform_twice_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Any number of threads gives one map; a user's function and the progress never meet themselves."""
+    inside, reports = threading.Lock(), []
+
+    def alone(points: np.ndarray) -> np.ndarray:
+        assert inside.acquire(blocking=False)
+        time.sleep(0.001)
+        inside.release()
+        return points * 1.1
+
+    def report(done: int, _: int) -> None:
+        assert threading.current_thread() is threading.main_thread()
+        reports.append(done)
+
+    found = []
+    for threads in ("1", "2", "3"):
+        monkeypatch.setenv("WARPGAUGE_THREADS", threads)
+        found.append(wg.error_map(posterior(), alone, wg.Grid((73, 61)), progress=report))
+        assert reports[-1] == 73 * 61
+    assert found[0].tobytes() == found[1].tobytes() == found[2].tobytes()
 
 
 @pytest.mark.usefixtures("small_blocks")

@@ -160,12 +160,16 @@ def over_items(worker: Callable[[], Callable[[int], None]], items: int, threads:
     What a thread needs for all of its items (buffers) is made by ``worker``. Linear algebra within stays in the thread.
     """
     threads = min(thread_count() if threads is None else threads, items)
-    numbers = count()
+    numbers, failed = count(), threading.Event()
 
     def run() -> None:
-        work = worker()
-        while (number := next(numbers)) < items:
-            work(number)
+        try:
+            work = worker()
+            while not failed.is_set() and (number := next(numbers)) < items:
+                work(number)
+        except BaseException:  # an interrupt too: the other threads end after their present item
+            failed.set()
+            raise
 
     with one_blas_thread():
         futures = [_executor().submit(run) for _ in range(1, threads)]

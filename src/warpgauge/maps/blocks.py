@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any, Protocol
 
 import numpy as np
 
 from warpgauge.core.arrays import Bools, Floats
-from warpgauge.core.parallel import over_rows
+from warpgauge.core.parallel import only_one_thread, over_items, over_rows, thread_count
 from warpgauge.core.process import Posterior
 from warpgauge.errors import InvalidInputError
 from warpgauge.geometry import Grid
+from warpgauge.io.transforms.base import Transform
 from warpgauge.io.transforms.in_memory import as_transform, is_foreign
 from warpgauge.maps.checkpoint import Checkpoint, map_key
 
@@ -42,8 +45,12 @@ def point_function(transform: Any, asked_by: str) -> PointFunction:
     if not callable(apply):
         raise InvalidInputError(f"{asked_by} needs a transform with map or a callable, got {type(transform).__name__}.")
 
+    # Our transforms only read; what else is called from several threads, one after the other.
+    turn = nullcontext() if isinstance(transform, Transform) else threading.Lock()
+
     def mapped(points: Floats) -> Floats:
-        values = np.asarray(apply(points), dtype=np.float64)
+        with turn:
+            values = np.asarray(apply(points), dtype=np.float64)
         if values.shape != points.shape:
             raise InvalidInputError(
                 f"{asked_by} got an array of shape {values.shape} from the transform for points of shape "
@@ -95,7 +102,7 @@ def over_grid(
     components : int
         0 for one number an element, else the length of a last axis.
     progress : callable, optional
-        Called with (finished elements, all elements) after each block.
+        Called with (finished elements, all elements) in the caller's thread, after blocks and at the end.
     checkpoint : path, optional
         An ``.npy`` file in which the map is kept and, after an interruption, continued; the result is then that file
         mapped into memory.
@@ -110,13 +117,29 @@ def over_grid(
         kept = Checkpoint(checkpoint, shape, map_key(kind, posterior, grid, transform, **(settings or {})))
     out: Floats = np.empty(shape) if kept is None else kept.array
     flat = out.reshape(grid.count, -1)
-    for block, start in enumerate(range(0, grid.count, POINTS)):
+    starts = [
+        start for block, start in enumerate(range(0, grid.count, POINTS)) if kept is None or block not in kept.finished
+    ]
+    threads, caller, lock = thread_count(), threading.current_thread(), threading.Lock()
+    # Whole blocks side by side where there are enough of them, else the work within each.
+    side_by_side = len(starts) >= 2 * threads > 2
+    finished = grid.count - sum(min(POINTS, grid.count - start) for start in starts)
+
+    def fill(item: int) -> None:
+        nonlocal finished
+        start = starts[item]
         stop = min(start + POINTS, grid.count)
-        if kept is None or block not in kept.finished:
-            points = _points_of(grid, start, stop)
-            flat[start:stop] = value(points).reshape(stop - start, -1)
+        with only_one_thread() if side_by_side else nullcontext():
+            flat[start:stop] = value(_points_of(grid, start, stop)).reshape(stop - start, -1)
+        with lock:
             if kept is not None:
-                kept.finish(block)
-        if progress is not None:
-            progress(stop, grid.count)
+                kept.finish(start // POINTS)
+            finished += stop - start
+        # Only the caller's thread reports: what draws the progress may belong to it.
+        if progress is not None and threading.current_thread() is caller:
+            progress(finished, grid.count)
+
+    over_items(lambda: fill, len(starts), threads if side_by_side else 1)
+    if progress is not None and (side_by_side or not starts):
+        progress(finished, grid.count)
     return out
