@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 import pytest
 
+import warpgauge
 from warpgauge.cli.app import COMMANDS, app
 from warpgauge.cli.reference import commands, reference, root_context
 
@@ -38,6 +39,16 @@ def test_the_promised_commands_are_there() -> None:
         "demo new info suggest annotate import export fit add-transform evaluate map report simulate verify convert"
     )
     assert set(promised.split()) <= set(COMMANDS)
+
+
+def test_the_package_runs_as_a_module() -> None:
+    """Where the script is not on the path, `python -m warpgauge` is the same program, with its exit code."""
+    words = [sys.executable, "-m", "warpgauge"]
+    done = subprocess.run([*words, "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout == f"warpgauge, version {warpgauge.__version__}\n"
+    refused = subprocess.run([*words, "info", "nowhere"], capture_output=True, text=True, check=False)
+    assert refused.returncode != 0
+    assert "nowhere" in refused.stderr
 
 
 def test_shell_completion_offers_commands() -> None:
