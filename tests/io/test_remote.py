@@ -156,6 +156,24 @@ def test_the_rules_for_untrusted_files_hold_for_addresses(tmp_path: Path) -> Non
             wg.read_image(f"{address}/long.zarr")
 
 
+def test_remote_chunks_are_not_fetched_beyond_their_size(s3: str, tmp_path: Path, local: Path) -> None:
+    """An object far longer than a chunk or a shard can be is refused by its size, not fetched, whole or in parts."""
+    import obstore
+
+    older(tmp_path / "long.zarr")
+    address = upload(tmp_path / "long.zarr", "long.zarr")
+    obstore.put(RemotePath(address).store, "0/0/0", bytes(2**23))
+    with pytest.raises(FileTooLargeError, match=rf"'0/0' of 's3://.*/long.zarr/0' has {2**23} bytes"):
+        wg.read_image(address).read()
+    shards = RemotePath(upload(local, "shards.zarr"))
+    name = next(name for name, _, _ in shards.objects() if "/c/" in name)
+    content = (shards / name).read_bytes(2**24)
+    obstore.put(shards.store, name, bytes(2**26) + content)  # the index of the chunks stands at the end
+    level = int(name.split("/")[0])
+    with pytest.raises(FileTooLargeError, match=rf"has {2**26 + len(content)} bytes"):
+        wg.read_image(str(shards)).read(level)
+
+
 def test_a_project_of_images_at_an_address(s3: str, tmp_path: Path) -> None:
     """Made, opened and described like any other; one from elsewhere is not opened until it is trusted."""
     rng = np.random.default_rng(0)

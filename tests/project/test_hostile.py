@@ -190,6 +190,38 @@ def test_events_of_the_wrong_kind(folder: Path, kind: str, payload: str):
     assert not verify_project(folder).ok
 
 
+@pytest.mark.parametrize(
+    "time", ["yesterday", "", "2026-05-14", "2026-05-14T09:30:00", "2026-13-14T09:30:00Z", 0, None, "1" * 10**6]
+)
+def test_events_without_a_time(folder: Path, time: object):
+    """An event whose time names no moment is refused in one sentence with its number, and verify names it."""
+    with_rows(folder, "DROP TRIGGER events_are_never_changed")
+    connection = sqlite3.connect(folder / "annotations.sqlite")
+    connection.execute("PRAGMA ignore_check_constraints = ON")
+    if time is None:
+        connection.execute("UPDATE events SET time = x'00' WHERE generation = 2")
+    else:
+        connection.execute("UPDATE events SET time = ? WHERE generation = 2", (time,))
+    connection.commit()
+    connection.close()
+    assert "Event 2 of the log is damaged: its time is" in one_sentence(lambda: use(folder))
+    assert any("Event 2 of the log is damaged: its time is" in line for line in verify_project(folder).problems)
+
+
+@pytest.mark.parametrize(
+    "time", ["1970-01-01T00:00:07.000000Z", "9999-12-31T23:59:59-23:00", "0001-01-01T00:00:00+23:00"]
+)
+def test_times_of_a_wrong_clock(folder: Path, time: str, monkeypatch: pytest.MonkeyPatch):
+    """What a computer with a wrong clock wrote is opened as before; verify names the first such event."""
+    with Project.open(folder) as project:
+        monkeypatch.setattr("warpgauge.project.log.now", lambda: time)
+        project.append(query(1), place(1))
+    use(folder)
+    (problem,) = verify_project(folder).problems
+    assert f"Event 3 (query by ada) is dated {time}" in problem
+    assert "and so are 1 more" in problem
+
+
 # What lies outside the folder.
 
 

@@ -6,11 +6,13 @@ Zarr need. What a remote store holds is as untrusted as a file; `warpgauge.io.za
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
+import math
 import os
 import re
-from collections.abc import Iterator
-from functools import cached_property
+from collections.abc import Iterable, Iterator
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -189,8 +191,57 @@ def place_of(location: PathLike) -> Place:
 
 
 def zarr_store(place: Place, *, read_only: bool = True) -> Any:
-    """Return the store by which the Zarr library reaches a place."""
+    """Return the store by which the Zarr library reaches a place; a remote one heeds its attribute ``largest``."""
     storage = require("zarr.storage", "zarr")
     if isinstance(place, RemotePath):
-        return storage.ObjectStore(place.store, read_only=read_only)
+        store = _bounded_objects()(place.store, read_only=read_only)
+        store.place = place
+        return store
     return storage.LocalStore(place, read_only=read_only)
+
+
+@cache
+def _bounded_objects() -> Any:
+    """Return a store that refuses an object of more than ``largest`` bytes before its content is fetched."""
+    from zarr.abc.store import OffsetByteRequest, RangeByteRequest, SuffixByteRequest
+    from zarr.storage import ObjectStore
+
+    obstore = require("obstore", "remote")
+
+    def range_of(request: Any) -> Any:
+        if isinstance(request, RangeByteRequest):
+            return (request.start, request.end)
+        if isinstance(request, OffsetByteRequest):
+            return {"offset": request.offset}
+        if isinstance(request, SuffixByteRequest):
+            return {"suffix": request.suffix}
+        raise InvalidInputError(f"A part of an object is described by {request!r:.60}, which is not read.")
+
+    class BoundedObjects(ObjectStore):  # type: ignore[misc]  # zarr is an extra, without types here
+        largest: float = math.inf
+
+        async def get(self, key: str, prototype: Any, byte_range: Any = None) -> Any:
+            options = {} if byte_range is None else {"range": range_of(byte_range)}
+            try:
+                response = await obstore.get_async(self.store, key, options=options)
+            except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
+                return None
+            self.check(key, int(response.meta["size"]))  # of the whole object, by the head of the response
+            parts, fetched = [], 0
+            async for part in response.stream(min_chunk_size=_PIECE):
+                fetched += len(part)
+                self.check(key, fetched)  # whatever the head says
+                parts.append(bytes(part))
+            return prototype.buffer.from_bytes(b"".join(parts))
+
+        async def get_partial_values(self, prototype: Any, key_ranges: Iterable[tuple[str, Any]]) -> list[Any]:
+            return list(await asyncio.gather(*(self.get(key, prototype, part) for key, part in key_ranges)))
+
+        def check(self, key: str, size: int) -> None:
+            if size > self.largest:
+                raise FileTooLargeError(
+                    f"{key!r} of {str(self.place)!r} has {size} bytes or more, beyond the {self.largest} that a chunk "
+                    f"of this array can have; it is damaged."
+                )
+
+    return BoundedObjects

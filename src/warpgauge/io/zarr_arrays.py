@@ -86,6 +86,7 @@ def open_array(folder: Place, check: Callable[[tuple[int, ...]], None] = lambda 
     zarr = require("zarr", "zarr")
     version = _check_description(folder, check)
     store = _regular_files()(folder, read_only=True) if isinstance(folder, Path) else zarr_store(folder)
+    store.largest = _LARGEST_DESCRIPTION
     with zarr.config.set(_checked_codecs()):
         array = zarr.open_array(store, mode="r", zarr_format=version)
     expected = math.prod(array.shards or array.chunks) * array.dtype.itemsize
@@ -102,7 +103,7 @@ def _regular_files() -> Any:
     from zarr.storage import LocalStore
 
     class RegularFiles(LocalStore):  # type: ignore[misc]  # zarr is an extra, without types here
-        largest = _LARGEST_DESCRIPTION
+        largest: int
 
         async def get(self, key: str, prototype: Any = None, byte_range: Any = None) -> Any:
             file = self.root / key

@@ -21,6 +21,7 @@ from warpgauge.project.head import Head
 from warpgauge.project.mirror import Mirror
 
 BUSY_SECONDS = 60.0
+_LONGEST_TIME = 40
 COLUMNS = "generation, time, rater, kind, query, duration, base_generation, payload"
 Row = tuple[Any, ...]
 Decide = Callable[[list[Event]], Sequence[Draft]]
@@ -39,9 +40,24 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
+def moment_of(time: object, generation: object) -> datetime:
+    """Return the time of an event; one that names no moment says that the store was damaged."""
+    try:
+        moment = datetime.fromisoformat(time) if isinstance(time, str) and len(time) <= _LONGEST_TIME else None
+    except ValueError:
+        moment = None
+    if moment is None or moment.utcoffset() is None:
+        raise ProjectError(
+            f"Event {generation!s:.20} of the log is damaged: its time is {time!r:.60}, but a date and time with its "
+            f"time zone is expected, such as 2026-05-14T09:30:00Z."
+        )
+    return moment
+
+
 def event_of(row: Row) -> Event:
     """Read one row, its digest last; a payload that is no JSON object says that the store was damaged."""
     generation, time, rater, kind, query, duration, base, text, digest = row
+    moment_of(time, generation)
     try:
         payload = json.loads(text)
     except (ValueError, TypeError, RecursionError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
@@ -16,11 +17,13 @@ from warpgauge.project.events import chained
 from warpgauge.project.foregrounds import load_foreground
 from warpgauge.project.images import image_problem
 from warpgauge.project.kinds import replay, sound_events
-from warpgauge.project.log import Row, event_of
+from warpgauge.project.log import Row, event_of, moment_of
 from warpgauge.project.points import load
 from warpgauge.project.state import State
 from warpgauge.project.stores import open_log
 from warpgauge.project.trust import check_trust
+
+_FIRST = datetime(2020, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True)
@@ -148,8 +151,21 @@ class _Verifier:
         except ProjectError as error:
             self.problems.append(str(error))
             return None
+        self._times(rows)
         self.checked.append(f"Replayed: {counted(len(rows), 'event')} to {counted(len(state.queries), 'query')}.")
         return state
+
+    def _times(self, rows: list[Row]) -> None:
+        """Name the first event that a clock cannot have dated so; the log is read all the same."""
+        latest = datetime.now(UTC) + timedelta(days=1)  # clocks of several hosts may differ
+        wrong = [row for row in rows if not _FIRST <= moment_of(row[1], row[0]) <= latest]
+        if wrong:
+            first = wrong[0]
+            self.problems.append(
+                f"Event {first[0]} ({first[3]} by {first[2]}) is dated {first[1]}, before there was such a log or in "
+                f"the future{f', and so are {len(wrong) - 1} more' if wrong[1:] else ''}: the clock of the computer was "
+                f"wrong, or the log was made up."
+            )
 
     def _queries(self, state: State, candidates: np.ndarray | None) -> None:
         if candidates is None:
