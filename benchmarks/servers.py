@@ -23,6 +23,10 @@ from typing import Any
 import numpy as np
 
 from postgres_tools import Postgres, free_port
+from project.test_survival import QUERIES, kill_at_random
+from project.tools import grid_points, query, write_images
+from project.zygote import Zygote
+from warpgauge.project import Project
 from warpgauge.project.stores import copy_log
 from web.load_tools import AppServer, Load, answer_all, check_log
 from web.server_tools import make_flat
@@ -163,18 +167,30 @@ def _costs(address: str, before: Path | None, rounds: int, count: int) -> dict[s
     return found
 
 
+def _kills(address: str, kills: int) -> dict[str, int]:
+    """Kill processes that write to the database at random moments; raise where an acknowledged action is missing."""
+    with tempfile.TemporaryDirectory() as name, Zygote() as zygote:
+        place = Path(name)
+        fixed, moving = write_images(place / "pictures")
+        options: dict[str, Any] = {"candidates": grid_points(), "database": address}
+        with Project.create(place / "project", fixed=fixed, moving=moving, **options) as project:
+            project.append(*(query(number, (number * 3.0, 5.0)) for number in range(QUERIES)))
+        told = kill_at_random(zygote, project.folder, place, kills, seed=21)
+    return {"processes killed with -9": kills, "acknowledged actions": told, "lost or doubled": 0}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--raters", type=int, default=200)
     parser.add_argument("--each", type=int, default=20, help="answers of each rater")
     parser.add_argument("--pause", type=float, default=20.0, help="mean seconds between two answers of a rater")
     parser.add_argument("--before", type=Path, help="sources of an earlier version, its src folder")
-    parser.add_argument("--only", choices=("killed", "restarted", "costs"), nargs="+")
+    parser.add_argument("--only", choices=("costs", "killed", "restarted", "kills"), nargs="+")
     parser.add_argument("--json", type=Path, default=Path("bench-output/servers.json"))
     arguments = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the servers are ended
     server = Postgres(durable=True)
-    wanted = arguments.only or ("costs", "killed", "restarted")
+    wanted = arguments.only or ("costs", "killed", "restarted", "kills")
     result: dict[str, Any] = {}
     try:
         if "costs" in wanted:
@@ -185,6 +201,8 @@ def main() -> None:
             result["database cut off and restarted"] = _restarted(
                 server, max(1, arguments.raters // 4), max(2, arguments.each // 2), arguments.pause / 5
             )
+        if "kills" in wanted:
+            result["writers killed"] = _kills(server.url, 50)
     finally:
         server.close()
     arguments.json.parent.mkdir(parents=True, exist_ok=True)

@@ -9,9 +9,11 @@ import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 
+import psycopg
 import pytest
 from click.testing import CliRunner
 
+from postgres_tools import Postgres
 from project.tools import place, query
 from warpgauge.cli.app import app
 from warpgauge.errors import InvalidInputError, SuspiciousDataWarning
@@ -245,3 +247,49 @@ def test_head_survives_a_torn_write(tmp_path: Path):
     assert read_head(log) == Head(2, f"{2:064x}", "2026-01-01T00:00:00Z")
     head_path(log).write_bytes(b"")
     assert read_head(log) is None
+
+
+def lose(server: Postgres, project: str, after: int) -> None:
+    """Make the database what an older backup of it is: without the later events."""
+    with psycopg.connect(server.url, autocommit=True) as connection:
+        connection.execute("ALTER TABLE warpgauge.events DISABLE TRIGGER USER")
+        connection.execute("DELETE FROM warpgauge.events WHERE project = %s AND generation > %s", (project, after))
+        if after == 0:
+            connection.execute("DELETE FROM warpgauge.projects WHERE id = %s", (project,))
+        connection.execute("ALTER TABLE warpgauge.events ENABLE TRIGGER USER")
+
+
+@pytest.mark.parametrize("kept", [0, 4])
+def test_a_database_is_filled_up_from_the_mirror(make_project: Make, postgres: Postgres, tmp_path: Path, kept: int):
+    """An older backup, or an empty database, gets what it lacks; the project is whole again and goes on."""
+    with make_project(database=postgres.url) as project:
+        project.use_mirror(tmp_path / "mirror")
+        filled(project)
+        expected = project.fingerprint()
+    lose(postgres, project.id, kept)
+    said = CliRunner().invoke(app, ["recover", str(project.folder), "--mirror", str(tmp_path / "mirror")])
+    assert said.exit_code == 0, said.output
+    assert f"holds 10 events now: {kept} were there, {10 - kept} came from the mirror" in said.output
+    again = CliRunner().invoke(app, ["recover", str(project.folder), "--mirror", str(tmp_path / "mirror")])
+    assert "nothing was changed" in again.output
+    assert CliRunner().invoke(app, ["verify", str(project.folder)]).exit_code == 0
+    with Project.open(project.folder) as opened:
+        assert opened.fingerprint() == expected
+        opened.append(query(5, (9.0, 9.0)))
+
+
+def test_a_database_that_went_another_way_is_left_alone(make_project: Make, postgres: Postgres, tmp_path: Path):
+    """Events that are others than the mirror's are not touched, and nothing is added after them."""
+    with make_project(database=postgres.url) as project:
+        project.use_mirror(tmp_path / "mirror")
+        filled(project)
+    lose(postgres, project.id, 4)
+    with Project.open(project.folder) as opened:
+        opened.append(query(2, (30.0, 30.0)))
+        there = opened.fingerprint()
+    with pytest.raises(ProjectError, match=r"Event 5 in the database .* nothing was changed"):
+        recover_project(project.folder, tmp_path / "mirror")
+    with pytest.raises(InvalidInputError, match="give --mirror"):
+        recover_project(project.folder)
+    with Project.open(project.folder) as opened:
+        assert opened.fingerprint() == there

@@ -79,12 +79,11 @@ def check_undo_and_redo(folder: Path, rng: random.Random) -> None:
         assert any(random_action(project, rng) for _ in range(20))
 
 
-@EITHER_STORE
-def test_sigkill_at_random_moments(zygote: Zygote, asked: Path, tmp_path: Path, store: str) -> None:
-    """50 workers (10 with a database) are killed within their actions: nothing acknowledged is lost, work goes on."""
-    rng = random.Random(20)
-    for batch in range(0, KILLS if store == "sqlite" else KILLS // 5, AT_ONCE):
-        runs = [Run(zygote, asked, tmp_path, batch + n, rng.randrange(ACTIONS)) for n in range(AT_ONCE)]
+def kill_at_random(zygote: Zygote, asked: Path, place: Path, kills: int, seed: int = 20) -> int:
+    """Kill workers within their actions, check what is left of each, and return how many were acknowledged."""
+    rng, told = random.Random(seed), 0
+    for batch in range(0, kills, AT_ONCE):
+        runs = [Run(zygote, asked, place, batch + n, rng.randrange(ACTIONS)) for n in range(AT_ONCE)]
         alive, deadline = list(runs), time.monotonic() + 900
         while alive:
             assert time.monotonic() < deadline, "a worker has stopped before it was killed"
@@ -94,8 +93,18 @@ def test_sigkill_at_random_moments(zygote: Zygote, asked: Path, tmp_path: Path, 
                 assert zygote.wait(run.worker) == -signal.SIGKILL
                 alive.remove(run)
         for run in runs:
-            check_acknowledged(run.folder, acknowledged(run.acks), QUERIES)
+            acks = acknowledged(run.acks)
+            check_acknowledged(run.folder, acks, QUERIES)
             check_undo_and_redo(run.folder, rng)
+            told += len(acks)
+    return told
+
+
+@EITHER_STORE
+def test_sigkill_at_random_moments(zygote: Zygote, asked: Path, tmp_path: Path, store: str) -> None:
+    """50 workers (10 with a database) are killed within their actions: nothing acknowledged is lost, work goes on."""
+    kills = KILLS if store == "sqlite" else KILLS // 5
+    assert kill_at_random(zygote, asked, tmp_path, kills) > kills
 
 
 @EITHER_STORE

@@ -51,15 +51,21 @@ def recover(project: Path, mirror: Path | None, accept_loss: bool, as_json: bool
     """Rebuild the annotation log of PROJECT from what can be read of it and from a mirror.
 
     Stop the server first. The former log is kept beside the new one; where acknowledged events are in neither, nothing
-    is changed unless you accept the loss. See annotate --mirror.
+    is changed unless you accept the loss. A log in a database gets the events that it lacks; an empty database gets
+    all of them. Repeat it with the mirror of every host. See annotate --mirror.
     """
     from warpgauge.project.recovery import recover_project
 
     done = recover_project(project, mirror, accept_loss=accept_loss)
     if as_json:
         print_json(vars(done))
-    elif not done.kept:
+    elif not done.kept and not done.from_mirror:
         click.echo(f"The log is whole: {counted(done.events, 'event')}; nothing was changed.")
+    elif done.database:
+        click.echo(
+            f"The database {done.database} holds {counted(done.events, 'event')} now: {done.from_log} were there, "
+            f"{done.from_mirror} came from the mirror."
+        )
     else:
         lost = f"; lost: {counted(done.lost, 'acknowledged event')}" if done.lost else "; no acknowledged event is lost"
         click.echo(

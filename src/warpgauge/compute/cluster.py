@@ -20,7 +20,10 @@ from warpgauge.compute.threads import ONE_THREAD
 from warpgauge.errors import InvalidInputError, MissingExtraError, WarpgaugeError, WorkerLostError
 from warpgauge.extras import install_advice
 
-_AHEAD = 32  # jobs handed over per thread of the cluster: small ones are sent and fetched together
+# Jobs handed over per thread of the cluster. Small ones are sent and fetched together; of long ones only the next, as
+# the scheduler may give one worker more than its share of what it has.
+_AHEAD_SHORT, _AHEAD_LONG = 32, 2
+_SHORT = 0.1  # seconds of a small job
 _ANY_PORT = "127.0.0.1:0"  # nobody else's machine, and in nobody's way
 _LOOK = 2.0  # seconds between two looks at the number of workers
 _CONNECT = 20.0  # seconds to reach a scheduler
@@ -162,7 +165,7 @@ class _Futures:
         self._finished: SimpleQueue[Any] = SimpleQueue()
         self._topic, self._watch = (self._run if watch is not None else None), watch
         self._count = 0
-        self._threads, self._looked = 1, -_LOOK
+        self._threads, self._looked, self._ahead = 1, -_LOOK, _AHEAD_LONG
         self._shared = self._scattered()
         if watch is not None:
             # Events arrive in a thread of the client; the watcher is called in that of the caller.
@@ -178,7 +181,7 @@ class _Futures:
         if time.monotonic() > self._looked + _LOOK:  # workers come and go; asking takes milliseconds
             self._threads = max(1, sum(int(n) for n in self._client.nthreads().values()))
             self._looked = time.monotonic()
-        return len(self._running) < _AHEAD * self._threads
+        return len(self._running) < self._ahead * self._threads
 
     @property
     def busy(self) -> bool:
@@ -212,7 +215,10 @@ class _Futures:
                 self._watch(*told)
         futures = [told for told in found if not isinstance(told, tuple | list) and told.key in self._running]
         fetched = self._fetched([future for future in futures if future.status == "finished"])
-        return [fetched.get(future.key) or self._outcome(future) for future in futures]
+        outcomes = [fetched.get(future.key) or self._outcome(future) for future in futures]
+        if outcomes:
+            self._ahead = _AHEAD_SHORT if max(outcome.seconds for outcome in outcomes) < _SHORT else _AHEAD_LONG
+        return outcomes
 
     def _fetched(self, futures: list[Any]) -> dict[str, Outcome[Any]]:
         """Fetch results together: a request for each would take longer than a small job."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -34,6 +35,8 @@ class FusedPlacements:
         Each rater's mean offset from the others in an additive model, and its standard error.
     method : str
         ``"pooled"`` or ``"sample"``.
+    placements : (R, L, d) array
+        What was fused, NaN where a rater did not place a location.
     """
 
     points: Floats
@@ -41,9 +44,23 @@ class FusedPlacements:
     counts: Ints
     pooled_covariance: Floats
     raters: tuple[str, ...]
-    bias: Floats
-    bias_se: Floats
     method: str
+    placements: Floats
+
+    @cached_property
+    def _offsets(self) -> tuple[Floats, Floats]:
+        # Costs the cube of the number of raters, and is asked for far less often than the points.
+        return _bias(self.placements, (~np.isnan(self.placements[:, :, 0])).astype(np.float64))
+
+    @property
+    def bias(self) -> Floats:
+        """Each rater's mean offset from the others."""
+        return self._offsets[0]
+
+    @property
+    def bias_se(self) -> Floats:
+        """Standard error of each rater's mean offset."""
+        return self._offsets[1]
 
     def __repr__(self) -> str:
         placed, by = counted(len(self.points), "location"), counted(len(self.raters), "rater")
@@ -174,8 +191,7 @@ def fuse_raters(
         covariances = _with_floor((scatter + strength * pooled) / (freedom + strength)[:, None, None], floor)
     if covariance_of == "mean":
         covariances = covariances / counts[:, None, None]
-    bias, bias_se = _bias(placements, present)
-    return FusedPlacements(points, covariances, counts, pooled, names, bias, bias_se, method)
+    return FusedPlacements(points, covariances, counts, pooled, names, method, placements)
 
 
 def _sample_covariances(scatter: Floats, counts: Ints, floor: float | None) -> Floats:

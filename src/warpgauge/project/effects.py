@@ -47,7 +47,10 @@ def _set_cell(state: State, rater: str, query: int, cell: Cell, event: Event) ->
         if before is not None:
             state.removed[before] = event.generation
         state.removed.pop(after or 0, None)
+    if (rater, query) not in state.cells:
+        state.cells_at.setdefault(state.queries[query].location, []).append((rater, query))
     state.cells[rater, query] = cell
+    state.changed_at[state.queries[query].location] = event.generation
     state.touched[rater, query] = event
     state.deferred.pop((rater, query), None)
     trail = state.trails.setdefault(rater, [])
@@ -127,6 +130,7 @@ def exclude(state: State, event: Event) -> None:
     """Take a mark out of the model."""
     key = event.payload["of"], event.query or 0
     state.excluded[key] = event
+    state.changed_at[state.queries[key[1]].location] = event.generation
     given = _in_force(state.cell(*key))
     if given is not None:
         state.removed[given] = event.generation
@@ -137,6 +141,7 @@ def include(state: State, event: Event) -> None:
     """Put a mark back into the model."""
     key = event.payload["of"], event.query or 0
     del state.excluded[key]
+    state.changed_at[state.queries[key[1]].location] = event.generation
     state.removed.pop(_in_force(state.cell(*key)) or 0, None)
     state.model_generation = event.generation
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from typing import Self
 
 from warpgauge.project.errors import project_content
 from warpgauge.project.events import Draft, Event
@@ -13,6 +14,40 @@ from warpgauge.project.names import check_new_name
 from warpgauge.project.state import State
 
 _ADVICE = "run warpgauge verify, and warpgauge recover where there is a mirror"
+
+
+class StateLock:
+    """A lock that a thread may take several times over; while it is held, the log is read once and not again.
+
+    Attributes
+    ----------
+    fresh : bool
+        Whether the state was brought up to date since the lock was taken.
+    """
+
+    def __init__(self) -> None:
+        self._lock, self._depth = threading.RLock(), 0
+        self.fresh = False
+
+    def acquire(self, blocking: bool = True) -> bool:
+        """Take it; False where another thread has it and this one is not to wait."""
+        taken = self._lock.acquire(blocking=blocking)
+        if taken:
+            self._depth += 1
+            self.fresh = self.fresh and self._depth > 1
+        return taken
+
+    def release(self) -> None:
+        """Give it back, as often as it was taken."""
+        self._depth -= 1
+        self._lock.release()
+
+    def __enter__(self) -> Self:
+        self.acquire()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
 
 
 class EventStore:
@@ -28,7 +63,7 @@ class EventStore:
     def __init__(self, log: EventLog, d: int) -> None:
         self.log = log
         self.d = d
-        self.lock = threading.RLock()
+        self.lock = StateLock()
         self._state = State()
         with project_content("The annotation log", _ADVICE):
             replay(sound_events(self.log.read(), d), self._state)
@@ -41,14 +76,18 @@ class EventStore:
 
     @property
     def state(self) -> State:
-        """What the log says now, events of other processes included."""
-        self.sync()
-        return self._state
+        """What the log says, events of other processes included: now, or when the caller took the lock and asked."""
+        with self.lock:
+            if not self.lock.fresh:
+                self.sync()
+            return self._state
 
     def sync(self) -> list[Event]:
         """Read what other processes have written since, and give it."""
         with self.lock:
-            return self._apply(self.log.read(self._state.generation))
+            found = self._apply(self.log.read(self._state.generation))
+            self.lock.fresh = True
+            return found
 
     def _apply(self, events: Iterable[Event]) -> list[Event]:
         """Advance the state by what others wrote."""
@@ -73,6 +112,7 @@ class EventStore:
 
             written = self.log.append(self._state.generation, on_fresh)
             replay(written, self._state)
+            self.lock.fresh = True
             return tuple(written)
 
     @staticmethod

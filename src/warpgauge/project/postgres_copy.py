@@ -1,4 +1,4 @@
-"""Writing a whole log into a PostgreSQL database."""
+"""Reading a whole log from a PostgreSQL database, and writing one into it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,18 @@ from warpgauge.project import postgres_schema as schema
 from warpgauge.project.database import connect, shown_address
 from warpgauge.project.errors import ProjectError, StorageError
 from warpgauge.project.log import Row
+
+
+def stored_rows(address: str, project_id: str) -> list[Row]:
+    """Return the events of a project in a database, in order, unchecked; none where it does not hold the project."""
+    psycopg = require("psycopg", "postgres")
+    try:
+        with connect(address) as connection:
+            if schema.version(connection) == 0:
+                return []
+            return list(connection.execute(f"{schema.SELECT} ORDER BY generation", (project_id,)).fetchall())
+    except psycopg.Error as error:
+        raise StorageError(f"The database {shown_address(address)} cannot be read ({one_line(error)}).") from error
 
 
 def store_rows(address: str, project_id: str, rows: Sequence[Row]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import threading
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -20,7 +19,7 @@ from warpgauge.project.alignments import PROGRAM, alignment_of, answer_draft, ch
 from warpgauge.project.creation import create_project, settings_of
 from warpgauge.project.document import Document, read_document, write_document
 from warpgauge.project.errors import ProjectError
-from warpgauge.project.event_store import EventStore
+from warpgauge.project.event_store import EventStore, StateLock
 from warpgauge.project.events import Draft, Event
 from warpgauge.project.folder import ProjectFolder
 from warpgauge.project.foregrounds import Wanted
@@ -197,8 +196,8 @@ class Project(ProjectFolder):
         return self._store.log.readonly
 
     @property
-    def lock(self) -> threading.RLock:
-        """Held while the state changes; hold it to read several things of one state."""
+    def lock(self) -> StateLock:
+        """Held while the state changes; hold it to read several things of one state, which then stays as it is."""
         return self._store.lock
 
     @property

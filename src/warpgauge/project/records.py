@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -83,6 +84,11 @@ class Placement:
     def covariance_world(self) -> Floats:
         """The covariance as an array (d, d)."""
         return readonly(np.array(self.covariance))
+
+    @cached_property
+    def smallest_sd(self) -> float:
+        """Smallest standard deviation of any direction, in world units."""
+        return float(np.sqrt(np.linalg.eigvalsh(self.covariance_world)[0]))
 
 
 @dataclass(frozen=True)

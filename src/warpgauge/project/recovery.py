@@ -9,7 +9,8 @@ from pathlib import Path
 from warpgauge.errors import InvalidInputError, WarpgaugeError
 from warpgauge.io.files import one_line, sync_folder
 from warpgauge.project import sqlite_schema as schema
-from warpgauge.project.document import read_document
+from warpgauge.project.database import VARIABLE, address_in_force, shown_address, stored_address
+from warpgauge.project.document import Document, read_document
 from warpgauge.project.errors import ProjectError, project_content
 from warpgauge.project.events import chained
 from warpgauge.project.head import Head, read_head, write_head
@@ -20,6 +21,7 @@ from warpgauge.project.sqlite_connection import put_aside
 from warpgauge.project.sqlite_log import FILE as LOG
 from warpgauge.project.sqlite_log import SqliteLog
 from warpgauge.project.sqlite_schema import SELECT
+from warpgauge.project.trust import check_trust
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,9 @@ class Recovery:
     lost : int
         Events that had been acknowledged and are in neither.
     kept : str
-        Name of the former log, kept beside the new one; empty where there was nothing to do.
+        Name of the former log, kept beside the new one; empty where there was nothing to do, and for a database.
+    database : str
+        The address, without a password, of the database that holds the log; empty for a file.
     """
 
     events: int
@@ -43,10 +47,13 @@ class Recovery:
     from_mirror: int
     lost: int
     kept: str
+    database: str = ""
 
 
 def recover_project(folder: Path, mirror: Path | None = None, *, accept_loss: bool = False) -> Recovery:
     """Rebuild the log of a project; nothing is deleted, the former log stays beside the new one.
+
+    A log in a database gets what it lacks from the mirror; an empty database gets all of it.
 
     Parameters
     ----------
@@ -59,10 +66,7 @@ def recover_project(folder: Path, mirror: Path | None = None, *, accept_loss: bo
     """
     document = read_document(folder)
     if document.database is not None:
-        raise InvalidInputError(
-            "The log of this project is in a database: put a backup of the database back instead, and see warpgauge "
-            "verify."
-        )
+        return _in_database(folder, document, mirror)
     log = folder / LOG
     ours = readable_rows(log)
     theirs = [] if mirror is None else _mirror_rows(mirror, document.id)
@@ -71,8 +75,7 @@ def recover_project(folder: Path, mirror: Path | None = None, *, accept_loss: bo
         common = next((i for i in range(common) if ours[i][-1] != theirs[i][-1]), common)
         ours = ours[:common]  # the log was replaced by another one: the mirror holds what was acknowledged
     rows = theirs if len(theirs) > len(ours) else ours
-    with project_content("The recovered log", "use another copy"):
-        replay(sound_events((event_of(row) for row in rows), document.images["fixed"].grid.d))
+    _check_replay(rows, document)
     head = read_head(log)
     lost = _lost(head, rows)
     if lost and not accept_loss:
@@ -86,6 +89,37 @@ def recover_project(folder: Path, mirror: Path | None = None, *, accept_loss: bo
     last = rows[-1] if rows else (0, "", "")
     write_head(log, Head(int(last[0]), str(last[-1]), str(last[1])), backwards=True)
     return Recovery(len(rows), min(len(ours), len(rows)), max(0, len(rows) - len(ours)), lost, kept)
+
+
+def _check_replay(rows: list[Row], document: Document) -> None:
+    with project_content("The recovered log", "use another copy"):
+        replay(sound_events((event_of(row) for row in rows), document.images["fixed"].grid.d))
+
+
+def _in_database(folder: Path, document: Document, mirror: Path | None) -> Recovery:
+    """Add to a database the events that it lacks and the mirror has; those that it holds are never changed."""
+    if mirror is None:
+        raise InvalidInputError(
+            "The log of this project is in a database: give --mirror with the folder of annotate --mirror, or put a "
+            "backup of the database back."
+        )
+    check_trust(folder, document, None)
+    from warpgauge.project.postgres_copy import store_rows, stored_rows
+
+    address = address_in_force(stored_address(str(document.database)))
+    where = shown_address(address)
+    ours, theirs = stored_rows(address, document.id), _mirror_rows(mirror, document.id)
+    for one, other in zip(ours, theirs, strict=False):
+        if one[-1] != other[-1]:
+            raise ProjectError(
+                f"Event {one[0]} in the database {where} is another one than in the mirror, so nothing was changed: "
+                f"name an empty database in {VARIABLE} to rebuild the log of the mirror there."
+            )
+    if len(theirs) <= len(ours):
+        return Recovery(len(ours), len(ours), 0, 0, "", where)
+    _check_replay(theirs, document)
+    store_rows(address, document.id, theirs)
+    return Recovery(len(theirs), len(ours), len(theirs) - len(ours), 0, "", where)
 
 
 def _lost(head: Head | None, rows: list[Row]) -> int:

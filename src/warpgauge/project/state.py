@@ -36,6 +36,8 @@ class State:
         The list that all raters share.
     cells : dict
         ``(rater, query)`` to `Cell`; only touched ones are there.
+    cells_at, changed_at : dict
+        Of each location with answers, the keys of its cells, and the generation of the last event that changed one.
     touched : dict
         ``(rater, query)`` to the last event that changed the cell.
     done, undone : dict
@@ -78,11 +80,15 @@ class State:
         The last one that named points with known matches.
     unsealed : list of Event
         By which sealed answers were opened, oldest first.
+    derived : dict
+        What others have computed from this state and would not compute again; a copy begins without.
     """
 
     generation: int = 0
     queries: list[QueryRecord] = field(default_factory=list)
     cells: dict[tuple[str, int], Cell] = field(default_factory=dict)
+    cells_at: dict[int, list[tuple[str, int]]] = field(default_factory=dict)
+    changed_at: dict[int, int] = field(default_factory=dict)
     touched: dict[tuple[str, int], Event] = field(default_factory=dict)
     done: dict[str, list[Step]] = field(default_factory=dict)
     undone: dict[str, list[Step]] = field(default_factory=dict)
@@ -107,6 +113,7 @@ class State:
     audits: list[AuditRound] = field(default_factory=list)
     controls: Event | None = None
     unsealed: list[Event] = field(default_factory=list)
+    derived: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
     def copy(self) -> State:
         """Return an independent copy; the values in it are frozen and shared."""
@@ -116,6 +123,7 @@ class State:
                 setattr(fresh, name, {k: list(v) if isinstance(v, list) else v for k, v in value.items()})
             elif isinstance(value, list):
                 setattr(fresh, name, list(value))
+        fresh.derived = {}
         return fresh
 
     def cell(self, rater: str, query: int) -> Cell:
@@ -147,7 +155,8 @@ class State:
 
     def is_taken(self, query: int) -> bool:
         """Whether anybody has answered the query or put it aside."""
-        answered = any(number == query and cell.answer is not None for (_, number), cell in self.cells.items())
+        keys = self.cells_at.get(self.queries[query].location, ())
+        answered = any(key[1] == query and self.cells[key].answer is not None for key in keys)
         return answered or any(number == query for _, number in self.deferred)
 
     def rests_on_removed(self, generation: int) -> bool:
@@ -156,7 +165,7 @@ class State:
 
     def answered(self, rater: str) -> list[int]:
         """Return the queries that the rater placed or skipped, in the order of the list."""
-        return sorted(query for (who, query), cell in self.cells.items() if who == rater and cell.answer is not None)
+        return sorted(query for query in self.trails.get(rater, ()) if self.answer(rater, query) is not None)
 
     def who_answered(self) -> list[str]:
         """Names of all who have placed or skipped anything that stands, sorted."""

@@ -163,8 +163,8 @@ class _Verifier:
             first = wrong[0]
             self.problems.append(
                 f"Event {first[0]} ({first[3]} by {first[2]}) is dated {first[1]}, before there was such a log or in "
-                f"the future{f', and so are {len(wrong) - 1} more' if wrong[1:] else ''}: the clock of the computer was "
-                f"wrong, or the log was made up."
+                f"the future{f', and so are {len(wrong) - 1} more' if wrong[1:] else ''}: the clock of the computer "
+                f"was wrong, or the log was made up."
             )
 
     def _queries(self, state: State, candidates: np.ndarray | None) -> None:

@@ -227,22 +227,21 @@ class AnswerWriter:
         """Return whether the guided start is due for a rater."""
         with self.project.lock:
             state = self.project.state
-            origins = [mark.origin for group in self.model.shown(state, who).located.marks for mark in group]
             own = sum(mark.origin == "volunteered" for mark in all_marks(state, who))
-            begun = any(
-                cell.answer is not None and state.queries[number].origin != "volunteered"
-                for (name, number), cell in state.cells.items()
-                if name == who
-            )
+            begun = any(state.queries[number].origin != "volunteered" for number in state.answered(who))
             due = (
                 self.project.settings.guided_start
                 and not begun
                 and who not in state.starts_skipped
-                and len(origins) < START_MARKS
-                and set(origins) <= {"volunteered"}
                 and aligned(state) is None
+                and self._only_volunteered(state, who)
             )
             return Start(due, own, START_MARKS)
+
+    def _only_volunteered(self, state: State, who: str) -> bool:
+        """Whether the rater may see fewer landmarks than a start has, all of them volunteered."""
+        origins = [mark.origin for group in self.model.shown(state, who).located.marks for mark in group]
+        return len(origins) < START_MARKS and set(origins) <= {"volunteered"}
 
     def undo(self, kind: str, who: str, base_generation: int | None) -> Saved | None:
         """Undo the rater's last action, or, of the kind ``"redo"``, redo what was undone last; None without one."""

@@ -96,12 +96,22 @@ class LocatedAnnotations:
 
 def all_marks(state: State, rater: str | None = None, *, sealed: bool = False) -> Iterator[Mark]:
     """Return every placement that stands, of all raters or of one, in the order of the list; sealed ones on demand."""
-    keys = sorted((number, who) for who, number in state.cells if rater is None or who == rater)
+    if rater is None:
+        keys = sorted((number, who) for who, number in state.cells)
+    else:
+        keys = [(number, rater) for number in state.answered(rater)]
     for number, who in keys:
-        cell = state.cells[who, number]
-        if isinstance(cell.answer, Placement) and (sealed or not state.is_sealed(number)):
-            excluded = (who, number) in state.excluded
-            yield Mark(who, state.queries[number], cell.answer, cell.disabled, excluded, state.is_control(number))
+        mark = _mark(state, who, number)
+        if mark is not None and (sealed or not state.is_sealed(number)):
+            yield mark
+
+
+def _mark(state: State, who: str, number: int) -> Mark | None:
+    cell = state.cells[who, number]
+    if not isinstance(cell.answer, Placement):
+        return None
+    excluded = (who, number) in state.excluded
+    return Mark(who, state.queries[number], cell.answer, cell.disabled, excluded, state.is_control(number))
 
 
 def _rank(mark: Mark) -> tuple[int, int]:
@@ -117,15 +127,30 @@ def _rank(mark: Mark) -> tuple[int, int]:
 
 def standing_marks(state: State, rater: str | None = None, *, sealed: bool = False) -> dict[int, tuple[Mark, ...]]:
     """Return for each location the marks that the model uses, one per rater, sorted by rater; sealed ones on demand."""
-    best: dict[tuple[int, str], Mark] = {}
-    for mark in all_marks(state, rater, sealed=sealed):
-        key = (mark.query.location, mark.rater)
-        if mark.active and (key not in best or _rank(mark) < _rank(best[key])):
-            best[key] = mark
-    grouped: dict[int, list[Mark]] = {}
-    for key in sorted(best):
-        grouped.setdefault(key[0], []).append(best[key])
-    return {location: tuple(marks) for location, marks in grouped.items()}
+    standing = {}
+    answered = state.cells_at if rater is None else {state.queries[number].location for number in state.answered(rater)}
+    for location in sorted(answered):
+        if sealed or not state.is_sealed(location):
+            marks = _standing_at(state, location)
+            if rater is not None:
+                marks = tuple(mark for mark in marks if mark.rater == rater)
+            if marks:
+                standing[location] = marks
+    return standing
+
+
+def _standing_at(state: State, location: int) -> tuple[Mark, ...]:
+    """Return the marks at a location that the model uses; found again only where an answer there has changed."""
+    known: dict[int, tuple[int, tuple[Mark, ...]]] = state.derived.setdefault("standing marks", {})
+    changed = state.changed_at[location]
+    if location not in known or known[location][0] != changed:
+        best: dict[str, Mark] = {}
+        for who, number in state.cells_at[location]:
+            mark = _mark(state, who, number)
+            if mark is not None and mark.active and (who not in best or _rank(mark) < _rank(best[who])):
+                best[who] = mark
+        known[location] = changed, tuple(best[who] for who in sorted(best))
+    return known[location][1]
 
 
 def located_annotations(
@@ -170,10 +195,10 @@ def _at_one_point(marks: tuple[Mark, ...]) -> list[tuple[Mark, ...]]:
 
 def _fused(groups: list[tuple[Mark, ...]], d: int, default: Floats) -> FusedPlacements:
     raters = sorted({mark.rater for group in groups for mark in group})
-    points = {rater: np.full((len(groups), d), np.nan) for rater in raters}
+    number = {rater: k for k, rater in enumerate(raters)}
+    points = np.full((len(raters), len(groups), d), np.nan)
     stated = float(np.sqrt(default[0, 0]))
     for row, group in enumerate(groups):
-        for mark in group:
-            points[mark.rater][row] = mark.placement.point
-            stated = min(stated, float(np.sqrt(np.linalg.eigvalsh(mark.placement.covariance)[0])))
-    return fuse_raters(points, floor=stated)
+        points[[number[mark.rater] for mark in group], row] = [mark.placement.point for mark in group]
+        stated = min(stated, *(mark.placement.smallest_sd for mark in group))
+    return fuse_raters(dict(zip(raters, points, strict=True)), floor=stated)

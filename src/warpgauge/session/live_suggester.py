@@ -53,7 +53,7 @@ def wanted_records(state: State, default: Floats, with_answers: bool) -> dict[in
     }
     if not with_answers:
         return records
-    said = {state.queries[number].location for (_, number), cell in state.cells.items() if cell.answer is not None}
+    said = {at for at, keys in state.cells_at.items() if any(state.cells[key].answer is not None for key in keys)}
     said |= {state.queries[number].location for _, number in state.deferred}
     marks = standing_marks(state, sealed=True)  # of sealed answers only place and uncertainty are used
     for location in said:

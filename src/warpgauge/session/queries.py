@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -113,10 +112,8 @@ def stale_suggestions(state: State) -> list[int]:
     the landmarks of a guided start.
     """
     stale = []
-    taken = {number for (_, number), cell in state.cells.items() if cell.answer is not None}
-    taken.update(number for _, number in state.deferred)
     for query in state.queries:
-        if query.origin != "suggested" or query.number in state.withdrawn or query.number in taken:
+        if query.origin != "suggested" or query.number in state.withdrawn or state.is_taken(query.number):
             continue
         if state.rests_on_removed(query.generation) or _before_start(state, query.generation):
             stale.append(query.number)
@@ -163,16 +160,18 @@ def shared_out(state: State, settings: Settings, rater: str, numbers: Sequence[i
     Only with ``answers_per_location``; what is asked again, or of one rater only, is for everybody whom it asks.
     """
     most = settings.answers_per_location or len(state.raters) + 1
-    placed = Counter(
-        query for (who, query), cell in state.cells.items() if who != rater and isinstance(cell.answer, Placement)
-    )
     wanted = []
     for number in numbers:
         query = state.queries[number]
+        keys = state.cells_at.get(query.location, ())
+        placed = sum(
+            who != rater and asked == number and isinstance(state.cells[who, asked].answer, Placement)
+            for who, asked in keys
+        )
         if query.origin != "suggested" or query.for_rater is not None:
             wanted.append((number, 1_000_000))
-        elif placed[number] < most:
-            wanted.append((number, most - placed[number]))
+        elif placed < most:
+            wanted.append((number, most - placed))
     return wanted
 
 
@@ -216,9 +215,7 @@ def counts(query: QueryRecord) -> bool:
 
 def placed_locations(state: State, rater: str) -> int:
     """Return how many locations the rater has placed that count for the budget and are in the model."""
-    placed = {
-        state.queries[number].location for who, number in state.cells if who == rater and state.in_model(who, number)
-    }
+    placed = {state.queries[number].location for number in state.trails.get(rater, ()) if state.in_model(rater, number)}
     return sum(counts(state.queries[location]) for location in placed)
 
 

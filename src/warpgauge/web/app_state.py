@@ -35,7 +35,7 @@ class Desk:
 
     Attributes
     ----------
-    lock : RLock
+    lock : StateLock
         The project's own: held by whoever uses the session or reads its state, so that two requests cannot cross.
     pictures : dict
         The fixed and the moving image.
