@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -76,6 +77,24 @@ def test_latex_and_csv(result: Evaluation) -> None:
     rows = list(csv.DictReader(io.StringIO(result.to_csv())))
     assert [row["transform"] for row in rows] == ["near_<b>", "far"]
     assert float(rows[1]["score_2"]) == result.scores["far"].score["2"]
+
+
+def test_every_column_is_documented() -> None:
+    """docs/evaluation.md names each column of `to_dataframe`, and no column that there is not."""
+    posterior = _posterior(np.random.default_rng(0).uniform(0, 100, (15, 2)))
+    targets = np.random.default_rng(1).uniform(10, 90, (30, 2))
+    grid = wg.Grid((100, 100))
+    frame = wg.evaluate(
+        posterior, {"same": lambda x: x}, targets, samples=50, tolerance=2.0, diagonal=grid
+    ).to_dataframe()
+    text = (Path(__file__).parent.parent / "docs" / "evaluation.md").read_text()
+    rows = text[text.index("| column |") : text.index("A study's result")].splitlines()[2:]
+    named = {name for row in rows if row.startswith("|") for name in re.findall(r"`([\w]+)`", row.split("|")[1])}
+    statistics = ["mean", "rms", "median", "p90", "max", "above_tolerance"]
+    statistics += [f"relative_{name}" for name in ("mean", "median", "max")]
+    known = {one.replace("NORM", norm) for one in named for norm in ("1", "2", "inf")}
+    known = {one.replace("STATISTIC", name) for one in known for name in statistics}
+    assert known == {frame.index.name, *frame.columns}
 
 
 def test_words_around_numbers() -> None:

@@ -6,10 +6,14 @@ import csv
 import html
 import io
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+
+from warpgauge.errors import MissingExtraError
+from warpgauge.extras import install_advice
 
 
 def number(value: Any, digits: int = 3) -> str:
@@ -40,13 +44,20 @@ def text_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], title: str
     return "\n".join([*([title] if title else []), line(columns), *map(line, shown)])
 
 
-def html_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], title: str = "", after: str = "") -> str:
-    """Return a table as HTML without scripts or styles of its own; all text is escaped."""
+def html_table(
+    columns: Sequence[str],
+    rows: Sequence[Sequence[Any]],
+    title: str = "",
+    after: str = "",
+    before: Sequence[str] = (),
+) -> str:
+    """Return a table as HTML without scripts or styles of its own, sentences around it; all text is escaped."""
     head = "".join(f"<th>{html.escape(one)}</th>" for one in columns)
     body = "".join("<tr>" + "".join(f"<td>{html.escape(cell(one))}</td>" for one in row) + "</tr>" for row in rows)
     caption = f"<caption>{html.escape(title)}</caption>" if title else ""
+    above = "".join(f"<p>{html.escape(one)}</p>" for one in before)
     below = f"<p>{html.escape(after)}</p>" if after else ""
-    return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{below}"
+    return f"{above}<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{below}"
 
 
 def html_facts(facts: Mapping[str, Any], title: str = "") -> str:
@@ -98,6 +109,60 @@ def csv_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
     writer.writerow(columns)
     writer.writerows([["" if one is None else one for one in row] for row in rows])
     return out.getvalue()
+
+
+class Tabular(ABC):
+    """A result that is shown as a table: by ``print``, in notebooks, in LaTeX, as CSV and as a pandas DataFrame."""
+
+    @abstractmethod
+    def table(self) -> tuple[list[str], list[list[Any]]]:
+        """Return the columns and rows that people read, the best first."""
+
+    @abstractmethod
+    def rows(self) -> list[dict[str, Any]]:
+        """Return all numbers, one flat row each; the first column names the row."""
+
+    @property
+    def title(self) -> str:
+        """Line above the table."""
+        return ""
+
+    @property
+    def sentences_before(self) -> list[str]:
+        """What to read before the table."""
+        return []
+
+    @property
+    def sentence_after(self) -> str:
+        """What the table says."""
+        return ""
+
+    def __str__(self) -> str:
+        above = "".join(f"{one}\n" for one in self.sentences_before)
+        below = f"\n\n{self.sentence_after}" if self.sentence_after else ""
+        return (f"{above}\n" if above else "") + text_table(*self.table(), self.title) + below
+
+    def _repr_html_(self) -> str:
+        return html_table(*self.table(), self.title, self.sentence_after, self.sentences_before)
+
+    def to_latex(self) -> str:
+        """Return the table that ``print`` shows for LaTeX, with the rules of booktabs."""
+        return latex_table(*self.table(), self.title)
+
+    def to_csv(self) -> str:
+        """Return all columns of `rows` as CSV, with all digits."""
+        rows = self.rows()
+        columns = list(dict.fromkeys(name for row in rows for name in row))
+        return csv_table(columns, [[row.get(name) for name in columns] for row in rows])
+
+    def to_dataframe(self) -> Any:
+        """Return `rows` as a pandas DataFrame, the first column as its index (needs the extra ``tables``)."""
+        try:
+            import pandas as pd
+        except ImportError as error:
+            raise MissingExtraError(f"to_dataframe needs pandas; {install_advice('tables')}.") from error
+        rows = self.rows()
+        return pd.DataFrame(rows).set_index(next(iter(rows[0]))) if rows else pd.DataFrame()
 
 
 _MOST_ROWS = 10

@@ -332,18 +332,29 @@ def test_register_says_how_long_it_takes_and_compares_with_doing_nothing(pair: P
     assert set(ask("info", project)["transforms"]) == set(rows) - {"identity"}
 
 
-def test_what_one_call_finds_prints_as_the_command_line_and_shows_in_a_line(annotated: Path) -> None:
-    """`evaluate_project` returns the verdict with all it rests on; a console shows one line of it, not all arrays."""
+def test_what_one_call_finds_prints_as_the_command_line_and_shows_in_a_line(annotated: Path, pair: Path) -> None:
+    """`evaluate_project` returns the verdict with all it rests on; a console shows one line of it, not all arrays.
+
+    ``print`` shows line for line what ``warpgauge evaluate`` prints; tables in all forms are those of its evaluation.
+    """
+    told("add-transform", annotated, "right", pair / "right.txt")
     with wg.Project.open(annotated) as project:
-        found = wg.evaluate_project(project, {"near": lambda points: points + 1})
-    assert str(found).startswith(str(found.evaluation))
+        found = wg.evaluate_project(project)
+    printed, _ = told("evaluate", annotated)
+    assert [line.rstrip() for line in printed.splitlines()] == str(found).splitlines()
     assert found.trust is not None
-    assert str(found).endswith(found.trust.sentence)
+    assert found.trust.sentence in found._repr_html_()
+    assert found.to_latex().count(r"\\") == 1 + len(found.evaluation.scores)
+    assert found.to_csv() == found.evaluation.to_csv()
+    frame = found.to_dataframe()
+    assert list(frame.index) == list(found.evaluation.scores)
+    assert frame.index.name == "transform"
+    assert frame.loc["identity", "score_2"] == found.evaluation.scores["identity"].score["2"]
     assert repr(found) == f"<Assessment: {found.evaluation!r}>"
     assert repr(found.trust) == f"<Trust: {found.trust.verdict}>"
     for one in (found, found.trust.diagnostics, found.trust.sensitivity, found.judged_by, found.posterior):
         assert len(repr(one)) < 120
-    assert found._repr_html_() == found.evaluation._repr_html_()
+    assert f"<caption>{found.title}</caption>" in found._repr_html_()
 
 
 def test_one_of_a_thing_is_not_many(project: Path, tmp_path: Path) -> None:

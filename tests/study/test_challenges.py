@@ -14,7 +14,9 @@ from scipy.ndimage import gaussian_filter, map_coordinates
 import warpgauge as wg
 from command_tools import ask, call
 from warpgauge.core.annotations import Annotations
+from warpgauge.io.landmarks import write_landmarks
 from warpgauge.study import new_study, read_study
+from warpgauge.study.loader import load_pair
 from warpgauge.study.official import learn2reg_field_figures
 
 FAST = "samples = 40\nbootstrap = 100\ntargets = 60\n"
@@ -126,6 +128,60 @@ def test_acrobat_is_matched_by_point_in_micrometres(tmp_path: Path, data_dir: Pa
     assert found["Mean-90th-percentile-TRE"] == pytest.approx(np.mean(tails), rel=1e-9)
 
 
+def test_acrobat_averages_the_distances_from_its_annotators(tmp_path: Path, data_dir: Path) -> None:
+    """Two annotators: the error at a landmark is the mean of its distances from both, as the challenge says.
+
+    What the model takes is their fused points, with the scatter as uncertainty.
+    """
+    source = data_dir / "cima" / "lung-lesion_1"
+    start, first = (9.1 * landmarks(source / f"29-041-Izd2-w35-{name}-les1.csv") for name in ("CD31-3", "He"))
+    rng = np.random.default_rng(5)
+    second = first + rng.normal(0, 15, first.shape)
+    guess = first + rng.normal(0, 60, first.shape)
+    head = ["anon_id", "point_id", "annotator", "ihc_x", "ihc_y", "he_x", "he_y"]
+    rows = [[3, n, who, *start[n], *end[n]] for who, end in (("a", first), ("b", second)) for n in range(len(start))]
+    del rows[len(start) + 4]  # the second annotator has not placed point 4
+    rows.append([3, 99, "b", 7, 7, 8, 8])  # and one that the first has not
+    write_csv(tmp_path / "truth.csv", [head, *rows])
+    (tmp_path / "submissions").mkdir()
+    no_annotator = [name for name in head if name != "annotator"]
+    submitted = [[3, n, *start[n], *guess[n]] for n in range(len(start))]
+    write_csv(tmp_path / "submissions" / "submission.csv", [no_annotator, *submitted])
+    study = tmp_path / "a.toml"
+    said = ask("new-study", study, "--like", "acrobat", "--data", tmp_path / "truth.csv")
+    assert said["left_out"] == ["pair 3: 1 point that another annotator has not placed"]
+    quick(study)
+    result = ask("benchmark", study)
+    distances = np.stack([np.linalg.norm(guess - end, axis=1) for end in (first, second)])
+    distances[1, 4] = np.nan
+    expected = np.percentile(np.nanmean(distances, axis=0), 90)
+    assert result["methods"][0]["official"]["Mean-90th-percentile-TRE"] == pytest.approx(expected, rel=1e-9)
+    loaded = load_pair(read_study(study).pairs[0], read_study(study).settings)
+    middle = (first + second) / 2
+    middle[4] = first[4]
+    np.testing.assert_allclose(loaded.annotations.moving_points, middle, atol=1e-6)
+    spread = np.sqrt(np.trace(loaded.annotations.covariances, axis1=1, axis2=2) / 2)
+    assert spread.mean() == pytest.approx(15 / np.sqrt(2), rel=0.25)  # of two placements, each about their mean
+    submitted_twice = tmp_path / "submissions" / "submission.csv"
+    write_csv(submitted_twice, [head, *rows])
+    row = next(one for one in ask("benchmark", study)["cases"] if one["method"] == "submission")
+    assert "several rows per point" in row["missing"]
+
+
+def test_raters_who_answered_for_other_points_are_one_sentence(tmp_path: Path) -> None:
+    """Only the moving points of raters are fused: the fixed points must be the same."""
+    rng = np.random.default_rng(0)
+    fixed = rng.uniform(0, 200, (12, 2))
+    for name, points in (("a", fixed), ("b", fixed + 1)):
+        write_landmarks(wg.Landmarks(points, points + 3), tmp_path / f"{name}.json")
+    (tmp_path / "s.toml").write_text(
+        '[[pair]]\nname = "p"\nlandmarks = "a.json"\nraters = ["b.json"]\ntargets = "a.json"\n'
+        '[[method]]\nname = "m"\ntransform = "identity"\n'
+    )
+    error = call("benchmark", tmp_path / "s.toml", code=1)
+    assert "did not answer for the same fixed points" in error
+
+
 def learn2reg_data(data_dir: Path, folder: Path, case: int, step: int) -> None:
     """Every few real landmarks of a DIR-Lab COPD case as in Learn2Reg, on grids eight times coarser along each axis."""
     with (data_dir / "copdgene" / "copd_cases.csv").open() as stream:
@@ -184,6 +240,48 @@ def test_learn2reg_from_its_description_to_its_figures(tmp_path: Path, data_dir:
     found = result["methods"][0]["official"]
     assert found["TRE mean"] == pytest.approx(expected, rel=1e-5)
     assert found["SDlogJ mean"] > 0.001
+
+
+def test_labels_beside_the_landmarks_give_dsc_and_hd95(tmp_path: Path, data_dir: Path) -> None:
+    """Label maps in Learn2Reg's folders: DSC over the labels that both have, by its own recipe, and HD95.
+
+    A field that shifts by two voxels onto the moving labels overlaps fully, one of zeros as much as the shifted boxes.
+    """
+    learn2reg_data(data_dir, tmp_path, 1, 10)
+    size = nib.load(tmp_path / "imagesTs" / "LungCT_0001_0000.nii.gz").shape
+    affine = nib.load(tmp_path / "imagesTs" / "LungCT_0001_0000.nii.gz").affine
+    (tmp_path / "labelsTs").mkdir()
+    volumes = []
+    for phase, shift in enumerate((0, 2)):
+        labels = np.zeros(size, np.uint8)
+        labels[10 + shift : 20 + shift, 10:30, 3:9] = 1
+        labels[30 + shift : 36 + shift, 10:30, 3:9] = 2
+        if phase == 0:
+            labels[2:5, 2:5, 2:5] = 3  # not in the moving image: no part of DSC
+        volumes.append(labels)
+        nib.save(nib.Nifti1Image(labels, affine), tmp_path / "labelsTs" / f"LungCT_0001_{phase:04d}.nii.gz")
+    call("new-study", tmp_path / "l.toml", "--like", "learn2reg", "--data", tmp_path / "LungCT_dataset.json")
+    quick(tmp_path / "l.toml")
+    study = (tmp_path / "l.toml").read_text()
+    (tmp_path / "l.toml").write_text(study + study[study.rindex("[[method]]") :].replace('submission"', 'still"'))
+    field = np.zeros((*size, 3), np.float32)
+    write_field(tmp_path / "submissions" / "still" / "disp_0001_0001.nii.gz", field)
+    field[..., 0] = 2
+    write_field(tmp_path / "submissions" / "submission" / "disp_0001_0001.nii.gz", field)
+    result = ask("benchmark", tmp_path / "l.toml")
+    by_name = {one["name"]: one for one in result["methods"]}
+    shares = [2 * np.sum((volumes[0] == n) & (volumes[1] == n)) / sum(np.sum(one == n) for one in volumes)
+              for n in (1, 2)]  # fmt: skip
+    assert by_name["submission"]["official"]["DSC mean"] == 1.0
+    assert by_name["still"]["official"]["DSC mean"] == pytest.approx(np.mean(shares), rel=1e-12)
+    assert by_name["still"]["dice"] == pytest.approx(sum(shares) / 3, rel=1e-12)  # label 3 of the fixed image is lost
+    assert by_name["submission"]["hd95"] == 0.0
+    assert by_name["still"]["hd95"] == pytest.approx(2 * 5.0)  # two voxels of 5 mm
+    cases = {row["method"]: row for row in result["cases"]}
+    assert cases["identity"]["dice"] == pytest.approx(cases["still"]["dice"])
+    table = call("benchmark", tmp_path / "l.toml", "--leaderboard", tmp_path / "board.html")
+    assert [word for word in table.split() if word in ("Dice", "HD95")] == ["Dice", "HD95"]
+    assert "DSC mean" in (tmp_path / "board.html").read_text()
 
 
 @pytest.mark.parametrize(

@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import click
 
 from warpgauge.cli.arguments import cluster_options, executor_for, resume_option, trust_option
 from warpgauge.cli.mlflow_runs import mlflow_logger
 from warpgauge.cli.output import json_option, print_facts, print_json, print_table, progress
-
-if TYPE_CHECKING:
-    from warpgauge.study import StudyResult
-
-_MOST_NOTICES = 10
 
 
 @click.command(
@@ -84,35 +78,12 @@ def benchmark(
     if as_json:
         click.echo(result.to_json())
         return
-    for notice in result.notices[:_MOST_NOTICES]:
-        click.echo(f"look at this: {notice}")
-    if len(result.notices) > _MOST_NOTICES:
-        click.echo(f"look at this: {len(result.notices) - _MOST_NOTICES} more are in {folder / 'study.json'}")
-    _print(result)
+    for sentence in result.sentences_before:
+        click.echo(sentence)
+    print_table(*result.table(), result.title)
     click.echo(f"\n{result.verdict}\nAll numbers: {folder / 'study.json'}")
     if leaderboard is not None:
         click.echo(f"Leaderboard: {leaderboard}")
-
-
-def _print(result: StudyResult) -> None:
-    from warpgauge.study.official import MAIN
-
-    main = MAIN.get(result.study.settings.challenge or "")
-    columns = ["method", "rank", "mean rank", "90 % interval", "P(first)", "mean score", "cases", "missing"]
-    rows: list[list[Any]] = [
-        [one.name, one.rank, one.mean_rank, f"{one.rank_interval.low:.3g} to {one.rank_interval.high:.3g}",
-         f"{one.probability_first:.3f}", one.mean_score, one.cases, one.missing]
-        for one in result.methods
-    ]  # fmt: skip
-    if main is not None:
-        columns.append(main)
-        for row, one in zip(rows, result.methods, strict=True):
-            row.append(one.official.get(main))
-    if result.baseline is not None:
-        before = result.baseline
-        rows.append([before["method"], "baseline", "-", "-", "-", before["mean_score"], before["cases"], 0])
-        rows[-1] += [None] * (len(columns) - len(rows[-1]))
-    print_table(columns, rows)
 
 
 def _write_container(study: Path, container: Path, as_json: bool) -> None:

@@ -10,7 +10,6 @@ import click
 from warpgauge.cli.arguments import chosen_transforms, project_argument
 from warpgauge.cli.output import json_option, print_json, print_table
 from warpgauge.cli.side_tables import check_sides, overlaps, show_overlaps, write_landmark_table
-from warpgauge.display import counted
 
 centre_option = click.option(
     "--centre",
@@ -107,14 +106,9 @@ def _decide(result: Any, names: list[str], limit: float | None, needed: float) -
 
 
 def _show(found: Any) -> None:
-    result, units = found.evaluation, found.units
-    for notice in result.notices:
-        click.echo(f"look at this: {notice}")
-    click.echo(f"{found.trust.sentence}\n")
-    columns, rows = result.table()
-    title = (
-        f"RMS error in {units} over {counted(result.targets, 'target')} in {found.region}, from "
-        f"{counted(result.annotations, 'annotation')}"
-    )
-    print_table(columns, rows, title)
-    click.echo(f"\n{result.verdict}")
+    for sentence in found.sentences_before:
+        click.echo(sentence)
+    click.echo()
+    columns, rows = found.table()
+    print_table(columns, rows, found.title)
+    click.echo(f"\n{found.sentence_after}")

@@ -23,7 +23,8 @@ Examples:
     "--data",
     required=True,
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="ANHIR: the cover table. Learn2Reg: TASK_dataset.json. ACROBAT: the table of points with the true he_x, he_y.",
+    help="ANHIR: the cover table. Learn2Reg: TASK_dataset.json (landmarks and labels beside the images are found). "
+    "ACROBAT: the table of points with the true he_x, he_y; a column 'annotator' names who placed them.",
 )
 @click.option(
     "--sd",

@@ -35,13 +35,16 @@ def _console() -> Console:
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], title: str | None = None) -> None:
     """Print a table; numbers stand to the right."""
-    table = Table(title=title, title_justify="left", header_style="bold", box=None, pad_edge=False)
+    table = Table(header_style="bold", box=None, pad_edge=False)
     for position, column in enumerate(columns):
         numeric = all(isinstance(row[position], int | float | np.number) or row[position] is None for row in rows)
         table.add_column(column, justify="right" if numeric and rows else "left", overflow="fold")
     for row in rows:
         table.add_row(*(cell if isinstance(cell, str) else number(cell) for cell in row))
-    _console().print(table)
+    console = _console()
+    if title:  # not as the table's own title, which would be folded to the width of the table
+        console.print(title, style="italic", markup=False, soft_wrap=True)
+    console.print(table)
 
 
 def print_facts(facts: Mapping[str, Any], title: str | None = None) -> None:

@@ -19,6 +19,7 @@ from warpgauge.core.arrays import Floats, as_points
 from warpgauge.core.parallel import one_blas_thread
 from warpgauge.core.power_law import fitted_posterior
 from warpgauge.core.process import Posterior
+from warpgauge.display import Tabular
 from warpgauge.errors import InvalidInputError
 from warpgauge.evaluation.judge import CENTRES, judge
 from warpgauge.evaluation.result import Evaluation
@@ -45,8 +46,8 @@ REGIONS = {
 
 
 @dataclass(frozen=True, eq=False)
-class Assessment:
-    """A verdict, and everything that it rests on.
+class Assessment(Tabular):
+    """A verdict, and everything that it rests on; ``print`` shows what ``warpgauge evaluate`` prints.
 
     Attributes
     ----------
@@ -93,14 +94,35 @@ class Assessment:
             left_out = f"; {found.excluded_targets} more lie outside the domain of some transform and are left out"
         return f"Errors are over {found.targets} targets in {self.region}{left_out}."
 
-    def __str__(self) -> str:
-        return str(self.evaluation) if self.trust is None else f"{self.evaluation}\n\n{self.trust.sentence}"
+    @property
+    def title(self) -> str:
+        """Title of the table, with what the targets stand for."""
+        return self.evaluation.titled(self.region)
+
+    @property
+    def sentences_before(self) -> list[str]:
+        """What to look at, and whether the model can be trusted."""
+        return [*self.evaluation.sentences_before, *([] if self.trust is None else [self.trust.sentence])]
+
+    @property
+    def sentence_after(self) -> str:
+        """The verdict."""
+        return self.evaluation.verdict
+
+    def table(self) -> tuple[list[str], list[list[Any]]]:
+        """Return the columns and rows of the evaluation's table."""
+        return self.evaluation.table()
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return the rows of the evaluation: one per transform, with all numbers."""
+        return self.evaluation.rows()
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the RMS error of each transform with its 90 % interval; return the axes."""
+        return self.evaluation.plot(ax)
 
     def __repr__(self) -> str:
         return f"<Assessment: {self.evaluation!r}>"
-
-    def _repr_html_(self) -> str:
-        return self.evaluation._repr_html_()
 
     def to_dict(self) -> dict[str, Any]:
         """All numbers as plain Python values."""

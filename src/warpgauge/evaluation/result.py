@@ -11,12 +11,11 @@ import numpy as np
 from warpgauge.core.annotation_budget import FurtherAnnotations
 from warpgauge.core.arrays import Floats
 from warpgauge.core.judgement import Flag, norm_name
-from warpgauge.display import counted, csv_table, html_table, latex_table, text_table
-from warpgauge.errors import InvalidInputError, MissingExtraError
+from warpgauge.display import Tabular, counted
+from warpgauge.errors import InvalidInputError
 from warpgauge.evaluation.jacobian import Regularity
 from warpgauge.evaluation.sentences import without
 from warpgauge.evaluation.statistics import Interval
-from warpgauge.extras import install_advice
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +72,7 @@ class TransformScores:
 
 
 @dataclass(frozen=True, eq=False)
-class Evaluation:
+class Evaluation(Tabular):
     """What :func:`warpgauge.evaluate` found.
 
     Attributes
@@ -257,31 +256,32 @@ class Evaluation:
             rows.append(cells)
         return columns, rows
 
-    def _title(self) -> str:
-        unit = f" in {self.units}" if self.units else ""
-        return f"RMS error{unit} over {counted(self.targets, 'target')}, from {counted(self.annotations, 'annotation')}"
+    @property
+    def title(self) -> str:
+        """What the errors are, over how many targets and from how many annotations."""
+        return self.titled()
 
-    def __str__(self) -> str:
-        return f"{text_table(*self.table(), self._title())}\n\n{self.verdict}"
+    def titled(self, region: str = "") -> str:
+        """Return the title with what the targets stand for, in words."""
+        unit = f" in {self.units}" if self.units else ""
+        over = f"{counted(self.targets, 'target')}{f' in {region}' if region else ''}"
+        return f"RMS error{unit} over {over}, from {counted(self.annotations, 'annotation')}"
+
+    @property
+    def sentences_before(self) -> list[str]:
+        """What to look at before any score."""
+        return [f"look at this: {one}" for one in self.notices]
+
+    @property
+    def sentence_after(self) -> str:
+        """The verdict."""
+        return self.verdict
 
     def __repr__(self) -> str:
         known = f"{counted(self.targets, 'target')}, from {counted(self.annotations, 'annotation')}"
         best = self.ranking("2" if "2" in self.norms else self.norms[0])[:1]
         named = f", smallest error: {best[0]!r}" if best else ""
         return f"<Evaluation: {counted(len(self.scores), 'transform')} at {known}{named}>"
-
-    def _repr_html_(self) -> str:
-        return html_table(*self.table(), self._title(), self.verdict)
-
-    def to_latex(self) -> str:
-        """Return the table of the command line for LaTeX, with the rules of booktabs."""
-        return latex_table(*self.table(), self._title())
-
-    def to_csv(self) -> str:
-        """Return all columns of `rows` as CSV, one row per transform."""
-        rows = self.rows()
-        columns = list(dict.fromkeys(name for row in rows for name in row))
-        return csv_table(columns, [[row.get(name) for name in columns] for row in rows])
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the RMS error of each transform with its 90 % interval, the best at the top; return the axes."""
@@ -291,14 +291,6 @@ class Evaluation:
         label = f"RMS error{f' in {self.units}' if self.units else ''}"
         values = ([row[key] for row in rows] for key in ("rms", "rms_low", "rms_high"))
         return plot_intervals([row["transform"] for row in rows], *values, label=label, ax=ax)
-
-    def to_dataframe(self) -> Any:
-        """One row a transform, as a pandas DataFrame (needs the extra ``tables``)."""
-        try:
-            import pandas as pd
-        except ImportError as error:
-            raise MissingExtraError(f"to_dataframe needs pandas; {install_advice('tables')}.") from error
-        return pd.DataFrame(self.rows()).set_index("transform")
 
 
 def _further_dict(further: FurtherAnnotations | None) -> dict[str, Any] | None:

@@ -129,9 +129,9 @@ def rank_range(method: MethodResult) -> tuple[int, int]:
 
 def _table(result: StudyResult, units: str) -> str:
     rounds = result.study.settings.bootstrap
-    official = list(dict.fromkeys(name for one in result.methods for name in one.official))
+    beside = result.figures_beside()
     rows = []
-    for one in result.methods:
+    for place, one in enumerate(result.methods):
         low, high = rank_range(one)
         score = one.score_interval
         cells = [
@@ -143,7 +143,7 @@ def _table(result: StudyResult, units: str) -> str:
             figure_cell(score.low if score else None),
             figure_cell(score.high if score else None),
             figure_cell(one.mean_rank),
-            *(figure_cell(one.official.get(name), 4) for name in official),
+            *(figure_cell(values[place], 4) for _, values, _ in beside),
             Cell(str(one.cases), one.cases),
             Cell(str(one.missing), one.missing),
         ]
@@ -152,11 +152,12 @@ def _table(result: StudyResult, units: str) -> str:
     if before is not None:
         blank = Cell("–")
         cells = [Cell("baseline"), *[blank] * 3, figure_cell(before["mean_score"])]
-        cells += [*[blank] * (3 + len(official)), Cell(str(before["cases"]), before["cases"]), blank]
+        cells += [*[blank] * 3, *(blank if still is None else figure_cell(still, 4) for *_, still in beside)]
+        cells += [Cell(str(before["cases"]), before["cases"]), blank]
         rows.append((before["method"], cells))
     heads = ("method", "rank", "rank from", "rank to", "first with probability",
-             f"{score_name(norm_name(result.study.settings.p))} ({units})", "from", "to", "mean rank", *official,
-             "cases", "missing")  # fmt: skip
+             f"{score_name(norm_name(result.study.settings.p))} ({units})", "from", "to", "mean rank",
+             *(name for name, *_ in beside), "cases", "missing")  # fmt: skip
     caption = f"{len(result.methods)} methods over {len(result.outcomes) - len(result.excluded)} pairs, best first."
     return table(caption, heads, rows, baseline=before["method"] if before else None, name=TABLE)
 

@@ -6,7 +6,7 @@ import json
 import re
 import shutil
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
@@ -18,7 +18,7 @@ from warpgauge.errors import InvalidInputError
 from warpgauge.io.files import PathLike
 from warpgauge.io.landmarks import Landmarks, write_landmarks
 from warpgauge.project import Project
-from warpgauge.study.description import MethodSpec, ModelSettings, PairSpec, Study, StudySettings, read_study
+from warpgauge.study.description import LABELS, MethodSpec, ModelSettings, PairSpec, Study, StudySettings, read_study
 from warpgauge.study.grids import SUFFIX, read_grid, write_grid
 from warpgauge.study.loader import load_pair
 from warpgauge.study.submission import METHOD, STUDY
@@ -58,7 +58,8 @@ Written by `warpgauge benchmark --container` (warpgauge {version}).
 - **Output** (`/output/metrics.json`): `aggregates` for the leaderboard ({figures}) and `case` for each pair.
 - **Ground truth**: `ground-truth/`, part of the image. To keep it apart, upload that folder as the ground truth of the
   phase, which the site mounts at `/opt/ml/input/data/ground_truth`; it takes precedence.
-- It holds landmarks, targets and grids of the images; no image and no transform. A project's log names its raters.
+- It holds landmarks, targets, label images and grids of the images; no image and no transform. A project's
+  log names its raters.
 - Each submission is judged on its own, beside doing nothing, so that its score does not depend on other submissions.
 - What cannot be evaluated ends with exit code 1 and one sentence as the last line of standard error.
 """
@@ -104,7 +105,12 @@ def write_container(study: Study | PathLike, folder: PathLike) -> Path:
         place = truth / f"pair{number:03d}"
         place.mkdir()
         found = _copy_project(pair, place) if pair.project else _copy_pair(pair, place, loaded[pair.name])
+        found |= _copy_files(pair, place, LABELS)
         entries.append({"name": pair.name, **{key: f"{place.name}/{name}" for key, name in found.items()}})
+        if pair.raters:
+            entries[-1]["raters"] = [f"{place.name}/rater{n}-{one.name}" for n, one in enumerate(pair.raters, 2)]
+            for source, copied in zip(pair.raters, entries[-1]["raters"], strict=True):
+                shutil.copyfile(source, truth / copied)
         entries[-1] |= {key: getattr(pair, key) for key in ("sd", "diagonal") if getattr(pair, key) is not None}
         if pair.landmark_options and not pair.project:
             entries[-1]["landmark_options"] = dict(pair.landmark_options)
@@ -165,12 +171,7 @@ def _copy_project(pair: PairSpec, place: Path) -> dict[str, str]:
 
 def _copy_pair(pair: PairSpec, place: Path, loaded: Any) -> dict[str, str]:
     """Copy landmarks and targets of a pair, and the grids of its images instead of the images."""
-    names = {}
-    for key in ("landmarks", "moving_landmarks", "targets"):
-        source = getattr(pair, key)
-        if source is not None:
-            names[key] = f"{key}-{source.name}"
-            shutil.copyfile(source, place / names[key])
+    names = _copy_files(pair, place, ("landmarks", "moving_landmarks", "targets"))
     for key in ("fixed", "moving"):
         source = getattr(pair, key)
         if source is not None:
@@ -181,6 +182,15 @@ def _copy_pair(pair: PairSpec, place: Path, loaded: Any) -> dict[str, str]:
         grid = loaded.fixed
         points = Landmarks(loaded.targets, frame="LPS" if grid.d == 3 else "image", units=grid.units)
         write_landmarks(points, place / names["targets"])
+    return names
+
+
+def _copy_files(pair: PairSpec, place: Path, keys: Sequence[str]) -> dict[str, str]:
+    """Copy files of a pair as they are, where it has them, and return their new names."""
+    sources = {key: getattr(pair, key) for key in keys}
+    names = {key: f"{key}-{source.name}" for key, source in sources.items() if source is not None}
+    for key, name in names.items():
+        shutil.copyfile(sources[key], place / name)
     return names
 
 

@@ -18,6 +18,7 @@ from warpgauge.io.files import PathLike, one_line, read_text
 
 MISSING_RULES = ("worst rank", "exclude", "error")
 CHALLENGES = ("anhir", "learn2reg", "acrobat")
+LABELS = ("fixed_labels", "moving_labels")
 FITS = ("pair", "together")
 _FIELD = re.compile(r"\{(\w*)\}")
 
@@ -121,7 +122,9 @@ class PairSpec:
 
     Paths are absolute. ``landmark_options`` go to ``read_landmarks``. An image is needed for its grid alone, so that
     ``fixed`` and ``moving`` may be files ``*.grid.json`` as well (`warpgauge.study.grids`). ``diagonal`` is what
-    ANHIR's errors are divided by, in world units; that of the fixed image by default.
+    ANHIR's errors are divided by, in world units; that of the fixed image by default. ``raters`` are further files with
+    the moving points of the same landmarks by other raters, which are fused. ``fixed_labels`` and ``moving_labels`` are
+    label images whose overlap is reported beside the scores.
     """
 
     name: str
@@ -135,6 +138,9 @@ class PairSpec:
     sd: float | None = None
     diagonal: float | None = None
     landmark_options: Mapping[str, Any] = field(default_factory=dict)
+    raters: tuple[Path, ...] = ()
+    fixed_labels: Path | None = None
+    moving_labels: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -256,11 +262,16 @@ def _text(values: Mapping[str, Any], key: str, where: str) -> str:
 
 def _pair(values: Mapping[str, Any], folder: Path) -> PairSpec:
     name = _text(values, "name", "Every [[pair]]")
-    paths = ("project", "landmarks", "moving_landmarks", "fixed", "moving", "mask", "targets")
-    _check_keys(values, {*paths, "name", "sd", "diagonal", "landmark_options"}, f"the pair {name!r}")
+    paths = ("project", "landmarks", "moving_landmarks", "fixed", "moving", "mask", "targets", *LABELS)
+    _check_keys(values, {*paths, "name", "sd", "diagonal", "landmark_options", "raters"}, f"the pair {name!r}")
     found = {key: folder / _text(values, key, f"The pair {name!r}") for key in paths if key in values}
     options = dict(values.get("landmark_options", {}))
-    return PairSpec(name, **found, sd=values.get("sd"), diagonal=values.get("diagonal"), landmark_options=options)
+    raters = values.get("raters", [])
+    if not isinstance(raters, list) or not all(isinstance(one, str) and one.strip() for one in raters):
+        raise InvalidInputError(f"raters of the pair {name!r} must be a list of paths.")
+    others = tuple(folder / one for one in raters)
+    sd, diagonal = values.get("sd"), values.get("diagonal")
+    return PairSpec(name, sd=sd, diagonal=diagonal, landmark_options=options, raters=others, **found)
 
 
 def _check_pair(pair: PairSpec) -> None:
@@ -272,6 +283,14 @@ def _check_pair(pair: PairSpec) -> None:
         raise InvalidInputError(
             f"The pair {pair.name!r} needs fixed = '...' (the image) or targets = '...' (a file of points), so that "
             "it is known where the error counts."
+        )
+    if (pair.fixed_labels is None) != (pair.moving_labels is None):
+        raise InvalidInputError(
+            f"The pair {pair.name!r} has one of fixed_labels and moving_labels; overlap needs both."
+        )
+    if pair.raters and (pair.landmarks is None or pair.moving_landmarks is not None):
+        raise InvalidInputError(
+            f"The pair {pair.name!r} has raters, so landmarks must be one file with the points of both images."
         )
     if pair.mask is not None and pair.fixed is None:
         raise InvalidInputError(f"The pair {pair.name!r} has a mask but no fixed image.")

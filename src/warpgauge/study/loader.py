@@ -12,14 +12,15 @@ import numpy as np
 
 from warpgauge.candidates import targets_from_domain, targets_from_file, targets_from_mask
 from warpgauge.core.annotations import Annotations
-from warpgauge.core.arrays import Floats
+from warpgauge.core.arrays import Floats, Ints
 from warpgauge.core.power_law import SMALLEST, default_posterior, default_prior, fit_power_law
 from warpgauge.core.process import Posterior
+from warpgauge.core.raters import fuse_raters
 from warpgauge.errors import InvalidInputError, WarpgaugeError
 from warpgauge.evaluation.assessment import REGIONS
 from warpgauge.geometry import Grid
 from warpgauge.io.images import read_image
-from warpgauge.io.landmarks import read_landmarks
+from warpgauge.io.landmarks import Landmarks, read_landmarks
 from warpgauge.io.transforms import AffineTransform, Description, Transform, read_transform
 from warpgauge.project import Project
 from warpgauge.project.transforms import IDENTITY
@@ -32,9 +33,10 @@ _SHARE_OF_EXTENT = 64.0
 
 @dataclass(frozen=True, eq=False)
 class LoadedPair:
-    """What one pair's evaluation needs."""
+    """What one pair's evaluation needs; ``placements`` (R, n, d) are each rater's moving points, NaN if missing."""
 
     annotations: Annotations
+    placements: Floats
     targets: Floats
     region: str
     fixed: Grid | None
@@ -50,6 +52,10 @@ def load_pair(pair: PairSpec, settings: StudySettings) -> LoadedPair:
     landmarks = read_landmarks(
         pair.landmarks, pair.moving_landmarks, fixed_grid=fixed, moving_grid=moving, **pair.landmark_options
     )
+    targets, region = _targets(pair, settings, fixed)
+    if pair.raters:
+        annotations, placements = _fused(pair, landmarks, fixed, moving)
+        return LoadedPair(annotations, placements, targets, region, fixed, moving)
     sd = settings.sd if pair.sd is None else pair.sd
     if sd is None and not landmarks.has_covariance[landmarks.active].all():
         raise InvalidInputError(
@@ -57,8 +63,45 @@ def load_pair(pair: PairSpec, settings: StudySettings) -> LoadedPair:
             "units) in [settings] or in the pair."
         )
     annotations = Annotations(*landmarks.to_annotation_arrays(None if sd is None else sd**2))
-    targets, region = _targets(pair, settings, fixed)
-    return LoadedPair(annotations, targets, region, fixed, moving)
+    return LoadedPair(annotations, annotations.moving_points[None], targets, region, fixed, moving)
+
+
+def _fused(pair: PairSpec, first: Landmarks, fixed: Grid | None, moving: Grid | None) -> tuple[Annotations, Floats]:
+    """Fuse the moving points of all raters of a pair; their scatter says how uncertain they are."""
+    if first.moving_points is None:
+        raise InvalidInputError(f"The landmarks of the pair {pair.name!r} are points of one image alone.")
+    keep = np.flatnonzero(first.active)
+    start = first.fixed_points[keep]
+    placed = [first.moving_points[keep]]
+    for file in pair.raters:
+        one = read_landmarks(file, fixed_grid=fixed, moving_grid=moving, **pair.landmark_options)
+        rows = _same_rows(pair, first, one, file)[keep]
+        if one.moving_points is None:
+            raise InvalidInputError(f"{file.name!r} of the pair {pair.name!r} lists points of one image alone.")
+        known = rows >= 0
+        if not np.allclose(one.fixed_points[rows[known]], start[known], rtol=1e-6, atol=1e-6):
+            raise InvalidInputError(
+                f"The raters of the pair {pair.name!r} did not answer for the same fixed points: those of "
+                f"{file.name!r} differ from the first rater's."
+            )
+        points = np.full(start.shape, np.nan)
+        points[known] = np.where(one.active[rows[known], None], one.moving_points[rows[known]], np.nan)
+        placed.append(points)
+    fused = fuse_raters(placed)
+    return Annotations(start, fused.points, fused.covariances), np.stack(placed)
+
+
+def _same_rows(pair: PairSpec, first: Landmarks, other: Landmarks, file: Path) -> Ints:
+    """Return the row of another rater's file for each landmark of the first rater, by name or by order; -1 if none."""
+    if first.names is not None and other.names is not None:
+        place = {name: row for row, name in enumerate(other.names)}
+        return np.array([place.get(name, -1) for name in first.names])
+    if len(first) != len(other):
+        raise InvalidInputError(
+            f"{file.name!r} of the pair {pair.name!r} has {len(other)} landmarks where the first rater has "
+            f"{len(first)}; give them names, so that they can be matched."
+        )
+    return np.arange(len(first))
 
 
 def _targets(pair: PairSpec, settings: StudySettings, fixed: Grid | None) -> tuple[Floats, str]:

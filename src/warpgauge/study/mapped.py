@@ -22,6 +22,7 @@ from warpgauge.study.description import MethodSpec, PairSpec
 
 ACROBAT, ANHIR = "acrobat", "anhir-results"
 ACROBAT_COLUMNS = ("anon_id", "point_id", "ihc_x", "ihc_y", "he_x", "he_y")
+ANNOTATOR = "annotator"
 WARPED = "Warped source landmarks"
 
 
@@ -68,25 +69,31 @@ class AcrobatCase:
     he: Floats
 
 
-def read_acrobat(file: Path) -> dict[str, AcrobatCase]:
-    """Read ACROBAT's table of points, in µm, by pair (``anon_id``)."""
-    rows: dict[str, list[tuple[str, list[float]]]] = {}
+def read_acrobat(file: Path) -> dict[str, dict[str, AcrobatCase]]:
+    """Read ACROBAT's table of points, in µm, by pair (``anon_id``) and by ``annotator``, "" without such a column."""
+    rows: dict[str, dict[str, list[tuple[str, list[float]]]]] = {}
     for line, row in _rows(file, ACROBAT_COLUMNS):
         numbers = [_number(row[name], name, file.name, line) for name in ACROBAT_COLUMNS[2:]]
         if not np.isfinite(numbers[:2]).all():
             raise FileFormatError(f"{file.name!r}, line {line}: ihc_x and ihc_y must be numbers.")
-        rows.setdefault(row["anon_id"].strip(), []).append((row["point_id"].strip(), numbers))
-    found = {}
-    for case, points in rows.items():
-        ids = [name for name, _ in points]
-        if len(set(ids)) < len(ids):
-            twice = next(name for name in ids if ids.count(name) > 1)
-            raise FileFormatError(
-                f"{file.name!r}: the point {twice!r} of the pair {case!r} occurs twice; give one row per point."
-            )
-        values = np.array([numbers for _, numbers in points])
-        found[case] = AcrobatCase(tuple(ids), values[:, :2], values[:, 2:])
-    return found
+        case = rows.setdefault(row["anon_id"].strip(), {})
+        case.setdefault(row.get(ANNOTATOR, "").strip(), []).append((row["point_id"].strip(), numbers))
+    return {
+        name: {who: _case(points, name, file) for who, points in annotators.items()}
+        for name, annotators in rows.items()
+    }
+
+
+def _case(points: list[tuple[str, list[float]]], case: str, file: Path) -> AcrobatCase:
+    ids = [name for name, _ in points]
+    if len(set(ids)) < len(ids):
+        twice = next(name for name in ids if ids.count(name) > 1)
+        raise FileFormatError(
+            f"{file.name!r}: the point {twice!r} of the pair {case!r} occurs twice; give one row per point, or a "
+            f"column {ANNOTATOR!r} that names who placed it."
+        )
+    values = np.array([numbers for _, numbers in points])
+    return AcrobatCase(tuple(ids), values[:, :2], values[:, 2:])
 
 
 def _acrobat(file: Path, pair: PairSpec, grids: Mapping[str, Any]) -> MappedPoints:
@@ -95,7 +102,9 @@ def _acrobat(file: Path, pair: PairSpec, grids: Mapping[str, Any]) -> MappedPoin
         raise FileFormatError(f"{file.name!r} has no rows of the pair {pair.name!r} in its column anon_id")
     assert pair.landmarks is not None
     truth = read_landmarks(pair.landmarks, pair.moving_landmarks, **grids, **pair.landmark_options)
-    case = cases[pair.name]
+    if len(cases[pair.name]) > 1:
+        raise FileFormatError(f"{file.name!r} has several rows per point of the pair {pair.name!r}; a method has one.")
+    case = next(iter(cases[pair.name].values()))
     rows = {name: row for row, name in enumerate(case.ids)}
     missing = [name for name in truth.names or () if name not in rows]
     if truth.names is None or missing:
@@ -134,7 +143,8 @@ def _rows(file: Path, columns: tuple[str, ...]) -> list[tuple[int, dict[str, str
     missing = [name for name in columns if name not in (reader.fieldnames or [])]
     if missing:
         raise FileFormatError(f"{file.name!r} has no column {missing[0]!r}; ACROBAT's have {', '.join(columns)}.")
-    return [(number, {key: row[key] or "" for key in columns}) for number, row in enumerate(reader, 2)]
+    kept = [*columns, *({ANNOTATOR} & set(reader.fieldnames or []))]
+    return [(number, {key: row[key] or "" for key in kept}) for number, row in enumerate(reader, 2)]
 
 
 def _number(text: str, name: str, file: str, line: int) -> float:

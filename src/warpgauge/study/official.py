@@ -64,6 +64,14 @@ def learn2reg_field_figures(file: Path, layout: str, given: Annotations, fixed: 
     return figures
 
 
+def overlap_figures(challenge: str | None, overlap: Mapping[str, Any] | None) -> Figures:
+    """Return Learn2Reg's DSC of a method on one pair: the mean Dice of the labels that both label images have."""
+    if challenge != "learn2reg" or overlap is None:
+        return {}
+    shared = [one["dice"] for one in overlap["labels"] if one["in_moving"]]
+    return {"DSC": float(np.mean(shared))} if shared else {}
+
+
 def _determinants(field: NDArray[Any]) -> Floats:
     """Jacobian determinants by central differences in voxels, without a border of two voxels."""
     inner = (slice(2, -2),) * 3
@@ -76,7 +84,8 @@ def official_figures(challenge: str | None, cases: Sequence[Mapping[str, float]]
     known = [case for case in cases if case]
     if challenge is None or not known:
         return {}
-    columns = {name: np.array([case[name] for case in known if name in case]) for name in known[0]}
+    names = dict.fromkeys(name for case in known for name in case)
+    columns = {name: np.array([case[name] for case in known if name in case]) for name in names}
     if challenge == "anhir":
         return _anhir(columns)
     if challenge == "acrobat":

@@ -19,21 +19,24 @@ from warpgauge.core.annotations import Annotations
 from warpgauge.core.arrays import Floats
 from warpgauge.errors import FileFormatError, InvalidInputError
 from warpgauge.evaluation import Assessment, assess, evaluate_project, norm_name
+from warpgauge.evaluation.overlap import label_overlap
 from warpgauge.evaluation.transforms import mapped_points
 from warpgauge.geometry import Grid
 from warpgauge.io.files import content_hash, write_whole
+from warpgauge.io.images import read_image
 from warpgauge.io.transforms import Transform
 from warpgauge.io.transforms.elastix import initial_files
+from warpgauge.io.transforms.mapped_points import MappedPoints
 from warpgauge.project import Project
 from warpgauge.session import Session
-from warpgauge.study.description import PairSpec, Study
+from warpgauge.study.description import LABELS, PairSpec, Study
 from warpgauge.study.grids import read_grid
 from warpgauge.study.loader import Learned, load_pair, pair_posterior, project_transform, read_method, transform_files
 from warpgauge.study.mapped import ANHIR, anhir_file
-from warpgauge.study.official import Figures, case_figures, learn2reg_field_figures
+from warpgauge.study.official import Figures, case_figures, learn2reg_field_figures, overlap_figures
 
 # Change it whenever the content of a stored result changes: old ones are then computed anew.
-_SCHEMA = 4
+_SCHEMA = 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +66,9 @@ class PairOutcome:
         transforms.
     official : dict
         A challenge's own figures of each method, where the study names one.
+    overlap : dict
+        Of each method and of the identity, where the pair has label images: ``dice``, ``hd95`` and
+        ``surface_distance`` (means over the labels), and ``labels``, each one's.
     """
 
     name: str
@@ -77,6 +83,7 @@ class PairOutcome:
     sentence: str
     evaluation: dict[str, Any] = field(default_factory=dict)
     official: dict[str, Figures] = field(default_factory=dict)
+    overlap: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -107,7 +114,8 @@ def compute_pair(job: Job) -> PairOutcome:
     def assessed(present: dict[str, Transform], options: dict[str, Any]) -> Assessment:
         return assess(posterior, present, loaded.targets, region=loaded.region, grid=loaded.fixed, **options)
 
-    return _outcome(job, posterior.annotations, loaded.targets, found, (loaded.fixed, loaded.moving), assessed)
+    given = posterior.annotations, loaded.placements
+    return _outcome(job, given, loaded.targets, found, (loaded.fixed, loaded.moving), assessed)
 
 
 def _compute_project(job: Job) -> PairOutcome:
@@ -132,18 +140,20 @@ def _compute_project(job: Job) -> PairOutcome:
 
         annotations = Session(project).annotations()
         grids = (project.fixed_grid, project.moving_grid)
-        return _outcome(job, annotations, np.asarray(project.targets), found, grids, assessed)
+        return _outcome(
+            job, (annotations, annotations.moving_points[None]), np.asarray(project.targets), found, grids, assessed
+        )
 
 
 def _outcome(
     job: Job,
-    given: Annotations,
+    placed: tuple[Annotations, Floats],
     targets: Floats,
     found: Mapping[str, Transform | str],
     grids: tuple[Grid | None, Grid | None],
     assessed: Callable[[dict[str, Transform], dict[str, Any]], Assessment],
 ) -> PairOutcome:
-    settings = job.study.settings
+    settings, (given, placements) = job.study.settings, placed
     missing = {name: one for name, one in found.items() if isinstance(one, str)}
     present = {name: one for name, one in found.items() if not isinstance(one, str)}
     for name, one in list(present.items()):
@@ -168,6 +178,7 @@ def _outcome(
         lengths = np.linalg.norm(mapped_points(name, one, given.fixed_points) - given.moving_points, axis=1)
         errors[name] = lengths[np.isfinite(lengths)].tolist()
     initial = np.linalg.norm(given.fixed_points - given.moving_points, axis=1).tolist()
+    overlap = _overlaps(job.pair, verdict.transforms)
     diagonal = job.pair.diagonal if job.pair.diagonal is not None or grids[0] is None else grids[0].diagonal
     about = verdict.to_dict()
     about["read_as"] = {name: one.description.to_dict() for name, one in verdict.transforms.items()}
@@ -184,8 +195,44 @@ def _outcome(
         "undetermined" if believed is None else believed.verdict,
         "" if believed is None else believed.sentence,
         about,
-        {name: _official(job, name, given, grids, errors[name], initial, diagonal) for name in errors},
+        {
+            name: {
+                **_official(
+                    job, name, given, grids, _rater_errors(verdict, name, given, placements), initial, diagonal
+                ),
+                **overlap_figures(settings.challenge, overlap.get(name)),
+            }
+            for name in errors
+        },
+        overlap,
     )
+
+
+def _rater_errors(verdict: Assessment, name: str, given: Annotations, placements: Floats) -> list[float]:
+    """Return the error of a method at each landmark, as the mean of the distances from all raters' points."""
+    mapped = mapped_points(name, verdict.transforms[name], given.fixed_points)
+    lengths = np.linalg.norm(mapped - placements, axis=2)
+    placed = np.isfinite(placements).all(axis=2)
+    mean = np.where(placed, lengths, 0.0).sum(axis=0) / placed.sum(axis=0)
+    return [float(one) for one in mean[np.isfinite(mean)]]
+
+
+def _overlaps(pair: PairSpec, transforms: Mapping[str, Transform]) -> dict[str, dict[str, Any]]:
+    """Return the overlap of a pair's labels after each transform that maps any point; none without labels."""
+    if pair.fixed_labels is None or pair.moving_labels is None:
+        return {}
+    fixed, moving = read_image(pair.fixed_labels), read_image(pair.moving_labels)
+    sides = fixed.read(), fixed.grid, moving.read(), moving.grid
+    shared = set(np.unique(sides[2]).tolist())
+    found = {}
+    for name, one in transforms.items():
+        if isinstance(one, MappedPoints):
+            continue  # known at the landmarks alone
+        result = label_overlap(one, *sides, name=name)
+        means = {"dice": result.mean_dice, "hd95": result.mean_hd95, "surface_distance": result.mean_surface_distance}
+        labels = [{**row, "in_moving": row["label"] in shared} for row in result.rows()]
+        found[name] = {**means, "outside": result.outside, "labels": labels}
+    return found
 
 
 def _official(
@@ -218,10 +265,11 @@ def job_key(job: Job) -> str:
         for name in ("project.json", "targets.npz", "candidates.npz"):
             if (pair.project / name).is_file():
                 files[name] = content_hash(pair.project / name)
-    for name in ("landmarks", "moving_landmarks", "mask", "targets"):
+    for name in ("landmarks", "moving_landmarks", "mask", "targets", *LABELS):
         path = getattr(pair, name)
         if path is not None:
             files[name] = content_hash(path)
+    files |= {f"rater {number}": content_hash(path) for number, path in enumerate(pair.raters, 2)}
     for name in ("fixed", "moving"):
         path = getattr(pair, name)
         if path is not None:

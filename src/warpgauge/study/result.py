@@ -11,15 +11,19 @@ import numpy as np
 
 from warpgauge._version import __version__
 from warpgauge.core.arrays import Floats
+from warpgauge.display import Tabular, counted
 from warpgauge.errors import InvalidInputError
 from warpgauge.evaluation import Interval, challenge_metrics, norm_name
 from warpgauge.evaluation.assessment import BASELINE
 from warpgauge.study.description import Study
-from warpgauge.study.official import official_figures
+from warpgauge.study.official import MAIN, official_figures
 from warpgauge.study.pairs import PairOutcome
 from warpgauge.study.statistics import Bootstrap, PairedTest, hierarchical_bootstrap, mean_present, paired_tests, ranks
 
 LEVEL = 0.95
+OVERLAP = ("dice", "hd95", "surface_distance")
+_HEADS = {"dice": "Dice", "hd95": "HD95"}
+_MOST_NOTICES = 10
 
 
 @dataclass(frozen=True)
@@ -46,6 +50,8 @@ class MethodResult:
         Classical metrics over the pairs with a transform; None where they cannot be had.
     official : dict
         Figures of the challenge that the study names, under that challenge's own names.
+    dice, hd95, surface_distance : float or None
+        Overlap of labels, means over the pairs that have label images; None without any.
     """
 
     name: str
@@ -63,10 +69,13 @@ class MethodResult:
     learn2reg_tre30: float | None
     learn2reg_tre70: float | None
     official: dict[str, float]
+    dice: float | None = None
+    hd95: float | None = None
+    surface_distance: float | None = None
 
 
 @dataclass(frozen=True, eq=False)
-class StudyResult:
+class StudyResult(Tabular):
     """What :func:`run_study` found.
 
     Attributes
@@ -130,6 +139,60 @@ class StudyResult:
             return f"{len(self.excluded)} pairs are left out for all methods"
         return "each has the last rank of its pair"
 
+    @property
+    def title(self) -> str:
+        """What is compared, over how many pairs."""
+        pairs = counted(len(self.outcomes) - len(self.excluded), "pair")
+        return f"{self.study.name}: {counted(len(self.methods), 'method')} over {pairs}"
+
+    @property
+    def sentences_before(self) -> list[str]:
+        """What to look at before the ranking; of many, the first."""
+        shown = [f"look at this: {one}" for one in self.notices[:_MOST_NOTICES]]
+        more = len(self.notices) - len(shown)
+        return [*shown, *([f"look at this: {more} more are in the report and in the JSON"] if more else [])]
+
+    @property
+    def sentence_after(self) -> str:
+        """The verdict."""
+        return self.verdict
+
+    def __repr__(self) -> str:
+        named = f"{counted(len(self.methods), 'method')}, {counted(len(self.outcomes), 'pair')}"
+        return f"<StudyResult {self.study.name!r}: {named}, first: {self.methods[0].name!r}>"
+
+    def table(self) -> tuple[list[str], list[list[Any]]]:
+        """Return the columns and rows of the table that `print` and ``warpgauge benchmark`` show."""
+        columns = ["method", "rank", "mean rank", "90 % interval", "P(first)", "mean score", "cases", "missing"]
+        rows: list[list[Any]] = [
+            [one.name, one.rank, one.mean_rank, f"{one.rank_interval.low:.3g} to {one.rank_interval.high:.3g}",
+             f"{one.probability_first:.3f}", one.mean_score, one.cases, one.missing]
+            for one in self.methods
+        ]  # fmt: skip
+        before = self.baseline
+        if before is not None:
+            rows.append([before["method"], "baseline", "-", "-", "-", before["mean_score"], before["cases"], 0])
+        for name, values, still in self.figures_beside():
+            if name in (*_HEADS.values(), MAIN.get(self.study.settings.challenge or "")):
+                columns.append(name)
+                for row, value in zip(rows, [*values, still], strict=False):
+                    row.append(value)
+        return columns, rows
+
+    def figures_beside(self) -> list[tuple[str, list[float | None], float | None]]:
+        """Return figures that play no part in the ranking: heading, value of each method, and that of doing nothing.
+
+        Overlap where pairs have label images, and the official figures of the challenge that the study names.
+        """
+        found: list[tuple[str, list[float | None], float | None]] = []
+        still = mean_overlap(BASELINE, [one for one in self.outcomes if one.name not in self.excluded])
+        for name, head in _HEADS.items():
+            values = [getattr(one, name) for one in self.methods]
+            if any(value is not None for value in values):
+                found.append((head, values, still[name]))
+        official = dict.fromkeys(name for one in self.methods for name in one.official)
+        return [*found, *((name, [one.official.get(name) for one in self.methods], None) for name in official)]
+
     def rows(self) -> list[dict[str, Any]]:
         """One flat row a method, best first."""
         rows = []
@@ -150,6 +213,7 @@ class StudyResult:
                 "TRE30": one.learn2reg_tre30,
                 "TRE70": one.learn2reg_tre70,
             }
+            row.update({name: getattr(one, name) for name in OVERLAP})
             row.update(one.anhir or {})
             row.update(one.official)
             rows.append(row)
@@ -183,6 +247,7 @@ class StudyResult:
                 row["landmark_mean"] = float(np.mean(classical)) if classical else None
                 row["calibration"] = outcome.verdict
                 row["official"] = outcome.official.get(method, {})
+                row.update(_case_overlap(outcome, method))
                 rows.append(row)
             rows += self._baseline_row(outcome)
         return rows
@@ -205,6 +270,7 @@ class StudyResult:
                 "landmark_mean": float(np.mean(outcome.initial_errors)) if outcome.initial_errors else None,
                 "calibration": outcome.verdict,
                 "official": {},
+                **_case_overlap(outcome, BASELINE),
             }
         ]
 
@@ -297,7 +363,22 @@ def _method(
         learn2reg_tre30=challenge_metrics.learn2reg_tre(means, 2023) if means else None,
         learn2reg_tre70=challenge_metrics.learn2reg_tre(means, 2025) if means else None,
         official=official_figures(study.settings.challenge, [one.official.get(name, {}) for one in present]),
+        **mean_overlap(name, present),
     )
+
+
+def _case_overlap(outcome: PairOutcome, method: str) -> dict[str, float | None]:
+    found = outcome.overlap.get(method, {})
+    return {name: found.get(name) for name in OVERLAP}
+
+
+def mean_overlap(name: str, outcomes: Sequence[PairOutcome]) -> dict[str, float | None]:
+    """Return the overlap of a method's labels, means over the pairs that have them."""
+    found: dict[str, float | None] = {}
+    for figure in OVERLAP:
+        known = [value for one in outcomes if (value := _case_overlap(one, name)[figure]) is not None]
+        found[figure] = float(np.mean(known)) if known else None
+    return found
 
 
 def _anhir(name: str, present: Sequence[PairOutcome]) -> dict[str, Any] | None:

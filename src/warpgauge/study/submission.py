@@ -22,7 +22,7 @@ from warpgauge.errors import FileFormatError, InvalidInputError, WarpgaugeError
 from warpgauge.io.files import confined, plain, read_text, replace_file
 from warpgauge.study.description import Study, fill, read_study
 from warpgauge.study.mapped import inside
-from warpgauge.study.result import StudyResult
+from warpgauge.study.result import OVERLAP, StudyResult
 from warpgauge.study.runner import run_study
 
 STUDY, METHOD, PREDICTIONS = "study.toml", "submission", "predictions.json"
@@ -156,7 +156,8 @@ def _metrics(result: StudyResult) -> dict[str, Any]:
     for row in result.case_rows():
         if row["method"] == METHOD:
             shown = {name: row[name] for name in ("score", "low", "high", "landmark_mean", "missing")}
-            cases[row["pair"]] = {**shown, **row["official"]}
+            beside = {name: row[name] for name in OVERLAP if row[name] is not None}
+            cases[row["pair"]] = {**shown, **beside, **row["official"]}
     before = result.baseline
     aggregates: dict[str, Any] = {
         "mean_score": method.mean_score,
@@ -166,6 +167,7 @@ def _metrics(result: StudyResult) -> dict[str, Any]:
         "cases": method.cases,
         "missing": method.missing,
         "too_good": sum(_too_good(one.evaluation.get("flags", [])) for one in result.outcomes),
+        **{name: value for name in OVERLAP if (value := getattr(method, name)) is not None},
         **method.official,
     }
     found: dict[str, Any] = plain(

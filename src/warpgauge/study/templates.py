@@ -13,11 +13,12 @@ from typing import Any
 
 import numpy as np
 
+from warpgauge.display import counted
 from warpgauge.errors import FileFormatError, InvalidInputError
 from warpgauge.io.files import PathLike, read_text, replace_file
 from warpgauge.io.images import read_image
 from warpgauge.io.landmarks import Landmarks, write_landmarks
-from warpgauge.study.description import CHALLENGES
+from warpgauge.study.description import CHALLENGES, LABELS
 from warpgauge.study.mapped import ACROBAT, ANHIR, read_acrobat
 from warpgauge.study.toml import toml_value
 
@@ -50,7 +51,7 @@ def new_study(path: PathLike, like: str, data: PathLike, *, sd: float | None = N
     like : {"anhir", "learn2reg", "acrobat"}
     data : path
         ANHIR: the cover table (``dataset_medium.csv``). Learn2Reg: ``*_dataset.json``. ACROBAT: the table of points
-        with both ``ihc_x, ihc_y`` and the true ``he_x, he_y``.
+        with both ``ihc_x, ihc_y`` and the true ``he_x, he_y``; with a column ``annotator``, one row per annotator.
     sd : float, optional
         Standard deviation of a landmark, in world units. By default 0.05 % of ANHIR's image diagonal, 1 mm for
         Learn2Reg and 10 µm for ACROBAT.
@@ -156,6 +157,9 @@ def _learn2reg(description: Path, folder: Path) -> Made:
         marks = Landmarks(world[0], world[1], frame="LPS", units="mm")
         fixed, moving = (_relative(image, folder) for image in images)
         pairs.append({"name": name, "landmarks": marks, "fixed": fixed, "moving": moving})
+        labels = [_beside(image, "labels", image.name) for image in images]
+        if all(file.is_file() for file in labels):
+            pairs[-1] |= {key: _relative(file, folder) for key, file in zip(LABELS, labels, strict=True)}
     method = {
         "transform": "submissions/{method}/disp_{pair}.nii.gz",
         "options": {"format": "learn2reg", "layout": "current"},
@@ -166,13 +170,15 @@ def _learn2reg(description: Path, folder: Path) -> Made:
 def _keypoints(images: Sequence[Path]) -> list[Any] | None:
     """Return the points of both images in voxels; Learn2Reg keeps them in a folder named like that of the images."""
     for kind in ("landmarks", "keypoints"):
-        files = [
-            image.parent.with_name(image.parent.name.replace("images", kind)) / f"{image.name.partition('.')[0]}.csv"
-            for image in images
-        ]
+        files = [_beside(image, kind, f"{image.name.partition('.')[0]}.csv") for image in images]
         if all(file.is_file() for file in files):
             return [_voxels(file) for file in files]
     return None
+
+
+def _beside(image: Path, kind: str, name: str) -> Path:
+    """Return a file in the folder of its kind (``labelsTs``) beside that of the images (``imagesTs``)."""
+    return image.parent.with_name(image.parent.name.replace("images", kind)) / name
 
 
 def _voxels(file: Path) -> Any:
@@ -189,14 +195,23 @@ def _acrobat(table: Path, folder: Path) -> Made:
     """Read ACROBAT's table with the true points of the H&E images; points are mapped from IHC to H&E, in µm."""
     pairs: Pairs = []
     left_out = []
-    for name, case in read_acrobat(table).items():
-        known = np.isfinite(case.he).all(axis=1)
-        if not known.any():
+    for name, by_annotator in read_acrobat(table).items():
+        known = [np.isfinite(case.he).all(axis=1) for case in by_annotator.values()]
+        sets = [
+            Landmarks(case.ihc[rows], case.he[rows], names=tuple(np.array(case.ids)[rows].tolist()), units="um")
+            for case, rows in zip(by_annotator.values(), known, strict=True)
+            if rows.any()
+        ]
+        if not sets:
             left_out.append(f"pair {name}: he_x and he_y are empty")
             continue
-        names = tuple(case.ids[row] for row in np.flatnonzero(known))
-        marks = Landmarks(case.ihc[known], case.he[known], names=names, units="um")
-        pairs.append({"name": name, "landmarks": marks, "targets": marks})
+        sets.sort(key=len, reverse=True)  # the points of the first annotator are those that count
+        pairs.append({"name": name, "landmarks": sets[0], "targets": sets[0]})
+        if len(sets) > 1:
+            pairs[-1]["raters"] = sets[1:]
+        others = {point for one in sets[1:] for point in one.names or ()} - set(sets[0].names or ())
+        if others:
+            left_out.append(f"pair {name}: {counted(len(others), 'point')} that another annotator has not placed")
     return pairs, {"mapped_landmarks": "submissions/{method}.csv", "options": {"format": ACROBAT}}, left_out
 
 
@@ -204,9 +219,15 @@ def _write_converted(folder: Path, pair: dict[str, Any]) -> None:
     """Write the landmarks of a pair that had to be converted, and put their path in their place."""
     for key, value in pair.items():
         if isinstance(value, Landmarks):
-            (folder / LANDMARKS).mkdir(exist_ok=True)
-            write_landmarks(value, folder / LANDMARKS / f"{pair['name']}.json")
-            pair[key] = f"{LANDMARKS}/{pair['name']}.json"
+            pair[key] = _write_marks(folder, value, str(pair["name"]))
+        elif key == "raters":
+            pair[key] = [_write_marks(folder, one, f"{pair['name']}-rater{n}") for n, one in enumerate(value, 2)]
+
+
+def _write_marks(folder: Path, marks: Landmarks, name: str) -> str:
+    (folder / LANDMARKS).mkdir(exist_ok=True)
+    write_landmarks(marks, folder / LANDMARKS / f"{name}.json")
+    return f"{LANDMARKS}/{name}.json"
 
 
 _HEAD = """\
