@@ -8,6 +8,7 @@ import io
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -158,7 +159,7 @@ class Tabular(ABC):
     def to_dataframe(self) -> Any:
         """Return `rows` as a pandas DataFrame, the first column as its index (needs the extra ``tables``)."""
         try:
-            import pandas as pd
+            pd = import_module("pandas")
         except ImportError as error:
             raise MissingExtraError(f"to_dataframe needs pandas; {install_advice('tables')}.") from error
         rows = self.rows()
