@@ -647,6 +647,7 @@ def error_model(
     scales,
     unevenness,
     along,
+    trend,
     sizes,
     factors,
     factor_prior,
@@ -657,22 +658,31 @@ def error_model(
     median: tuple[Array, Array],
     directions: tuple[Array, Array],
 ) -> tuple[Array, Array, Array]:
-    """Weights of every (scale, unevenness, along, factor, size), mean and joint covariance of the truth at T.
+    """Weights of every (scale, unevenness, along, trend, factor, size), mean and joint covariance of the truth at T.
 
-    The truth is ``median + sqrt(v) (s(x) g(x) + along sum_k z_k D_k(x))`` and the noise ``f Sigma``; every combination
-    is conditioned in the slow way by one dense matrix. Half of the weight is that of the combinations with f <= 1
-    alone, each as probable as the others.
+    The truth is ``median + sqrt(v) (s(x) g(x) + along sum_k z_k D_k(x) + trend (u + U (x - c) / size) / sqrt(d + 1))``
+    with c and size the centre and spread of X, all of u and U standard normal, and the noise ``f Sigma``; every
+    combination is conditioned in the slow way by one dense matrix. Half of the weight is that of the combinations with
+    f <= 1 alone, each as probable as the others.
     ``unevenness`` holds pairs (s at X, s at T); ``directions`` the D_k, (n, d, K), at X and at T.
     """
     n, d = X.shape
     D = np.concatenate([one.reshape(-1, one.shape[2]) for one in directions])
+    where = (np.concatenate([X, T]) - X.mean(axis=0)) / math.sqrt(((X - X.mean(axis=0)) ** 2).mean())
+    affine = np.array(
+        [
+            [(a == b) * (1 + where[i] @ where[j]) / (d + 1) for j in range(len(where)) for b in range(d)]
+            for i in range(len(where))
+            for a in range(d)
+        ]
+    )
     logs, means, joints, stated = [], [], [], []
     for scale in scales:
         unit = kernel_matrix(k_of_scale(scale), np.concatenate([X, T]), np.concatenate([X, T]))
         for s_X, s_T in unevenness:
             s = np.repeat(np.concatenate([s_X, s_T]), d)
-            for eta in along:
-                B = s[:, None] * unit * s[None, :] + eta**2 * D @ D.T
+            for eta, tau in [(eta, tau) for eta in along for tau in trend]:
+                B = s[:, None] * unit * s[None, :] + eta**2 * D @ D.T + tau**2 * affine
                 for f, p in zip(factors, factor_prior, strict=True):
                     for v in sizes:
                         A = v * B[: n * d, : n * d] + f * noise_matrix(covariances)

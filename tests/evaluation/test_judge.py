@@ -70,6 +70,7 @@ def test_weights_mean_and_samples_equal_the_slow_version(monkeypatch: pytest.Mon
     monkeypatch.setattr(error_model, "_SIZES", 3)
     monkeypatch.setattr(error_model, "_NEGLIGIBLE", 0.0)
     monkeypatch.setattr(error_model, "ALONG", (0.5, 2.0))
+    monkeypatch.setattr(error_model, "TREND", (0.0, 1.5))
     given = annotated(3, count=6)
     given = elongated(given) if shape == "elongated" else given
     targets = np.random.default_rng(5).uniform(0, 400, (4, 2))
@@ -82,6 +83,7 @@ def test_weights_mean_and_samples_equal_the_slow_version(monkeypatch: pytest.Mon
         SCALES,
         uneven,
         (0.5, 2.0),
+        (0.0, 1.5),
         model.sizes,
         error_model.NOISE_FACTORS,
         error_model.NOISE_PRIOR,
@@ -156,7 +158,7 @@ def test_scales_that_no_two_annotations_can_show_count_once() -> None:
     given = wg.Annotations.isotropic(fixed, bent(fixed), 0.5)
     two = {"a": Shift((1.0, 0.0)), "b": Shift((0.0, 1.0))}
     model = ErrorModel.fit(CandidateSet(two, posterior(given, (20.0, 50.0, 90.0, 400.0))))
-    assert {float(cell.kernel.scales[0]) for cell in model.cells} <= {90.0, 400.0}
+    assert {float(cell.shape.kernel.scales[0]) for cell in model.cells} <= {90.0, 400.0}
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -267,8 +269,9 @@ def test_copies_of_a_transform_gain_nothing() -> None:
     )
     before = alone.scores["mediocre"].probability_best["2"]
     family = sum(one.probability_best["2"] for name, one in crowd.scores.items() if name not in ("good", "other"))
-    assert abs(family - before) <= 0.05
-    assert crowd.scores["good"].score["2"] == pytest.approx(alone.scores["good"].score["2"], rel=0.1)
+    assert abs(family - before) <= 0.03
+    assert crowd.candidate_weights == alone.candidate_weights
+    assert crowd.scores["good"].score["2"] == alone.scores["good"].score["2"]
 
 
 def test_a_transform_that_has_seen_the_annotations_is_flagged_and_no_evidence() -> None:
@@ -289,6 +292,42 @@ def test_a_transform_that_has_seen_the_annotations_is_flagged_and_no_evidence() 
     row = next(row for row in result.rows() if row["transform"] == "attack")
     assert row["flags"] == "too_good"
     assert too_good(honest, given) == ()
+
+
+def test_a_good_transform_is_not_suspect_because_the_ellipses_are_generous() -> None:
+    """Placed with an SD of 0.5, stated as 1.5: what is nearly the truth stays evidence, and its error is told."""
+    placed = annotated(8, count=30)
+    given = wg.Annotations(placed.fixed_points, placed.moving_points, 9 * placed.covariances)
+    honest = {"good": near_truth(1, 0.2), "fair": near_truth(2, 3.0), "poor": near_truth(3, 6.0)}
+    judge = wg.judge(posterior(given), honest)
+    assert judge.flags == ()
+    assert max(judge.candidate_weights, key=judge.candidate_weights.get) == "good"  # type: ignore[union-attr, arg-type]
+    targets = annotated(9, count=80).fixed_points
+    found = wg.evaluate(judge, honest, targets, samples=300, further=0, regularity_over=False).scores["good"]
+    true = wg.displacement_norm(honest["good"](targets) - bent(targets), 2)  # type: ignore[operator]
+    assert found.interval["2"][0] <= true <= found.interval["2"][1]
+    through = wg.TransformationPrior(wg.KernelBundle("wendland", [200.0], [1e4])).condition(given)
+    fooled = wg.judge(posterior(given), {**honest, "attack": through.mean})
+    assert [flag.transform for flag in fooled.flags] == ["attack"]
+
+
+def test_an_error_that_all_transforms_share_is_carried_between_the_annotations() -> None:
+    """All three are 40 px off in one direction, as where a registration fails as a whole; 10 annotations at the border.
+
+    Without an affine part of the error the model falls back to the transforms between the annotations: its interval
+    reaches below 30 or above 50.
+    """
+    angles = np.linspace(0, 2 * np.pi, 10, endpoint=False)
+    fixed = 200 + 180 * np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    off = np.array([40.0, 0.0])
+    given = wg.Annotations.isotropic(fixed, bent(fixed, 2.0) + off, 0.5)
+    field = {f"t{k}": (lambda points, k=k: bent(points, 2.0) + 2 * np.sin(points / 70 + k)) for k in range(3)}
+    targets = np.random.default_rng(1).uniform(100, 300, (100, 2))
+    result = wg.evaluate(wg.judge(posterior(given), field), field, targets, samples=300, further=0)
+    for name, one in field.items():
+        true = wg.displacement_norm(one(targets) - bent(targets, 2.0) - off, 2)
+        low, high = result.scores[name].interval["2"]
+        assert 30 < low <= true <= high < 50
 
 
 def test_gross_errors_are_flagged_and_the_verdict_without_them_is_given() -> None:

@@ -14,10 +14,10 @@ from warpgauge.core.process import Posterior
 from warpgauge.errors import InvalidInputError
 from warpgauge.evaluation.transforms import function_of, mapped_points
 
-# Transforms nearer to each other than this share of the smallest landmark error count as one.
+# Transforms nearer to each other than this share of the smallest landmark error share one weight.
 _ALIKE = 0.2
-# Transforms nearer to each other than this share of that distance are copies.
-_COPY = 0.25
+# A transform nearer to another than this share of the smallest landmark error is a copy of it.
+_COPY = 0.05
 # Differences and disagreements below this share of the typical one count as that much.
 _FLOOR = 0.1
 # An error at the annotations below this share of their noise counts as that much.
@@ -36,23 +36,26 @@ class CandidateValues:
         Differences from the median, each scaled to unit size at the annotations and by the root of its weight.
     disagreement : (n,) array
         Weighted median distance from the median, 1 where it is typical and never far below.
+    affine : (n, d + 1) array
+        1 and the coordinates, standardised by the annotations'; of unit size there together.
     """
 
     median: Floats
     directions: Floats
     disagreement: Floats
+    affine: Floats
 
     def __getitem__(self, rows: Any) -> CandidateValues:
         """Return the values at some of the points."""
-        return CandidateValues(self.median[rows], self.directions[rows], self.disagreement[rows])
+        return CandidateValues(self.median[rows], self.directions[rows], self.disagreement[rows], self.affine[rows])
 
 
 class CandidateSet:
-    """Transforms that may be near the truth, weighted so that copies of one count once.
+    """Transforms that may be near the truth, weighted so that those alike do not outvote the others.
 
-    The weight of a transform is one over its root mean square error at the annotations, shared with the transforms that
-    are like it there. Where a
-    transform is not defined the others decide, and where none is the posterior's mean stands in.
+    Of copies only the first is kept. The weight of a transform is one over its root mean square error at the
+    annotations, shared with the transforms that are like it there. Where a transform is not defined the others decide,
+    and where none is the posterior's mean stands in.
 
     Parameters
     ----------
@@ -71,6 +74,9 @@ class CandidateSet:
         self.transforms, self.fallback = dict(transforms), posterior
         given = posterior.annotations
         every = self._mapped(given.fixed_points)
+        first = _without_copies(every, _COPY * float(_errors(every, given).min()))
+        names = list(transforms)
+        self.transforms, every = {names[k]: transforms[names[k]] for k in first}, every[first]
         self.weights = _weights(every, given)
         median = _filled(every, self.weights)[1]
         differences = np.where(np.isnan(every), 0.0, every - median)
@@ -97,40 +103,59 @@ class CandidateSet:
         directions = (differences * self._scales[:, None, None]).transpose(1, 2, 0)
         apart = weighted_median(np.linalg.norm(differences, axis=2), self.weights)
         if self._typical == 0:
-            return CandidateValues(median, directions, np.ones(len(points)))
+            return CandidateValues(median, directions, np.ones(len(points)), self._affine(points))
         relative = (np.square(apart / self._typical) + _FLOOR**2) / (1 + _FLOOR**2)
-        return CandidateValues(median, directions, np.asarray(np.sqrt(relative)))
+        return CandidateValues(median, directions, np.asarray(np.sqrt(relative)), self._affine(points))
+
+    def _affine(self, points: Floats) -> Floats:
+        known = self.fallback.annotations.fixed_points
+        size = float(np.sqrt(np.mean(np.square(known - known.mean(axis=0))))) or 1.0
+        basis = np.column_stack([np.ones(len(points)), (points - known.mean(axis=0)) / size])
+        return np.asarray(basis / np.sqrt(basis.shape[1]))
 
 
-def _weights(every: Floats, given: Annotations) -> Floats:
-    """Weights from (K, L, d) values at the annotations, where each transform is defined at one of them at least."""
+def _errors(every: Floats, given: Annotations) -> Floats:
+    """Root mean square errors of (K, L, d) values at the annotations, where each is defined; not far below the noise.
+
+    A transform that is defined at no annotation has nothing that speaks for it: its error is infinite.
+    """
     squares = np.square(every - given.moving_points).sum(axis=2)
     known = ~np.isnan(squares)
     noise = float(np.mean(np.trace(given.covariances, axis1=1, axis2=2)))
     mean = np.where(known, squares, 0.0).sum(axis=1) / np.maximum(known.sum(axis=1), 1)
-    errors = np.sqrt(np.maximum(mean, _NOISE_SHARE * noise))
-    # A transform that is defined at no annotation has nothing that speaks for it.
-    errors[~known.any(axis=1)] = np.inf
+    return np.where(known.any(axis=1), np.sqrt(np.maximum(mean, _NOISE_SHARE * noise)), np.inf)
+
+
+def _weights(every: Floats, given: Annotations) -> Floats:
+    """Weights from (K, L, d) values at the annotations."""
+    errors = _errors(every, given)
     unit = _ALIKE * float(errors.min())
     if not np.isfinite(unit):
         return np.ones(len(every))
-    return np.asarray(errors.min() / errors * _shares(every, unit))
+    alike = np.exp(-0.5 * np.square(_distances(every) / unit))
+    return np.asarray(errors.min() / errors / alike.sum(axis=1))
 
 
-def _shares(every: Floats, unit: float) -> Floats:
-    """Share of each of (K, L, d) transforms in a vote that those alike within ``unit`` have together.
+def _without_copies(every: Floats, limit: float) -> list[int]:
+    """Return the rows of (K, L, d) values that lie farther than the limit from every row kept before."""
+    apart = _distances(every)
+    kept: list[int] = []
+    for row in range(len(every)):
+        if not any(apart[row, other] < limit < np.inf for other in kept):
+            kept.append(row)
+    return kept
 
-    Copies are counted first, so that what is merely like them is not crowded out by their number.
-    """
-    alike = np.empty((len(every), len(every)))
+
+def _distances(every: Floats) -> Floats:
+    """Root mean square distances (K, K) of (K, L, d) values; infinite where no place is common to two of them."""
+    apart = np.full((len(every), len(every)), np.inf)
     for k, one in enumerate(every):
-        apart = np.square(every - one).sum(axis=2)
-        both = ~np.isnan(apart)
-        distances = np.where(both, apart, 0.0).sum(axis=1) / np.maximum(both.sum(axis=1), 1)
-        alike[k] = np.where(both.any(axis=1), np.exp(-0.5 * distances / unit**2), 0.0)
-    np.fill_diagonal(alike, 1.0)
-    once = 1 / np.sum(alike ** (1 / _COPY) ** 2, axis=1)
-    return np.asarray(once / (alike @ once))
+        squares = np.square(every - one).sum(axis=2)
+        both = ~np.isnan(squares)
+        mean = np.where(both, squares, 0.0).sum(axis=1) / np.maximum(both.sum(axis=1), 1)
+        apart[k, both.any(axis=1)] = np.sqrt(mean[both.any(axis=1)])
+    np.fill_diagonal(apart, 0.0)
+    return apart
 
 
 def _filled(every: Floats, weights: Floats) -> tuple[Floats, Floats]:

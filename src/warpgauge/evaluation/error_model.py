@@ -1,14 +1,16 @@
 r"""Model of the truth given the annotations *and* the transforms: their median plus an error field.
 
-.. math:: \phi(x) = M(x) + \sqrt v \, \Big[ a(x)^p g_\rho(x) + \eta \sum_k z_k D_k(x) \Big], \qquad
-          y_l \sim N(\phi(x_l), f \Sigma_l)
+.. math:: \phi(x) = M(x) + \sqrt v \, \Big[ a(x)^p g_\rho(x) + \eta \sum_k z_k D_k(x) + \tau \sum_j u_j b_j(x) \Big],
+          \qquad y_l \sim N(\phi(x_l), f \Sigma_l)
 
 ``M`` is the transforms' weighted median, ``D_k`` the difference of transform k from it, scaled to unit size, and ``a``
-how far they disagree at x. The error is partly a smooth field ``g`` of scale rho, uneven with power p, and partly a
-combination of the transforms' own differences with standard normal ``z``. Size v, scale, unevenness, the share eta of
-the combination and the factor f on the stated noise are averaged with the weight that the annotations give them (the
-evidence), but for half of the weight, for which the noise is at most the stated one. For given rho, p and eta the
-covariance of the whitened annotations is ``v B + f I``: one eigendecomposition of B serves every v and f.
+how far they disagree at x. The error is partly a smooth field ``g`` of scale rho, uneven with power p, partly a
+combination of the transforms' own differences with standard normal ``z``, and partly an affine map, the error of a
+registration that failed as a whole: ``b_j`` are 1 and the standardised coordinates, ``u_j`` standard normal vectors.
+Size v, scale, unevenness, the shares eta and tau and the factor f on the stated noise are averaged with the weight that
+the annotations give them (the evidence), but for half of the weight, for which the noise is at most the stated one. For
+given rho, p, eta and tau the covariance of the whitened annotations is ``v B + f I``: one eigendecomposition of B
+serves every v and f.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import product, starmap
 
 import numpy as np
 
@@ -26,6 +29,7 @@ from warpgauge.evaluation.candidate_set import CandidateSet, CandidateValues
 
 UNEVENNESS = (0.0, 1.0)
 ALONG = (0.3, 1.0, 3.0)
+TREND = (0.0, 10.0)
 # Factors on the variances that experts state, and how probable each is before any annotation. What people state is a
 # guess, too large as often as too small.
 NOISE_FACTORS = (1 / 9, 1.0, 3.0, 9.0)
@@ -41,12 +45,44 @@ _NEGLIGIBLE = 1e-4
 
 
 @dataclass(frozen=True, eq=False)
-class Cell:
-    """One scale, unevenness and share along the candidates, with the annotations' decomposition."""
+class Shape:
+    """What an error of unit size looks like: one scale, unevenness, share along the candidates, and affine share."""
 
     kernel: KernelBundle
     power: float
     along: float
+    trend: float
+
+    def smooth(self, points: Floats, here: CandidateValues, others: Floats, there: CandidateValues) -> Floats:
+        """Covariance (n, m) of each component, without the candidates' differences, between two sets of points."""
+        uneven = (here.disagreement**self.power)[:, None]
+        field = uneven * self.kernel.matrix(points, others) * there.disagreement**self.power
+        return np.asarray(field + self.trend**2 * here.affine @ there.affine.T)
+
+    def covariance(self, points: Floats, here: CandidateValues, others: Floats, there: CandidateValues) -> Floats:
+        """Covariance (n d, m d) between two sets of points."""
+        left, right = (one.directions.reshape(-1, one.directions.shape[2]) for one in (here, there))
+        smooth = np.kron(self.smooth(points, here, others, there), np.eye(points.shape[1]))
+        return np.asarray(smooth + self.along**2 * left @ right.T)
+
+    def variance(self, here: CandidateValues) -> Floats:
+        """Covariance (n, d, d) at each point."""
+        even = np.square(here.disagreement**self.power) + self.trend**2 * np.square(here.affine).sum(axis=1)
+        along = self.along**2 * here.directions @ here.directions.transpose(0, 2, 1)
+        return np.asarray(even[:, None, None] * np.eye(here.directions.shape[1]) + along)
+
+    def field(self, draws: Floats, here: CandidateValues, combined: Floats, affine: Floats) -> Floats:
+        """Errors (s, n, d) of smooth draws (s, n, d), and normal numbers (s, K) and (s, d + 1, d) for the rest."""
+        along = np.einsum("ndk,sk->snd", here.directions, self.along * combined)
+        uneven = (here.disagreement**self.power)[:, None]
+        return np.asarray(uneven * draws + along + self.trend * here.affine @ affine)
+
+
+@dataclass(frozen=True, eq=False)
+class Cell:
+    """One shape of the error, with the annotations' decomposition."""
+
+    shape: Shape
     eigenvalues: Floats
     basis: Floats  # whitening^T Q, (L d, L d)
     rotated: Floats  # Q^T whitened residuals, (L d,)
@@ -99,16 +135,15 @@ class ErrorModel:
         sizes = _size_grid(noise, residuals)
         factors = np.asarray(NOISE_FACTORS)
         cells, evidence = [], []
-        for kernel in _distinguishable(posterior.prior.kernel, locations):
-            for power in UNEVENNESS:
-                for along in ALONG:
-                    gram = whitening @ _covariance(kernel, power, along, locations, here, locations, here)
-                    values_, Q = np.linalg.eigh(gram @ whitening.T)
-                    # A covariance has none below 0; what rounding leaves there is none.
-                    cell = Cell(kernel, power, along, np.maximum(values_, 0.0), whitening.T @ Q, Q.T @ white)
-                    spread = _spread(cell, factors, sizes)
-                    evidence.append(-0.5 * (np.square(cell.rotated) / spread + np.log(spread)).sum(axis=2))
-                    cells.append(cell)
+        for shape in starmap(
+            Shape, product(_distinguishable(posterior.prior.kernel, locations), UNEVENNESS, ALONG, TREND)
+        ):
+            values_, Q = np.linalg.eigh(whitening @ shape.covariance(locations, here, locations, here) @ whitening.T)
+            # A covariance has none below 0; what rounding leaves there is none.
+            cell = Cell(shape, np.maximum(values_, 0.0), whitening.T @ Q, Q.T @ white)
+            spread = _spread(cell, factors, sizes)
+            evidence.append(-0.5 * (np.square(cell.rotated) / spread + np.log(spread)).sum(axis=2))
+            cells.append(cell)
         weights = _noise_weights(np.stack(evidence))
         used = [i for i, one in enumerate(weights) if one.sum() >= _NEGLIGIBLE]
         return cls(
@@ -125,6 +160,11 @@ class ErrorModel:
     def noise_factor(self) -> float:
         """Expected factor on the stated variances of the annotations."""
         return float(self.weights.sum(axis=(0, 2)) @ np.asarray(NOISE_FACTORS))
+
+    @property
+    def believed_noise(self) -> float:
+        """Expected part of the stated variances that is noise; factors above 1 count as 1."""
+        return float(self.weights.sum(axis=(0, 2)) @ np.minimum(NOISE_FACTORS, 1.0))
 
     def mean(self, points: Floats) -> Floats:
         """Return the expected matches of (n, d) points."""
@@ -143,18 +183,15 @@ class ErrorModel:
         n, d = points.shape
         mean, second, within = np.zeros((n, d)), np.zeros((n, d, d)), np.zeros((n, d, d))
         for cell, weights in zip(self.cells, self.weights, strict=True):
-            block = _covariance(cell.kernel, cell.power, cell.along, points, here, self.locations, self.values)
-            rotated = block @ cell.basis
+            rotated = cell.shape.covariance(points, here, self.locations, self.values) @ cell.basis
             spread = _spread(cell, NOISE_FACTORS, self.sizes)
             means = (self.sizes[:, None] / spread * cell.rotated) @ rotated.T
             means = means.reshape(*means.shape[:2], n, d)
             mean += np.einsum("fv,fvni->ni", weights, means)
             second += np.einsum("fv,fvni,fvnj->nij", weights, means, means, optimize=True)
-            own = np.square(here.disagreement**cell.power)[:, None, None] * np.eye(d)
-            own = own + cell.along**2 * here.directions @ here.directions.transpose(0, 2, 1)
             explained = np.einsum("fv,fvm->m", weights, np.square(self.sizes)[:, None] / spread)
             by_point = rotated.reshape(n, d, -1)
-            within += np.sum(weights * self.sizes) * own - np.einsum(
+            within += np.sum(weights * self.sizes) * cell.shape.variance(here) - np.einsum(
                 "nim,m,njm->nij", by_point, explained, by_point, optimize=True
             )
         return here.median + mean, within + second - mean[:, :, None] * mean[:, None, :]
@@ -169,10 +206,11 @@ class ErrorModel:
     ) -> Floats:  # fmt: skip
         """Turn (s, n + all annotations, d) fields of the prior into samples that know the annotations, (s, n, d)."""
         count, n = len(fields), len(points)
-        combined = cell.along * rng.standard_normal((count, here.directions.shape[2]))
+        combined = rng.standard_normal((count, here.directions.shape[2]))
+        affine = rng.standard_normal((count, here.affine.shape[1], self.d))
         root = np.sqrt(sizes)[:, None, None]
-        free = root * _field(cell, fields[:, :n], here, combined)
-        seen = root * _field(cell, fields[:, n + self.rows], self.values, combined)
+        free = root * cell.shape.field(fields[:, :n], here, combined, affine)
+        seen = root * cell.shape.field(fields[:, n + self.rows], self.values, combined, affine)
         roots = _block_diagonal(np.asarray(np.linalg.cholesky(self.noise)))
         placed = np.sqrt(factors)[:, None] * (rng.standard_normal((count, roots.shape[0])) @ roots.T)
         missed = cell.rotated[:, None] - cell.basis.T @ (seen.reshape(count, -1) + placed).T
@@ -182,11 +220,10 @@ class ErrorModel:
     def _predicted(self, cell: Cell, points: Floats, here: CandidateValues, weights: Floats) -> Floats:
         """Covariance with the annotations times (L d, s) weights, (s, n, d)."""
         n, d = points.shape
-        uneven = (here.disagreement**cell.power)[:, None]
-        block = uneven * cell.kernel.matrix(points, self.locations) * self.values.disagreement**cell.power
+        block = cell.shape.smooth(points, here, self.locations, self.values)
         smooth = (block @ weights.reshape(len(self.locations), -1)).reshape(n, d, -1)
         at = self.values.directions.reshape(-1, self.values.directions.shape[2])
-        along = here.directions @ (cell.along**2 * (at.T @ weights))
+        along = here.directions @ (cell.shape.along**2 * (at.T @ weights))
         return np.asarray((smooth + along).transpose(2, 0, 1))
 
 
@@ -209,37 +246,16 @@ def joint_samples(
             own = chosen[0] == i
             if own.any():
                 factors, sizes = np.asarray(NOISE_FACTORS)[chosen[1][own]], model.sizes[chosen[2][own]]
-                parts.setdefault(float(cell.kernel.scales[0]), []).append((model, cell, rows[own], sizes, factors))
+                scale = float(cell.shape.kernel.scales[0])
+                parts.setdefault(scale, []).append((model, cell, rows[own], sizes, factors))
     for same in parts.values():
-        fields = prior_draws(same[0][1].kernel, everywhere, sum(len(rows) for _, _, rows, _, _ in same), rng)
+        fields = prior_draws(same[0][1].shape.kernel, everywhere, sum(len(rows) for _, _, rows, _, _ in same), rng)
         start = 0
         for model, cell, rows, sizes, factors in same:
             drawn = fields[start : start + len(rows)]
             samples[rows] = model.corrected(cell, sizes, factors, drawn, points, here, rng)
             start += len(rows)
     return samples
-
-
-def _field(cell: Cell, draws: Floats, here: CandidateValues, combined: Floats) -> Floats:
-    """Unit-size error fields (s, n, d) of smooth draws and combinations of the candidates' differences."""
-    along = np.einsum("ndk,sk->snd", here.directions, combined)
-    return np.asarray((here.disagreement**cell.power)[:, None] * draws + along)
-
-
-def _covariance(
-    kernel: KernelBundle,
-    power: float,
-    along: float,
-    points: Floats,
-    here: CandidateValues,
-    others: Floats,
-    there: CandidateValues,
-) -> Floats:
-    """Covariance (n d, m d) of the unit-size error between two sets of points."""
-    d = points.shape[1]
-    smooth = np.outer(here.disagreement**power, there.disagreement**power) * kernel.matrix(points, others)
-    left, right = (one.directions.reshape(-1, one.directions.shape[2]) for one in (here, there))
-    return np.asarray(np.kron(smooth, np.eye(d)) + along**2 * left @ right.T)
 
 
 def _spread(cell: Cell, factors: Floats | tuple[float, ...], sizes: Floats) -> Floats:

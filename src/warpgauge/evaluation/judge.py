@@ -51,13 +51,23 @@ def judge(posterior: Posterior, transforms: Mapping[str, Any], *, units: str | N
     transforms = converted(transforms)
     if not transforms or len(posterior.annotations) < FEWEST:
         return posterior
-    flags = too_good(transforms, posterior.annotations)
-    suspect = {flag.transform for flag in flags}
     guesses = {name: one for name, one in transforms.items() if not _does_nothing(name, one, posterior)}
+    flags = too_good(transforms, posterior.annotations)
+    others = _not_flagged(guesses, flags)
+    if flags and others:
+        # Experts may state generous ellipses: what the other transforms say of the noise decides.
+        noise = ErrorModel.fit(CandidateSet(others, posterior)).believed_noise
+        flags = too_good(transforms, posterior.annotations, noise)
     # Where all are suspect, the stated noise is more likely to be wrong than all transforms.
-    trusted = {name: one for name, one in guesses.items() if name not in suspect} or guesses or dict(transforms)
-    flags += gross_errors(trusted, posterior.annotations, units)
-    return Judge(posterior, dict(transforms), CrossFit.of(CandidateSet(trusted, posterior)), flags, units)
+    trusted = _not_flagged(guesses, flags) or guesses or dict(transforms)
+    candidates = CandidateSet(trusted, posterior)
+    flags += gross_errors(candidates.transforms, posterior.annotations, units)
+    return Judge(posterior, dict(transforms), CrossFit.of(candidates), flags, units)
+
+
+def _not_flagged(transforms: Mapping[str, Any], flags: Sequence[Flag]) -> dict[str, Any]:
+    suspect = {flag.transform for flag in flags}
+    return {name: one for name, one in transforms.items() if name not in suspect}
 
 
 def _does_nothing(name: str, transform: Any, posterior: Posterior) -> bool:
@@ -106,7 +116,10 @@ class Judge:
 
     @property
     def candidate_weights(self) -> dict[str, float]:
-        """Weight of each transform in the median about which the truth is modelled; they add up to 1."""
+        """Weight of each transform in the median about which the truth is modelled; they add up to 1.
+
+        Transforms that are left out as evidence, and copies of one listed before, have none.
+        """
         found = self.fitted.candidates
         return dict(zip(found.transforms, (found.weights / found.weights.sum()).tolist(), strict=True))
 

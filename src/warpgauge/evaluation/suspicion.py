@@ -20,11 +20,12 @@ GROSS = 6.0
 _FEWEST_FOR_GROSS = 6
 
 
-def too_good(transforms: Mapping[str, Any], given: Annotations) -> tuple[Flag, ...]:
-    """Flag transforms whose residuals at the annotations are smaller than the stated noise allows.
+def too_good(transforms: Mapping[str, Any], given: Annotations, noise_factor: float = 1.0) -> tuple[Flag, ...]:
+    """Flag transforms whose residuals at the annotations are smaller than the noise allows.
 
     The squared Mahalanobis lengths of the residuals add up to at least a chi-square variable with one degree of freedom
-    per coordinate, whatever the transform, unless it has seen the annotations or the stated noise is too large.
+    per coordinate, whatever the transform, unless it has seen the annotations or the noise is overstated.
+    ``noise_factor`` is the part of the stated variances that is believed.
     """
     flags = []
     for name, one in transforms.items():
@@ -33,7 +34,7 @@ def too_good(transforms: Mapping[str, Any], given: Annotations) -> tuple[Flag, .
         if not known.any():
             continue
         total = float(mahalanobis(residuals[known], given.covariances[known]).sum())
-        p = float(special.chdtr(given.d * int(known.sum()), total))
+        p = float(special.chdtr(given.d * int(known.sum()), total / noise_factor))
         if p < TOO_GOOD:
             flags.append(
                 Flag(

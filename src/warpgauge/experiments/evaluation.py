@@ -52,12 +52,14 @@ def plan(data: Path, runs: int, seed: int, quick: bool) -> list[Run]:
     ]
     if not quick:
         pairs = registration_sets.cima_choices(data)
+        # The pairs have one fixed image and its landmarks, so each gets splits of its own.
         planned += [
             Run(
-                f"cima-{'-'.join(stains)}-{at}", {"dataset": "cima", "stains": stains, "seed": seed + at, "quick": True}
+                f"cima-{'-'.join(stains)}-{at}",
+                {"dataset": "cima", "stains": stains, "seed": seed + splits * pair + at, "quick": True},
             )
-            for stains in pairs
-            for at in range(max(1, splits // 2))
+            for pair, stains in enumerate(pairs)
+            for at in range(splits)
         ]
         # The whole grid of 30 settings takes a quarter of an hour a pair, so it is one pair's.
         planned += [
