@@ -39,7 +39,7 @@ class Counting:
 
 @pytest.fixture
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("warpgauge.maps.blocks.POINTS", 500)
+    monkeypatch.setattr("warpgauge.maps.dense.POINTS", 500)
 
 
 def posterior(seed: int = 0) -> Posterior:
@@ -127,7 +127,7 @@ def test_a_damaged_note_or_array_is_said_so(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["error", "exceedance", "sd"])
 def test_memory_above_the_result_is_that_of_a_block(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Four times the elements need no more than the same few megabytes beside the result itself."""
-    monkeypatch.setattr("warpgauge.maps.blocks.POINTS", 1 << 13)
+    monkeypatch.setattr("warpgauge.maps.dense.POINTS", 1 << 13)
     make_map = {
         "error": lambda grid: maps.error_map(posterior(), lambda x: x + 1, grid),
         "exceedance": lambda grid: maps.exceedance_map(posterior(), lambda x: x + 1e6, grid, 2.0),

@@ -11,7 +11,7 @@ import numpy as np
 from warpgauge.experiments.curve_summary import deciles
 from warpgauge.experiments.experiment import Experiment, Findings, Result, Run
 from warpgauge.experiments.model_setting import COUNTS, DEFAULT, ORDERS, PAPER, TITLES, UNITS, measurements, plan
-from warpgauge.maps.colours import OKABE_ITO, matplotlib
+from warpgauge.maps.picture_parts import OKABE_ITO, matplotlib
 
 MODELS = (PAPER, DEFAULT)
 # Aimed at: so many per cent less than the paper's model at 10 annotations, and at 40 or what comes nearest.

@@ -11,7 +11,7 @@ import numpy as np
 from warpgauge.experiments.curve_summary import deciles
 from warpgauge.experiments.experiment import Experiment, Findings, Result, Run
 from warpgauge.experiments.model_setting import COUNTS, DEFAULT, GAUSSIAN, ORDERS, PAPER, TITLES, measurements, plan
-from warpgauge.maps.colours import OKABE_ITO, matplotlib
+from warpgauge.maps.picture_parts import OKABE_ITO, matplotlib
 
 LEVELS = (0.5, 0.8, 0.95)
 MODELS = (PAPER, GAUSSIAN, DEFAULT)

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from warpgauge.experiments.datasets import Floats
 from warpgauge.experiments.experiment import Result
-from warpgauge.maps.colours import OKABE_ITO, matplotlib
+from warpgauge.maps.picture_parts import OKABE_ITO, matplotlib
 
 # Numbers of annotations that sentences and tables speak of, as far as the curves reach.
 SPOKEN = (5, 10, 20, 40, 80)

@@ -9,7 +9,7 @@ import numpy as np
 
 from warpgauge.experiments.curve_summary import deciles, plain_axes
 from warpgauge.experiments.experiment import Findings, Result
-from warpgauge.maps.colours import OKABE_ITO, matplotlib
+from warpgauge.maps.picture_parts import OKABE_ITO, matplotlib
 
 METHODS = ("landmarks", "paper", "judge")
 _LABELS = {"landmarks": "landmark-based", "paper": "posterior (paper)", "judge": "judge"}

@@ -21,7 +21,7 @@ from warpgauge.errors import InvalidInputError
 from warpgauge.experiments.curves import rng_for
 from warpgauge.experiments.datasets import Floats, afids_placements, cima_stains
 from warpgauge.experiments.experiment import Experiment, Findings, Result, Run
-from warpgauge.maps.colours import OKABE_ITO, matplotlib
+from warpgauge.maps.picture_parts import OKABE_ITO, matplotlib
 
 LEVELS = (0.5, 0.8, 0.95)
 POINTS = range(1, 33)

@@ -22,7 +22,7 @@ from warpgauge.experiments.curves import annotation_curve, disc, exact_answers, 
 from warpgauge.experiments.datasets import Floats, LandmarkPair, cima
 from warpgauge.experiments.default_setting import TITLES, UNITS
 from warpgauge.experiments.experiment import Experiment, Findings, Result, Run
-from warpgauge.maps.colours import OKABE_ITO, matplotlib
+from warpgauge.maps.picture_parts import OKABE_ITO, matplotlib
 
 LABELS = {
     "random": "Random", "farthest": "Heuristic", "entropy": "Entropy", "variance": "Variance",

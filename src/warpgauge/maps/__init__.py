@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from warpgauge.core.tails import adjusted_significance
-from warpgauge.maps.blending import blended_map, entropy_limits, entropy_of_deviation, known_points, known_share
-from warpgauge.maps.blocks import Maps, Progress
 from warpgauge.maps.dense import (
+    Maps,
+    Progress,
     entropy_map,
     error_map,
     exceedance_map,
@@ -15,11 +15,21 @@ from warpgauge.maps.dense import (
     standard_deviation_map,
 )
 from warpgauge.maps.exceedance import exceedance_probability
+from warpgauge.maps.map_files import write_map
+from warpgauge.maps.picture_parts import (
+    Plane,
+    blended_map,
+    deformation_grid,
+    entropy_limits,
+    entropy_of_deviation,
+    known_points,
+    known_share,
+    orthogonal_planes,
+    picture_grid,
+    warped_image,
+)
 from warpgauge.maps.pictures import KINDS, Picture, displayable, map_picture, picture_bytes, plain_text, save_picture
-from warpgauge.maps.planes import Plane, orthogonal_planes, picture_grid
 from warpgauge.maps.sharded import ShardedMap, write_sharded_map
-from warpgauge.maps.warping import deformation_grid, warped_image
-from warpgauge.maps.writing import write_map
 
 __all__ = [
     "KINDS",

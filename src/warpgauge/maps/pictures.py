@@ -17,9 +17,18 @@ from numpy.typing import NDArray
 from warpgauge.core.arrays import Floats
 from warpgauge.errors import InvalidInputError
 from warpgauge.geometry import Grid
-from warpgauge.maps.blending import HALF_KNOWN, known_share
-from warpgauge.maps.colours import ENTROPY_COLOURS, ERROR_COLOURS, PROBABILITY_COLOURS, matplotlib
-from warpgauge.maps.planes import Plane, orthogonal_planes, scale_bar_length, shown_units
+from warpgauge.maps.picture_parts import (
+    ENTROPY_COLOURS,
+    ERROR_COLOURS,
+    HALF_KNOWN,
+    PROBABILITY_COLOURS,
+    Plane,
+    known_share,
+    matplotlib,
+    orthogonal_planes,
+    scale_bar_length,
+    shown_units,
+)
 
 UNKNOWN = "not enough annotations"
 INSIDE = "inside the line the annotations say enough"

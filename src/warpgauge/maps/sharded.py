@@ -28,9 +28,8 @@ from warpgauge.io.ome_zarr_levels import Level, ShardIndex, create_group, levels
 from warpgauge.io.stores import Place, RemotePath, place_of, zarr_store
 from warpgauge.io.transforms.ome_field import NOTE, VECTORS
 from warpgauge.io.zarr_arrays import zarr_attributes
-from warpgauge.maps.blocks import Progress
-from warpgauge.maps.checkpoint import map_key
-from warpgauge.maps.dense import value_function
+from warpgauge.maps.dense import Progress, value_function
+from warpgauge.maps.map_files import map_key
 
 _TYPE = np.float32
 _MOST_SHARDS = 2**26  # of a map that is continued: its own, so that their number is no surprise

@@ -23,7 +23,7 @@ from warpgauge.geometry import Floats, Grid, array_order
 from warpgauge.io.files import require
 from warpgauge.io.images import Image
 from warpgauge.maps import write_map
-from warpgauge.maps.warping import fitting_level
+from warpgauge.maps.picture_parts import fitting_level
 
 Kind = Literal["rigid", "affine", "bspline", "demons"]
 # Elements along the longest side: of the search for a start, of its refinement, and of everything after it.

@@ -9,7 +9,7 @@ import numpy as np
 
 from warpgauge.core.arrays import Floats
 from warpgauge.evaluation import Diagnostics, Evaluation, TransformScores
-from warpgauge.maps.colours import OKABE_ITO, matplotlib
+from warpgauge.maps.picture_parts import OKABE_ITO, matplotlib
 from warpgauge.maps.pictures import plain_text
 
 _BLUE, _RED, _GREEN = OKABE_ITO[0], OKABE_ITO[1], OKABE_ITO[2]

@@ -13,7 +13,7 @@ import numpy as np
 
 from warpgauge.evaluation import norm_name
 from warpgauge.io.files import replace_text
-from warpgauge.maps.planes import shown_units
+from warpgauge.maps.picture_parts import shown_units
 from warpgauge.report import charts
 from warpgauge.report.content import finite, versions
 from warpgauge.report.html import (

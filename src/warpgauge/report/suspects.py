@@ -13,9 +13,7 @@ from warpgauge.evaluation.sentences import length, without
 from warpgauge.geometry import Grid
 from warpgauge.io.images import Image
 from warpgauge.maps import Picture, Plane, displayable, map_picture, picture_bytes, warped_image
-from warpgauge.maps.colours import OKABE_ITO
-from warpgauge.maps.planes import shown_units
-from warpgauge.maps.warping import fitting_level
+from warpgauge.maps.picture_parts import OKABE_ITO, fitting_level, shown_units
 from warpgauge.report.html import Cell, figure_cell, heading, image, number, paragraph, sampled_cell, table
 
 if TYPE_CHECKING:

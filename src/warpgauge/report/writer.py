@@ -28,7 +28,7 @@ from warpgauge.evaluation import trust as find_trust
 from warpgauge.evaluation.transforms import comparable, function_of, mapped_points
 from warpgauge.io.files import replace_text
 from warpgauge.io.images import Image
-from warpgauge.maps.planes import shown_units
+from warpgauge.maps.picture_parts import shown_units
 from warpgauge.project import Project
 from warpgauge.report.certificate_section import certificate_section
 from warpgauge.report.content import Content

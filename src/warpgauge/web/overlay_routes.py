@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from warpgauge.errors import InvalidInputError
 from warpgauge.geometry import Floats, Grid
-from warpgauge.maps.blocks import defined_rows
+from warpgauge.maps.dense import defined_rows
 from warpgauge.project import NotAllowedError, Project
 from warpgauge.web.app_state import Desk
 from warpgauge.web.auth import Asking, Person
