@@ -7,10 +7,8 @@ callers in the layers above; nothing here knows images or projects.
 
 from __future__ import annotations
 
-from warpgauge.compute.choice import choose_executor, given_or_local
-from warpgauge.compute.executor import Executor, InProcess, Outcome, report_progress
-from warpgauge.compute.local import ProcessPool
-from warpgauge.compute.threads import one_thread, processors
+from warpgauge.compute.executor import Executor, InProcess, Outcome, one_thread, processors, report_progress
+from warpgauge.compute.local import ProcessPool, choose_executor, given_or_local
 
 __all__ = [
     "Executor",

@@ -14,9 +14,8 @@ from queue import Empty, SimpleQueue
 from typing import Any
 
 from warpgauge._version import __version__
-from warpgauge.compute.executor import Channel, Executor, Outcome, Watcher, Work, attempt, portable
-from warpgauge.compute.isolated import run_isolated
-from warpgauge.compute.threads import ONE_THREAD
+from warpgauge.compute.executor import ONE_THREAD, Channel, Executor, Outcome, Watcher, Work, attempt, portable
+from warpgauge.compute.worker import run_isolated
 from warpgauge.errors import InvalidInputError, MissingExtraError, WarpgaugeError, WorkerLostError
 from warpgauge.extras import install_advice
 
@@ -97,7 +96,7 @@ class DaskCluster(Executor):
                 dashboard_address=_ANY_PORT,
                 worker_dashboard_address=_ANY_PORT,
                 silence_logs="ERROR",
-                preload=["warpgauge.compute.worker_setup"],
+                preload=["warpgauge.compute.worker"],
             )
             client = distributed.Client(cluster, set_as_default=False)
         return cls(client, cluster)

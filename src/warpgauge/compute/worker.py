@@ -1,13 +1,14 @@
-"""One job in a process of its own with a time limit, started from a worker of a cluster.
+"""What runs in a worker of a Dask cluster: its set-up, and one job in a process of its own with a time limit.
 
-Workers of Dask may not start processes of `multiprocessing`, so that this is a plain subprocess:
-``python -m warpgauge.compute.isolated TASK OUTCOME BEGUN``, three files of this machine.
+Workers of Dask may not start processes of `multiprocessing`, so that an isolated job is a plain subprocess: ``python -m
+warpgauge.compute.worker TASK OUTCOME BEGUN``, three files of this machine.
 """
 
 from __future__ import annotations
 
 import os
 import pickle  # nosec B403  # only what this program wrote itself
+import signal
 import subprocess  # nosec B404  # the interpreter itself
 import sys
 import tempfile
@@ -15,8 +16,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from warpgauge.compute.executor import Outcome, Work, attempt, portable, too_late
-from warpgauge.compute.threads import ONE_THREAD
+from warpgauge.compute.executor import ONE_THREAD, Outcome, Work, attempt, portable, too_late
 from warpgauge.errors import WorkerLostError
 
 _LOOK = 0.05  # seconds between two looks at the process
@@ -28,7 +28,7 @@ def run_isolated(work: Work[Any], shared: Any, name: str, job: Any, time_limit: 
     with tempfile.TemporaryDirectory(prefix="warpgauge-job-") as folder:
         task, found, begun = (Path(folder) / part for part in ("task", "outcome", "begun"))
         task.write_bytes(pickle.dumps((work, shared, name, job)))
-        command = [sys.executable, "-m", "warpgauge.compute.isolated", *map(str, (task, found, begun))]
+        command = [sys.executable, "-m", "warpgauge.compute.worker", *map(str, (task, found, begun))]
         process = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL)  # nosec B603  # no shell
         try:
             seconds = _waited(process, begun, time_limit)
@@ -63,6 +63,11 @@ def _main(task: Path, found: Path, begun: Path) -> None:
     aside = found.with_name("unfinished")
     aside.write_bytes(pickle.dumps(outcome))
     aside.replace(found)
+
+
+def dask_setup(worker: Any) -> None:
+    """Ignore interrupts: Ctrl-C reaches the whole group, and its owner decides. Dask calls this in the main thread."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 if __name__ == "__main__":
