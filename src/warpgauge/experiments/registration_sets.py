@@ -30,7 +30,7 @@ from warpgauge.experiments.datasets import (
     looked_up,
 )
 from warpgauge.registration import ElastixSetting, SimpleItkSetting, paper_grid, run_registrations, write_input
-from warpgauge.registration.runner import Setting
+from warpgauge.registration.programs import Setting
 from warpgauge.simulate import EllipseAnnotator, ExpertPanel
 
 POINTS, TARGETS, CANDIDATES = 4000, 800, 1000
