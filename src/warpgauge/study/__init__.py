@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from warpgauge.study.challenges import NewStudy, new_study, official_figures
 from warpgauge.study.container import write_container
 from warpgauge.study.description import (
     MethodSpec,
@@ -11,14 +12,11 @@ from warpgauge.study.description import (
     StudySettings,
     read_study,
 )
-from warpgauge.study.gate import gate_study
-from warpgauge.study.official import official_figures
 from warpgauge.study.pairs import PairOutcome
 from warpgauge.study.result import MethodResult, StudyResult, summarise
-from warpgauge.study.runner import Progress, run_study
+from warpgauge.study.runner import Progress, gate_study, run_study
 from warpgauge.study.statistics import Bootstrap, PairedTest, hierarchical_bootstrap, holm, paired_tests
 from warpgauge.study.submission import evaluate_submission
-from warpgauge.study.templates import NewStudy, new_study
 
 __all__ = [
     "Bootstrap",

@@ -18,11 +18,19 @@ from warpgauge.errors import InvalidInputError
 from warpgauge.io.files import PathLike
 from warpgauge.io.landmarks import Landmarks, write_landmarks
 from warpgauge.project import Project
-from warpgauge.study.description import LABELS, MethodSpec, ModelSettings, PairSpec, Study, StudySettings, read_study
-from warpgauge.study.grids import SUFFIX, read_grid, write_grid
+from warpgauge.study.description import (
+    LABELS,
+    MethodSpec,
+    ModelSettings,
+    PairSpec,
+    Study,
+    StudySettings,
+    read_study,
+    toml_value,
+)
 from warpgauge.study.loader import load_pair
+from warpgauge.study.pair_files import SUFFIX, read_grid, write_grid
 from warpgauge.study.submission import METHOD, STUDY
-from warpgauge.study.toml import toml_value
 
 _BASE = ("numpy", "scipy", "numba", "threadpoolctl", "nibabel", "h5py", "pynrrd", "click", "rich")
 # Of a project, neither what others submitted nor what can be made again.

@@ -1,7 +1,8 @@
-"""``STUDY.toml``: which pairs, which methods, and by which rules they are compared."""
+"""``STUDY.toml``: which pairs, which methods, and by which rules they are compared; and values written as TOML."""
 
 from __future__ import annotations
 
+import json
 import math
 import re
 import tomllib
@@ -121,7 +122,7 @@ class PairSpec:
     """One image pair: a project's folder, or landmarks with the fixed image (or a file of targets).
 
     Paths are absolute. ``landmark_options`` go to ``read_landmarks``. An image is needed for its grid alone, so that
-    ``fixed`` and ``moving`` may be files ``*.grid.json`` as well (`warpgauge.study.grids`). ``diagonal`` is what
+    ``fixed`` and ``moving`` may be files ``*.grid.json`` as well (`warpgauge.study.pair_files`). ``diagonal`` is what
     ANHIR's errors are divided by, in world units; that of the fixed image by default. ``raters`` are further files with
     the moving points of the same landmarks by other raters, which are fused. ``fixed_labels`` and ``moving_labels`` are
     label images whose overlap is reported beside the scores.
@@ -325,3 +326,15 @@ def fill(pattern: str, pair: str, method: str) -> str:
     """Fill ``{pair}`` and ``{method}`` into a pattern."""
     names = {"pair": pair, "method": method}
     return _FIELD.sub(lambda match: names[match.group(1)], pattern)
+
+
+def toml_value(value: Any) -> str:
+    """Return a string, number, truth value, list or mapping as TOML writes it on one line."""
+    if isinstance(value, Mapping):
+        return "{ " + ", ".join(f"{json.dumps(str(key))} = {toml_value(one)}" for key, one in value.items()) + " }"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(toml_value(one) for one in value) + "]"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    # A JSON string is a TOML string as long as nothing outside ASCII is escaped.
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else f"{value!r}"

@@ -25,8 +25,7 @@ from warpgauge.io.transforms import AffineTransform, Description, Transform, rea
 from warpgauge.project import Project
 from warpgauge.project.transforms import IDENTITY
 from warpgauge.study.description import MethodSpec, ModelSettings, PairSpec, Study, StudySettings, fill
-from warpgauge.study.grids import read_grid
-from warpgauge.study.mapped import read_mapped
+from warpgauge.study.pair_files import read_grid, read_mapped
 
 _SHARE_OF_EXTENT = 64.0
 

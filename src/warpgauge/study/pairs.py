@@ -29,11 +29,10 @@ from warpgauge.io.transforms.elastix import initial_files
 from warpgauge.io.transforms.mapped_points import MappedPoints
 from warpgauge.project import Project
 from warpgauge.session import Session
+from warpgauge.study.challenges import Figures, case_figures, learn2reg_field_figures, overlap_figures
 from warpgauge.study.description import LABELS, PairSpec, Study
-from warpgauge.study.grids import read_grid
 from warpgauge.study.loader import Learned, load_pair, pair_posterior, project_transform, read_method, transform_files
-from warpgauge.study.mapped import ANHIR, anhir_file
-from warpgauge.study.official import Figures, case_figures, learn2reg_field_figures, overlap_figures
+from warpgauge.study.pair_files import ANHIR, anhir_file, read_grid
 
 # Change it whenever the content of a stored result changes: old ones are then computed anew.
 _SCHEMA = 5

@@ -10,15 +10,22 @@ from typing import Any
 import numpy as np
 
 from warpgauge._version import __version__
-from warpgauge.core.arrays import Floats
 from warpgauge.display import Tabular, counted
 from warpgauge.errors import InvalidInputError
 from warpgauge.evaluation import Interval, challenge_metrics, norm_name
 from warpgauge.evaluation.assessment import BASELINE
+from warpgauge.study.challenges import MAIN, official_figures
 from warpgauge.study.description import Study
-from warpgauge.study.official import MAIN, official_figures
 from warpgauge.study.pairs import PairOutcome
-from warpgauge.study.statistics import Bootstrap, PairedTest, hierarchical_bootstrap, mean_present, paired_tests, ranks
+from warpgauge.study.statistics import (
+    Bootstrap,
+    PairedTest,
+    hierarchical_bootstrap,
+    mean_present,
+    paired_tests,
+    ranks,
+    stability_of,
+)
 
 LEVEL = 0.95
 OVERLAP = ("dice", "hd95", "surface_distance")
@@ -326,7 +333,7 @@ def summarise(
         outcomes=tuple(outcomes),
         excluded=excluded,
         tests=tuple(paired_tests(names, scores)),
-        stability=_stability(mean_ranks, boot.mean_ranks),
+        stability=stability_of(mean_ranks, boot.mean_ranks),
         computed=tuple(computed),
         cached=tuple(cached),
     )
@@ -390,14 +397,3 @@ def _anhir(name: str, present: Sequence[PairOutcome]) -> dict[str, Any] | None:
             return None
         cases.append(challenge_metrics.anhir_case(errors, one.diagonal, one.initial_errors))
     return challenge_metrics.anhir(cases).to_dict() if cases else None
-
-
-def _stability(final: Floats, rounds: Floats) -> float:
-    """Mean over the rounds of Kendall's correlation (concordant less discordant pairs, over all pairs)."""
-    K = len(final)
-    if K < 2:
-        return 1.0
-    above = np.triu_indices(K, 1)
-    signs = np.sign(final[:, None] - final[None])[above]
-    drawn = np.sign(rounds[:, :, None] - rounds[:, None, :])[:, above[0], above[1]]
-    return float(np.mean(drawn * signs))

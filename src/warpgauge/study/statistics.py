@@ -142,3 +142,14 @@ def _wilcoxon(differences: Floats) -> float | None:
         # With ties or few pairs scipy says that its p-value is approximate; the number of pairs is reported.
         warnings.simplefilter("ignore")
         return float(stats.wilcoxon(differences).pvalue)
+
+
+def stability_of(final: Floats, rounds: Floats) -> float:
+    """Return the mean over the rounds of Kendall's correlation (concordant less discordant pairs, over all pairs)."""
+    K = len(final)
+    if K < 2:
+        return 1.0
+    above = np.triu_indices(K, 1)
+    signs = np.sign(final[:, None] - final[None])[above]
+    drawn = np.sign(rounds[:, :, None] - rounds[:, None, :])[:, above[0], above[1]]
+    return float(np.mean(drawn * signs))

@@ -21,7 +21,7 @@ from warpgauge._version import __version__
 from warpgauge.errors import FileFormatError, InvalidInputError, WarpgaugeError
 from warpgauge.io.files import confined, plain, read_text, replace_file
 from warpgauge.study.description import Study, fill, read_study
-from warpgauge.study.mapped import inside
+from warpgauge.study.pair_files import inside
 from warpgauge.study.result import OVERLAP, StudyResult
 from warpgauge.study.runner import run_study
 

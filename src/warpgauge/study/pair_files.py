@@ -1,9 +1,14 @@
-"""Landmarks that a method has mapped: what ANHIR and ACROBAT collect instead of transforms."""
+"""Files of a pair: grids of its images, and landmarks that a method has mapped.
+
+A grid is taken from the image, or from a small file ``*.grid.json`` where images stay away. Mapped landmarks are what
+ANHIR and ACROBAT collect instead of transforms.
+"""
 
 from __future__ import annotations
 
 import csv
 import io
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,11 +19,33 @@ import numpy as np
 from warpgauge.core.arrays import Floats
 from warpgauge.errors import FileFormatError, InvalidInputError
 from warpgauge.geometry import Grid
-from warpgauge.io.files import read_text
+from warpgauge.io.files import read_text, replace_file
+from warpgauge.io.images import read_image
 from warpgauge.io.landmarks import read_landmarks
 from warpgauge.io.transforms import Description
 from warpgauge.io.transforms.mapped_points import MappedPoints, points_description
+from warpgauge.project.document import grid_from_dict, grid_to_dict
 from warpgauge.study.description import MethodSpec, PairSpec
+
+SUFFIX = ".grid.json"
+
+
+def read_grid(path: Path) -> Grid:
+    """Return the grid of an image, or of a file that `write_grid` wrote."""
+    if not path.name.endswith(SUFFIX):
+        return read_image(path).grid
+    try:
+        return grid_from_dict(json.loads(read_text(path, "grid")))
+    except (ValueError, KeyError, TypeError, InvalidInputError) as error:
+        raise FileFormatError(
+            f"{path.name!r} is not a grid: it needs size, spacing, origin, direction and units as JSON."
+        ) from error
+
+
+def write_grid(grid: Grid, path: Path) -> None:
+    """Write a grid as JSON."""
+    replace_file(path, (json.dumps(grid_to_dict(grid), indent=2) + "\n").encode())
+
 
 ACROBAT, ANHIR = "acrobat", "anhir-results"
 ACROBAT_COLUMNS = ("anon_id", "point_id", "ihc_x", "ihc_y", "he_x", "he_y")
