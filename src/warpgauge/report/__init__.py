@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from warpgauge.report.content import Content
 from warpgauge.report.leaderboard import write_leaderboard
-from warpgauge.report.method_maps import MethodMaps, method_maps
+from warpgauge.report.map_section import MethodMaps, method_maps
 from warpgauge.report.study_report import write_study_report
 from warpgauge.report.writer import report_page, write_assessment, write_project_report, write_report
 

@@ -17,8 +17,8 @@ from warpgauge.core.calibration import left_out
 from warpgauge.core.process import Posterior
 from warpgauge.evaluation import Certificate, Evaluation, Trust
 from warpgauge.io.images import Image
-from warpgauge.report.method_maps import MethodMaps
-from warpgauge.report.suspects import Suspect
+from warpgauge.report.map_section import MethodMaps
+from warpgauge.report.trust_section import Suspect
 from warpgauge.session.controls import RaterCertificate
 
 SCHEMA = 2

@@ -1,22 +1,29 @@
-"""Report sections with the results: verdict, scores, win probabilities, and errors at the landmarks."""
+"""Report sections with the results and what they rest on.
+
+Results are the verdict, scores, win probabilities, errors at the landmarks, and the certificate of random questions.
+They rest on annotations, transforms, settings and versions. A glossary explains the terms.
+"""
 
 from __future__ import annotations
 
 import csv
 import io
+from typing import Any
 
 import numpy as np
 
 from warpgauge.core.arrays import Floats
-from warpgauge.evaluation import Interval
+from warpgauge.display import counted
+from warpgauge.evaluation import Certificate, Interval
 from warpgauge.evaluation.sentences import count, joined, judged_share
 from warpgauge.report import charts
-from warpgauge.report.content import Content, annotation_rows
+from warpgauge.report.content import Content, annotation_rows, description, model, versions
 from warpgauge.report.html import (
     Cell,
     box,
     chart,
     download,
+    facts,
     figure_cell,
     heading,
     number,
@@ -27,7 +34,7 @@ from warpgauge.report.html import (
     table,
     text_cell,
 )
-from warpgauge.report.method_maps import MOST_SHOWN
+from warpgauge.report.map_section import MOST_SHOWN
 
 _MOST_LISTED = 6
 _SCORES = {"1": "mean error", "2": "root mean square error", "inf": "largest error"}
@@ -221,3 +228,145 @@ def _median(errors: Floats) -> float | None:
 def _rms(errors: Floats) -> float | None:
     known = errors[np.isfinite(errors)]
     return float(np.sqrt(np.mean(np.square(known)))) if known.size else None
+
+
+def certificate_section(found: Certificate) -> str:
+    """Return both verdicts, where they contradict each other, and what the certificate rests on."""
+    about, heads_and_rows = found.content["audit"], found.table()
+    heads, rows = heads_and_rows
+    parts = [
+        box("verdict", found.content["verdict"]),
+        paragraph(
+            f"This verdict rests on {about['usable']} answers at places drawn at random from {about['population']} "
+            "targets, each with a known probability. It holds whatever the model of the true transformation; the "
+            "model's own verdict stands beside it."
+        ),
+        *(box("warning", sentence) for sentence in found.contradictions),
+        table(
+            "Both verdicts. Mean error and 90th percentile include the raters' placement errors.",
+            heads,
+            [(str(row[0]), [text_cell(cell) for cell in row[1:]]) for row in rows],
+            name="certificate-methods",
+        ),
+        paragraph(_skips(found)),
+        facts("Certificate", _facts(found)),
+    ]
+    return "".join(parts)
+
+
+def _skips(found: Certificate) -> str:
+    about = found.content["audit"]
+    if not about["not_answered"]:
+        return "Every random question that was reached is answered."
+    bounds = "; ".join(
+        f"{one.name} {one.rms.low_with_skips:.3g} to {one.rms.high_with_skips:.3g}"
+        for one in found.verdict.methods
+        if one.rms.low_with_skips is not None and one.rms.high_with_skips is not None
+    )
+    return (
+        f"{about['not_answered']} of {about['reached']} random questions were not answered. The intervals are about "
+        f"places that can be answered. With every skipped place as good, or as bad, as the best or worst answered one, "
+        f"the RMS errors would be: {bounds}."
+    )
+
+
+def _facts(found: Certificate) -> dict[str, object]:
+    content = found.content
+    late = [name for name, one in content["transforms"].items() if one["after_opening"]]
+    sealed = content["audit"]["sealed"]
+    return {
+        "random questions": f"{content['audit']['reached']} reached, {content['audit']['usable']} used",
+        "sealed answers": f"{sealed}, unknown to the model and to all exports" if sealed else "none",
+        "added after the answers were opened": ", ".join(late) or "no transform",
+        "estimates assisted by predictions": "yes" if found.verdict.assisted else "no",
+        "log": f"generation {content['project']['log']['generation']}, {content['project']['log']['digest']}",
+        "seeds of the draws": ", ".join(map(str, content["seeds"]["rounds"])),
+        "hash of the answers": content["commitment"],
+        "digest": content["digest"],
+        "software": ", ".join(f"{name} {version}" for name, version in content["software"].items()),
+    }
+
+
+def annotation_list(content: Content) -> str:
+    """Return the list of annotations with how well the others predict each."""
+    rows = annotation_rows(content)
+    if not rows:
+        return paragraph("There are no annotations.")
+    units = content.units
+    listed = [
+        (str(one["label"]), [
+            text_cell(", ".join(number(x, 5) for x in one["fixed"])),
+            text_cell(", ".join(number(x, 5) for x in one["moving"])),
+            figure_cell(one["sd"]), figure_cell(one["residual"]), figure_cell(one["mahalanobis"]),
+            figure_cell(one["p"]),
+            text_cell(_remark(one)),
+        ])
+        for one in rows
+    ]  # fmt: skip
+    return table(
+        f"{counted(len(rows), 'annotation')}; points are x, y[, z] in {units}. Residual: distance from the prediction "
+        f"by all others.",
+        ("annotation", "fixed point", "moving point", f"stated sd ({units})", f"residual ({units})", "standardised",
+         "p", "remark"),
+        listed,
+        flagged=frozenset(str(one["label"]) for one in rows if one["outlier"] or one["flagged"]),
+        name="annotation-list",
+    )  # fmt: skip
+
+
+def _remark(row: dict[str, Any]) -> str:
+    if row["flagged"]:
+        return "far from all good methods"
+    return "contradicts the others" if row["outlier"] else ""
+
+
+def provenance(content: Content) -> str:
+    """Return settings, model, images, hashes, versions, seeds, and how each transform was read."""
+    found = content.evaluation
+    parts = [heading("How each transform was read")]
+    for name, transform in content.transforms.items():
+        about = description(transform)
+        shown = about or {"kind": "given as mapped points or as a function", "direction": "fixed_to_moving"}
+        parts.append(
+            facts(f"Transform {name}", {key: value for key, value in shown.items() if value not in ("", [], ())})
+        )
+    if not content.transforms:
+        parts.append(paragraph("The transforms were not given to the report."))
+    if content.project:
+        parts += [heading("Project"), facts("What the project says of itself", content.project)]
+    seeds = {"posterior samples": found.samples, "seed": found.seed, "targets": found.targets,
+             "tolerance": found.tolerance, "norms": list(found.norms)}  # fmt: skip
+    parts += [
+        heading("Model and settings"),
+        facts("Model of the true transformation", model(content.posterior)),
+        facts("Settings of the evaluation", {**seeds, **content.settings}),
+    ]
+    for name, one in content.images.items():
+        parts.append(facts(f"The {name} image", {**one.summary(), "levels": one.levels}))
+    if content.hashes:
+        parts += [heading("Hashes"), facts("SHA-256 of what went in", content.hashes)]
+    parts += [heading("Versions"), facts("Programs and libraries", versions())]
+    return "".join(parts)
+
+
+def reading_aid(content: Content) -> str:
+    """Return the terms explained for readers without statistics, and how to cite."""
+    lines = {
+        "Annotation": "A point of the fixed image, the place an expert gave for it in the moving image, and how sure "
+        "the expert was.",
+        "Target": "A point of the fixed image at which the error counts. Errors are averaged over all targets.",
+        "Error": f"The {score_name(content.norm)} over the targets: how far a method's matches are from the true ones. "
+        "The true ones are not known; the error given is the middle of what it may be, given the annotations and the "
+        "methods.",
+        "Identity": "The moving image as it lies, without any registration: what a method has to beat.",
+        "90 % interval": "The true error lies in it with a probability of 90 %, if the model is right.",
+        "Standard deviation": "How far the true match of a point typically lies from where the annotations alone put "
+        "it. Small near annotations, large far from them.",
+        "Tied": "Methods that the first of their group does not beat with a probability of at least 95 %, or only by a "
+        "difference that does not count.",
+    }
+    rows = [(name, [text_cell(text)]) for name, text in lines.items()]
+    return table("Words used in this report.", ("word", "meaning"), rows) + paragraph(
+        "Method: L. Peter, D. C. Alexander, C. Magnain, J. E. Iglesias, Uncertainty-Aware Annotation Protocol to "
+        f"Evaluate Deformable Registration Algorithms. Computed with warpgauge {versions()['warpgauge']}."
+    )

@@ -30,15 +30,21 @@ from warpgauge.io.files import replace_text
 from warpgauge.io.images import Image
 from warpgauge.maps.picture_parts import shown_units
 from warpgauge.project import Project
-from warpgauge.report.certificate_section import certificate_section
 from warpgauge.report.content import Content
 from warpgauge.report.html import page, paragraph, report_path
-from warpgauge.report.map_section import map_section, overlay_section
-from warpgauge.report.method_maps import MethodMaps, method_maps
-from warpgauge.report.provenance import annotation_list, provenance, reading_aid
-from warpgauge.report.results import compared, landmark_csv, landmark_section, results_section, verdict
-from warpgauge.report.suspects import suspect_section, suspects
-from warpgauge.report.trust_section import rater_section, trust_section
+from warpgauge.report.map_section import MethodMaps, map_section, method_maps, overlay_section
+from warpgauge.report.results import (
+    annotation_list,
+    certificate_section,
+    compared,
+    landmark_csv,
+    landmark_section,
+    provenance,
+    reading_aid,
+    results_section,
+    verdict,
+)
+from warpgauge.report.trust_section import rater_section, suspect_section, suspects, trust_section
 from warpgauge.session.controls import RaterCertificate, rater_certificates
 
 
