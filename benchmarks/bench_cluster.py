@@ -26,8 +26,7 @@ import warpgauge as wg
 from warpgauge.compute import Executor, InProcess, ProcessPool, one_thread
 from warpgauge.compute.cluster import DaskCluster
 from warpgauge.core.process import Posterior
-from warpgauge.experiments.experiment import Experiment, Findings, Run
-from warpgauge.experiments.runner import run_experiment
+from warpgauge.experiments.experiment import Experiment, Findings, Run, run_experiment
 from warpgauge.io.stores import place_of
 from warpgauge.maps.sharded import ShardedMap, fill_shard, write_sharded_map
 

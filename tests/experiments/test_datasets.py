@@ -10,7 +10,7 @@ import pytest
 import experiment_tools as tools
 from warpgauge.experiments import brains, datasets, default_setting
 from warpgauge.experiments.curves import halves, paper_scales
-from warpgauge.experiments.strategies import EXPERIMENT
+from warpgauge.experiments.paper_studies import STRATEGIES
 
 
 def mean_distance(pair: datasets.LandmarkPair) -> float:
@@ -94,7 +94,7 @@ def test_the_dense_set_has_as_many_points_as_the_papers() -> None:
 
 
 def test_the_plan_has_a_hundred_curves_for_each_of_five_datasets(data_dir: Path) -> None:
-    planned = EXPERIMENT.plan(data_dir, EXPERIMENT.default_runs, 0, False)
+    planned = STRATEGIES.plan(data_dir, STRATEGIES.default_runs, 0, False)
     counts = {name: sum(run.parameters["dataset"] == name for run in planned) for name in default_setting.TITLES}
     assert len(counts) == 5
     assert min(counts.values()) >= 100

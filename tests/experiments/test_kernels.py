@@ -10,16 +10,16 @@ import pytest
 import experiment_tools as tools
 import oracle
 from warpgauge.experiments.default_setting import setting
-from warpgauge.experiments.kernels import EXPERIMENT, LABELS
+from warpgauge.experiments.paper_studies import FAMILY_LABELS, KERNELS
 
 
-@pytest.mark.parametrize("family", LABELS)
+@pytest.mark.parametrize("family", FAMILY_LABELS)
 def test_a_run_is_what_the_oracle_computes(tmp_path: Path, family: str) -> None:
     """Each family has weights that minimise its own loss, its own greedy order, and its own errors."""
     tools.write_cima(tmp_path)
     tools.write_copdgene(tmp_path)
-    run = EXPERIMENT.plan(tmp_path, 1, 0, True)[0]
-    result = EXPERIMENT.compute(tmp_path, run)
+    run = KERNELS.plan(tmp_path, 1, 0, True)[0]
+    result = KERNELS.compute(tmp_path, run)
     given = setting(tmp_path, run)
     parts, teacher = given.halves, given.teacher
     scales, weights = [10.0 * 2**s for s in range(9)], result["weights"][family]
@@ -36,9 +36,9 @@ def test_a_run_is_what_the_oracle_computes(tmp_path: Path, family: str) -> None:
 def test_both_datasets_are_compared_with_wendland(tmp_path: Path) -> None:
     tools.write_cima(tmp_path)
     tools.write_copdgene(tmp_path)
-    planned = EXPERIMENT.plan(tmp_path, 1, 0, True)
+    planned = KERNELS.plan(tmp_path, 1, 0, True)
     curves = {"wendland": [2.0, 1.0], "gaussian": [3.0, 1.5], "inverse_quadratic": [2.0, 0.5]}
-    found = EXPERIMENT.report([(run, {"curves": [curves]}) for run in planned])
+    found = KERNELS.report([(run, {"curves": [curves]}) for run in planned])
     assert set(found.numbers) == {"cima", "copdgene"}
     for numbers in found.numbers.values():
         assert numbers["differences"]["Gaussian - Wendland"]["median"].tolist() == [1.0, 0.5]

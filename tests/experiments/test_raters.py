@@ -12,8 +12,7 @@ from scipy.stats import chi2
 
 import oracle
 from warpgauge.experiments import raters
-from warpgauge.experiments.experiment import Run
-from warpgauge.experiments.runner import run_experiment
+from warpgauge.experiments.experiment import Run, run_experiment
 
 LEVELS = (0.5, 0.8, 0.95)
 THRESHOLDS = {level: chi2.ppf(level, 3) for level in LEVELS}

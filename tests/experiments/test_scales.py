@@ -11,7 +11,7 @@ import experiment_tools as tools
 import oracle
 from warpgauge.experiments.datasets import cima, copdgene
 from warpgauge.experiments.default_setting import setting
-from warpgauge.experiments.scales import BUNDLES, EXPERIMENT
+from warpgauge.experiments.paper_studies import BUNDLES, SCALES
 
 KEPT = {"one": [2560.0], "half": [160.0, 320.0, 640.0, 1280.0, 2560.0], "all": [10.0 * 2**s for s in range(9)]}
 
@@ -21,8 +21,8 @@ def test_a_run_is_what_the_oracle_computes(tmp_path: Path, which: str) -> None:
     """The bundle starts from the coarsest scale, learns its own weights, and asks in its own order."""
     tools.write_cima(tmp_path)
     tools.write_copdgene(tmp_path)
-    run = EXPERIMENT.plan(tmp_path, 1, 0, True)[0]
-    result = EXPERIMENT.compute(tmp_path, run)
+    run = SCALES.plan(tmp_path, 1, 0, True)[0]
+    result = SCALES.compute(tmp_path, run)
     parts = setting(tmp_path, run).halves
     k = tools.oracle_kernel(KEPT[which], result["weights"][which])
     Sigma = np.broadcast_to(tools.disc(2, 1.0), (len(parts.fixed), 2, 2))

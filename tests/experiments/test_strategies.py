@@ -10,15 +10,15 @@ import pytest
 import experiment_tools as tools
 import oracle
 from warpgauge.experiments import default_setting
-from warpgauge.experiments.curve_summary import difference, sentences, spoken, summary
+from warpgauge.experiments.curves import difference, sentences, spoken, summary
 from warpgauge.experiments.default_setting import plan, setting
 from warpgauge.experiments.experiment import Run
-from warpgauge.experiments.strategies import EXPERIMENT
+from warpgauge.experiments.paper_studies import STRATEGIES
 
 
 def check_curves(data: Path, run: Run, radius: float, first: int | None = None) -> None:
     """Recompute a run: farthest and greedy orders by the oracle, every posterior from scratch."""
-    result = EXPERIMENT.compute(data, run)
+    result = STRATEGIES.compute(data, run)
     (curves,) = result["curves"]
     parts = setting(data, run).halves
     k = tools.oracle_kernel(result["scales"], result["weights"])
@@ -41,7 +41,7 @@ def test_a_cima_run_is_what_the_oracle_computes(tmp_path: Path) -> None:
     run = plan(tmp_path, ("cima",), 2, 0, quick=True)[1]
     check_curves(tmp_path, run, 1.0)
     teacher = setting(tmp_path, run).teacher
-    result = EXPERIMENT.compute(tmp_path, run)
+    result = STRATEGIES.compute(tmp_path, run)
     Sigma = np.broadcast_to(tools.disc(2, 1.0), (len(teacher), 2, 2))
     tools.assert_learned(result["scales"], result["weights"], teacher.fixed, teacher.moving, Sigma)
 
@@ -56,8 +56,8 @@ def test_a_real_cima_run_is_what_the_oracle_computes(data_dir: Path) -> None:
     """The first errors of a real pair: 5 annotations by each strategy."""
     run = plan(data_dir, ("cima",), 1, 0, quick=True)[0]
     short = Run(run.key, {**run.parameters, "count": 4})
-    (curves,) = EXPERIMENT.compute(data_dir, short)["curves"]
-    result = EXPERIMENT.compute(data_dir, short)
+    (curves,) = STRATEGIES.compute(data_dir, short)["curves"]
+    result = STRATEGIES.compute(data_dir, short)
     parts = setting(data_dir, short).halves
     k = tools.oracle_kernel(result["scales"], result["weights"])
     Sigma = np.broadcast_to(tools.disc(2, 1.0), (len(parts.fixed), 2, 2))
@@ -70,7 +70,7 @@ def test_a_real_cima_run_is_what_the_oracle_computes(data_dir: Path) -> None:
 def test_all_strategies_share_the_first_ten_of_the_dense_set() -> None:
     pytest.importorskip("skimage", reason="the dense set is an image inside scikit-image")
     run = plan(Path(), ("dense",), 1, 0, quick=True)[0]
-    (curves,) = EXPERIMENT.compute(Path(), Run(run.key, {**run.parameters, "count": 12}))["curves"]
+    (curves,) = STRATEGIES.compute(Path(), Run(run.key, {**run.parameters, "count": 12}))["curves"]
     assert curves["random"][:10] == curves["farthest"][:10] == curves["entropy"][:10]
     assert len({curve[11] for curve in curves.values()}) > 1
 
@@ -86,7 +86,7 @@ def test_numbers_and_sentences_follow_from_the_curves() -> None:
         (Run(str(i), {"dataset": "cima"}), {"curves": [{key: values[i] for key, values in rows.items()}]})
         for i in range(3)
     ]
-    found = EXPERIMENT.report(results)
+    found = STRATEGIES.report(results)
     numbers = found.numbers["cima"]
     assert numbers["annotations"] == [1, 2]
     assert numbers["mean"]["Heuristic"] == pytest.approx([4.0, 3.0])

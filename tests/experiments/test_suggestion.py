@@ -10,7 +10,7 @@ import pytest
 import oracle
 import warpgauge as wg
 from warpgauge.core.expected_noise import fit_noise_model
-from warpgauge.experiments import best_transform_study, default_setting, noise_study, suggestion
+from warpgauge.experiments import default_setting, suggestion, suggestion_parts
 from warpgauge.experiments.datasets import elastix_lung_registrations
 from warpgauge.experiments.experiment import Run
 
@@ -41,8 +41,8 @@ def test_a_contest_is_won_when_the_true_best_is_sure_for_the_first_time() -> Non
     fooled = {"first": 8, "lead": [0.96, 0.8, 0.95], "true best": [0.1, 0.2, 0.95], "right": [False, False, True]}
     never = {"first": 8, "lead": [0.5, 0.6, 0.7], "true best": [0.5, 0.4, 0.3], "right": [True, False, False]}
     curves = [sooner, fooled, never]
-    assert [best_transform_study.identified(curve, 10) for curve in curves] == [9, 10, 11]
-    assert [best_transform_study.misled(curve) for curve in curves] == [False, True, False]
+    assert [suggestion_parts.identified(curve, 10) for curve in curves] == [9, 10, 11]
+    assert [suggestion_parts.misled(curve) for curve in curves] == [False, True, False]
     assert suggestion.right_when_sure(curves) == 0.5
     found = suggestion.contest_numbers(curves, [never, never, never], 10)
     assert found["mean saved"] == pytest.approx((2 + 1 + 0) / 3)
@@ -53,10 +53,10 @@ def test_a_contest_is_won_when_the_true_best_is_sure_for_the_first_time() -> Non
 @pytest.mark.parametrize("strategy", ["entropy", "decision: best"])
 def test_a_contest_follows_the_posterior_about_the_median(strategy: str) -> None:
     """Least win probabilities after ten annotations by the oracle's joint posterior and the model learned at eight."""
-    contest = best_transform_study.simulated(3)
+    contest = suggestion_parts.simulated(3)
     targets, mapped, truth = contest.targets[:25], contest.mapped[:4, :25], contest.truth[:25]
-    small = best_transform_study.Contest(contest.answers, contest.centre, targets, mapped, truth, contest.scales)
-    curve = best_transform_study.contend(small, strategy, 10, seed=1)
+    small = suggestion_parts.Contest(contest.answers, contest.centre, targets, mapped, truth, contest.scales)
+    curve = suggestion_parts.contend(small, strategy, 10, seed=1)
     asked = curve["asked"]
     assert len(set(asked)) == 10
     learned = wg.fit_kernel(small.prior(), small.answers[asked[:8]], noise=True)
@@ -78,7 +78,7 @@ def test_a_contest_follows_the_posterior_about_the_median(strategy: str) -> None
 
 def test_simulated_registrations_have_the_errors_they_are_said_to_have() -> None:
     """Root mean square errors at the targets: 2 px times the ratios, in some order; placements scatter by half a px."""
-    contest = best_transform_study.simulated(5)
+    contest = suggestion_parts.simulated(5)
     np.testing.assert_allclose(np.sort(contest.true_errors), 2.0 * np.array([1.0, 1.15, 1.3, 1.5, 1.8, 2.2]), rtol=1e-9)
     assert len(np.unique(contest.true_errors)) == 6
 
@@ -88,7 +88,7 @@ def test_ellipses_follow_the_tensor() -> None:
     rng = np.random.default_rng(0)
     factors = rng.normal(size=(4000, 2, 2)) * [1.0, 4.0]
     tensors = factors @ factors.transpose(0, 2, 1) + 0.5 * np.eye(2)
-    stated = noise_study.drawn(tensors, np.random.default_rng(1))
+    stated = suggestion_parts.drawn(tensors, np.random.default_rng(1))
     commutators = tensors @ stated - stated @ tensors
     assert np.abs(commutators).max() < 1e-8 * np.abs(tensors @ stated).max()
     values, vectors = np.linalg.eigh(tensors)
@@ -130,9 +130,9 @@ def test_noise_aware_curves_ask_for_most_information_given_the_ellipses_so_far()
     fixed, held = rng.uniform(0, 60, (9, 2)), rng.uniform(0, 60, (5, 2))
     factors = rng.normal(size=(9, 2, 2)) * [1.0, 5.0]
     tensors = factors @ factors.transpose(0, 2, 1)
-    answers = wg.Annotations(fixed, fixed + 1.0, noise_study.drawn(tensors, rng))
+    answers = wg.Annotations(fixed, fixed + 1.0, suggestion_parts.drawn(tensors, rng))
     prior = wg.TransformationPrior(wg.KernelBundle("wendland", [20.0, 60.0], [30.0, 60.0]))
-    found = noise_study.noise_curve(prior, answers, tensors, held, held + 1.0, "noise_aware", 6, 0)
+    found = suggestion_parts.noise_curve(prior, answers, tensors, held, held + 1.0, "noise_aware", 6, 0)
     default = np.exp(2.8927) * np.eye(2)
     k = oracle_kernel(prior, 2)
     asked: list[int] = []
@@ -159,10 +159,10 @@ def test_real_registrations_and_raters_are_read(data_dir: Path) -> None:
     published = sorted(float(row.split(",")[3]) for row in rows[1:])
     # One landmark of 51 is left out here, which moves a median by less than a twenty-fifth.
     np.testing.assert_allclose(np.sort(np.median(errors, axis=1)), published, rtol=0.04)
-    contest = best_transform_study.lung(data_dir, 0)
+    contest = suggestion_parts.lung(data_dir, 0)
     best, second = np.sort(contest.true_errors)[:2]
     assert second / best >= 1.05
-    curve = best_transform_study.contend(contest, "decision: ranking", 9, 0)
+    curve = suggestion_parts.contend(contest, "decision: ranking", 9, 0)
     assert len(set(curve["asked"])) == 9
     runs = {run.parameters["part"]: run for run in suggestion.plan(data_dir, 1, 0, True)}
     assert suggestion.compute(data_dir, runs["raters"])["points"] == 80

@@ -10,7 +10,8 @@ import pytest
 
 import experiment_tools as tools
 import oracle
-from warpgauge.experiments import brains, targets
+from warpgauge.candidates import targets_from_labels
+from warpgauge.experiments import brains, paper_studies
 from warpgauge.experiments.experiment import Run
 
 
@@ -32,17 +33,17 @@ def data(tmp_path: Path) -> Path:
 def test_a_run_is_what_the_oracle_computes(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Informed: argmax of H(x | A) - H(x | T, A), since no candidate is a target; the error is that at T."""
     monkeypatch.setattr(brains, "BRAIN_CORNERS", 12)
-    monkeypatch.setattr(targets, "TARGETS", 6)
+    monkeypatch.setattr(paper_studies, "EDGE_POINTS", 6)
     monkeypatch.setattr(brains, "BRAIN_AMPLITUDE", 2.0)
     monkeypatch.setattr(brains, "BRAIN_SPACING", 20.0)
     parameters = {
         "dataset": "aal", "structure": 1, "deformation": 3, "training": 4, "split": 5, "count": 5,
     }  # fmt: skip
-    result = targets.compute(data, Run("one", parameters))
+    result = paper_studies.TARGETS.compute(data, Run("one", parameters))
     (curves,) = result["curves"]
     brain = brains.labelled_brain(data, "aal")
     truth = brains.deformation(brain, 3)
-    edge = targets.targets_from_labels(brain.labels, brain.grid, 1, count=6, seed=5)
+    edge = targets_from_labels(brain.labels, brain.grid, 1, count=6, seed=5)
     corners = brain.corners
     assert len(corners) == 12
     k = tools.oracle_kernel([10.0 * 2**s for s in range(6)], result["weights"])
@@ -60,7 +61,7 @@ def test_a_run_is_what_the_oracle_computes(data: Path, monkeypatch: pytest.Monke
 
 def test_the_plan_has_ten_distinct_structures_a_deformation(data_dir: Path) -> None:
     """And training and tested deformations differ; grey and white matter are all that the third brain has."""
-    planned = targets.plan(data_dir, 20, 0, False)
+    planned = paper_studies.TARGETS.plan(data_dir, 20, 0, False)
     for name in ("aal", "cobra"):
         mine = [run.parameters for run in planned if run.parameters["dataset"] == name]
         for start in (0, 10):

@@ -10,7 +10,7 @@ import pytest
 import experiment_tools as tools
 import oracle
 from warpgauge.experiments.default_setting import setting
-from warpgauge.experiments.uncertainty import CONDITIONS, EXPERIMENT
+from warpgauge.experiments.paper_studies import CONDITIONS, UNCERTAINTY
 from warpgauge.simulate import EllipseAnnotator
 
 
@@ -18,8 +18,8 @@ from warpgauge.simulate import EllipseAnnotator
 def test_a_run_is_what_the_oracle_computes(tmp_path: Path, condition: str) -> None:
     """Orders by greedy entropy with each candidate's own ellipse, errors with the placements of the same user."""
     tools.write_cima(tmp_path)
-    run = next(r for r in EXPERIMENT.plan(tmp_path, 1, 0, True) if r.parameters["condition"] == condition)
-    result = EXPERIMENT.compute(tmp_path, run)
+    run = next(r for r in UNCERTAINTY.plan(tmp_path, 1, 0, True) if r.parameters["condition"] == condition)
+    result = UNCERTAINTY.compute(tmp_path, run)
     (curves,) = result["curves"]
     parts = setting(tmp_path, run).halves
     k = tools.oracle_kernel([10.0 * 2**s for s in range(9)], result["weights"])
@@ -35,7 +35,7 @@ def test_a_run_is_what_the_oracle_computes(tmp_path: Path, condition: str) -> No
 
 def test_the_conditions_share_their_splits_and_ellipses_grow_fivefold(tmp_path: Path) -> None:
     tools.write_cima(tmp_path)
-    planned = EXPERIMENT.plan(tmp_path, 3, 0, False)
+    planned = UNCERTAINTY.plan(tmp_path, 3, 0, False)
     splits = {
         condition: [run.parameters["split"] for run in planned if run.parameters["condition"] == condition]
         for condition in CONDITIONS

@@ -45,7 +45,7 @@ def experiment(name: str | None, show_list: bool, as_json: bool, **options: Any)
     and the seed, not on the number of jobs. docs/reproduction.md describes what each study found.
     """
     from warpgauge.experiments import find_experiment
-    from warpgauge.experiments.runner import compute_seconds, run_experiment
+    from warpgauge.experiments.experiment import compute_seconds, run_experiment
 
     if show_list:
         _list(as_json)

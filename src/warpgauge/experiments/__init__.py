@@ -11,31 +11,32 @@ from collections.abc import Iterator, Mapping
 from warpgauge.errors import InvalidInputError
 from warpgauge.experiments.experiment import Experiment, Findings, Run
 
-NAMES = (
-    "strategies",
-    "targets",
-    "uncertainty",
-    "evaluation",
-    "attacks",
-    "kernels",
-    "scales",
-    "calibration",
-    "accuracy",
-    "suggestion",
-    "raters",
-    "answerable",
-    "certified",
-    "snap",
-)
+# Module and name of each study.
+_HOMES = {
+    "strategies": "paper_studies:STRATEGIES",
+    "targets": "paper_studies:TARGETS",
+    "uncertainty": "paper_studies:UNCERTAINTY",
+    "evaluation": "evaluation:EXPERIMENT",
+    "attacks": "attacks:EXPERIMENT",
+    "kernels": "paper_studies:KERNELS",
+    "scales": "paper_studies:SCALES",
+    "calibration": "model_studies:CALIBRATION",
+    "accuracy": "model_studies:ACCURACY",
+    "suggestion": "suggestion:EXPERIMENT",
+    "raters": "raters:EXPERIMENT",
+    "answerable": "answerable:EXPERIMENT",
+    "certified": "certified:EXPERIMENT",
+    "snap": "snap:EXPERIMENT",
+}
+NAMES = tuple(_HOMES)
 
 
 class _Registry(Mapping[str, Experiment]):
     """Experiments by name, each imported when it is looked up."""
 
     def __getitem__(self, name: str) -> Experiment:
-        if name not in NAMES:
-            raise KeyError(name)
-        found = importlib.import_module(f"warpgauge.experiments.{name}").EXPERIMENT
+        module, attribute = _HOMES[name].split(":")
+        found = getattr(importlib.import_module(f"warpgauge.experiments.{module}"), attribute)
         if not isinstance(found, Experiment):
             raise TypeError(f"{name} is not an experiment")
         return found
@@ -51,7 +52,7 @@ EXPERIMENTS: Mapping[str, Experiment] = _Registry()
 
 
 def find_experiment(name: str) -> Experiment:
-    """Return the experiment of this name, or say which ones there are."""
+    """Return the experiment of this name; an unknown name is refused with the list of those that exist."""
     if name not in NAMES:
         raise InvalidInputError(f"There is no experiment {name!r}; there are {', '.join(NAMES)}.")
     return EXPERIMENTS[name]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from warpgauge.experiments.curve_summary import deciles, plain_axes
+from warpgauge.experiments.curves import deciles, plain_axes
 from warpgauge.experiments.experiment import Findings, Result
 from warpgauge.maps.picture_parts import OKABE_ITO, matplotlib
 

@@ -16,9 +16,18 @@ from typing import Any
 import numpy as np
 
 import warpgauge as wg
-from warpgauge.experiments import best_transform_study, default_setting, noise_study
-from warpgauge.experiments.curve_summary import Panel, curves_figure, deciles, plain_axes, summary
-from warpgauge.experiments.curves import annotation_curve, disc, exact_answers, paper_scales
+from warpgauge.experiments import default_setting, suggestion_parts
+from warpgauge.experiments.curves import (
+    Panel,
+    annotation_curve,
+    curves_figure,
+    deciles,
+    disc,
+    exact_answers,
+    paper_scales,
+    plain_axes,
+    summary,
+)
 from warpgauge.experiments.datasets import Floats, LandmarkPair, cima
 from warpgauge.experiments.default_setting import TITLES, UNITS
 from warpgauge.experiments.experiment import Experiment, Findings, Result, Run
@@ -134,16 +143,16 @@ def _report_contests(results: Sequence[Result], numbers: Any, sentences: list[st
         numbers[f"decision, {dataset}"] = {
             name: contest_numbers([result["contest"][name] for result in every],
                                   [result["contest"]["entropy"] for result in every], limit)
-            for name in best_transform_study.STRATEGIES
+            for name in suggestion_parts.STRATEGIES
         }  # fmt: skip
         curves[dataset] = {
             name: np.array([result["contest"][name]["true best"] for result in every])
-            for name in best_transform_study.STRATEGIES
+            for name in suggestion_parts.STRATEGIES
         }
         found = numbers[f"decision, {dataset}"]
-        sentences += [_contest_sentence(dataset, name, found[name], limit) for name in best_transform_study.STRATEGIES]
+        sentences += [_contest_sentence(dataset, name, found[name], limit) for name in suggestion_parts.STRATEGIES]
     if curves:
-        figures["decision"] = decision_figure(curves, best_transform_study.FIRST, best_transform_study.SURE)
+        figures["decision"] = decision_figure(curves, suggestion_parts.FIRST, suggestion_parts.SURE)
 
 
 def _contest_sentence(dataset: str, name: str, found: dict[str, Any], limit: int) -> str:
@@ -160,11 +169,7 @@ def right_when_sure(curves: list[dict[str, Any]]) -> float:
     """Share of the runs that were ever sure of a best in which the first such was the true best; NaN where none was."""
     firsts = [
         next(
-            (
-                right
-                for lead, right in zip(curve["lead"], curve["right"], strict=True)
-                if lead >= best_transform_study.SURE
-            ),
+            (right for lead, right in zip(curve["lead"], curve["right"], strict=True) if lead >= suggestion_parts.SURE),
             None,
         )
         for curve in curves
@@ -175,8 +180,8 @@ def right_when_sure(curves: list[dict[str, Any]]) -> float:
 
 def contest_numbers(curves: list[dict[str, Any]], entropy: list[dict[str, Any]], limit: int) -> dict[str, Any]:
     """Annotations until the true best is known, and how many fewer than with Entropy."""
-    counts = np.array([best_transform_study.identified(curve, limit) for curve in curves])
-    saved = np.array([best_transform_study.identified(curve, limit) for curve in entropy]) - counts
+    counts = np.array([suggestion_parts.identified(curve, limit) for curve in curves])
+    saved = np.array([suggestion_parts.identified(curve, limit) for curve in entropy]) - counts
     return {
         "runs": len(counts),
         "median": float(np.median(counts)),
@@ -186,7 +191,7 @@ def contest_numbers(curves: list[dict[str, Any]], entropy: list[dict[str, Any]],
         "standard error": float(saved.std(ddof=1) / np.sqrt(len(saved))) if len(saved) > 1 else 0.0,
         "sooner": float((saved > 0).mean()),
         "later": float((saved < 0).mean()),
-        "misled": float(np.mean([best_transform_study.misled(curve) for curve in curves])),
+        "misled": float(np.mean([suggestion_parts.misled(curve) for curve in curves])),
         "right when first sure": right_when_sure(curves),
         "right at the end": float(np.mean([curve["right"][-1] for curve in curves])),
     }
@@ -236,7 +241,7 @@ def plan(data: Path, runs: int, seed: int, quick: bool) -> list[Run]:
     number = min(runs, 2) if quick else runs
     for at in range(number):
         region = ("lung-lesion_1", "lung-lesion_3")[at % 2]
-        stains = noise_study.PAIRS[at // 2 % len(noise_study.PAIRS)]
+        stains = suggestion_parts.PAIRS[at // 2 % len(suggestion_parts.PAIRS)]
         more = {"region": region, "stains": list(stains), "split": seed * 100_000 + at, "count": _NOISE_COUNT}
         planned.append(Run(f"ellipses-{seed}-{at:04d}", {"dataset": "ellipses", "part": "noise", **more}))
     planned += [
@@ -255,20 +260,16 @@ def compute(data: Path, run: Run) -> dict[str, Any]:
     if part == "curves":
         return _curves(data, run)
     if part == "raters":
-        return noise_study.two_raters_and_the_tensor(data, given["stain"])
+        return suggestion_parts.two_raters_and_the_tensor(data, given["stain"])
     split, count = int(given["split"]), int(given["count"])
     if part == "noise":
         stains = (given["stains"][0], given["stains"][1])
         prior = _noise_prior(data, given["region"], stains)
-        return {"curves": noise_study.compare(data, given["region"], stains, prior, split, count)}
+        return {"curves": suggestion_parts.compare(data, given["region"], stains, prior, split, count)}
     contest = (
-        best_transform_study.simulated(split)
-        if given["dataset"] == "simulated"
-        else best_transform_study.lung(data, split)
+        suggestion_parts.simulated(split) if given["dataset"] == "simulated" else suggestion_parts.lung(data, split)
     )
-    curves = {
-        name: best_transform_study.contend(contest, name, count, split) for name in best_transform_study.STRATEGIES
-    }
+    curves = {name: suggestion_parts.contend(contest, name, count, split) for name in suggestion_parts.STRATEGIES}
     return {"contest": curves, "true errors": contest.true_errors}
 
 

@@ -13,8 +13,7 @@ import experiment_tools as tools
 from warpgauge.cli.app import app, run
 from warpgauge.errors import InvalidInputError
 from warpgauge.experiments import NAMES, find_experiment
-from warpgauge.experiments.experiment import Experiment, Run
-from warpgauge.experiments.runner import compute_seconds, run_experiment
+from warpgauge.experiments.experiment import Experiment, Run, compute_seconds, run_experiment
 
 TOY = Experiment("toy", "squares", 4, tools.plan_numbers, tools.square, tools.report_sum)
 
@@ -126,10 +125,10 @@ def test_the_command_runs_a_study(tmp_path: Path) -> None:
 
 def test_results_of_other_code_are_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     """The fingerprint changes with the sources behind the numbers, at the same version."""
-    from warpgauge.experiments import runner
+    from warpgauge.experiments import experiment
 
     run = Run("a", {"dataset": "x"})
     before = runner.fingerprint("study", run, {})
     assert runner.fingerprint("study", run, {}) == before
-    monkeypatch.setattr(runner, "code_hash", lambda: "other")
+    monkeypatch.setattr(experiment, "code_hash", lambda: "other")
     assert runner.fingerprint("study", run, {}) != before

@@ -11,10 +11,10 @@ import pytest
 import experiment_tools as tools
 import oracle
 import warpgauge as wg
-from warpgauge.experiments import accuracy, calibration, model_setting
+from warpgauge.experiments import model_studies
 from warpgauge.experiments.curves import halves
 from warpgauge.experiments.experiment import Run
-from warpgauge.experiments.model_setting import DEFAULT, PAPER
+from warpgauge.experiments.model_studies import DEFAULT, PAPER
 
 LEVELS = (0.5, 0.8, 0.95)
 
@@ -24,7 +24,7 @@ def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A data directory of tiny sets in 2D and 3D, and numbers of annotations that they allow."""
     tools.write_cima(tmp_path)
     tools.write_copdgene(tmp_path)
-    monkeypatch.setattr(model_setting, "COUNTS", {"cima": (5, 7), "copdgene": (6,)})
+    monkeypatch.setattr(model_studies, "COUNTS", {"cima": (5, 7), "copdgene": (6,)})
     return tmp_path
 
 
@@ -38,11 +38,11 @@ class Recomputed:
 
 def recomputed(data: Path, run: Run, n: int) -> dict[str, Recomputed]:
     """Both models after n farthest-point annotations, by full matrices."""
-    by = {pair.name: pair for pair in model_setting.pairs_of(data, run.parameters["dataset"])}
+    by = {pair.name: pair for pair in model_studies.pairs_of(data, run.parameters["dataset"])}
     pair, teacher = by[run.parameters["pair"]], by[run.parameters["training"]]
     split = run.parameters["split"]
     parts, Sigma = halves(pair, split), tools.disc(pair.d, pair.pixel)
-    paper = model_setting._learned(teacher)
+    paper = model_studies._learned(teacher)
     first = wg.Suggester(paper, parts.fixed, strategy="farthest", seed=split).suggest()
     order = oracle.farthest_sequence(parts.fixed, first, n)
     X, Y, given = parts.fixed[order], parts.moving[order], np.array([Sigma] * n)
@@ -73,11 +73,11 @@ def recomputed(data: Path, run: Run, n: int) -> dict[str, Recomputed]:
 
 def test_a_run_is_what_the_oracle_computes(small: Path) -> None:
     """Errors and coverages of both models, in 2D and 3D, after the same farthest-point annotations."""
-    planned = calibration.EXPERIMENT.plan(small, 1, 0, False)
+    planned = model_studies.CALIBRATION.plan(small, 1, 0, False)
     assert [run.parameters["dataset"] for run in planned] == ["cima", "copdgene"]
     for run in planned:
-        covered = calibration.compute(small, run)["coverage"]["farthest"]
-        errors = accuracy.compute(small, run)["errors"]["farthest"]
+        covered = model_studies.measure_coverage(small, run)["coverage"]["farthest"]
+        errors = model_studies.measure_errors(small, run)["errors"]["farthest"]
         assert [row["n"] for row in covered] == [row["n"] for row in errors] == run.parameters["counts"]
         for row, error in zip(covered[-1:], errors[-1:], strict=True):
             expected = recomputed(small, run, row["n"])
@@ -88,7 +88,7 @@ def test_a_run_is_what_the_oracle_computes(small: Path) -> None:
 
 def test_training_pairs_share_nothing_with_the_tested(small: Path) -> None:
     """Another region with the same stains, another case."""
-    for run in calibration.EXPERIMENT.plan(small, 6, 3, False):
+    for run in model_studies.CALIBRATION.plan(small, 6, 3, False):
         pair, other = str(run.parameters["pair"]), str(run.parameters["training"])
         if run.parameters["dataset"] == "cima":
             (region, *stains), (other_region, *other_stains) = (name.split("_1_") for name in (pair, other))
@@ -101,22 +101,22 @@ def test_training_pairs_share_nothing_with_the_tested(small: Path) -> None:
 def test_afids_teachers_share_no_subject() -> None:
     points = np.zeros((4, 3))
     pairs = [
-        model_setting.LandmarkPair("afids", f"{a}_{b}", a, points, points, "mm", 1.0, (1.0,) * 3, (0.0,) * 3)
+        model_studies.LandmarkPair("afids", f"{a}_{b}", a, points, points, "mm", 1.0, (1.0,) * 3, (0.0,) * 3)
         for a, b in (("s1", "s2"), ("s1", "s3"), ("s2", "s4"), ("s3", "s4"))
     ]
-    assert [one.name for one in model_setting.teachers(pairs[0], pairs)] == ["s3_s4"]
+    assert [one.name for one in model_studies.teachers(pairs[0], pairs)] == ["s3_s4"]
 
 
 def test_the_report_tells_where_the_goal_is_met(small: Path) -> None:
     """Means over runs, and sentences for the levels that have a goal."""
     runs = [Run(f"r{i}", {"dataset": "cima"}) for i in range(2)]
-    shares = {PAPER: [0.6, 0.7, 0.8], model_setting.GAUSSIAN: [0.6, 0.8, 0.9], DEFAULT: [0.5, 0.8, 0.9]}
+    shares = {PAPER: [0.6, 0.7, 0.8], model_studies.GAUSSIAN: [0.6, 0.8, 0.9], DEFAULT: [0.5, 0.8, 0.9]}
     better = {**shares, DEFAULT: [0.5, 0.8, 0.99]}
     results = [
-        (run, {"coverage": {order: [{"n": 10, **row}, {"n": 20, **shares}] for order in model_setting.ORDERS}})
+        (run, {"coverage": {order: [{"n": 10, **row}, {"n": 20, **shares}] for order in model_studies.ORDERS}})
         for run, row in zip(runs, (shares, better), strict=True)
     ]
-    found = calibration.report(results)
+    found = model_studies.report_coverage(results)
     row = found.numbers["cima"]["random"][10][DEFAULT]
     assert row["mean"].tolist() == pytest.approx([0.5, 0.8, 0.945])
     assert row["runs"] == 2
@@ -130,7 +130,7 @@ def test_the_accuracy_report_compares_mean_errors() -> None:
     runs = [Run(f"r{i}", {"dataset": "copdgene"}) for i in range(2)]
     errors = [[{"n": 10, PAPER: 8.0, DEFAULT: 6.0}, {"n": 40, PAPER: 4.0, DEFAULT: 3.9}]] * 2
     results = [(run, {"errors": {"farthest": one, "random": one}}) for run, one in zip(runs, errors, strict=True)]
-    found = accuracy.report(results)
+    found = model_studies.report_errors(results)
     assert found.numbers["copdgene"]["farthest"][10]["percent smaller"] == pytest.approx(25)
     told = "\n".join(found.sentences)
     assert "10 % smaller at n = 10 is met (25.0 %)" in told
@@ -139,12 +139,12 @@ def test_the_accuracy_report_compares_mean_errors() -> None:
 
 def test_real_pairs_are_covered_and_predicted_better(data_dir: Path) -> None:
     """On 15 CIMA pairs with 20 annotations: 95 % regions hold 92 to 98 %, the paper's less; errors are smaller."""
-    planned = calibration.EXPERIMENT.plan(data_dir, 15, 0, False)
+    planned = model_studies.CALIBRATION.plan(data_dir, 15, 0, False)
     found = [
         rows[20]
         for run in planned
         if run.parameters["dataset"] == "cima"
-        for rows in model_setting.measurements(data_dir, Run(run.key, {**run.parameters, "counts": [20]})).values()
+        for rows in model_studies.measurements(data_dir, Run(run.key, {**run.parameters, "counts": [20]})).values()
     ]
     paper, default = (np.mean([by[label].coverage(0.95) for by in found]) for label in (PAPER, DEFAULT))
     assert 0.92 < default < 0.98
