@@ -128,7 +128,7 @@ def test_results_of_other_code_are_not_used(monkeypatch: pytest.MonkeyPatch) -> 
     from warpgauge.experiments import experiment
 
     run = Run("a", {"dataset": "x"})
-    before = runner.fingerprint("study", run, {})
-    assert runner.fingerprint("study", run, {}) == before
+    before = experiment.fingerprint("study", run, {})
+    assert experiment.fingerprint("study", run, {}) == before
     monkeypatch.setattr(experiment, "code_hash", lambda: "other")
-    assert runner.fingerprint("study", run, {}) != before
+    assert experiment.fingerprint("study", run, {}) != before
