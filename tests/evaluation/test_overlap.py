@@ -14,7 +14,7 @@ import warpgauge as wg
 from command_tools import ask, call
 from test_napari_layers import flat_project
 from warpgauge.errors import InvalidInputError
-from warpgauge.evaluation.overlap import label_overlap, surface_distances
+from warpgauge.evaluation.surrogate_metrics import label_overlap, surface_distances
 from warpgauge.evaluation.transforms import landmark_table
 
 GRID = wg.Grid((40, 36, 20), [0.8, 1.0, 2.5], [5.0, -3.0, 10.0], units="mm")

@@ -21,7 +21,7 @@ def check_sides(fixed_labels: Path | None, moving_labels: Path | None) -> None:
 
 def overlaps(transforms: Mapping[str, Any], fixed_labels: Path, moving_labels: Path) -> dict[str, Any]:
     """Return the overlap of the labels in two files after each transform."""
-    from warpgauge.evaluation.overlap import label_overlap
+    from warpgauge.evaluation.surrogate_metrics import label_overlap
     from warpgauge.io.images import read_image
 
     fixed, moving = read_image(fixed_labels), read_image(moving_labels)

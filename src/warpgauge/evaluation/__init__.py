@@ -8,7 +8,6 @@ from warpgauge.core.scoring import RankDistribution
 from warpgauge.core.sensitivity import Sensitivity, Variation, sensitivity
 from warpgauge.evaluation.assessment import Assessment, assess, evaluate_project, project_posterior
 from warpgauge.evaluation.audit import AuditData, audit_data
-from warpgauge.evaluation.audit_watch import AuditWatch
 from warpgauge.evaluation.certificate import (
     Certificate,
     certify_project,
@@ -16,13 +15,12 @@ from warpgauge.evaluation.certificate import (
     project_certificate,
     read_certificate,
 )
-from warpgauge.evaluation.design_verdict import DesignVerdict, design_verdict
+from warpgauge.evaluation.design_verdict import AuditWatch, DesignVerdict, design_verdict
 from warpgauge.evaluation.gate import GateResult, gate_project
-from warpgauge.evaluation.jacobian import Regularity, default_step, jacobian_determinants, regularity
 from warpgauge.evaluation.judge import Judge, judge
-from warpgauge.evaluation.result import Evaluation, TransformScores
+from warpgauge.evaluation.result import Evaluation, Interval, TransformScores, summaries
 from warpgauge.evaluation.scores import evaluate, tied_groups
-from warpgauge.evaluation.statistics import Interval, summaries
+from warpgauge.evaluation.surrogate_metrics import Regularity, default_step, jacobian_determinants, regularity
 from warpgauge.evaluation.trust import Diagnostics, Outlier, Trust, diagnose, trust
 from warpgauge.evaluation.truth import Truth
 

@@ -13,8 +13,8 @@ import numpy as np
 
 from warpgauge.core.arrays import Floats
 from warpgauge.core.linalg import mahalanobis
-from warpgauge.evaluation.candidate_set import CandidateSet
 from warpgauge.evaluation.error_model import ErrorModel, joint_samples
+from warpgauge.evaluation.transforms import CandidateSet
 from warpgauge.evaluation.widening import Widening
 
 _FOLDS = 5

@@ -25,7 +25,7 @@ import numpy as np
 from warpgauge.core.arrays import Floats, Ints
 from warpgauge.core.kernels import KernelBundle, prior_draws
 from warpgauge.core.parallel import one_blas_thread
-from warpgauge.evaluation.candidate_set import CandidateSet, CandidateValues
+from warpgauge.evaluation.transforms import CandidateSet, CandidateValues
 
 UNEVENNESS = (0.0, 1.0)
 ALONG = (0.3, 1.0, 3.0)

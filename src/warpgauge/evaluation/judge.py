@@ -17,11 +17,10 @@ from warpgauge.core.process import Posterior
 from warpgauge.core.sensitivity import Describer, Sensitivity, mean_squares, model_changes
 from warpgauge.display import counted
 from warpgauge.errors import InvalidInputError
-from warpgauge.evaluation.candidate_set import CandidateSet
 from warpgauge.evaluation.cross_fit import CrossFit
 from warpgauge.evaluation.error_model import ErrorModel
-from warpgauge.evaluation.suspicion import gross_errors, too_good
-from warpgauge.evaluation.transforms import Remembered, converted, function_of, mapped_points
+from warpgauge.evaluation.transforms import CandidateSet, Remembered, converted, function_of, mapped_points
+from warpgauge.evaluation.trust import gross_errors, too_good
 from warpgauge.evaluation.truth import Truth
 
 CENTRES = ("candidates", "prior")

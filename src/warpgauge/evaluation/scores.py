@@ -15,10 +15,9 @@ from warpgauge.core.judgement import Flag, Judgement, norm_name
 from warpgauge.core.parallel import one_blas_thread
 from warpgauge.core.scoring import displacement_norm, rank_distribution
 from warpgauge.errors import InvalidInputError
-from warpgauge.evaluation.jacobian import Regularity, regularity
-from warpgauge.evaluation.result import Evaluation, TransformScores
+from warpgauge.evaluation.result import Evaluation, Interval, TransformScores, positive, summaries
 from warpgauge.evaluation.sentences import Standing, verdict
-from warpgauge.evaluation.statistics import Interval, positive, summaries
+from warpgauge.evaluation.surrogate_metrics import Regularity, regularity
 from warpgauge.evaluation.transforms import Comparable, comparable, converted, function_of
 from warpgauge.evaluation.truth import Truth
 from warpgauge.geometry import Grid

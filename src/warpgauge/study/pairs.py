@@ -19,7 +19,7 @@ from warpgauge.core.annotations import Annotations
 from warpgauge.core.arrays import Floats
 from warpgauge.errors import FileFormatError, InvalidInputError
 from warpgauge.evaluation import Assessment, assess, evaluate_project, norm_name
-from warpgauge.evaluation.overlap import label_overlap
+from warpgauge.evaluation.surrogate_metrics import label_overlap
 from warpgauge.evaluation.transforms import mapped_points
 from warpgauge.geometry import Grid
 from warpgauge.io.files import content_hash, write_whole
