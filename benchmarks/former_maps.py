@@ -12,8 +12,8 @@ import numpy as np
 from numba import njit
 
 from warpgauge.core import compiled
+from warpgauge.core.factors import inverse_cholesky
 from warpgauge.core.kernels import TrendKernel
-from warpgauge.core.linalg import inverse_cholesky
 from warpgauge.core.parallel import over_rows
 from warpgauge.core.process import Posterior
 

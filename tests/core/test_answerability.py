@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 import oracle
-from warpgauge.core.answerability import AnswerField, chance_in_box, chance_in_region
+from warpgauge.core.expected_answers import AnswerField, chance_in_box, chance_in_region
 
 
 def in_box(points: np.ndarray) -> np.ndarray:

@@ -8,15 +8,16 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from warpgauge.core.confidence import (
+from warpgauge.core.estimators import (
     FEWEST_LOOKS,
+    Draws,
     confidence_sequence,
+    contributions,
     log_evidence,
     mean_interval,
     quantile_interval,
     rank_intervals,
 )
-from warpgauge.core.estimators import Draws, contributions
 from warpgauge.errors import InvalidInputError
 
 

@@ -6,7 +6,7 @@ import pytest
 import oracle
 import warpgauge as wg
 from models import GRID, NOISE, make, names
-from warpgauge.core.linalg import cholesky
+from warpgauge.core.factors import cholesky
 from warpgauge.errors import InvalidInputError, NumericalWarning, SingularModelError
 
 CASES = pytest.mark.parametrize("case", GRID, ids=names)

@@ -303,7 +303,7 @@ _COMPILES = """
 import numpy as np, warpgauge as wg
 from warpgauge.core import compiled, compiled_tiles
 from warpgauge.core.power_law import default_prior
-from warpgauge.core.warm_up import compile_loops
+from warpgauge.core.suggestion import compile_loops
 modules = (compiled, compiled_tiles)
 loops = [value for module in modules for value in vars(module).values() if hasattr(value, "signatures")]
 assert len(loops) >= 24

@@ -11,9 +11,16 @@ from scipy import stats
 import oracle
 import warpgauge as wg
 from models import make
-from warpgauge.core.calibration import T_PRIOR_ANNOTATIONS, T_PRIOR_FACTOR
+from warpgauge.core.calibration import (
+    T_PRIOR_ANNOTATIONS,
+    T_PRIOR_FACTOR,
+    beyond,
+    level_of,
+    mixing_factors,
+    normal_or_t,
+    squared_radius,
+)
 from warpgauge.core.scoring import probability_of_smaller_error
-from warpgauge.core.tails import beyond, level_of, mixing_factors, normal_or_t, squared_radius
 from warpgauge.errors import InvalidInputError
 
 NU = 4.0

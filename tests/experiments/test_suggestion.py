@@ -9,7 +9,7 @@ import pytest
 
 import oracle
 import warpgauge as wg
-from warpgauge.core.expected_noise import fit_noise_model
+from warpgauge.core.expected_answers import fit_noise_model
 from warpgauge.experiments import default_setting, suggestion, suggestion_parts
 from warpgauge.experiments.datasets import elastix_lung_registrations
 from warpgauge.experiments.experiment import Run

@@ -9,7 +9,7 @@ import pytest
 from scipy.interpolate import RBFInterpolator
 
 from session.tools import HEIGHT, WIDTH, Rater, lattice, make
-from warpgauge.core.answerability import chance_in_box
+from warpgauge.core.expected_answers import chance_in_box
 from warpgauge.io.landmarks import read_landmarks
 from warpgauge.project import Project
 from warpgauge.session import Session

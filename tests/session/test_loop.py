@@ -11,7 +11,7 @@ from scipy import special, stats
 
 import warpgauge as wg
 from session.tools import Rater, errors, lattice, make, true_map
-from warpgauge.core.answerability import chance_in_box
+from warpgauge.core.expected_answers import chance_in_box
 from warpgauge.core.process import Posterior
 from warpgauge.errors import InvalidInputError, SuspiciousDataWarning
 from warpgauge.project import ConflictError, Placement, Project

@@ -116,7 +116,7 @@ def prepare() -> None:
     from warpgauge.core.annotations import Annotations
     from warpgauge.core.kernels import KernelBundle
     from warpgauge.core.process import TransformationPrior
-    from warpgauge.core.warm_up import compile_loops
+    from warpgauge.core.suggestion import compile_loops
     from warpgauge.maps.exceedance import exceedance_probability
 
     start = time.perf_counter()

@@ -14,9 +14,15 @@ import numpy as np
 
 from warpgauge.core import compiled_tiles as loops
 from warpgauge.core.arrays import Floats, Ints
-from warpgauge.core.factors import Factor, factor_of, times_identity
+from warpgauge.core.factors import (
+    Factor,
+    factor_of,
+    inverse_cholesky,
+    log_determinants,
+    lost_to_rounding,
+    times_identity,
+)
 from warpgauge.core.kernels import ScalarKernel
-from warpgauge.core.linalg import inverse_cholesky, log_determinants, lost_to_rounding
 from warpgauge.core.parallel import blas_threads_for
 from warpgauge.core.tiles import Sink, Whitening, over_tiles
 from warpgauge.errors import SingularModelError

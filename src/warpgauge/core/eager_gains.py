@@ -9,10 +9,9 @@ from scipy.linalg import solve_triangular
 
 from warpgauge.core.arrays import Bools, Floats, Ints
 from warpgauge.core.conditioning import Conditioned
-from warpgauge.core.factors import is_isotropic
+from warpgauge.core.factors import cholesky, is_isotropic, log_determinants, lost_to_rounding
 from warpgauge.core.gains import TIE, entropy_constant
 from warpgauge.core.kernels import ScalarKernel
-from warpgauge.core.linalg import cholesky, log_determinants, lost_to_rounding
 from warpgauge.errors import SingularModelError
 
 

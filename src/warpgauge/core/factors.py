@@ -1,20 +1,139 @@
-"""The factor of the annotations' covariance: scalar where all noise is isotropic, d x d blocks otherwise.
+"""Factors of covariance matrices: safe Cholesky, block append, quadratic forms, and the factor of the annotations.
 
-Which of the two it is, only this module knows. Vectors at the annotations go in as (L, K, d) arrays, K of them, and
-come out in one order whatever the factor. ``W`` is the inverse of the lower Cholesky factor, see
-:mod:`warpgauge.core.linalg`.
+A factor is kept as ``W``, the inverse of the lower Cholesky factor, so that ``K^-1 = W^T W``: applying it is one matrix
+product, sums of squares of ``W k`` can never come out negative, dropping the last rows undoes the last append.
+
+The factor of the annotations' covariance is scalar where all noise is isotropic, and has d x d blocks otherwise. Which
+of the two it is, only this module knows. Vectors at the annotations go in as (L, K, d) arrays, K of them, and come out
+in one order whatever the factor.
 """
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.linalg import lapack
 
 from warpgauge.core.arrays import Floats
-from warpgauge.core.linalg import append_rows, inverse_cholesky
 from warpgauge.core.parallel import blas_threads_for
+from warpgauge.errors import NumericalWarning, SingularModelError
+
+_JITTERS = (1e-14, 1e-13, 1e-12, 1e-11, 1e-10)
+
+
+def cholesky(matrix: Floats, what: str) -> Floats:
+    """Lower Cholesky factor.
+
+    A matrix that is positive definite but for rounding gets the smallest sufficient multiple of its mean diagonal
+    added, with a :class:`~warpgauge.errors.NumericalWarning` that gives the number; anything worse raises.
+    """
+    if not np.isfinite(matrix).all():
+        raise SingularModelError(f"The covariance of {what} has entries that are not finite; the prior is too large.")
+    factor, info = lapack.dpotrf(matrix, lower=1, clean=1)
+    if info == 0:
+        return np.asarray(factor)
+    diagonal = float(np.mean(np.diagonal(matrix)))
+    for relative in _JITTERS:
+        jitter = relative * diagonal
+        factor, info = lapack.dpotrf(matrix + jitter * np.eye(len(matrix)), lower=1, clean=1)
+        if info == 0:
+            warnings.warn(
+                f"The covariance of {what} is singular to rounding; a variance of {jitter:.3g} was added to factor it.",
+                NumericalWarning,
+                stacklevel=3,
+            )
+            return np.asarray(factor)
+    raise SingularModelError(
+        f"The covariance of {what} is singular: locations coincide, or noise and spacing are too small for the kernel; "
+        "merge coinciding locations or give the annotations more uncertainty."
+    )
+
+
+def inverse_of_lower(factor: Floats) -> Floats:
+    """Inverse of a lower triangular matrix."""
+    if len(factor) == 0:
+        return np.zeros((0, 0))
+    inverse, info = lapack.dtrtri(factor, lower=1)
+    if info != 0:
+        raise SingularModelError("A Cholesky factor has a zero on its diagonal; the model is singular.")
+    return np.ascontiguousarray(inverse)
+
+
+def inverse_cholesky(matrix: Floats, what: str) -> Floats:
+    """``W`` with ``W^T W = matrix^-1`` and ``W`` lower triangular."""
+    if len(matrix) == 0:
+        return np.zeros((0, 0))
+    with blas_threads_for(len(matrix)):
+        return inverse_of_lower(cholesky(matrix, what))
+
+
+def append_rows(W: Floats, cross: Floats, corner: Floats, what: str) -> Floats:
+    """Extend ``W`` of K to that of ``[[K, cross], [cross^T, corner]]``, in O(n^2) for each new row.
+
+    With ``V = W cross`` and the Schur complement ``corner - V^T V = G G^T`` the new rows are
+    ``[-G^-1 V^T W, G^-1]``.
+    """
+    old, new = len(W), len(corner)
+    extended = np.zeros((old + new, old + new))
+    extended[:old, :old] = W
+    with blas_threads_for(old + new):
+        V = W @ cross
+        G_inverse = inverse_cholesky(corner - V.T @ V, what)
+        extended[old:, :old] = -G_inverse @ (V.T @ W)
+    extended[old:, old:] = G_inverse
+    return extended
+
+
+def lower_pivots(matrices: Floats) -> Floats:
+    """Pivots of the LDL^T factorisation of (n, d, d) symmetric matrices, d <= 3, shape (n, d).
+
+    Their product is the determinant, and all are positive exactly when the matrix is positive definite.
+    """
+    d = matrices.shape[-1]
+    pivots = np.empty(matrices.shape[:-1])
+    a = matrices
+    with np.errstate(divide="ignore", invalid="ignore"):  # a vanished pivot shows in the result
+        pivots[:, 0] = a[:, 0, 0]
+        if d > 1:
+            l10 = a[:, 1, 0] / pivots[:, 0]
+            pivots[:, 1] = a[:, 1, 1] - l10 * a[:, 1, 0]
+        if d > 2:
+            l20 = a[:, 2, 0] / pivots[:, 0]
+            c21 = a[:, 2, 1] - l10 * a[:, 2, 0]
+            pivots[:, 2] = a[:, 2, 2] - l20 * a[:, 2, 0] - c21 * c21 / pivots[:, 1]
+    return pivots
+
+
+def log_determinants(matrices: Floats, first: int = 0) -> Floats:
+    """Log determinants of (n, d, d) posterior covariances; raises where rounding has eaten a variance.
+
+    ``first`` is the number of the first row in the caller's array, for the message.
+    """
+    pivots = lower_pivots(matrices)
+    positive = np.all(pivots > 0, axis=1)
+    if not positive.all():
+        raise SingularModelError(lost_to_rounding(first + int(np.argmin(positive))))
+    return np.asarray(np.log(pivots).sum(axis=1))
+
+
+def lost_to_rounding(row: int) -> str:
+    """Sentence for a posterior covariance that double precision cannot hold."""
+    return (
+        f"The posterior covariance at point {row} is lost to rounding: the noise is too small beside the prior's; "
+        "give the annotations more uncertainty or the kernel smaller weights."
+    )
+
+
+def mahalanobis(residuals: Floats, covariances: Floats) -> Floats:
+    """Squared Mahalanobis lengths ``r^T C^-1 r`` of (n, d) residuals under (n, d, d) covariances."""
+    if len(residuals) == 0:
+        return np.zeros(0)
+    solved = np.linalg.solve(covariances, residuals[..., None])[..., 0]
+    return np.asarray(np.einsum("na,na->n", residuals, solved))
+
 
 _WHAT = "the annotations"
 

@@ -18,8 +18,8 @@ import numpy as np
 from warpgauge.core import compiled
 from warpgauge.core.arrays import Bools, Floats, Ints
 from warpgauge.core.conditioning import Conditioned
+from warpgauge.core.factors import log_determinants, lower_pivots
 from warpgauge.core.kernels import KernelBundle, TrendKernel
-from warpgauge.core.linalg import log_determinants, lower_pivots
 from warpgauge.core.parallel import over_items
 from warpgauge.core.tiles import sorted_tiles
 

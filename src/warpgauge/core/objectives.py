@@ -14,9 +14,8 @@ from scipy.linalg import blas, lapack, solve_triangular
 from warpgauge.core.arrays import Bools, Floats, Ints
 from warpgauge.core.conditioning import Conditioned
 from warpgauge.core.eager_gains import WhitenedRows, whitened_at
-from warpgauge.core.factors import is_isotropic
+from warpgauge.core.factors import cholesky, is_isotropic, log_determinants
 from warpgauge.core.gains import TIE, entropy_constant
-from warpgauge.core.linalg import cholesky, log_determinants
 
 
 class _Objective(ABC):

@@ -1,4 +1,17 @@
-"""The gains used by each suggestion strategy."""
+"""The gains of each suggestion strategy, among them those that know how exact an annotation will be.
+
+Annotations differ in how exact they will be, and in how likely there will be one (:class:`WeightedGains`).
+
+The paper's gain is that of an exact match, Eqs. (delta_H_in_T) and (delta_H_not_in_T): it does not know that some
+locations can be placed better than others. With the covariance ``Sigma_c`` that is expected there, the information is
+
+- inside T:   ``1/2 log det(k_|A(c, c) + Sigma_c) - 1/2 log det Sigma_c``,
+- outside T:  ``1/2 log det(k_|A(c, c) + Sigma_c) - 1/2 log det(k_|A,T(c, c) + Sigma_c)``,
+
+the mutual information ``I(Phi_T; noisy Phi_c | A)`` (Lindley 1956, "On a measure of the information provided by an
+experiment"; MacKay 1992, "Information-based objective functions for active data selection"). Inside T and with the same
+``Sigma`` everywhere the order is the paper's.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +19,160 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from warpgauge.core.arrays import Floats, Ints, thinned_rows
+from warpgauge.core.arrays import Bools, Floats, Ints, thinned_rows
 from warpgauge.core.conditioning import Conditioned
 from warpgauge.core.eager_gains import EagerGains, KernelGivenTargets
-from warpgauge.core.gains import LazyGains
-from warpgauge.core.information_gains import NoiseAwareEagerGains, NoiseAwareLazyGains, WeightedGains
+from warpgauge.core.factors import log_determinants
+from warpgauge.core.gains import TIE, LazyGains
 from warpgauge.core.objectives import KrauseGains, VarianceGains
 from warpgauge.core.process import TransformationPrior
 from warpgauge.errors import InvalidInputError
+
+
+def _added(covariance: Floats, noise: Floats) -> Floats:
+    """Sum of covariances (n,), (n, 1, 1) or (n, d, d), numbers meaning multiples of I_d, and (n, d, d) noise."""
+    d = noise.shape[-1]
+    blocks = covariance if covariance.ndim == 3 else covariance[:, None, None]
+    return np.asarray((blocks * np.eye(d) if blocks.shape[-1] == 1 else blocks) + noise)
+
+
+class NoiseAwareLazyGains(LazyGains):
+    """Expected information for candidates inside T.
+
+    It never rises when an annotation is added, as ``k_|A`` does not, so lazy evaluation stays exact; the cost is that
+    of the paper's gain.
+    """
+
+    def __init__(self, conditioned: Conditioned, candidates: Floats, expected: Floats) -> None:
+        self.expected = expected
+        self._own = 0.5 * log_determinants(expected)
+        super().__init__(conditioned, candidates)
+
+    def expect(self, expected: Floats) -> None:
+        """Expect other covariances of annotations to come; bounds stay bounds."""
+        self.expected = expected
+        self._own = 0.5 * log_determinants(expected)
+        self.gain = self._entropies(np.arange(len(self.candidates)))
+        self._bounded_at = 0
+
+    def _entropies(self, rows: Ints) -> Floats:
+        annotation = _added(self.covariance[rows], self.expected[rows])
+        return np.asarray(0.5 * log_determinants(annotation) - self._own[rows])
+
+
+class NoiseAwareEagerGains(EagerGains):
+    """Expected information where some candidates lie outside T: two passes of log determinants over the candidates."""
+
+    def __init__(
+        self,
+        conditioned: Conditioned,
+        given: KernelGivenTargets,
+        candidates: Floats,
+        outside: Ints,
+        same_point: float,
+        expected: Floats,
+    ) -> None:
+        super().__init__(conditioned, given, candidates, outside, same_point)
+        self.expected = expected
+
+    def expect(self, expected: Floats) -> None:
+        """Expect other covariances of annotations to come."""
+        self.expected = expected
+
+    def all(self) -> Floats:
+        """Return the expected information of all candidates."""
+        gains = 0.5 * log_determinants(_added(self.first.covariance, self.expected))
+        remaining = self.expected.copy()  # a target's match is known given the targets: only its own noise is left
+        remaining[self.outside] = _added(self.second.covariance, self.expected[self.outside])
+        return np.asarray(gains - 0.5 * log_determinants(remaining))
+
+
+# Candidates brought up to date at a time, the most promising first.
+_CHUNK = 512
+_GROWTH = 4
+
+
+class WeightedGains:
+    r"""Value of a question: expected information times the probability of an answer, found lazily and exactly.
+
+    .. math:: v(x) = P(\text{answer} \mid x) \; \tfrac12 \log\det\!\left(I + \Sigma^{-1} k_{\mid A}(x, x)\right)
+
+    and the analogous form for candidates outside T. A differential entropy has no zero, so it cannot be multiplied by a
+    chance; the information that an answer brings can. Where the noise is far below the uncertainty, information orders
+    the candidates in T as entropy does.
+
+    An information from an earlier step is an upper bound of what it is now, so that times the present chance it bounds
+    the value, also when the chances change. Candidates are brought up to date in the order of these bounds until none
+    of the others can be the best.
+
+    Parameters
+    ----------
+    gains : NoiseAwareLazyGains or NoiseAwareEagerGains
+        The information, which is at least 0.
+    """
+
+    def __init__(self, gains: NoiseAwareLazyGains | NoiseAwareEagerGains) -> None:
+        self.gains = gains
+        self.chance = np.ones(len(gains.candidates))
+        # The best of the last search: likely to be near the top again, so that most others are ruled out at once.
+        self._elite: Ints = np.empty(0, dtype=np.int64)
+
+    @property
+    def conditioned(self) -> Conditioned:
+        """The prior's kernel given the annotations so far."""
+        return self.gains.conditioned
+
+    def set_chance(self, chance: Floats) -> None:
+        """Take other chances, (n,), from now on."""
+        n = len(self.gains.candidates)
+        if chance.shape != (n,) or not ((chance >= 0) & (chance <= 1)).all():
+            raise InvalidInputError(f"The chance must be {n} numbers from 0 to 1, one for each candidate.")
+        self.chance = chance.copy()
+
+    def expect(self, expected: Floats) -> None:
+        """Expect other covariances of annotations to come."""
+        self.gains.expect(expected)
+
+    def add(self, location: Floats, noise: Floats) -> None:
+        """Take a further annotation into account; chances stay as they are until others are set."""
+        self.gains.add(location, noise)
+
+    def drop_last(self) -> None:
+        """Take the last annotation back."""
+        self.gains.drop_last()
+
+    def all(self) -> Floats:
+        """Return the values of all candidates."""
+        return np.asarray(self.gains.all() * self.chance)
+
+    def one(self, index: int) -> float:
+        """Return the value of one candidate."""
+        return self.gains.one(index) * float(self.chance[index])
+
+    def near_best(self, alive: Bools) -> tuple[Ints, Floats]:
+        """Candidates among ``alive`` within a tie of the best value, with their exact values."""
+        bounds = np.where(alive, self.gains.bounds() * self.chance, -np.inf)
+        values = np.full(len(bounds), -np.inf)
+        best, rows, chunk = -np.inf, self._elite[alive[self._elite]], _CHUNK
+        while True:
+            if len(rows):
+                values[rows] = self.gains.exact(rows) * self.chance[rows]
+                bounds[rows] = -np.inf
+                best = max(best, float(values[rows].max()))
+            # Before the first are evaluated, all that may be asked are left.
+            left = np.flatnonzero(bounds >= max(best - TIE, np.finfo(float).min))
+            if len(left) == 0:
+                break
+            rows = left if len(left) <= chunk else left[np.argpartition(bounds[left], -chunk)[-chunk:]]
+            chunk *= _GROWTH
+        evaluated = np.flatnonzero(values > -np.inf)
+        if len(evaluated) > _CHUNK:
+            self._elite = evaluated[np.argpartition(values[evaluated], -_CHUNK)[-_CHUNK:]]
+        else:
+            self._elite = evaluated
+        near = evaluated[values[evaluated] >= best - TIE]
+        return near, values[near]
+
 
 STRATEGIES = ("entropy", "information", "variance", "mutual_information", "noise_aware", "farthest", "random")
 # Gains that depend on how exact the annotations to come will be.

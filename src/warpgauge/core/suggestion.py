@@ -1,4 +1,7 @@
-"""Where to annotate next: Algorithm 1 of the paper, the strategies it is compared with, and some beyond it."""
+"""Where to annotate next: Algorithm 1 of the paper, the strategies it is compared with, and some beyond it.
+
+`compile_loops` compiles the inner loops ahead of time: once per installation, and when an interactive program starts.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from warpgauge.core import compiled
-from warpgauge.core.annotations import confidence_radius
+from warpgauge.core.annotations import Annotations, confidence_radius
 from warpgauge.core.arrays import Floats, as_covariances, as_points
 from warpgauge.core.gains import TIE
-from warpgauge.core.information_gains import WeightedGains
+from warpgauge.core.kernels import KernelBundle
 from warpgauge.core.process import TransformationPrior
-from warpgauge.core.strategies import EXPECTING, STRATEGIES, Setting, start
+from warpgauge.core.strategies import EXPECTING, STRATEGIES, Setting, WeightedGains, start
+from warpgauge.core.tiles import TILE
 from warpgauge.display import counted
 from warpgauge.errors import InvalidInputError
 
@@ -60,12 +64,12 @@ class Suggester:
         effect.
     strategy : {"entropy", "information", "variance", "mutual_information", "noise_aware", "farthest", "random"}
         ``"entropy"`` is the paper's. ``"information"`` is the information that an annotation is expected to bring,
-        times the ``chance`` that there is one (:mod:`warpgauge.core.information_gains`): what sessions use.
+        times the ``chance`` that there is one (:mod:`warpgauge.core.strategies`): what sessions use.
         ``"variance"`` lowers the mean posterior variance over the targets most
         (:class:`~warpgauge.core.objectives.VarianceGains`; without ``targets`` those are the candidates, or a sample of
         200 to 2,000 of them by the seed where there are more than 10 million pairs); ``"mutual_information"`` is
         Krause's (:class:`~warpgauge.core.objectives.KrauseGains`, for at most 4,000 candidates); ``"noise_aware"``
-        weighs how exact an annotation of each candidate will be (``warpgauge.core.information_gains``). ``"farthest"``
+        weighs how exact an annotation of each candidate will be (``warpgauge.core.strategies``). ``"farthest"``
         (the paper's Heuristic) asks for the candidate farthest from all annotated ones.
     seed : int
         Breaks ties, picks the first of ``"farthest"`` and orders ``"random"``.
@@ -292,3 +296,25 @@ class Suggester:
         if int(index) != index or not 0 <= index < len(self.candidates):
             raise InvalidInputError(f"There is no candidate {index!r}; there are {len(self.candidates)}, from 0 on.")
         return int(index)
+
+
+def compile_loops() -> None:
+    """Have every loop of the core compiled, or read from the disk where it was compiled before.
+
+    A compiled loop serves both dimensions, all kernels and any number of points, so that one small piece of each kind
+    of work is enough. Nothing that is called afterwards waits for the compiler.
+    """
+    points = np.random.default_rng(0).uniform(0, 1, (TILE + 1, 2))
+    kernel = KernelBundle.pyramid("wendland", smallest=0.1, levels=2)
+    annotations = Annotations(points[:2], points[:2], np.stack([np.eye(2), np.diag([1.0, 2.0])]))
+    for strategy in ("entropy", "farthest"):
+        suggester = Suggester(TransformationPrior(kernel), points[:4], strategy=strategy)
+        suggester.record(0, np.eye(2))
+        suggester.suggest()
+        suggester.gains()
+    kernel(np.zeros(1))
+    posterior = TransformationPrior(kernel, mean="affine").condition(annotations)
+    posterior.mean_and_covariance(points)
+    posterior.mean_and_deviation(points[:1])
+    posterior.entropy(points[:1])
+    posterior.squared_lengths(points[:1], points[:1])

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from warpgauge.core.annotation_budget import FurtherAnnotations, further_annotations, further_by_growth
-from warpgauge.core.judgement import Flag, Judgement, norm_name
-from warpgauge.core.scoring import RankDistribution
+from warpgauge.core.scoring import Flag, Judgement, RankDistribution, Truth, norm_name
 from warpgauge.core.sensitivity import Sensitivity, Variation, sensitivity
 from warpgauge.evaluation.assessment import Assessment, assess, evaluate_project, project_posterior
 from warpgauge.evaluation.audit import AuditData, audit_data
@@ -22,7 +21,6 @@ from warpgauge.evaluation.result import Evaluation, Interval, TransformScores, s
 from warpgauge.evaluation.scores import evaluate, tied_groups
 from warpgauge.evaluation.surrogate_metrics import Regularity, default_step, jacobian_determinants, regularity
 from warpgauge.evaluation.trust import Diagnostics, Outlier, Trust, diagnose, trust
-from warpgauge.evaluation.truth import Truth
 
 __all__ = [
     "Assessment",

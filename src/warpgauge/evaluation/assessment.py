@@ -19,13 +19,13 @@ from warpgauge.core.arrays import Floats, as_points
 from warpgauge.core.parallel import one_blas_thread
 from warpgauge.core.power_law import fitted_posterior
 from warpgauge.core.process import Posterior
+from warpgauge.core.scoring import Truth
 from warpgauge.display import Tabular
 from warpgauge.errors import InvalidInputError
 from warpgauge.evaluation.judge import CENTRES, judge
 from warpgauge.evaluation.result import Evaluation
 from warpgauge.evaluation.scores import evaluate
 from warpgauge.evaluation.trust import Trust, trust
-from warpgauge.evaluation.truth import Truth
 from warpgauge.geometry import Grid
 from warpgauge.io.transforms import read_transform
 from warpgauge.project import Project

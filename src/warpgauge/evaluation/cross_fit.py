@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 
 from warpgauge.core.arrays import Floats
-from warpgauge.core.linalg import mahalanobis
+from warpgauge.core.factors import mahalanobis
 from warpgauge.evaluation.error_model import ErrorModel, joint_samples
 from warpgauge.evaluation.transforms import CandidateSet
 from warpgauge.evaluation.widening import Widening

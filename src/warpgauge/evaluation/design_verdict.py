@@ -12,8 +12,15 @@ from typing import Any
 import numpy as np
 
 from warpgauge.core.arrays import Floats
-from warpgauge.core.confidence import Bounds, confidence_sequence, mean_interval, quantile_interval, rank_intervals
-from warpgauge.core.estimators import contributions, single_draws
+from warpgauge.core.estimators import (
+    Bounds,
+    confidence_sequence,
+    contributions,
+    mean_interval,
+    quantile_interval,
+    rank_intervals,
+    single_draws,
+)
 from warpgauge.errors import InvalidInputError, WarpgaugeError
 from warpgauge.evaluation.assessment import project_posterior
 from warpgauge.evaluation.audit import AuditData, audit_data

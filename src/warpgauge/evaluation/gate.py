@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from warpgauge.core.confidence import mean_interval
-from warpgauge.core.estimators import Contributions, contributions
+from warpgauge.core.estimators import Contributions, contributions, mean_interval
 from warpgauge.errors import InvalidInputError
 from warpgauge.evaluation.assessment import project_posterior
 from warpgauge.evaluation.audit import AuditData, audit_data

@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike
 from warpgauge.core.annotation_budget import FurtherAnnotations, further_by_growth
 from warpgauge.core.annotations import Annotations
 from warpgauge.core.arrays import Floats, as_points
-from warpgauge.core.judgement import Flag, Judgement, ascending, norm_name
 from warpgauge.core.process import Posterior
+from warpgauge.core.scoring import Flag, Judgement, Truth, ascending, norm_name
 from warpgauge.core.sensitivity import Describer, Sensitivity, mean_squares, model_changes
 from warpgauge.display import counted
 from warpgauge.errors import InvalidInputError
@@ -21,7 +21,6 @@ from warpgauge.evaluation.cross_fit import CrossFit
 from warpgauge.evaluation.error_model import ErrorModel
 from warpgauge.evaluation.transforms import CandidateSet, Remembered, converted, function_of, mapped_points
 from warpgauge.evaluation.trust import gross_errors, too_good
-from warpgauge.evaluation.truth import Truth
 
 CENTRES = ("candidates", "prior")
 FEWEST = 4

@@ -11,15 +11,13 @@ from numpy.typing import ArrayLike
 
 from warpgauge.core.annotation_budget import CAP
 from warpgauge.core.arrays import Floats, as_points
-from warpgauge.core.judgement import Flag, Judgement, norm_name
 from warpgauge.core.parallel import one_blas_thread
-from warpgauge.core.scoring import displacement_norm, rank_distribution
+from warpgauge.core.scoring import Flag, Judgement, Truth, displacement_norm, norm_name, rank_distribution
 from warpgauge.errors import InvalidInputError
 from warpgauge.evaluation.result import Evaluation, Interval, TransformScores, positive, summaries
 from warpgauge.evaluation.sentences import Standing, verdict
 from warpgauge.evaluation.surrogate_metrics import Regularity, regularity
 from warpgauge.evaluation.transforms import Comparable, comparable, converted, function_of
-from warpgauge.evaluation.truth import Truth
 from warpgauge.geometry import Grid
 
 _NORM_OF = {1.0: "mean", 2.0: "rms", np.inf: "max"}

@@ -16,17 +16,24 @@ from scipy import special
 
 from warpgauge.core.annotations import Annotations
 from warpgauge.core.arrays import Floats, as_points
-from warpgauge.core.calibration import LEVELS, Coverage, binomial_interval, coverage, scale_factor, scaled_left_out
-from warpgauge.core.judgement import Flag
-from warpgauge.core.linalg import mahalanobis
+from warpgauge.core.calibration import (
+    LEVELS,
+    Coverage,
+    adjusted_significance,
+    binomial_interval,
+    coverage,
+    scale_factor,
+    scaled_left_out,
+    squared_radius,
+)
+from warpgauge.core.factors import mahalanobis
 from warpgauge.core.process import Posterior
+from warpgauge.core.scoring import Flag, Truth
 from warpgauge.core.sensitivity import FACTOR, Sensitivity
-from warpgauge.core.tails import adjusted_significance, squared_radius
 from warpgauge.display import counted
 from warpgauge.errors import InvalidInputError
 from warpgauge.evaluation.sentences import calibration, judged_share, length
 from warpgauge.evaluation.transforms import comparable, mapped_points
-from warpgauge.evaluation.truth import Truth
 from warpgauge.maps import known_points
 
 # Sensitivity ranks again many times; a random part of so many targets serves for more.

@@ -21,9 +21,8 @@ from scipy.interpolate import RBFInterpolator
 
 import warpgauge as wg
 from warpgauge.core.arrays import Ints
-from warpgauge.core.confidence import FEWEST_LOOKS, log_evidence
 from warpgauge.core.designs import balanced_order, disagreement_sizes, inclusion_probabilities
-from warpgauge.core.estimators import Draws, Predictions, single_draws
+from warpgauge.core.estimators import FEWEST_LOOKS, Draws, Predictions, log_evidence, single_draws
 from warpgauge.evaluation import AuditData, design_verdict
 from warpgauge.evaluation.gate import compared, decide
 from warpgauge.experiments import registration_sets

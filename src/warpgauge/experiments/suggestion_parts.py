@@ -24,7 +24,7 @@ from scipy.stats import spearmanr
 import warpgauge as wg
 from warpgauge.candidates import structure_tensors
 from warpgauge.core.decisions import DecisionSuggester
-from warpgauge.core.expected_noise import fit_noise_model
+from warpgauge.core.expected_answers import fit_noise_model
 from warpgauge.core.process import Posterior
 from warpgauge.core.scoring import win_probabilities
 from warpgauge.experiments.curves import rng_for

@@ -17,7 +17,7 @@ from scipy import special
 
 from warpgauge.core.arrays import Floats, as_points
 from warpgauge.core.compiled import compile_loop  # one set of compiler options for the whole package
-from warpgauge.core.linalg import lost_to_rounding
+from warpgauge.core.factors import lost_to_rounding
 from warpgauge.core.parallel import over_rows
 from warpgauge.core.process import Posterior
 from warpgauge.errors import InvalidInputError, SingularModelError

@@ -1,7 +1,7 @@
 """Probability that a candidate of a project can be answered, from where its match may lie and from earlier skips.
 
-The formulas are in `warpgauge.core.answerability`; here are the moving image, the answers and the reach of each reason
-for a skip. Of more than 2,000 candidates, the chance is worked out at about so many anchors among them and
+The formulas are in `warpgauge.core.expected_answers`; here are the moving image, the answers and the reach of each
+reason for a skip. Of more than 2,000 candidates, the chance is worked out at about so many anchors among them and
 interpolated: it changes slowly over the image.
 """
 
@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.spatial import cKDTree
 
-from warpgauge.core.answerability import AnswerField, chance_in_box, chance_in_region
 from warpgauge.core.arrays import Ints
+from warpgauge.core.expected_answers import AnswerField, chance_in_box, chance_in_region
 from warpgauge.core.process import Posterior
 from warpgauge.geometry import Floats
 from warpgauge.project import Placement, Project, Skipped, State

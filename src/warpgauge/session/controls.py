@@ -14,7 +14,7 @@ from scipy import stats
 
 from warpgauge.core.annotations import confidence_radius
 from warpgauge.core.calibration import binomial_interval
-from warpgauge.core.linalg import mahalanobis
+from warpgauge.core.factors import mahalanobis
 from warpgauge.errors import InvalidInputError
 from warpgauge.geometry import Floats
 from warpgauge.project import Event, Placement, Project, QueryRecord, State

@@ -8,8 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from warpgauge.core.annotations import Annotations
-from warpgauge.core.raters import FusedPlacements, fuse_raters
+from warpgauge.core.annotations import Annotations, FusedPlacements, fuse_raters
 from warpgauge.geometry import Floats
 from warpgauge.project import Placement, QueryRecord, State
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from warpgauge.core.linalg import mahalanobis
+from warpgauge.core.factors import mahalanobis
 from warpgauge.core.process import Posterior
 from warpgauge.errors import InvalidInputError
 from warpgauge.geometry import Floats, Grid

@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import Any
 
 from warpgauge.core.process import Posterior
-from warpgauge.core.warm_up import compile_loops
+from warpgauge.core.suggestion import compile_loops
 from warpgauge.errors import WarpgaugeError
 from warpgauge.evaluation import AuditWatch
 from warpgauge.project import SKIP_REASONS, Project
