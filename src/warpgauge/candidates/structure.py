@@ -240,7 +240,7 @@ def local_maxima(strength: Floats) -> NDArray[np.bool_]:
 
 
 def vertex_offsets(strength: Floats, rows: NDArray[np.int64]) -> tuple[Floats, NDArray[np.bool_]]:
-    """Fit a quadratic to the 3^d neighbourhood of each row and give the offset of its vertex, and where that is sound.
+    """Fit a quadratic to the 3^d neighbourhood of each row; return the offsets of the vertices, and which are sound.
 
     ``rows`` are (n, d) array indices that are not on the edge of ``strength``. With differences g and H of the
     neighbourhood the vertex is at ``-H^-1 g``; it is sound when H is negative definite and the vertex near.

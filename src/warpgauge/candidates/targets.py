@@ -183,7 +183,7 @@ def _choose(truth: Callable[[int, int], Truth], grid: Grid, count: int | None, s
 
 
 def _cells(extent: Floats, count: int) -> NDArray[np.int64]:
-    """Divide a box into cells as cubic as possible, at most ``count`` of them; give their number along each axis."""
+    """Divide a box into cells as cubic as possible, at most ``count`` of them; return their number along each axis."""
 
     def cells(edge: float) -> NDArray[np.int64]:
         return np.asarray(np.maximum(1, np.floor(extent / edge * (1 + 1e-12))).astype(np.int64))

@@ -184,7 +184,7 @@ class Executor(ABC):
                         yield outcome
 
     def close(self) -> None:  # noqa: B027  # most executors keep nothing between two runs
-        """Give back the workers."""
+        """Release the workers."""
 
     def __enter__(self) -> Executor:
         return self
@@ -203,7 +203,7 @@ def _can_help(problem: Exception | None) -> bool:
 
 
 def report_progress(share: float) -> None:
-    """Tell whoever watches how much of the running job is done, from 0 to 1; without a watcher nothing happens."""
+    """Report to the watcher how much of the running job is done, from 0 to 1; without a watcher do nothing."""
     report = _report.get()
     if report is not None:
         report(share)

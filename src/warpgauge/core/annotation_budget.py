@@ -217,7 +217,7 @@ class _Shrinking:
         self.projected = self.conditioned.kernel.matrix(self.conditioned.locations, points) @ self.columns
 
     def add(self, location: Floats, noise: Floats) -> Floats:
-        """Condition on one more location and give what it explains of the forms, (K, K)."""
+        """Condition on one more location and return what it explains of the forms, (K, K)."""
         self.conditioned = self.conditioned.append(location[None], noise)
         row = self.conditioned.kernel.matrix(location[None], self.points) @ self.columns
         self.projected = np.concatenate([self.projected, row])

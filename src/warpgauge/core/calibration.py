@@ -231,7 +231,7 @@ def left_out(conditioned: Conditioned, weights: Floats, tails: float = GAUSSIAN)
 
 
 def scaled_left_out(posterior: Posterior) -> LeaveOneOut:
-    """Predict each annotation from the others as sure as a calibrated posterior is: covariance ``c k_l + N_l``.
+    """Predict each annotation from the others, as a calibrated posterior does: covariance ``c k_l + N_l``.
 
     Only the prediction is scaled, not the annotation's noise. Tail probabilities are the chi-square distribution's,
     whatever the tails: they are for finding slips, few of which would stand out under heavy tails.

@@ -152,12 +152,13 @@ class Conditioned:
 
     def over_tiles(self, points: Floats, weights: Floats | None, sink: Sink, *, covariances: bool = True) -> None:
         """Hand sums of the kernel times ``weights`` and covariances of all points to ``sink``, see `tiles`."""
-        over_tiles(self._whitening if covariances else None, self.kernel, self.locations, points, weights, sink)
+        whitening = self._whitening if covariances else None
+        over_tiles(whitening, self.kernel.of_prior, self.locations, points, weights, sink)
 
     @cached_property
     def _whitening(self) -> Whitening:
         factors = [self.factor.W] if self.b == 1 else self._component_factors
-        return Whitening(self.kernel, self.locations, factors)
+        return Whitening(self.kernel.of_prior, self.locations, factors)
 
     @cached_property
     def split_factor(self) -> Floats:

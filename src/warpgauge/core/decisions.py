@@ -221,7 +221,7 @@ class DecisionSuggester:
         self._kept = None
 
     def undo(self) -> int:
-        """Take the last record back and give its candidate."""
+        """Take the last record back and return its candidate."""
         if not self._log:
             raise InvalidInputError("Nothing is recorded that could be undone.")
         self._posteriors.pop()

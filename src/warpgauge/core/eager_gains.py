@@ -11,7 +11,7 @@ from warpgauge.core.arrays import Bools, Floats, Ints
 from warpgauge.core.conditioning import Conditioned
 from warpgauge.core.factors import cholesky, is_isotropic, log_determinants, lost_to_rounding
 from warpgauge.core.gains import TIE, entropy_constant
-from warpgauge.core.kernels import ScalarKernel
+from warpgauge.core.kernels import PriorKernel, ScalarKernel
 from warpgauge.errors import SingularModelError
 
 
@@ -50,6 +50,11 @@ class KernelGivenTargets:
         result = self.kernel.matrix(points, others, out)
         result -= self.whitened(points).T @ self.whitened(others)
         return result
+
+    @property
+    def of_prior(self) -> PriorKernel:
+        """Not a prior's kernel: there are no compiled loops for it."""
+        raise TypeError("A kernel given the targets is not a prior's kernel; compiled loops work on the latter only.")
 
     def diagonal(self, points: Floats) -> Floats:
         """Conditioned variance of each point."""

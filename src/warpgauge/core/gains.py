@@ -19,7 +19,6 @@ from warpgauge.core import compiled
 from warpgauge.core.arrays import Bools, Floats, Ints
 from warpgauge.core.conditioning import Conditioned
 from warpgauge.core.factors import log_determinants, lower_pivots
-from warpgauge.core.kernels import KernelBundle, TrendKernel
 from warpgauge.core.parallel import over_items
 from warpgauge.core.tiles import sorted_tiles
 
@@ -204,9 +203,7 @@ class LazyGains:
 
     @staticmethod
     def _explained(conditioned: Conditioned, points: Floats, since: Ints) -> Floats:
-        kernel = conditioned.kernel
-        if not isinstance(kernel, KernelBundle | TrendKernel):
-            raise TypeError("lazy gains work on the prior's own kernel")
+        kernel = conditioned.kernel.of_prior
         features, other_features = kernel.features(points), kernel.features(conditioned.locations)
         return kernel.bundle.explained(
             points, conditioned.locations, features, other_features, conditioned.split_factor, since

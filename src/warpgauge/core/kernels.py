@@ -68,6 +68,11 @@ class ScalarKernel(Protocol):
         """Kernel value of each point with itself, shape (n,)."""
         ...
 
+    @property
+    def of_prior(self) -> PriorKernel:
+        """The kernel itself where it is a prior's, as the compiled loops need it; a TypeError where it is not."""
+        ...
+
 
 class PriorKernel(ScalarKernel, Protocol):
     """The kernel of a prior: a bundle, plus products of features where there is a trend."""
@@ -79,6 +84,11 @@ class PriorKernel(ScalarKernel, Protocol):
 
     def features(self, points: Floats) -> Floats:
         """Multipliers of the trend's coefficients at (n, d) points, shape (n, f); f is 0 without a trend."""
+        ...
+
+    @property
+    def trend(self) -> TrendKernel | None:
+        """The affine trend behind the features; None without one."""
         ...
 
 
@@ -178,6 +188,16 @@ class KernelBundle:
         """The bundle itself: there is no trend."""
         return self
 
+    @property
+    def of_prior(self) -> KernelBundle:
+        """The bundle itself."""
+        return self
+
+    @property
+    def trend(self) -> None:
+        """None: a bundle has no trend."""
+        return
+
     def features(self, points: Floats) -> Floats:
         """No trend, no features: shape (n, 0)."""
         return np.empty((len(points), 0))
@@ -236,6 +256,16 @@ class TrendKernel:
     translation_sd: float
     linear_sd: float
     center: Floats
+
+    @property
+    def of_prior(self) -> TrendKernel:
+        """The kernel itself."""
+        return self
+
+    @property
+    def trend(self) -> TrendKernel:
+        """The kernel itself, which holds the trend's parameters."""
+        return self
 
     def features(self, points: Floats) -> Floats:
         """Coefficients' multipliers ``[translation_sd, linear_sd (x - center)]``, shape (n, d + 1)."""

@@ -98,7 +98,7 @@ class _BlasThreads:
 
     @staticmethod
     def _take_control() -> None:
-        """Have threadpoolctl obey this thread: recent versions obey only the first that set a number."""
+        """Make threadpoolctl obey this thread: recent versions obey only the first that set a number."""
         from threadpoolctl import OpenBLASController
 
         if hasattr(OpenBLASController, "clear_controlling_thread"):

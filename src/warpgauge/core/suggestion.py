@@ -242,7 +242,7 @@ class Suggester:
             compiled.lower_distances(self.candidates, location.copy(), self._distances)
 
     def undo(self) -> int | None:
-        """Take the last record back and give its candidate, which may be suggested again unless it was skipped."""
+        """Take the last record back and return its candidate, which may be suggested again unless it was skipped."""
         if not self._log:
             raise InvalidInputError("Nothing is recorded that could be undone.")
         index = self._log.pop()
@@ -299,7 +299,7 @@ class Suggester:
 
 
 def compile_loops() -> None:
-    """Have every loop of the core compiled, or read from the disk where it was compiled before.
+    """Compile every loop of the core, or read it from the disk where it was compiled before.
 
     A compiled loop serves both dimensions, all kernels and any number of points, so that one small piece of each kind
     of work is enough. Nothing that is called afterwards waits for the compiler.

@@ -23,7 +23,7 @@ import numpy as np
 from warpgauge.core import compiled_tiles as loops
 from warpgauge.core.arrays import Floats, Ints
 from warpgauge.core.compiled import WENDLAND, loop_array
-from warpgauge.core.kernels import KernelBundle, ScalarKernel, TrendKernel
+from warpgauge.core.kernels import PriorKernel
 from warpgauge.core.parallel import over_items, over_rows, thread_count
 
 # Points of a tile at most, and aimed at: cells of a regular grid differ in size by a row of points.
@@ -89,20 +89,25 @@ def panels_of(blocks: list[list[Floats]], upper: bool) -> list[Panel]:
     return panels
 
 
+def _feature_count(kernel: PriorKernel, locations: Floats) -> int:
+    """Return the number of features of a kernel's trend: 0 without one."""
+    return kernel.features(locations[:0]).shape[1]
+
+
 @dataclass(frozen=True, eq=False)
 class Whitening:
     """The inverse Cholesky factor of the annotations, by component, for products with kernels and features of a trend.
 
     Parameters
     ----------
-    kernel : KernelBundle or TrendKernel
+    kernel : PriorKernel
     locations : (L, d) array
     factors : b arrays
         Array a is ((b - a) L, L): what component a contributes to the whitened rows of components a to b, the first L
         of them lower triangular; b is 1 with isotropic noise and d otherwise.
     """
 
-    kernel: ScalarKernel
+    kernel: PriorKernel
     locations: Floats
     factors: list[Floats]
 
@@ -119,14 +124,13 @@ class Whitening:
         result = np.zeros((self.b * L, self.features + chosen_columns.shape[1]))
         rows = result[component * L :]
         rows[:, self.features :] = chosen_columns
-        if isinstance(self.kernel, TrendKernel):
-            rows[:, : self.features] = factor @ self.kernel.features(self.locations)
+        rows[:, : self.features] = factor @ self.kernel.features(self.locations)
         return result
 
     @property
     def features(self) -> int:
         """Number of features of the trend: 0 without one."""
-        return self.locations.shape[1] + 1 if isinstance(self.kernel, TrendKernel) else 0
+        return _feature_count(self.kernel, self.locations)
 
     def panels(self, chosen: Ints | None = None) -> list[Panel]:
         """Panels for all annotations, or for a choice of them with the same sums of products of whitened rows."""
@@ -143,7 +147,7 @@ class Whitening:
 
 def over_tiles(
     whitening: Whitening | None,
-    kernel: ScalarKernel,
+    kernel: PriorKernel,
     locations: Floats,
     points: Floats,
     weights: Floats | None,
@@ -155,7 +159,7 @@ def over_tiles(
     ----------
     whitening : Whitening, optional
         Without it no covariances are made.
-    kernel : KernelBundle or TrendKernel
+    kernel : PriorKernel
     locations : (L, d) array
     points : (n, d) array
     weights : (L, d) array, optional
@@ -174,20 +178,16 @@ class _Run:
     """What all tiles of one call share."""
 
     def __init__(
-        self, whitening: Whitening | None, kernel: ScalarKernel, locations: Floats, weights: Floats | None
+        self, whitening: Whitening | None, kernel: PriorKernel, locations: Floats, weights: Floats | None
     ) -> None:
-        if not isinstance(kernel, KernelBundle | TrendKernel):
-            raise TypeError("tiles work on the prior's own kernel")
         self.whitening, self.kernel = whitening, kernel
         self.locations = loop_array(locations)
-        L, d = locations.shape
+        L = len(locations)
         self.weights = np.empty((L, 0)) if weights is None else loop_array(weights)
         self.parameters = kernel.bundle.loop_parameters
-        self.trend = kernel if isinstance(kernel, TrendKernel) else None
-        self.features = 0 if self.trend is None else d + 1
-        self.coefficients = np.empty((self.features, 0))
-        if self.trend is not None:
-            self.coefficients = np.ascontiguousarray(self.trend.features(locations).T @ self.weights)
+        self.trend = kernel.trend
+        self.features = _feature_count(kernel, locations)
+        self.coefficients = np.ascontiguousarray(kernel.features(locations).T @ self.weights)
         self.everything = np.arange(L, dtype=np.int64)
         self.panels = [] if whitening is None else whitening.panels()
         self.reach_square = float(self.parameters[1][-1]) if self.parameters[0] == WENDLAND else np.inf

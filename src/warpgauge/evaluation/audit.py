@@ -53,7 +53,7 @@ class AuditData:
     moved : int
         Answers whose rater marked another point than the one asked.
     waiting : int
-        Questions in the list that nobody has reached.
+        Questions in the list that no rater has reached.
     """
 
     names: tuple[str, ...]

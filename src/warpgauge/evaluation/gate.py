@@ -192,7 +192,7 @@ def check_level(level: float) -> None:
 def gate_project(
     project: Project, new: Any, baseline: Any, *, margin: str | float = 0.0, level: float = LEVEL, seed: int = 0
 ) -> GateResult:
-    """Say whether a transform is worse than another by more than a margin, by the audit of a project.
+    """Return whether a transform is worse than another by more than a margin, by the audit of a project.
 
     Parameters
     ----------

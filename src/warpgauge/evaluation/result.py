@@ -255,7 +255,7 @@ class Evaluation(Tabular):
         return json.dumps(self.to_dict(), indent=2, allow_nan=False)
 
     def rows(self) -> list[dict[str, Any]]:
-        """One flat row a transform, in the order given."""
+        """One flat row per transform, in the order given."""
         return [self._row(name, one) for name, one in self.scores.items()]
 
     def _row(self, name: str, one: TransformScores) -> dict[str, Any]:

@@ -61,7 +61,7 @@ def evaluate(
         Joint posterior samples behind intervals and ranks.
     seed : int
     tolerance : float, optional
-        Also give the share of targets whose error is above this, in world units.
+        Also return the share of targets whose error is above this, in world units.
     diagonal : float or Grid, optional
         Also give errors relative to the image's diagonal: its length in world units, or the fixed image's grid.
     regularity_over : bool, (m, d) array or Grid

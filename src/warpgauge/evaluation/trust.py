@@ -204,7 +204,7 @@ class Diagnostics:
 
 
 def diagnose(posterior: Posterior, targets: Floats | None = None, *, pixel: float | None = None) -> Diagnostics:
-    """Compare every annotation with its prediction from all others, as sure as this posterior claims to be.
+    """Compare every annotation with its prediction from all others, at the confidence that this posterior claims.
 
     A calibrated posterior is tested with its own factor: residual l has the covariance ``c k_l + N_l``. ``pixel`` is
     the world length of a pixel: what is known to a pixel is known.

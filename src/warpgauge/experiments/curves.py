@@ -189,7 +189,7 @@ _ROUNDING = 1e-9
 def gathered(
     results: Sequence[Result], labels: Mapping[str, str], by_parameter: str = "dataset"
 ) -> dict[str, dict[str, Floats]]:
-    """Give, by dataset (or another parameter), each label's curves as an array (curves, n), cut to the shortest.
+    """Return, by dataset (or another parameter), each label's curves as an array (curves, n), cut to the shortest.
 
     A result has ``"curves"``: a list of mappings from the keys of ``labels`` to one curve each.
     """

@@ -127,7 +127,7 @@ def run_experiment(
     out : path
         Folder for results and figures, made where it is not there.
     runs : int, optional
-        Runs a dataset; the experiment's own number by default.
+        Runs per dataset; the experiment's own number by default.
     jobs : int
         Processes. They are spawned, so that a script has to start its work under ``if __name__ == "__main__":``.
     executor : Executor, optional

@@ -166,7 +166,7 @@ def _contest_sentence(dataset: str, name: str, found: dict[str, Any], limit: int
 
 
 def right_when_sure(curves: list[dict[str, Any]]) -> float:
-    """Share of the runs that were ever sure of a best in which the first such was the true best; NaN where none was."""
+    """Return the share of correct first confident calls of the best, among the runs that made one; NaN without any."""
     firsts = [
         next(
             (right for lead, right in zip(curve["lead"], curve["right"], strict=True) if lead >= suggestion_parts.SURE),

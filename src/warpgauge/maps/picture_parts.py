@@ -136,7 +136,7 @@ OKABE_ITO = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "
 
 
 def matplotlib() -> Any:
-    """Import matplotlib's object-oriented part, or say which extra brings it."""
+    """Import matplotlib's object-oriented part; raise an error that names the extra where it is missing."""
     try:
         import matplotlib as library
         import matplotlib.backends.backend_agg
@@ -166,7 +166,7 @@ _NATS = 0.5 * np.log(2 * np.pi * np.e)
 _KNOWN, _UNKNOWN = 0.5, 1.0
 # From this opacity on, the annotations say enough about a point.
 HALF_KNOWN = 0.5
-# The same in pixels: below one of them nobody calls a match unknown, however stiff the kernel was found to be.
+# The same in pixels: below one of them no match counts as unknown, however stiff the kernel was found to be.
 _KNOWN_PIXELS, _UNKNOWN_PIXELS = 1.0, 3.0
 
 

@@ -132,7 +132,7 @@ def displayable(samples: NDArray[Any], percentiles: Sequence[float] = (1, 99)) -
 
 
 def map_picture(picture: Picture, *, title: str = "", width: float = 10.0) -> Any:
-    """Draw maps side by side with one colour scale, and give matplotlib's Figure; see `save_picture`.
+    """Draw maps side by side with one colour scale, and return matplotlib's Figure; see `save_picture`.
 
     Parameters
     ----------

@@ -30,7 +30,7 @@ class Setting(Protocol):
         ...
 
     def run(self, fixed: Path, moving: Path, folder: Path) -> Path:
-        """Register and give the file of a transform that maps fixed to moving points."""
+        """Register and return the file of a transform that maps fixed to moving points."""
         ...
 
 
@@ -65,7 +65,7 @@ def run_registrations(
     finished: Callable[[RegistrationResult], None] | None = None,
     executor: Executor | None = None,
 ) -> list[RegistrationResult]:
-    """Register two images in every setting and give the results in the order of the settings.
+    """Register two images in every setting and return the results in the order of the settings.
 
     Parameters
     ----------
@@ -113,7 +113,7 @@ def _register(shared: _Inputs, setting: Setting) -> str:
     folder.mkdir(parents=True, exist_ok=True)
     try:
         return str(setting.run(shared.fixed, shared.moving, folder))
-    except BaseException as error:  # whatever it is, somebody must hear of it
+    except BaseException as error:  # whatever it is, it must be reported
         (folder / "error.log").write_text(traceback.format_exc())
         words = str(error).strip().splitlines()
         raise _FailedRegistration(f"{type(error).__name__}: {words[-1] if words else ''}") from None
@@ -290,7 +290,7 @@ class ElastixSetting:
         return f"elastix-{self.metric}-{self.iterations}it-{self.resolutions}res"
 
     def run(self, fixed: Path, moving: Path, folder: Path) -> Path:
-        """Register and give the last TransformParameters file, which names the affine one before it."""
+        """Register and return the last TransformParameters file, which names the affine one before it."""
         itk = require("itk", "elastix")
         images = [itk.imread(str(path), itk.F) for path in (fixed, moving)]
         parameters = itk.ParameterObject.New()

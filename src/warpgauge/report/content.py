@@ -44,7 +44,7 @@ class Content:
     landmark_errors : dict of (L,) arrays
         Distance of each method from each annotated match, best method first; NaN outside its domain.
     region : str
-        What the targets stand for, in words; empty where nobody said.
+        What the targets stand for, in words; empty where not stated.
     suspects : tuple of Suspect
         Annotations that are flagged as gross errors.
     certificate : Certificate or None

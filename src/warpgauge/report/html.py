@@ -81,7 +81,7 @@ def number(value: float | None, digits: int = 3) -> str:
 
 
 def percent(value: float | None) -> str:
-    """Write a share as a percentage that never rounds to a certainty that is none."""
+    """Write a share as a percentage that never rounds to 0 or 100 % unless it is exactly that."""
     if value is None or not np.isfinite(value):
         return "–"
     if 0 < value < 0.001:

@@ -260,7 +260,7 @@ class ExpertPanel:
         return out
 
     def annotate(self, fixed_points: ArrayLike, true_map: Any, seed: int) -> Annotations:
-        """Return one fused annotation for each of (n, d) locations; those that nobody placed are left out."""
+        """Return one fused annotation for each of (n, d) locations; those that no rater placed are left out."""
         points = np.asarray(fixed_points, dtype=np.float64)
         placed = self.placements(points, true_map, seed)
         kept = np.isfinite(placed[:, :, 0]).any(axis=0)

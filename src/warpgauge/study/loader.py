@@ -223,7 +223,7 @@ def read_method(
 
 
 def project_transform(project: Project, method: MethodSpec) -> Transform | str:
-    """Read the transform of that name within a project, or say why it is missing."""
+    """Read the transform of that name within a project, or return why it is missing."""
     if method.name not in project.transform_names():
         return f"the project {project.folder.name!r} has no transform {method.name!r}"
     try:

@@ -201,7 +201,7 @@ class StudyResult(Tabular):
         return [*found, *((name, [one.official.get(name) for one in self.methods], None) for name in official)]
 
     def rows(self) -> list[dict[str, Any]]:
-        """One flat row a method, best first."""
+        """One flat row per method, best first."""
         rows = []
         for one in self.methods:
             row: dict[str, Any] = {

@@ -151,7 +151,7 @@ def _computed(jobs: Mapping[str, Job], executor: Executor) -> Iterator[tuple[str
 
 
 def gate_study(study: Study, new: str, baseline: str, *, margin: str | float = 0.0, level: float = 0.95) -> GateResult:
-    """Say whether a method is worse than another, on average over the pairs of a study.
+    """Return whether a method is worse than another, on average over the pairs of a study.
 
     Every pair must be a project with an audit. The answer is about these pairs; it says nothing about others.
 
