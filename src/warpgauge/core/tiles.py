@@ -91,7 +91,7 @@ def panels_of(blocks: list[list[Floats]], upper: bool) -> list[Panel]:
 
 def _feature_count(kernel: PriorKernel, locations: Floats) -> int:
     """Return the number of features of a kernel's trend: 0 without one."""
-    return kernel.features(locations[:0]).shape[1]
+    return int(kernel.features(locations[:0]).shape[1])
 
 
 @dataclass(frozen=True, eq=False)

@@ -84,7 +84,7 @@ def _compute_strategies(data: Path, run: Run) -> dict[str, Any]:
 
 def _by_strategy(
     given: default_setting.Setting, run: Run, prior: wg.TransformationPrior, answers: wg.Annotations
-) -> dict[str, Floats]:
+) -> dict[str, list[float]]:
     """Let each strategy annotate; return its error curve by its name."""
     parts, seed, count = given.halves, int(run.parameters["split"]), int(run.parameters["count"])
     return {
