@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 import warpgauge as wg
-from warpgauge.experiments import answerable
+from warpgauge.experiments import annotation_studies
 from warpgauge.experiments.answerable_pairs import SIMULATED, otsu, simulated_pair, spline, visible_tissue
 from warpgauge.experiments.experiment import Run
 
@@ -71,7 +71,7 @@ def test_the_loop_asks_answers_and_measures(tmp_path: Path) -> None:
     run = Run(
         "turned-180-0-told", {"dataset": "simulated", "pair": "turned-180", "arm": "told", "seed": 0, "questions": 6}
     )
-    result = answerable.compute(tmp_path, run)
+    result = annotation_studies.compute(tmp_path, run)
     assert result["asked"] == 6
     assert np.all(result["answered"])
     assert len(result["errors"]) == 6
@@ -86,7 +86,7 @@ def test_shares_and_errors_are_summed_by_dataset_and_arm() -> None:
         (Run("b", {"dataset": "cima-1", "arm": "default", "pair": "b"}),
          {"asked": 4, "answered": [True, False, False, False], "tissue": [False] * 4, "errors": [9.0, 8.0]}),
     ]  # fmt: skip
-    found = answerable.report(rows)
+    found = annotation_studies.report(rows)
     sums = found.numbers["cima-1"]["default"]
     assert (sums["answered"], sums["tissue"], sums["error"]) == (5 / 8, 3 / 8, 6.0)
     assert sums["fewest answered"] == 1 / 4
@@ -94,6 +94,6 @@ def test_shares_and_errors_are_summed_by_dataset_and_arm() -> None:
 
 
 def test_every_pair_is_planned_with_every_arm(tmp_path: Path) -> None:
-    planned = answerable.plan(tmp_path, 2, 0, False)
+    planned = annotation_studies.plan(tmp_path, 2, 0, False)
     assert len(planned) == 3 * (20 + 20 + 2 + 2 * len(SIMULATED))
     assert len({run.key for run in planned}) == len(planned)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import ndimage
 
-from warpgauge.experiments import snap
+from warpgauge.experiments import annotation_studies
 from warpgauge.experiments.experiment import Run
 from warpgauge.registration.patch_match import local_map, match_patch
 
@@ -75,7 +75,7 @@ def test_the_report_counts_what_stands_out() -> None:
         "distinctive": [True, True, True, False],
         "inside": [True, False, True, True],
     }
-    numbers = snap.report([(Run("a", {"dataset": "brains"}), rows)]).numbers["brains"]
+    numbers = annotation_studies.report_snap([(Run("a", {"dataset": "brains"}), rows)]).numbers["brains"]
     assert numbers["mean"] == 3.0
     assert numbers["mean proposed"] == pytest.approx(8 / 3)
     assert numbers["nearer"] == pytest.approx(2 / 3)

@@ -8,7 +8,7 @@ import pytest
 
 from command_tools import call
 from study_tools import make_study, shift
-from warpgauge.report.leaderboard import rank_range
+from warpgauge.report.study_report import rank_range
 from warpgauge.study import run_study
 from web.page_tools import launched
 

@@ -24,9 +24,9 @@ _HOMES = {
     "accuracy": "model_studies:ACCURACY",
     "suggestion": "suggestion:EXPERIMENT",
     "raters": "raters:EXPERIMENT",
-    "answerable": "answerable:EXPERIMENT",
+    "answerable": "annotation_studies:ANSWERABLE",
     "certified": "certified:EXPERIMENT",
-    "snap": "snap:EXPERIMENT",
+    "snap": "annotation_studies:SNAP",
 }
 NAMES = tuple(_HOMES)
 
