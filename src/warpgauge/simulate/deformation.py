@@ -1,4 +1,4 @@
-"""Deformations that are known exactly: the flow of a velocity field, its inverse, its folds, and images deformed by it."""
+"""Deformations that are known exactly (the flow of a velocity field, its inverse, its folds), and deformed images."""
 
 from __future__ import annotations
 

@@ -11,11 +11,10 @@ from typing import Any
 import numpy as np
 
 from warpgauge.candidates import targets_from_domain, targets_from_file, targets_from_mask
-from warpgauge.core.annotations import Annotations
+from warpgauge.core.annotations import Annotations, fuse_raters
 from warpgauge.core.arrays import Floats, Ints
 from warpgauge.core.power_law import SMALLEST, default_posterior, default_prior, fit_power_law
 from warpgauge.core.process import Posterior
-from warpgauge.core.raters import fuse_raters
 from warpgauge.errors import InvalidInputError, WarpgaugeError
 from warpgauge.evaluation.assessment import REGIONS
 from warpgauge.geometry import Grid
