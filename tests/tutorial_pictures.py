@@ -106,7 +106,7 @@ def _marks(sheet: Sheet) -> None:
             sheet.page.mouse.wheel(0, -100)
         sheet.page.wait_for_timeout(500)
         sheet.drag(side, screen_of(sheet, side, point), (box["width"] / 2, box["height"] / 2), button="right")
-    sheet.wait_for_picture()
+    sheet.settle()
     sheet.press_at("moving", *screen_of(sheet, "moving", match))
     sheet.page.keyboard.press("e")
     for _ in range(3):

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
+import httpx
 import numpy as np
 import pytest
 from scipy import stats
 
+from command_tools import call
+from page_parser import Page
 from warpgauge.errors import InvalidInputError
+from warpgauge.io.landmarks import Landmarks, write_landmarks
 from warpgauge.project import NotAllowedError, Project
 from warpgauge.session import Session
 from warpgauge.session.controls import EVERY, add_controls, rater_certificate, sd_interval
-from web.server_tools import make_flat, served
+from web.server_tools import answer, make_flat, served
 
 FIXED = np.array([[40.5, 50.5], [120.5, 60.5], [200.5, 150.5], [90.5, 200.5], [150.5, 110.5], [60.5, 130.5]])
 OFFSET = np.array([3.0, -2.0])
@@ -113,4 +120,57 @@ def test_controls_that_cannot_be_marked_are_refused(tmp_path: Path) -> None:
             add_controls(project, FIXED[:2], np.array([[1.0, 1.0], [-50.0, 3.0]]), "organiser")
         with pytest.raises(NotAllowedError, match="add control questions"):
             add_controls(project, FIXED, MOVING, "ada")
+        assert project.state.generation == before
+
+
+def test_the_command_mixes_controls_in_and_the_report_certifies_the_rater(tmp_path: Path) -> None:
+    """annotate --controls FILE, a session over its link, then report: the table has bias and count of the rater."""
+    folder = make_flat(tmp_path / "p", refit="never")
+    write_landmarks(Landmarks(FIXED, MOVING), tmp_path / "known.csv")
+    command = [str(Path(sys.executable).with_name("warpgauge")), "annotate", str(folder), "--no-browser"]
+    command += ["--raters", "ada", "--controls", str(tmp_path / "known.csv")]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == f"6 control questions: one question in {EVERY} is one of them.\n"
+        process.stdout.readline()
+        link = process.stdout.readline().split()[-1]
+        with httpx.Client(base_url=link.partition("/?")[0], timeout=120, trust_env=False) as client:
+            client.get(link)
+            query = client.get("/api/query").json()
+            for _ in range(2 * EVERY):
+                where = np.array(query["location"]) + OFFSET + [1.5, 0.0]
+                query = answer(client, query, where.tolist(), confirmed=True).json()["next"]
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=120)
+    finally:
+        process.kill()
+    assert process.returncode == 0
+    (tmp_path / "shift.tfm").write_text(
+        "#Insight Transform File V1.0\n#Transform 0\nTransform: TranslationTransform_double_2_2\n"
+        "Parameters: 4.5 -2\nFixedParameters:\n"
+    )
+    call("add-transform", folder, "shift", tmp_path / "shift.tfm")
+    call("report", folder, "--no-maps")
+    page = Page((folder / "report" / "report.html").read_text("utf-8"))
+    told = json.loads((folder / "report" / "report.json").read_text("utf-8"))["raters"]["ada"]
+    assert told["controls"] == 2
+    np.testing.assert_allclose(told["bias"], [1.5, 0.0], atol=1e-9)
+    assert "How exact are the raters?" in page.text
+    row = [said for _, said in page.tables["raters"][1]]
+    assert row[:2] == ["ada", f"{told['inside']} of 2"]
+    assert "1.5" in row[2]
+
+
+def test_a_file_that_holds_no_controls_is_refused_by_the_command(tmp_path: Path) -> None:
+    """Points of one image only, or outside it: a sentence, exit code 1 and nothing in the log."""
+    folder = make_flat(tmp_path / "p")
+    with Project.open(folder) as project:
+        before = project.state.generation
+    write_landmarks(Landmarks(FIXED, None), tmp_path / "one.csv")
+    write_landmarks(Landmarks(FIXED, MOVING - 500), tmp_path / "outside.csv")
+    for name, words in (("one", "one image only"), ("outside", "Control 1 lies outside the moving image")):
+        told = call("annotate", folder, "--no-browser", "--controls", tmp_path / f"{name}.csv", code=1)
+        assert words in told
+    with Project.open(folder) as project:
         assert project.state.generation == before

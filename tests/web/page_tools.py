@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,28 @@ _ARGUMENTS = [
     "--disable-component-update",
     "--disable-sync",
 ]
+
+# Whether nothing is under way any more: no answer is waited for, all is drawn, and every visible plane has its tiles.
+# It must hold in several frames on end, since one thing leads to the next.
+SETTLED = """() => {
+  const { stage, store, opened } = globalThis.warpgauge ?? {};
+  const calm = opened && store.state.writing === "idle" && stage.api.underway === 0 && !stage.scheduled
+    && Object.values(stage.sources).every((source) => source.loading.size === 0)
+    && [...document.querySelectorAll(".planes canvas")].every(
+      (canvas) => canvas.offsetParent === null || canvas.dataset.complete === "true");
+  globalThis.calm = calm ? (globalThis.calm ?? 0) + 1 : 0;
+  return globalThis.calm > 3;
+}"""
+# On a machine ten times slower than ours.
+PATIENCE = 120_000  # milliseconds
+
+# Counts what the hand did as it arrives in the page, which may be later than it was sent.
+COUNTS = """
+globalThis.arrived = { wheel: 0, pointerdown: 0, pointerup: 0 };
+for (const kind of Object.keys(globalThis.arrived)) {
+  addEventListener(kind, () => setTimeout(() => (globalThis.arrived[kind] += 1)), { capture: true, passive: true });
+}
+"""
 
 # Keeps what the page drew last as one's own ellipse: the canvas itself is asked, not the page's state.
 SPY = """
@@ -83,6 +106,8 @@ class Sheet:
         self.context = browser.new_context(viewport={"width": width, "height": height}, **options)
         # Somebody who has been here before: the first visit explains itself.
         self.context.add_init_script("try { localStorage.setItem('warpgauge:welcomed', '1'); } catch {}")
+        self.context.add_init_script(COUNTS)
+        self.context.set_default_timeout(PATIENCE)
         self._watch(self.context.new_page(), link)
 
     def _watch(self, page: Any, link: str) -> None:
@@ -102,14 +127,18 @@ class Sheet:
         return other
 
     def wait_for_query(self, number: int | None = None) -> None:
-        """Wait until a query is on the screen, a certain one where a number is given, and its picture complete."""
+        """Wait until a query is on the screen, a certain one where a number is given, and nothing is under way."""
         self.page.wait_for_function(
             "number => { const shown = document.getElementById('query-number').dataset.number;"
-            " return Number(shown) > 0 && (number === null || shown === String(number))"
-            " && !document.getElementById('saved').textContent.startsWith('saving'); }",
+            " return Number(shown) > 0 && (number === null || shown === String(number)); }",
             arg=number,
         )
-        self.wait_for_picture()
+        self.settle()
+
+    def settle(self) -> None:
+        """Wait until nothing is under way: what is read then stays as it is until somebody does something."""
+        self.page.evaluate("() => { globalThis.calm = 0; }")
+        self.page.wait_for_function(SETTLED)
 
     def accept(self) -> None:
         """Press Enter and wait for another query; where the page asks whether it is a slip, keep it."""
@@ -124,12 +153,12 @@ class Sheet:
         self.page.wait_for_function(f"before => {moved}", arg=before)
         self.wait_for_query()
 
-    def wait_for_picture(self) -> None:
-        """Wait until every plane shows all its tiles."""
-        self.page.wait_for_function(
-            "() => [...document.querySelectorAll('.planes canvas')].filter(c => c.offsetParent !== null)"
-            ".every(c => c.dataset.complete === 'true')"
-        )
+    def wheel(self, *notches: float) -> None:
+        """Turn the wheel under the pointer, and wait until the page has it."""
+        for delta in notches:
+            before = self.page.evaluate("() => globalThis.arrived.wheel")
+            self.page.mouse.wheel(0, delta)
+            self.page.wait_for_function("before => globalThis.arrived.wheel > before", arg=before)
 
     def state(self) -> dict[str, Any]:
         """Return the state of the page, which tests may read and never change."""
@@ -182,6 +211,14 @@ class Shared:
     def newcomer(self) -> str:
         """Return the name of a rater who has not done anything."""
         return next(self._names)
+
+
+def wait_in_page(page: Any, condition: Callable[[], bool]) -> None:
+    """Wait for something that events of the page tell, such as the requests that it made."""
+    end = time.monotonic() + PATIENCE / 1000
+    while not condition():
+        assert time.monotonic() < end, "it did not come about in time"
+        page.wait_for_timeout(20)
 
 
 def click_radius(sheet: Sheet) -> float:

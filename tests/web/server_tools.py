@@ -37,7 +37,16 @@ TOKEN = "test-token-of-whoever-launches-the-server-0123456789"
 class Served:
     """A real server on a port of its own, in a thread, or in a process that can be killed."""
 
-    def __init__(self, folder: Path, raters: str = "", port: int = 0, *, process: bool = False, **options: Any) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        raters: str = "",
+        port: int = 0,
+        *,
+        process: bool = False,
+        tell: Callable[[str], object] = lambda line: None,
+        **options: Any,
+    ) -> None:
         self.folder, self.links = folder, dict[str, str]()
         self.process: subprocess.Popen[str] | None = None
         self._clients: list[httpx.Client] = []
@@ -46,6 +55,7 @@ class Served:
         else:
             names = [name for name in raters.split(",") if name]
             self.launch = prepare(folder, port=port, raters=names, token=TOKEN, **options)
+            self.launch.app.state.desk.tell = tell
             self.links = {"launcher" if k == 0 else link.name: link.url for k, link in enumerate(self.launch.links)}
             self._thread = threading.Thread(target=self.launch.run)
             self._thread.start()
@@ -75,7 +85,7 @@ class Served:
 
     def stranger(self, **options: Any) -> httpx.Client:
         """Return a browser without a cookie."""
-        client = httpx.Client(base_url=self.base, timeout=60, trust_env=False, **options)
+        client = httpx.Client(base_url=self.base, timeout=300, trust_env=False, **options)
         self._clients.append(client)
         return client
 

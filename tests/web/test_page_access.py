@@ -31,6 +31,7 @@ def complaints(sheet: Sheet) -> list[str]:
         if os.environ.get("CI"):
             pytest.fail(reason)
         pytest.skip(reason)
+    sheet.settle()
     # The page allows no scripts but its own: the checker comes in through the driver.
     sheet.page.evaluate(AXE.read_text())
     found: list[str] = sheet.page.evaluate(RULES)
@@ -84,8 +85,7 @@ def test_a_first_visit_explains_itself_once_and_can_be_skipped(browser: Any, ser
         page.keyboard.press("Enter")
     page.wait_for_selector("dialog[open]", state="detached")
     page.reload()
-    page.wait_for_function("() => Number(document.getElementById('query-number').dataset.number) > 0")
-    page.wait_for_timeout(600)
+    page.wait_for_function("() => globalThis.warpgauge?.opened")
     assert page.locator("dialog[open]").count() == 0
     context.close()
 

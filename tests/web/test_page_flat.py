@@ -93,7 +93,7 @@ def test_click_drag_edit_skip_undo_redo_and_reload_from_an_empty_project(browser
     page.locator("dialog input").fill("a fold")
     page.locator("dialog h2").click()
     page.keyboard.press("3")
-    page.wait_for_function("() => globalThis.warpgauge.store.state.query.number > 3")
+    sheet.wait_for_query(4)
     third = stored(server.folder, 2, me)
     assert isinstance(third, Skipped)
     assert (third.reason, third.text) == ("torn_or_missing", "a fold")
@@ -103,6 +103,7 @@ def test_click_drag_edit_skip_undo_redo_and_reload_from_an_empty_project(browser
     assert stored(server.folder, 2, me) is None
     page.keyboard.press("Shift+Z")
     page.wait_for_function("() => document.getElementById('message').textContent.startsWith('Done again')")
+    sheet.settle()
     assert isinstance(stored(server.folder, 2, me), Skipped)
     # the former ones, an edit of one that is stored
     page.keyboard.press("Backspace")
@@ -156,7 +157,6 @@ def test_the_stored_covariance_is_the_drawn_ellipse_at_every_zoom(
     box = sheet.box("moving")
     middle = (box["width"] / 2, box["height"] / 2)
     sheet.drag("moving", middle, (middle[0] + 70.3, middle[1] - 33.7))
-    page.wait_for_timeout(20)
     drawn = last_drawn(sheet)
     end = (drawn["x"] + drawn["a"] * np.cos(drawn["angle"]), drawn["y"] + drawn["a"] * np.sin(drawn["angle"]))
     sheet.drag("moving", end, (middle[0] + 41.4, middle[1] + 88.8))  # stretches and turns
@@ -168,7 +168,6 @@ def test_the_stored_covariance_is_the_drawn_ellipse_at_every_zoom(
     )
     for key in ("}", "}", "}", ")", "]", "Alt+ArrowLeft"):
         page.keyboard.press(key)
-    page.wait_for_timeout(50)
     drawn = last_drawn(sheet)
     view = sheet.state()["views"]["moving"]["2"]
     sheet.accept()
@@ -197,10 +196,8 @@ def test_the_picture_lies_where_the_view_says(browser: Any, server: Served, me: 
     for notches in (12, 6):  # so large that samples are drawn as squares
         box = sheet.box("moving")
         page.mouse.move(box["x"] + 300, box["y"] + 300)
-        for _ in range(notches):
-            page.mouse.wheel(0, -100)
-        sheet.wait_for_picture()
-        page.wait_for_timeout(100)
+        sheet.wheel(*[-100] * notches)
+        sheet.settle()
         view = sheet.state()["views"]["moving"]["2"]
         rng = np.random.default_rng(notches)
         compared = 0

@@ -97,10 +97,8 @@ def test_the_wheel_zooms_over_a_mark_and_never_edits(browser: Any, server: Serve
         page.mouse.move(box["x"] + at[0], box["y"] + at[1])
         if held:
             page.keyboard.down(held)
-        page.mouse.wheel(0, -100)
-        page.wait_for_function(
-            "scale => globalThis.warpgauge.store.state.views.moving[2].scale > scale", arg=before, timeout=5000
-        )
+        sheet.wheel(-100)
+        assert sheet.state()["views"]["moving"]["2"]["scale"] > before
         if held:
             page.keyboard.up(held)
         page.keyboard.press("0")
@@ -153,7 +151,7 @@ def test_enter_accepts_after_any_button_and_not_within_the_list_of_keys(browser:
     page.keyboard.press("?")
     page.locator("dialog[open]").wait_for()
     page.keyboard.press("Enter")
-    page.wait_for_timeout(200)
+    sheet.settle()
     assert stored(server, 0, me) is None
     page.keyboard.press("Escape")
     page.wait_for_selector("dialog[open]", state="detached")
@@ -199,9 +197,7 @@ def test_a_whole_session_by_keyboard_alone(browser: Any, server: Served, me: str
     page.keyboard.press("s")
     skipped = sheet.state()["query"]["number"]
     page.keyboard.press("1")
-    page.wait_for_function(
-        "number => document.getElementById('query-number').dataset.number !== String(number)", arg=skipped
-    )
+    sheet.wait_for_query(skipped + 1)
     page.keyboard.press("Backspace")
     sheet.wait_for_query(skipped)
     page.keyboard.press("Backspace")
@@ -215,6 +211,7 @@ def test_a_whole_session_by_keyboard_alone(browser: Any, server: Served, me: str
     assert stored(server, 2, me).point == before.point
     page.keyboard.press("q")
     page.wait_for_function("() => globalThis.warpgauge.store.state.query.answer === null")
+    sheet.settle()
     # Every control can be reached and shows where the keyboard is.
     reached = set()
     for _ in range(40):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,8 +12,10 @@ import numpy as np
 import pytest
 import tifffile
 
+from warpgauge.io.images import pyramid
 from warpgauge.project import Project
-from web.page_tools import Sheet, open_sheet
+from warpgauge.web import app_state
+from web.page_tools import Sheet, open_sheet, wait_in_page
 from web.server_tools import Served, lattice, served
 
 SIZE = 4096
@@ -75,15 +77,12 @@ def test_only_visible_tiles_are_asked_for_and_zooming_in_asks_for_finer_ones(bro
     box = sheet.box("fixed")
     page.mouse.move(box["x"] + 300, box["y"] + 250)
     page.keyboard.press("0")
-    sheet.wait_for_picture()
-    page.wait_for_load_state("networkidle")
+    sheet.settle()
     finest = []
     for _ in range(4):
         since, start = len(sheet.requests), view_of(sheet, "fixed")
-        for _ in range(3):
-            page.mouse.wheel(0, -100)
-        sheet.wait_for_picture()
-        page.wait_for_load_state("networkidle")
+        sheet.wheel(-100, -100, -100)
+        sheet.settle()
         view = view_of(sheet, "fixed")
         asked = tiles_asked(sheet, "fixed", since)
         level = min(tile["level"] for tile in asked) if asked else finest[-1]
@@ -113,13 +112,11 @@ def test_panning_asks_for_what_comes_into_view_and_nothing_twice(browser: Any, s
         """() => { const { stage } = globalThis.warpgauge; const pane = stage.planesOf('fixed')[0];
         pane.view = { ...pane.view, centre: [1500, 1500], scale: 1 }; }"""
     )
-    sheet.wait_for_picture()
-    page.wait_for_load_state("networkidle")
+    sheet.settle()
     before, since = view_of(sheet, "fixed"), len(sheet.requests)
     known = {tuple(sorted(tile.items())) for tile in tiles_asked(sheet, "fixed", 0)}
     sheet.drag("fixed", (450, 300), (150, 260), button="right")
-    sheet.wait_for_picture()
-    page.wait_for_load_state("networkidle")
+    sheet.settle()
     after = view_of(sheet, "fixed")
     np.testing.assert_allclose([after["centre"][k] - before["centre"][k] for k in (0, 1)], [300, 40], atol=1e-6)
     asked = tiles_asked(sheet, "fixed", since)
@@ -161,19 +158,65 @@ def test_tiles_that_nobody_wants_any_more_are_given_up_and_never_drawn(browser: 
     jump = """centre => { const pane = globalThis.warpgauge.stage.planesOf('fixed')[0];
         pane.view = { ...pane.view, centre, scale: 1.5 }; }"""
     page.evaluate(jump, [2900, 3100])
-    end = time.monotonic() + 20
-    while len(held) < 4:
-        assert time.monotonic() < end, "the first place was not asked for"
-        page.wait_for_timeout(20)
+    wait_in_page(page, lambda: len(held) >= 4)
     page.evaluate(jump, [700, 900])
-    sheet.wait_for_picture()
-    page.wait_for_function("() => globalThis.warpgauge.stage.sources.fixed.loading.size === 0")
-    assert len(failed) >= 4
+    sheet.settle()
+    wait_in_page(page, lambda: len(failed) >= 4)
     assert all(int(parse_qs(urlsplit(url).query)["row"][0]) >= 8 for url in failed)
     kept = page.evaluate("() => [...globalThis.warpgauge.stage.sources.fixed.tiles.keys()]")
     assert not [key for key in kept if key.split("/")[2] == "0" and int(key.split("/")[3]) >= 8]
     page.unroute("**/api/images/fixed/tile*")
     # Asked for again when one comes back.
     page.evaluate(jump, [2900, 3100])
-    sheet.wait_for_picture()
+    sheet.settle()
     sheet.close()
+
+
+def test_an_image_without_overview_says_how_far_it_is(
+    browser: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While the coarse levels of a file without a pyramid are made, page and terminal give a growing share."""
+    rows, columns = np.indices((1024, 1024)) // 16
+    full = ((rows * 7 + columns * 13) % 200 + 30).astype(np.uint8)
+    for side in ("fixed", "moving"):
+        tifffile.imwrite(tmp_path / f"{side}.tif", full)
+    points = lattice((100, 100), (900, 900), (6, 6))
+    Project.create(tmp_path / "p", fixed=tmp_path / "fixed.tif", moving=tmp_path / "moving.tif", candidates=points,
+                   targets=points, settings={"guided_start": False}).close()  # fmt: skip
+    # A file counts as large from 300 kB on and is read in eight parts, each of which waits for the test.
+    steps, halve = threading.Semaphore(0), pyramid.halve
+
+    def slowly(*given: Any) -> Any:
+        steps.acquire()
+        return halve(*given)
+
+    monkeypatch.setattr(pyramid, "_KEEP_BYTES", 300_000)
+    monkeypatch.setattr(pyramid, "_BLOCK_BYTES", 64 * 2048)
+    monkeypatch.setattr(pyramid, "_BLOCK_ROWS", 64)
+    monkeypatch.setattr(pyramid, "halve", slowly)
+    monkeypatch.setattr(app_state, "QUIET_SECONDS", 0.0)
+    lines: list[str] = []
+    server = Served(tmp_path / "p", "ada", tell=lines.append)
+    try:
+        sheet = Sheet(browser, server.links["ada"])
+        told = [sheet.page.locator(f"#{side} .overview") for side in ("fixed", "moving")]
+        for one in told:
+            one.filter(has_text="0 %").wait_for()
+        steps.release(3)
+        shares = "() => [...document.querySelectorAll('.overview')].map((e) => parseInt(e.textContent.match(/\\d+ %/)))"
+        sheet.page.wait_for_function(f"() => ({shares})().reduce((sum, one) => sum + one, 0) >= 36")  # 3 of 8 parts
+        assert "no overview" in told[0].text_content()
+        assert any("Making an overview of" in line and "pyramid" in line for line in lines)
+        steps.release(1000)
+        for one in told:
+            one.wait_for(state="hidden")
+        sheet.wait_for_query(1)
+        assert {line for line in lines if line.endswith("is made.")} == {
+            "The overview of fixed.tif is made.",
+            "The overview of moving.tif is made.",
+        }
+        assert sheet.problems == []
+        sheet.close()
+    finally:
+        steps.release(1000)
+        server.stop()

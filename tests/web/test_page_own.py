@@ -37,7 +37,7 @@ def events(server: Served, who: str) -> list[Any]:
 def open_start(browser: Any, server: Served, who: str) -> Sheet:
     sheet = Sheet(browser, server.links[who])
     sheet.page.wait_for_function("() => document.getElementById('query-number').dataset.number === 'start'")
-    sheet.wait_for_picture()
+    sheet.settle()
     return sheet
 
 
@@ -57,6 +57,7 @@ def test_a_new_project_begins_with_three_places_of_ones_own(browser: Any, tmp_pa
                 page.wait_for_function(
                     "text => document.getElementById('message').textContent.includes(text)", arg=f"Place {k + 2} of 3"
                 )
+                sheet.settle()
         sheet.wait_for_query()
         found = events(server, "ada")
         assert [query.origin for query, _ in found] == ["volunteered"] * 3
@@ -84,6 +85,7 @@ def test_a_point_of_ones_own_and_one_near_the_question(browser: Any, tmp_path: P
         page.keyboard.press("p")
         place = np.array([170.0, 120.0])
         sheet.press_at("fixed", *screen(sheet, "fixed", place))
+        sheet.settle()  # the moving image goes to where the match is expected
         sheet.press_at("moving", *screen(sheet, "moving", truth(place)))
         page.keyboard.press("Enter")
         page.wait_for_function("() => globalThis.warpgauge.store.state.task === 'answer'")
@@ -101,6 +103,7 @@ def test_a_point_of_ones_own_and_one_near_the_question(browser: Any, tmp_path: P
         assert "too far" in page.locator("#message").text_content()
         near = location + 0.6 * within * inwards
         sheet.press_at("fixed", *screen(sheet, "fixed", near))
+        sheet.settle()
         sheet.press_at("moving", *screen(sheet, "moving", truth(near)))
         page.keyboard.press("Enter")
         page.wait_for_function("number => globalThis.warpgauge.store.state.query?.query !== number", arg=asked)

@@ -11,7 +11,7 @@ from PIL import Image
 
 from warpgauge.project import Project
 from warpgauge.session.controls import add_controls
-from web.page_tools import Sheet, bend, make_tissue_project, open_sheet, tissue
+from web.page_tools import Sheet, bend, make_tissue_project, open_sheet, tissue, wait_in_page
 from web.server_tools import Served, answer, served
 
 
@@ -55,11 +55,11 @@ def test_after_three_marks_the_moving_image_looks_as_the_fixed_one(browser: Any,
         sheet = open_sheet(browser, server, "ada")
         page = sheet.page
         page.wait_for_function("() => globalThis.warpgauge.store.state.pose !== null")
+        sheet.settle()
         assert "mirrored" in page.locator("button[data-turned]").text_content()
         for key in ("0", "h", "j"):
             page.keyboard.press(key)
-        sheet.wait_for_picture()
-        page.wait_for_timeout(150)
+        sheet.settle()
         views = sheet.state()["views"]
         points = np.random.default_rng(1).uniform(60, 240, (60, 2))
         fixed = canvas_pixels(sheet, "fixed", points)
@@ -95,17 +95,20 @@ def test_the_third_pane_follows_a_mark_while_it_is_dragged(browser: Any, tmp_pat
         box = sheet.box("moving")
         page.mouse.move(box["x"] + 150, box["y"] + 200)
         page.mouse.down()
-        for k in range(12):
-            page.mouse.move(box["x"] + 160 + 6 * k, box["y"] + 200)
-            page.wait_for_timeout(60)
-        live = [url for url in sheet.requests if "/api/warped" in url and "mark=" in url]
+        steps = iter(range(100_000))
+
+        def follows() -> bool:
+            """Drag on, until two pictures were asked for before the hand lets go."""
+            page.mouse.move(box["x"] + 160 + 6 * (next(steps) % 12), box["y"] + 200)
+            return sum("/api/warped" in url and "mark=" in url for url in sheet.requests) >= 2
+
+        wait_in_page(page, follows)
         page.mouse.up()
-        assert len(live) >= 2, "it follows before the hand lets go"
+        sheet.settle()
         seen = set()
         for _ in range(6):
             page.keyboard.press("c")
-            page.wait_for_function("() => globalThis.warpgauge.stage.overlays.asking.size === 0")
-            page.wait_for_timeout(120)
+            sheet.settle()
             seen.add(page.evaluate("() => document.querySelector('#warped canvas').toDataURL().length"))
         assert len(seen) >= 4
         page.keyboard.press("v")
@@ -123,21 +126,22 @@ def test_stains_gamma_and_the_value_under_the_pointer(browser: Any, tmp_path: Pa
         page = sheet.page
         for key in ("0", "h"):
             page.keyboard.press(key)
-        sheet.wait_for_picture()
+        sheet.settle()
         points = np.random.default_rng(1).uniform(60, 200, (50, 2))
         page.locator("button[data-contrast=moving]").click()
         page.locator("select[data-stain=moving]").select_option("haematoxylin")
-        page.wait_for_timeout(150)
+        sheet.settle()
         grey = canvas_pixels(sheet, "moving", points)
         assert np.abs(grey - grey[:, :1]).max() == 0
         page.locator("input[data-end=gamma]").evaluate("e => { e.value = 2; e.dispatchEvent(new Event('input')); }")
-        page.wait_for_timeout(150)
+        sheet.settle()
         assert canvas_pixels(sheet, "moving", points).mean() > grey.mean() + 5
         picture = np.asarray(Image.open(server.folder.parent / "He.png"))
         box, view = sheet.box("fixed"), sheet.state()["views"]["fixed"]["2"]
         x, y = 250, 220
         page.mouse.move(box["x"] + x, box["y"] + y)
         page.wait_for_function("() => document.querySelector('#fixed .readout').textContent.includes('µm')")
+        sheet.settle()
         words = page.locator("#fixed .readout").text_content()
         world = [
             (v - view[s] / 2) / view["scale"] + view["centre"][k]
@@ -163,11 +167,13 @@ def test_the_review_filters_and_the_end_tells_what_to_do(browser: Any, tmp_path:
         page = sheet.page
         page.locator("#finish h2").wait_for()
         page.locator("#finish button[data-look]").first.wait_for()
+        sheet.settle()
         text = page.locator("#finish").text_content()
         assert "9" in text
         assert "matches placed" in text
         assert "nats" not in text
         page.locator("#finish button[data-act=review]").click()
+        sheet.settle()
         page.locator("button[data-filter=flagged]").click()
         assert page.locator("#drawer tbody tr").count() >= 1
         assert page.locator("#drawer tbody tr").count() < 9
@@ -197,7 +203,7 @@ def test_the_organiser_sees_new_marks_by_themselves_sorted_with_units(browser: A
         page.wait_for_function("() => document.querySelector('canvas.adjudicate')?.dataset.span")
         before = float(pictures.first.get_attribute("data-span"))
         pictures.first.hover()
-        page.mouse.wheel(0, -200)
+        sheet.wheel(-200)
         page.wait_for_function(
             "before => [...document.querySelectorAll('canvas.adjudicate')].every(c => Number(c.dataset.span) < before)",
             arg=before,
@@ -232,6 +238,7 @@ def test_both_images_show_a_question_at_the_same_place_of_the_screen(browser: An
         sheet = open_sheet(browser, server, script=f"({order})()")
         # The pose, and with it how the moving image is turned, comes with the list, after the first picture.
         sheet.page.wait_for_function("() => globalThis.warpgauge.store.state.pose !== null")
+        sheet.settle()
         state = sheet.state()
         query, views = state["query"], state["views"]
         at = []

@@ -21,8 +21,10 @@ BOXES = """() => Object.fromEntries(
       const { x, y, width, height } = element.getBoundingClientRect();
       return [i + element.id, [x, y, width, height]];
     }))"""
-SHIFT = """() => { globalThis.shifts = 0; new PerformanceObserver(list => { for (const entry of list.getEntries())
-  globalThis.shifts += entry.value; }).observe({type: 'layout-shift', buffered: true}); }"""
+# What moved by itself, and how far: a session's sum of the browser's layout shifts, with the elements that moved.
+SHIFT = """() => { globalThis.shifts = []; new PerformanceObserver(list => { for (const entry of list.getEntries())
+  globalThis.shifts.push([entry.value, ...entry.sources.map(({ node }) => node?.id || node?.className || `${node}`)]);
+  }).observe({type: 'layout-shift', buffered: true}); }"""
 
 
 @pytest.fixture(scope="module")
@@ -54,16 +56,6 @@ def place_truly(sheet: Sheet, count: int) -> None:
         sheet.accept()
 
 
-def settle(sheet: Sheet) -> None:
-    """Wait until nothing is asked for any more and what came is drawn."""
-    for _ in range(2):
-        sheet.page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
-        sheet.page.wait_for_function(
-            "() => globalThis.warpgauge.stage.overlays.asking.size === 0 && !globalThis.warpgauge.stage.link.asking"
-        )
-    sheet.page.wait_for_timeout(60)
-
-
 def save_screenshot(sheet: Sheet, name: str) -> None:
     """Keep a picture for the documentation, where WARPGAUGE_SCREENSHOTS names a folder."""
     folder = os.environ.get("WARPGAUGE_SCREENSHOTS")
@@ -75,7 +67,6 @@ def test_window_and_level_are_instant_and_by_channel(browser: Any, server: Serve
     """Moving a slider recolours what is in memory without a request; one channel alone can be changed."""
     sheet = open_sheet(browser, server)
     page = sheet.page
-    page.wait_for_load_state("networkidle")
     before = picture_of(sheet, "moving")
     asked = len(sheet.requests)
     page.locator("button[data-contrast=moving]").click()
@@ -83,21 +74,21 @@ def test_window_and_level_are_instant_and_by_channel(browser: Any, server: Serve
     page.locator(".popover input[data-end=bright]").evaluate(
         "e => { e.value = 60; e.dispatchEvent(new Event('input')); }"
     )
-    page.wait_for_timeout(100)
+    sheet.settle()
     after = picture_of(sheet, "moving")
     assert len(sheet.requests) == asked
     assert after[:, 0].mean() > before[:, 0].mean() + 10
     # Marks are drawn over the picture; apart from them green and blue stay.
     assert np.median(np.abs(after[:, 1:] - before[:, 1:])) == 0
     page.locator(".popover button", has_text="Reset").click()
-    page.wait_for_timeout(100)
+    sheet.settle()
     assert np.abs(picture_of(sheet, "moving") - before).max() == 0
     box = sheet.box("fixed")
     plain = picture_of(sheet, "fixed")
     page.keyboard.down("Control")
     sheet.drag("fixed", (200, 200), (320, 200))
     page.keyboard.up("Control")
-    page.wait_for_timeout(100)
+    sheet.settle()
     assert picture_of(sheet, "fixed").std() != pytest.approx(plain.std(), rel=1e-3)
     assert box["width"] == sheet.box("fixed")["width"]
     sheet.close()
@@ -113,12 +104,11 @@ def test_overlays_legends_and_linked_views(browser: Any, tmp_path: Path) -> None
         box = sheet.box("moving")
         page.mouse.move(box["x"] + 332, box["y"] + 292)
         page.mouse.move(box["x"] + 20, box["y"] + 20)
-        settle(sheet)
+        sheet.settle()
         save_screenshot(sheet, "annotating-2d")
         page.keyboard.press("Escape")
         page.keyboard.press("0")
-        sheet.wait_for_picture()
-        page.wait_for_timeout(200)
+        sheet.settle()
         for key, side in (
             ("m", "fixed"),
             ("o", "fixed"),
@@ -128,7 +118,7 @@ def test_overlays_legends_and_linked_views(browser: Any, tmp_path: Path) -> None
         ):
             plain = picture_of(sheet, side)
             page.keyboard.press(key)
-            settle(sheet)
+            sheet.settle()
             laid = picture_of(sheet, side)
             assert np.abs(laid - plain).max() > 8, key
             if key == "m":
@@ -137,7 +127,7 @@ def test_overlays_legends_and_linked_views(browser: Any, tmp_path: Path) -> None
                 assert "sure" in legend
                 save_screenshot(sheet, "annotating-map")
             page.keyboard.press(key)
-            page.wait_for_timeout(200)
+            sheet.settle()
             if key == "m":
                 assert page.locator(".legend").count() == 0
             assert np.abs(picture_of(sheet, side) - plain).max() == 0, key
@@ -146,15 +136,14 @@ def test_overlays_legends_and_linked_views(browser: Any, tmp_path: Path) -> None
         page.mouse.move(box["x"] + 300, box["y"] + 250)
         plain = picture_of(sheet, "fixed")
         page.keyboard.down("w")
-        settle(sheet)
+        sheet.settle()
         assert np.abs(picture_of(sheet, "fixed") - plain).max() > 8
         page.keyboard.up("w")
         # Linked: the moving view shows the match of what the fixed view shows.
         page.keyboard.press("l")
-        for notches in (-100, -100, -100):
-            page.mouse.wheel(0, notches)
+        sheet.wheel(-100, -100, -100)
         sheet.drag("fixed", (300, 250), (250, 300), button="right")
-        settle(sheet)
+        sheet.settle()
         views = sheet.state()["views"]
         fixed, moving = np.array(views["fixed"]["2"]["centre"]), np.array(views["moving"]["2"]["centre"])
         expected = bend(fixed / SPACING) * SPACING
@@ -185,19 +174,18 @@ def test_what_the_moving_image_does_not_cover_is_hatched_and_not_dark(browser: A
         page.keyboard.press("0")
         page.keyboard.press("h")
         page.keyboard.press("j")
-        sheet.wait_for_picture()
-        settle(sheet)
+        sheet.settle()
         view = sheet.state()["views"]["fixed"]["2"]
         plain = block_of(sheet, view, (155, 60), (190, 100))  # um: the moving image ends at 200 - 60
         page.keyboard.press("o")
-        settle(sheet)
+        sheet.settle()
         laid = block_of(sheet, view, (155, 60), (190, 100))
         same = np.abs(laid - plain).max(axis=-1) == 0
         assert 0.4 < same.mean() < 0.9, "the fixed image between the lines"
         assert laid[~same].max(axis=-1).mean() > 60, "lines, not a dark picture"
         covered = block_of(sheet, view, (20, 60), (80, 100))
         page.keyboard.press("o")
-        settle(sheet)
+        sheet.settle()
         assert (np.abs(covered - block_of(sheet, view, (20, 60), (80, 100))).max(axis=-1) > 0).mean() > 0.9
         assert sheet.problems == []
         sheet.close()
@@ -230,7 +218,8 @@ def test_nothing_jumps_and_everything_fits_at_1280_by_720(browser: Any, tmp_path
         for name, box in boxes.items():
             if not name.endswith(("message", "saved", "alpha")):
                 assert after[name] == box, name
-        assert page.evaluate("() => globalThis.shifts") < 0.01
+        shifts = page.evaluate("() => globalThis.shifts")
+        assert sum(shift[0] for shift in shifts) < 0.01, shifts
         overflow = page.evaluate("() => [document.documentElement.scrollWidth, document.documentElement.scrollHeight]")
         assert overflow == [1280, 720]
         for selector in ("#commands button", "#saved", "#alpha", "#top button:visible", ".pane-head button:visible"):
@@ -273,9 +262,8 @@ def test_all_keys_are_listed_and_all_are_buttons_and_focus_is_visible(browser: A
     page.evaluate(WRITTEN)
     box = sheet.box("moving")
     page.mouse.move(box["x"] + 200, box["y"] + 200)
-    page.wait_for_function("() => globalThis.written.length > 0")
     # The magnifier says its own scale, a fourth of the length for the same screen pixels, beside that of the picture.
-    assert len({text for text in page.evaluate("() => globalThis.written") if text.endswith("µm")}) >= 2
+    page.wait_for_function("() => new Set(globalThis.written.filter((text) => text.endsWith('µm'))).size >= 2")
     page.locator("#moving canvas").focus()
     page.keyboard.press("Shift+Tab")
     outline = page.evaluate("() => getComputedStyle(document.activeElement).outlineStyle")
@@ -295,10 +283,11 @@ def test_progress_list_and_presets(browser: Any, tmp_path: Path) -> None:
         place_truly(sheet, 4)
         page.locator("#drawer-button").click()
         page.wait_for_selector("#drawer tbody tr")
-        page.wait_for_timeout(400)
+        sheet.settle()
         save_screenshot(sheet, "annotating-list")
         page.locator("button[data-leaf=progress]").click()
         page.wait_for_selector("#drawer svg polyline")
+        sheet.settle()
         text = page.locator("#drawer .leaf").text_content()
         assert "4 marks placed" in text
         assert "budget" in text
@@ -327,17 +316,17 @@ def test_screens_of_volumes_and_of_the_light_theme(browser: Any, tmp_path: Path)
         box = sheet.box("moving")
         middle = (box["width"] * 0.45, box["height"] * 0.5)
         sheet.drag("moving", middle, (middle[0] + 50, middle[1] - 36))
-        page.wait_for_timeout(300)
+        sheet.settle()
         save_screenshot(sheet, "annotating-3d")
         for key in ("m", "c", "g", "k"):
             page.keyboard.press(key)
-            settle(sheet)
+            sheet.settle()
         assert page.locator(".legend").count() == 1
         # Linked: every plane's middle shows the match of its counterpart's middle, also after a pan in one of them.
         page.keyboard.press("l")
-        settle(sheet)
+        sheet.settle()
         sheet.drag("fixed", (150, 120), (120, 150), 1, button="right")
-        settle(sheet)
+        sheet.settle()
         for axis in (0, 1, 2):
             fixed, moving = (middle_of_plane(sheet, side, axis) for side in ("fixed", "moving"))
             text = ",".join(repr(float(value)) for value in fixed)
@@ -384,11 +373,12 @@ def test_added_transforms_are_compared_and_their_maps_explained(browser: Any, tm
         names = page.locator("#drawer tbody tr td:first-child").all_text_contents()
         assert names == ["1. good", "2. identity", "3. bad"]
         page.keyboard.press("Escape")
+        sheet.settle()
         plain = picture_of(sheet, "fixed")
         for kind in ("error", "blended"):
             row = page.locator("#drawer tbody tr", has_text="bad")
             row.locator("button", has_text=kind).click()
-            settle(sheet)
+            sheet.settle()
             page.locator(".legend", has_text="bad").wait_for()
             words = page.locator(".legend").text_content()
             assert "agrees" in words

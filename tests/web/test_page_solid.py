@@ -108,7 +108,6 @@ def test_an_oriented_ellipsoid_is_edited_in_three_planes_and_stored_as_drawn(
         page.mouse.move(box["x"] + middle[0] + 2, box["y"] + middle[1] + 2)
         for key in ("}", ")", ")"):
             page.keyboard.press(key)
-        page.wait_for_timeout(50)
         seen, at = sections_now(sheet), slices(sheet)
         query = sheet.state()["query"]["query"]
         number = sheet.state()["query"]["number"]
@@ -155,17 +154,15 @@ def test_slices_by_wheel_and_keys_one_plane_alone(browser: Any, server: Served, 
     box = sheet.box("moving", 2)
     page.mouse.move(box["x"] + 60, box["y"] + 300)
     start = slices(sheet)[2]
-    page.mouse.wheel(0, 100)
-    page.wait_for_timeout(50)
+    sheet.wheel(100)
     assert slices(sheet)[2] == start + 1
     page.keyboard.press(",")
     page.keyboard.press(",")
     assert slices(sheet)[2] == start - 1
     scale = sheet.state()["views"]["moving"]["2"]["scale"]
     page.keyboard.down("Shift")
-    page.mouse.wheel(0, -100)
+    sheet.wheel(-100)
     page.keyboard.up("Shift")
-    page.wait_for_timeout(50)
     assert sheet.state()["views"]["moving"]["2"]["scale"] > scale
     assert slices(sheet)[2] == start - 1
     for key, axis in (("1", 2), ("2", 1), ("3", 0)):

@@ -245,11 +245,17 @@ class Fingers:
 
     def __init__(self, sheet: Sheet) -> None:
         self.session = sheet.context.new_cdp_session(sheet.page)
-        self.box = sheet.box("moving")
+        self.box, self.page, self.down = sheet.box("moving"), sheet.page, 0
 
     def __call__(self, kind: str, *points: tuple[float, float]) -> None:
         touches = [{"x": self.box["x"] + x, "y": self.box["y"] + y, "id": i} for i, (x, y) in enumerate(points)]
         self.session.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": touches})
+        self.down += len(points) if kind == "touchStart" else 0
+        # Every finger that went down is known to the page, and after the end of a touch has gone up again.
+        wanted = {"pointerdown": self.down, **({"pointerup": self.down} if kind == "touchEnd" else {})}
+        self.page.wait_for_function(
+            "wanted => Object.entries(wanted).every(([kind, count]) => globalThis.arrived[kind] >= count)", arg=wanted
+        )
 
 
 def test_touch_tap_long_press_drag_and_pinch(browser: Any, folder: Path) -> None:
@@ -265,10 +271,10 @@ def test_touch_tap_long_press_drag_and_pinch(browser: Any, folder: Path) -> None
         np.testing.assert_allclose(np.array(sheet.state()["mark"]["shape"]), np.eye(2) * radius**2)
         view = sheet.state()["views"]["moving"]["2"]
         touch("touchStart", (400, 300))
-        page.wait_for_timeout(600)
+        held = "() => globalThis.warpgauge.stage.panes.some(({ machine }) => machine.now?.kind === 'drag')"
+        page.wait_for_function(held)
         touch("touchMove", (430, 340))
         touch("touchEnd")
-        page.wait_for_timeout(100)
         shape = np.array(sheet.state()["mark"]["shape"])
         np.testing.assert_allclose(np.sqrt(np.linalg.eigvalsh(shape)[1]) * view["scale"], 50, atol=0.1)
         touch("touchStart", (100, 400))

@@ -132,7 +132,7 @@ def test_the_page_works_from_the_wheel_and_asks_no_other_host(served_from_wheel:
             if page.locator("#drawer").is_hidden():
                 page.locator("#drawer-button").click()
             page.locator(f"button[data-leaf={leaf}]").click()
-            page.wait_for_timeout(100)
+            sheet.settle()
         page.keyboard.press("?")
         page.locator("dialog[open]").wait_for()
         own = urlsplit(served_from_wheel)

@@ -289,7 +289,7 @@ def test_a_blind_raters_progress_does_not_depend_on_the_answers_of_others(tmp_pa
 
 
 def test_each_query_has_one_number_everywhere(tmp_path: Path) -> None:
-    """In random order, one put aside: the number is the place in the list everywhere, the position counts the work."""
+    """In random order, one put aside: numbers count what the rater saw, in the list and after going back too."""
     folder = make_flat(tmp_path / "flat", order="random", batch=4)
     with served(folder, "ada") as server:
         ada = server.client("ada")
@@ -299,11 +299,13 @@ def test_each_query_has_one_number_everywhere(tmp_path: Path) -> None:
         for _ in range(3):
             seen.append(query)
             query = answer(ada, query, query["location"]).json()["next"]
-        assert [one["number"] for one in seen] == [one["query"] + 1 for one in seen]
+        assert [one["number"] for one in seen] == [1, 2, 3, 4]
         assert [one["position"] for one in seen] == [1, 2, 3, 4]
-        assert [one["number"] for one in seen] != [1, 2, 3, 4], "the seed gives another order"
+        assert [one["query"] + 1 for one in seen] != [1, 2, 3, 4], "the seed gives another order"
         rows = ada.get("/api/list").json()["rows"]
-        assert {row["query"] + 1 for row in rows} == {one["number"] for one in seen[1:]}
+        assert {row["query"]: row["number"] for row in rows} == {one["query"]: one["number"] for one in seen[1:]}
+        again = [ada.get(f"/api/query/{one['query']}").json()["number"] for one in seen]
+        assert again == [1, 2, 3, 4]
 
 
 def test_raters_who_are_not_blind_see_all(tmp_path: Path) -> None:

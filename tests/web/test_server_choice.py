@@ -56,6 +56,8 @@ def test_the_guided_start_by_volunteering(tmp_path: Path) -> None:
             "wanted": 3,
             "sentence": "Mark three places that you recognise in both images.",
         }
+        assert get(ada, "/api/query") | {"reasons": [], "start": start} == get(ada, "/api/query")
+        assert not [kind for _, _, kind, _, _ in events_of(folder) if kind == "query"], "nothing is suggested before it"
         for count, place in enumerate(PLACES, 1):
             done = volunteer(ada, place, name=f"vessel {count}")
             assert done.status_code == 200, done.text
@@ -65,8 +67,10 @@ def test_the_guided_start_by_volunteering(tmp_path: Path) -> None:
         rows = get(ada, "/api/list")["rows"]
         assert [row["chosen"] for row in rows] == ["volunteered"] * 3
         assert [row["location"] for row in rows] == PLACES
+        assert [row["number"] for row in rows] == [1, 2, 3]
         query = get(ada, "/api/query")
         assert not query["own_choice"]
+        assert query["number"] == 4
         assert query["start"]["volunteered"] == 3
         # The prediction knows the shift from the three landmarks.
         assert np.allclose(query["prediction"]["mean"], np.array(query["location"]) + SHIFT, atol=2.0)
@@ -84,6 +88,20 @@ def test_the_guided_start_can_be_skipped(tmp_path: Path) -> None:
         assert not get(ada, "/api/project")["start"]["due"]
         assert get(server.client("ben"), "/api/project")["start"]["due"]
     assert ("ada", "start") in [(rater, kind) for _, rater, kind, _, _ in events_of(folder)]
+
+
+def test_undoing_a_landmark_of_the_start_goes_back_to_the_start(tmp_path: Path) -> None:
+    """The start is due again, nothing is suggested, and the next landmark has the number 1."""
+    with served(make_flat(tmp_path / "p", guided_start=True, refit="never"), "ada,ben") as server:
+        ada, ben = server.client("ada"), server.client("ben")
+        done = volunteer(ada, PLACES[0])
+        undone = ada.post("/api/undo", json={"generation": done.json()["saved"]["generation"]})
+        assert undone.status_code == 200, undone.text
+        assert undone.json()["query"]["done"] is True
+        assert undone.json()["query"]["start"]["due"] is True
+        for who in (ada, ben):
+            assert volunteer(who, PLACES[1]).status_code == 200
+            assert [row["number"] for row in get(who, "/api/list")["rows"]] == [1]
 
 
 def test_undoing_a_volunteered_landmark_shows_the_current_query(tmp_path: Path) -> None:

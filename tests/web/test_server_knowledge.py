@@ -36,6 +36,7 @@ TABLE: dict[str, tuple[int, int, int, int]] = {
     "get /api/openapi.json": (401, 200, 200, 200),
     "get /api/previous": (401, 200, 404, 404),
     "get /api/progress": (401, 200, 200, 200),
+    "get /api/overviews": (401, 200, 200, 200),
     "get /api/project": (401, 200, 200, 200),
     "get /api/query": (401, 200, 200, 200),
     "get /api/query/2": (401, 200, 200, 200),

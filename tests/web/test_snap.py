@@ -11,8 +11,8 @@ from PIL import Image
 from scipy import ndimage
 
 from warpgauge.project import Project
-from web.page_tools import open_sheet
-from web.server_tools import Served, answer, events_of, lattice, make_flat, served, write_shifted
+from web.page_tools import Sheet, open_sheet
+from web.server_tools import Served, answer, events_of, lattice, make_flat, served, wait_until, write_shifted
 
 SHIFT = np.array([7.0, -4.0])  # pixels; what lies at x in the fixed image lies at x + SHIFT in the moving one
 SPACING = 0.5
@@ -32,7 +32,7 @@ def make_pair(folder: Path, *, turned: bool = False, **settings: Any) -> Path:
     points = lattice((60, 60), (200, 250), (6, 6)) * SPACING
     Project.create(folder, fixed=folder.parent / "fixed.png", moving=folder.parent / "moving.png", candidates=points,
                    targets=points, spacing=SPACING, units="um",
-                   settings={"guided_start": False, **settings}).close()  # fmt: skip
+                   settings={"guided_start": False, "unaided": 0.0, **settings}).close()  # fmt: skip
     return folder
 
 
@@ -120,6 +120,80 @@ def test_a_project_without_it_refuses_and_has_no_button(browser: Any, tmp_path: 
         sheet = open_sheet(browser, server, "ada")
         assert sheet.page.locator("button[data-command=snap]").count() == 0
         sheet.close()
+
+
+def test_a_random_share_of_the_questions_is_answered_without_it(browser: Any, tmp_path: Path) -> None:
+    """At those nothing is proposed nor taken, the log says so, and the page's button is off; at the others it is on."""
+    with served(make_pair(tmp_path / "pair", snap=True, unaided=0.5), "ada,ben") as server:
+        seen: dict[str, list[bool]] = {"ada": [], "ben": []}
+        for who, unaided in seen.items():
+            client = server.client(who)
+            query = client.get("/api/query").json()
+            for _ in range(12):
+                truth = np.array(query["location"]) + SHIFT * SPACING
+                found = asked(client, query, truth + 0.5).json()
+                assert (found["point"] is None) == query["unaided"]
+                unaided.append(query["unaided"])
+                if query["unaided"]:
+                    assert "by eye" in found["sentence"]
+                    taken = answer(client, query, truth.tolist(), snapped_from=(truth + 0.5).tolist(), confirmed=True)
+                    assert taken.status_code == 422
+                    assert "unaided" in taken.json()["error"]
+                query = answer(client, query, truth.tolist(), confirmed=True).json()["next"]
+        assert all(2 <= sum(unaided) <= 10 for unaided in seen.values())
+        assert seen["ada"] != seen["ben"], "drawn for each rater"
+        logged = [(who, bool(payload.get("unaided"))) for _, who, kind, _, payload in events_of(server.folder)
+                  if kind == "place"]  # fmt: skip
+        assert logged == [(who, unaided) for who in seen for unaided in seen[who]]
+        sheet = open_sheet(browser, server, "ada")
+        button = sheet.page.locator("button[data-command=snap]")
+        for _ in range(6):
+            assert button.is_disabled() == sheet.state()["query"]["unaided"]
+            number = sheet.state()["query"]["number"]
+            sheet.page.keyboard.press("n")
+            sheet.wait_for_query(number + 1)
+        assert sheet.problems == []
+        sheet.close()
+
+
+def test_points_of_ones_own_are_refined_too(browser: Any, tmp_path: Path) -> None:
+    """In the guided start and with P, after the own click in both images: the proposal is taken and logged."""
+    with served(make_pair(tmp_path / "pair", snap=True, guided_start=True), "ada") as server:
+        sheet = Sheet(browser, server.links["ada"])
+        page = sheet.page
+        places = np.array([[70.0, 60.0], [40.0, 100.0], [100.0, 110.0], [60.0, 90.0]])
+        for k, place in enumerate(places):
+            if k == 3:
+                sheet.wait_for_query()
+                page.keyboard.press("p")
+            else:
+                page.wait_for_function("() => document.getElementById('query-number').dataset.number === 'start'")
+            sheet.settle()
+            page.keyboard.press("0")
+            page.keyboard.press("r")
+            assert "fixed image" in page.locator("#message").text_content(), "a place comes first"
+            truth = place + SHIFT * SPACING
+            for side, point in (("fixed", place), ("moving", truth + np.array([1.0, -0.8]))):
+                view = sheet.state()["views"][side]["2"]
+                at = (point - view["centre"]) * view["scale"]
+                sheet.press_at(side, at[0] + view["width"] / 2, at[1] + view["height"] / 2)
+                sheet.settle()
+            mark = sheet.state()["mark"]["point"]
+            page.keyboard.press("r")
+            page.wait_for_function("() => globalThis.warpgauge.store.state.proposal !== null")
+            page.keyboard.press("Enter")
+            own = np.array(sheet.state()["own"])
+            np.testing.assert_allclose(sheet.state()["mark"]["point"], own + SHIFT * SPACING, atol=0.2 * SPACING)
+            page.keyboard.press("Enter")
+            wait_until(lambda k=k: len(placed(server.folder)) == k + 1, 120)
+            assert placed(server.folder)[k]["snapped_from"] == pytest.approx(mark)
+        assert sheet.problems == []
+        sheet.close()
+
+
+def placed(folder: Path) -> list[dict[str, Any]]:
+    """Return what the log has of all placements."""
+    return [payload for _, _, kind, _, payload in events_of(folder) if kind == "place"]
 
 
 @pytest.fixture

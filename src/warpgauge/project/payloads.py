@@ -78,6 +78,8 @@ def placement(payload: Mapping[str, Any], d: int) -> dict[str, Any]:
         clean["origin"] = "moved"  # for people who read the log
     if payload.get("snapped_from") is not None:
         clean["snapped_from"] = _vector(payload["snapped_from"], d, "The mark before it was snapped")
+    if payload.get("unaided"):
+        clean["unaided"] = True
     if payload.get("flag") is not None:
         clean["flag"] = _flag(payload["flag"])
     return clean

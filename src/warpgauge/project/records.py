@@ -62,6 +62,8 @@ class Placement:
         Why it was asked about, if it was.
     snapped_from : tuple of float or None
         Where the rater's mark was before a proposal from the images around it was taken, if one was.
+    unaided : bool
+        Whether such proposals were withheld here, in a project that has them.
     """
 
     point: tuple[float, ...]
@@ -74,6 +76,7 @@ class Placement:
     fixed: tuple[float, ...] | None = None
     flag: Flag | None = None
     snapped_from: tuple[float, ...] | None = None
+    unaided: bool = False
 
     @property
     def point_world(self) -> Floats:
@@ -265,4 +268,5 @@ def placement_of(event: Event) -> Placement:
         tuple(payload["fixed"]) if payload.get("fixed") is not None else None,
         Flag(**payload["flag"]) if payload.get("flag") is not None else None,
         tuple(payload["snapped_from"]) if payload.get("snapped_from") is not None else None,
+        bool(payload.get("unaided", False)),
     )

@@ -38,6 +38,7 @@ _RANGES: dict[str, tuple[float, float]] = {
     "budget": (1, 10_000_000),
     "answers_per_location": (1, 10_000),
     "seed": (0, 2**32 - 1),
+    "unaided": (0.0, 1.0),
     "audit": (0.0, 0.9),
     "audit_seed": (0, 2**32 - 1),
 }
@@ -104,6 +105,9 @@ class Settings:
         Whether the page begins by asking for three places that the rater recognises in both images.
     snap : bool
         Whether the page offers to refine a mark by the images around it, for two images of one modality.
+    unaided : float
+        Share of the locations, drawn at random for each rater, at which it is not offered all the same, so that marks
+        with and without it can be compared; the log says which.
     stop_mean_sd, stop_max_sd, stop_gain : float, optional
         The list is not extended when the mean or the largest standard deviation over the targets (world units), or the
         best expected gain (nats), is below this.
@@ -144,6 +148,7 @@ class Settings:
     move_within: float = 0.05
     guided_start: bool = True
     snap: bool = False
+    unaided: float = 0.2
     stop_mean_sd: float | None = None
     stop_max_sd: float | None = None
     stop_gain: float | None = None

@@ -20,7 +20,7 @@ from warpgauge.session.fused_annotations import all_marks
 from warpgauge.session.model import Model
 from warpgauge.session.placement_checks import Doubt, check_placement, doubt_about
 from warpgauge.session.prior import aligned, default_radius
-from warpgauge.session.queries import START_MARKS
+from warpgauge.session.queries import START_MARKS, is_unaided
 
 Ellipse = tuple[ArrayLike, ArrayLike]
 
@@ -96,6 +96,7 @@ class AnswerWriter:
             at = self._place_of(state, who, number, fixed)
             if at != state.queries[number].point:
                 payload["fixed"] = list(at)
+            self._mark_unaided(state, who, payload, number)
             question = self._flagged(state, who, payload, np.array(at), confirmed, number)
             saved = self.save(kind, who, number, payload, duration, base_generation)
         _warn(question, confirmed, f"The placement of query {number} at {payload['point']}")
@@ -108,6 +109,7 @@ class AnswerWriter:
         at = self._fixed_point(fixed)
         with self.project.lock:
             state = self.project.state
+            self._mark_unaided(state, who, payload, None)
             question = self._flagged(state, who, payload, np.array(at), confirmed)
             number = len(state.queries)
             query = volunteered_query(self.project, state, at, who, name)
@@ -185,6 +187,14 @@ class AnswerWriter:
                 f"{farthest:.3g} {self.project.units}. Volunteer the landmark instead."
             )
         return point
+
+    def _mark_unaided(self, state: State, who: str, payload: dict[str, Any], number: int | None) -> None:
+        """Add to a placement that proposals from the images were withheld, where they were."""
+        if not is_unaided(state, self.project.settings, who, number):
+            return
+        if "snapped_from" in payload:
+            raise InvalidInputError("Snap is off at this place (setting unaided): place the mark by eye.")
+        payload["unaided"] = True
 
     def _flagged(
         self, state: State, who: str, payload: dict[str, Any], at: Floats, confirmed: bool, number: int | None = None

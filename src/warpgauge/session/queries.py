@@ -184,6 +184,28 @@ def position(state: State, rater: str, number: int) -> int:
     )
 
 
+def number_for(state: State, rater: str, number: int) -> int:
+    """Return the 1-based number of a query for a rater: in the order in which this rater answered or put aside."""
+    trail = state.trails.get(rater, [])
+    earlier = trail[: trail.index(number)] if number in trail else trail
+    return 1 + sum(state.answer(rater, other) is not None or (rater, other) in state.deferred for other in earlier)
+
+
+def is_unaided(state: State, settings: Settings, rater: str, number: int | None) -> bool:
+    """Whether a rater gets no proposals from the images at a query, or at the next place of their own choice (None).
+
+    In a project with ``snap`` this is so at the share ``unaided`` of the places, drawn at random for each rater.
+    """
+    if not settings.snap:
+        return False
+    own = [query.number for query in state.queries if query.origin == "volunteered" and query.for_rater == rater]
+    if number is None or number in own:
+        draw = _generator(settings, f"unaided own\0{rater}", len(own) if number is None else own.index(number))
+    else:
+        draw = _generator(settings, f"unaided\0{rater}", state.queries[number].location)
+    return bool(draw.random() < settings.unaided)
+
+
 def before(state: State, rater: str, number: int | None) -> int | None:
     """Return the query that the rater saw before this one; the last one for None or one that is not answered."""
     trail = state.trails.get(rater, [])

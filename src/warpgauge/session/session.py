@@ -181,6 +181,7 @@ class Session:
         radius: float | None = None,
         alpha: float | None = None,
         name: str = "",
+        snapped_from: ArrayLike | None = None,
         confirmed: bool = False,
         duration: float | None = None,
         rater: str | None = None,
@@ -191,12 +192,12 @@ class Session:
         ----------
         fixed, moving : (d,) arrays
             Corresponding points in the worlds of the two images.
-        covariance, ellipse, radius, alpha, confirmed, duration
+        covariance, ellipse, radius, alpha, snapped_from, confirmed, duration
             As for `place`.
         name : str
             What the place is, for lists and exports.
         """
-        who, drawn = self._who(rater), self._writer.drawn(moving, covariance, ellipse, radius, alpha)
+        who, drawn = self._who(rater), self._writer.drawn(moving, covariance, ellipse, radius, alpha, snapped_from)
         return self._writer.volunteer(who, fixed, drawn, name, confirmed, duration)
 
     def doubt(

@@ -17,15 +17,17 @@ from warpgauge.session.fused_annotations import all_marks
 LARGEST_STRETCH = 3.0  # of the map between the images; beyond it the marks do not say how they are turned
 
 
-def propose_match(project: Project, state: State, rater: str, query: int, at: Floats, mark: Floats) -> PatchMatch:
+def propose_match(
+    project: Project, state: State, rater: str, query: int | None, at: Floats, mark: Floats
+) -> PatchMatch:
     """Look around a mark for where the moving image looks as the fixed one does about a point.
 
     Parameters
     ----------
     rater : str
         Whose other marks say how the images are turned and scaled.
-    query : int
-        Marks at its location do not count.
+    query : int, optional
+        Marks at its location do not count; None for a place of the rater's own choice.
     at : (d,) array
         Point of the fixed image.
     mark : (d,) array
@@ -40,9 +42,9 @@ def propose_match(project: Project, state: State, rater: str, query: int, at: Fl
     return match_patch(here, there, at, mark, linear, pixel)
 
 
-def _turn(project: Project, state: State, rater: str, query: int, at: Floats) -> Floats:
+def _turn(project: Project, state: State, rater: str, query: int | None, at: Floats) -> Floats:
     """Return how the moving image is turned and scaled: from other marks, the accepted alignment, or not at all."""
-    location = state.queries[query].location
+    location = None if query is None else state.queries[query].location
     marks = [mark for mark in all_marks(state, rater) if mark.active and mark.query.location != location]
     if len(marks) >= project.d + 2:
         points = np.array([mark.fixed_point for mark in marks])

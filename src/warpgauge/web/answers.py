@@ -13,7 +13,7 @@ import numpy as np
 from warpgauge.errors import InvalidInputError, WarpgaugeError
 from warpgauge.project import ConflictError, NotAllowedError, Placement, Skipped, State
 from warpgauge.session import Query, Saved
-from warpgauge.session.queries import is_settled
+from warpgauge.session.queries import is_settled, is_unaided, number_for
 from warpgauge.session.snapping import propose_match
 from warpgauge.web.auth import Person
 from warpgauge.web.failures import LockedError, NotFoundError, UnconfirmedError
@@ -22,6 +22,9 @@ from warpgauge.web.wire_sent import PlaceRequest, SkipRequest, SnapRequest, Volu
 
 if TYPE_CHECKING:
     from warpgauge.web.app_state import Desk
+
+
+UNAIDED = "No help at this place: some are marked by eye alone, so that both kinds of marks can be compared."
 
 
 class Answering:
@@ -42,6 +45,8 @@ class Answering:
         if not person.writes:
             return self._done(person, ["You look on in this project; open an answer from the list to see it."])
         with self.desk.lock:
+            if self.session.start(person.name).due:  # what is suggested then rests on the landmarks of the start
+                return self._done(person, [])
             query = self.session.next_query(person.name)
             return self._done(person, self._reasons(person)) if query is None else self.shown(query, person)
 
@@ -66,10 +71,11 @@ class Answering:
         state, hidden = self.project.state, not self.desk.predicts(person)
         return {
             "query": query.number,
-            "number": query.number + 1,
+            "number": number_for(state, person.name, query.number),
             "position": query.position,
             "total": query.total,
             "location": list(query.point),
+            "unaided": is_unaided(state, self.project.settings, person.name, query.number),
             "own_choice": state.queries[query.number].origin == "volunteered",
             "gain": rough(query.gain) if hidden and query.gain is not None else query.gain,
             "why": query.why,
@@ -142,9 +148,14 @@ class Answering:
         if not self.project.settings.snap:
             raise NotAllowedError("Snap is off in this project; its organiser turns it on with the setting snap.")
         with self.desk.lock:
-            state = self._open(request.query, request.generation, person)
-        at = np.array(state.queries[request.query].point if request.fixed is None else request.fixed)
-        mark = np.array(request.point)
+            if request.query is not None:
+                state = self._open(request.query, request.generation, person)
+            else:
+                state = self._recent(request.generation)
+        if is_unaided(state, self.project.settings, person.name, request.query):
+            return {"point": None, "sentence": UNAIDED}
+        asked = None if request.query is None else state.queries[request.query].point
+        at, mark = np.array(request.fixed or asked or ()), np.array(request.point)
         if len(at) != self.project.d or len(mark) != self.project.d:
             raise InvalidInputError(f"A point in this project has {self.project.d} coordinates.")
         sides = {"fixed": at, "moving": mark}
@@ -170,6 +181,7 @@ class Answering:
                 covariance,
                 alpha=request.alpha,
                 name=request.name,
+                snapped_from=request.snapped_from,
                 confirmed=request.confirmed,
                 duration=request.duration,
                 rater=person.name,
@@ -280,9 +292,9 @@ class Answering:
                 raise InvalidInputError(f"There is nothing to {kind}.")
             self.desk.changed()
             retracted = self.project.state.queries[saved.query].origin == "volunteered" and saved.answer is None
-            following = self.session.next_query(person.name) if retracted else None
-            query = following if following is not None else self.session.go_to(saved.query, person.name)
-            return {"saved": _saved(saved), "query": self.shown(query, person)}
+            if retracted:
+                return {"saved": _saved(saved), "query": self.current(person)}
+            return {"saved": _saved(saved), "query": self.shown(self.session.go_to(saved.query, person.name), person)}
 
     # --- checks ------------------------------------------------------------------------------------------------------
 

@@ -6,6 +6,8 @@ import logging
 import os
 import sys
 import threading
+import time
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -23,6 +25,35 @@ from warpgauge.web.overlays import Overlays
 from warpgauge.web.pictures import Picture
 
 logger = logging.getLogger("warpgauge.web")
+QUIET_SECONDS = 3.0  # between two lines about an overview, and before the first
+
+
+class OverviewNews:
+    """Tells how far the overview of a large image without coarse levels is, from time to time.
+
+    Parameters
+    ----------
+    name : str
+        Of the image.
+    tell : callable
+        Prints a line.
+    """
+
+    def __init__(self, name: str, tell: Callable[[str], object]) -> None:
+        self._name, self._tell = name, tell
+        self._due = time.monotonic() + QUIET_SECONDS
+        self._told = False
+
+    def report(self, done: int, rows: int) -> None:
+        """Take that so many rows are done; what is done quickly is not worth a line."""
+        if done < rows and time.monotonic() < self._due:
+            return
+        if done < rows:
+            advice = "" if self._told else "; a file with a pyramid opens at once"
+            self._tell(f"Making an overview of {self._name}: {100 * done // rows} %{advice}.")
+            self._due, self._told = time.monotonic() + QUIET_SECONDS, True
+        elif self._told:
+            self._tell(f"The overview of {self._name} is made.")
 
 
 class Desk:
@@ -39,6 +70,8 @@ class Desk:
         The project's own: held by whoever uses the session or reads its state, so that two requests cannot cross.
     pictures : dict
         The fixed and the moving image.
+    tell : callable
+        Prints a line for whoever launched.
     """
 
     def __init__(self, project: Project, gate: Gate) -> None:
@@ -53,6 +86,7 @@ class Desk:
         self.overlays = Overlays(project, self.pictures)
         self.comparison = Comparison(project, self.overlays)
         self.answering = Answering(self)
+        self.tell: Callable[[str], object] = logger.info
         self._wake, self._over = threading.Event(), threading.Event()
 
     # --- in the background -------------------------------------------------------------------------------------------
@@ -74,13 +108,18 @@ class Desk:
         self._wake.set()
 
     def _warm(self) -> None:
+        for picture in self.pictures.values():
+            picture.image.watch_overview(OverviewNews(picture.image.path.name, self.tell).report)
         try:
             self.session.warm()
             compile_loops()  # the first question is there; the second must not wait for the compiler
-            for picture in self.pictures.values():
-                picture.warm()
         except WarpgaugeError as error:
             logger.error("%s", error)
+        for picture in self.pictures.values():
+            try:
+                picture.warm()
+            except WarpgaugeError as error:
+                logger.error("%s", error)
 
     def _refit(self) -> None:
         if sys.platform == "linux":  # there a priority is that of one thread, and answers go before a refit

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from warpgauge.web.app_state import Desk
 from warpgauge.web.auth import Asking
-from warpgauge.web.wire import ProjectAnswer
+from warpgauge.web.wire import OverviewsAnswer, ProjectAnswer
 
 Side = Literal["fixed", "moving"]
 Small = Annotated[int, Query(ge=0, le=10_000_000)]
@@ -25,6 +25,11 @@ def image_router(desk: Desk) -> APIRouter:
     def project(asking: Asking) -> dict[str, object]:
         """Return the project, its images, and who the visitor is."""
         return desk.describe(asking)
+
+    @router.get("/api/overviews", response_model=OverviewsAnswer)
+    def overviews(asking: Asking) -> dict[str, object]:
+        """Return how far the overviews are that are made of images without coarse levels; tiles wait for them."""
+        return {side: picture.overview() for side, picture in desk.pictures.items()}
 
     @router.get("/api/images/{side}/tile", response_class=Response, responses={200: RAW, 304: UNCHANGED})
     def tile(

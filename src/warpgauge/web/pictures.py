@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import ndimage
 
-from warpgauge.errors import InvalidInputError
+from warpgauge.errors import InvalidInputError, WarpgaugeError
 from warpgauge.io.images import Image
 
 TILE = 256
@@ -79,6 +79,7 @@ class Picture:
         self._window, self._sharpness = self._first_window(), sharpness(image)
         self._tiles: OrderedDict[tuple[int, ...], NDArray[Any]] = OrderedDict()
         self._bytes, self._lock = 0, threading.Lock()
+        self.given_up = False  # the overview cannot be made: whoever asks for a tile is told why
 
     def _first_window(self) -> tuple[float, float]:
         """Return between which samples, as they are sent, the page should first show dark to bright."""
@@ -106,10 +107,16 @@ class Picture:
             "levels": [
                 {"size": list(g.size), "spacing": g.spacing.tolist(), "origin": g.origin.tolist()} for g in levels
             ],
+            "overview": self.overview(),
             "tile": TILE,
             "version": self.version,
             "name": image.path.name,
         }
+
+    def overview(self) -> dict[str, int]:
+        """Return how many rows of the image's overview are made, and of how many."""
+        done, rows = self.image.overview
+        return {"done": rows if self.given_up else done, "rows": rows}
 
     def plane_shape(self, axis: int, index: int, level: int) -> tuple[int, int]:
         """Rows and columns of a plane; raises where there is none."""
@@ -156,9 +163,13 @@ class Picture:
 
     def warm(self) -> None:
         """Make the levels that the file does not hold, so that the first picture does not wait for them."""
-        for level in reversed(range(self.image.levels)):
-            depth = self.image.level_grid(level).size[2] if self.grid.d == 3 else 1
-            self.tile(2, depth // 2, level, 0, 0)
+        try:
+            for level in reversed(range(self.image.levels)):
+                depth = self.image.level_grid(level).size[2] if self.grid.d == 3 else 1
+                self.tile(2, depth // 2, level, 0, 0)
+        except WarpgaugeError:
+            self.given_up = True
+            raise
 
 
 _PATCH = 64

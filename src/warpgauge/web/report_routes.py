@@ -8,6 +8,7 @@ from fastapi import APIRouter
 
 from warpgauge.project import State
 from warpgauge.session import ListRow
+from warpgauge.session.queries import number_for
 from warpgauge.web.app_state import Desk
 from warpgauge.web.auth import Asking, Person
 from warpgauge.web.placements import rough
@@ -33,7 +34,7 @@ class Reports:
             state = self.project.state
             marks = self.session.listing(whose, viewer=person.name)
             skips = self.session.skipped(whose, viewer=person.name)
-            rows = [_placed(row, hidden) for row in marks]
+            rows = [_placed(row, number_for(state, row.rater, row.query), hidden) for row in marks]
             for who, number, skip in skips:
                 row = _empty(number, state, who)
                 row.update(skipped=True, reason=skip.reason, text=skip.text, generation=skip.generation)
@@ -103,6 +104,7 @@ def _empty(number: int, state: State, who: str) -> dict[str, Any]:
     return {
         **row,
         "query": number,
+        "number": number_for(state, who, number),
         "location": list(state.queries[number].point),
         "rater": who,
         "sentence": "",
@@ -117,9 +119,10 @@ def _shown_origin(origin: str) -> str:
     return origin if origin in ("moved", "volunteered") else "asked"
 
 
-def _placed(row: ListRow, hidden: bool) -> dict[str, Any]:
+def _placed(row: ListRow, number: int, hidden: bool) -> dict[str, Any]:
     return {
         "query": row.query,
+        "number": number,
         "location": row.fixed_point.tolist(),
         "point": row.moving_point.tolist(),
         "covariance": row.covariance.tolist(),

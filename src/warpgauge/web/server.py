@@ -319,6 +319,7 @@ def serve(
     )
     if log_format == "json":
         log_as_json()
+    launch.app.state.desk.tell = echo
     with _interrupt_stops(launch):
         for line in announcement(launch, host):
             echo(line)

@@ -41,6 +41,20 @@ class Level(Given):
     origin: list[float]
 
 
+class OverviewAnswer(Given):
+    """How far the overview of an image is that has no coarse levels of its own; without one, 0 of 0 rows."""
+
+    done: int
+    rows: int
+
+
+class OverviewsAnswer(Given):
+    """How far the overviews of both images are."""
+
+    fixed: OverviewAnswer
+    moving: OverviewAnswer
+
+
 class ImageAnswer(Given):
     """An image: where it lies, and how its tiles are read (``value = scale * sample + offset``)."""
 
@@ -56,6 +70,7 @@ class ImageAnswer(Given):
     sharpness: float = Field(description="Length over which the image changes, in its units.")
     window: list[float] = Field(description="Samples, as they are sent, to be shown dark and bright at first.")
     levels: list[Level]
+    overview: OverviewAnswer
     tile: int
     version: str = Field(description="Changes with the content; tiles asked with v=version may be cached for good.")
     name: str
@@ -163,11 +178,12 @@ class QueryAnswer(Given):
     """A query as this rater sees it."""
 
     query: int
-    number: int = Field(description="By which all lists and marks call it: its place in the shared list, from 1.")
+    number: int = Field(description="1-based number for this rater, in the order in which they answer.")
     position: int = Field(description="1-based position among this rater's placements; skips do not count.")
     total: int | None = Field(description="Of how many, where the project has a budget.")
     location: list[float]
     own_choice: bool = Field(description="The rater volunteered it.")
+    unaided: bool = Field(description="Snap stays off here, so that marks with and without it can be compared.")
     gain: float | None
     why: str
     generation: int
@@ -209,7 +225,7 @@ class StepAnswer(Given):
     """A write, and the query that it changed."""
 
     saved: Saved
-    query: QueryAnswer
+    query: QueryAnswer | DoneAnswer
 
 
 class SavedAnswer(Given):

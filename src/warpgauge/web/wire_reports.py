@@ -36,7 +36,8 @@ class TransformsAnswer(Given):
 class ListRowAnswer(Given):
     """An answer and how it fits the others; ``residual`` is left out where predictions are hidden."""
 
-    query: int
+    query: int = Field(description="Number in the shared list, from 0.")
+    number: int = Field(description="1-based number for its rater, in the order in which they answered.")
     location: list[float]
     point: list[float] | None
     covariance: list[list[float]] | None

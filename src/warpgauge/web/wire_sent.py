@@ -60,7 +60,7 @@ class PlaceRequest(Based):
 class SnapRequest(Based):
     """Ask for a better place of a mark that is not stored yet."""
 
-    query: Annotated[int, Field(ge=0, le=2**53)]
+    query: Annotated[int, Field(ge=0, le=2**53)] | None = Field(description="None for a place of one's own choice.")
     point: Point = Field(description="The rater's mark in the moving image.")
     fixed: Point | None = Field(None, description="Point of the fixed image marked instead of the queried one.")
 
@@ -73,6 +73,7 @@ class VolunteerRequest(Based):
     covariance: Matrix
     alpha: Alpha
     name: Text = ""
+    snapped_from: Point | None = Field(None, description="The mark before a proposal from the images was taken.")
     confirmed: bool = Field(False, description="The rater was asked and keeps a placement that looks like a slip.")
     duration: Duration | None = None
 

@@ -10,7 +10,7 @@ import itertools
 import math
 import operator
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -95,6 +95,15 @@ class Image:
     def level_grid(self, level: int) -> Grid:
         """Return the frame of a level; 0 is the full resolution."""
         return self._pyramid.grids[self._level(level)]
+
+    @property
+    def overview(self) -> tuple[int, int]:
+        """Rows (or planes) done, and all, of the overview that is made where the file has no coarse level; 0 of 0."""
+        return self._pyramid.overview
+
+    def watch_overview(self, tell: Callable[[int, int], object]) -> None:
+        """Call a function with both numbers of `overview` whenever there are more rows."""
+        self._pyramid.on_overview = tell
 
     def read(self, level: int = 0) -> Array:
         """Return a whole level as an array ``[y, x(, c)]`` or ``[z, y, x]``."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -62,7 +62,16 @@ def level_grid(level: StoredLevel, base: Grid) -> Grid:
 
 
 class Pyramid:
-    """All levels of an image, by region."""
+    """All levels of an image, by region.
+
+    Attributes
+    ----------
+    overview : (int, int)
+        Rows (or planes) that are done, and all that there are, of the finest level that is made once and kept; making
+        it reads the whole file. No rows where the file holds such a level itself.
+    on_overview : callable
+        Called with both numbers whenever there are more rows.
+    """
 
     def __init__(self, stored: StoredImage, base: Grid) -> None:
         self._stored = stored
@@ -70,17 +79,25 @@ class Pyramid:
         while max(self.grids[-1].size) > _COARSEST:
             self.grids.append(halved_grid(self.grids[-1]))
         self._kept: dict[int, Array] = {}
+        stored_levels = len(stored.levels)
+        made = [] if self._is_kept(stored_levels - 1) else range(stored_levels, len(self.grids))
+        self._first = next((level for level in made if self._is_kept(level)), None)
+        self.overview = (0, 0 if self._first is None else self.grids[self._first].shape[0])
+        self.on_overview: Callable[[int, int], object] = lambda done, rows: None
 
     def region(self, level: int, region: Region) -> Array:
         """Read a region of a level, making it from the next finer one where the file does not hold it."""
         if level < len(self._stored.levels):
             return self._stored.levels[level].read(region)
-        if level not in self._kept and self._bytes(self.grids[level].shape) <= _KEEP_BYTES:
+        if level not in self._kept and self._is_kept(level):
             whole = self._made(level, tuple(slice(0, n) for n in self.grids[level].shape))
             self._kept[level] = whole
         if level in self._kept:
             return self._kept[level][region].copy()
         return self._made(level, region)
+
+    def _is_kept(self, level: int) -> bool:
+        return self._bytes(self.grids[level].shape) <= _KEEP_BYTES
 
     def _bytes(self, shape: Sequence[int]) -> int:
         return int(np.prod([*shape, self._stored.channels], dtype=np.int64)) * self._stored.dtype.itemsize
@@ -99,6 +116,9 @@ class Pyramid:
             )
             block = halve(self.region(level - 1, source), len(finer))
             out[rows.start - region[0].start : rows.stop - region[0].start] = block
+            if level == self._first:  # always the whole of it
+                self.overview = (rows.stop, self.overview[1])
+                self.on_overview(*self.overview)
         return out
 
     def _factor(self, level: int) -> list[int]:

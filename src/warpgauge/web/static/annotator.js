@@ -133,7 +133,8 @@ export class Annotator extends OwnPoints {
 
   /** Clear what is not accepted, and ask again. */
   escape() {
-    const { query, task, own, mark, doubt } = this.state;
+    const { query, task, own, mark, doubt, writing } = this.state;
+    if (writing === "saving") return; // what is on its way is not cleared
     if (doubt) {
       this.changeSlip();
       return;
@@ -241,6 +242,11 @@ export class Annotator extends OwnPoints {
       const { saved, query } = await this.api.post(`/api/${verb}`, { generation: this.generation });
       this.drafts.drop();
       this.store.set({ saved });
+      if ("done" in query) {
+        this.show(query);
+        this.onWritten();
+        return;
+      }
       const point = query.answer?.point ?? query.prediction?.mean;
       const seen = this.state.query?.query === query.query && (!point || this.stage?.sees("moving", point));
       this.stage?.link.forget();

@@ -65,6 +65,23 @@ export class Api {
     this.key = "warpgauge:pending";
     /** @type {Promise<unknown>} */
     this.queue = Promise.resolve();
+    /** How many answers are waited for. */
+    this.underway = 0;
+  }
+
+  /**
+   * Count what is waited for.
+   * @template V
+   * @param {() => Promise<V>} work
+   * @returns {Promise<V>}
+   */
+  async counted(work) {
+    this.underway += 1;
+    try {
+      return await work();
+    } finally {
+      this.underway -= 1;
+    }
   }
 
   /**
@@ -72,8 +89,8 @@ export class Api {
    * @param {string} path
    * @returns {Promise<any>}
    */
-  async get(path) {
-    return (await this.untilAnswered(path, {})).json();
+  get(path) {
+    return this.counted(async () => (await this.untilAnswered(path, {})).json());
   }
 
   /**
@@ -82,10 +99,12 @@ export class Api {
    * @param {AbortSignal} [signal]
    * @returns {Promise<{bytes: ArrayBuffer, headers: Headers}>}
    */
-  async bytes(path, signal) {
-    const response = await this.send(path, { signal, credentials: "same-origin" });
-    if (!response.ok) throw await refusal(response);
-    return { bytes: await response.arrayBuffer(), headers: response.headers };
+  bytes(path, signal) {
+    return this.counted(async () => {
+      const response = await this.send(path, { signal, credentials: "same-origin" });
+      if (!response.ok) throw await refusal(response);
+      return { bytes: await response.arrayBuffer(), headers: response.headers };
+    });
   }
 
   /**
@@ -94,8 +113,8 @@ export class Api {
    * @param {Record<string, unknown>} body
    * @returns {Promise<any>}
    */
-  async ask(path, body) {
-    return (await this.untilAnswered(path, posted(body))).json();
+  ask(path, body) {
+    return this.counted(async () => (await this.untilAnswered(path, posted(body))).json());
   }
 
   /**
@@ -105,7 +124,7 @@ export class Api {
    * @returns {Promise<any>}
    */
   post(path, body) {
-    const turn = this.queue.then(() => this.deliver({ path, body, kept: Date.now() }));
+    const turn = this.counted(() => this.queue.then(() => this.deliver({ path, body, kept: Date.now() })));
     this.queue = turn.catch(() => undefined);
     return turn;
   }
@@ -127,7 +146,7 @@ export class Api {
     const left = this.pending();
     if (!left) return null;
     try {
-      return await this.deliver(left);
+      return await this.counted(() => this.deliver(left));
     } catch (error) {
       // The acknowledgement was lost, not the write: what the server holds is what we sent.
       const saved = error instanceof RefusedError && error.conflict && acknowledgement(left.body, error.conflict);

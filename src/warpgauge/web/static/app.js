@@ -18,6 +18,7 @@ import { draggedWithSpace, holdSpace } from "./gestures.js";
 import { giveFocusBack, listenToKeys, listenToSpace, showFocusToKeys } from "./keys.js";
 import { buildOverlayPanel } from "./overlaypanel.js";
 import { buildWarpedPane } from "./layout.js";
+import { watchOverviews } from "./readout.js";
 import { SIDES, Stage } from "./stage.js";
 import { Store } from "./store.js";
 import { restoreTheme, surroundColour } from "./theme.js";
@@ -95,8 +96,8 @@ async function open() {
 
   /** @type {Stage} */
   let stage;
-  const annotator = new Annotator(store, api, project, (conflict) =>
-    askConflict(conflict, (canvas, answer) => {
+  const annotator = new Annotator(store, api, project, (conflict, { number }) =>
+    askConflict(conflict, number, (canvas, answer) => {
       if (!answer?.point) return;
       const shown = { point: answer.point, span: spanOf(stage, "moving", answer.covariance), marks: [{ point: answer.point, covariance: answer.covariance, alpha: answer.alpha ?? 0.01 }] };
       stage.extras.add({ draw: () => canvas.isConnected && drawPlace(stage, "moving", canvas, shown) });
@@ -108,6 +109,7 @@ async function open() {
   stage.surround = surroundColour();
   for (const side of SIDES) (project.d === 2 ? buildPane2d : buildPane3d)(stage, side, byId(side));
   buildWarpedPane(stage);
+  void watchOverviews(stage);
 
   const drawer = new Drawer(stage, annotator);
   buildFinish(stage, annotator, drawer);
@@ -121,9 +123,12 @@ async function open() {
   buildButtons(store, commands);
   buildOverlayPanel(stage, commands);
 
+  let asking = 0;
   const refresh = async () => {
+    const mine = ++asking;
     try {
       const [rows, progress] = await Promise.all([api.get("/api/list"), api.get("/api/progress")]);
+      if (mine !== asking) return; // what is asked later is newer, in whatever order the answers come
       store.set({ rows: rows.rows, progress });
       showUncertainty(progress, project.units, extentOf(project.images.fixed));
       stage.poseByRows();
@@ -137,15 +142,15 @@ async function open() {
     stage.overlays.forget();
     void refresh();
   };
-  // For tests and for the browser's console: to read, not to change.
-  Object.assign(globalThis, { warpgauge: { store, stage } });
+  // For tests and for the browser's console: to read, not to change. Opened: all that comes by itself is there.
+  const opened = { store, stage, opened: false };
+  Object.assign(globalThis, { warpgauge: opened });
   await annotator.start(asked);
   // The picture goes before everything else.
   await stage.pictured;
-  if (project.role === "organiser") void offerOrganiser(stage, annotator);
-  void refresh();
   stage.focus();
-  await offerAlignment(stage);
+  await Promise.all([refresh(), offerAlignment(stage), project.role === "organiser" && offerOrganiser(stage, annotator)]);
+  opened.opened = true;
   if (!welcomed() && project.role !== "viewer") {
     await welcome();
     stage.focus();

@@ -33,8 +33,9 @@ export function buildButtons(store, commands) {
       button.title = `${command.label} (${command.shown})`;
       button.prepend(icon(command.id) ?? "");
       if (!("named" in button.dataset)) {
-        button.classList.add("icon-only");
-        button.setAttribute("aria-label", command.label);
+        button.classList.add("bare");
+        button.setAttribute("aria-label", command.short ?? command.label);
+        button.append(make("span", { class: "name" }, command.short ?? command.label));
       }
     }
     button.addEventListener("click", () => command.run());
@@ -75,8 +76,9 @@ export function buildBar(store, annotator, project) {
     showSize(state, annotator, project);
     for (const id of ["accept", "skip", "another", "nearby", "snap"]) {
       const button = document.querySelector(`#commands button[data-command="${id}"]`);
-      const fits = id === "accept" || state.task === "answer" || ((id === "nearby" || id === "snap") && state.task === "nearby");
-      if (button instanceof HTMLButtonElement) button.disabled = !annotator.editable || !fits;
+      const fits = id === "accept" || id === "snap" || state.task === "answer" || (id === "nearby" && state.task === "nearby");
+      const withheld = id === "snap" && state.task === "answer" && state.query?.unaided;
+      if (button instanceof HTMLButtonElement) button.disabled = !annotator.editable || !fits || Boolean(withheld);
     }
   };
   store.watch(["query", "done", "mark", "message", "tone", "saved", "writing", "connection", "rows", "doubt", "task", "start"], show);

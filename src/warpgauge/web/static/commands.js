@@ -34,12 +34,12 @@ export function makeCommands(stage, annotator, page) {
     ...(stage.images.fixed.size.length === 3 ? volumeCommands(stage) : []),
     ...overlayCommands(stage),
     { id: "drawer", label: "Review: list, progress, compare", short: "Review", keys: ["d"], shown: "D", group: PAGE, run: page.toggleDrawer, pressed: () => stage.store.state.drawer !== null },
-    { id: "theme", label: "Dark or light", keys: ["t"], shown: "T", group: PAGE, run: () => {
+    { id: "theme", label: "Dark or light", short: "Theme", keys: ["t"], shown: "T", group: PAGE, run: () => {
       toggleTheme();
       stage.surround = surroundColour();
       stage.drawSoon();
     } },
-    { id: "keys", label: "All keys", keys: ["?"], shown: "?", group: PAGE, run: () => void showKeys(commands) },
+    { id: "keys", label: "All keys", short: "Keys", keys: ["?"], shown: "?", group: PAGE, run: () => void showKeys(commands) },
   ];
   return commands;
 }
@@ -56,6 +56,10 @@ function answerCommands(stage, annotator) {
       return;
     }
     if (!stage.store.state.query || stage.store.state.task !== "answer") return;
+    if (!annotator.editable) {
+      annotator.explainLock();
+      return;
+    }
     const why = await askReason();
     if (why) await annotator.skip(why.reason, why.text);
   };
@@ -160,7 +164,7 @@ function seeCommands(stage, annotator) {
       stage.ghostOffered = true;
       store.set({ ghost: !store.state.ghost && !annotator.project.settings.hide_prediction });
     }, pressed: () => store.state.ghost },
-    { id: "layout", label: "Layout: two images, three, or one over the other", keys: ["v"], shown: "V", group: SEE, run: () => nextLayout(stage, annotator) },
+    { id: "layout", label: "Layout: two images, three, or one over the other", short: "Layout", keys: ["v"], shown: "V", group: SEE, run: () => nextLayout(stage, annotator) },
     { id: "link", label: "Link views", short: "Link", keys: ["l"], shown: "L", group: SEE, run: () => {
       store.set({ linked: !store.state.linked });
       stage.link.follow("fixed");

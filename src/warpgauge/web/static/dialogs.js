@@ -94,10 +94,11 @@ function told(answer) {
 /**
  * Both versions of an answer; the expert chooses.
  * @param {Conflict} conflict
+ * @param {number} number of the question, for this rater
  * @param {(canvas: HTMLCanvasElement, answer: any) => void} picture draws an answer
  * @returns {Promise<"mine" | "theirs">}
  */
-export async function askConflict(conflict, picture) {
+export async function askConflict(conflict, number, picture) {
   const side = (/** @type {string} */ title, /** @type {any} */ answer, /** @type {string} */ value, /** @type {string} */ button) => {
     const canvas = make("canvas", { "data-version": value, role: "img", "aria-label": title });
     queueMicrotask(() => picture(canvas, answer));
@@ -108,7 +109,7 @@ export async function askConflict(conflict, picture) {
     make("p", {}, "You answered it in another tab or window after this one was opened. Nothing is changed until you choose."),
     make("div", { class: "sides" }, side("This answer", conflict.yours, "mine", "Keep this answer"), side("The other answer", conflict.theirs, "theirs", "Keep the other answer")),
   ];
-  const title = conflict.query === null ? "There are two answers" : `Question ${conflict.query + 1} has two answers`;
+  const title = `Question ${number} has two answers`;
   for (;;) {
     const answer = await ask(title, content);
     if (answer === "mine" || answer === "theirs") return answer;

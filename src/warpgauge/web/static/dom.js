@@ -24,6 +24,16 @@ export function make(tag, properties = {}, ...children) {
 }
 
 /**
+ * Run once nothing within an element is held down: a button that is rebuilt between press and release loses its click.
+ * @param {HTMLElement} element
+ * @param {() => void} run reads what is true then
+ */
+export function whenReleased(element, run) {
+  if (element.matches(":active")) setTimeout(() => whenReleased(element, run), 50);
+  else run();
+}
+
+/**
  * An element that the page has.
  * @param {string} id
  * @returns {HTMLElement}

@@ -4,7 +4,7 @@
  */
 
 import { buildCompare } from "./compare.js";
-import { byId, make } from "./dom.js";
+import { byId, make, whenReleased } from "./dom.js";
 import { icon } from "./icons.js";
 import { buildList } from "./list.js";
 import { buildProgress } from "./progress.js";
@@ -32,7 +32,7 @@ export class Drawer {
     const close = make("button", { type: "button", class: "icon-only bare", "aria-label": "Close", onclick: () => this.toggle() }, icon("close"));
     this.element.replaceChildren(make("div", { class: "tabs" }, make("div", { class: "tabs", role: "tablist", "aria-label": "Review" }, ...this.tabs), make("span", { class: "spring" }), close), this.leaf);
     stage.store.watch(["drawer"], () => this.arrange());
-    stage.store.watch(["rows", "query"], () => stage.store.state.drawer === "list" && this.fill());
+    stage.store.watch(["rows", "query"], () => stage.store.state.drawer === "list" && this.refresh());
   }
 
   toggle() {
@@ -59,7 +59,7 @@ export class Drawer {
 
   /** What was written changes what the drawer shows. */
   refresh() {
-    if (this.stage.store.state.drawer) this.fill();
+    whenReleased(this.leaf, () => this.stage.store.state.drawer && this.fill());
   }
 
   fill() {

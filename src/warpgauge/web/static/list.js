@@ -155,7 +155,7 @@ function filterButtons(rows, annotator, again) {
 function line(stage, annotator, row, span) {
   const { store } = stage;
   const thumbs = /** @type {const} */ (["fixed", "moving"]).map((side) => {
-    const canvas = make("canvas", { class: "thumb", role: "img", "aria-label": `Question ${row.query + 1}, ${side} image` });
+    const canvas = make("canvas", { class: "thumb", role: "img", "aria-label": `Question ${row.number}, ${side} image` });
     const point = side === "fixed" ? row.location : row.point;
     if (point) {
       const marks = side === "moving" && row.covariance ? [{ point, covariance: row.covariance, alpha: row.alpha ?? 0.01 }] : [];
@@ -164,7 +164,7 @@ function line(stage, annotator, row, span) {
     }
     return canvas;
   });
-  const on = make("input", { type: "checkbox", checked: !row.disabled, disabled: row.skipped, "aria-label": `Use annotation ${row.query + 1}`,
+  const on = make("input", { type: "checkbox", checked: !row.disabled, disabled: row.skipped, "aria-label": `Use annotation ${row.number}`,
     onclick: (/** @type {Event} */ event) => {
       event.stopPropagation();
       void annotator.disable(row.query, !row.disabled);
@@ -175,7 +175,7 @@ function line(stage, annotator, row, span) {
   return make("tr", { class: classes, tabIndex: 0, "data-query": row.query, onclick: go,
     onkeydown: (/** @type {KeyboardEvent} */ event) => event.key === "Enter" && event.target === event.currentTarget && go(),
     onpointerenter: () => store.set({ picked: row.query }), onpointerleave: () => store.set({ picked: null }) },
-    make("td", {}, String(row.query + 1), row.rater && row.rater !== annotator.project.rater ? make("div", { class: "quiet" }, row.rater) : null),
+    make("td", {}, String(row.number), row.rater && row.rater !== annotator.project.rater ? make("div", { class: "quiet" }, row.rater) : null),
     make("td", { class: "pair" }, ...thumbs, make("div", { class: isFlagged(row) ? "flag" : "note", title: row.sentence }, flags(row)), row.text ? make("div", { class: "note" }, `“${row.text}”`) : null),
     make("td", { class: "num" }, size === null ? "–" : rounded(size)),
     make("td", { class: "num" }, row.distance === null ? "–" : rounded(row.distance)),

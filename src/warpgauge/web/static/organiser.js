@@ -5,7 +5,7 @@
 
 import { RefusedError } from "./api.js";
 import { buildAdjudication } from "./adjudicate.js";
-import { byId, length, make, number, rounded } from "./dom.js";
+import { byId, length, make, number, rounded, whenReleased } from "./dom.js";
 import { biasArrow } from "./biasarrow.js";
 import { scaleColour } from "./colour.js";
 
@@ -36,6 +36,8 @@ export class Organiser {
     this.note = make("p", { role: "status", class: "quiet" });
     /** @type {{locations: Place[], alpha: number, generation: number}} */
     this.found = { locations: [], alpha: 0.01, generation: 0 };
+    /** @type {{raters: RaterRow[], pooled_sd: number | null}} */
+    this.known = { raters: [], pooled_sd: null };
     /** @type {number | null} */
     this.chosen = null;
     this.byDistance = true;
@@ -80,9 +82,12 @@ export class Organiser {
       if (now === this.seen) return;
       this.seen = now;
       this.found = found;
-      this.showRaters(raters.raters, raters.pooled_sd);
-      this.showPlaces();
-      this.showChosen();
+      this.known = raters;
+      whenReleased(this.element, () => {
+        this.showRaters(this.known.raters, this.known.pooled_sd);
+        this.showPlaces();
+        this.showChosen();
+      });
     } catch (error) {
       this.tell(error);
     }

@@ -98,6 +98,8 @@ export class OwnPoints extends Delivery {
     const { stage } = this;
     if (!stage || this.state.predictionHidden || this.state.mark) return;
     const there = await stage.link.map("fixed", point_world);
+    // Meanwhile the match was marked, or another point chosen: then nothing moves.
+    if (this.state.mark || this.state.own !== point_world) return;
     if (there && !stage.sees("moving", there)) stage.lookAt("moving", there, null);
   }
 
@@ -108,7 +110,7 @@ export class OwnPoints extends Delivery {
       this.sayTask();
       return;
     }
-    const body = { fixed: own, moving: mark.point, covariance: covarianceFromMark(mark), alpha: mark.alpha, duration: this.watch.seconds, generation: this.generation, confirmed };
+    const body = { fixed: own, moving: mark.point, covariance: covarianceFromMark(mark), alpha: mark.alpha, ...(mark.snappedFrom ? { snapped_from: mark.snappedFrom } : {}), duration: this.watch.seconds, generation: this.generation, confirmed };
     await this.sending(async () => {
       const { saved, start } = await this.asked(() => this.api.post("/api/volunteer", body), () => this.volunteer(true));
       this.habits.learn(axesOfMark(mark));

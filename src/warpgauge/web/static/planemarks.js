@@ -135,7 +135,7 @@ function drawFormerRows(pane, context, view, state) {
     if (at[0] < -20 || at[1] < -20 || at[0] > view.width + 20 || at[1] > view.height + 20) continue;
     const near = pane.pointer !== null && Math.hypot(pane.pointer[0] - at[0], pane.pointer[1] - at[1]) < 12;
     const alpha = slicesAway(pane, point) * (row.disabled ? 0.4 : 1);
-    drawFormer(context, at, kindOfRow(row), { alpha, label: near || state.picked === row.query || (numbered && !row.skipped) ? String(row.query + 1) : undefined });
+    drawFormer(context, at, kindOfRow(row), { alpha, label: near || state.picked === row.query || (numbered && !row.skipped) ? String(row.number) : undefined });
   }
 }
 

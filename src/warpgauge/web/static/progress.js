@@ -16,6 +16,7 @@ import { make, number, rounded } from "./dom.js";
 export async function buildProgress(stage, leaf) {
   /** @type {Progress} */
   const progress = await stage.api.get("/api/progress");
+  if (stage.store.state.drawer !== "progress") return; // another leaf was opened meanwhile
   const units = stage.images.fixed.units === "um" ? "µm" : stage.images.fixed.units;
   const curve = progress.curve.map((entry) => [entry.annotations, entry.mean_sd]);
   const seconds = progress.seconds ?? [];

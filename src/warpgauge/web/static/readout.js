@@ -1,5 +1,5 @@
 /**
- * Where the pointer is, in physical units, and what value the image has there.
+ * What is written over a pane: where the pointer is and what value the image has there; how far its overview is.
  * @module
  */
 
@@ -9,7 +9,7 @@ import { screenToPlane } from "./viewport.js";
 
 /** @import { PlaneView } from "./planeview.js" */
 /** @import { Stage } from "./stage.js" */
-/** @import { Side } from "./types.js" */
+/** @import { Overview, Side } from "./types.js" */
 
 /**
  * The words for a place: volumes in millimetres as radiologists say them (right, anterior, superior positive).
@@ -37,6 +37,49 @@ export function addReadout(stage, side, planes) {
     line.hidden = !pane;
     if (pane) line.textContent = wordsUnder(stage, pane);
   });
+}
+
+/** Milliseconds between two looks at how far the overviews are. */
+const AGAIN = 400;
+
+/**
+ * Say how far the overviews are that the server makes of large images without coarse levels: tiles wait for them.
+ * @param {Stage} stage
+ */
+export async function watchOverviews(stage) {
+  const { fixed, moving } = stage.images;
+  const lines = { fixed: overviewLine("fixed"), moving: overviewLine("moving") };
+  let known = { fixed: fixed.overview, moving: moving.overview };
+  for (;;) {
+    for (const side of /** @type {const} */ (["fixed", "moving"])) {
+      lines[side](known[side]);
+      stage.sources[side].waits = !isMade(known[side]);
+    }
+    stage.drawSoon();
+    if (isMade(known.fixed) && isMade(known.moving)) return;
+    await new Promise((go) => setTimeout(go, AGAIN));
+    const next = await stage.api.get("/api/overviews").catch(() => null);
+    if (!next) return; // refused: there is a sentence about it elsewhere
+    known = next;
+  }
+}
+
+/** @param {Overview} overview */
+function isMade({ done, rows }) {
+  return done >= rows;
+}
+
+/**
+ * @param {Side} side
+ * @returns {(overview: Overview) => void} to show how far it is
+ */
+function overviewLine(side) {
+  const line = make("div", { class: "overview", role: "status" });
+  document.querySelector(`#${side} .planes`)?.append(line);
+  return (overview) => {
+    line.hidden = isMade(overview);
+    line.textContent = line.hidden ? "" : `This file has no overview, so one is made: ${Math.floor((100 * overview.done) / overview.rows)} %`;
+  };
 }
 
 /**

@@ -28,18 +28,20 @@ export async function snap(annotator) {
     annotator.explainLock();
     return;
   }
-  if (!query || task === "start" || task === "own" || (task === "nearby" && !own)) {
-    annotator.say("Snap refines the answer to a question; here, place your mark by hand.", "warning");
+  const ownChoice = task === "start" || task === "own";
+  if (!own && task !== "answer") {
+    annotator.sayTask();
     return;
   }
   if (!mark) {
     annotator.say("Click the match first: Snap looks around your own mark.", "warning");
     return;
   }
-  const moved = own ?? (query.answer?.kind === "place" ? query.answer.fixed : null);
+  const fixed = own ?? (query?.answer?.kind === "place" ? query.answer.fixed : null);
+  const about = ownChoice ? { query: null, generation: annotator.generation } : { query: query?.query, generation: query?.generation };
   annotator.say("Comparing the images around your mark…");
   try {
-    const { point, sentence } = await annotator.api.ask("/api/snap", { query: query.query, point: mark.point, fixed: moved, generation: query.generation });
+    const { point, sentence } = await annotator.api.ask("/api/snap", { ...about, point: mark.point, fixed });
     // The mark was changed meanwhile: what was found is about another one.
     if (annotator.state.mark !== mark) return;
     const from = mark.snappedFrom ?? mark.point;

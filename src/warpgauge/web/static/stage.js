@@ -88,7 +88,8 @@ export class Stage {
       for (const show of this.readouts) show();
       for (const side of SIDES) this.sources[side].endFrame();
       const shown = this.panes.filter((pane) => pane.visible);
-      if (this.store.state.query && shown.length > 0 && shown.every((pane) => pane.complete)) this.onPicture();
+      const { query, done } = this.store.state;
+      if ((query || done) && shown.length > 0 && shown.every((pane) => pane.complete)) this.onPicture();
     });
   }
 
@@ -121,8 +122,10 @@ export class Stage {
 
   /** Show the moving image as the marks placed so far say that it lies; nothing moves for a small change. */
   poseByRows() {
-    const { rows, pose, task } = this.store.state;
-    if (this.images.fixed.size.length !== 2 || task !== "answer") return;
+    const { rows, pose, task, aligning } = this.store.state;
+    if (this.images.fixed.size.length !== 2 || task !== "answer" || aligning) return;
+    // Nothing turns under a hand that is drawing; the next answer brings it.
+    if (this.panes.some((pane) => pane.machine.now)) return;
     const pairs = rows.filter((row) => row.point && !row.disabled && !row.excluded).map((row) => ({ fixed: row.location, moving: /** @type {Vector} */ (row.point) }));
     const found = poseOfPairs(pairs);
     if (!found || !differs(pose, found)) return;

@@ -45,6 +45,8 @@ export class TileSource {
     /** @type {Map<string, number>} */
     this.failed = new Map();
     this.bytes = 0;
+    /** Whether the server makes an overview first: until then tiles would only keep it from answering anything else. */
+    this.waits = false;
     /** @type {{colours: Colours, tables: Uint8ClampedArray[]} | null} */
     this.tables = null;
   }
@@ -163,6 +165,7 @@ export class TileSource {
   }
 
   pump() {
+    if (this.waits) return;
     for (const [key, id] of this.wanted) {
       if (this.loading.size >= AT_ONCE) return;
       if (!this.loading.has(key) && !this.tiles.has(key) && (this.failed.get(key) ?? 0) < Date.now()) this.load(key, id);

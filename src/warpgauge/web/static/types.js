@@ -11,6 +11,7 @@
 /** @typedef {"fixed" | "moving"} Side */
 /** @typedef {import("./wire.js").Level} Level */
 /** @typedef {import("./wire.js").ImageAnswer} ImageInfo */
+/** @typedef {import("./wire.js").OverviewAnswer} Overview */
 /** @typedef {import("./wire.js").ProjectAnswer} Project */
 /** @typedef {import("./wire.js").PredictionAnswer} Prediction */
 /** @typedef {import("./wire.js").StartAnswer} StartAnswer the guided start */

@@ -52,7 +52,7 @@ export function paneHead(stage, side, section) {
     make("span", { class: "spring" }),
     make("button", { type: "button", class: "icon-only zoom", title: "Zoom out (-)", "aria-label": "Zoom out", onclick: () => zoom(1 / 1.5) }, "−"),
     make("button", { type: "button", class: "icon-only zoom", title: "Zoom in (+)", "aria-label": "Zoom in", onclick: () => zoom(1.5) }, "+"),
-    make("button", { type: "button", class: "icon-only", title: "Show the whole image (0)", "aria-label": "Fit", onclick: () => stage.planesOf(side).forEach((one) => one.fit()) }, icon("fit")),
+    make("button", { type: "button", title: "Show the whole image (0)", "aria-label": "Fit", onclick: () => stage.planesOf(side).forEach((one) => one.fit()) }, icon("fit"), make("span", { class: "name" }, "Fit")),
     contrast,
   );
 }

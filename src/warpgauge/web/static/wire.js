@@ -94,6 +94,7 @@
  * @property {number} sharpness Length over which the image changes, in its units.
  * @property {number[]} window Samples, as they are sent, to be shown dark and bright at first.
  * @property {Level[]} levels
+ * @property {OverviewAnswer} overview
  * @property {number} tile
  * @property {string} version Changes with the content; tiles asked with v=version may be cached for good.
  * @property {string} name
@@ -138,7 +139,8 @@
  */
 /**
  * @typedef {object} ListRowAnswer An answer and how it fits the others; ``residual`` is left out where predictions are hidden.
- * @property {number} query
+ * @property {number} query Number in the shared list, from 0.
+ * @property {number} number 1-based number for its rater, in the order in which they answered.
  * @property {number[]} location
  * @property {number[] | null} point
  * @property {number[][] | null} covariance
@@ -203,6 +205,16 @@
  * @property {number} generation Of the state that the sender saw.
  * @property {string} rater
  * @property {string} [text]
+ */
+/**
+ * @typedef {object} OverviewAnswer How far the overview of an image is that has no coarse levels of its own; without one, 0 of 0 rows.
+ * @property {number} done
+ * @property {number} rows
+ */
+/**
+ * @typedef {object} OverviewsAnswer How far the overviews of both images are.
+ * @property {OverviewAnswer} fixed
+ * @property {OverviewAnswer} moving
  */
 /**
  * @typedef {object} PlaceAnswer An answer that placed the match.
@@ -279,11 +291,12 @@
 /**
  * @typedef {object} QueryAnswer A query as this rater sees it.
  * @property {number} query
- * @property {number} number By which all lists and marks call it: its place in the shared list, from 1.
+ * @property {number} number 1-based number for this rater, in the order in which they answer.
  * @property {number} position 1-based position among this rater's placements; skips do not count.
  * @property {number | null} total Of how many, where the project has a budget.
  * @property {number[]} location
  * @property {boolean} own_choice The rater volunteered it.
+ * @property {boolean} unaided Snap stays off here, so that marks with and without it can be compared.
  * @property {number | null} gain
  * @property {string} why
  * @property {number} generation
@@ -385,7 +398,7 @@
 /**
  * @typedef {object} SnapRequest Ask for a better place of a mark that is not stored yet.
  * @property {number} generation Of the state that the sender saw.
- * @property {number} query
+ * @property {number | null} query None for a place of one's own choice.
  * @property {number[]} point The rater's mark in the moving image.
  * @property {number[] | null} [fixed] Point of the fixed image marked instead of the queried one.
  */
@@ -404,7 +417,7 @@
 /**
  * @typedef {object} StepAnswer A write, and the query that it changed.
  * @property {Saved} saved
- * @property {QueryAnswer} query
+ * @property {QueryAnswer | DoneAnswer} query
  */
 /**
  * @typedef {object} StopAnswer A stop rule.
@@ -440,6 +453,7 @@
  * @property {number[][]} covariance
  * @property {number} alpha
  * @property {string} [name]
+ * @property {number[] | null} [snapped_from] The mark before a proposal from the images was taken.
  * @property {boolean} [confirmed] The rater was asked and keeps a placement that looks like a slip.
  * @property {number | null} [duration]
  */
