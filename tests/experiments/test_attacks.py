@@ -39,11 +39,12 @@ def test_attackers_and_gross_errors_are_flagged_and_the_report_counts_them(
     results = [(run, attacks.compute(tmp_path, run)) for run in runs]
     by = {run.parameters["attack"]: found for run, found in results}
     assert by["none"]["attacker"] is None
-    assert by["none"]["honest_flagged"] == 0
+    assert by["none"]["honest_flagged"] == by["large ellipses"]["honest_flagged"] == 0
     for attack in ("spline", "posterior mean", "bent worst"):
         assert by[attack]["attacker"]["flagged"]
     # Moved by a tenth of the diagonal, 28 px, where the best transform is 1 px off.
     assert (by["two gross errors"]["wrong"], by["two gross errors"]["wrong_flagged"]) == (2, 2)
+    assert by["two gross errors"]["held_after_a_look"] >= 3
     assert abs(by["copies"]["family_best"] - by["none"]["family_best"]) <= 0.03
     found = attacks.report(results)
     assert found.numbers["two gross errors"]["wrong_flagged"] == 2

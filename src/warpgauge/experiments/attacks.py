@@ -1,12 +1,13 @@
-"""Attempts to fool the judge: transforms that saw the annotations, wrong annotations, understated noise, copies.
+"""Attempts to fool the judge: transforms that saw the annotations, wrong annotations, misstated noise, copies.
 
 Twenty annotations at random places of pairs with real or realistic transforms. Each case changes one thing. Measured:
-how often 90 % intervals of the honest transforms hold, what an attacker gets, and what is flagged.
+how often 90 % intervals of the honest transforms hold, what an attacker gets, and what is flagged. A person who looks
+at what is flagged takes away what is wrong, and leaves what is right.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from warpgauge.experiments.experiment import Experiment, Findings, Result, Run
 from warpgauge.experiments.registration_sets import RegistrationSet
 
 ATTACKS = ("none", "spline", "posterior mean", "bent worst", "one gross error", "two gross errors", "small ellipses",
-           "copies")  # fmt: skip
+           "large ellipses", "copies")  # fmt: skip
 COUNT, SAMPLES, COPIES = 20, 400, 30
 _ATTACKER = "attacker"
 
@@ -56,16 +57,16 @@ def compute(data: Path, run: Run) -> dict[str, Any]:
     places = np.concatenate([given.fixed_points, met.targets])
     values = np.concatenate([at, mapped], axis=1)
     transforms = {name: looked_up(places, one) for name, one in zip(names, values, strict=True)}
-    found = wg.evaluate(
-        wg.judge(base_posterior(met, given), transforms), transforms, met.targets, samples=SAMPLES,
-        regularity_over=False, further=0,
-    )  # fmt: skip
+    found = _evaluated(met, given, transforms)
     flagged = sorted(flag.row for flag in found.flags if flag.row is not None)
+    corrected = np.setdiff1d(np.arange(len(given)), sorted(set(wrong) & set(flagged)))
+    looked_at = found if len(corrected) == len(given) else _evaluated(met, given[corrected], transforms)
     true = np.array([wg.displacement_norm(one - met.truth, 2) for one in mapped])
     best = np.array([found.scores[name].probability_best["2"] for name in names])
     return {
         "held": _held(found, met, true),
         "held_without_flagged": _held(found.without_flagged or found, met, true),
+        "held_after_a_look": _held(looked_at, met, true),
         "transforms": len(met.names),
         "attacker": None if _ATTACKER not in names else {
             "best": float(best[-1]),
@@ -78,6 +79,11 @@ def compute(data: Path, run: Run) -> dict[str, Any]:
         "right_flagged": len(set(flagged) - set(wrong)),
         "family_best": float(best[len(met.names) // 2] + (best[len(met.names) :].sum() if attack == "copies" else 0)),
     }  # fmt: skip
+
+
+def _evaluated(met: RegistrationSet, given: wg.Annotations, transforms: Mapping[str, Any]) -> Evaluation:
+    truth = wg.judge(base_posterior(met, given), transforms)
+    return wg.evaluate(truth, transforms, met.targets, samples=SAMPLES, regularity_over=False, further=0)
 
 
 def _held(found: Evaluation, met: RegistrationSet, true: Floats) -> int:
@@ -99,6 +105,8 @@ def _changed(
         moving[wrong] += size * direction / np.linalg.norm(direction, axis=1, keepdims=True)
     if attack == "small ellipses":
         covariances = covariances / 9
+    if attack == "large ellipses":
+        covariances = covariances * 9
     return wg.Annotations(given.fixed_points, moving, covariances), wrong
 
 
@@ -141,6 +149,7 @@ def report(results: Sequence[Result]) -> Findings:
             "cases": len(own),
             "held": sum(one["held"] for one in own) / total,
             "held_without_flagged": sum(one["held_without_flagged"] for one in own) / total,
+            "held_after_a_look": sum(one["held_after_a_look"] for one in own) / total,
             "honest_flagged": sum(one["honest_flagged"] for one in own) / total,
             "wrong": sum(one["wrong"] for one in own),
             "wrong_flagged": sum(one["wrong_flagged"] for one in own),
@@ -159,9 +168,12 @@ def report(results: Sequence[Result]) -> Findings:
             )
         if row["wrong"]:
             text += (
-                f", in {row['held_without_flagged']:.0%} without what is flagged; {row['wrong_flagged']} of "
+                f", in {row['held_after_a_look']:.0%} once a person has taken away what is flagged and wrong, and in "
+                f"{row['held_without_flagged']:.0%} without all that is flagged; {row['wrong_flagged']} of "
                 f"{row['wrong']} wrong annotations are flagged, and {row['right_flagged']} right ones"
             )
+        if row["honest_flagged"]:
+            text += f"; {row['honest_flagged']:.0%} of these transforms are called too good to be true"
         sentences.append(text + ".")
     if {"none", "copies"} <= set(numbers):
         before, after = numbers["none"]["family_best"], numbers["copies"]["family_best"]
