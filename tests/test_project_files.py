@@ -1,53 +1,19 @@
-"""The files around the sources: what they name exists, and the README's commands run as written."""
+"""The files around the sources: what they name exists, and nothing contradicts the README."""
 
 from __future__ import annotations
 
 import re
-import shlex
 import tomllib
 from pathlib import Path
 
-import numpy as np
 import pytest
 import yaml
-from PIL import Image
-from scipy import ndimage
 
 from warpgauge import __version__
-from warpgauge.cli.app import run
 
 ROOT = Path(__file__).parent.parent
 METADATA = tomllib.loads((ROOT / "pyproject.toml").read_text())
 README = (ROOT / "README.md").read_text()
-BLOCKS = [text for _, text in re.findall(r"^```(\w*)\n(.*?)^```$", README, re.S | re.M)]
-
-
-def test_the_commands_of_the_readme_run_as_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With two images, landmarks and a result under the names that the README uses, each line ends with code 0."""
-    monkeypatch.chdir(tmp_path)
-    texture = ndimage.gaussian_filter(np.random.default_rng(0).normal(size=(200, 240)), 3)
-    gray = (255 * (texture - texture.min()) / np.ptp(texture)).astype(np.uint8)
-    Image.fromarray(gray[20:170, 20:210]).save("he.png")
-    Image.fromarray(gray[17:167, 24:214]).save("ki67.png")  # moved by (-4, 3)
-    points = np.random.default_rng(1).uniform(15, 130, (12, 2))
-    rows = [f"{x},{y},{x - 4},{y + 3}" for x, y in points]
-    Path("landmarks.csv").write_text("\n".join(["fixed_x,fixed_y,moving_x,moving_y", *rows]) + "\n")
-    Path("TransformParameters.1.txt").write_text(
-        '(Transform "TranslationTransform")\n(NumberOfParameters 2)\n(TransformParameters -4 3)\n'
-        '(InitialTransformParameterFileName "NoInitialTransform")\n(HowToCombineTransforms "Compose")\n'
-        "(FixedImageDimension 2)\n(MovingImageDimension 2)\n"
-    )
-    (block,) = [one for one in BLOCKS if "warpgauge new" in one]
-    commands = [shlex.split(line, comments=True) for line in block.splitlines()]
-    installed = re.fullmatch(r"\.\[(\w+)\]", commands[0][2])
-    assert commands[0][:2] == ["pip", "install"]
-    assert installed is not None
-    assert installed[1] in METADATA["project"]["optional-dependencies"]
-    ran = [command[1:] for command in commands[1:]]
-    assert [one[0] for one in ran] == ["new", "import", "add-transform", "evaluate", "report"]
-    for command in ran:
-        assert run(command) == 0, command
-    assert list(Path("lesion").rglob("*.html"))
 
 
 def test_nothing_advises_to_install_what_is_not_published() -> None:
