@@ -24,6 +24,8 @@ from warpgauge.web.comparison import Comparison
 from warpgauge.web.overlays import Overlays
 from warpgauge.web.pictures import Picture
 
+_GATHERED = 0.2  # seconds from an answer to the look whether a refit is due
+
 logger = logging.getLogger("warpgauge.web")
 QUIET_SECONDS = 3.0  # between two lines about an overview, and before the first
 
@@ -127,6 +129,7 @@ class Desk:
                 os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 10)
         while not self._over.is_set():
             self._wake.wait()
+            self._over.wait(_GATHERED)  # answers of many raters are looked at together
             self._wake.clear()
             if self._over.is_set() or self.project.readonly:
                 return
