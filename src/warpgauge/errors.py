@@ -19,7 +19,18 @@ class SingularModelError(WarpgaugeError, ArithmeticError):
 
 
 class FileFormatError(WarpgaugeError, ValueError):
-    """A file is truncated, mislabelled, empty, or not of a format that warpgauge reads."""
+    """A file is truncated, mislabelled, empty, or not of a format that warpgauge reads.
+
+    What is quoted from the file may be of any length, so that a message of more than `LONGEST` characters loses its
+    middle.
+    """
+
+    LONGEST = 480
+
+    def __init__(self, message: str = "") -> None:
+        if len(message) > self.LONGEST:
+            message = f"{message[: self.LONGEST - 160]} ... {message[-150:]}"
+        super().__init__(message)
 
 
 class FileTooLargeError(FileFormatError):

@@ -374,3 +374,14 @@ def test_honest_files_are_still_read(tmp_path: Path):
     tifffile.imwrite(tmp_path / "x.tif", plane, compression="zstd", rowsperstrip=2000)
     assert read_image(tmp_path / "x.tif").read().shape == (2000, 3000)
     assert base64.b64encode(read_image(tmp_path / "x.tif").read()[:1, :3]) == b"AAAA"
+
+
+@pytest.mark.parametrize("field", ["ObjectType", "ElementType"])
+def test_long_values_are_not_quoted_at_length(tmp_path: Path, field: str):
+    """A header's value of 100,000 characters makes no sentence of that length; its end still says what to do."""
+    fields = {"ObjectType": "Image", "NDims": "2", "DimSize": "2 2", "ElementType": "MET_UCHAR"}
+    lines = [f"{key} = {value}" for key, value in {**fields, field: "[" * 100_000}.items()]
+    (tmp_path / "x.mha").write_bytes("\n".join([*lines, "ElementDataFile = LOCAL", ""]).encode() + bytes(4))
+    text = sentence(lambda: read_image(tmp_path / "x.mha"))
+    assert text.startswith("'x.mha'")
+    assert text.endswith(".")

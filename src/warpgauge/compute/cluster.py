@@ -87,6 +87,10 @@ class DaskCluster(Executor):
             "distributed.worker.daemon": False,  # a job may start processes of its own
             "distributed.worker.profile.enabled": False,
             "distributed.admin.system-monitor.gil.enabled": False,
+            # Looking at themselves many times a second would take 4 % of two cores.
+            "distributed.admin.system-monitor.interval": "5s",
+            "distributed.admin.tick.interval": "1s",
+            "distributed.worker.memory.monitor-interval": "1s",
         }
         with dask.config.set(settings):
             cluster = distributed.LocalCluster(
