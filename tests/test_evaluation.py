@@ -8,8 +8,8 @@ import pytest
 import oracle
 import warpgauge as wg
 from models import make
+from warpgauge.core.error_scores import landmark_score
 from warpgauge.core.process import Posterior
-from warpgauge.core.scoring import landmark_score
 from warpgauge.errors import InvalidInputError
 
 

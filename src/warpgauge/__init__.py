@@ -13,11 +13,11 @@ from warpgauge._version import __version__
 if TYPE_CHECKING:
     from warpgauge.core.annotations import Annotations, covariance_from_ellipse, ellipse_from_covariance, fuse_raters
     from warpgauge.core.calibration import calibration, leave_one_out_residuals
+    from warpgauge.core.error_scores import displacement_norm, error_score
     from warpgauge.core.hyperparameters import fit_kernel, leave_one_out_loss
     from warpgauge.core.kernels import KernelBundle
     from warpgauge.core.power_law import default_posterior
     from warpgauge.core.process import TransformationPrior
-    from warpgauge.core.scoring import displacement_norm, error_score
     from warpgauge.core.suggestion import Suggester
     from warpgauge.evaluation import certify_project, evaluate, evaluate_project, gate_project, judge
     from warpgauge.geometry import Grid
@@ -37,7 +37,7 @@ _HOMES = {
     "warpgauge.core.kernels": "KernelBundle",
     "warpgauge.core.power_law": "default_posterior",
     "warpgauge.core.process": "TransformationPrior",
-    "warpgauge.core.scoring": "displacement_norm error_score",
+    "warpgauge.core.error_scores": "displacement_norm error_score",
     "warpgauge.core.suggestion": "Suggester",
     "warpgauge.evaluation": "certify_project evaluate evaluate_project gate_project judge",
     "warpgauge.geometry": "Grid",

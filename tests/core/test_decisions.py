@@ -9,7 +9,7 @@ import oracle
 import warpgauge as wg
 from models import NOISE, Model, make, random_covariances
 from warpgauge.core.decisions import DecisionSuggester, expected_doubt
-from warpgauge.core.scoring import win_probabilities
+from warpgauge.core.error_scores import win_probabilities
 from warpgauge.errors import InvalidInputError
 
 K, N = 3, 7

@@ -20,7 +20,7 @@ from warpgauge.core.calibration import (
     normal_or_t,
     squared_radius,
 )
-from warpgauge.core.scoring import probability_of_smaller_error
+from warpgauge.core.error_scores import probability_of_smaller_error
 from warpgauge.errors import InvalidInputError
 
 NU = 4.0

@@ -8,8 +8,8 @@ from scipy import stats
 
 import warpgauge as wg
 from models import make
+from warpgauge.core.error_scores import win_probabilities
 from warpgauge.core.process import Posterior
-from warpgauge.core.scoring import win_probabilities
 from warpgauge.errors import InvalidInputError
 from warpgauge.evaluation import evaluate, further_annotations, summaries, tied_groups
 

@@ -8,7 +8,7 @@ from scipy import stats
 
 import warpgauge as wg
 from models import make
-from warpgauge.core.scoring import win_probabilities
+from warpgauge.core.error_scores import win_probabilities
 from warpgauge.core.sensitivity import means_without_each
 from warpgauge.errors import InvalidInputError
 from warpgauge.evaluation import diagnose, trust

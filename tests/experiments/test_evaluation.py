@@ -8,7 +8,7 @@ import pytest
 
 import oracle
 import warpgauge as wg
-from warpgauge.demo.pairs import make_pair
+from warpgauge.demo.image_pairs import make_pair
 from warpgauge.experiments import evaluation, evaluation_report, registration_sets
 from warpgauge.experiments.experiment import Run
 from warpgauge.experiments.registration_sets import RegistrationSet

@@ -10,7 +10,7 @@ import pytest
 import oracle
 import warpgauge as wg
 from warpgauge.core.expected_answers import fit_noise_model
-from warpgauge.experiments import default_setting, suggestion, suggestion_parts
+from warpgauge.experiments import default_setting, suggestion_parts, suggestion_study
 from warpgauge.experiments.datasets import elastix_lung_registrations
 from warpgauge.experiments.experiment import Run
 
@@ -29,7 +29,7 @@ def test_areas_are_means_from_the_fifth_annotation_on_as_shares_of_entropys() ->
         "entropy": [[9, 9, 9, 9, 2, 4], [9, 9, 9, 9, 1, 1, 50]],
         "variance": [[0, 0, 0, 0, 1, 2], [0, 0, 0, 0, 3, 1, 50]],
     }
-    found = suggestion.areas(curves)
+    found = suggestion_study.areas(curves)
     assert found["entropy"]["mean area"] == pytest.approx((3 + 1) / 2)
     assert found["variance"]["share"]["median"] == pytest.approx((0.5 + 2) / 2)
     assert found["variance"]["mean percent"] == pytest.approx(100 * (np.sqrt(0.5 * 2) - 1))
@@ -43,8 +43,8 @@ def test_a_contest_is_won_when_the_true_best_is_sure_for_the_first_time() -> Non
     curves = [sooner, fooled, never]
     assert [suggestion_parts.identified(curve, 10) for curve in curves] == [9, 10, 11]
     assert [suggestion_parts.misled(curve) for curve in curves] == [False, True, False]
-    assert suggestion.right_when_sure(curves) == 0.5
-    found = suggestion.contest_numbers(curves, [never, never, never], 10)
+    assert suggestion_study.right_when_sure(curves) == 0.5
+    found = suggestion_study.contest_numbers(curves, [never, never, never], 10)
     assert found["mean saved"] == pytest.approx((2 + 1 + 0) / 3)
     assert found["reached"] == pytest.approx(2 / 3)
     assert found["median"] == 10
@@ -100,12 +100,12 @@ def test_ellipses_follow_the_tensor() -> None:
 
 def test_a_curve_on_real_landmarks_asks_as_the_oracle_does(data_dir: Path) -> None:
     """CIMA, trend model: the second question of Variance has the largest drop of the mean variance."""
-    planned = suggestion.plan(data_dir, 1, 0, False)
+    planned = suggestion_study.plan(data_dir, 1, 0, False)
     run = next(run for run in planned if run.parameters["dataset"] == "cima")
     short = Run(run.key, {**run.parameters, "count": 2})
-    found = suggestion.compute(data_dir, short)
+    found = suggestion_study.compute(data_dir, short)
     given = default_setting.setting(data_dir, short)
-    prior = suggestion.trend_prior(given.pair, given.teacher, None)
+    prior = suggestion_study.trend_prior(given.pair, given.teacher, None)
     k, fixed = oracle_kernel(prior, 2), given.halves.fixed
     noise = given.answers.covariances
     first = wg.Suggester(
@@ -164,5 +164,5 @@ def test_real_registrations_and_raters_are_read(data_dir: Path) -> None:
     assert second / best >= 1.05
     curve = suggestion_parts.contend(contest, "decision: ranking", 9, 0)
     assert len(set(curve["asked"])) == 9
-    runs = {run.parameters["part"]: run for run in suggestion.plan(data_dir, 1, 0, True)}
-    assert suggestion.compute(data_dir, runs["raters"])["points"] == 80
+    runs = {run.parameters["part"]: run for run in suggestion_study.plan(data_dir, 1, 0, True)}
+    assert suggestion_study.compute(data_dir, runs["raters"])["points"] == 80

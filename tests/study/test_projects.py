@@ -9,7 +9,7 @@ from PIL import Image
 import warpgauge as wg
 from command_tools import call
 from study_tools import shift, truth
-from warpgauge.core.scoring import posterior_score
+from warpgauge.core.error_scores import posterior_score
 from warpgauge.errors import InvalidInputError
 from warpgauge.evaluation import project_posterior
 from warpgauge.project import Project

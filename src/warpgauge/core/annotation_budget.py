@@ -16,9 +16,9 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from warpgauge.core.arrays import Floats, as_points, thinned_rows
-from warpgauge.core.conditioning import Conditioned
+from warpgauge.core.error_scores import mean_squared_errors, quadratic_forms
+from warpgauge.core.posterior_covariance import Conditioned
 from warpgauge.core.process import Posterior
-from warpgauge.core.scoring import mean_squared_errors, quadratic_forms
 from warpgauge.core.suggestion import Suggester, assumed_covariance
 from warpgauge.errors import InvalidInputError
 

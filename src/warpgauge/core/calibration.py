@@ -16,8 +16,8 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from warpgauge.core.arrays import Floats
-from warpgauge.core.conditioning import Conditioned
 from warpgauge.core.factors import mahalanobis
+from warpgauge.core.posterior_covariance import Conditioned
 from warpgauge.display import counted
 from warpgauge.errors import InvalidInputError
 

@@ -10,10 +10,10 @@ from numpy.typing import ArrayLike
 
 from warpgauge.core.annotations import Annotations
 from warpgauge.core.arrays import Floats, as_covariances, as_points
-from warpgauge.core.conditioning import row_blocks
+from warpgauge.core.error_scores import mean_squared_errors, quadratic_forms, win_probabilities
 from warpgauge.core.gains import TIE
+from warpgauge.core.posterior_covariance import row_blocks
 from warpgauge.core.process import Posterior
-from warpgauge.core.scoring import mean_squared_errors, quadratic_forms, win_probabilities
 from warpgauge.core.suggestion import assumed_covariance
 from warpgauge.errors import InvalidInputError
 
@@ -45,8 +45,8 @@ class DecisionSuggester:
     """Suggests the candidate whose annotation is expected to settle most of the ranking of given transforms.
 
     The difference of two mean squared errors over the targets is linear in phi (see
-    :func:`~warpgauge.core.scoring.probability_of_smaller_error`), so what an annotation of a candidate explains of its
-    variance has a closed form, and so has the expected entropy of the question which of the two is better
+    :func:`~warpgauge.core.error_scores.probability_of_smaller_error`), so what an annotation of a candidate explains of
+    its variance has a closed form, and so has the expected entropy of the question which of the two is better
     (``expected_doubt``).
 
     Once, n N K d multiplications (n candidates, N targets, K transforms); each annotation costs O(L^2 n + n K d).

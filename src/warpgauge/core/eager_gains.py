@@ -8,10 +8,10 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from warpgauge.core.arrays import Bools, Floats, Ints
-from warpgauge.core.conditioning import Conditioned
 from warpgauge.core.factors import cholesky, is_isotropic, log_determinants, lost_to_rounding
 from warpgauge.core.gains import TIE, entropy_constant
 from warpgauge.core.kernels import PriorKernel, ScalarKernel
+from warpgauge.core.posterior_covariance import Conditioned
 from warpgauge.errors import SingularModelError
 
 

@@ -17,9 +17,9 @@ import numpy as np
 
 from warpgauge.core import compiled
 from warpgauge.core.arrays import Bools, Floats, Ints
-from warpgauge.core.conditioning import Conditioned
 from warpgauge.core.factors import log_determinants, lower_pivots
 from warpgauge.core.parallel import over_items
+from warpgauge.core.posterior_covariance import Conditioned
 from warpgauge.core.tiles import sorted_tiles
 
 # Gains that differ by less than this many nats are ties, whatever the rounding says.

@@ -12,10 +12,10 @@ import numpy as np
 from scipy.linalg import blas, lapack, solve_triangular
 
 from warpgauge.core.arrays import Bools, Floats, Ints
-from warpgauge.core.conditioning import Conditioned
 from warpgauge.core.eager_gains import WhitenedRows, whitened_at
 from warpgauge.core.factors import cholesky, is_isotropic, log_determinants
 from warpgauge.core.gains import TIE, entropy_constant
+from warpgauge.core.posterior_covariance import Conditioned
 
 
 class _Objective(ABC):

@@ -15,16 +15,16 @@ from warpgauge.core.annotations import Annotations, ellipse_from_covariance
 from warpgauge.core.arrays import Floats, Ints, as_covariances, as_points, readonly
 from warpgauge.core.calibration import GAUSSIAN, check_tails, level_of, mixing_factors, scale_factor, squared_radius
 from warpgauge.core.compiled import loop_array
-from warpgauge.core.conditioning import Conditioned, refuse_lost
 from warpgauge.core.kernels import KernelBundle, PriorKernel, TrendKernel, prior_draws
+from warpgauge.core.posterior_covariance import Conditioned, refuse_lost
 from warpgauge.display import counted
 from warpgauge.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from warpgauge.core.annotation_budget import FurtherAnnotations
+    from warpgauge.core.error_scores import Flag, Judgement
     from warpgauge.core.hyperparameters import FitReport
     from warpgauge.core.power_law import PowerLawReport
-    from warpgauge.core.scoring import Flag, Judgement
     from warpgauge.core.sensitivity import Sensitivity
 
 MeanFunction = Callable[[Floats], Floats]
@@ -342,8 +342,8 @@ class Posterior:
         block = self.conditioned.kernel.matrix(points, self.annotations.fixed_points)
         return np.asarray((block @ solved).reshape(len(points), samples, d).transpose(1, 0, 2))
 
-    # What follows makes it serve as what transforms are judged by (`warpgauge.core.scoring.Truth`). The equations are
-    # in modules of their own that build on this one, so they are imported late.
+    # What follows makes it serve as what transforms are judged by (`warpgauge.core.error_scores.Truth`). The equations
+    # are in modules of their own that build on this one, so they are imported late.
 
     @property
     def candidate_weights(self) -> None:
@@ -363,7 +363,7 @@ class Posterior:
         self, points: Floats, mapped: Floats, norms: Sequence[float], draws: Mapping[str, Floats]
     ) -> Judgement:
         """Judge transforms by their distances from the posterior mean, as the paper does; ``draws`` are not used."""
-        from warpgauge.core.scoring import posterior_judgement
+        from warpgauge.core.error_scores import posterior_judgement
 
         return posterior_judgement(self, points, mapped, norms)
 

@@ -10,9 +10,9 @@ import numpy as np
 from warpgauge.core.annotations import Annotations
 from warpgauge.core.arrays import Floats
 from warpgauge.core.calibration import left_out
+from warpgauge.core.error_scores import mean_squared_errors, win_probabilities
 from warpgauge.core.kernels import FAMILIES, KernelBundle
 from warpgauge.core.process import Posterior
-from warpgauge.core.scoring import mean_squared_errors, win_probabilities
 
 FACTOR = 4.0
 

@@ -20,11 +20,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from warpgauge.core.arrays import Bools, Floats, Ints, thinned_rows
-from warpgauge.core.conditioning import Conditioned
 from warpgauge.core.eager_gains import EagerGains, KernelGivenTargets
 from warpgauge.core.factors import log_determinants
 from warpgauge.core.gains import TIE, LazyGains
 from warpgauge.core.objectives import KrauseGains, VarianceGains
+from warpgauge.core.posterior_covariance import Conditioned
 from warpgauge.core.process import TransformationPrior
 from warpgauge.errors import InvalidInputError
 

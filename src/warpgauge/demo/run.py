@@ -15,8 +15,8 @@ import numpy as np
 
 from warpgauge import maps
 from warpgauge.core.arrays import Floats
-from warpgauge.core.scoring import displacement_norm
-from warpgauge.demo.pairs import DemoPair, make_pair
+from warpgauge.core.error_scores import displacement_norm
+from warpgauge.demo.image_pairs import DemoPair, make_pair
 from warpgauge.errors import InvalidInputError, WarpgaugeError
 from warpgauge.evaluation import Assessment, Evaluation, evaluate_project
 from warpgauge.io.transforms import Transform

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from warpgauge.core.annotation_budget import FurtherAnnotations, further_annotations, further_by_growth
-from warpgauge.core.scoring import Flag, Judgement, RankDistribution, Truth, norm_name
+from warpgauge.core.error_scores import Flag, Judgement, RankDistribution, Truth, norm_name
 from warpgauge.core.sensitivity import Sensitivity, Variation, sensitivity
 from warpgauge.evaluation.assessment import Assessment, assess, evaluate_project, project_posterior
 from warpgauge.evaluation.audit import AuditData, audit_data

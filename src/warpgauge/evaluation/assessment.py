@@ -16,10 +16,10 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from warpgauge.core.arrays import Floats, as_points
+from warpgauge.core.error_scores import Truth
 from warpgauge.core.parallel import one_blas_thread
 from warpgauge.core.power_law import fitted_posterior
 from warpgauge.core.process import Posterior
-from warpgauge.core.scoring import Truth
 from warpgauge.display import Tabular
 from warpgauge.errors import InvalidInputError
 from warpgauge.evaluation.judge import CENTRES, judge

@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike
 from warpgauge.core.annotation_budget import FurtherAnnotations, further_by_growth
 from warpgauge.core.annotations import Annotations
 from warpgauge.core.arrays import Floats, as_points
+from warpgauge.core.error_scores import Flag, Judgement, Truth, ascending, norm_name
 from warpgauge.core.process import Posterior
-from warpgauge.core.scoring import Flag, Judgement, Truth, ascending, norm_name
 from warpgauge.core.sensitivity import Describer, Sensitivity, mean_squares, model_changes
 from warpgauge.display import counted
 from warpgauge.errors import InvalidInputError

@@ -10,7 +10,7 @@ import numpy as np
 
 from warpgauge.core.annotation_budget import FurtherAnnotations
 from warpgauge.core.arrays import Floats
-from warpgauge.core.scoring import Flag, norm_name
+from warpgauge.core.error_scores import Flag, norm_name
 from warpgauge.display import Tabular, counted
 from warpgauge.errors import InvalidInputError
 from warpgauge.evaluation.sentences import without

@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike
 
 from warpgauge.core.annotation_budget import CAP
 from warpgauge.core.arrays import Floats, as_points
+from warpgauge.core.error_scores import Flag, Judgement, Truth, displacement_norm, norm_name, rank_distribution
 from warpgauge.core.parallel import one_blas_thread
-from warpgauge.core.scoring import Flag, Judgement, Truth, displacement_norm, norm_name, rank_distribution
 from warpgauge.errors import InvalidInputError
 from warpgauge.evaluation.result import Evaluation, Interval, TransformScores, positive, summaries
 from warpgauge.evaluation.sentences import Standing, verdict

@@ -14,8 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from warpgauge.core.annotations import Annotations
 from warpgauge.core.arrays import Floats, as_points, thinned_rows
+from warpgauge.core.error_scores import Truth
 from warpgauge.core.process import Posterior
-from warpgauge.core.scoring import Truth
 from warpgauge.errors import InvalidInputError
 from warpgauge.io.transforms.in_memory import as_transform, is_foreign
 

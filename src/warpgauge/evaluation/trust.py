@@ -26,9 +26,9 @@ from warpgauge.core.calibration import (
     scaled_left_out,
     squared_radius,
 )
+from warpgauge.core.error_scores import Flag, Truth
 from warpgauge.core.factors import mahalanobis
 from warpgauge.core.process import Posterior
-from warpgauge.core.scoring import Flag, Truth
 from warpgauge.core.sensitivity import FACTOR, Sensitivity
 from warpgauge.display import counted
 from warpgauge.errors import InvalidInputError

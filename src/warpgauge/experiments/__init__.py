@@ -22,7 +22,7 @@ _HOMES = {
     "scales": "paper_studies:SCALES",
     "calibration": "model_studies:CALIBRATION",
     "accuracy": "model_studies:ACCURACY",
-    "suggestion": "suggestion:EXPERIMENT",
+    "suggestion": "suggestion_study:EXPERIMENT",
     "raters": "raters:EXPERIMENT",
     "answerable": "annotation_studies:ANSWERABLE",
     "certified": "certified:EXPERIMENT",

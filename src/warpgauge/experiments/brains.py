@@ -11,7 +11,7 @@ import numpy as np
 
 import warpgauge as wg
 from warpgauge.candidates import find_candidates, targets_from_labels, targets_from_mask, to_gray
-from warpgauge.demo.pairs import template_file
+from warpgauge.demo.image_pairs import template_file
 from warpgauge.errors import InvalidInputError, MissingExtraError
 from warpgauge.experiments.datasets import Floats, LandmarkPair
 from warpgauge.extras import install_advice

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 import warpgauge as wg
-from warpgauge.demo.pairs import make_pair
+from warpgauge.demo.image_pairs import make_pair
 from warpgauge.errors import WarpgaugeError
 from warpgauge.experiments.curves import rng_for
 from warpgauge.experiments.datasets import (

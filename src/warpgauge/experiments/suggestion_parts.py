@@ -24,9 +24,9 @@ from scipy.stats import spearmanr
 import warpgauge as wg
 from warpgauge.candidates import structure_tensors
 from warpgauge.core.decisions import DecisionSuggester
+from warpgauge.core.error_scores import win_probabilities
 from warpgauge.core.expected_answers import fit_noise_model
 from warpgauge.core.process import Posterior
-from warpgauge.core.scoring import win_probabilities
 from warpgauge.experiments.curves import rng_for
 from warpgauge.experiments.datasets import Floats, cima_stains, elastix_lung_registrations, looked_up
 from warpgauge.experiments.raters import cima_placements

@@ -17,7 +17,7 @@ from warpgauge.core.parallel import over_rows
 from warpgauge.errors import InvalidInputError
 from warpgauge.geometry import Grid, array_order
 from warpgauge.io.transforms.base import Description, Transform, flipped
-from warpgauge.simulate.compiled import evaluate_field, invert_points, node_determinants, step_nodes
+from warpgauge.simulate.flow_loops import evaluate_field, invert_points, node_determinants, step_nodes
 from warpgauge.simulate.velocity import VelocityField, random_velocity
 
 # A world point on the border comes back from the index frame with rounding: this much of an index counts as on it.

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from warpgauge.core.arrays import Floats
-from warpgauge.core.scoring import rank_distribution
+from warpgauge.core.error_scores import rank_distribution
 from warpgauge.errors import InvalidInputError
 
 _BLOCK_DOUBLES = 4_000_000

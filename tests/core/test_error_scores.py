@@ -6,7 +6,7 @@ import pytest
 import oracle
 import warpgauge as wg
 from models import GRID, make, names
-from warpgauge.core.scoring import (
+from warpgauge.core.error_scores import (
     expected_squared_error,
     landmark_score,
     posterior_score,
