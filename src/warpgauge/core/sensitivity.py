@@ -71,7 +71,7 @@ class Sensitivity:
     def sentence(self) -> str:
         """All that in a sentence."""
         if len(self.ranking) < 2:
-            return "There is one transform only, so no ranking to change."
+            return "There is only one transform, so there is no ranking to change."
         changes = f"{len(self.variations)} changes of kernel, noise and data"
         if not self.decisive:
             return f"{self.ranking[0]} keeps the smallest estimated error under all {changes}."

@@ -269,7 +269,7 @@ def contradicting(verdict: DesignVerdict, model: Mapping[str, Any], units: str) 
             higher = one.rms.low > high
             found.append(
                 f"{one.name}: the model expects an RMS error of {low:.3g} to {high:.3g} {units}, the random answers "
-                f"say {one.rms.low:.3g} to {one.rms.high:.3g} {units}. Believe the latter: "
+                f"say {one.rms.low:.3g} to {one.rms.high:.3g} {units}. Rely on the latter: "
                 + (
                     "the model takes this transform for better than it is, for instance because it was fitted to the "
                     "landmarks that the model knows."
@@ -287,7 +287,7 @@ def contradicting(verdict: DesignVerdict, model: Mapping[str, Any], units: str) 
         if chance >= verdict.level:
             found.append(
                 f"{pair.better} is better than {worse} by the random answers, but the model gives {worse} a "
-                f"probability of {chance:.2f} of being better. Believe the former, which rests on no model."
+                f"probability of {chance:.2f} of being better. Rely on the former, which needs no model."
             )
     return found
 

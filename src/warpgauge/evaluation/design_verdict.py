@@ -140,7 +140,7 @@ class DesignVerdict:
                 f"Not decided which is best; decided, whatever the model ({percent}): {words}{more} "
                 f"({len(decided)} of {len(self.pairs)} pairs)."
             )
-        return f"Not decided: {self.answered} random answers do not tell the transforms apart ({percent})."
+        return f"Not decided: {self.answered} random answers do not distinguish the transforms ({percent})."
 
     def to_dict(self) -> dict[str, Any]:
         """All numbers as plain values."""

@@ -107,7 +107,7 @@ class GateResult:
             )
         if self.code == 1:
             return f"Worse: {size}{where}; one that is not worse would fail in at most {error}."
-        return f"Undecided at a margin of {self.margin:.3g} {self.units}: {size}{where}; more audit answers would tell."
+        return f"Undecided at a margin of {self.margin:.3g} {self.units}: {size}{where}; more audit answers are needed."
 
     def to_dict(self) -> dict[str, Any]:
         """All of it as plain values."""

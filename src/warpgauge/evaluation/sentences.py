@@ -205,7 +205,7 @@ def calibration(verdict_: str, coverage: Sequence[Coverage], fewest: int, outlie
     words = {
         "calibrated": f"The model is as sure as it should be: {found}",
         "overconfident": f"The model is overconfident, so do not rely on the ranking: {found}",
-        "underconfident": f"The model is less sure than it could be, so differences may be overlooked: {found}",
+        "underconfident": f"The model is underconfident, so differences may be overlooked: {found}",
         "undetermined": f"{count(total, 'annotation')} cannot test the model ({fewest} are needed)",
     }[verdict_]
     if outliers:

@@ -266,7 +266,7 @@ def trust_section(content: Content) -> str:
             name="coverage",
         ),
         paragraph(
-            f"Its uncertainties are multiplied by {number(np.sqrt(found.applied_factor))}, as the annotations ask for."
+            f"Its uncertainties are multiplied by {number(np.sqrt(found.applied_factor))}, as the annotations require."
             if found.applied_factor != 1
             else "Its uncertainties are used as they are."
         ),
@@ -281,8 +281,8 @@ def trust_section(content: Content) -> str:
         chart(
             charts.quantiles(found),
             f"Quantile plot of the residual lengths; the largest is {number(float(found.mahalanobis.max()))}.",
-            "Lengths of the standardised residuals against those expected: points above the line say that the model is "
-            "too sure.",
+            "Lengths of the standardised residuals against those expected: points above the line mean that the model is "
+            "overconfident.",
         ),
         chart(
             charts.components(found),
