@@ -281,8 +281,8 @@ def trust_section(content: Content) -> str:
         chart(
             charts.quantiles(found),
             f"Quantile plot of the residual lengths; the largest is {number(float(found.mahalanobis.max()))}.",
-            "Lengths of the standardised residuals against those expected: points above the line mean that the model is "
-            "overconfident.",
+            "Lengths of the standardised residuals against those expected: points above the line mean that the model "
+            "is overconfident.",
         ),
         chart(
             charts.components(found),
