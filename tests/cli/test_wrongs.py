@@ -21,9 +21,8 @@ from scipy import ndimage
 
 import warpgauge as wg
 from study_tools import make_study
-from warpgauge.cli.app import app, run
+from warpgauge.cli.app import OPTIONS, app, in_options, run
 from warpgauge.cli.reference import commands, root_context
-from warpgauge.cli.words import OPTIONS, in_options
 
 SHIFT = np.array([14.0, -9.0])
 WARPGAUGE = Path(sys.executable).with_name("warpgauge")

@@ -1,29 +1,83 @@
-"""The ``warpgauge`` command: finds its subcommands, and turns every error into one sentence and an exit code."""
+"""The ``warpgauge`` command: finds its subcommands, and turns every error into one sentence and an exit code.
+
+Messages of the library are shown in the words of the command line: ``match='name'`` becomes ``--match name``.
+"""
 
 from __future__ import annotations
 
 import ast
 import importlib
+import re
 import signal
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import cache
 from pathlib import Path
 
 import click
 
 from warpgauge._version import __version__
-from warpgauge.cli.words import in_options
 from warpgauge.errors import WarpgaugeError, WarpgaugeWarning
+
+# Arguments of the library that messages name, and the options that stand for them, the likelier first.
+OPTIONS: dict[str, tuple[str, ...]] = {
+    "accept_changed": ("--accept-changed",),
+    "components": ("--components",),
+    "convention": ("--convention",),
+    "dimension": ("--dimension",),
+    "direction": ("--direction",),
+    "fixed_grid": ("--fixed-image",),
+    "format": ("--format", "--from"),
+    "frame": ("--frame",),
+    "fresh": ("--fresh",),
+    "grid": ("--reference", "--fixed-image"),
+    "layout": ("--layout",),
+    "lossy": ("--lossy",),
+    "match": ("--match",),
+    "moving": ("--moving-image",),
+    "moving_grid": ("--moving-image",),
+    "reference": ("--reference",),
+    "replace": ("--replace",),
+    "scale": ("--scale",),
+    "spacing": ("--spacing",),
+    "units": ("--units",),
+}
+_VALUE = r"=(?:'(?P<value>[^']*)'|(?P<number>-?\d+(?:\.\d+)?)(?![\d.]*\w)|True|\.\.\.|(?=[\s,;.)]|$))"
+_ARGUMENT = re.compile(rf"(?<![\w.-])(?P<name>{'|'.join(OPTIONS)}){_VALUE}")
+_RELINK = re.compile(r"relink\((\w+)=PATH(?P<changed>, accept_changed=True)?\)")
+
+
+def in_options(message: str, available: Collection[str] = ()) -> str:
+    """Return a message with Python arguments written as options of the command line.
+
+    Parameters
+    ----------
+    message : str
+    available : collection of str
+        The options of the command at hand; among several that could stand for an argument, the one it has is named.
+    """
+
+    def option(found: re.Match[str]) -> str:
+        choices = OPTIONS[found["name"]]
+        chosen = next((one for one in choices if one in available), choices[0])
+        given = found["value"] if found["value"] is not None else found["number"]
+        return chosen if given is None else f"{chosen} {given}"
+
+    def command(found: re.Match[str]) -> str:
+        accept = " --accept-changed" if found["changed"] else ""
+        return f"warpgauge relink PROJECT --{found[1].replace('_', '-')} PATH{accept}"
+
+    return _ARGUMENT.sub(option, _RELINK.sub(command, message))
+
 
 # Command name to the module of this package and the command in it, in the order of the help page.
 COMMANDS: dict[str, tuple[str, str]] = {
-    "demo": ("demo", "demo"),
+    "demo": ("simulation", "demo"),
     "new": ("new", "new"),
-    "align": ("align", "align"),
-    "info": ("info", "info"),
-    "annotate": ("annotate", "annotate"),
+    "align": ("transforms", "align"),
+    "info": ("maintenance", "info"),
+    "annotate": ("new", "annotate"),
     "suggest": ("answers", "suggest"),
     "place": ("answers", "place"),
     "skip": ("answers", "skip"),
@@ -31,26 +85,26 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "redo": ("answers", "redo"),
     "import": ("exchange", "import_"),
     "export": ("exchange", "export"),
-    "fit": ("fit", "fit"),
+    "fit": ("answers", "fit"),
     "add-transform": ("transforms", "add_transform"),
     "remove-transform": ("transforms", "remove_transform"),
     "rename-transform": ("transforms", "rename_transform"),
-    "register": ("register", "register"),
+    "register": ("transforms", "register"),
     "evaluate": ("evaluate", "evaluate"),
     "certify": ("certify", "certify"),
-    "gate": ("gate", "gate"),
+    "gate": ("certify", "gate"),
     "map": ("map_", "map_"),
-    "report": ("report", "report"),
-    "new-study": ("new_study", "new_study"),
-    "benchmark": ("benchmark", "benchmark"),
+    "report": ("evaluate", "report"),
+    "new-study": ("studies", "new_study"),
+    "benchmark": ("studies", "benchmark"),
     "copy": ("maintenance", "copy"),
     "recover": ("maintenance", "recover"),
     "prepare": ("maintenance", "prepare"),
     "verify": ("maintenance", "verify"),
     "relink": ("maintenance", "relink"),
-    "convert": ("convert", "convert"),
-    "simulate": ("simulate", "simulate"),
-    "experiment": ("experiment", "experiment"),
+    "convert": ("exchange", "convert"),
+    "simulate": ("simulation", "simulate"),
+    "experiment": ("studies", "experiment"),
 }
 
 

@@ -1,15 +1,62 @@
-"""``warpgauge evaluate``: which registration is best, by how much, and how sure that is."""
+"""``warpgauge evaluate`` and ``warpgauge report``: which registration is best, by how much, and how sure that is."""
 
 from __future__ import annotations
 
+import csv
+import io
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import click
 
-from warpgauge.cli.arguments import chosen_transforms, project_argument
-from warpgauge.cli.output import json_option, print_json, print_table
-from warpgauge.cli.side_tables import check_sides, overlaps, show_overlaps, write_landmark_table
+from warpgauge.cli.arguments import chosen_transforms, project_argument, trust_option
+from warpgauge.cli.output import json_option, print_facts, print_json, print_table, progress
+from warpgauge.errors import InvalidInputError
+from warpgauge.io.files import replace_file
+
+# Tables beside a verdict: overlap of labels, and errors at every annotation.
+
+
+def check_sides(fixed_labels: Path | None, moving_labels: Path | None) -> None:
+    """Refuse labels of one image alone."""
+    if (fixed_labels is None) != (moving_labels is None):
+        raise InvalidInputError("Overlap needs the labels of both images; give --fixed-labels and --moving-labels.")
+
+
+def overlaps(transforms: Mapping[str, Any], fixed_labels: Path, moving_labels: Path) -> dict[str, Any]:
+    """Return the overlap of the labels in two files after each transform."""
+    from warpgauge.evaluation.surrogate_metrics import label_overlap
+    from warpgauge.io.images import read_image
+
+    fixed, moving = read_image(fixed_labels), read_image(moving_labels)
+    pair = (fixed.read(), fixed.grid, moving.read(), moving.grid)
+    return {name: label_overlap(one, *pair, name=name) for name, one in transforms.items()}
+
+
+def show_overlaps(found: Mapping[str, Any], units: str) -> None:
+    """Print the means over the labels, best overlap first."""
+    columns = ["transform", "Dice", f"HD95 ({units})", f"surface distance ({units})", "labels", "outside"]
+    ordered = sorted(found.items(), key=lambda item: -item[1].mean_dice)
+    rows = [
+        [name, one.mean_dice, one.mean_hd95, one.mean_surface_distance, len(one.labels), f"{one.outside:.1%}"]
+        for name, one in ordered
+    ]
+    print_table(columns, rows, "Overlap of the labels, means over labels; it plays no part in the ranking above")
+
+
+def write_landmark_table(path: Path, rows: list[dict[str, Any]]) -> None:
+    """Write the errors at every annotation as CSV."""
+    stream = io.StringIO()
+    writer = csv.DictWriter(stream, list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(
+        {key: repr(value) if isinstance(value, float) else value for key, value in row.items()} for row in rows
+    )
+    replace_file(path, stream.getvalue().encode())
+
+
+# ``warpgauge evaluate``: which registration is best, by how much, and how sure that is.
 
 centre_option = click.option(
     "--centre",
@@ -112,3 +159,66 @@ def _show(found: Any) -> None:
     columns, rows = found.table()
     print_table(columns, rows, found.title)
     click.echo(f"\n{found.sentence_after}")
+
+
+# ``warpgauge report``: one self-contained HTML file about a project or a study.
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  warpgauge report lesion
+  warpgauge report lesion --out lesion.html --tolerance 5
+  warpgauge report study.toml --out study.html
+  warpgauge report study.toml --results results   (of warpgauge benchmark study.toml --out results)"""
+)
+@trust_option
+@click.argument("source", type=click.Path(exists=True, path_type=Path))
+@click.option("--out", type=click.Path(path_type=Path), help="Where to; report/report.html in the project by default.")
+@click.option(
+    "--results",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Of a study: folder of benchmark's results, used where they are up to date; STUDY-results by default.",
+)
+@click.option("--tolerance", type=float, help="Error that counts, in world units.")
+@click.option("--samples", type=int, default=1000, show_default=True, help="Posterior samples behind the intervals.")
+@click.option("--seed", type=int, default=0, show_default=True)
+@click.option("--no-maps", is_flag=True, help="Leave the maps out.")
+@margin_option
+@centre_option
+@json_option
+def report(source: Path, out: Path | None, as_json: bool, **options: Any) -> None:
+    """Write a report about SOURCE, a project folder or a STUDY.toml: verdict, table, intervals, maps, calibration.
+
+    One HTML file that needs no other host, and a JSON beside it with every number. When calibration fails, the report
+    says so before it shows a ranking.
+    """
+    if options["results"] is not None and not source.is_file():
+        raise InvalidInputError(f"--results belongs to a study, but {source.name!r} is a project folder; leave it out.")
+    written = _study(source, out, options["results"]) if source.is_file() else _project(source, out, options)
+    facts = {"report": str(written), "numbers": str(written.with_suffix(".json"))}
+    print_json(facts) if as_json else print_facts(facts)
+
+
+def _study(source: Path, out: Path | None, results: Path | None) -> Path:
+    from warpgauge.report import write_study_report
+    from warpgauge.study import run_study
+
+    aim = out or source.with_suffix(".html")
+    folder = results or source.with_name(f"{source.stem}-results")
+    with progress("evaluating pairs") as show:
+        result = run_study(source, folder, progress=lambda at: show(at.done, at.total))
+    if result.cached:
+        pairs = len(result.cached) + len(result.computed)
+        click.echo(f"note: {len(result.cached)} of {pairs} pairs were taken from {folder}.", err=True)
+    return Path(write_study_report(aim, result))
+
+
+def _project(source: Path, out: Path | None, options: dict[str, Any]) -> Path:
+    from warpgauge.project import Project
+    from warpgauge.report import write_project_report
+
+    wanted = {name: options[name] for name in ("samples", "seed", "tolerance", "margin", "centre")}
+    with Project.open(source) as opened:
+        chosen_transforms(opened, ())  # refuses a project without any
+        return write_project_report(opened, out, maps=not options["no_maps"], **wanted)

@@ -1,4 +1,4 @@
-"""``add-transform``, ``remove-transform``, ``rename-transform``: the registration results of a project."""
+"""The results of a project: ``add-transform``, ``remove-transform``, ``rename-transform``, ``register``, ``align``."""
 
 from __future__ import annotations
 
@@ -7,15 +7,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+import numpy as np
 
-from warpgauge.cli.arguments import project_argument
-from warpgauge.cli.output import json_option, number, print_facts, print_json
+from warpgauge.cli.arguments import cluster_options, executor_for, project_argument, rater_option, resume_option
+from warpgauge.cli.output import json_option, number, print_facts, print_json, print_table, progress
 from warpgauge.errors import SuspiciousDataWarning
 from warpgauge.io.transforms import FORMATS
+from warpgauge.project.transforms import IDENTITY
 
 if TYPE_CHECKING:
+    from warpgauge.compute import Executor
     from warpgauge.io.transforms import Transform
     from warpgauge.project import Project
+    from warpgauge.registration import RegistrationResult
 
 # Fewer annotations say too little about a transform.
 _FEWEST = 3
@@ -130,3 +134,215 @@ def rename_transform(project: Path, name: str, new_name: str, as_json: bool) -> 
         opened.rename_transform(name, new_name)
         left = opened.transform_names()
     print_json({"renamed": name, "transforms": left}) if as_json else click.echo(f"{name} is now called {new_name}")
+
+
+# ``warpgauge register``: run real registrations on a project's images and add the results.
+
+# Likeness is compared on images of this size.
+_SHOWN = {2: 512, 3: 96}
+
+
+def _settings(preset: str, one_modality: bool) -> list[Any]:
+    from warpgauge.registration import DEFAULT_SETTINGS, paper_grid
+
+    if preset == "standard":
+        return list(DEFAULT_SETTINGS)
+    return list(paper_grid(one_modality=one_modality, quick=preset == "paper-quick"))
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  warpgauge register lesion
+  warpgauge register lung --preset paper-quick --one-modality --jobs 2
+  warpgauge register lesion --preset paper --time-limit 1800
+  warpgauge register lesion --preset paper --scheduler tcp://10.0.0.1:8786"""
+)
+@project_argument
+@click.option(
+    "--preset",
+    type=click.Choice(["standard", "paper-quick", "paper"]),
+    default="standard",
+    show_default=True,
+    help="standard: rigid, affine, B-splines, demons on reduced images. paper: 30 settings of elastix on the images as "
+    "they are; paper-quick: 6 of them with fewer iterations.",
+)
+@click.option("--one-modality", is_flag=True, help="Also mean squares, for images of one modality (paper).")
+@click.option("--jobs", type=int, default=2, show_default=True, help="Registrations at a time.")
+@click.option("--time-limit", type=float, default=3600.0, show_default=True, help="Seconds for each.")
+@cluster_options
+@resume_option("run those too whose result the project has already")
+@click.option("--again", is_flag=True, help="The same as --fresh.")
+@json_option
+def register(project: Path, preset: str, as_json: bool, **options: Any) -> None:
+    """Register the images of PROJECT in every setting of a preset and add the results as transforms.
+
+    The expected duration is printed first. Each registration runs in its own process, so a crash or a timeout ends
+    only that one, and its result is added as soon as it is there. At the end each is compared with doing nothing, by
+    the annotations (if there are at least three) and by how similar the edges of the two images are under it. Needs
+    SimpleITK (the extra "registration") or itk-elastix (the extra "elastix").
+    """
+    from warpgauge.maps import write_map
+    from warpgauge.project import Project
+    from warpgauge.registration import reduced_gray, run_registrations, write_input
+
+    with Project.open(project) as opened:
+        known, resume = opened.transform_names(), options["resume"] and not options["again"]
+        settings = [one for one in _settings(preset, options["one_modality"]) if not resume or one.name not in known]
+        folder = opened.folder / "registration"
+        folder.mkdir(exist_ok=True)
+        inputs = []
+        for role in ("fixed", "moving"):
+            path = folder / f"{role}.nrrd"
+            if preset == "standard":
+                write_map(*reduced_gray(opened.image(role)), path)
+            else:
+                write_input(opened.image(role), path)
+            inputs.append(path)
+        executor = _executor(options)
+
+        def add(result: RegistrationResult) -> None:
+            if result.path is not None:
+                opened.add_transform(result.name, result.path, replace=True)
+
+        with executor, progress("registering") as show:
+            _announce(settings, opened, executor.workers)
+            results = run_registrations(
+                inputs[0],
+                inputs[1],
+                settings,
+                folder,
+                executor=executor,
+                time_limit=options["time_limit"],
+                progress=show,
+                finished=add,
+            )
+        rows = _compared(opened, results) if settings else []
+        units = opened.units
+    failed = [one for one in results if one.path is None]
+    if as_json:
+        print_json(rows)
+    elif not settings:
+        click.echo("The project has all results of this preset already; --fresh runs them anew.")
+    else:
+        columns = ["registration", "seconds", "result", f"error in {units}", "likeness"]
+        print_table(columns, [[row[key] for key in ("name", "seconds", "result", "error", "likeness")] for row in rows])
+        click.echo(
+            "\nerror: mean at the annotations; likeness: correlation of the images' edges. Both beside those of doing "
+            "nothing (identity)."
+        )
+    for row in rows:
+        if "worse" in str(row["result"]):
+            click.echo(f"note: {row['name']} is worse than doing nothing.", err=True)
+    if failed and len(failed) == len(results):
+        raise click.exceptions.Exit(1)
+
+
+def _executor(options: dict[str, Any]) -> Executor:
+    """Return where to run: in other processes even where one job at a time is asked for, as a crash ends them."""
+    from warpgauge.compute import ProcessPool
+
+    if options["scheduler"] is None and options["cluster"] is None:
+        return ProcessPool(options["jobs"])
+    return executor_for(options["jobs"], options["scheduler"], options["cluster"])
+
+
+def _announce(settings: list[Any], project: Project, jobs: int) -> None:
+    """Print the expected duration, if the settings have an estimate."""
+    known = [one.seconds(project.fixed_grid.size) for one in settings if hasattr(one, "seconds")]
+    if known:
+        wall = max(*known, sum(known) / max(1, jobs))
+        click.echo(
+            f"{len(settings)} registrations, {jobs} at a time; about {number(round(wall))} s on an idle machine.",
+            err=True,
+        )
+
+
+def _compared(project: Project, results: list[RegistrationResult]) -> list[dict[str, Any]]:
+    """Return a row for doing nothing and for each result, with what became of it."""
+    from warpgauge.io.transforms import AffineTransform
+    from warpgauge.registration import Likeness, reduced_gray
+    from warpgauge.session import Session
+
+    annotations = Session(project).annotations()
+    shown = _SHOWN[project.d]
+    alike = Likeness(*(reduced_gray(project.image(role), shown) for role in ("fixed", "moving")))
+
+    def measured(transform: Any) -> tuple[float | None, float]:
+        error = None
+        if len(annotations) >= _FEWEST:
+            errors = np.linalg.norm(transform.map(annotations.fixed_points) - annotations.moving_points, axis=1)
+            error = float(np.nanmean(errors)) if np.isfinite(errors).any() else None
+        return error, alike(transform)
+
+    nothing = measured(AffineTransform(np.eye(project.d), np.zeros(project.d)))
+    rows = [{"name": IDENTITY, "seconds": 0.0, "result": "", "error": nothing[0], "likeness": nothing[1]}]
+    for one in results:
+        row: dict[str, Any] = {"name": one.name, "seconds": round(one.seconds, 1), "error": None, "likeness": None}
+        row["result"] = one.problem
+        if one.path is not None:
+            row["error"], row["likeness"] = measured(project.transform(one.name))
+            row["result"] = "added; worse than nothing" if _is_worse(row, nothing) else "added"
+        rows.append(row)
+    return rows
+
+
+def _is_worse(row: dict[str, Any], nothing: tuple[float | None, float]) -> bool:
+    """Return whether the annotations say that it is worse than doing nothing or, without them, the images."""
+    if nothing[0] is not None:
+        return row["error"] is None or bool(row["error"] > nothing[0])
+    return not row["likeness"] >= nothing[1]
+
+
+# ``warpgauge align``: a rough alignment of the two images, proposed, shown, and accepted or refused.
+
+PICTURE = "alignment.png"
+
+
+def propose(project: Project) -> dict[str, Any]:
+    """Propose an alignment, draw it, and return what there is to say about it."""
+    from warpgauge.errors import MissingExtraError
+    from warpgauge.project.alignments import write_picture
+
+    found = project.propose_alignment()
+    picture: str | None = str(project.folder / PICTURE)
+    try:
+        write_picture(project, found, project.folder / PICTURE)
+    except MissingExtraError:
+        picture = None
+    return {"alignment": f"proposed: {found.method}", "picture": picture}
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  warpgauge align lesion
+  warpgauge align lesion --yes --rater ann
+  warpgauge align lesion --no"""
+)
+@project_argument
+@click.option("--yes/--no", "accepted", default=None, help="Accept or refuse what was proposed.")
+@rater_option
+@json_option
+def align(project: Path, accepted: bool | None, rater: str, as_json: bool) -> None:
+    """Propose a rough alignment of the two images of a PROJECT, or accept (--yes) or refuse (--no) it.
+
+    Turns and mirrorings are tried, then a similarity is refined. Look at the picture: the fixed image, the moving one
+    laid on it, and a checkerboard of both. Once accepted, questions and predictions start from it, with a wide
+    uncertainty; the log records who accepted it.
+    """
+    from warpgauge.project import Project
+
+    with Project.open(project) as opened:
+        if accepted is None:
+            facts = propose(opened)
+        else:
+            event = opened.answer_alignment(accepted, rater)
+            said = "accepted" if accepted else "refused"
+            facts = {"alignment": f"{said} by {rater}: {event.payload['method']}"}
+    if as_json:
+        print_json(facts)
+        return
+    print_facts(facts)
+    if accepted is None:
+        click.echo(f"\nIs it right? warpgauge align {project} --yes   (or --no)")

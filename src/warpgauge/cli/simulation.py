@@ -1,4 +1,4 @@
-"""``warpgauge simulate``: deform an image by a known field, or let a simulated expert annotate a project."""
+"""``warpgauge demo`` and ``warpgauge simulate``: projects, deformations and annotations with a known truth."""
 
 from __future__ import annotations
 
@@ -9,8 +9,97 @@ import click
 import numpy as np
 
 from warpgauge.cli.arguments import project_argument, rater_option
-from warpgauge.cli.output import json_option, print_facts, print_json, progress
+from warpgauge.cli.output import json_option, print_facts, print_json, print_table, progress
 from warpgauge.errors import InvalidInputError
+
+# ``warpgauge demo``: the whole workflow on a real image that is part of an installed package.
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  warpgauge demo
+  warpgauge demo --dim 3 --out demo-3d"""
+)
+@click.option("--dim", type=click.Choice(["2", "3"]), default="2", show_default=True, help="2: histology. 3: brain.")
+@click.option("--out", type=click.Path(path_type=Path), default=Path("demo-output"), show_default=True)
+@click.option("--queries", type=int, default=40, show_default=True, help="Suggestions that the expert answers.")
+@click.option(
+    "--seed", type=int, default=1, show_default=True, help="Random seed of the deformation and of the expert."
+)
+@click.option("--jobs", type=int, help="Registrations at a time; all cores by default.")
+@json_option
+def demo(dim: str, out: Path, queries: int, seed: int, jobs: int | None, as_json: bool) -> None:
+    """Show the main job end to end: deform a real image, annotate, register, rank, and compare with the truth.
+
+    The true deformation is known here, so the ranking from 40 uncertain annotations can be compared with the true one.
+    Needs no server and no download. Running it again starts clean.
+    """
+    from warpgauge.demo.run import run_demo
+
+    def say(sentence: str) -> None:
+        click.echo(sentence, err=as_json)
+
+    result = run_demo(int(dim), out, queries=queries, seed=seed, jobs=jobs, say=say, bar=progress)
+    evaluation, units = result.evaluation, result.pair.grid.units
+    if as_json:
+        print_json(
+            {
+                **evaluation.to_dict(),
+                "true_rms": result.true_scores,
+                "true_ranking": result.true_ranking,
+                "error_of_landmark_score": result.landmark_error,
+                "error_of_posterior_score": result.posterior_error,
+                "trust": result.trust,
+                "files": {name: str(path) for name, path in result.files.items()},
+                "seconds": result.seconds,
+            }
+        )
+        return
+    seconds = {one.name: one.seconds for one in result.registrations}
+    rows = []
+    for rank, name in enumerate(evaluation.ranking("2"), 1):
+        one = evaluation.scores[name]
+        low, high = one.interval["2"]
+        rows.append(
+            [
+                str(rank),
+                name,
+                f"{one.score['2']:.2f}",
+                f"{low:.2f} to {high:.2f}",
+                f"{one.probability_best['2']:.2f}",
+                f"{one.landmark['2']:.2f}" if one.landmark["2"] is not None else "-",
+                f"{result.true_scores[name]:.2f}",
+                str(1 + result.true_ranking.index(name)),
+                f"{seconds[name]:.0f} s" if name in seconds else "-",
+            ]
+        )
+    click.echo()
+    columns = ["rank", "registration", "error", "90 % interval", "P(best)", "landmarks", "TRUE", "true rank", "took"]
+    print_table(
+        columns, rows, f"5. RMS error in {units}, from {result.annotations} annotations alone, beside the truth"
+    )
+    click.echo(f"\n{evaluation.verdict}")
+    click.echo(result.trust)
+    click.echo(
+        f"Mean distance from the true RMS error: {result.posterior_error:.2f} {units} for the estimate, "
+        f"{result.landmark_error:.2f} {units} for the classical landmark error."
+    )
+    click.echo("\nWritten:")
+    for name, path in result.files.items():
+        click.echo(f"  {path}  ({name})")
+    click.echo(
+        f"""
+Now with your own images:
+  warpgauge new my-project --fixed FIXED --moving MOVING
+  warpgauge annotate my-project           (or, from a script: warpgauge suggest, place, skip, import)
+  warpgauge add-transform my-project NAME FILE
+  warpgauge evaluate my-project
+Or look around in the project that was just made: warpgauge info {result.folder / "project"}"""
+    )
+
+
+# ``warpgauge simulate``: deform an image by a known field, or let a simulated expert annotate a project.
 
 _OUT = click.Path(path_type=Path)
 
