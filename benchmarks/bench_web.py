@@ -22,7 +22,7 @@ from timing import Row
 
 from warpgauge.geometry import Grid
 from warpgauge.project import Draft, Project
-from warpgauge.session.prior import default_prior, fit_payload
+from warpgauge.session.model import default_prior, fit_payload
 
 CANDIDATES, ANNOTATIONS = 20_000, 200
 SIDE = 20_000  # pixels of the large image

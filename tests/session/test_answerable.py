@@ -13,7 +13,7 @@ from warpgauge.core.expected_answers import chance_in_box
 from warpgauge.io.landmarks import read_landmarks
 from warpgauge.project import Project
 from warpgauge.session import Session
-from warpgauge.session.answer_chances import SKIP_REACHES
+from warpgauge.session.live_suggester import SKIP_REACHES
 
 NEVER = {"refit": "never"}
 

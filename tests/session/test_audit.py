@@ -13,7 +13,7 @@ from warpgauge.core.estimators import Draws
 from warpgauge.errors import InvalidInputError, WarpgaugeError
 from warpgauge.project import Draft, NotAllowedError, Project
 from warpgauge.session import Session
-from warpgauge.session.audits import question_candidates
+from warpgauge.session.check_questions import question_candidates
 
 SEALED = {"audit": 0.3, "seal": True, "audit_seed": 5}
 

@@ -19,7 +19,7 @@ from warpgauge.errors import InvalidInputError
 from warpgauge.io.landmarks import Landmarks, write_landmarks
 from warpgauge.project import NotAllowedError, Project
 from warpgauge.session import Session
-from warpgauge.session.controls import EVERY, add_controls, rater_certificate, sd_interval
+from warpgauge.session.check_questions import EVERY, add_controls, rater_certificate, sd_interval
 from web.server_tools import answer, make_flat, served
 
 FIXED = np.array([[40.5, 50.5], [120.5, 60.5], [200.5, 150.5], [90.5, 200.5], [150.5, 110.5], [60.5, 130.5]])

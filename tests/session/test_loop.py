@@ -17,7 +17,7 @@ from warpgauge.errors import InvalidInputError, SuspiciousDataWarning
 from warpgauge.project import ConflictError, Placement, Project
 from warpgauge.session import Session
 from warpgauge.session.live_suggester import wanted_records
-from warpgauge.session.prior import default_covariance, default_prior
+from warpgauge.session.model import default_covariance, default_prior
 
 STILL = {"suggest_with": "default", "refit": "never"}
 PAPERS = {"strategy": "entropy"}

@@ -19,8 +19,8 @@ from warpgauge.geometry import Grid
 from warpgauge.io.landmarks import Landmarks, Skip
 from warpgauge.project import NotAllowedError, Project, Settings
 from warpgauge.session import Session
-from warpgauge.session.listing import _swap_gain
-from warpgauge.session.prior import default_prior, default_radius
+from warpgauge.session.mark_list import _swap_gain
+from warpgauge.session.model import default_prior, default_radius
 
 NEVER = {"refit": "never"}
 

@@ -287,7 +287,7 @@ def _add_controls(project: Path, file: Path, rater: str | None) -> str:
     from warpgauge.io.landmarks import read_landmarks
     from warpgauge.project import Project
     from warpgauge.project.kinds import ORGANISER
-    from warpgauge.session.controls import add_controls
+    from warpgauge.session.check_questions import add_controls
 
     with Project.open(project) as opened:
         found = read_landmarks(file, fixed_grid=opened.fixed_grid, moving_grid=opened.moving_grid)

@@ -30,7 +30,7 @@ from warpgauge.geometry import Grid
 from warpgauge.io.transforms import read_transform
 from warpgauge.project import Project
 from warpgauge.session import Session
-from warpgauge.session.prior import PAPER, current_prior
+from warpgauge.session.model import PAPER, current_prior
 
 BASELINE = "identity"
 SAMPLES = 1000

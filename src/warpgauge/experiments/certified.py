@@ -32,7 +32,7 @@ from warpgauge.experiments.datasets import Floats, elastix_lung_registrations
 from warpgauge.experiments.evaluation import asked, base_posterior
 from warpgauge.experiments.experiment import Experiment, Run
 from warpgauge.experiments.registration_sets import RegistrationSet
-from warpgauge.session.audits import FLOOR, ROUND
+from warpgauge.session.check_questions import FLOOR, ROUND
 
 COUNTS = (10, 20, 40, 60)
 OPEN = 25  # annotations that are not sealed

@@ -32,7 +32,7 @@ from warpgauge.report.html import (
     table,
     text_cell,
 )
-from warpgauge.session.controls import RaterCertificate
+from warpgauge.session.check_questions import RaterCertificate
 
 if TYPE_CHECKING:
     from warpgauge.report.content import Content

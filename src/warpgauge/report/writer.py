@@ -45,7 +45,7 @@ from warpgauge.report.results import (
     verdict,
 )
 from warpgauge.report.trust_section import rater_section, suspect_section, suspects, trust_section
-from warpgauge.session.controls import RaterCertificate, rater_certificates
+from warpgauge.session.check_questions import RaterCertificate, rater_certificates
 
 
 def write_report(

@@ -3,8 +3,8 @@
 from warpgauge.session.agreement import Agreement, IntraRater, LocationAgreement, RaterSummary
 from warpgauge.session.answer_writer import Saved, Start
 from warpgauge.session.fused_annotations import Mark
-from warpgauge.session.listing import ListRow
-from warpgauge.session.placement_checks import Doubt
+from warpgauge.session.mark_list import ListRow
+from warpgauge.session.placement import Doubt
 from warpgauge.session.progress import Curve, Progress, StopRule
 from warpgauge.session.queries import Prediction, Query
 from warpgauge.session.session import Session

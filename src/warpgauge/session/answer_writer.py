@@ -17,9 +17,8 @@ from warpgauge.project import Draft, Event, Placement, State
 from warpgauge.project.records import Answer, Step
 from warpgauge.session.exchange import volunteered_query
 from warpgauge.session.fused_annotations import all_marks
-from warpgauge.session.model import Model
-from warpgauge.session.placement_checks import Doubt, check_placement, doubt_about
-from warpgauge.session.prior import aligned, default_radius
+from warpgauge.session.model import Model, aligned, default_radius
+from warpgauge.session.placement import Doubt, check_placement, doubt_about
 from warpgauge.session.queries import START_MARKS, is_unaided
 
 Ellipse = tuple[ArrayLike, ArrayLike]

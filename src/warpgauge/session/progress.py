@@ -15,7 +15,7 @@ from warpgauge.geometry import Floats
 from warpgauge.project import Placement, Settings, Skipped, State
 from warpgauge.session.agreement import median_seconds
 from warpgauge.session.fused_annotations import all_marks
-from warpgauge.session.listing import ListRow, list_rows
+from warpgauge.session.mark_list import ListRow, list_rows
 from warpgauge.session.model import Model
 from warpgauge.session.queries import locations_in_list, open_queries, placed_locations
 from warpgauge.session.refit import next_refit

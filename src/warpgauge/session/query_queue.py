@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from warpgauge.core.process import Posterior
 from warpgauge.errors import InvalidInputError
 from warpgauge.project import Draft, Event, Placement, State
-from warpgauge.session.audits import asked_of, needs_round, question_draft, round_draft, slots
-from warpgauge.session.controls import with_controls
+from warpgauge.session.check_questions import asked_of, needs_round, question_draft, round_draft, slots, with_controls
 from warpgauge.session.model import Model, View
 from warpgauge.session.progress import Overview
 from warpgauge.session.queries import (

@@ -26,8 +26,7 @@ from warpgauge.errors import InvalidInputError, WarpgaugeError
 from warpgauge.io.files import PathLike
 from warpgauge.project import ConflictError, Draft, Event, Project, Settings
 from warpgauge.session.fused_annotations import LocatedAnnotations, located_annotations, standing_marks
-from warpgauge.session.model import Model
-from warpgauge.session.prior import PAPER, default_covariance, default_prior, fit_payload
+from warpgauge.session.model import PAPER, Model, default_covariance, default_prior, fit_payload
 from warpgauge.session.queries import PROGRAM
 
 FEWEST = 3

@@ -15,11 +15,10 @@ from warpgauge.project import Draft, Event, Project, Skipped
 from warpgauge.project.events import checked_name
 from warpgauge.session.agreement import Agreement, IntraRater, agreement, intra_rater
 from warpgauge.session.answer_writer import AnswerWriter, Ellipse, Saved, Start
-from warpgauge.session.exchange import fused_landmarks, import_drafts, raters_landmarks
-from warpgauge.session.import_checks import import_problems
-from warpgauge.session.listing import ListRow
+from warpgauge.session.exchange import fused_landmarks, import_drafts, import_problems, raters_landmarks
+from warpgauge.session.mark_list import ListRow
 from warpgauge.session.model import Model, View
-from warpgauge.session.placement_checks import Doubt
+from warpgauge.session.placement import Doubt
 from warpgauge.session.progress import Overview, Progress
 from warpgauge.session.queries import PROGRAM, Prediction, Query, number_of
 from warpgauge.session.query_queue import QueryQueue

@@ -13,8 +13,8 @@ import numpy as np
 from warpgauge.errors import InvalidInputError, WarpgaugeError
 from warpgauge.project import ConflictError, NotAllowedError, Placement, Skipped, State
 from warpgauge.session import Query, Saved
+from warpgauge.session.placement import propose_match
 from warpgauge.session.queries import is_settled, is_unaided, number_for
-from warpgauge.session.snapping import propose_match
 from warpgauge.web.auth import Person
 from warpgauge.web.failures import LockedError, NotFoundError, UnconfirmedError
 from warpgauge.web.placements import described, predicted, read_placement, rough

@@ -17,7 +17,7 @@ from warpgauge.errors import WarpgaugeError
 from warpgauge.evaluation import AuditWatch
 from warpgauge.project import SKIP_REASONS, Project
 from warpgauge.session import Session
-from warpgauge.session.prior import default_radius
+from warpgauge.session.model import default_radius
 from warpgauge.web.answers import Answering
 from warpgauge.web.auth import Gate, Person
 from warpgauge.web.comparison import Comparison

@@ -13,7 +13,7 @@ from warpgauge.errors import InvalidInputError
 from warpgauge.project import Event
 from warpgauge.project.state import State
 from warpgauge.session import IntraRater, LocationAgreement, Mark, RaterSummary
-from warpgauge.session.controls import rater_certificate
+from warpgauge.session.check_questions import rater_certificate
 from warpgauge.web.app_state import Desk
 from warpgauge.web.auth import Organising, Person, new_token, token_hash
 from warpgauge.web.failures import WRITE_REFUSALS, NotFoundError

@@ -12,7 +12,7 @@ from warpgauge.geometry import Floats
 from warpgauge.project import Placement, Project, Skipped
 from warpgauge.project.records import Answer
 from warpgauge.session import Prediction
-from warpgauge.session.placement_checks import check_placement
+from warpgauge.session.placement import check_placement
 
 
 def read_placement(project: Project, point: list[float], covariance: list[list[float]]) -> tuple[Floats, Floats]:

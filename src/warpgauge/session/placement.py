@@ -1,9 +1,4 @@
-"""Checks of a placement before it is saved: what is refused, and what the rater is asked about.
-
-Refused is what no person can have intended or what would make the model ill-conditioned. Asked about is a point outside
-the moving image, or far from a prediction that is known well: the page asks "keep it?", the command line too, a script
-is warned, and the log keeps the reason.
-"""
+"""A rater's placement: checks before it is saved, and a proposal of a better place from the images around it."""
 
 from __future__ import annotations
 
@@ -16,7 +11,16 @@ from warpgauge.core.factors import mahalanobis
 from warpgauge.core.process import Posterior
 from warpgauge.errors import InvalidInputError
 from warpgauge.geometry import Floats, Grid
-from warpgauge.project import Project
+from warpgauge.io.images import Image
+from warpgauge.project import Project, State
+from warpgauge.registration.patch_match import PatchMatch, gray_sampler, local_map, match_patch, patch_corners
+from warpgauge.session.fused_annotations import all_marks
+
+# Checks of a placement before it is saved: what is refused, and what the rater is asked about.
+#
+# Refused is what no person can have intended or what would make the model ill-conditioned. Asked about is a point
+# outside the moving image, or far from a prediction that is known well: the page asks "keep it?", the command line too,
+# a script is warned, and the log keeps the reason.
 
 # In pixels; beside a prior of the image's size, a smaller one would be lost to rounding.
 SMALLEST_SD_PX = 1e-3
@@ -128,3 +132,56 @@ def distance_outside(grid: Grid, point: Floats) -> float:
     index = grid.world_to_index(point[None])[0]
     nearest = grid.index_to_world(np.clip(index, 0, np.asarray(grid.size) - 1)[None])[0]
     return float(np.linalg.norm(point - nearest))
+
+
+# Propose a better place for a rater's mark from the images around it.
+#
+# Nothing but the two images and the rater's own marks is used: neither the model nor a registration that is to be
+# judged, so that a proposal tells nothing that the rater should not know.
+
+LARGEST_STRETCH = 3.0  # of the map between the images; beyond it the marks do not say how they are turned
+
+
+def propose_match(
+    project: Project, state: State, rater: str, query: int | None, at: Floats, mark: Floats
+) -> PatchMatch:
+    """Look around a mark for where the moving image looks as the fixed one does about a point.
+
+    Parameters
+    ----------
+    rater : str
+        Whose other marks say how the images are turned and scaled.
+    query : int, optional
+        Marks at its location do not count; None for a place of the rater's own choice.
+    at : (d,) array
+        Point of the fixed image.
+    mark : (d,) array
+        The rater's mark, within the moving image.
+    """
+    linear = _turn(project, state, rater, query, at)
+    fixed, moving = project.image("fixed"), project.image("moving")
+    pixel = float(min(fixed.grid.spacing))
+    here = gray_sampler(fixed, 0, patch_corners(at, np.eye(len(at)), pixel))
+    step = pixel * float(np.linalg.svd(linear, compute_uv=False)[-1])
+    there = gray_sampler(moving, _level(moving, step), patch_corners(mark, linear, pixel))
+    return match_patch(here, there, at, mark, linear, pixel)
+
+
+def _turn(project: Project, state: State, rater: str, query: int | None, at: Floats) -> Floats:
+    """Return how the moving image is turned and scaled: from other marks, the accepted alignment, or not at all."""
+    location = None if query is None else state.queries[query].location
+    marks = [mark for mark in all_marks(state, rater) if mark.active and mark.query.location != location]
+    if len(marks) >= project.d + 2:
+        points = np.array([mark.fixed_point for mark in marks])
+        linear = local_map(points, np.array([mark.placement.point for mark in marks]), at)
+        stretch = np.linalg.svd(linear, compute_uv=False)
+        if stretch[-1] >= 1 / LARGEST_STRETCH and stretch[0] <= LARGEST_STRETCH:
+            return linear
+    alignment = project.alignment
+    return np.eye(project.d) if alignment is None else np.asarray(alignment.matrix)
+
+
+def _level(image: Image, step: float) -> int:
+    """Return the coarsest level whose elements are no larger than the step between samples."""
+    fine = [level for level in range(image.levels) if max(image.level_grid(level).spacing) <= step]
+    return max(fine, default=0)
