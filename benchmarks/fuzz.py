@@ -115,7 +115,7 @@ def use_landmarks(path: Path) -> None:
 def use_project(path: Path) -> None:
     """Do what ``info``, ``verify``, ``suggest`` and ``evaluate`` do first."""
     from warpgauge.project import Project
-    from warpgauge.project.verify import verify_project
+    from warpgauge.project.integrity import verify_project
     from warpgauge.session import Session
 
     report = verify_project(path)

@@ -19,7 +19,7 @@ from warpgauge.cli.app import app
 from warpgauge.errors import WarpgaugeError, WarpgaugeWarning
 from warpgauge.project import Project
 from warpgauge.project.errors import ProjectError, UntrustedProjectError
-from warpgauge.project.verify import verify_project
+from warpgauge.project.integrity import verify_project
 
 Make = Callable[..., Project]
 NESTED = "[" * 100_000 + "]" * 100_000

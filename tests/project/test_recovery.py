@@ -19,8 +19,8 @@ from warpgauge.cli.app import app
 from warpgauge.errors import InvalidInputError, SuspiciousDataWarning
 from warpgauge.project import Project
 from warpgauge.project.errors import ProjectError, StorageError
-from warpgauge.project.head import Head, head_path, read_head, write_head
-from warpgauge.project.recovery import recover_project
+from warpgauge.project.integrity import recover_project
+from warpgauge.project.safeguards import Head, head_path, read_head, write_head
 
 Make = Callable[..., Project]
 LOG = "annotations.sqlite"

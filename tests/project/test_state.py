@@ -12,8 +12,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from project.tools import edit, place, query, skip
 from warpgauge.errors import InvalidInputError
 from warpgauge.project import ConflictError, Draft, Event, Placement, ProjectError, Skipped, State, replay
-from warpgauge.project.events import SKIP_REASONS
 from warpgauge.project.kinds import check, checked
+from warpgauge.project.records import SKIP_REASONS
 
 QUERIES = 4
 RATERS = ("ada", "ben")

@@ -20,8 +20,8 @@ from postgres_tools import ROLE, Postgres
 from project.tools import EITHER_STORE, edit, place, query, skip
 from warpgauge.errors import InvalidInputError
 from warpgauge.project import Project, ProjectError, StorageError
-from warpgauge.project.database import stored_address
 from warpgauge.project.errors import UntrustedProjectError
+from warpgauge.project.postgres_connection import stored_address
 from warpgauge.project.postgres_log import PostgresLog
 
 Make = Callable[..., Project]

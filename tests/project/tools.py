@@ -16,7 +16,7 @@ from PIL import Image
 
 from warpgauge.project import Draft, Project
 from warpgauge.project.document import write_document
-from warpgauge.project.postgres_copy import store_rows
+from warpgauge.project.postgres_schema import store_rows
 from warpgauge.project.trust import trust_new
 
 SIZE = (64, 48)

@@ -199,7 +199,7 @@ def verify(project: Path, as_json: bool) -> None:
 
     Nothing is repaired. The exit code is 1 when a problem was found.
     """
-    from warpgauge.project.verify import verify_project
+    from warpgauge.project.integrity import verify_project
 
     report = verify_project(project)
     if as_json:
@@ -231,7 +231,7 @@ def recover(project: Path, mirror: Path | None, accept_loss: bool, as_json: bool
     is changed unless you accept the loss. A log in a database gets the events that it lacks; an empty database gets
     all of them. Repeat it with the mirror of every host. See annotate --mirror.
     """
-    from warpgauge.project.recovery import recover_project
+    from warpgauge.project.integrity import recover_project
 
     done = recover_project(project, mirror, accept_loss=accept_loss)
     if as_json:

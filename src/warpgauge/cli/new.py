@@ -138,8 +138,8 @@ def new(project: Path, fixed: Place, moving: Place, **options: Any) -> None:
     """Start a PROJECT: a folder with the two images' frames, candidates, targets and an empty log of annotations."""
     from warpgauge.cli.transforms import propose
     from warpgauge.project import Project
-    from warpgauge.project.alignments import check_alignable
-    from warpgauge.project.creation import settings_of
+    from warpgauge.project.folder import settings_of
+    from warpgauge.project.transforms import check_alignable
 
     settings = settings_of(_settings(options["pairs"], options["model"], options["audit"], options["seal"]))
     if options["align"]:

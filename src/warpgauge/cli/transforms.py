@@ -302,7 +302,7 @@ PICTURE = "alignment.png"
 def propose(project: Project) -> dict[str, Any]:
     """Propose an alignment, draw it, and return what there is to say about it."""
     from warpgauge.errors import MissingExtraError
-    from warpgauge.project.alignments import write_picture
+    from warpgauge.project.transforms import write_picture
 
     found = project.propose_alignment()
     picture: str | None = str(project.folder / PICTURE)

@@ -5,13 +5,24 @@ log.
 """
 
 from warpgauge.project.errors import ConflictError, NotAllowedError, ProjectError, StorageError
-from warpgauge.project.events import ROLES, SKIP_REASONS, Draft, Event
+from warpgauge.project.integrity import VerifyReport, verify_project
 from warpgauge.project.kinds import replay
 from warpgauge.project.project import Project
-from warpgauge.project.records import AuditRound, Cell, Ellipse, Flag, Placement, QueryRecord, Skipped
+from warpgauge.project.records import (
+    ROLES,
+    SKIP_REASONS,
+    AuditRound,
+    Cell,
+    Draft,
+    Ellipse,
+    Event,
+    Flag,
+    Placement,
+    QueryRecord,
+    Skipped,
+)
 from warpgauge.project.settings import Settings
 from warpgauge.project.state import State
-from warpgauge.project.verify import VerifyReport, verify_project
 
 __all__ = [
     "ROLES",

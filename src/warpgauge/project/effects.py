@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from warpgauge.project.events import Event
 from warpgauge.project.records import (
     AuditRound,
     Cell,
+    Event,
     QueryRecord,
     RaterRecord,
     Skipped,

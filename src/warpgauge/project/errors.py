@@ -10,7 +10,7 @@ from warpgauge.errors import InvalidInputError, WarpgaugeError
 from warpgauge.io.files import one_line
 
 if TYPE_CHECKING:
-    from warpgauge.project.events import Event
+    from warpgauge.project.records import Event
 
 _LONGEST = 300  # characters of a sentence
 

@@ -13,7 +13,7 @@ from warpgauge.errors import InvalidInputError, WarpgaugeError
 from warpgauge.io.files import one_line
 from warpgauge.project import effects, payloads, rules
 from warpgauge.project.errors import NotAllowedError, ProjectError
-from warpgauge.project.events import Draft, Event, canonical, checked_name
+from warpgauge.project.records import Draft, Event, canonical, checked_name
 from warpgauge.project.state import State
 
 ORGANISER = "organiser"

@@ -15,7 +15,7 @@ from warpgauge.core.arrays import as_covariances, as_points
 from warpgauge.core.kernels import FAMILIES
 from warpgauge.errors import InvalidInputError
 from warpgauge.io.landmarks.model import LARGEST_COORDINATE, text_problem
-from warpgauge.project.events import DESIGNS, ORIGINS, ROLES, SKIP_REASONS, checked_name
+from warpgauge.project.records import DESIGNS, ORIGINS, ROLES, SKIP_REASONS, checked_name
 from warpgauge.project.settings import Settings
 
 

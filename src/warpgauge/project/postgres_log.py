@@ -18,12 +18,11 @@ from typing import Any
 from warpgauge.errors import WarpgaugeError
 from warpgauge.io.files import one_line, require
 from warpgauge.project import postgres_schema as schema
-from warpgauge.project.database import connect, shown_address
 from warpgauge.project.errors import ProjectError, StorageError
-from warpgauge.project.events import Event
-from warpgauge.project.head import Head
-from warpgauge.project.listener import Listener
 from warpgauge.project.log import BUSY_SECONDS, Decide, EventLog, Integrity, Row, chained_rows, event_of
+from warpgauge.project.postgres_connection import Listener, connect, shown_address
+from warpgauge.project.records import Event
+from warpgauge.project.safeguards import Head
 
 _PAUSE = 0.5  # seconds after a failed connection within which no other is tried
 _UNSAVED = "the action was not saved; all that was saved before is still there."

@@ -1,16 +1,20 @@
-"""The tables of the log in PostgreSQL, their versions, and the migration from each version to the next.
-
-All projects of a database share the tables in the schema ``warpgauge``. The database itself refuses to change or drop
-an event, to leave a gap, and to write to a project that was copied elsewhere, whoever writes.
-"""
+"""The tables of the log in PostgreSQL, their versions and migrations, and the writing of a whole log into them."""
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from typing import Any
 
-from warpgauge.project.errors import ProjectError
-from warpgauge.project.log import COLUMNS
+from warpgauge.io.files import one_line, require
+from warpgauge.project.errors import ProjectError, StorageError
+from warpgauge.project.log import COLUMNS, Row
+from warpgauge.project.postgres_connection import connect, shown_address
+
+# The tables of the log in PostgreSQL, their versions, and the migration from each version to the next.
+#
+# All projects of a database share the tables in the schema ``warpgauge``. The database itself refuses to change or drop
+# an event, to leave a gap, and to write to a project that was copied elsewhere, whoever writes.
 
 VERSION = 1
 CHANNEL = "warpgauge"
@@ -137,3 +141,54 @@ def trigger_problems(connection: Any) -> list[str]:
         for name, (_, function) in _TRIGGERS.items()
         if found.get(name) != (True, function, _FUNCTIONS[function])
     ]
+
+
+# Reading a whole log from a PostgreSQL database, and writing one into it.
+
+
+def stored_rows(address: str, project_id: str) -> list[Row]:
+    """Return the events of a project in a database, in order, unchecked; none where it does not hold the project."""
+    psycopg = require("psycopg", "postgres")
+    try:
+        with connect(address) as connection:
+            if version(connection) == 0:
+                return []
+            return list(connection.execute(f"{SELECT} ORDER BY generation", (project_id,)).fetchall())
+    except psycopg.Error as error:
+        raise StorageError(f"The database {shown_address(address)} cannot be read ({one_line(error)}).") from error
+
+
+def store_rows(address: str, project_id: str, rows: Sequence[Row]) -> None:
+    """Store the events of a project, all or none; events that the database has already must be the same.
+
+    Parameters
+    ----------
+    address : str
+        Of the database; its tables are made where they are missing.
+    project_id : str
+    rows : sequence of Row
+        From the first event on.
+    """
+    psycopg = require("psycopg", "postgres")
+    try:
+        with connect(address) as connection:
+            migrate(connection)
+            with connection.transaction():
+                connection.execute("SELECT pg_advisory_xact_lock(%s)", (lock_key(project_id),))
+                connection.execute(
+                    "INSERT INTO warpgauge.projects (id) VALUES (%s) ON CONFLICT (id) DO UPDATE SET moved = NULL",
+                    (project_id,),
+                )
+                found = connection.execute(f"{SELECT} ORDER BY generation", (project_id,)).fetchall()
+                if [row[-1] for row in found] != [row[-1] for row in rows[: len(found)]]:
+                    raise ProjectError(
+                        f"The database {shown_address(address)} holds other events of this project than its log, so "
+                        f"nothing was copied: two copies of the project went on apart."
+                    )
+                with connection.cursor() as cursor:
+                    cursor.executemany(INSERT, [(project_id, *row) for row in rows[len(found) :]])
+    except psycopg.Error as error:
+        raise StorageError(
+            f"The log could not be stored in the database {shown_address(address)} ({one_line(error)}); nothing was "
+            f"changed."
+        ) from error

@@ -15,24 +15,20 @@ from warpgauge.errors import InvalidInputError, SuspiciousDataWarning
 from warpgauge.io.files import PathLike
 from warpgauge.io.stores import place_of
 from warpgauge.io.transforms import Transform
-from warpgauge.project.alignments import PROGRAM, alignment_of, answer_draft, check_alignable, proposed
-from warpgauge.project.creation import create_project, settings_of
+from warpgauge.project import transforms
 from warpgauge.project.document import Document, read_document, write_document
 from warpgauge.project.errors import ProjectError
-from warpgauge.project.event_store import EventStore, StateLock
-from warpgauge.project.events import Draft, Event
-from warpgauge.project.folder import ProjectFolder
-from warpgauge.project.foregrounds import Wanted
+from warpgauge.project.folder import ProjectFolder, Wanted, create_project, settings_of
 from warpgauge.project.images import Spacing, relinked
+from warpgauge.project.integrity import VerifyReport, verify_project
 from warpgauge.project.kinds import ORGANISER, authorise, checked
-from warpgauge.project.log import EventLog
+from warpgauge.project.log import EventLog, EventStore, StateLock
 from warpgauge.project.points import Progress
+from warpgauge.project.records import Draft, Event
 from warpgauge.project.settings import Settings
 from warpgauge.project.state import State
 from warpgauge.project.stores import open_log
-from warpgauge.project.transforms import check_copy, copy_transform, read_record, refuse_reserved, renaming
 from warpgauge.project.trust import check_trust, trust_new
-from warpgauge.project.verify import VerifyReport, verify_project
 
 if TYPE_CHECKING:
     from warpgauge.registration.rough_alignment import Alignment
@@ -204,7 +200,7 @@ class Project(ProjectFolder):
     def alignment(self) -> Alignment | None:
         """The rough alignment, if one was proposed and accepted; None otherwise."""
         event = self.state.alignment
-        return alignment_of(event) if event is not None and event.payload["accepted"] else None
+        return transforms.alignment_of(event) if event is not None and event.payload["accepted"] else None
 
     def propose_alignment(self) -> Alignment:
         """Find a rough alignment of the two images and record it in the log, for a person to accept or refuse.
@@ -214,14 +210,14 @@ class Project(ProjectFolder):
         InvalidInputError
             Where raters are to place without a hint (``hide_prediction``), or the model is the paper's.
         """
-        check_alignable(self.settings)
-        found = proposed(self)
-        self.append(Draft("align", PROGRAM, payload={**found.to_dict(), "accepted": None}))
+        transforms.check_alignable(self.settings)
+        found = transforms.proposed(self)
+        self.append(Draft("align", transforms.PROGRAM, payload={**found.to_dict(), "accepted": None}))
         return found
 
     def answer_alignment(self, accepted: bool, rater: str = ORGANISER) -> Event:
         """Accept or refuse the alignment that was proposed last; an accepted one is the mean from then on."""
-        return self.append(answer_draft(self, accepted, rater))[0]
+        return self.append(transforms.answer_draft(self, accepted, rater))[0]
 
     @property
     def state(self) -> State:
@@ -229,7 +225,7 @@ class Project(ProjectFolder):
         return self._store.state
 
     def sync(self) -> list[Event]:
-        """Read what other processes have written since, and give it."""
+        """Read what other processes have written since, and return it."""
         return self._store.sync()
 
     def events(self, after: int = 0) -> list[Event]:
@@ -353,14 +349,14 @@ class Project(ProjectFolder):
         replace : bool
             Whether a transform that has this name already is replaced; by default it is an error.
         """
-        refuse_reserved(name)
+        transforms.refuse_reserved(name)
         if name in self.state.transforms and not replace:
             raise InvalidInputError(
                 f"The project has a transform {name!r} already; choose another name, or pass replace=True."
             )
-        aim, payload = copy_transform(self.folder, name, files, options or {})
+        aim, payload = transforms.copy_transform(self.folder, name, files, options or {})
         try:
-            check_copy(self.folder, payload, self.fixed_grid, self.moving_grid)
+            transforms.check_copy(self.folder, payload, self.fixed_grid, self.moving_grid)
             return self.append(Draft("transform", rater, payload=payload))[0]
         except Exception:
             shutil.rmtree(aim, ignore_errors=True)
@@ -376,7 +372,7 @@ class Project(ProjectFolder):
         if record is None:
             known = ", ".join(self.transform_names()) or "none"
             raise InvalidInputError(f"The project has no transform {name!r}; it has {known}.")
-        return read_record(self.folder, record, self.fixed_grid, self.moving_grid, options)
+        return transforms.read_record(self.folder, record, self.fixed_grid, self.moving_grid, options)
 
     def remove_transform(self, name: str, *, rater: str = ORGANISER) -> Event:
         """Take a transform out of the project's tables; its files stay."""
@@ -384,7 +380,7 @@ class Project(ProjectFolder):
 
     def rename_transform(self, name: str, new_name: str, *, rater: str = ORGANISER) -> Event:
         """Rename a transform; its files stay where they are."""
-        return self.append(*renaming(self.state, name, new_name, rater))[0]
+        return self.append(*transforms.renaming(self.state, name, new_name, rater))[0]
 
     def verify(self) -> VerifyReport:
         """Check hashes, the file of the log, its chain, and that it can be replayed; report every problem."""

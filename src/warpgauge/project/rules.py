@@ -1,13 +1,17 @@
-"""Rules on which event may follow which state, one for each kind that has any; the same for writing and for replay."""
+"""Rules on which event may follow which state, one for each kind that has any, and on new names.
+
+The rules by kind are the same for writing and for replay; those on names hold for new events only.
+"""
 
 from __future__ import annotations
 
+import unicodedata
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from warpgauge.errors import InvalidInputError
 from warpgauge.project.errors import ConflictError
-from warpgauge.project.events import Draft
-from warpgauge.project.records import Placement, Skipped
+from warpgauge.project.records import Draft, Placement, Skipped
 
 if TYPE_CHECKING:
     from warpgauge.project.state import State
@@ -155,3 +159,40 @@ def transform(state: State, draft: Draft) -> None:
     """Refuse to remove a transform that is not there."""
     if not draft.payload.get("files") and draft.payload["name"] not in state.transforms:
         raise InvalidInputError(f"There is no transform {draft.payload['name']!r} to remove.")
+
+
+# Checks that the names of new raters and transforms can be distinguished by people.
+#
+# Names that already stand in a log are not checked again, so that older projects open.
+
+_HIDDEN = ("Cf", "Cc", "Co", "Cs", "Cn", "Zl", "Zp")
+_JOINED = ("LATIN", "CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE")
+# Letters of other scripts, and digits, that look like Latin ones.
+_TWINS = str.maketrans(
+    "авекмнорстухіјѕһԁԛԝүӏ" + "αβεηικμνορτυχγ" + "օսցһոզ" + "01|",
+    "abekmhopctyxijshdqwyl" + "abenikmvoptuxy" + "oughnq" + "oll",
+)
+
+
+def appearance(name: str) -> str:
+    """Return a name as it looks: the same for names that can be taken for each other."""
+    plain = unicodedata.normalize("NFKD", name.casefold())
+    letters = "".join(c for c in plain if not unicodedata.combining(c))
+    return " ".join(letters.translate(_TWINS).replace("rn", "m").split())
+
+
+def check_new_name(name: str, known: Iterable[str], what: str = "The name of a rater") -> None:
+    """Refuse a new name with invisible characters, with letters of several scripts, or that looks like a known one."""
+    for character in name:
+        if unicodedata.category(character) in _HIDDEN:
+            code = f"U+{ord(character):04X}"
+            raise InvalidInputError(f"{what} has the invisible or direction-changing character {code}; leave it out.")
+    scripts = {unicodedata.name(c, "").partition(" ")[0] for c in name if c.isalpha()} & set(_JOINED)
+    if len(scripts) > 1:
+        raise InvalidInputError(
+            f"{what} mixes letters of {' and '.join(sorted(s.title() for s in scripts))}, which look alike; write it "
+            f"in one script."
+        )
+    twin = next((other for other in known if other != name and appearance(other) == appearance(name)), None)
+    if twin is not None:
+        raise InvalidInputError(f"{what}, {name!r}, looks like {twin!r}, which is in use; choose another one.")

@@ -23,22 +23,10 @@ from warpgauge.errors import SuspiciousDataWarning
 from warpgauge.io.files import one_line
 from warpgauge.project import sqlite_schema as schema
 from warpgauge.project.errors import ProjectError, StorageError
-from warpgauge.project.events import Event
-from warpgauge.project.head import FILE as HEAD
-from warpgauge.project.head import Head, head_path, head_problem, read_head, write_head
 from warpgauge.project.log import BUSY_SECONDS, Decide, EventLog, Integrity, Row, chained_rows, event_of
-from warpgauge.project.sqlite_connection import (
-    BUSY,
-    ERRORS,
-    UNWRITABLE,
-    code,
-    open_file,
-    operational,
-    put_aside,
-    unreadable,
-    unsaved,
-)
-from warpgauge.project.sqlite_schema import SELECT
+from warpgauge.project.records import Event
+from warpgauge.project.safeguards import FILE as HEAD
+from warpgauge.project.safeguards import Head, head_path, head_problem, read_head, write_head
 
 FILE = "annotations.sqlite"
 _T = TypeVar("_T")
@@ -80,7 +68,7 @@ class SqliteLog(EventLog):
             connection.execute("COMMIT")
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         except sqlite3.Error as error:
-            raise unsaved(path, error) from error
+            raise schema.unsaved(path, error) from error
         finally:
             connection.close()
 
@@ -104,7 +92,7 @@ class SqliteLog(EventLog):
     def rows(self, after: int = 0) -> list[Row]:
         """Return the rows with a generation above ``after``, in order, unchecked."""
         with self.reading() as connection:
-            return connection.execute(f"{SELECT} WHERE generation > ? ORDER BY generation", (after,)).fetchall()
+            return connection.execute(f"{schema.SELECT} WHERE generation > ? ORDER BY generation", (after,)).fetchall()
 
     def ping(self) -> None:
         """Raise when the file cannot be read now."""
@@ -163,7 +151,7 @@ class SqliteLog(EventLog):
         looked = status.st_mtime_ns, status.st_size
         if self._last is None or self.readonly or looked == self._looked:
             return
-        fresh = open_file(self.path, "mode=rw")
+        fresh = schema.open_file(self.path, "mode=rw")
         try:
             fresh.execute("PRAGMA trusted_schema = OFF")
             rows = fresh.execute(
@@ -204,9 +192,9 @@ class SqliteLog(EventLog):
         while True:
             try:
                 return act()
-            except ERRORS as error:
-                if code(error) not in BUSY or time.monotonic() > deadline:
-                    raise unsaved(self.path, error) from error
+            except schema.ERRORS as error:
+                if schema.code(error) not in schema.BUSY or time.monotonic() > deadline:
+                    raise schema.unsaved(self.path, error) from error
                 time.sleep(random.uniform(0, 0.02))
 
     def _append(self, after: int, decide: Decide) -> list[Event]:
@@ -221,7 +209,7 @@ class SqliteLog(EventLog):
         try:
             self._check_same(connection)
             if self._connection is not connection:
-                raise operational("the file was replaced", sqlite3.SQLITE_BUSY)  # try again with the new one
+                raise schema.operational("the file was replaced", sqlite3.SQLITE_BUSY)  # try again with the new one
             self._check_head(connection)
             drafts = decide(_read(connection, after))
             last = connection.execute("SELECT generation, digest FROM events ORDER BY generation DESC LIMIT 1")
@@ -276,9 +264,9 @@ class SqliteLog(EventLog):
                 self._check_same(connection)
                 self._check_head(connection)
                 take(self.rows())
-                return put_aside(self.path)
-            except ERRORS as error:
-                raise unsaved(self.path, error) from error
+                return schema.put_aside(self.path)
+            except schema.ERRORS as error:
+                raise schema.unsaved(self.path, error) from error
             finally:
                 self.close()  # which ends the transaction
 
@@ -329,8 +317,8 @@ class SqliteLog(EventLog):
         with self._lock:
             try:
                 yield self._connected()
-            except ERRORS as error:
-                raise unreadable(self.path, error) from error
+            except schema.ERRORS as error:
+                raise schema.unreadable(self.path, error) from error
 
     def _connected(self) -> sqlite3.Connection:
         if self._connection is not None and self._pid == os.getpid():
@@ -343,16 +331,16 @@ class SqliteLog(EventLog):
             status = self.path.stat()
             self._file = status.st_dev, status.st_ino
             self._connection, self.readonly = self._open_for_writing(), False
-        except ERRORS as error:
-            if code(error) not in UNWRITABLE:
-                raise unreadable(self.path, error) from error
+        except schema.ERRORS as error:
+            if schema.code(error) not in schema.UNWRITABLE:
+                raise schema.unreadable(self.path, error) from error
             self._connection, self.readonly = self._open_for_reading(), True
         return self._connection
 
     def _open_for_writing(self) -> sqlite3.Connection:
         if not os.access(self.path, os.W_OK) or not os.access(self.path.parent, os.W_OK):
-            raise operational("not writable", sqlite3.SQLITE_READONLY)
-        connection = open_file(self.path, "mode=rw")
+            raise schema.operational("not writable", sqlite3.SQLITE_READONLY)
+        connection = schema.open_file(self.path, "mode=rw")
         try:
             connection.execute("PRAGMA synchronous = FULL")
             connection.execute("PRAGMA fullfsync = ON")
@@ -378,15 +366,15 @@ class SqliteLog(EventLog):
                 self._copy = tempfile.TemporaryDirectory(prefix="warpgauge-")
                 for file in (path, ahead):
                     shutil.copyfile(file, Path(self._copy.name) / file.name)
-                connection = open_file(Path(self._copy.name) / path.name, "mode=rw")
+                connection = schema.open_file(Path(self._copy.name) / path.name, "mode=rw")
             else:
-                connection = open_file(path, "mode=ro&immutable=1")
+                connection = schema.open_file(path, "mode=ro&immutable=1")
             connection.execute("PRAGMA trusted_schema = OFF")
             found = schema.version(connection, path.name)
         except OSError as error:
             raise ProjectError(f"{str(path)!r} cannot be read: {one_line(error)}.") from error
-        except ERRORS as error:
-            raise unreadable(path, error) from error
+        except schema.ERRORS as error:
+            raise schema.unreadable(path, error) from error
         if found < schema.READABLE:
             connection.close()
             raise StorageError(
@@ -397,4 +385,7 @@ class SqliteLog(EventLog):
 
 
 def _read(connection: sqlite3.Connection, after: int) -> list[Event]:
-    return [event_of(row) for row in connection.execute(f"{SELECT} WHERE generation > ? ORDER BY generation", (after,))]
+    return [
+        event_of(row)
+        for row in connection.execute(f"{schema.SELECT} WHERE generation > ? ORDER BY generation", (after,))
+    ]

@@ -9,11 +9,11 @@ from copy import copy
 from dataclasses import dataclass, field
 from typing import Any
 
-from warpgauge.project.events import Event
 from warpgauge.project.records import (
     Answer,
     AuditRound,
     Cell,
+    Event,
     Placement,
     QueryRecord,
     RaterRecord,

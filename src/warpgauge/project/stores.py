@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from warpgauge.errors import InvalidInputError
-from warpgauge.project.database import address_in_force, is_address, shown_address, stored_address
 from warpgauge.project.document import Document, read_document, write_document
 from warpgauge.project.errors import ProjectError
-from warpgauge.project.events import chained
-from warpgauge.project.head import Head, write_head
 from warpgauge.project.log import EventLog, Row
+from warpgauge.project.postgres_connection import address_in_force, is_address, shown_address, stored_address
+from warpgauge.project.records import chained
+from warpgauge.project.safeguards import Head, write_head
 from warpgauge.project.sqlite_log import FILE, SqliteLog
 from warpgauge.project.trust import check_trust, trust_new
 
@@ -66,7 +66,7 @@ def copy_log(folder: Path, target: str) -> Copied:
         if address is None:
             _to_sqlite(folder, document.id, rows)
         else:
-            from warpgauge.project.postgres_copy import store_rows
+            from warpgauge.project.postgres_schema import store_rows
 
             store_rows(target, document.id, rows)
         write_document(folder, changed)

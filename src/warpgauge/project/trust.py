@@ -20,9 +20,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from warpgauge.io.stores import is_url
-from warpgauge.project.database import VARIABLE as DATABASE
 from warpgauge.project.document import Document
 from warpgauge.project.errors import ProjectError, UntrustedProjectError
+from warpgauge.project.postgres_connection import VARIABLE as DATABASE
 
 VARIABLE = "WARPGAUGE_TRUST"
 _MOST_FILES = 2_000_000

@@ -12,7 +12,7 @@ from warpgauge.errors import InvalidInputError
 from warpgauge.io.files import PathLike
 from warpgauge.io.landmarks import Landmarks
 from warpgauge.project import Draft, Event, Project, Skipped
-from warpgauge.project.events import checked_name
+from warpgauge.project.records import checked_name
 from warpgauge.session.agreement import Agreement, IntraRater, agreement, intra_rater
 from warpgauge.session.answer_writer import AnswerWriter, Ellipse, Saved, Start
 from warpgauge.session.exchange import fused_landmarks, import_drafts, import_problems, raters_landmarks

@@ -22,7 +22,7 @@ from fastapi import Depends, Request
 
 from warpgauge.errors import InvalidInputError
 from warpgauge.project import NotAllowedError, Project, StorageError
-from warpgauge.project.events import checked_name
+from warpgauge.project.records import checked_name
 from warpgauge.project.trust import is_private, state_files
 
 LONGEST_TOKEN = 200

@@ -47,7 +47,7 @@ class Aligned:
     """The proposed alignment in the place of a posterior, for the warped picture."""
 
     def __init__(self, desk: Desk) -> None:
-        from warpgauge.project.alignments import alignment_of
+        from warpgauge.project.transforms import alignment_of
 
         event = desk.project.state.alignment
         if event is None:
