@@ -10,8 +10,8 @@ from warpgauge.extras import install_advice
 
 try:
     from warpgauge.web.app import create_app
+    from warpgauge.web.auth import Link
     from warpgauge.web.server import Launch, prepare, serve
-    from warpgauge.web.server_links import Link
 except ModuleNotFoundError as error:
     if error.name is None or error.name.partition(".")[0] not in ("fastapi", "starlette", "uvicorn", "pydantic"):
         raise

@@ -18,7 +18,7 @@ from warpgauge.session.queries import is_settled, is_unaided, number_for
 from warpgauge.web.auth import Person
 from warpgauge.web.failures import LockedError, NotFoundError, UnconfirmedError
 from warpgauge.web.placements import described, predicted, read_placement, rough
-from warpgauge.web.wire_sent import PlaceRequest, SkipRequest, SnapRequest, VolunteerRequest
+from warpgauge.web.wire import PlaceRequest, SkipRequest, SnapRequest, VolunteerRequest
 
 if TYPE_CHECKING:
     from warpgauge.web.app_state import Desk

@@ -17,10 +17,9 @@ from warpgauge.session.check_questions import rater_certificate
 from warpgauge.web.app_state import Desk
 from warpgauge.web.auth import Organising, Person, new_token, token_hash
 from warpgauge.web.failures import WRITE_REFUSALS, NotFoundError
-from warpgauge.web.query_routes import Number
-from warpgauge.web.wire import SavedAnswer
+from warpgauge.web.rater_routes import Number
+from warpgauge.web.wire import AskAgainRequest, MarkRequest, RaterRequest, ResolveRequest, SavedAnswer
 from warpgauge.web.wire_reports import LinkAnswer, LocationsAnswer, RatersAnswer
-from warpgauge.web.wire_sent import AskAgainRequest, MarkRequest, RaterRequest, ResolveRequest
 
 Act = Literal["resolve", "exclude", "include", "ask_again"]
 

@@ -1,18 +1,18 @@
-"""Overlays: maps, the warped moving image, the deformed grid, and points through the model.
-
-Nothing here holds the session's lock: a posterior does not change once it is made.
-"""
+"""Overlays on planes of the fixed image: maps, the warped moving image, the deformed grid, points through the model."""
 
 from __future__ import annotations
 
+import math
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import ndimage
 
+from warpgauge.core.annotations import Annotations
 from warpgauge.core.process import Posterior
 from warpgauge.errors import InvalidInputError
 from warpgauge.geometry import Floats, Grid
@@ -21,9 +21,189 @@ from warpgauge.maps import entropy_limits, entropy_map, error_map, known_share, 
 from warpgauge.maps.picture_parts import fitting_level
 from warpgauge.project import Project
 from warpgauge.web.failures import NotFoundError
-from warpgauge.web.live import Mean, part_of_plane, warped_plane
 from warpgauge.web.pictures import Picture
-from warpgauge.web.planes import plane_array, plane_grid
+
+# Planes of the fixed image as grids of their own: where overlays are computed.
+
+
+def in_plane(d: int, axis: int) -> tuple[int, int]:
+    """Axes along which the columns and the rows of a plane run: x, y; x, z; or y, z."""
+    if axis not in ((0, 1, 2) if d == 3 else (2,)):
+        raise InvalidInputError(f"The axis of a plane of a {d}D image cannot be {axis}.")
+    column, row = (k for k in range(d) if k != axis or d == 2)
+    return column, row
+
+
+def plane_grid(grid: Grid, axis: int, index: int, width: int, most: int | None = None) -> Grid:
+    """Return a grid of about ``width`` columns over one plane of an image; a volume's plane is one element thick.
+
+    Parameters
+    ----------
+    grid : Grid
+    axis, index : int
+        The plane, as tiles are asked for.
+    width : int
+        Columns at most; rows follow, so that elements keep the shape of the pixels.
+    most : int, optional
+        Elements at most, about; any number by default.
+    """
+    column, row = in_plane(grid.d, axis)
+    planes = grid.size[axis] if grid.d == 3 else 1
+    if not 0 <= index < planes:
+        raise InvalidInputError(f"The image has planes 0 to {planes - 1} along {'xyz'[axis]}, not {index}.")
+    factor = max(1.0, grid.size[column] / width)
+    if most is not None:
+        factor = max(factor, math.sqrt(grid.size[column] * grid.size[row] / most))
+    old, new = np.asarray(grid.size, dtype=float), np.ones(grid.d)
+    for k in (column, row):
+        new[k] = max(1, round(grid.size[k] / factor))
+    ratio = old / new
+    start = (ratio - 1) / 2
+    if grid.d == 3:
+        start[axis], ratio[axis] = index, 1.0
+    size = tuple(int(n) for n in new)
+    return Grid(size, grid.spacing * ratio, grid.index_to_world(start), grid.direction, grid.units)
+
+
+def plane_frame(grid: Grid, axis: int) -> dict[str, Any]:
+    """Describe where the elements of a plane lie: world = origin + column number * column + row number * row."""
+    column, row = in_plane(grid.d, axis)
+    steps = grid.direction * grid.spacing
+    return {"origin": grid.origin.tolist(), "column": steps[:, column].tolist(), "row": steps[:, row].tolist()}
+
+
+def plane_array(grid: Grid, axis: int, values: NDArray[Any]) -> NDArray[Any]:
+    """Return an array on a plane's grid as ``[row, column(, channel)]``."""
+    return values if grid.d == 2 else values.squeeze(axis=2 - axis)
+
+
+def plane_lines(grid: Grid, axis: int, index: int, lines: int, steps: int) -> list[Floats]:
+    """Return the lines of a square lattice over one plane, as world points of the fixed image.
+
+    Parameters
+    ----------
+    lines : int
+        Along the longer side.
+    steps : int
+        Points on each line.
+    """
+    plane = plane_grid(grid, axis, index, max(grid.size))
+    column, row = in_plane(grid.d, axis)
+    lengths = {k: (plane.size[k] - 1) * float(plane.spacing[k]) for k in (column, row)}
+    distance = max(*lengths.values(), float(plane.spacing.min())) / (lines - 1)
+    found = []
+    for along, across in ((column, row), (row, column)):
+        count = max(2, round(lengths[across] / distance) + 1)
+        for place in np.linspace(0, plane.size[across] - 1, count):
+            points = np.zeros((steps, grid.d))
+            points[:, along] = np.linspace(0, plane.size[along] - 1, steps)
+            points[:, across] = place
+            found.append(plane.index_to_world(points))
+    return found
+
+
+# The warped image in a view, updated during a drag: a part of a plane, with a mark that is not stored yet.
+
+STEP = 8  # elements between the points at which the mean is computed
+
+
+class Mean(Protocol):
+    """What maps fixed to moving points: a posterior, or an alignment."""
+
+    def mean(self, points: Floats, /) -> Floats:
+        """Map points."""
+
+
+def part_of_plane(grid: Grid, axis: int, part: tuple[int, int, int, int]) -> Grid:
+    """Return the grid of some columns and rows of a plane.
+
+    Parameters
+    ----------
+    grid : Grid
+        Of one plane, as `plane_grid` gives it.
+    axis : int
+    part : tuple
+        First column, first row, columns, rows; must lie within the plane.
+    """
+    column, row = in_plane(grid.d, axis)
+    x, y, columns, rows = part
+    inside = x >= 0 and y >= 0 and columns > 0 and rows > 0
+    if not inside or x + columns > grid.size[column] or y + rows > grid.size[row]:
+        raise InvalidInputError(
+            f"The plane has {grid.size[column]} columns and {grid.size[row]} rows; {columns} x {rows} from column {x}, "
+            f"row {y} on is not a part of it."
+        )
+    start, size = np.zeros(grid.d), list(grid.size)
+    start[column], start[row] = x, y
+    size[column], size[row] = columns, rows
+    return Grid(tuple(size), grid.spacing, grid.index_to_world(start), grid.direction, grid.units)
+
+
+def with_mark(posterior: Posterior, fixed: Floats, moving: Floats, covariance: Floats) -> Posterior:
+    """Return the posterior given one more mark; it takes the place of one at the same fixed point."""
+    further = Annotations(fixed[None], moving[None], covariance[None])
+    known = posterior.annotations
+    same = np.flatnonzero(np.all(np.isclose(known.fixed_points, fixed, rtol=0, atol=1e-6), axis=1))
+    if len(same):
+        others = known.without(int(same[0]))
+        posterior = posterior.prior.condition(others, calibrate=posterior.calibrates)
+    return posterior.append(further)
+
+
+def warped_plane(
+    source: tuple[NDArray[Any], Grid], posterior: Mean, grid: Grid, axis: int
+) -> tuple[Floats, NDArray[np.bool_]]:
+    """Sample the moving image at the posterior mean of a plane of the fixed image, and say where it has a sample.
+
+    The mean is computed at every eighth element and interpolated linearly between, for pictures that change while a
+    hand moves. Figures and files come from `warpgauge.maps.warped_image`.
+
+    Parameters
+    ----------
+    source : (array, Grid)
+        A level of the moving image.
+    posterior : Mean
+    grid : Grid
+        Of the plane, or of a part of it.
+    axis : int
+
+    Returns
+    -------
+    values : (rows, columns) or (rows, columns, channels) array
+    within : (rows, columns) array of bool
+    """
+    samples, frame = source
+    column, row = in_plane(grid.d, axis)
+    across, down = _spread(grid.size[column]), _spread(grid.size[row])
+    index = np.zeros((down.shape[1], across.shape[1], grid.d))
+    index[..., column] = np.linspace(0, grid.size[column] - 1, across.shape[1])
+    index[..., row] = np.linspace(0, grid.size[row] - 1, down.shape[1])[:, None]
+    mapped = posterior.mean(grid.index_to_world(index.reshape(-1, grid.d)))
+    coarse = frame.array_coordinates(mapped).reshape(grid.d, *index.shape[:2])
+    at = np.stack([down @ one @ across.T for one in coarse])
+    sizes = np.array(frame.shape).reshape(-1, 1, 1)
+    within = np.asarray(np.all((at >= -0.5) & (at <= sizes - 0.5), axis=0))
+    channels = samples.reshape(*frame.shape, -1)
+    values = np.stack(
+        [
+            ndimage.map_coordinates(channels[..., c], at, output=np.float32, order=1, mode="nearest")
+            for c in range(channels.shape[-1])
+        ],
+        axis=-1,
+    )
+    return (values if samples.ndim > frame.d else values[..., 0]), within
+
+
+def _spread(count: int) -> Floats:
+    """Weights that interpolate linearly from points about `STEP` elements apart to all of them, (count, points)."""
+    points = max(2, int(np.ceil((count - 1) / STEP)) + 1)
+    at = np.linspace(0, points - 1, count) if count > 1 else np.zeros(1)
+    return np.maximum(0.0, 1.0 - np.abs(at[:, None] - np.arange(points)))
+
+
+# Overlays: maps, the warped moving image, the deformed grid, and points through the model.
+#
+# Nothing here holds the session's lock: a posterior does not change once it is made.
 
 MapKind = Literal["entropy", "sd", "error", "blended"]
 MOST_WARPED = 1 << 20

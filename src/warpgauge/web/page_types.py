@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic.json_schema import models_json_schema
 
-from warpgauge.web import wire, wire_reports, wire_sent
+from warpgauge.web import wire, wire_reports
 
 _PLAIN = {"string": "string", "integer": "number", "number": "number", "boolean": "boolean", "null": "null"}
 _HEAD = """/**
@@ -20,18 +20,18 @@ _HEAD = """/**
 """
 
 
-def _models() -> Iterable[type[wire.Given] | type[wire_sent.Sent]]:
-    for module in (wire, wire_reports, wire_sent):
+def _models() -> Iterable[type[wire.Given] | type[wire.Sent]]:
+    for module in (wire, wire_reports):
         for found in vars(module).values():
-            if isinstance(found, type) and issubclass(found, wire.Given | wire_sent.Sent):
+            if isinstance(found, type) and issubclass(found, wire.Given | wire.Sent):
                 yield found
 
 
 def javascript() -> str:
     """Return the module with one type for each model."""
-    models = sorted(set(_models()) - {wire.Given, wire_sent.Sent}, key=lambda one: one.__name__)
+    models = sorted(set(_models()) - {wire.Given, wire.Sent}, key=lambda one: one.__name__)
     _, schema = models_json_schema([(one, "serialization") for one in models])
-    sent = {one.__name__ for one in models if issubclass(one, wire_sent.Sent)}
+    sent = {one.__name__ for one in models if issubclass(one, wire.Sent)}
     parts = [_typedef(name, one, name in sent) for name, one in sorted(schema["$defs"].items())]
     return _HEAD + "".join(parts) + "\nexport {};\n"
 

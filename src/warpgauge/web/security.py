@@ -21,8 +21,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from warpgauge.errors import InvalidInputError
 from warpgauge.project import StorageError
 from warpgauge.web.auth import Gate
-from warpgauge.web.logins import LoginLog, WrongTokens
-from warpgauge.web.single_sign_on import TrustedProxy
+from warpgauge.web.logins import LoginLog, TrustedProxy, WrongTokens
 
 LOOPBACK_NAMES = frozenset({"127.0.0.1", "localhost", "::1"})
 _ANY = frozenset({"0.0.0.0", "::"})  # nosec B104  # compared with, not bound to

@@ -23,14 +23,20 @@ from warpgauge.io.files import one_line
 from warpgauge.project import Project
 from warpgauge.project.kinds import ORGANISER
 from warpgauge.web.app import create_app
-from warpgauge.web.auth import launcher_token
-from warpgauge.web.connections import bounded_protocol, keep_logs_quiet, raise_file_limit
+from warpgauge.web.auth import Link, distinct, has_tokens, launcher_token, make_organiser, register
+from warpgauge.web.connections import (
+    BACKLOG,
+    bind_near,
+    bounded_protocol,
+    check_certificate,
+    checked_root,
+    keep_logs_quiet,
+    raise_file_limit,
+    url_of,
+)
+from warpgauge.web.logins import TrustedProxy
+from warpgauge.web.operations import Job, Metrics, Probes, Workers, check_workers, log_as_json, serve_metrics
 from warpgauge.web.security import is_loopback
-from warpgauge.web.server_links import Link, distinct, has_tokens, make_organiser, register
-from warpgauge.web.server_probes import Metrics, Probes, log_as_json, serve_metrics
-from warpgauge.web.server_socket import BACKLOG, bind_near, check_certificate, checked_root, url_of
-from warpgauge.web.server_workers import Job, Workers, check_workers
-from warpgauge.web.single_sign_on import TrustedProxy
 
 if TYPE_CHECKING:
     from fastapi import FastAPI

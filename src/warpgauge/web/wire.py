@@ -1,13 +1,15 @@
-"""The wire format, what the page gets of the project and of queries; checked too, and described by OpenAPI.
+"""The wire format: what the page sends, and what it gets of the project and of queries; described by OpenAPI.
 
-Points are world coordinates x, y[, z].
+Both are checked. Points are world coordinates x, y[, z]; every write carries the generation that it was based on.
 """
 
 from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, FiniteFloat
+
+from warpgauge.io.landmarks.model import text_problem
 
 Role = Literal["rater", "organiser", "viewer"]
 
@@ -278,19 +280,110 @@ class ConflictAnswer(Given):
     generation: int = Field(description="Of the state now, on which a further try can be based.")
 
 
-class LinkedAnswer(Given):
-    """Points in the other image; null where there is none."""
+# What the page sends, checked before anything else looks at it.
 
-    points: list[list[float] | None]
+Coordinate = Annotated[FiniteFloat, Field(ge=-1e12, le=1e12)]
+Entry = Annotated[FiniteFloat, Field(ge=-1e24, le=1e24)]
+Point = Annotated[list[Coordinate], Field(min_length=2, max_length=3)]
+Matrix = Annotated[list[Annotated[list[Entry], Field(min_length=2, max_length=3)]], Field(min_length=2, max_length=3)]
+Generation = Annotated[int, Field(ge=0, le=2**53, description="Of the state that the sender saw.")]
+Alpha = Annotated[FiniteFloat, Field(ge=1e-6, le=0.9)]
+Duration = Annotated[FiniteFloat, Field(ge=0, le=1e8)]
+Reason = Literal["not_visible", "ambiguous", "torn_or_missing", "outside_image", "other"]
 
 
-class PointsAnswer(Given):
-    """World points of the fixed image."""
+def _showable(text: str) -> str:
+    problem = text_problem(text)
+    if problem:
+        raise ValueError(f"the text {problem}")
+    return text
 
-    points: list[list[float]]
+
+Text = Annotated[str, Field(max_length=2000), AfterValidator(_showable)]
+Name = Annotated[str, Field(min_length=1, max_length=100), AfterValidator(_showable)]
 
 
-class LinesAnswer(Given):
-    """Polylines in the moving image's world; null interrupts a line."""
+class Sent(BaseModel):
+    """What the page sends; a field that is not known is refused rather than ignored."""
 
-    lines: list[list[list[float] | None]]
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class Based(Sent):
+    """A write that names the state it was based on."""
+
+    generation: Generation
+
+
+class PlaceRequest(Based):
+    """Place, or move, the match of a query."""
+
+    point: Point
+    covariance: Matrix
+    alpha: Alpha
+    fixed: Point | None = Field(None, description="Point of the fixed image marked instead of the queried one.")
+    snapped_from: Point | None = Field(None, description="The mark before a proposal from the images was taken.")
+    confirmed: bool = Field(False, description="The rater was asked and keeps a placement that looks like a slip.")
+    duration: Duration | None = None
+
+
+class SnapRequest(Based):
+    """Ask for a better place of a mark that is not stored yet."""
+
+    query: Annotated[int, Field(ge=0, le=2**53)] | None = Field(description="None for a place of one's own choice.")
+    point: Point = Field(description="The rater's mark in the moving image.")
+    fixed: Point | None = Field(None, description="Point of the fixed image marked instead of the queried one.")
+
+
+class VolunteerRequest(Based):
+    """Save a landmark of the rater's own choice."""
+
+    fixed: Point
+    moving: Point
+    covariance: Matrix
+    alpha: Alpha
+    name: Text = ""
+    snapped_from: Point | None = Field(None, description="The mark before a proposal from the images was taken.")
+    confirmed: bool = Field(False, description="The rater was asked and keeps a placement that looks like a slip.")
+    duration: Duration | None = None
+
+
+class SkipRequest(Based):
+    """Decline a query."""
+
+    reason: Reason
+    text: Text = ""
+    duration: Duration | None = None
+
+
+class DisableRequest(Based):
+    """Take one's own placement out of the model, or put it back."""
+
+    disabled: bool
+
+
+class MarkRequest(Based):
+    """Take a rater's mark out of the model, or put it back."""
+
+    rater: Name
+    text: Text = ""
+
+
+class ResolveRequest(Based):
+    """Settle a location."""
+
+    text: Text = ""
+
+
+class AskAgainRequest(Based):
+    """Ask a location once more, of one rater or of all."""
+
+    rater: Name | None = None
+
+
+class RaterRequest(Sent):
+    """Register a person (or give them a new link), or revoke one."""
+
+    action: Literal["add", "revoke"]
+    name: Name
+    role: Role = "rater"

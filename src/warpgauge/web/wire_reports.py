@@ -1,4 +1,4 @@
-"""The wire format, what the page gets of lists, progress, transforms, raters and locations."""
+"""The wire format: what the page gets of lists, progress, transforms, overlays, raters and locations."""
 
 from __future__ import annotations
 
@@ -229,3 +229,21 @@ class LocationsAnswer(Given):
     locations: list[LocationAnswer]
     alpha: float
     generation: int
+
+
+class LinkedAnswer(Given):
+    """Points in the other image; null where there is none."""
+
+    points: list[list[float] | None]
+
+
+class PointsAnswer(Given):
+    """World points of the fixed image."""
+
+    points: list[list[float]]
+
+
+class LinesAnswer(Given):
+    """Polylines in the moving image's world; null interrupts a line."""
+
+    lines: list[list[list[float] | None]]
