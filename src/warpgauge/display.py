@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from warpgauge.errors import MissingExtraError
-from warpgauge.extras import install_advice
+from warpgauge.errors import MissingExtraError, install_advice
 
 
 def number(value: Any, digits: int = 3) -> str:

@@ -1,9 +1,13 @@
-"""Exceptions and warnings of the public interface.
+"""Exceptions and warnings of the public interface, and advice on how to install what an optional part needs.
 
 Every message is one sentence that says what is wrong, where, what was expected and what to do.
 """
 
 from __future__ import annotations
+
+import re
+
+_REQUIREMENT = re.compile(r"^([A-Za-z0-9_.-]+)(?:\[([^\]]*)\])?([^;]*);.*extra\s*==\s*['\"]([\w-]+)['\"]")
 
 
 class WarpgaugeError(Exception):
@@ -63,3 +67,32 @@ class NumericalWarning(WarpgaugeWarning):
 
 class SuspiciousDataWarning(WarpgaugeWarning):
     """The data are legal but probably not what was meant."""
+
+
+def packages(extra: str) -> list[str]:
+    """Return the requirements of an extra (``"images"``), those of extras that it includes among them."""
+    from importlib.metadata import PackageNotFoundError, requires  # slow to import, and needed only for advice
+
+    try:
+        lines = requires("warpgauge") or []
+    except PackageNotFoundError:
+        lines = []
+    found: list[str] = []
+    for line in lines:
+        match = _REQUIREMENT.match(line)
+        if match is None or match[4] != extra:
+            continue
+        if match[1].lower() == "warpgauge":
+            for inner in (match[2] or "").split(","):
+                found += packages(inner.strip())
+        else:
+            found.append(f"{match[1]}{match[3].strip()}")
+    return list(dict.fromkeys(found))
+
+
+def install_advice(extra: str) -> str:
+    """Return the command that installs what an extra needs; it works whether or not warpgauge itself is published."""
+    named = packages(extra)
+    if not named:
+        return f'run: pip install ".[{extra}]" in a clone of warpgauge'
+    return "run: pip install " + " ".join(f'"{one}"' for one in named)

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from warpgauge.errors import InvalidInputError, MissingExtraError
-from warpgauge.extras import install_advice
+from warpgauge.errors import InvalidInputError, MissingExtraError, install_advice
 
 
 def axes_or_new(ax: Any = None) -> Any:

@@ -31,7 +31,7 @@ from warpgauge.errors import FileFormatError, FileTooLargeError, InvalidInputErr
 from warpgauge.geometry import Grid
 from warpgauge.io.images import read_image
 from warpgauge.io.landmarks import read_landmarks
-from warpgauge.io.memory import check_memory, memory_limit, physical_memory
+from warpgauge.io.limits import check_memory, memory_limit, physical_memory
 from warpgauge.io.transforms import read_transform
 from warpgauge.io.zarr_arrays import check_packed, open_array, zstd_bound
 
@@ -219,7 +219,7 @@ BOMBS = {"x.png": png_bomb, "x.nii.gz": nifti_bomb, "x.mha": mha_bomb, "x.nrrd":
 @pytest.mark.parametrize("name", BOMBS)
 def test_image_bombs(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch):
     """Each format says the size before it unpacks, and names the variable that allows more."""
-    monkeypatch.setattr("warpgauge.io.memory.physical_memory", lambda: 16 * 2**30)
+    monkeypatch.setattr("warpgauge.io.limits.physical_memory", lambda: 16 * 2**30)
     monkeypatch.delenv("WARPGAUGE_MEMORY", raising=False)
     (tmp_path / name).write_bytes(BOMBS[name]())
     text = sentence(lambda: read_image(tmp_path / name).percentiles())
@@ -307,7 +307,7 @@ def test_limit_as_a_share_and_wrong_values(monkeypatch: pytest.MonkeyPatch):
 def test_large_files_may_take_more_than_bombs(monkeypatch: pytest.MonkeyPatch):
     """By default a sixteenth of the memory for what unfolds, half of it for a file that is large itself."""
     monkeypatch.delenv("WARPGAUGE_MEMORY", raising=False)
-    monkeypatch.setattr("warpgauge.io.memory.physical_memory", lambda: 32 * 2**30)
+    monkeypatch.setattr("warpgauge.io.limits.physical_memory", lambda: 32 * 2**30)
     check_memory("x", 2 * 2**30, 2**20)
     check_memory("x", 16 * 2**30, 4 * 2**30)
     for needed, on_disk in ((2 * 2**30 + 1, 2**20), (17 * 2**30, 17 * 2**30)):
@@ -354,7 +354,7 @@ def test_tiff_with_a_huge_tag(tmp_path: Path):
 
 def test_nearly_empty_image_without_overview(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """A Zarr image of missing chunks that would take hours to look through is refused when it is opened."""
-    monkeypatch.setattr("warpgauge.io.memory.physical_memory", lambda: 16 * 2**30)
+    monkeypatch.setattr("warpgauge.io.limits.physical_memory", lambda: 16 * 2**30)
     root = tmp_path / "x.zarr"
     root.mkdir()
     (root / ".zgroup").write_text('{"zarr_format": 2}')

@@ -15,8 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import ndimage
 from scipy.spatial import cKDTree
 
-from warpgauge.errors import InvalidInputError, MissingExtraError
-from warpgauge.extras import install_advice
+from warpgauge.errors import InvalidInputError, MissingExtraError, install_advice
 from warpgauge.geometry import Floats, Grid, array_order
 
 # ITU-R BT.709 luma of the stored (gamma-coded) values

@@ -13,7 +13,7 @@ from warpgauge.cli.output import json_option, print_facts, print_json
 from warpgauge.errors import InvalidInputError
 from warpgauge.geometry import Grid
 from warpgauge.io.landmarks import FORMAT_NAMES, Landmarks
-from warpgauge.io.landmarks.pairing import MATCHES
+from warpgauge.io.landmarks.correspondence import MATCHES
 from warpgauge.io.landmarks.writer import PROVENANCE, LandmarkLossError, write_landmarks
 from warpgauge.io.transforms import FORMATS
 

@@ -16,8 +16,7 @@ from typing import Any
 from warpgauge._version import __version__
 from warpgauge.compute.executor import ONE_THREAD, Channel, Executor, Outcome, Watcher, Work, attempt, portable
 from warpgauge.compute.worker import run_isolated
-from warpgauge.errors import InvalidInputError, MissingExtraError, WarpgaugeError, WorkerLostError
-from warpgauge.extras import install_advice
+from warpgauge.errors import InvalidInputError, MissingExtraError, WarpgaugeError, WorkerLostError, install_advice
 
 # Jobs handed over per thread of the cluster. Small ones are sent and fetched together; of long ones only the next, as
 # the scheduler may give one worker more than its share of what it has.

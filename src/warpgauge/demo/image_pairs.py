@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warpgauge.core.arrays import Floats
-from warpgauge.errors import InvalidInputError, MissingExtraError
-from warpgauge.extras import install_advice
+from warpgauge.errors import InvalidInputError, MissingExtraError, install_advice
 from warpgauge.geometry import Grid
 from warpgauge.io.files import require
 from warpgauge.maps import write_map

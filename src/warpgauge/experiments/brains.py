@@ -12,9 +12,8 @@ import numpy as np
 import warpgauge as wg
 from warpgauge.candidates import find_candidates, targets_from_labels, targets_from_mask, to_gray
 from warpgauge.demo.image_pairs import template_file
-from warpgauge.errors import InvalidInputError, MissingExtraError
+from warpgauge.errors import InvalidInputError, MissingExtraError, install_advice
 from warpgauge.experiments.datasets import Floats, LandmarkPair
-from warpgauge.extras import install_advice
 from warpgauge.simulate import SimulatedDeformation, random_deformation
 
 # Control velocities of the brain (SD in mm) and the distance of the control points: about 6 mm of displacement on

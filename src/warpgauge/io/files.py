@@ -17,8 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from warpgauge.errors import FileFormatError, InvalidInputError, MissingExtraError, WarpgaugeError
-from warpgauge.extras import install_advice
+from warpgauge.errors import FileFormatError, InvalidInputError, MissingExtraError, WarpgaugeError, install_advice
 
 PathLike = str | os.PathLike[str]
 TEXT_LIMIT = 64 * 2**20  # bytes; the largest real text file at hand (a B-spline) has 2 MB

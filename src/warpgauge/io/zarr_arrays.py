@@ -23,7 +23,7 @@ from typing import Any
 
 from warpgauge.errors import FileFormatError, FileTooLargeError, WarpgaugeError
 from warpgauge.io.files import read_text, require
-from warpgauge.io.memory import check_memory
+from warpgauge.io.limits import check_memory
 from warpgauge.io.stores import Place, RemotePath, zarr_store
 
 DESCRIPTIONS = ("zarr.json", ".zarray", ".zgroup")

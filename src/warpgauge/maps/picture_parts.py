@@ -14,8 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from warpgauge.core.arrays import Floats
 from warpgauge.core.process import Posterior
-from warpgauge.errors import InvalidInputError, MissingExtraError
-from warpgauge.extras import install_advice
+from warpgauge.errors import InvalidInputError, MissingExtraError, install_advice
 from warpgauge.geometry import Grid
 from warpgauge.io.images import Image
 from warpgauge.maps.dense import POINTS, Progress, defined_rows, point_function

@@ -5,8 +5,7 @@ Needs the extra ``web``.
 
 from __future__ import annotations
 
-from warpgauge.errors import MissingExtraError
-from warpgauge.extras import install_advice
+from warpgauge.errors import MissingExtraError, install_advice
 
 try:
     from warpgauge.web.app import create_app

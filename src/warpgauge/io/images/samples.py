@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from warpgauge.errors import FileFormatError
 from warpgauge.io.files import TEXT_LIMIT
-from warpgauge.io.memory import check_memory, shown_bytes
+from warpgauge.io.limits import check_memory, shown_bytes
 from warpgauge.io.stores import Place
 
 if TYPE_CHECKING:

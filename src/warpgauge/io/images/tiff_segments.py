@@ -12,7 +12,7 @@ import numpy as np
 
 from warpgauge.errors import FileFormatError, FileTooLargeError
 from warpgauge.io.images.samples import Array, Region, RegionReader
-from warpgauge.io.memory import check_memory
+from warpgauge.io.limits import check_memory
 
 # Zstandard unfolds a byte to at most about 2**15, the other codecs to far less.
 _EXPANSION = 2**16

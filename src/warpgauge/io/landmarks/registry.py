@@ -7,16 +7,10 @@ from pathlib import Path
 
 from warpgauge.errors import AmbiguousFileError, FileFormatError, InvalidInputError
 from warpgauge.io.landmarks import (
-    anhir,
-    ants_csv,
-    bigwarp,
-    dirlab,
-    geojson,
-    napari,
+    csv_formats,
     native_json,
     plain_csv,
-    slicer,
-    transformix_points,
+    point_lists,
 )
 from warpgauge.io.landmarks.base import Format
 from warpgauge.io.landmarks.text import first_csv_row, is_number, lines, load_json, shown
@@ -26,15 +20,15 @@ FORMATS: dict[str, Format] = {
     for entry in (
         native_json.FORMAT,
         plain_csv.FORMAT,
-        anhir.FORMAT,
-        dirlab.FORMAT,
-        bigwarp.FORMAT,
-        slicer.JSON_FORMAT,
-        slicer.FCSV_FORMAT,
-        transformix_points.FORMAT,
-        ants_csv.FORMAT,
-        napari.FORMAT,
-        geojson.FORMAT,
+        csv_formats.ANHIR,
+        point_lists.DIRLAB,
+        csv_formats.BIGWARP,
+        point_lists.SLICER_JSON,
+        point_lists.SLICER_FCSV,
+        point_lists.TRANSFORMIX,
+        csv_formats.ANTS,
+        csv_formats.NAPARI,
+        point_lists.GEOJSON,
     )
 }
 # Case1_300_T00_xyz.txt, copd1_300_iBH_xyz_r1.txt
@@ -76,7 +70,7 @@ def detect(text: str, name: str) -> Format:
         return _json_format(text, name)
     if first.startswith("#"):
         return FORMATS["slicer-fcsv"]
-    if first in transformix_points.KEYWORDS or (first.isascii() and first.isdigit()):
+    if first in point_lists.TRANSFORMIX_KEYWORDS or (first.isascii() and first.isdigit()):
         return FORMATS["transformix"]
     tokens = first.split()
     if len(tokens) == 3 and all(is_number(token) for token in tokens):
@@ -86,7 +80,7 @@ def detect(text: str, name: str) -> Format:
 
 def _json_format(text: str, name: str) -> Format:
     content = load_json(text, name)
-    if geojson.is_geojson(content):
+    if point_lists.is_geojson(content):
         return FORMATS["qupath"]
     if not isinstance(content, dict):
         raise FileFormatError(f"{name!r} is a JSON list that is not GeoJSON, so it holds no landmarks known here.")
@@ -111,13 +105,13 @@ def _bare_numbers(name: str) -> Format:
 
 def _csv_format(text: str, first: str, name: str) -> Format:
     fields = first_csv_row(text, name)
-    if bigwarp.looks_like(fields):
+    if csv_formats.is_bigwarp(fields):
         return FORMATS["bigwarp"]
-    if anhir.is_header(fields):
+    if csv_formats.is_anhir(fields):
         return FORMATS["anhir"]
-    if napari.is_header(fields):
+    if csv_formats.is_napari(fields):
         return FORMATS["napari"]
-    if ants_csv.is_header(fields):
+    if csv_formats.is_ants(fields):
         return FORMATS["ants"]
     titles = [title.strip().lower() for title in fields]
     if "fixed_x" in titles or titles[:2] == ["x", "y"]:

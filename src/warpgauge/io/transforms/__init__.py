@@ -10,8 +10,7 @@ from warpgauge.io.transforms.in_memory import as_transform
 from warpgauge.io.transforms.inverse import InverseChain, NumericalInverse
 from warpgauge.io.transforms.linear import AffineTransform
 from warpgauge.io.transforms.mapped_points import MappedPoints
-from warpgauge.io.transforms.reader import read_transform
-from warpgauge.io.transforms.registry import FORMATS, detect_format
+from warpgauge.io.transforms.reader import FORMATS, detect_format, read_transform
 from warpgauge.io.transforms.splines import BSplineTransform, KernelSpline
 from warpgauge.io.transforms.writer import write_transform
 

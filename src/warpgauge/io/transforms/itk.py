@@ -16,8 +16,7 @@ import numpy as np
 from warpgauge.errors import AmbiguousFileError, FileFormatError, InvalidInputError, SuspiciousDataWarning
 from warpgauge.geometry import Floats, Grid
 from warpgauge.io.files import existing_file, foreign_decoder, read_head, read_text
-from warpgauge.io.memory import check_memory
-from warpgauge.io.numpy_files import INFLATION
+from warpgauge.io.limits import INFLATION, check_memory
 from warpgauge.io.transforms import linear
 from warpgauge.io.transforms.base import (
     BY_SIGNATURE,
@@ -31,7 +30,7 @@ from warpgauge.io.transforms.base import (
 )
 from warpgauge.io.transforms.chain import Chain
 from warpgauge.io.transforms.field import DisplacementField, Vectors, field_description
-from warpgauge.io.transforms.itk_linear import LINEAR, take
+from warpgauge.io.transforms.linear import LINEAR, take
 from warpgauge.io.transforms.splines import BSplineTransform, KernelSpline, bspline_description
 
 _TYPE = re.compile(r"([A-Za-z0-9]+)_(?:double|float)_(\d+)_(\d+)(?:_(\d+))?\Z")

@@ -21,7 +21,7 @@ from warpgauge.errors import AmbiguousFileError, FileFormatError
 from warpgauge.geometry import Grid, Units
 from warpgauge.io.files import foreign_decoder, require
 from warpgauge.io.images.frame import length_unit
-from warpgauge.io.memory import check_memory, size_on_disk
+from warpgauge.io.limits import check_memory, size_on_disk
 from warpgauge.io.transforms.base import Description, Format, Transform
 from warpgauge.io.transforms.chain import Chain
 from warpgauge.io.transforms.field_files import StoredField, as_floats, finish_field

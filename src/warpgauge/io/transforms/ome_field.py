@@ -26,10 +26,17 @@ from warpgauge.io.images.frame import resolve_grid
 from warpgauge.io.images.ome_zarr import open_vectors
 from warpgauge.io.ome_zarr_levels import create_group, one_level, open_level
 from warpgauge.io.stores import Place, zarr_store
-from warpgauge.io.transforms.array_field import NUMPY, TAKES
 from warpgauge.io.transforms.base import Description, Format, Options, Transform, never
 from warpgauge.io.transforms.field import DisplacementField, field_description
-from warpgauge.io.transforms.field_files import StoredField, as_floats, choose_convention, choose_frame, finish_field
+from warpgauge.io.transforms.field_files import (
+    NUMPY,
+    TAKES,
+    StoredField,
+    as_floats,
+    choose_convention,
+    choose_frame,
+    finish_field,
+)
 from warpgauge.io.zarr_arrays import zarr_attributes
 
 NOTE = "warpgauge"
