@@ -169,7 +169,7 @@ def _show_note(message: Warning | str, category: type[Warning], *_: object, **__
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and give the exit code."""
+    """Run the command line and return the exit code."""
     warnings.showwarning = _show_note  # one line without the source code of the library
     try:
         result = app.main(args=arguments, prog_name="warpgauge", standalone_mode=False)

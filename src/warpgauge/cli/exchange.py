@@ -31,7 +31,7 @@ match_option = click.option(
 
 
 def write_out(found: Landmarks, out: Path, moving_out: Path | None, *, lossy: bool, **options: Any) -> tuple[str, ...]:
-    """Write landmarks and give what was left out, which is also said on standard error.
+    """Write landmarks and return what was left out, which is also printed to standard error.
 
     Hashes of the images only say where the landmarks come from, so a format without them is not a reason to fail; what
     changes the landmarks needs ``--lossy``.

@@ -209,7 +209,7 @@ def verify(project: Path, as_json: bool) -> None:
             click.echo(f"ok       {line}")
         for line in report.problems:
             click.echo(f"PROBLEM  {line}")
-        click.echo("The project is whole." if report.ok else f"{len(report.problems)} problems were found.")
+        click.echo("The project is whole." if report.ok else f"Found {counted(len(report.problems), 'problem')}.")
     if not report.ok:
         raise click.exceptions.Exit(1)
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from warpgauge.cli.arguments import cluster_options, executor_for, project_argument, rater_option, resume_option
 from warpgauge.cli.output import json_option, number, print_facts, print_json, print_table, progress
+from warpgauge.display import counted
 from warpgauge.errors import SuspiciousDataWarning
 from warpgauge.io.transforms import FORMATS
 from warpgauge.project.transforms import IDENTITY
@@ -253,7 +254,8 @@ def _announce(settings: list[Any], project: Project, jobs: int) -> None:
     if known:
         wall = max(*known, sum(known) / max(1, jobs))
         click.echo(
-            f"{len(settings)} registrations, {jobs} at a time; about {number(round(wall))} s on an idle machine.",
+            f"{counted(len(settings), 'registration')}, {jobs} at a time; about {number(round(wall))} s on an idle "
+            "machine.",
             err=True,
         )
 

@@ -162,7 +162,7 @@ def read_array(
         with file.open("rb") as stream:
             return _from_stream(stream, file.name, size, size, check)
     if not head.startswith(_ZIP):
-        raise FileFormatError(f"{file.name!r} is no NumPy file: it starts neither as .npy nor as .npz.")
+        raise FileFormatError(f"{file.name!r} is not a NumPy file: it starts neither as .npy nor as .npz.")
     with zipfile.ZipFile(file) as archive:
         info = _member(file, archive, member)
         with archive.open(info) as packed:

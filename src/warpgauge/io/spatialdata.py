@@ -12,6 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from warpgauge.core.arrays import Floats
+from warpgauge.display import counted
 from warpgauge.errors import InvalidInputError
 from warpgauge.io.files import require
 from warpgauge.io.landmarks import Landmarks
@@ -41,7 +42,8 @@ def landmarks_from_spatialdata(
     (fixed_names, fixed_points), (moving_names, moving_points) = sides
     if len(fixed_points) != len(moving_points):
         raise InvalidInputError(
-            f"{fixed!r} has {len(fixed_points)} points, but {moving!r} has {len(moving_points)}; each needs its match."
+            f"{fixed!r} has {counted(len(fixed_points), 'point')}, but {moving!r} has {len(moving_points)}; each needs "
+            "its match."
         )
     if set(fixed_names) == set(moving_names) and len(set(fixed_names)) == len(fixed_names):
         order = [moving_names.index(name) for name in fixed_names]

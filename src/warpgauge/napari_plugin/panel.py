@@ -7,6 +7,7 @@ from typing import Any
 
 from magicgui.widgets import ComboBox, Container, FileEdit, Label, PushButton
 
+from warpgauge.display import counted
 from warpgauge.errors import WarpgaugeError
 from warpgauge.napari_plugin.layers import Layer, map_layers, project_layers
 from warpgauge.project import Project
@@ -45,7 +46,7 @@ class ProjectPanel(Container):  # type: ignore[misc]  # magicgui has no type inf
             return
         self.transform.choices = names
         self.map_button.enabled = bool(names)
-        self.message.value = f"{len(names)} transforms" if names else "The project has no transform yet."
+        self.message.value = counted(len(names), "transform") if names else "The project has no transform yet."
 
     def add_map(self) -> None:
         """Add the error map of the transform that is chosen, visible."""

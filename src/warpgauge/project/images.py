@@ -52,7 +52,7 @@ def relative_path(path: Place, folder: Path) -> str:
 
 
 def copy_into(image: Image, folder: Path) -> str:
-    """Copy the image, all its files, into the folder ``images`` and give its path relative to ``folder``."""
+    """Copy the image, all its files, into the folder ``images`` and return its path relative to ``folder``."""
     place = folder / "images"
     if isinstance(image.path, RemotePath):
         raise InvalidInputError(

@@ -22,6 +22,7 @@ from warpgauge.candidates import (
 from warpgauge.candidates.structure import count_nonzero
 from warpgauge.compute import Executor
 from warpgauge.core.arrays import as_points
+from warpgauge.display import counted
 from warpgauge.errors import InvalidInputError
 from warpgauge.geometry import Floats, Grid
 from warpgauge.io.files import one_line
@@ -161,7 +162,7 @@ def _foreground_targets(spec: Any, grid: Grid, foreground: Foreground | None, ca
         points = targets_from_mask(foreground.mask, foreground.grid, count, method="regular")
         points = points[grid.contains(points)]
     share = f"{100 * foreground.share:.0f} % of it"
-    method = f"{len(points)} points of a lattice over the foreground of the fixed image ({share})."
+    method = f"{counted(len(points), 'point')} of a lattice over the foreground of the fixed image ({share})."
     return PointSet(points, method, bool(foreground.contains(candidates).all()))
 
 
@@ -181,7 +182,7 @@ def _points(spec: Any, grid: Grid, mask: Any, what: str) -> tuple[Floats, str]:
     if isinstance(spec, str | PathLike):
         spec = {"kind": "file", "path": fspath(spec)}
     if not isinstance(spec, Mapping):
-        return as_points(spec, what, grid.d), f"{len(spec)} points that were given."
+        return as_points(spec, what, grid.d), f"{counted(len(spec), 'point')}, given by the caller."
     options = {key: value for key, value in spec.items() if key not in ("kind", "path")}
     kind, path = spec.get("kind"), spec.get("path")
     if kind == "domain":
@@ -202,7 +203,7 @@ def _points(spec: Any, grid: Grid, mask: Any, what: str) -> tuple[Floats, str]:
         )
     told = ", ".join(f"{key} {value}" for key, value in options.items())
     source = "" if path is None else f" {Path(path).name!r}"
-    return points, f"{len(points)} points from {kind}{source}{f' ({told})' if told else ''}."
+    return points, f"{counted(len(points), 'point')} from {kind}{source}{f' ({told})' if told else ''}."
 
 
 def read_on_grid(path: Any, grid: Grid, what: str, side: str = "fixed") -> Any:
@@ -232,7 +233,7 @@ def points_hash(points: Floats) -> str:
 
 
 def store(folder: Path, name: str, made: PointSet) -> PointsRecord:
-    """Write a set of points into the project and give its record."""
+    """Write a set of points into the project and return its record."""
     file = f"{name}.npz"
     np.savez_compressed(folder / file, points_world=made.points_world)
     return PointsRecord(

@@ -78,7 +78,7 @@ def unreadable(path: Path, error: Exception) -> ProjectError:
 
 
 def put_aside(path: Path) -> str:
-    """Give the file of a log, and what SQLite keeps beside it, a name with the time; return that name."""
+    """Rename the file of a log, and what SQLite keeps beside it, to a name with the time; return that name."""
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
     kept = path.with_name(f"{path.stem}.before-{stamp}{path.suffix}")
     for ending in ("", "-wal", "-shm"):

@@ -11,6 +11,7 @@ import numpy as np
 from warpgauge.core.arrays import thinned_rows
 from warpgauge.core.gains import entropy_constant
 from warpgauge.core.process import Posterior
+from warpgauge.display import counted
 from warpgauge.geometry import Floats
 from warpgauge.project import Placement, Settings, Skipped, State
 from warpgauge.session.agreement import median_seconds
@@ -313,5 +314,6 @@ class Overview:
             return "The weights of the kernel are the initial ones; nothing has been learned yet."
         count = fit.payload["annotations"]
         if fit.payload["source"] == "projects":
-            return f"The weights were learned from {len(fit.payload['projects'])} other projects ({count} annotations)."
-        return f"The weights were refitted to {count} annotations (generation {fit.generation})."
+            others = counted(len(fit.payload["projects"]), "other project")
+            return f"The weights were learned from {others} ({counted(count, 'annotation')})."
+        return f"The weights were refitted to {counted(count, 'annotation')} (generation {fit.generation})."

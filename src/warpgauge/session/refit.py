@@ -143,7 +143,7 @@ class Refitter:
                 return self.refit()
             except WarpgaugeError as error:
                 self._failed_at = count
-                self.notes.append(f"The weights could not be refitted to {count} annotations: {error}")
+                self.notes.append(f"The weights could not be refitted to {counted(count, 'annotation')}: {error}")
                 return None
         finally:
             self._busy.release()

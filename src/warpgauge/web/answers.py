@@ -100,7 +100,7 @@ class Answering:
         }
 
     def _unknown(self, person: Person, reason: str) -> dict[str, Any]:
-        """Say why nothing follows now; the log may be out of reach, so it is not looked at."""
+        """Return why nothing follows now; the log may be out of reach, so it is not read."""
         state = self.project.known
         start = {"due": False, "volunteered": 0, "wanted": 0, "sentence": ""}
         steps = _steps(state, person)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from warpgauge.display import counted
 from warpgauge.errors import FileFormatError
 from warpgauge.geometry import Floats
 from warpgauge.io.files import foreign_decoder, read_head, require
@@ -83,7 +84,7 @@ def _headers(folder: Path, pydicom: Any, notes: list[str]) -> list[tuple[Path, A
         )
     if ignored:
         notes.append(
-            f"{len(ignored)} files of the folder are no DICOM slices and were not read: "
+            f"{counted(len(ignored), 'file')} left out because they are not DICOM slices: "
             f"{', '.join(map(repr, ignored[:5]))}."
         )
     return headers
@@ -95,7 +96,8 @@ def _one_series(folder: Path, headers: list[tuple[Path, Any]]) -> None:
         found[str(header.get("SeriesInstanceUID", ""))].append(header)
     if len(found) > 1:
         listed = "; ".join(
-            f"{str(members[0].get('SeriesDescription', '')) or 'unnamed'!r} {uid[:64]!r} with {len(members)} files"
+            f"{str(members[0].get('SeriesDescription', '')) or 'unnamed'!r} {uid[:64]!r} with "
+            f"{counted(len(members), 'file')}"
             for uid, members in sorted(found.items(), key=lambda item: -len(item[1]))[:5]
         )
         raise FileFormatError(

@@ -234,7 +234,7 @@ def snap_indices(points_index: Floats) -> Floats:
 def decide_units(
     stated: str | None, requested: str | None, grids: tuple[Grid | None, ...], frame: FileFrame, d: int, name: str
 ) -> tuple[str, str | None]:
-    """Decide the world units, and give the sentence that says what was assumed, if anything was."""
+    """Decide the world units, and return the sentence that states what was assumed, if anything was."""
     if requested is not None and requested not in UNITS:
         raise InvalidInputError(f"units must be one of {', '.join(UNITS)}, got {requested!r}.")
     said = {"the file": stated, "the argument units": requested}

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from warpgauge.display import counted
 from warpgauge.errors import AmbiguousFileError, FileFormatError, InvalidInputError, SuspiciousDataWarning
 from warpgauge.geometry import Floats, Grid
 from warpgauge.io.landmarks.base import Side, Table
@@ -45,8 +46,8 @@ def pair(fixed: Table, moving: Table, fixed_name: str, moving_name: str, match: 
         )
     if len(fixed) != len(moving):
         raise FileFormatError(
-            f"{fixed_name!r} (fixed) holds {len(fixed)} points and {moving_name!r} (moving) holds {len(moving)}, so "
-            f"the rows do not correspond; remove the points that have no partner."
+            f"{fixed_name!r} (fixed) holds {counted(len(fixed), 'point')} and {moving_name!r} (moving) holds "
+            f"{len(moving)}, so the rows do not correspond; remove the points that have no partner."
         )
     side = moving.fixed
     used = match or _best(fixed.fixed, side)

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from warpgauge.display import counted
 from warpgauge.errors import AmbiguousFileError
 from warpgauge.geometry import Floats
 from warpgauge.io.landmarks.base import (
@@ -50,7 +51,7 @@ def _parse_anhir(text: str, name: str, d: int | None) -> Table:
     rows = csv_rows(text, name)
     if not rows or not is_anhir(rows[0][1]):
         header = shown(",".join(rows[0][1])) if rows else "nothing"
-        fail(name, 1, f"the header is {header}, not ',X,Y'", "this is no ANHIR or CIMA landmark file")
+        fail(name, 1, f"the header is {header}, not ',X,Y'", "this is not an ANHIR or CIMA landmark file")
     body = table_body(rows, name)
     points = stack([coordinates(fields[1:], name, line) for line, fields in body], name)
     labels = tuple(fields[0].strip() for _, fields in body)
@@ -111,7 +112,7 @@ def _parse_ants(text: str, name: str, d: int | None) -> Table:
     rows = csv_rows(text, name)
     if not rows or not is_ants(rows[0][1]):
         header = shown(",".join(rows[0][1])) if rows else "nothing"
-        fail(name, 1, f"the header is {header}, not 'x,y,z,t'", "this is no ANTs points file")
+        fail(name, 1, f"the header is {header}, not 'x,y,z,t'", "this is not an ANTs points file")
     body = table_body(rows, name)
     values = stack([coordinates(fields[:4], name, line) for line, fields in body], name)
     if np.any(values[:, 3] != values[0, 3]):
@@ -197,11 +198,13 @@ def _parse_bigwarp(text: str, name: str, d: int | None) -> Table:
     width = 0
     for line, fields in csv_rows(text, name):
         if len(fields) not in _WIDTHS or len(fields) != (width or len(fields)):
-            fail(name, line, f"{len(fields)} fields, but a BigWarp row has 6 (2D) or 8 (3D)", "the row is cut")
+            fail(
+                name, line, f"{counted(len(fields), 'field')}, but a BigWarp row has 6 (2D) or 8 (3D)", "the row is cut"
+            )
         width, dimension = len(fields), _WIDTHS[len(fields)]
         flag = fields[1].strip().lower()
         if flag not in ("true", "false"):
-            fail(name, line, f"the second field is {shown(fields[1])}, not true or false", "this is no BigWarp file")
+            fail(name, line, f"the second field is {shown(fields[1])}, not true or false", "this is not a BigWarp file")
         names.append(words(fields[0], name, line))
         active.append(flag == "true")
         moving.append(_bigwarp_point(fields[2 : 2 + dimension], name, line))

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from warpgauge.display import counted
 from warpgauge.geometry import Floats
 from warpgauge.io.landmarks.base import NAMES, PENDING, FileFrame, Format, Side, Table, one_frame, stack, world_frame
 from warpgauge.io.landmarks.model import LARGEST_COORDINATE
@@ -32,7 +33,12 @@ def _parse_dirlab(text: str, name: str, d: int | None) -> Table:
     for line, content in lines(text):
         tokens = content.split()
         if len(tokens) != 3:
-            fail(name, line, f"{len(tokens)} columns, but a DIR-Lab file has 3", "the file is cut or another format")
+            fail(
+                name,
+                line,
+                f"{counted(len(tokens), 'column')}, but a DIR-Lab file has 3",
+                "the file is cut or another format",
+            )
         rows.append(coordinates(tokens, name, line))
     return Table(
         fixed=Side(stack(rows, name), "index1"),
@@ -74,12 +80,17 @@ def _parse_transformix(text: str, name: str, d: int | None) -> Table:
         fail(name, rows[0][0] if rows else None, f"the number of points should stand here, but there is {found}")
     count, body = int(rows[0][1]), rows[1:]
     if len(body) != count:
-        fail(name, rows[0][0], f"the file announces {count} points and holds {len(body)}", "it is cut or was edited")
+        fail(
+            name,
+            rows[0][0],
+            f"the file announces {counted(count, 'point')} and holds {len(body)}",
+            "it is cut or was edited",
+        )
     points: list[list[float]] = []
     for line, row in body:
         tokens = row.split()
         if len(tokens) not in (2, 3) or len(tokens) != len(points[0] if points else tokens):
-            fail(name, line, f"{len(tokens)} coordinates, but every point needs the same 2 or 3")
+            fail(name, line, f"{counted(len(tokens), 'coordinate')}, but every point needs the same 2 or 3")
         points.append(coordinates(tokens, name, line))
     return _transformix_table(stack(points, name), keyword)
 
@@ -211,7 +222,7 @@ def _parse_slicer_json(text: str, name: str, d: int | None) -> Table:
     content = load_json(text, name)
     markups = content.get("markups") if isinstance(content, dict) else None
     if not isinstance(markups, list) or not all(isinstance(markup, dict) for markup in markups):
-        fail(name, None, "has no list 'markups'", "this is no Slicer .mrk.json file")
+        fail(name, None, "has no list 'markups'", "this is not a Slicer .mrk.json file")
     lists = [markup for markup in markups if markup.get("type") == "Fiducial"]
     if len(lists) != 1:
         kinds = shown([markup.get("type") for markup in markups])
@@ -287,7 +298,12 @@ def _parse_fcsv(text: str, name: str, d: int | None) -> Table:
     points, names = [], []
     for line, fields in body:
         if len(fields) <= _LABEL:
-            fail(name, line, f"{len(fields)} fields, but an .fcsv row has at least {_LABEL + 1}", "the row is cut")
+            fail(
+                name,
+                line,
+                f"{counted(len(fields), 'field')}, but an .fcsv row has at least {_LABEL + 1}",
+                "the row is cut",
+            )
         placed = len(fields) <= _STATUS or fields[_STATUS].strip() in ("", _DEFINED)
         points.append(coordinates(fields[1:4], name, line) if placed else [math.nan] * 3)
         names.append(words(fields[_LABEL], name, line))
@@ -296,7 +312,7 @@ def _parse_fcsv(text: str, name: str, d: int | None) -> Table:
 
 def _fcsv_frame(header: list[tuple[int, str]], name: str) -> tuple[FileFrame, bool]:
     if not header:
-        fail(name, 1, "the header lines that begin with '#' are missing", "this is no .fcsv file of Slicer")
+        fail(name, 1, "the header lines that begin with '#' are missing", "this is not an .fcsv file of Slicer")
     for line, content in header:
         key, _, value = content.lstrip("# ").partition("=")
         if key.strip() == "columns" and value.strip() != _FCSV_COLUMNS:

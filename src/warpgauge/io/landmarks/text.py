@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
 
+from warpgauge.display import counted
 from warpgauge.errors import FileFormatError
 from warpgauge.io.landmarks.model import LARGEST_COORDINATE, text_problem
 
@@ -103,7 +104,12 @@ def table_body(rows: Sequence[Row], name: str) -> Sequence[Row]:
     width = len(rows[0][1])
     for line, fields in rows[1:]:
         if len(fields) != width:
-            fail(name, line, f"{len(fields)} fields, but the header has {width}", "the row is cut or has a stray comma")
+            fail(
+                name,
+                line,
+                f"{counted(len(fields), 'field')}, but the header has {width}",
+                "the row is cut or has a stray comma",
+            )
     return rows[1:]
 
 

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from warpgauge.display import counted
 from warpgauge.errors import InvalidInputError
 from warpgauge.geometry import Floats, Grid
 from warpgauge.io.files import PathLike
@@ -237,11 +238,13 @@ class _Writer:
             return []
         sides = [table.fixed] if table.moving is None else [table.fixed, table.moving]
         between = sum(int(np.sum(np.any(side.points != np.round(side.points), axis=1))) for side in sides)
-        return [f"the place of {between} points between voxels (transformix rounds indices)"] if between else []
+        return (
+            [f"the place of {counted(between, 'point')} between voxels (transformix rounds indices)"] if between else []
+        )
 
 
 def _row_order(complete: int, pending_rows: list[int]) -> list[int]:
-    """Give, for each row of the file, its place in the list of complete rows followed by pending ones."""
+    """Return, for each row of the file, its place in the list of complete rows followed by pending ones."""
     rows = complete + len(pending_rows)
     places: dict[int, int] = {}
     for number, row in enumerate(pending_rows):

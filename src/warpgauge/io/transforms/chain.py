@@ -38,7 +38,7 @@ def _same_dimension(parts: Sequence[Transform], what: str) -> None:
         raise InvalidInputError(f"A {what} needs at least one transform, got none.")
     for part in parts:
         if not isinstance(part, Transform):
-            raise InvalidInputError(f"A {what} is made of transforms, but got a {type(part).__name__}.")
+            raise InvalidInputError(f"A {what} is made of transforms, but got an object of type {type(part).__name__}.")
     if len({part.d for part in parts}) > 1:
         raise InvalidInputError(
             f"A {what} needs transforms of one dimension, got {', '.join(f'{part.d}D' for part in parts)}."

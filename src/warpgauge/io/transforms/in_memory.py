@@ -158,8 +158,8 @@ def _converted(
             raise AmbiguousFileError("A function does not say its dimension; give d=2 or d=3, or grid=.")
         return FunctionTransform(source, dimension)
     raise InvalidInputError(
-        f"as_transform takes a path, a function, an array or tensor, or a transform of SimpleITK, ITK or ANTsPy, not a "
-        f"{type(source).__name__}."
+        f"as_transform takes a path, a function, an array or tensor, or a transform of SimpleITK, ITK or ANTsPy; "
+        f"got an object of type {type(source).__name__}."
     )
 
 
