@@ -443,7 +443,7 @@ def test_only_what_is_named_may_be_left_out(tmp_path: Path) -> None:
 def test_transformix_index_rounds_and_says_so(tmp_path: Path) -> None:
     """Points between voxels would be rounded by transformix, so writing them as indices is a loss."""
     lm = Landmarks(np.array([[1.0, 2.0], [3.5, 5.0]]))
-    with pytest.raises(InvalidInputError, match="1 points between voxels"):
+    with pytest.raises(InvalidInputError, match="1 point between voxels"):
         write_landmarks(lm, tmp_path / "l.txt", format="transformix", frame="index")
 
 

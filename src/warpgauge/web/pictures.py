@@ -17,6 +17,7 @@ from scipy import ndimage
 
 from warpgauge.errors import InvalidInputError, WarpgaugeError
 from warpgauge.io.images import Image
+from warpgauge.project.document import grid_to_dict
 
 TILE = 256
 _CACHE_BYTES = 128 * 2**20
@@ -93,11 +94,7 @@ class Picture:
         grid, image = self.grid, self.image
         levels = [image.level_grid(level) for level in range(image.levels)]
         return {
-            "size": list(grid.size),
-            "spacing": grid.spacing.tolist(),
-            "origin": grid.origin.tolist(),
-            "direction": grid.direction.tolist(),
-            "units": grid.units,
+            **grid_to_dict(grid),
             "channels": image.channels,
             "dtype": self.rescaling.dtype,
             "scale": self.rescaling.scale,

@@ -84,8 +84,7 @@ def _headers(folder: Path, pydicom: Any, notes: list[str]) -> list[tuple[Path, A
         )
     if ignored:
         notes.append(
-            f"{counted(len(ignored), 'file')} left out because they are not DICOM slices: "
-            f"{', '.join(map(repr, ignored[:5]))}."
+            f"{counted(len(ignored), 'file')} left out (not a DICOM slice): {', '.join(map(repr, ignored[:5]))}."
         )
     return headers
 

@@ -12,7 +12,7 @@ from warpgauge.errors import FileFormatError
 from warpgauge.geometry import Floats, Units
 from warpgauge.io.files import foreign_decoder, neighbour, read_head
 from warpgauge.io.images.frame import Frame, frame_from_affine, length_unit
-from warpgauge.io.images.samples import Block, RegionReader, StoredImage, StoredLevel, text_reader, without_alpha
+from warpgauge.io.images.samples import Block, RegionReader, StoredImage, image_of_block, text_reader
 
 _HEADER_LIMIT = 2**20
 _TYPES = {
@@ -47,12 +47,7 @@ def open_nrrd(path: Path) -> StoredImage:
         shape = size[::-1] + ((channels,) if channels > 1 else ())
         dtype = sample_type(path, fields)
         read, data_path = stored_samples(path, fields, header_end, dtype, shape)
-    if channels == 4:
-        notes.append("The alpha channel is dropped.")
-        read, channels = without_alpha(read), 3
-    files = (path,) if data_path == path else (path, data_path)
-    level = StoredLevel.full(size, read)
-    return StoredImage(path, "NRRD", frame, dtype.newbyteorder("="), channels, (level,), files, notes)
+    return image_of_block(path, "NRRD", frame, size, dtype, channels, read, data_path, notes)
 
 
 def header_fields(path: Path) -> tuple[Fields, int]:

@@ -301,3 +301,23 @@ class StoredImage:
     files: tuple[Place, ...]
     notes: list[str] = field(default_factory=list)
     suspicions: list[str] = field(default_factory=list)
+
+
+def image_of_block(
+    path: Path,
+    format_name: str,
+    frame: Frame,
+    size: tuple[int, ...],
+    dtype: np.dtype[Any],
+    channels: int,
+    read: RegionReader,
+    data_path: Path,
+    notes: list[str],
+) -> StoredImage:
+    """Return the image of a header and one block of samples, in the same file or in ``data_path``; alpha is dropped."""
+    if channels == 4:
+        notes.append("The alpha channel is dropped.")
+        read, channels = without_alpha(read), 3
+    files = (path,) if data_path == path else (path, data_path)
+    level = StoredLevel.full(size, read)
+    return StoredImage(path, format_name, frame, dtype.newbyteorder("="), channels, (level,), files, notes)

@@ -25,6 +25,7 @@ FILE_FRAMES: tuple[str, ...] = ("LPS", "RAS", "image", "index", "index1", "scale
 # The things that only some formats can hold, in the words of the message that names a loss.
 COVARIANCES, RATERS, SKIPS = "covariances", "raters", "skips with their reasons"
 INACTIVE, PENDING, NAMES, HASHES = "inactive marks", "pending rows", "names", "image hashes"
+EVERYTHING = frozenset({COVARIANCES, RATERS, SKIPS, INACTIVE, PENDING, NAMES, HASHES})
 
 
 @dataclass

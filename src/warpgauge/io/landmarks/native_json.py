@@ -21,34 +21,16 @@ import math
 from typing import Any, NoReturn, cast
 
 import numpy as np
-from scipy.special import chdtri
 
+from warpgauge.core.annotations import confidence_radius
 from warpgauge.geometry import UNITS, Floats
-from warpgauge.io.landmarks.base import (
-    COVARIANCES,
-    HASHES,
-    INACTIVE,
-    NAMES,
-    PENDING,
-    RATERS,
-    SKIPS,
-    FileFrame,
-    Format,
-    Side,
-    Table,
-    world_frame,
-)
+from warpgauge.io.landmarks.base import EVERYTHING, FileFrame, Format, Side, Table, world_frame
 from warpgauge.io.landmarks.model import DIRECTION, FRAMES, LARGEST_COORDINATE, covariance_problem
 from warpgauge.io.landmarks.text import fail, load_json, shown, words
 
 IDENTIFIER = "warpgauge-landmarks"
 VERSION = 1
 _IMAGES = ("fixed", "moving")
-
-
-def chi_radius(d: int, alpha: float) -> float:
-    """Return gamma: the radius of the region that holds 1 - alpha of a standard normal in d dimensions."""
-    return float(np.sqrt(chdtri(d, alpha)))
 
 
 class _Reader:
@@ -117,7 +99,7 @@ class _Reader:
         if not np.allclose(axes.T @ axes, np.eye(d), atol=1e-6):
             self.fail(f"{where}.axes", "must have orthonormal columns")
         # Eq. (covariance matrix from ellipse): V diag((r / gamma)^2) V^T
-        scaled = axes * (half_lengths / chi_radius(d, alpha))
+        scaled = axes * (half_lengths / confidence_radius(d, alpha))
         return np.asarray(scaled @ scaled.T)
 
     def point(self, entry: dict[str, Any], key: str, d: int, where: str) -> list[float]:
@@ -231,7 +213,7 @@ def _uncertainty(covariance: Floats, alpha: float | None) -> dict[str, Any]:
     if alpha is None:
         return {"covariance": covariance.tolist()}
     variances, axes = np.linalg.eigh(covariance)
-    half_lengths = chi_radius(len(variances), alpha) * np.sqrt(np.maximum(variances, 0.0))
+    half_lengths = confidence_radius(len(variances), alpha) * np.sqrt(np.maximum(variances, 0.0))
     return {"ellipse": {"half_lengths": half_lengths.tolist(), "axes": axes.tolist(), "alpha": alpha}}
 
 
@@ -242,5 +224,5 @@ FORMAT = Format(
     parse=parse,
     render=render,
     write_frame=world_frame(),
-    holds=frozenset({COVARIANCES, RATERS, SKIPS, INACTIVE, PENDING, NAMES, HASHES}),
+    holds=EVERYTHING,
 )

@@ -14,26 +14,13 @@ from warpgauge.errors import InvalidInputError
 from warpgauge.geometry import Floats, Grid
 from warpgauge.io.files import PathLike
 from warpgauge.io.landmarks import base
-from warpgauge.io.landmarks.base import (
-    COVARIANCES,
-    HASHES,
-    INACTIVE,
-    NAMES,
-    PENDING,
-    RATERS,
-    SKIPS,
-    FileFrame,
-    Format,
-    Side,
-    Table,
-)
 from warpgauge.io.landmarks.model import Landmarks
 from warpgauge.io.landmarks.registry import format_of_path, named_format
 
 _T = TypeVar("_T")
 
 # Provenance, which is not part of the landmarks: a file without it holds the same landmarks.
-PROVENANCE = frozenset({HASHES})
+PROVENANCE = frozenset({base.HASHES})
 
 
 class LandmarkLossError(InvalidInputError):
@@ -126,7 +113,7 @@ class _Writer:
     """The state of one call of `write_landmarks`."""
 
     landmarks: Landmarks
-    kind: Format
+    kind: base.Format
     grids: tuple[Grid | None, Grid | None]
     requested: str | None
     name: str
@@ -150,12 +137,14 @@ class _Writer:
             raise InvalidInputError("ellipse_alpha is a level between 0 and 1, for warpgauge's own JSON only.")
 
     @property
-    def file_frame(self) -> FileFrame:
+    def file_frame(self) -> base.FileFrame:
         """The frame of the file."""
         frame = self.kind.write_frame(self.landmarks.frame, self.requested)
         if frame is None:
             raise InvalidInputError(f"A {self.kind.title} cannot be written with frame={self.requested!r}.")
-        return base.file_frame(Side(self.landmarks.fixed_points, frame), frame if self.requested else None, self.name)
+        return base.file_frame(
+            base.Side(self.landmarks.fixed_points, frame), frame if self.requested else None, self.name
+        )
 
     def _affines(self) -> list[base.Affine]:
         landmarks, count = self.landmarks, 1 if self.landmarks.moving_points is None else 2
@@ -174,17 +163,17 @@ class _Writer:
             for grid in self.grids[:count]
         ]
 
-    def table(self, ellipse_alpha: float | None) -> Table:
+    def table(self, ellipse_alpha: float | None) -> base.Table:
         """Return the landmarks in the coordinates of the file, with pending rows back in their places."""
         landmarks, affines, frame = self.landmarks, self._affines(), self.file_frame
-        pending = landmarks.pending if PENDING in self.kind.holds else ()
+        pending = landmarks.pending if base.PENDING in self.kind.holds else ()
         order = _row_order(len(landmarks), [item.row for item in pending])
         fixed = _with_pending(landmarks.fixed_points, [item.fixed_point for item in pending], order)
         names = _column(landmarks.names, [item.name for item in pending], "", order)
         raters = _column(landmarks.raters, [item.rater for item in pending], None, order)
         active = [*landmarks.active.tolist(), *(item.active for item in pending)]
-        table = Table(
-            fixed=Side(self._to_file(affines[0], fixed, frame), frame, True, landmarks.units, names),
+        table = base.Table(
+            fixed=base.Side(self._to_file(affines[0], fixed, frame), frame, True, landmarks.units, names),
             raters=raters,
             active=np.array(active, dtype=bool)[order],
             skips=[
@@ -196,28 +185,28 @@ class _Writer:
         )
         if landmarks.moving_points is not None:
             moving = _with_pending(landmarks.moving_points, [item.moving_point for item in pending], order)
-            table.moving = Side(self._to_file(affines[1], moving, frame), frame, True, landmarks.units)
+            table.moving = base.Side(self._to_file(affines[1], moving, frame), frame, True, landmarks.units)
             if landmarks.covariances is not None:
                 empty = np.full((len(pending), landmarks.d, landmarks.d), np.nan)
                 covariances = np.concatenate([landmarks.covariances, empty])[order]
                 table.covariances = affines[1].covariances_to_file(covariances)
         return table
 
-    def _to_file(self, affine: base.Affine, points_world: Floats, frame: FileFrame) -> Floats:
+    def _to_file(self, affine: base.Affine, points_world: Floats, frame: base.FileFrame) -> Floats:
         points = affine.to_file(points_world)
         return base.snap_indices(points) if frame in ("index", "index1") else points
 
-    def losses(self, table: Table) -> tuple[str, ...]:
+    def losses(self, table: base.Table) -> tuple[str, ...]:
         """Name what the format cannot hold and these landmarks have."""
         landmarks, holds = self.landmarks, self.kind.holds
         present = {
-            COVARIANCES: bool(np.any(landmarks.has_covariance)),
-            RATERS: any(rater is not None for rater in landmarks.raters or ()),
-            SKIPS: bool(landmarks.skips),
-            INACTIVE: not np.all(landmarks.active),
-            PENDING: bool(landmarks.pending),
-            NAMES: any(landmarks.names or ()),
-            HASHES: bool(landmarks.image_hashes),
+            base.COVARIANCES: bool(np.any(landmarks.has_covariance)),
+            base.RATERS: any(rater is not None for rater in landmarks.raters or ()),
+            base.SKIPS: bool(landmarks.skips),
+            base.INACTIVE: not np.all(landmarks.active),
+            base.PENDING: bool(landmarks.pending),
+            base.NAMES: any(landmarks.names or ()),
+            base.HASHES: bool(landmarks.image_hashes),
         }
         lost = [thing for thing, there in present.items() if there and thing not in holds]
         return (*lost, *self._frame_losses(), *self._rounding_losses(table))
@@ -233,7 +222,7 @@ class _Writer:
         lost = [] if units == landmarks.units else [f"the units {landmarks.units} (read back as {units})"]
         return lost if world == landmarks.frame else [*lost, f"the frame {landmarks.frame!r} (read back as {world!r})"]
 
-    def _rounding_losses(self, table: Table) -> list[str]:
+    def _rounding_losses(self, table: base.Table) -> list[str]:
         if self.kind.name != "transformix" or table.fixed.frame != "index":
             return []
         sides = [table.fixed] if table.moving is None else [table.fixed, table.moving]
