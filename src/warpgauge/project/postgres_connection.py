@@ -11,13 +11,13 @@ from urllib.parse import quote, urlencode
 
 from warpgauge.errors import InvalidInputError
 from warpgauge.io.files import one_line, require
-from warpgauge.project.postgres_schema import CHANNEL
 
 # Addresses of PostgreSQL databases: what ``project.json`` may name, and how a connection is made from it.
 #
 # A password is never stored: PostgreSQL's library takes it from `PGPASSWORD`, from a passfile (``~/.pgpass``), or from
 # the address in the variable `WARPGAUGE_DATABASE`, which replaces the stored one.
 
+CHANNEL = "warpgauge"  # the name that the triggers of `postgres_schema` notify
 VARIABLE = "WARPGAUGE_DATABASE"
 SCHEMES = ("postgresql://", "postgres://")
 # What a stored address may say; anything else could make the library read other files of the person who opens it.

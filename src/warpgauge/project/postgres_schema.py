@@ -17,7 +17,6 @@ from warpgauge.project.postgres_connection import connect, shown_address
 # an event, to leave a gap, and to write to a project that was copied elsewhere, whoever writes.
 
 VERSION = 1
-CHANNEL = "warpgauge"
 SELECT = f"SELECT {COLUMNS}, digest FROM warpgauge.events WHERE project = %s"  # nosec B608  # constants of this package
 INSERT = (
     f"INSERT INTO warpgauge.events (project, {COLUMNS}, digest) "  # nosec B608  # constants of this package

@@ -20,16 +20,7 @@ from warpgauge.web.auth import Asking, Person, Writing
 from warpgauge.web.failures import WRITE_REFUSALS, NotFoundError
 from warpgauge.web.overlays import MapKind, plane_array, plane_frame, plane_grid, plane_lines, with_mark
 from warpgauge.web.placements import read_placement
-from warpgauge.web.wire import (
-    Based,
-    Given,
-    LinesAnswer,
-    LinkedAnswer,
-    OverviewsAnswer,
-    PointsAnswer,
-    ProjectAnswer,
-    Saved,
-)
+from warpgauge.web.wire import Based, Given, OverviewsAnswer, ProjectAnswer, Saved
 from warpgauge.web.wire_reports import LinesAnswer, LinkedAnswer, PointsAnswer, TransformsAnswer
 
 # The project's description and the tiles of its images.
