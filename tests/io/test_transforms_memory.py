@@ -206,7 +206,7 @@ def test_objects_can_be_evaluated_and_mapped_as_they_are() -> None:
         ({"source": np.zeros((24, 18, 2)), "convention": "displacement", "grid": GRIDS[2]}, InvalidInputError,
          r"has the shape \(18, 24, 2\)"),
         ({"source": np.zeros((18, 24, 2)), "convention": "guess", "grid": GRIDS[2]}, InvalidInputError, "must be one"),
-        ({"source": 3.5}, InvalidInputError, "not a float"),
+        ({"source": 3.5}, InvalidInputError, "of type float"),
         ({"source": {"a": 1}}, InvalidInputError, "no 'fwdtransforms'"),
         ({"source": lambda x: x}, AmbiguousFileError, "give d=2 or d=3"),
     ],
