@@ -124,8 +124,8 @@ def place(project: Path, query: str | None, point: str | None, rater: str, as_js
     With QUERY it answers that query of the list; --at then says that you marked another place near the queried one.
     Without QUERY, --at is a landmark of your own choice.
 
-    A placement outside the moving image, or far from where your other landmarks say, is asked about first on a
-    terminal. Elsewhere it is saved with a warning; the log flags it either way.
+    On a terminal you are asked to confirm a placement outside the moving image, or far from where your other landmarks
+    predict it. In a script it is saved with a warning. The log flags it either way.
     """
     from warpgauge.project import Project
     from warpgauge.session import Session

@@ -34,7 +34,7 @@ trust_option = click.option(
     is_flag=True,
     expose_value=False,
     callback=_trust,
-    help="Let a project from elsewhere reach outside its folder; recorded, so that you are asked once.",
+    help="Allow a project made elsewhere to read files outside its folder; the permission is recorded.",
 )
 
 
@@ -137,7 +137,7 @@ def cluster_options(command: _Command) -> _Command:
 
 def resume_option(fresh: str) -> Callable[[_Command], _Command]:
     """Return the pair ``--resume/--fresh``; ``fresh`` says what the latter does."""
-    words = f"Go on where an earlier run ended (the default); or {fresh}."
+    words = f"Continue where an earlier run ended (the default), or {fresh}."
     return click.option("--resume/--fresh", default=True, help=words)
 
 

@@ -32,9 +32,11 @@ Examples:
 @click.argument("transforms", nargs=-1)
 @click.option("--check", type=_FILE, help="Check this certificate, against PROJECT too where it is given.")
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Write the certificate (JSON) here.")
-@click.option("--by", "signed_off_by", default="", help="Who answers for it; stands in the certificate.")
+@click.option("--by", "signed_off_by", default="", help="Name of the person responsible; written into the certificate.")
 @click.option("--unseal", is_flag=True, help="Open the sealed answers: from then on they are used like all others.")
-@click.option("--level", type=float, default=0.95, show_default=True, help="Of intervals and decisions.")
+@click.option(
+    "--level", type=float, default=0.95, show_default=True, help="Confidence level of intervals and decisions."
+)
 @click.option("--seed", type=int, default=0, show_default=True)
 @json_option
 def certify(
@@ -148,7 +150,9 @@ Examples:
 @click.argument("project", type=click.Path(exists=True, path_type=Path))
 @click.argument("new")
 @click.option("--against", required=True, help="Baseline: a transform of the project, a file, or a study's method.")
-@click.option("--margin", default="0", show_default=True, help="What may be worse: 0.1mm, 0.1 (world units) or 5%.")
+@click.option(
+    "--margin", default="0", show_default=True, help="Difference that is accepted: 0.1mm, 0.1 (world units) or 5%."
+)
 @click.option("--level", type=float, default=0.95, show_default=True, help="One minus the error rate of either answer.")
 @json_option
 def gate(project: Path, new: str, against: str, margin: str, level: float, as_json: bool) -> None:

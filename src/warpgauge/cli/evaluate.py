@@ -174,16 +174,18 @@ Examples:
 )
 @trust_option
 @click.argument("source", type=click.Path(exists=True, path_type=Path))
-@click.option("--out", type=click.Path(path_type=Path), help="Where to; report/report.html in the project by default.")
+@click.option(
+    "--out", type=click.Path(path_type=Path), help="File to write; report/report.html in the project by default."
+)
 @click.option(
     "--results",
     type=click.Path(file_okay=False, path_type=Path),
     help="Of a study: folder of benchmark's results, used where they are up to date; STUDY-results by default.",
 )
-@click.option("--tolerance", type=float, help="Error that counts, in world units.")
+@click.option("--tolerance", type=float, help="Largest acceptable error in world units.")
 @click.option("--samples", type=int, default=1000, show_default=True, help="Posterior samples behind the intervals.")
 @click.option("--seed", type=int, default=0, show_default=True)
-@click.option("--no-maps", is_flag=True, help="Leave the maps out.")
+@click.option("--no-maps", is_flag=True, help="Write a report without maps.")
 @margin_option
 @centre_option
 @json_option

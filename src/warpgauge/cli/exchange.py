@@ -20,7 +20,9 @@ from warpgauge.io.transforms import FORMATS
 _IN = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
-LOSSY_HELP = "Leave out what the format to write cannot hold, and say what that was; image hashes go without it."
+LOSSY_HELP = (
+    "Leave out what the format to write cannot hold, and say what that was; image hashes are left out in any case."
+)
 
 lossy_option = click.option("--lossy", is_flag=True, help=LOSSY_HELP)
 match_option = click.option(
@@ -67,7 +69,7 @@ Examples:
 def import_(project: Path, file: Path, moving_file: Path | None, as_json: bool, **options: Any) -> None:
     """Import landmarks from FILE (and MOVING_FILE, for formats with one file per image) into PROJECT, all or none.
 
-    Rows without an uncertainty get that of a plain click; rows that were switched off come in switched off. Landmarks
+    Rows without an uncertainty get that of a plain click; inactive rows stay inactive. Landmarks
     that are probably wrong (most points outside, rows in another order, fixed and moving exchanged, another scale,
     indices for world points, flipped axes) are refused with the numbers, unless you add --force. One undo takes the
     whole import back.
@@ -136,9 +138,9 @@ Examples:
 @click.argument("out", type=click.Path(path_type=Path))
 @click.argument("moving_out", type=click.Path(path_type=Path), required=False)
 @click.option("--rater", help="Only this rater's; all raters' by default.")
-@click.option("--fused", is_flag=True, help="What the model rests on: one annotation per location, raters fused.")
+@click.option("--fused", is_flag=True, help="What the model uses: one annotation per location, raters fused.")
 @click.option(
-    "--format", "format_", type=click.Choice(FORMAT_NAMES), help="Format to write; by the file name by default."
+    "--format", "format_", type=click.Choice(FORMAT_NAMES), help="Format to write; chosen by the file name by default."
 )
 @click.option("--frame", help="Frame to write, where the format has a choice.")
 @click.option(
@@ -219,7 +221,7 @@ Examples:
 @click.option("--moving-out", type=_OUT, help="Where the moving points go, for such formats.")
 @click.option("--from", "source_format", type=click.Choice(FORMAT_NAMES), help="Format to read; detected by default.")
 @click.option(
-    "--to", "out_format", type=click.Choice(FORMAT_NAMES), help="Format to write; by the file name by default."
+    "--to", "out_format", type=click.Choice(FORMAT_NAMES), help="Format to write; chosen by the file name by default."
 )
 @click.option(
     "--fixed-image", type=_SOURCE, help="Fixed image, where voxel indices have to become world points or back."

@@ -222,7 +222,7 @@ Examples:
 )
 @project_argument
 @click.option("--mirror", type=click.Path(exists=True, file_okay=False, path_type=Path), help="Folder of the mirror.")
-@click.option("--accept-loss", is_flag=True, help="Go on where acknowledged events are gone for good.")
+@click.option("--accept-loss", is_flag=True, help="Continue although acknowledged events are lost.")
 @json_option
 def recover(project: Path, mirror: Path | None, accept_loss: bool, as_json: bool) -> None:
     """Rebuild the annotation log of PROJECT from what can be read of it and from a mirror.
@@ -265,7 +265,9 @@ Examples:
 @click.option("--moving", type=_IMAGE, help="Where the moving image is now.")
 @click.option("--fixed-mask", type=_IMAGE, help="Where the fixed image's mask is now.")
 @click.option("--moving-mask", type=_IMAGE, help="Where the moving image's mask is now.")
-@click.option("--accept-changed", is_flag=True, help="Take a file with another content; its frame must be the same.")
+@click.option(
+    "--accept-changed", is_flag=True, help="Accept a file with different content; its frame must be the same."
+)
 @json_option
 def relink(project: Path, accept_changed: bool, as_json: bool, **images: Place | None) -> None:
     """Update the paths of images that were moved or renamed; the log of PROJECT records the change."""

@@ -34,10 +34,10 @@ Examples:
 @click.argument("out", required=False)
 @click.option("--output", metavar="OUT", help="The same as OUT; also an address, as in s3://bucket/map.ome.zarr.")
 @click.option("--transform", "name", help="The transform to map, for error, exceedance, significance and blended.")
-@click.option("--tolerance", type=float, help="Error that counts, in world units, for exceedance.")
+@click.option("--tolerance", type=float, help="Largest acceptable error in world units, for exceedance.")
 @click.option("--full", is_flag=True, help="Every pixel of the fixed image; by default a coarser grid over it.")
 @click.option("--title", default="", help="Title of a picture.")
-@click.option("--jobs", type=int, default=1, show_default=True, help="Processes at a time, for .zarr.")
+@click.option("--jobs", type=int, default=1, show_default=True, help="Parallel processes, for .zarr.")
 @cluster_options
 @resume_option("replace the .zarr that is there")
 @json_option

@@ -29,7 +29,12 @@ Examples:
   warpgauge new-study acrobat.toml --like acrobat --data acrobat_points.csv --sd 8""",
 )
 @click.argument("study", type=click.Path(path_type=Path))
-@click.option("--like", required=True, type=click.Choice(["anhir", "learn2reg", "acrobat"]), help="Whose layout.")
+@click.option(
+    "--like",
+    required=True,
+    type=click.Choice(["anhir", "learn2reg", "acrobat"]),
+    help="Challenge whose layout the data have.",
+)
 @click.option(
     "--data",
     required=True,
@@ -107,7 +112,7 @@ Examples:
 @trust_option
 @click.argument("study", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--out", type=click.Path(path_type=Path), help="Folder for results; STUDY-results beside it by default.")
-@click.option("--jobs", type=int, default=1, show_default=True, help="Pairs at a time.")
+@click.option("--jobs", type=int, default=1, show_default=True, help="Pairs that are evaluated in parallel.")
 @cluster_options
 @resume_option("compute every pair anew")
 @click.option(
@@ -200,11 +205,11 @@ Example:
 )
 @click.option("--out", type=click.Path(path_type=Path), help="Folder for numbers, figures and what was computed.")
 @click.option("--runs", type=int, help="Runs per dataset; the study's own number by default.")
-@click.option("--jobs", type=int, default=1, show_default=True, help="Processes at a time.")
+@click.option("--jobs", type=int, default=1, show_default=True, help="Parallel processes.")
 @cluster_options
 @resume_option("compute every run anew")
 @click.option("--seed", type=int, default=0, show_default=True, help="The same seed gives the same files.")
-@click.option("--quick", is_flag=True, help="A small version, to try it.")
+@click.option("--quick", is_flag=True, help="Run a small version for a quick look.")
 @click.option(
     "--dataset", "datasets", multiple=True, help="Only this dataset of the study; may be given several times."
 )

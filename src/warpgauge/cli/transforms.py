@@ -111,7 +111,7 @@ def compared(project: Project, name: str, transform: Transform) -> dict[str, flo
 @click.argument("name")
 @json_option
 def remove_transform(project: Path, name: str, as_json: bool) -> None:
-    """Take the transform NAME out of PROJECT; its files stay in the folder, and the log keeps that it was there."""
+    """Remove the transform NAME from PROJECT; its files stay in the folder, and the log records the removal."""
     from warpgauge.project import Project
 
     with Project.open(project) as opened:
@@ -169,14 +169,16 @@ Examples:
     "they are; paper-quick: 6 of them with fewer iterations.",
 )
 @click.option("--one-modality", is_flag=True, help="Also mean squares, for images of one modality (paper).")
-@click.option("--jobs", type=int, default=2, show_default=True, help="Registrations at a time.")
-@click.option("--time-limit", type=float, default=3600.0, show_default=True, help="Seconds for each.")
+@click.option("--jobs", type=int, default=2, show_default=True, help="Registrations that run in parallel.")
+@click.option(
+    "--time-limit", type=float, default=3600.0, show_default=True, help="Seconds that each registration may take."
+)
 @cluster_options
 @resume_option("run those too whose result the project has already")
 @click.option("--again", is_flag=True, help="The same as --fresh.")
 @json_option
 def register(project: Path, preset: str, as_json: bool, **options: Any) -> None:
-    """Register the images of PROJECT in every setting of a preset and add the results as transforms.
+    """Register the images of PROJECT with every setting of a preset and add the results as transforms.
 
     The expected duration is printed first. Each registration runs in its own process, so a crash or a timeout ends
     only that one, and its result is added as soon as it is there. At the end each is compared with doing nothing, by

@@ -248,7 +248,7 @@ class QueryRecord:
         return self.number if self.same_as is None else self.same_as
 
     def asks(self, rater: str) -> bool:
-        """Whether this rater is asked."""
+        """Return whether this rater is asked."""
         return self.for_rater is None or self.for_rater == rater
 
 

@@ -135,32 +135,32 @@ class State:
         return self.cell(rater, query).answer
 
     def in_model(self, rater: str, query: int) -> bool:
-        """Whether the rater's mark there is placed, not disabled, not excluded, and no answer to a control question."""
+        """Return whether the rater's mark there is placed, active, not excluded, and not on a control question."""
         cell = self.cell(rater, query)
         used = not cell.disabled and (rater, query) not in self.excluded and not self.is_control(query)
         return isinstance(cell.answer, Placement) and used
 
     def is_control(self, query: int) -> bool:
-        """Whether the match at the query's location is known: answers to it measure the rater and nothing else."""
+        """Return whether the match at the query's location is known: answers to it only measure the rater."""
         return self.queries[self.queries[query].location].known is not None
 
     def is_sealed(self, query: int) -> bool:
-        """Whether answers to the query are sealed: an audit question, or one that repeats it, not opened since."""
+        """Return whether answers to the query are sealed: an audit question or its repetition, not yet opened."""
         drawn = self.queries[self.queries[query].location].audit
         return drawn is not None and self.is_sealed_round(self.audits[drawn[0]])
 
     def is_sealed_round(self, drawn: AuditRound) -> bool:
-        """Whether a round of audit questions is sealed and was not opened since."""
+        """Return whether a round of audit questions is sealed and was not opened since."""
         return drawn.sealed and not any(event.generation > drawn.generation for event in self.unsealed)
 
     def is_taken(self, query: int) -> bool:
-        """Whether anybody has answered the query or put it aside."""
+        """Return whether anybody has answered the query or put it aside."""
         keys = self.cells_at.get(self.queries[query].location, ())
         answered = any(key[1] == query and self.cells[key].answer is not None for key in keys)
         return answered or any(number == query for _, number in self.deferred)
 
     def rests_on_removed(self, generation: int) -> bool:
-        """Whether an answer that was in force at a generation has been changed or taken back since."""
+        """Return whether an answer that was in force at a generation has been changed or taken back since."""
         return any(given < generation < taken for given, taken in self.removed.items())
 
     def answered(self, rater: str) -> list[int]:

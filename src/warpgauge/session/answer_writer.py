@@ -248,7 +248,7 @@ class AnswerWriter:
             return Start(due, own, START_MARKS)
 
     def _only_volunteered(self, state: State, who: str) -> bool:
-        """Whether the rater may see fewer landmarks than a start has, all of them volunteered."""
+        """Return whether the rater may see fewer landmarks than a start has, all of them volunteered."""
         origins = [mark.origin for group in self.model.shown(state, who).located.marks for mark in group]
         return len(origins) < START_MARKS and set(origins) <= {"volunteered"}
 

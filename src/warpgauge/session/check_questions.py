@@ -77,7 +77,7 @@ def pending_candidates(state: State) -> set[int]:
 
 
 def needs_round(project: Project, state: State) -> bool:
-    """Whether a new round is due: none yet, all of the last one asked, or it knew other transforms or settings."""
+    """Return whether a new round is due: none yet, the last one all asked, or transforms or settings changed."""
     if not state.audits:
         return True
     drawn, settings = state.audits[-1], project.settings

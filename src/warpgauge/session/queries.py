@@ -87,21 +87,21 @@ def order_for(state: State, settings: Settings, rater: str) -> list[int]:
 
 
 def is_settled(state: State, number: int) -> bool:
-    """Whether the organiser settled the location after this query was asked; asking again opens it."""
+    """Return whether the organiser settled the location after this query was asked; asking again opens it."""
     query = state.queries[number]
     settled = state.resolved.get(query.location)
     return settled is not None and settled.generation > query.generation
 
 
 def is_retracted(state: State, query: QueryRecord) -> bool:
-    """Whether nobody is asked this query: a suggestion withdrawn, a place that a rater chose, an import undone."""
+    """Return whether nobody is asked this query: withdrawn, chosen by a rater, or of an import that was undone."""
     if query.batch is not None and not state.batches.get(query.batch):
         return True
     return query.number in state.withdrawn or query.origin == "volunteered"
 
 
 def is_free(state: State, query: QueryRecord) -> bool:
-    """Whether the place may be suggested (again): nobody is asked there, and nobody has answered."""
+    """Return whether the place may be suggested (again): nobody is asked there, and nobody has answered."""
     return is_retracted(state, query) and not state.is_taken(query.number)
 
 
@@ -121,7 +121,7 @@ def stale_suggestions(state: State) -> list[int]:
 
 
 def _before_start(state: State, generation: int) -> bool:
-    """Whether fewer landmarks than a guided start has were placed at a generation, and some volunteered since."""
+    """Return whether the guided start was unfinished at a generation, and landmarks were volunteered since."""
     placed = [(who, number) for who, number in state.cells if state.in_model(who, number)]
     early = sum(_generation(state, key) < generation for key in placed)
     return early < START_MARKS and any(
@@ -192,7 +192,7 @@ def number_for(state: State, rater: str, number: int) -> int:
 
 
 def is_unaided(state: State, settings: Settings, rater: str, number: int | None) -> bool:
-    """Whether a rater gets no proposals from the images at a query, or at the next place of their own choice (None).
+    """Return whether a rater gets no proposals from the images at a query, or at the next place they choose (None).
 
     In a project with ``snap`` this is so at the share ``unaided`` of the places, drawn at random for each rater.
     """
@@ -229,7 +229,7 @@ def locations_in_list(state: State) -> list[QueryRecord]:
 
 
 def counts(query: QueryRecord) -> bool:
-    """Whether a placement of this query counts for the budget: not a repetition, nor what one rater brought along."""
+    """Return whether a placement of this query counts for the budget: no repetition, no import of one rater."""
     return query.origin in ("suggested", "volunteered", "audit") or (
         query.origin == "given" and query.for_rater is None
     )

@@ -322,7 +322,7 @@ class Answering:
 
     @staticmethod
     def _locked(state: State, number: int, person: Person) -> bool:
-        """Whether the location was settled after it was asked, for all but organisers."""
+        """Return whether the location was settled after it was asked, for all but organisers."""
         return is_settled(state, number) and not person.organises
 
 

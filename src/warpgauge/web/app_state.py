@@ -233,15 +233,15 @@ class Desk:
     # --- who may see what --------------------------------------------------------------------------------------------
 
     def compares(self, person: Person) -> bool:
-        """Whether a person may see the transforms that were added: not a rater who should be blind."""
+        """Return whether a person may see the transforms that were added: not a rater who should be blind."""
         return person.role != "rater" or not self.project.settings.blind
 
     def sees_all(self, person: Person) -> bool:
-        """Whether a person may see the answers of others."""
+        """Return whether a person may see the answers of others."""
         return person.role != "rater" or not self.project.settings.blind
 
     def predicts(self, person: Person) -> bool:
-        """Whether a person may see where the model expects matches."""
+        """Return whether a person may see where the model expects matches."""
         return person.role != "rater" or not self.project.settings.hide_prediction
 
     def posterior(self, person: Person) -> Posterior:
