@@ -21,8 +21,9 @@ from warpgauge.display import counted
 from warpgauge.errors import InvalidInputError
 
 if TYPE_CHECKING:
+    from warpgauge.core import error_scores
     from warpgauge.core.annotation_budget import FurtherAnnotations
-    from warpgauge.core.error_scores import Flag, Judgement
+    from warpgauge.core.error_scores import Judgement
     from warpgauge.core.hyperparameters import FitReport
     from warpgauge.core.power_law import PowerLawReport
     from warpgauge.core.sensitivity import Sensitivity
@@ -351,7 +352,7 @@ class Posterior:
         return
 
     @property
-    def flags(self) -> tuple[Flag, ...]:
+    def flags(self) -> tuple[error_scores.Flag, ...]:
         """Nothing: a posterior alone has no transforms to compare the annotations with."""
         return ()
 
