@@ -280,7 +280,7 @@ class Pool:
         self._waiting: list[Peaks] = []
 
     def add(self, peaks: Peaks) -> None:
-        """Add peaks; merging is put off until as many wait as the pool holds."""
+        """Add peaks; they are merged once as many are waiting as the pool holds."""
         self._waiting.append(peaks)
         if sum(map(len, self._waiting)) >= self.size:
             self._merge()

@@ -121,7 +121,7 @@ class Channel(Protocol):
 
 
 class Executor(ABC):
-    """Runs jobs; a context manager that gives back its workers at the end.
+    """Runs jobs; a context manager that releases its workers at the end.
 
     The outcome of a job depends on the job and the shared data only, never on the executor: every job runs with one
     thread.

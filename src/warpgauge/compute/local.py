@@ -187,7 +187,7 @@ class _Worker:
             self.end()
 
     def dismiss(self) -> None:
-        """Wait for the process to end by itself, so that it gives back what it took; else end it."""
+        """Wait for the process to end by itself, so that it releases its resources; else end it."""
         if self.usable:
             self._process.join(_GOODBYE)
         self.end()

@@ -1,4 +1,4 @@
-"""Gains where some candidates lie outside the targets: kept for all candidates, one pass over them an annotation."""
+"""Gains where some candidates lie outside the targets: kept for all candidates, one pass over them per annotation."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ class Certificate:
 
     @property
     def contradictions(self) -> list[str]:
-        """Where the two verdicts contradict each other and what that means, a sentence each."""
+        """Where the two verdicts contradict each other and what that means, one sentence per contradiction."""
         return list(self.content["contradictions"])
 
     def table(self) -> tuple[list[str], list[list[Any]]]:
@@ -304,7 +304,7 @@ def read_certificate(path: str | PathLike[str]) -> dict[str, Any]:
 
 
 def check_certificate(content: Mapping[str, Any], project: Project | None = None) -> list[str]:
-    """Return what is wrong with a certificate, a sentence each; an empty list where all can be confirmed.
+    """Return what is wrong with a certificate, one sentence per fault; an empty list where all can be confirmed.
 
     Parameters
     ----------

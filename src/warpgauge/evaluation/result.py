@@ -96,7 +96,7 @@ class TransformScores:
     landmark_statistics : dict or None
         The same numbers at the annotated points alone, the classical way; None as for ``landmark``.
     regularity : Regularity or None
-        None where it was not asked for, or cannot be had from mapped points alone.
+        None where it was not asked for, or cannot be computed from mapped points alone.
     flags : tuple of warpgauge.evaluation.Flag
         What a person should look at before reading these scores.
     """

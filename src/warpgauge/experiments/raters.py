@@ -37,7 +37,7 @@ CIMA_IMAGES = (
 
 
 def plan(data: Path, runs: int, seed: int, quick: bool) -> list[Run]:
-    """One run an image: ``runs`` of the HCP subjects, the two templates, and CIMA's four images with two raters."""
+    """Plan one run per image: ``runs`` HCP subjects, the two templates, and CIMA's four images with two raters."""
     subjects = sorted(image for image in afids_placements(data) if image not in _TEMPLATES)
     images = [(image, "hcp") for image in subjects[: min(runs, 2 if quick else runs)]]
     images += [(image, _TEMPLATES[image]) for image in sorted(_TEMPLATES)]

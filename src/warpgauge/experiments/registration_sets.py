@@ -1,7 +1,7 @@
 """Pairs with several transforms to compare, simulated answers of an annotator, and the true errors.
 
-Registering takes minutes a pair, so what it gave is kept in the folder that the environment variable
-``WARPGAUGE_REGISTRATIONS`` names, where there is one, and is made anew where not.
+Registering takes minutes per pair, so the results are kept in the folder that the environment variable
+``WARPGAUGE_REGISTRATIONS`` names, where there is one, and are computed again otherwise.
 """
 
 from __future__ import annotations

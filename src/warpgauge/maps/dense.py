@@ -105,7 +105,7 @@ def over_grid(
     value : callable
         Gives (n,) or (n, components) numbers at (n, d) points.
     components : int
-        0 for one number an element, else the length of a last axis.
+        0 for one number per element, else the length of a last axis.
     progress : callable, optional
         Called with (finished elements, all elements) in the caller's thread, after blocks and at the end.
     checkpoint : path, optional

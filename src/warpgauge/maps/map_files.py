@@ -41,7 +41,7 @@ def write_map(array: ArrayLike, grid: Grid, path: str | os.PathLike[str], *, dro
     Parameters
     ----------
     array : array of the grid's shape, or with one more axis
-        One number an element, or components on the last axis (a displacement x, y[, z] in world units, LPS in 3D).
+        One number per element, or components on the last axis (a displacement x, y[, z] in world units, LPS in 3D).
     grid : Grid
     path : path
         Ends in ``.nii``, ``.nii.gz``, ``.nrrd``, ``.zarr`` (a folder, OME-Zarr 0.5), ``.tif`` or ``.tiff`` (OME-TIFF).

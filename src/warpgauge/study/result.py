@@ -54,7 +54,7 @@ class MethodResult:
     cases, missing : int
         Pairs in the comparison with and without a transform.
     anhir, acrobat, learn2reg_tre30, learn2reg_tre70
-        Classical metrics over the pairs with a transform; None where they cannot be had.
+        Classical metrics over the pairs with a transform; None where they cannot be computed.
     official : dict
         Figures of the challenge that the study names, under that challenge's own names.
     dice, hd95, surface_distance : float or None
