@@ -1,7 +1,8 @@
 """Gates: whether a new registration is worse than a baseline by more than a margin, for continuous integration.
 
 Both answers have a stated error rate, by the random draw of the audit alone: a registration that is not worse is called
-worse in at most 1 - level of the audits, and one that is worse by the margin or more is called not worse in at most as many.
+worse in at most 1 - level of the audits, and one that is worse by the margin or more is called not worse in at most as
+many.
 """
 
 from __future__ import annotations
