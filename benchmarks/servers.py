@@ -27,7 +27,7 @@ from project.test_survival import QUERIES, kill_at_random
 from project.tools import grid_points, query, write_images
 from project.zygote import Zygote
 from warpgauge.project import Project
-from warpgauge.project.stores import copy_log
+from warpgauge.project.log_stores import copy_log
 from web.load_tools import AppServer, Load, answer_all, check_log
 from web.server_tools import make_flat
 

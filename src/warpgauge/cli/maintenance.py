@@ -324,7 +324,7 @@ def copy(project: Path, target: str, as_json: bool) -> None:
     but takes no more events. A password is never stored: set PGPASSWORD, use a passfile (~/.pgpass), or put the whole
     address into WARPGAUGE_DATABASE. Needs the extra "postgres".
     """
-    from warpgauge.project.stores import copy_log
+    from warpgauge.project.log_stores import copy_log
 
     done = copy_log(project, target)
     if as_json:

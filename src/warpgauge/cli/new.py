@@ -136,7 +136,7 @@ Examples:
 @json_option
 def new(project: Path, fixed: Place, moving: Place, **options: Any) -> None:
     """Start a PROJECT: a folder with the two images' frames, candidates, targets and an empty log of annotations."""
-    from warpgauge.cli.transforms import propose
+    from warpgauge.cli.registrations import propose
     from warpgauge.project import Project
     from warpgauge.project.folder import settings_of
     from warpgauge.project.transforms import check_alignable

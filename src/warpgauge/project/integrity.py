@@ -19,6 +19,7 @@ from warpgauge.project.folder import load_foreground
 from warpgauge.project.images import image_problem
 from warpgauge.project.kinds import replay, sound_events
 from warpgauge.project.log import Row, event_of, moment_of
+from warpgauge.project.log_stores import open_log
 from warpgauge.project.points import load
 from warpgauge.project.postgres_connection import VARIABLE, address_in_force, shown_address, stored_address
 from warpgauge.project.records import chained
@@ -27,7 +28,6 @@ from warpgauge.project.sqlite_log import FILE as LOG
 from warpgauge.project.sqlite_log import SqliteLog
 from warpgauge.project.sqlite_schema import SELECT, put_aside
 from warpgauge.project.state import State
-from warpgauge.project.stores import open_log
 from warpgauge.project.trust import check_trust
 
 # Integrity checks of a project; each problem is reported in one sentence, and nothing is repaired.

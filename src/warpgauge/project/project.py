@@ -23,11 +23,11 @@ from warpgauge.project.images import Spacing, relinked
 from warpgauge.project.integrity import VerifyReport, verify_project
 from warpgauge.project.kinds import ORGANISER, authorise, checked
 from warpgauge.project.log import EventLog, EventStore, StateLock
+from warpgauge.project.log_stores import open_log
 from warpgauge.project.points import Progress
 from warpgauge.project.records import Draft, Event
 from warpgauge.project.settings import Settings
 from warpgauge.project.state import State
-from warpgauge.project.stores import open_log
 from warpgauge.project.trust import check_trust, trust_new
 
 if TYPE_CHECKING:
