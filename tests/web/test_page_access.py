@@ -96,6 +96,16 @@ def test_nothing_is_cut_off_on_tablets_and_small_windows(browser: Any, server: S
     sheet = open_sheet(browser, server, width=width, height=height)
     page = sheet.page
     assert page.evaluate("() => document.documentElement.scrollWidth") == width
+    assert page.evaluate(
+        "() => document.getElementById('commands').scrollWidth <= document.getElementById('commands').clientWidth"
+    )
+    named = page.locator(
+        "#top .name:visible, #commands .name:visible, .pane-head button .name:visible"
+    ).all_text_contents()
+    wanted = {"Accept", "Cannot tell", "Fit", "Image", "Overlays"}
+    wanted |= {"Layout", "Theme", "Keys", "Nearby", "Own point", "Another"} if width >= 1280 else set()
+    wanted |= {"Undo", "Redo", "Former"} if width >= 1440 else set()
+    assert wanted <= set(named), "names beside icons where there is room"
     boxes = []
     for element in page.locator(
         "#commands button:visible, #alpha, #top button:visible, .pane-head button:visible"

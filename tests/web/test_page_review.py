@@ -79,6 +79,31 @@ def test_after_three_marks_the_moving_image_looks_as_the_fixed_one(browser: Any,
         sheet.close()
 
 
+def test_a_picture_that_is_turned_by_an_odd_angle_has_no_seams(browser: Any, tmp_path: Path) -> None:
+    """A uniform image of several tiles, shown turned by 20 degrees: every pixel within it has its colour."""
+    for side in ("fixed", "moving"):
+        Image.fromarray(np.full((700, 700, 3), 200, np.uint8)).save(tmp_path / f"{side}.png")
+    points = np.random.default_rng(2).uniform(200, 500, (40, 2))
+    Project.create(tmp_path / "p", fixed=tmp_path / "fixed.png", moving=tmp_path / "moving.png", candidates=points,
+                   targets=points, settings={"guided_start": False}).close()  # fmt: skip
+    angle = np.deg2rad(20)
+    turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
+    with served(tmp_path / "p", "ada") as server:
+        place_over_the_wire(server, "ada", 4, lambda point: (turn @ (np.array(point) - 350) + 350).tolist())
+        sheet = open_sheet(browser, server, "ada")
+        assert "turned 20" in sheet.page.locator("button[data-turned]").text_content()
+        for key in ("h", "j", "0", "+", "+"):
+            sheet.page.keyboard.press(key)
+        sheet.settle()
+        lowest = sheet.page.evaluate(
+            "() => { const canvas = document.querySelector('#moving canvas'); const { width, height } = canvas;"
+            " const { data } = canvas.getContext('2d').getImageData(width / 2 - 150, height / 2 - 150, 300, 300);"
+            " return data.reduce((low, value, i) => (i % 4 === 3 ? low : Math.min(low, value)), 255); }"
+        )
+        assert lowest >= 198
+        sheet.close()
+
+
 def test_the_third_pane_follows_a_mark_while_it_is_dragged(browser: Any, tmp_path: Path) -> None:
     """V opens it; during a drag new pictures come before anything is saved; every comparison draws another picture."""
     with served(make_tissue_project(tmp_path / "lesion"), "ada") as server:

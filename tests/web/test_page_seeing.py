@@ -232,6 +232,58 @@ def test_nothing_jumps_and_everything_fits_at_1280_by_720(browser: Any, tmp_path
         sheet.close()
 
 
+def test_nothing_moves_when_messages_choices_and_lists_arrive(browser: Any, tmp_path: Path) -> None:
+    """Over a session with warnings, a question about a slip, going back, maps and the review: no layout shift."""
+    with served(make_tissue_project(tmp_path / "lesion", blind=False)) as server:
+        sheet = open_sheet(browser, server)
+        page = sheet.page
+        page.evaluate(SHIFT)
+
+        def check(what: str) -> None:
+            sheet.settle()
+            moved = page.evaluate("() => globalThis.shifts.splice(0)")
+            assert sum(shift[0] for shift in moved) < 0.002, (what, moved)
+
+        check("opening")
+        for k in range(4):
+            place_truly(sheet, 1)
+            check(f"answer {k + 1}")
+        page.keyboard.press("Enter")
+        check("a warning")
+        page.keyboard.press("s")
+        page.locator("dialog[open]").wait_for()
+        page.keyboard.press("1")
+        sheet.wait_for_query(6)
+        check("a skip")
+        page.keyboard.press("0")
+        sheet.settle()
+        page.keyboard.press("-")
+        page.keyboard.press("-")
+        sheet.press_at("moving", sheet.box("moving")["width"] - 12, 30)
+        page.keyboard.press("Enter")
+        page.locator("button[data-choice=keep]").wait_for()
+        check("a choice")
+        page.locator("button[data-choice=change]").click()
+        page.keyboard.press("Escape")
+        page.keyboard.press("Backspace")
+        sheet.wait_for_query(5)
+        check("a former answer")
+        page.locator("button[data-choice=back]").click()
+        sheet.wait_for_query(6)
+        page.keyboard.press("m")
+        page.wait_for_selector(".legend")
+        check("a map and back")
+        page.keyboard.press("d")
+        sheet.settle()
+        page.evaluate("() => globalThis.shifts.splice(0)")  # the images make room for the review
+        for leaf in ("progress", "compare", "list"):
+            page.locator(f"button[data-leaf={leaf}]").click()
+            check(leaf)
+        place_truly(sheet, 1)
+        check("an answer beside the review")
+        sheet.close()
+
+
 WRITTEN = """() => {
   globalThis.written = [];
   const fill = CanvasRenderingContext2D.prototype.fillText;

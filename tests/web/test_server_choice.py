@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -102,6 +103,14 @@ def test_undoing_a_landmark_of_the_start_goes_back_to_the_start(tmp_path: Path) 
         for who in (ada, ben):
             assert volunteer(who, PLACES[1]).status_code == 200
             assert [row["number"] for row in get(who, "/api/list")["rows"]] == [1]
+
+
+def test_why_a_question_is_asked_does_not_state_what_nobody_knows(tmp_path: Path) -> None:
+    """Before the first marks a question says that nothing is known, later to what length; never more than the image."""
+    with served(make_flat(tmp_path / "p", refit="never")) as server:
+        client = server.client()
+        assert get(client, "/api/query")["why"].endswith("nothing is known about its match yet.")
+        assert re.search(r"it is known to \d{1,2}(\.\d+)? px\.$", work(client, 6)["why"])
 
 
 def test_undoing_a_volunteered_landmark_shows_the_current_query(tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ from warpgauge.session.queries import (
     suggestion_drafts,
 )
 
+UNKNOWN = 0.25  # share of the image's diagonal: a standard deviation beyond it says nothing
 LEASE_SECONDS = 900.0  # a rater who has not answered by then has gone
 
 
@@ -157,6 +158,8 @@ class QueryQueue:
         rounded = float(f"{sd:.0e}") if settings.hide_prediction else sd
         figure = f"{rounded:.2g}" if rounded < 100 else f"{rounded:.0f}"  # no exponent
         known = f"it is known to {figure} {self.project.units}"
+        if rounded > UNKNOWN * self.project.moving_grid.diagonal:
+            known = "nothing is known about its match yet"
         if origin == "volunteered":
             return f"You chose this location; {known}."
         if origin == "given" or (gain is None and origin not in ("audit", "control")):

@@ -45,6 +45,25 @@ export function buildButtons(store, commands) {
       show();
     }
   }
+  const bar = byId("commands");
+  new ResizeObserver(() => fitNames(bar)).observe(byId("bottom"));
+  fitNames(bar);
+  document.body.dataset.built = "";
+}
+
+/**
+ * Names and keys on the buttons at the bottom, as many as there is room for: the last ones go first, keys before names.
+ * @param {HTMLElement} bar
+ */
+export function fitNames(bar) {
+  const buttons = /** @type {HTMLElement[]} */ ([...bar.children].reverse());
+  for (const button of buttons) button.classList.remove("keyless", "nameless");
+  for (const less of ["keyless", "nameless"]) {
+    for (const button of buttons) {
+      if (bar.scrollWidth <= bar.clientWidth) return;
+      if (!button.querySelector(".name.always") || (less === "keyless" && !button.classList.contains("primary"))) button.classList.add(less);
+    }
+  }
 }
 
 /**
@@ -83,6 +102,14 @@ export function buildBar(store, annotator, project) {
   };
   store.watch(["query", "done", "mark", "message", "tone", "saved", "writing", "connection", "rows", "doubt", "task", "start"], show);
   show();
+  const seen = new ResizeObserver(makeWay);
+  for (const id of ["message", "choice", "bottom"]) seen.observe(byId(id));
+}
+
+/** Why a question is asked is said where the message and its choice leave room. */
+function makeWay() {
+  const end = Math.max(...["message", "choice"].map((id) => byId(id).getBoundingClientRect().right));
+  byId("why").style.visibility = end + 12 > byId("why").getBoundingClientRect().left ? "hidden" : "";
 }
 
 /**

@@ -15,8 +15,7 @@
  * @property {() => void} [release] for a key that is held
  * @property {() => boolean} [pressed] whether it is switched on
  * @property {boolean} [repeats] whether a key that is held does it again
- * @property {"always" | "middle" | "late"} [main] has a button at the bottom, whose name is always shown, or only where
- * the window is wide enough, the late ones last
+ * @property {"always" | "middle"} [main] has a button at the bottom, whose name is always shown, or where there is room
  */
 
 /**

@@ -178,7 +178,7 @@ function line(stage, annotator, row, span) {
     make("td", {}, String(row.number), row.rater && row.rater !== annotator.project.rater ? make("div", { class: "quiet" }, row.rater) : null),
     make("td", { class: "pair" }, ...thumbs, make("div", { class: isFlagged(row) ? "flag" : "note", title: row.sentence }, flags(row)), row.text ? make("div", { class: "note" }, `“${row.text}”`) : null),
     make("td", { class: "num" }, size === null ? "–" : rounded(size)),
-    make("td", { class: "num" }, row.distance === null ? "–" : rounded(row.distance)),
+    make("td", { class: "num" }, row.distance === null ? "–" : row.distance < 0.005 * stage.images.moving.spacing[0] ? "0" : rounded(row.distance)),
     make("td", { class: "num" }, row.mahalanobis === null ? "–" : row.mahalanobis.toFixed(1)),
     make("td", {}, on));
 }

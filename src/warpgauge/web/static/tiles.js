@@ -73,6 +73,8 @@ export class TileSource {
     for (let level = this.image.levels.length - 1; level >= best; level--) {
       if (complete && level > best) continue;
       const ids = level === best ? fine : visibleTiles(this.image, plane, view, level, depth);
+      // In a picture that is turned by an odd angle the edges of tiles are see-through: wider ones below close the seams.
+      if (isOblique(view)) for (const id of ids) this.drawTile(context, plane, upright, id, colours, ratio, 1);
       for (const id of ids) this.drawTile(context, plane, upright, id, colours, ratio);
     }
     context.restore();
@@ -89,8 +91,9 @@ export class TileSource {
    * @param {TileId} id
    * @param {Colours} colours
    * @param {number} ratio device pixels per CSS pixel
+   * @param {number} [wider] device pixels by which it is drawn wider on each side
    */
-  drawTile(context, plane, view, id, colours, ratio) {
+  drawTile(context, plane, view, id, colours, ratio, wider = 0) {
     const tile = this.tiles.get(keyOf(id));
     if (!tile) return;
     this.touch(keyOf(id), tile);
@@ -98,8 +101,8 @@ export class TileSource {
     const first = [id.column, id.row].map((n, k) => place.start[k] + (n * this.image.tile - 0.5) * place.step[k]);
     const end = [first[0] + tile.width * place.step[0], first[1] + tile.height * place.step[1]];
     // On device pixels, so that neighbours meet without a seam.
-    const [x0, y0] = planeToScreen(view, first).map((value) => Math.round(value * ratio) / ratio);
-    const [x1, y1] = planeToScreen(view, end).map((value) => Math.round(value * ratio) / ratio);
+    const [x0, y0] = planeToScreen(view, first).map((value) => (Math.round(value * ratio) - wider) / ratio);
+    const [x1, y1] = planeToScreen(view, end).map((value) => (Math.round(value * ratio) + wider) / ratio);
     context.save();
     // Smooth until single samples are large enough to be looked at; then they stay samples.
     context.imageSmoothingEnabled = Math.abs(place.step[0]) * view.scale < SAMPLES;
@@ -268,4 +271,12 @@ export class TileSource {
     }
     return counts;
   }
+}
+
+/**
+ * Whether a view is turned by something else than quarter turns.
+ * @param {View} view
+ */
+function isOblique({ turn }) {
+  return turn !== undefined && turn.flat().some((value) => Math.abs(value) > 1e-6 && Math.abs(value) < 1 - 1e-6);
 }
