@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from web.page_tools import Sheet, make_tissue_project, open_sheet
-from web.server_tools import Served, served
+from web.server_tools import Served, answer, served
 
 AXE = Path(__file__).parents[2] / "node_modules" / "axe-core" / "axe.min.js"
 KINDS = "['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'best-practice']"
@@ -21,6 +21,9 @@ RULES = f"""async () => (await axe.run(document, {{runOnly: {KINDS}}}))
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     with served(make_tissue_project(tmp_path_factory.mktemp("access") / "lesion", blind=False), "ada") as running:
+        client = running.client("ada")
+        query = client.get("/api/query").json()
+        answer(client, query, query["location"], confirmed=True)
         yield running
 
 
@@ -126,4 +129,9 @@ def test_nothing_is_cut_off_on_tablets_and_small_windows(browser: Any, server: S
                 or other["y"] + other["height"] <= one["y"] + 0.5
             )
             assert apart, (one, other)
+    page.keyboard.press("d")
+    page.wait_for_selector("#drawer tbody tr")
+    sheet.settle()
+    wide, room = page.evaluate("() => ['scrollWidth', 'clientWidth'].map((k) => document.querySelector('.leaf')[k])")
+    assert wide <= room, "the list of the review"
     sheet.close()

@@ -191,6 +191,25 @@ def test_points_of_ones_own_are_refined_too(browser: Any, tmp_path: Path) -> Non
         sheet.close()
 
 
+def test_a_mark_that_was_snapped_before_can_still_be_changed(tmp_path: Path) -> None:
+    """With a share of 1 set later, an edit of a snapped mark is saved as before, and new marks are unaided."""
+    folder = make_pair(tmp_path / "pair", snap=True)
+    with served(folder) as server:
+        me = server.client()
+        query = me.get("/api/query").json()
+        where = (np.array(query["location"]) + SHIFT * SPACING).tolist()
+        assert answer(me, query, where, snapped_from=query["location"], confirmed=True).status_code == 200
+    with Project.open(folder) as project:
+        project.change_settings(unaided=1.0)
+    with served(folder) as server:
+        me = server.client()
+        known = me.get(f"/api/query/{query['query']}").json()
+        edited = answer(me, known, where, snapped_from=query["location"], confirmed=True)
+        assert edited.status_code == 200, edited.text
+        assert answer(me, edited.json()["next"], where, confirmed=True).status_code == 200
+    assert [one.get("unaided", False) for one in placed(folder)] == [False, True]
+
+
 def placed(folder: Path) -> list[dict[str, Any]]:
     """Return what the log has of all placements."""
     return [payload for _, _, kind, _, payload in events_of(folder) if kind == "place"]

@@ -191,6 +191,9 @@ class AnswerWriter:
         """Add to a placement that proposals from the images were withheld, where they were."""
         if not is_unaided(state, self.project.settings, who, number):
             return
+        known = None if number is None else state.answer(who, number)
+        if isinstance(known, Placement) and known.snapped_from is not None:
+            return  # snapped before the share was set: it stays what it is
         if "snapped_from" in payload:
             raise InvalidInputError("Snap is off at this place (setting unaided): place the mark by eye.")
         payload["unaided"] = True

@@ -244,7 +244,7 @@ export class PlaneView {
     drawText(context, right, [width - 6, height / 2], { align: "right" });
     drawText(context, top, [width / 2, 16], { align: "center" });
     // Beside the slice's number there is no room for it in a small plane, and the opposite letter tells it.
-    if (width > 320) drawText(context, bottom, [width / 2, height - 6], { align: "center" });
+    if (width > 380) drawText(context, bottom, [width / 2, height - 6], { align: "center" });
   }
 
   /** Colours of this side's crosshair. */
