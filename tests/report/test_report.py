@@ -206,7 +206,7 @@ def test_calibration_that_failed_is_said_before_any_ranking(tmp_path: Path) -> N
     good = scene(2)
     assert trust(good["posterior"]).verdict == "calibrated"
     page = Page(write_report(tmp_path / "g.html", **good, maps=False).read_text("utf-8"))
-    assert "overconfident" not in page.text
+    assert "The model is overconfident" not in page.text
     first = page.text[page.text.rindex("Registration report") :]
     assert 0 < first.index(good["evaluation"].verdict) < 60
 
