@@ -10,11 +10,10 @@ import oracle
 import warpgauge as wg
 from warpgauge.errors import InvalidInputError
 from warpgauge.evaluation import error_model, further_by_growth, scores
-from warpgauge.evaluation.cross_fit import CrossFit
+from warpgauge.evaluation.cross_fit import CrossFit, Widening
 from warpgauge.evaluation.error_model import ErrorModel
 from warpgauge.evaluation.transforms import CandidateSet, weighted_median
 from warpgauge.evaluation.trust import gross_errors, too_good
-from warpgauge.evaluation.widening import Widening
 
 SCALES = (40.0, 160.0)
 
