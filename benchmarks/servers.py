@@ -26,6 +26,7 @@ from postgres_tools import Postgres, free_port
 from project.test_survival import QUERIES, kill_at_random
 from project.tools import grid_points, query, write_images
 from project.zygote import Zygote
+from warpgauge.core.suggestion import compile_loops
 from warpgauge.project import Project
 from warpgauge.project.log_stores import copy_log
 from web.load_tools import AppServer, Load, answer_all, check_log
@@ -189,6 +190,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path, default=Path("bench-output/servers.json"))
     arguments = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the servers are ended
+    compile_loops()  # as `warpgauge prepare` does: raters must not wait for the compiler of a fresh installation
     server = Postgres(durable=True)
     wanted = arguments.only or ("costs", "killed", "restarted", "kills")
     result: dict[str, Any] = {}

@@ -29,4 +29,6 @@ if [ -n "${WARPGAUGE_ORGANISER:-}" ]; then set -- --rater "$WARPGAUGE_ORGANISER"
 if [ -n "${WARPGAUGE_TOKEN_FILE:-}" ]; then set -- --token-file "$WARPGAUGE_TOKEN_FILE" "$@"; fi
 if [ -n "${WARPGAUGE_TRUSTED_PROXY:-}" ]; then set -- --trusted-proxy "$WARPGAUGE_TRUSTED_PROXY" "$@"; fi
 if [ -n "${WARPGAUGE_USER_HEADER:-}" ]; then set -- --user-header "$WARPGAUGE_USER_HEADER" "$@"; fi
+# A fresh container has no compiled loops; the first raters must not wait while the server compiles them.
+warpgauge prepare >/dev/null
 exec warpgauge annotate "${WARPGAUGE_PROJECT:-/project}" "$@"
