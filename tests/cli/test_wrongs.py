@@ -203,6 +203,22 @@ def test_a_likely_misreading_is_named_and_refused(
         assert ask("import", project, *files, "--rater", "ann", *words.split())["placed"] == 40
 
 
+def test_an_import_says_how_exact_the_landmarks_are_taken_to_be(project: Path, pair: Path, tmp_path: Path) -> None:
+    """Of a plain click by default, or as --radius says: the 99 % radius of an isotropic Gaussian in 2D is 3.03 sd."""
+    points = fixed_points(pair)
+    files = anhir(tmp_path / "f.csv", points), anhir(tmp_path / "m.csv", points + SHIFT)
+    out, _ = told("import", project, *files, "--radius", 6)
+    assert f"{len(points)} landmarks without an uncertainty" in out
+    assert "within 6 px with 99 % probability." in out
+    with wg.Project.open(project) as opened:
+        spread = wg.Session(opened).annotations().covariances
+    np.testing.assert_allclose(spread, np.broadcast_to((6 / np.sqrt(-2 * np.log(0.01))) ** 2 * np.eye(2), spread.shape))
+    told("undo", project, "--rater", "import")
+    out, _ = told("import", project, *files)
+    assert "within 1 px with 99 % probability (--radius sets another)." in out
+    told("import", project, *files, "--radius", 0, code=2)
+
+
 def test_an_import_is_undone_as_one_action(annotated: Path, pair: Path, tmp_path: Path) -> None:
     """One undo takes all 40 back, and none of their locations is asked; one redo brings them back."""
     assert ask("info", annotated)["placed"] == 40

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
+import numpy as np
 
 from warpgauge.cli.arguments import project_argument
 from warpgauge.cli.output import json_option, print_facts, print_json
+from warpgauge.display import counted
 from warpgauge.errors import InvalidInputError
 from warpgauge.geometry import Grid
 from warpgauge.io.landmarks import FORMAT_NAMES, Landmarks
 from warpgauge.io.landmarks.correspondence import MATCHES
 from warpgauge.io.landmarks.writer import PROVENANCE, LandmarkLossError, write_landmarks
 from warpgauge.io.transforms import FORMATS
+
+if TYPE_CHECKING:
+    from warpgauge.project import Project
 
 _IN = click.Path(exists=True, dir_okay=False, path_type=Path)
 
@@ -52,7 +58,7 @@ def write_out(found: Landmarks, out: Path, moving_out: Path | None, *, lossy: bo
     epilog="""\b
 Examples:
   warpgauge import lesion pairs.csv --rater ann
-  warpgauge import lesion he.csv ki67.csv --rater PS
+  warpgauge import lesion he.csv ki67.csv --rater PS --radius 4
   warpgauge import lung inhale.txt exhale.txt --rater dirlab --shared""",
 )
 @project_argument
@@ -62,6 +68,12 @@ Examples:
 @click.option("--format", "format_", type=click.Choice(FORMAT_NAMES), help="Format; detected by default.")
 @click.option("--frame", help="What the numbers are: LPS, RAS, image, index, index1 or scaled.")
 @click.option("--scale", type=float, help="Multiply the numbers by this.")
+@click.option(
+    "--radius",
+    type=click.FloatRange(min=0, min_open=True),
+    help="How exact landmarks are that do not say it: the radius, in world units, within which the true match lies "
+    "with 99 % probability. By default that of a plain click (setting default-radius).",
+)
 @match_option
 @click.option("--shared", is_flag=True, help="Ask the other raters for these locations too.")
 @click.option("--force", is_flag=True, help="Import although the landmarks are probably wrong.")
@@ -69,10 +81,10 @@ Examples:
 def import_(project: Path, file: Path, moving_file: Path | None, as_json: bool, **options: Any) -> None:
     """Import landmarks from FILE (and MOVING_FILE, for formats with one file per image) into PROJECT, all or none.
 
-    Rows without an uncertainty get that of a plain click; inactive rows stay inactive. Landmarks
-    that are probably wrong (most points outside, rows in another order, fixed and moving exchanged, another scale,
-    indices for world points, flipped axes) are refused with the numbers, unless you add --force. One undo takes the
-    whole import back.
+    Rows without an uncertainty get that of --radius, or of a plain click; inactive rows stay inactive. Landmarks that
+    are probably wrong (most points outside, rows in another order, fixed and moving exchanged, another scale, indices
+    for world points, flipped axes) are refused with the numbers, unless you add --force. One undo takes the whole
+    import back.
     """
     from warpgauge.io.landmarks import read_landmarks
     from warpgauge.project import Project
@@ -92,6 +104,7 @@ def import_(project: Path, file: Path, moving_file: Path | None, as_json: bool, 
         who = options["rater"] or _only_rater(found)
         session = Session(opened)
         _refuse_problems(session.import_problems(found), file.name, options["force"])
+        found, uncertain = _with_uncertainty(found, opened, options["radius"])
         events = session.import_landmarks(found, who, shared=options["shared"])
     kinds = [event.kind for event in events]
     facts = {
@@ -99,7 +112,7 @@ def import_(project: Path, file: Path, moving_file: Path | None, as_json: bool, 
         "skipped": kinds.count("skip"),
         "new locations": kinds.count("query"),
         "read as": found.format,
-        "assumptions": list(found.assumptions),
+        "assumptions": [*found.assumptions, *uncertain],
     }
     if as_json:
         print_json(facts)
@@ -108,6 +121,30 @@ def import_(project: Path, file: Path, moving_file: Path | None, as_json: bool, 
     raters = {event.rater for event in events}
     whose = f"--rater {shlex.quote(raters.pop())}" if len(raters) == 1 else "--import"
     click.echo(f"\nTo take it back: warpgauge undo {shlex.quote(str(project))} {whose}")
+
+
+def _with_uncertainty(found: Landmarks, project: Project, radius: float | None) -> tuple[Landmarks, list[str]]:
+    """Return landmarks with the uncertainty given for those that have none, and a sentence on what theirs is."""
+    from warpgauge.core.annotations import confidence_radius
+    from warpgauge.session.prior import default_radius
+
+    bare = ~found.has_covariance
+    if found.moving_points is None or not bare.any():
+        return found, []
+    bare &= np.isfinite(found.moving_points).all(axis=1)
+    grid, settings = project.fixed_grid, project.settings
+    size = default_radius(grid, settings) if radius is None else radius
+    if radius is not None:
+        covariances = np.full((len(found), grid.d, grid.d), np.nan)
+        if found.covariances is not None:
+            covariances[:] = found.covariances
+        covariances[bare] = (radius / confidence_radius(grid.d, settings.alpha)) ** 2 * np.eye(grid.d)
+        found = replace(found, covariances=covariances)
+    change = "" if radius is not None else " (--radius sets another)"
+    return found, [
+        f"{counted(int(bare.sum()), 'landmark')} without an uncertainty: each true match is taken to lie within "
+        f"{size:g} {grid.units} with {100 * (1 - settings.alpha):g} % probability{change}."
+    ]
 
 
 def _refuse_problems(problems: list[str], name: str, force: bool) -> None:

@@ -83,6 +83,7 @@ def read_landmarks(
     if rater is not None:
         table = _of_rater(table, rater, name)
     reader = Assembler((found, moving_format), name, (fixed_grid, moving_grid), frame, units, scale)
+    reader.moving_name = name if moving_path is None else Path(moving_path).name
     return reader.assemble(table)
 
 
@@ -150,6 +151,7 @@ class Assembler:
         scale: Scale | None,
     ) -> None:
         self.formats, self.name, self.grids = formats, name, grids
+        self.moving_name = name  # where the moving points have a file of their own, its name
         self.frame, self.units = frame, units
         self.scales = self._scales(scale)
         self.assumptions: list[str] = []
@@ -213,7 +215,9 @@ class Assembler:
             if sentence and (grid is not None or frame == "RAS") and sentence not in self.assumptions:
                 self.assumptions.append(sentence)
         if self.scales != (1.0, 1.0):
-            self.assumptions.append(f"Coordinates were multiplied by {self.scales[0]:g} and {self.scales[1]:g}.")
+            fixed, moving = (f"{scale:g}" for scale in self.scales)
+            by = fixed if fixed == moving else f"{fixed} (fixed) and {moving} (moving)"
+            self.assumptions.append(f"Coordinates were multiplied by {by}.")
         for side in sides:
             if self.frame is not None and side.frame_stated and side.frame != self.frame:
                 warnings.warn(
@@ -293,7 +297,7 @@ class Assembler:
             return
         if not self._swapped(files, maps, fixed_grid, moving_grid):
             correspondence.warn_of_outside(self.name, fixed, fixed_grid, "fixed")
-            correspondence.warn_of_outside(self.name, moving, moving_grid, "moving")
+            correspondence.warn_of_outside(self.moving_name, moving, moving_grid, "moving")
 
     def _swapped(self, files: list[Floats], maps: list[base.Affine], fixed_grid: Grid, moving_grid: Grid) -> bool:
         # Indices go through the grid, so exchanging the images exchanges the maps as well.
