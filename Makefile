@@ -106,6 +106,7 @@ $(INTEGRATIONS_STAMP): requirements/integrations.txt pyproject.toml $(SOURCES)
 integrations: $(INTEGRATIONS_STAMP)  ## tests against napari with Qt, SpatialData, torch, ANTs, MLflow, in their own environment
 	@OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 xvfb-run -a $(INTEGRATIONS)/bin/python -m pytest --confcutdir tests/integrations \
 	  -W default --disable-warnings -p no:cacheprovider tests/integrations tests/io/test_transforms_memory.py \
+	  tests/io/test_transforms_itk.py::test_mat_files_and_lists_map_as_antspy \
 	  || { echo "make integrations failed: the tests above, or setting up $(INTEGRATIONS) (make clean removes it)"; exit 1; }
 
 bench: $(BENCH_STAMP)  ## every figure as a ratio against its bound, in this run, to docs/speed.md

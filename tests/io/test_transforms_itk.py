@@ -67,7 +67,7 @@ CLOSE = 1e-9  # the requirement is 1e-6; float64 gives much better
 def _need(module: str) -> None:
     """Skip without importing: itk in this process, with warnings as errors, ends it."""
     if importlib.util.find_spec(module) is None:
-        pytest.skip(f"{module} is not installed")
+        pytest.skip(f"{module} is not installed (ants: make integrations)")
 
 
 def _kinds() -> dict[str, tuple[int, list[float], list[float]]]:

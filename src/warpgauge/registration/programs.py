@@ -225,10 +225,11 @@ class SimpleItkSetting:
         spline = sitk.BSplineTransformInitializer(fixed, [cells] * fixed.GetDimension(), order=3)
         method = self._method(sitk, self.shrink)
         method.SetMovingInitialTransform(affine)
-        method.SetInitialTransformAsBSpline(spline, inPlace=True, scaleFactors=self.refine)
         if max(self.refine) == 1:
+            method.SetInitialTransform(spline, inPlace=True)
             method.SetOptimizerAsLBFGSB(numberOfIterations=self.iterations, gradientConvergenceTolerance=1e-6)
         else:  # LBFGSB cannot change the number of parameters
+            method.SetInitialTransformAsBSpline(spline, inPlace=True, scaleFactors=self.refine)
             method.SetOptimizerAsLBFGS2(
                 solutionAccuracy=1e-12,
                 numberOfIterations=self.iterations,
