@@ -109,6 +109,10 @@ class PipelineSetting:
         method.SetOptimizerScalesFromPhysicalShift()
         method.SetInitialTransform(affine, inPlace=True)
         method.Execute(fixed, moving)
+        # Mutual information can end at a heap of nearly nothing; edges that fit worse than before tell.
+        if _likeness(sitk, fixed, moving, affine) < _likeness(sitk, fixed, moving, start):
+            affine.SetMatrix(start.GetMatrix())
+            affine.SetTranslation(start.GetTranslation())
         return affine
 
     def _bspline(self, sitk: Any, fixed: Any, moving: Any, affine: Any) -> Any:
@@ -244,9 +248,13 @@ def _reduced(sitk: Any, image: Any, longest: int) -> Any:
 
 
 def _distance_from_background(sitk: Any, image: Any) -> Any:
+    """Return how far grey values are from the background's, in 255ths of the image's range."""
     values = sitk.GetArrayFromImage(image)
     border = np.concatenate([values.take([0, -1], axis=axis).ravel() for axis in range(values.ndim)])
-    view = sitk.GetImageFromArray(np.abs(values - np.median(border)).astype(np.float32))
+    # As wide as in 8-bit images, whatever the unit of the grey values: the logarithm of edges depends on it.
+    low, high = np.percentile(values, [0.1, 99.9])
+    unit = 255 / (high - low) if high > low else 1.0
+    view = sitk.GetImageFromArray((np.abs(values - np.median(border)) * unit).astype(np.float32))
     view.CopyInformation(image)
     return view
 
