@@ -85,7 +85,10 @@ class PipelineSetting:
         d = len(size)
         count = float(np.prod(np.asarray(size) / max(1.0, max(size) / WORKING[d])))
         kinds = ["rigid"] if self.kind == "rigid" else ["rigid", "affine", *{self.kind} - {"affine"}]
-        return 3.0 + sum(_SECONDS[kind] for kind in kinds) * count / 1e6 * (3 if d == 3 else 1)
+        # In 3D the cells count: meshes of 4, 8 and 14 took 48, 182 and 398 s.
+        cells = (self.mesh / 8) ** 1.5 if d == 3 else 1.0
+        work = sum(_SECONDS[kind] * (cells if kind == "bspline" else 1.0) for kind in kinds)
+        return 3.0 + work * count / 1e6 * (3 if d == 3 else 1)
 
     def _method(self, sitk: Any, metric: str) -> Any:
         method = sitk.ImageRegistrationMethod()
