@@ -45,8 +45,6 @@ class Answering:
         if not person.writes:
             return self._done(person, ["You look on in this project; open an answer from the list to see it."])
         with self.desk.lock:
-            if self.session.start(person.name).due:  # what is suggested then rests on the landmarks of the start
-                return self._done(person, [])
             query = self.session.next_query(person.name)
             return self._done(person, self._reasons(person)) if query is None else self.shown(query, person)
 
