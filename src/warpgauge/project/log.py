@@ -236,7 +236,7 @@ class StateLock:
         return taken
 
     def release(self) -> None:
-        """Give it back, as often as it was taken."""
+        """Release the lock once; it is free after as many calls as it was taken."""
         self._depth -= 1
         self._lock.release()
 

@@ -24,6 +24,7 @@ from warpgauge.io.files import require
 from warpgauge.io.images import Image
 from warpgauge.maps import write_map
 from warpgauge.maps.picture_parts import fitting_level
+from warpgauge.registration.programs import stop_when_metric_settles
 
 Kind = Literal["rigid", "affine", "bspline", "demons"]
 # Elements along the longest side: of the search for a start, of its refinement, and of everything after it.
@@ -127,13 +128,7 @@ class PipelineSetting:
         method.SmoothingSigmasAreSpecifiedInPhysicalUnitsOff()
         method.SetMovingInitialTransform(affine)
         method.SetInitialTransformAsBSpline(spline, inPlace=True, scaleFactors=[1, 2])
-        # Gradients in world units are tiny for large images: it is the change of the metric that ends the search.
-        method.SetOptimizerAsLBFGS2(
-            solutionAccuracy=1e-12,
-            numberOfIterations=self.iterations,
-            deltaConvergenceDistance=5,
-            deltaConvergenceTolerance=1e-4,
-        )
+        stop_when_metric_settles(method, self.iterations)
         method.Execute(fixed, moving)
         return spline
 

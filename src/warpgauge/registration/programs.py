@@ -136,6 +136,19 @@ def _result(outcome: Outcome[str], folder: Path) -> RegistrationResult:
 Metric = Literal["mattes", "correlation", "squares"]
 
 
+def stop_when_metric_settles(method: Any, iterations: int) -> None:
+    """Make LBFGS2 the optimiser of a SimpleITK registration; the change of the metric ends the search.
+
+    Gradients in world units are tiny for large images, so that they say little about the end.
+    """
+    method.SetOptimizerAsLBFGS2(
+        solutionAccuracy=1e-12,
+        numberOfIterations=iterations,
+        deltaConvergenceDistance=5,
+        deltaConvergenceTolerance=1e-4,
+    )
+
+
 @dataclass(frozen=True)
 class SimpleItkSetting:
     """One way to register with SimpleITK.
@@ -230,12 +243,7 @@ class SimpleItkSetting:
             method.SetOptimizerAsLBFGSB(numberOfIterations=self.iterations, gradientConvergenceTolerance=1e-6)
         else:  # LBFGSB cannot change the number of parameters
             method.SetInitialTransformAsBSpline(spline, inPlace=True, scaleFactors=self.refine)
-            method.SetOptimizerAsLBFGS2(
-                solutionAccuracy=1e-12,
-                numberOfIterations=self.iterations,
-                deltaConvergenceDistance=5,
-                deltaConvergenceTolerance=1e-4,
-            )
+            stop_when_metric_settles(method, self.iterations)
         method.Execute(fixed, moving)
         return spline
 
