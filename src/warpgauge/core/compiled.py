@@ -14,10 +14,11 @@ family                 breaks                                       table
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Callable
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import Any, TypeVar, cast
 
-import numba
 import numpy as np
 
 from warpgauge.core.arrays import Bools, Floats, Ints
@@ -27,15 +28,52 @@ WENDLAND, GAUSSIAN, INVERSE_QUADRATIC = 0, 1, 2
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
+class Loop:
+    """A function that numba compiles, or reads from the disk, when it is first called.
+
+    numba itself is loaded then: the first question of a project needs none of it.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+        self._compiled: Any = None
+        self._lock = threading.Lock()
+        self.__name__, self.__doc__ = function.__name__, function.__doc__
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Call the compiled function."""
+        return (self._compiled or self.dispatcher)(*arguments)
+
+    @property
+    def dispatcher(self) -> Any:
+        """The function as numba knows it."""
+        import numba
+
+        with self._lock:
+            if self._compiled is None:
+                # Fused multiply-add and another order of summation are allowed; NaN and infinity keep their meaning.
+                options = {"nogil": True, "fastmath": {"contract", "reassoc"}, "error_model": "numpy"}
+                try:
+                    self._compiled = numba.njit(cache=True, **options)(self.function)
+                except RuntimeError:  # no folder can be written: compile in every process rather than fail
+                    self._compiled = numba.njit(**options)(self.function)
+        return self._compiled
+
+    @property
+    def _numba_type_(self) -> Any:
+        """What numba asks for where a loop is called by another one."""
+        return self.dispatcher._numba_type_
+
+
 def compile_loop(function: _Function) -> _Function:
-    """Compile a loop that releases the interpreter's lock, cached on disk."""
-    # Fused multiply-add and another order of summation are allowed; NaN and infinity keep their meaning.
-    options = {"nogil": True, "fastmath": {"contract", "reassoc"}, "error_model": "numpy"}
-    try:
-        compiled: _Function = numba.njit(cache=True, **options)(function)
-    except RuntimeError:  # no folder can be written: compile in every process rather than fail
-        compiled = numba.njit(**options)(function)
-    return compiled
+    """Compile a loop that releases the interpreter's lock, cached on disk, when it is first called."""
+    return cast(_Function, Loop(function))
+
+
+def is_on_disk(loop: Any) -> bool:
+    """Return whether a loop was compiled before, by any process."""
+    folder, line = loop.dispatcher.stats.cache_path, loop.function.__code__.co_firstlineno
+    return folder is not None and any(Path(folder).glob(f"*.{loop.__name__}-{line}.*.nbi"))
 
 
 def loop_array(array: Floats) -> Floats:

@@ -17,7 +17,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import stats
 
 from warpgauge.core.arrays import Bools, Floats, Ints
 from warpgauge.errors import InvalidInputError
@@ -232,6 +231,8 @@ def mean_interval(found: Contributions, level: float = 0.95, seed: int = 0) -> B
     seed : int
         Of the resampling.
     """
+    from scipy import stats  # takes longer to load than all of the core
+
     _check_level(level)
     n, x = len(found), found.values
     if n < 3:
@@ -295,6 +296,8 @@ def quantile_interval(values: Floats, weights: Floats, p: float, level: float = 
     With n equal weights and a continuous population the interval is exact: it holds with at least ``level``. The upper
     bound is infinite where there are too few values for one.
     """
+    from scipy import stats
+
     _check_level(level)
     order = np.argsort(values)
     x, share = values[order], np.cumsum(weights[order]) / weights.sum()

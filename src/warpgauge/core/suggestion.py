@@ -51,6 +51,10 @@ def assumed_covariance(prior: TransformationPrior, d: int) -> Floats:
     return sd**2 * np.eye(d)
 
 
+# With so many candidates the set-up loads the loops where they are on disk, so that the first answer need not wait.
+_MANY = 10_000
+
+
 class Suggester:
     """Suggests the most informative candidate to annotate next, Eq. (maximisation_problem_greedy_simplified).
 
@@ -114,6 +118,8 @@ class Suggester:
         self._distances = np.full(len(self.candidates), np.inf)
         # A fixed random priority for each candidate: ties are broken alike however the gains were computed.
         self._priority = np.random.default_rng(self.seed).permutation(len(self.candidates))
+        if len(self.candidates) >= _MANY and compiled.is_on_disk(compiled.explained):
+            _load_loops()
 
     def _checked(self, covariances: ArrayLike | None) -> Floats | None:
         n, d = self.candidates.shape
@@ -298,6 +304,15 @@ class Suggester:
         return int(index)
 
 
+def _load_loops(strategy: str = "entropy") -> None:
+    """Run through a question and its answer, so that the loops they need are loaded."""
+    prior = TransformationPrior(KernelBundle.pyramid("wendland", smallest=0.1, levels=2))
+    suggester = Suggester(prior, np.random.default_rng(0).uniform(0, 1, (4, 2)), strategy=strategy)
+    suggester.record(0, np.eye(2))
+    suggester.suggest()
+    suggester.gains()
+
+
 def compile_loops() -> None:
     """Compile every loop of the core, or read it from the disk where it was compiled before.
 
@@ -308,10 +323,7 @@ def compile_loops() -> None:
     kernel = KernelBundle.pyramid("wendland", smallest=0.1, levels=2)
     annotations = Annotations(points[:2], points[:2], np.stack([np.eye(2), np.diag([1.0, 2.0])]))
     for strategy in ("entropy", "farthest"):
-        suggester = Suggester(TransformationPrior(kernel), points[:4], strategy=strategy)
-        suggester.record(0, np.eye(2))
-        suggester.suggest()
-        suggester.gains()
+        _load_loops(strategy)
     kernel(np.zeros(1))
     posterior = TransformationPrior(kernel, mean="affine").condition(annotations)
     posterior.mean_and_covariance(points)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
-from scipy import ndimage, signal
+from scipy import ndimage
 
 from warpgauge.candidates import to_gray
 from warpgauge.geometry import Floats
@@ -165,6 +165,8 @@ def _trimmed(values: Floats, by: int, d: int) -> Floats:
 
 def _costs(here: Floats, there: Floats) -> Floats:
     """Return the weighted mean squared difference of descriptors, for each shift."""
+    from scipy import signal  # takes longer to load than all of the core
+
     d, size = here.ndim - 1, here.shape[1] // 2
     axis = np.exp(-0.5 * (np.arange(-size, size + 1) / (size / 2)) ** 2)
     weight = axis

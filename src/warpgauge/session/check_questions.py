@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import stats
 from scipy.spatial import cKDTree
 
 from warpgauge.core.annotations import confidence_radius
@@ -325,11 +324,15 @@ def rater_certificates(state: State) -> dict[str, RaterCertificate]:
 
 def sd_interval(sd: float, freedom: int, level: float = LEVEL) -> tuple[float, float]:
     """Return the interval of a standard deviation that was estimated with so many degrees of freedom."""
+    from scipy import stats  # takes longer to load than all of the core
+
     low, high = stats.chi2.ppf([(1 + level) / 2, (1 - level) / 2], freedom)
     return float(sd * np.sqrt(freedom / low)), float(sd * np.sqrt(freedom / high))
 
 
 def _bias(offsets: Floats) -> tuple[Floats | None, Floats | None, Floats | None]:
+    from scipy import stats
+
     count = len(offsets)
     if count < 2:
         return None, None, None

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from scipy import stats
 
 from warpgauge.compute import Executor, given_or_local
 from warpgauge.errors import InvalidInputError, WarpgaugeError
@@ -209,6 +208,8 @@ def _transform(study: Study, pair: PairSpec, method: MethodSpec, project: Projec
 
 def _together(found: list[Comparison], level: float, units: str) -> GateResult:
     """Average differences of RMS errors over pairs; spreads add, with Satterthwaite's degrees of freedom."""
+    from scipy import stats  # takes longer to load than all of the core
+
     P = len(found)
     sizes = np.array([(one.scale * one.excess.estimate, one.scale * one.beyond.estimate) for one in found])
     variances = np.square([(one.scale * one.excess.spread, one.scale * one.beyond.spread) for one in found])
