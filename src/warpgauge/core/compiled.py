@@ -218,3 +218,51 @@ def lower_distances(points: Floats, centre: Floats, distances: Floats) -> None:
             u = points[i, a] - centre[a]
             square += u * u
         distances[i] = min(distances[i], square)
+
+
+@compile_loop
+def cell_numbers(
+    points: Floats, low: Floats, per_unit: Floats, cells: Ints, groups: Ints, start: int, stop: int, numbers: Ints
+) -> None:
+    """Put the number of the cell of each point ``start:stop`` into ``numbers``, cells of one group side by side."""
+    for i in range(start, stop):
+        group, inside = 0, 0
+        for a in range(points.shape[1]):
+            cell = min(max(int((points[i, a] - low[a]) * per_unit[a]), 0), cells[a] - 1)
+            groups_along = (cells[a] + groups[a] - 1) // groups[a]
+            group = group * groups_along + cell // groups[a]
+            inside = inside * groups[a] + cell % groups[a]
+        size = 1
+        for a in range(points.shape[1]):
+            size *= groups[a]
+        numbers[i] = group * size + inside
+
+
+@compile_loop
+def counting_sort(numbers: Ints, starts: Ints, order: Ints) -> None:
+    """Sort rows by their numbers: ``order[starts[c]:starts[c + 1]]`` are the rows with number c, ascending."""
+    starts[:] = 0
+    for i in range(numbers.shape[0]):
+        starts[numbers[i] + 1] += 1
+    for c in range(1, starts.shape[0]):
+        starts[c] += starts[c - 1]
+    for i in range(numbers.shape[0]):
+        c = numbers[i]
+        order[starts[c]] = i
+        starts[c] += 1
+    for c in range(starts.shape[0] - 1, 0, -1):
+        starts[c] = starts[c - 1]
+    starts[0] = 0
+
+
+@compile_loop
+def bounding_box(points: Floats, order: Ints, start: int, stop: int, low: Floats, high: Floats) -> None:
+    """Put the corners of the box about the points ``order[start:stop]`` into ``low`` and ``high``, both (d,)."""
+    for a in range(points.shape[1]):
+        low[a] = points[order[start], a]
+        high[a] = low[a]
+    for i in range(start + 1, stop):
+        for a in range(points.shape[1]):
+            value = points[order[i], a]
+            low[a] = min(low[a], value)
+            high[a] = max(high[a], value)

@@ -11,58 +11,10 @@ import math
 import numpy as np
 
 from warpgauge.core.arrays import Floats, Ints
-from warpgauge.core.compiled import _kernel_of_squares, compile_loop
+from warpgauge.core.compiled import _kernel_of_squares, _squared_distances, bounding_box, compile_loop
 
 # A distance this share beyond a scale counts as on either side of it; neighbouring quintics agree there.
 _MARGIN = 1e-12
-
-
-@compile_loop
-def cell_numbers(
-    points: Floats, low: Floats, per_unit: Floats, cells: Ints, groups: Ints, start: int, stop: int, numbers: Ints
-) -> None:
-    """Put the number of the cell of each point ``start:stop`` into ``numbers``, cells of one group side by side."""
-    for i in range(start, stop):
-        group, inside = 0, 0
-        for a in range(points.shape[1]):
-            cell = min(max(int((points[i, a] - low[a]) * per_unit[a]), 0), cells[a] - 1)
-            groups_along = (cells[a] + groups[a] - 1) // groups[a]
-            group = group * groups_along + cell // groups[a]
-            inside = inside * groups[a] + cell % groups[a]
-        size = 1
-        for a in range(points.shape[1]):
-            size *= groups[a]
-        numbers[i] = group * size + inside
-
-
-@compile_loop
-def counting_sort(numbers: Ints, starts: Ints, order: Ints) -> None:
-    """Sort rows by their numbers: ``order[starts[c]:starts[c + 1]]`` are the rows with number c, ascending."""
-    starts[:] = 0
-    for i in range(numbers.shape[0]):
-        starts[numbers[i] + 1] += 1
-    for c in range(1, starts.shape[0]):
-        starts[c] += starts[c - 1]
-    for i in range(numbers.shape[0]):
-        c = numbers[i]
-        order[starts[c]] = i
-        starts[c] += 1
-    for c in range(starts.shape[0] - 1, 0, -1):
-        starts[c] = starts[c - 1]
-    starts[0] = 0
-
-
-@compile_loop
-def bounding_box(points: Floats, order: Ints, start: int, stop: int, low: Floats, high: Floats) -> None:
-    """Put the corners of the box about the points ``order[start:stop]`` into ``low`` and ``high``, both (d,)."""
-    for a in range(points.shape[1]):
-        low[a] = points[order[start], a]
-        high[a] = low[a]
-    for i in range(start + 1, stop):
-        for a in range(points.shape[1]):
-            value = points[order[i], a]
-            low[a] = min(low[a], value)
-            high[a] = max(high[a], value)
 
 
 @compile_loop
@@ -132,25 +84,7 @@ def _bundle_of_squares(
 
 
 @compile_loop
-def _squares_from(x: Floats, place: Floats, n: int, row: Floats) -> None:
-    """Squared distances from one point (d,) to the first n columns of ``place``."""
-    if x.shape[0] == 2:
-        x0, x1 = x[0], x[1]
-        for j in range(n):
-            u = place[0, j] - x0
-            v = place[1, j] - x1
-            row[j] = u * u + v * v
-    else:
-        x0, x1, x2 = x[0], x[1], x[2]
-        for j in range(n):
-            u = place[0, j] - x0
-            v = place[1, j] - x1
-            w = place[2, j] - x2
-            row[j] = u * u + v * v + w * w
-
-
-@compile_loop
-def fill_tile(
+def _fill_tile(
     family: int,
     breaks: Floats,
     table: Floats,
@@ -165,13 +99,14 @@ def fill_tile(
     place: Floats,
     kernel: Floats,
     first_row: int,
+    column: int,
     shift: Floats,
 ) -> None:
     """Kernel between the active annotations and a tile, and its sums over the annotations times their weights.
 
     Row ``first_row + i`` of ``kernel`` becomes the kernel of annotation ``active[i]`` where it is ``stored``.
-    ``shift`` (d, tile) becomes ``sum_l kappa(x, x_l) weights[l]``; ``weights`` is (L, d), or (L, 0) for no sums.
-    ``place`` (d + 1, tile) is scratch.
+    ``shift`` from ``column`` on becomes ``sum_l kappa(x, x_l) weights[l]``; ``weights`` is (L, d), or (L, 0) for no
+    sums. ``place`` (d + 1, tile) is scratch.
     """
     n, d = stop - start, points.shape[1]
     low, high = np.empty(d), np.empty(d)
@@ -180,7 +115,7 @@ def fill_tile(
         for a in range(d):
             place[a, j] = points[order[start + j], a]
     for a in range(weights.shape[1]):
-        shift[a, :n] = 0.0
+        shift[a, column : column + n] = 0.0
     spare = place[d]
     scales = breaks.shape[0]
     for i in range(active.shape[0]):
@@ -196,7 +131,7 @@ def fill_tile(
             if first == scales:
                 row[:n] = 0.0
                 continue
-        _squares_from(x, place, n, row)
+        _squared_distances(x, place, row[:n])
         if family == 0:
             _bundle_of_squares(breaks, table, first, last, n, row, spare)
         else:
@@ -204,11 +139,11 @@ def fill_tile(
         for a in range(weights.shape[1]):
             factor = weights[active[i], a]
             for j in range(n):
-                shift[a, j] += factor * row[j]
+                shift[a, column + j] += factor * row[j]
 
 
 @compile_loop
-def fill_trend(
+def _fill_trend(
     points: Floats,
     order: Ints,
     start: int,
@@ -218,6 +153,7 @@ def fill_trend(
     linear_sd: float,
     coefficients: Floats,
     kernel: Floats,
+    column: int,
     shift: Floats,
 ) -> None:
     """Put the features of a trend into the first d + 1 rows of ``kernel`` and add their products to ``shift``.
@@ -232,25 +168,30 @@ def fill_trend(
     for a in range(coefficients.shape[1]):
         for f in range(d + 1):
             for j in range(n):
-                shift[a, j] += coefficients[f, a] * kernel[f, j]
+                shift[a, column + j] += coefficients[f, a] * kernel[f, j]
 
 
 @compile_loop
-def start_covariance(at_zero: float, features: int, kernel: Floats, b: int, n: int, covariance: Floats) -> None:
+def _start_covariance(
+    at_zero: float, features: int, kernel: Floats, b: int, n: int, column: int, covariance: Floats
+) -> None:
     """Put the prior's covariance of a tile into ``covariance``: a row for each pair of components a <= b."""
     pair = 0
     for a in range(b):
         for c in range(a, b):
-            covariance[pair, :n] = at_zero if a == c else 0.0
+            out = covariance[pair, column : column + n]
+            out[:] = at_zero if a == c else 0.0
             if a == c:
                 for f in range(features):
                     for j in range(n):
-                        covariance[pair, j] += kernel[f, j] * kernel[f, j]
+                        out[j] += kernel[f, j] * kernel[f, j]
             pair += 1
 
 
 @compile_loop
-def subtract_products(whitened: Floats, rows: int, components: int, b: int, n: int, covariance: Floats) -> None:
+def _subtract_products(
+    whitened: Floats, rows: int, components: int, b: int, n: int, column: int, covariance: Floats
+) -> None:
     """Subtract the products of whitened rows from the covariance of a tile.
 
     ``whitened[a rows : (a + 1) rows]`` belong to component a; those of components from ``components`` on are zero.
@@ -259,7 +200,7 @@ def subtract_products(whitened: Floats, rows: int, components: int, b: int, n: i
     for a in range(b):
         for c in range(a, b):
             if c < components:
-                out = covariance[pair]
+                out = covariance[pair, column : column + n]
                 i = 0
                 # Four rows at a time: the sums are loaded and stored a quarter as often.
                 while i + 4 <= rows:
@@ -283,31 +224,107 @@ def subtract_products(whitened: Floats, rows: int, components: int, b: int, n: i
 
 
 @compile_loop
-def put_means(order: Ints, start: int, stop: int, shift: Floats, out: Floats) -> None:
-    """Add the sums of a tile to the rows of ``out`` (n, d)."""
-    for j in range(stop - start):
-        for a in range(out.shape[1]):
-            out[order[start + j], a] += shift[a, j]
+def _subtract_explained(
+    panels: Ints, factor: Floats, kernel: Floats, room: Floats, b: int, n: int, column: int, covariance: Floats
+) -> None:
+    """Subtract what the annotations explain from the covariance of a tile, panel by panel of the factor."""
+    rows, width = kernel.shape
+    for p in range(panels.shape[0]):
+        component, height, first, last = panels[p, 0], panels[p, 1], panels[p, 2], panels[p, 3]
+        below, own, above = panels[p, 4], panels[p, 5], component * height
+        whitened = room[: (above + height) * width].reshape((above + height, width))
+        if component > 0:
+            np.dot(factor[below : below + above * rows].reshape((above, rows)), kernel, whitened[:above])
+        mine = factor[own : own + height * (last - first)].reshape((height, last - first))
+        np.dot(mine, kernel[first:last], whitened[above:])
+        _subtract_products(whitened, height, component + 1, b, n, column, covariance)
 
 
 @compile_loop
-def put_variances(order: Ints, start: int, stop: int, covariance: Floats, b: int, scale: float, out: Floats) -> None:
-    """Put ``scale`` times the mean variance over the components of a tile into ``out`` (n,)."""
-    for j in range(stop - start):
+def _width(n: int) -> int:
+    """Columns of a tile's arrays: rows that are a power of two apart would share few places of the cache."""
+    width = (n + 7) // 8 * 8
+    return width + 8 if width % 128 == 0 else width
+
+
+@compile_loop
+def fill_tiles(
+    family: int,
+    breaks: Floats,
+    table: Floats,
+    points: Floats,
+    order: Ints,
+    bounds: Ints,
+    locations: Floats,
+    active: Ints,
+    weights: Floats,
+    center: Floats,
+    translation_sd: float,
+    linear_sd: float,
+    coefficients: Floats,
+    features: int,
+    at_zero: float,
+    b: int,
+    panels: Ints,
+    factor: Floats,
+    place: Floats,
+    kernel_room: Floats,
+    whitened_room: Floats,
+    shift: Floats,
+    covariance: Floats,
+) -> None:
+    """Put sums and covariances of the points ``order[bounds[0] : bounds[-1]]`` into ``shift`` and ``covariance``.
+
+    Tile t is ``order[bounds[t] : bounds[t + 1]]``. ``b`` is 0 where no covariances are wanted. ``panels`` and
+    ``factor`` are those of :class:`warpgauge.core.tiles.Panels`. One call for many tiles: between two calls a thread
+    has to wait for the interpreter's lock.
+    """
+    stored = b > 0
+    rows = max(1, features + (active.shape[0] if stored else 0))
+    for t in range(bounds.shape[0] - 1):
+        start, stop, column = bounds[t], bounds[t + 1], bounds[t] - bounds[0]
+        n = stop - start
+        width = _width(n)
+        kernel = kernel_room[: rows * width].reshape((rows, width))
+        _fill_tile(
+            family, breaks, table, points, order, start, stop, locations, active, weights, stored, place, kernel,
+            features, column, shift,
+        )  # fmt: skip
+        if features > 0:
+            _fill_trend(
+                points, order, start, stop, center, translation_sd, linear_sd, coefficients, kernel, column, shift
+            )
+        if stored:
+            _start_covariance(at_zero, features, kernel, b, n, column, covariance)
+            _subtract_explained(panels, factor, kernel, whitened_room, b, n, column, covariance)
+
+
+@compile_loop
+def put_means(rows: Ints, shift: Floats, out: Floats) -> None:
+    """Add the sums of tiles to these rows of ``out`` (n, d)."""
+    for j in range(rows.shape[0]):
+        for a in range(out.shape[1]):
+            out[rows[j], a] += shift[a, j]
+
+
+@compile_loop
+def put_variances(rows: Ints, covariance: Floats, b: int, scale: float, out: Floats) -> None:
+    """Put ``scale`` times the mean variance over the components of tiles into ``out`` (n,)."""
+    for j in range(rows.shape[0]):
         total = covariance[0, j]
         if b == 2:
             total = (covariance[0, j] + covariance[2, j]) / 2
         elif b == 3:
             total = (covariance[0, j] + covariance[3, j] + covariance[5, j]) / 3
-        out[order[start + j]] = scale * total
+        out[rows[j]] = scale * total
 
 
 @compile_loop
-def put_covariances(order: Ints, start: int, stop: int, covariance: Floats, b: int, scale: float, out: Floats) -> None:
-    """Put ``scale`` times the covariances of a tile into ``out`` (n, d, d); a single row stands for all components."""
+def put_covariances(rows: Ints, covariance: Floats, b: int, scale: float, out: Floats) -> None:
+    """Put ``scale`` times the covariances of tiles into ``out`` (n, d, d); a single row stands for all components."""
     d = out.shape[1]
-    for j in range(stop - start):
-        i, pair = order[start + j], 0
+    for j in range(rows.shape[0]):
+        i, pair = rows[j], 0
         for a in range(d):
             for c in range(a, d):
                 if b == 1:
@@ -319,9 +336,9 @@ def put_covariances(order: Ints, start: int, stop: int, covariance: Floats, b: i
 
 
 @compile_loop
-def put_log_determinants(order: Ints, start: int, stop: int, covariance: Floats, d: int, b: int, out: Floats) -> None:
-    """Put log determinants of the d x d covariances of a tile into ``out`` (n,), NaN where one is not positive."""
-    for j in range(stop - start):
+def put_log_determinants(rows: Ints, covariance: Floats, d: int, b: int, out: Floats) -> None:
+    """Put log determinants of the d x d covariances of tiles into ``out`` (n,), NaN where one is not positive."""
+    for j in range(rows.shape[0]):
         p0, p1, p2 = covariance[0, j], 1.0, 1.0
         if b == 2:
             p1 = covariance[2, j] - covariance[1, j] * covariance[1, j] / p0
@@ -333,14 +350,12 @@ def put_log_determinants(order: Ints, start: int, stop: int, covariance: Floats,
         value = np.nan
         if p0 > 0 and p1 > 0 and p2 > 0:
             value = d * math.log(p0) if b == 1 else math.log(p0) + math.log(p1) + math.log(p2)
-        out[order[start + j]] = value
+        out[rows[j]] = value
 
 
 @compile_loop
 def put_squares(
-    order: Ints,
-    start: int,
-    stop: int,
+    rows: Ints,
     covariance: Floats,
     b: int,
     scale: float,
@@ -349,13 +364,13 @@ def put_squares(
     mapped: Floats,
     out: Floats,
 ) -> None:
-    """Put squared Mahalanobis lengths of ``mapped`` (n, d) from the posterior mean of a tile into ``out`` (n,).
+    """Put squared Mahalanobis lengths of ``mapped`` (n, d) from the posterior mean of tiles into ``out`` (n,).
 
     By ``L D L^T`` of the covariance times ``scale``; NaN where it is not positive definite.
     """
     d = mapped.shape[1]
-    for j in range(stop - start):
-        i = order[start + j]
+    for j in range(rows.shape[0]):
+        i = rows[j]
         g0 = mapped[i, 0] - (prior_mean[i, 0] + shift[0, j])
         g1 = mapped[i, 1] - (prior_mean[i, 1] + shift[1, j])
         g2 = mapped[i, 2] - (prior_mean[i, 2] + shift[2, j]) if d == 3 else 0.0

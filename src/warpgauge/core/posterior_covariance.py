@@ -132,8 +132,8 @@ class Conditioned:
             return self.kernel.diagonal(points)
         result = np.empty(len(points))
 
-        def put(order: Ints, start: int, stop: int, _: Floats, covariance: Floats) -> None:
-            loops.put_variances(order, start, stop, covariance, self.b, 1.0, result)
+        def put(rows: Ints, _: Floats, covariance: Floats) -> None:
+            loops.put_variances(rows, covariance, self.b, 1.0, result)
 
         self.over_tiles(points, None, put)
         return result
@@ -144,8 +144,8 @@ class Conditioned:
             return np.asarray(self.kernel.diagonal(points)[:, None, None] * np.eye(self.d))
         result = np.empty((len(points), self.d, self.d))
 
-        def put(order: Ints, start: int, stop: int, _: Floats, covariance: Floats) -> None:
-            loops.put_covariances(order, start, stop, covariance, self.b, 1.0, result)
+        def put(rows: Ints, _: Floats, covariance: Floats) -> None:
+            loops.put_covariances(rows, covariance, self.b, 1.0, result)
 
         self.over_tiles(points, None, put)
         return result
@@ -170,8 +170,8 @@ class Conditioned:
         """Differential entropy at each point in nats, Eq. (entropy_gp) for a single target."""
         result = np.empty(len(points))
 
-        def put(order: Ints, start: int, stop: int, _: Floats, covariance: Floats) -> None:
-            loops.put_log_determinants(order, start, stop, covariance, self.d, self.b, result)
+        def put(rows: Ints, _: Floats, covariance: Floats) -> None:
+            loops.put_log_determinants(rows, covariance, self.d, self.b, result)
 
         self.over_tiles(points, None, put)
         refuse_lost(result)

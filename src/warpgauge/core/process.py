@@ -199,8 +199,8 @@ class Posterior:
         if len(self.annotations) == 0:
             return result
 
-        def put(order: Ints, start: int, stop: int, sums: Floats, _: Floats) -> None:
-            loops.put_means(order, start, stop, sums, result)
+        def put(rows: Ints, sums: Floats, _: Floats) -> None:
+            loops.put_means(rows, sums, result)
 
         self.conditioned.over_tiles(at, self.weights, put, covariances=False)
         return result
@@ -222,9 +222,9 @@ class Posterior:
             return self.mean(at), self.covariance(at)
         mean, covariances = self.prior.prior_mean(at).copy(), np.empty((*at.shape, self.d))
 
-        def put(order: Ints, start: int, stop: int, sums: Floats, covariance: Floats) -> None:
-            loops.put_means(order, start, stop, sums, mean)
-            loops.put_covariances(order, start, stop, covariance, self.conditioned.b, self.scale, covariances)
+        def put(rows: Ints, sums: Floats, covariance: Floats) -> None:
+            loops.put_means(rows, sums, mean)
+            loops.put_covariances(rows, covariance, self.conditioned.b, self.scale, covariances)
 
         self.conditioned.over_tiles(at, self.weights, put)
         return mean, covariances
@@ -234,9 +234,9 @@ class Posterior:
         at = as_points(points, "points", self.d)
         mean, variances = self.prior.prior_mean(at).copy(), np.empty(len(at))
 
-        def put(order: Ints, start: int, stop: int, sums: Floats, covariance: Floats) -> None:
-            loops.put_means(order, start, stop, sums, mean)
-            loops.put_variances(order, start, stop, covariance, self.conditioned.b, self.scale, variances)
+        def put(rows: Ints, sums: Floats, covariance: Floats) -> None:
+            loops.put_means(rows, sums, mean)
+            loops.put_variances(rows, covariance, self.conditioned.b, self.scale, variances)
 
         self.conditioned.over_tiles(at, self.weights, put)
         return mean, np.asarray(np.sqrt(variances))
@@ -250,9 +250,9 @@ class Posterior:
         mapped = loop_array(as_points(mapped_points, "mapped_points", self.d))
         prior_mean, result = loop_array(self.prior.prior_mean(at)), np.empty(len(at))
 
-        def put(order: Ints, start: int, stop: int, sums: Floats, covariance: Floats) -> None:
+        def put(rows: Ints, sums: Floats, covariance: Floats) -> None:
             b = self.conditioned.b
-            loops.put_squares(order, start, stop, covariance, b, self.scale, sums, prior_mean, mapped, result)
+            loops.put_squares(rows, covariance, b, self.scale, sums, prior_mean, mapped, result)
 
         self.conditioned.over_tiles(at, self.weights, put)
         refuse_lost(result)

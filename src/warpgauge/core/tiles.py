@@ -8,18 +8,18 @@ Points are sorted into cells of about 800 near neighbours (a tile), and tiles in
 - the factor is applied in panels of rows, so that the zeros of its triangles are not multiplied, and each panel is
   reduced to its part of the covariance while it is in the cache.
 
-Threads work on groups side by side, each with one thread of linear algebra. Memory is bounded by the block of points
-that is sorted at a time, whatever their number.
+Threads work on groups side by side, each with one thread of linear algebra, in one compiled call for a group: between
+calls they would wait for the interpreter's lock. Memory is bounded by the block of points that is sorted at a time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 
+from warpgauge.core import compiled
 from warpgauge.core import compiled_tiles as loops
 from warpgauge.core.arrays import Floats, Ints
 from warpgauge.core.compiled import WENDLAND, loop_array
@@ -28,38 +28,36 @@ from warpgauge.core.parallel import over_items, over_rows, thread_count
 
 # Points of a tile at most, and aimed at: cells of a regular grid differ in size by a row of points.
 TILE, _AIM = 1024, 800
-_WIDTH = TILE + 24  # of a row of a tile's arrays: rows a power of two apart would share few places of the cache
+_WIDTH = TILE + 8  # columns of a tile's arrays at most
 _GROUP = 9  # tiles of a group at most
 _BLOCK = 1 << 18  # points sorted at a time
 # Annotations of a group are left out where at most this share is within reach: a QR factorisation has to pay.
 _SMALL_SHARE = 0.95
-_PANEL = 34  # rows of a panel, about
+_PANEL = 12  # rows of a panel, about: OpenBLAS multiplies so few by a tile without copying them first
 
-# What becomes of a tile: called with its order, start, stop, sums over annotations, and covariance.
-Sink = Callable[[Ints, int, int, Floats, Floats], None]
+# What becomes of some tiles: called with the rows of their points, sums over annotations, and covariances.
+Sink = Callable[[Ints, Floats, Floats], None]
 
 
 @dataclass(frozen=True, eq=False)
-class Panel:
-    """Some rows of the factor that belong to one component of the whitened vectors.
+class Panels:
+    """A factor cut into panels of rows that belong to one component of the whitened vectors each.
 
     Attributes
     ----------
-    below : array or None
-        The rows for the components before this one, one below the other, over all columns.
-    own : array
-        The rows for this component over the columns ``first:last`` beyond which they are zero.
+    table : (P, 6) array
+        Of each panel its component, its number of rows, the columns ``first:last`` beyond which its own rows are zero,
+        and where in ``values`` its rows for the components before this one start (one below the other, over all
+        columns) and where its own.
+    values : array
+        All rows, one after the other.
     """
 
-    component: int
-    rows: int
-    below: Floats | None
-    own: Floats
-    first: int
-    last: int
+    table: Ints
+    values: Floats
 
 
-def panels_of(blocks: list[list[Floats]], upper: bool) -> list[Panel]:
+def panels_of(blocks: list[list[Floats]], upper: bool) -> Panels:
     """Cut a factor into panels.
 
     Parameters
@@ -68,7 +66,9 @@ def panels_of(blocks: list[list[Floats]], upper: bool) -> list[Panel]:
         ``blocks[i][a]`` whitens component a to the rows of component i, a <= i; the last of each list is triangular:
         its row k is zero beyond column ``c - r + k`` or, where ``upper``, before column k.
     """
-    panels = []
+    table: list[tuple[int, ...]] = []
+    values: list[Floats] = []
+    size = 0
     for component, parts in enumerate(blocks):
         own = parts[-1]
         rows, columns = own.shape
@@ -76,17 +76,13 @@ def panels_of(blocks: list[list[Floats]], upper: bool) -> list[Panel]:
         for start in range(0, rows, step):
             stop = min(start + step, rows)
             first, last = (start, columns) if upper else (0, columns - rows + stop)
-            panels.append(
-                Panel(
-                    component,
-                    stop - start,
-                    np.concatenate([part[start:stop] for part in parts[:-1]]) if component else None,
-                    np.ascontiguousarray(own[start:stop, first:last]),
-                    first,
-                    last,
-                )
-            )
-    return panels
+            below = size
+            values += [part[start:stop].reshape(-1) for part in parts[:-1]]
+            size += component * (stop - start) * columns
+            values.append(own[start:stop, first:last].reshape(-1))
+            table.append((component, stop - start, first, last, below, size))
+            size += (stop - start) * (last - first)
+    return Panels(np.array(table, dtype=np.int64).reshape(-1, 6), np.concatenate(values) if values else np.empty(0))
 
 
 def _feature_count(kernel: PriorKernel, locations: Floats) -> int:
@@ -132,7 +128,7 @@ class Whitening:
         """Number of features of the trend: 0 without one."""
         return _feature_count(self.kernel, self.locations)
 
-    def panels(self, chosen: Ints | None = None) -> list[Panel]:
+    def panels(self, chosen: Ints | None = None) -> Panels:
         """Panels for all annotations, or for a choice of them with the same sums of products of whitened rows."""
         L, b, columns = len(self.locations), self.b, [self._columns(a, chosen) for a in range(self.b)]
         if chosen is None:
@@ -153,7 +149,7 @@ def over_tiles(
     weights: Floats | None,
     sink: Sink,
 ) -> None:
-    """Work on all points tile by tile and hand each tile to ``sink``, in threads.
+    """Work on all points tile by tile and hand the tiles to ``sink``, in threads.
 
     Parameters
     ----------
@@ -165,8 +161,8 @@ def over_tiles(
     weights : (L, d) array, optional
         Without them no sums over annotations are made.
     sink : callable
-        Called with ``(order, start, stop, sums, covariance)``: rows ``order[start:stop]`` of the block of points that
-        ``order`` sorts, hence of the caller's arrays, their sums (d, tile), and covariance (pairs, tile).
+        Called with ``(rows, sums, covariance)`` for up to 9 tiles: the rows of their points, sums (d, columns), and
+        covariance (pairs, columns), the first columns of which belong to the rows.
     """
     run = _Run(whitening, kernel, locations, weights)
     for start in range(0, len(points), _BLOCK):
@@ -189,103 +185,82 @@ class _Run:
         self.features = _feature_count(kernel, locations)
         self.coefficients = np.ascontiguousarray(kernel.features(locations).T @ self.weights)
         self.everything = np.arange(L, dtype=np.int64)
-        self.panels = [] if whitening is None else whitening.panels()
+        self.panels = panels_of([], upper=False) if whitening is None else whitening.panels()
         self.reach_square = float(self.parameters[1][-1]) if self.parameters[0] == WENDLAND else np.inf
 
     def block(self, points: Floats, offset: int, sink: Sink) -> None:
         """Sort a block of points and work on its groups in threads."""
         order, tiles, groups = sorted_tiles(points)
+        bounds = np.array(tiles, dtype=np.int64)
 
         def worker() -> Callable[[int], None]:
             buffers = _Buffers(self, points.shape[1])
 
             def work(group: int) -> None:
-                self._group(points, order, tiles[groups[group] : groups[group + 1] + 1], buffers, offset, sink)
+                self._group(points, order, bounds[groups[group] : groups[group + 1] + 1], buffers, offset, sink)
 
             return work
 
         over_items(worker, len(groups) - 1)
 
-    def _group(
-        self, points: Floats, order: Ints, bounds: list[int], buffers: _Buffers, offset: int, sink: Sink
-    ) -> None:
+    def _group(self, points: Floats, order: Ints, bounds: Ints, buffers: _Buffers, offset: int, sink: Sink) -> None:
         active, panels = self.everything, self.panels
         if np.isfinite(self.reach_square):
             low, high = np.empty(points.shape[1]), np.empty(points.shape[1])
-            loops.bounding_box(points, order, bounds[0], bounds[-1], low, high)
+            compiled.bounding_box(points, order, bounds[0], bounds[-1], low, high)
             active = loops.within_reach(self.locations, low, high, self.reach_square)
             if self.whitening is not None:
                 if len(active) + self.features <= _SMALL_SHARE * len(self.locations):
                     panels = self.whitening.panels(active)
                 else:
                     active = self.everything
-        for start, stop in pairwise(bounds):
-            self._tile(points, order, start, stop, active, panels, buffers)
-            sink(buffers.shifted(order, start, stop, offset), 0, stop - start, buffers.shift, buffers.covariance)
+        # Crowded points can make more tiles of a group than there is room for.
+        for first in range(0, len(bounds) - 1, _GROUP):
+            part = bounds[first : first + _GROUP + 1]
+            self._tiles(points, order, part, active, panels, buffers)
+            sink(order[part[0] : part[-1]] + offset, buffers.shift, buffers.covariance)
 
-    def _tile(
-        self, points: Floats, order: Ints, start: int, stop: int, active: Ints, panels: list[Panel], buffers: _Buffers
+    def _tiles(
+        self, points: Floats, order: Ints, bounds: Ints, active: Ints, panels: Panels, buffers: _Buffers
     ) -> None:
-        kernel, n = buffers.kernel, stop - start
-        loops.fill_tile(
+        trend = self.trend
+        loops.fill_tiles(
             *self.parameters,
             points,
             order,
-            start,
-            stop,
+            bounds,
             self.locations,
             active,
             self.weights,
-            self.whitening is not None,
-            buffers.place,
-            kernel,
+            buffers.center,
+            0.0 if trend is None else float(trend.translation_sd),
+            0.0 if trend is None else float(trend.linear_sd),
+            self.coefficients,
             self.features,
+            self.kernel.bundle.at_zero,
+            0 if self.whitening is None else self.whitening.b,
+            panels.table,
+            panels.values,
+            buffers.place,
+            buffers.kernel,
+            buffers.whitened,
             buffers.shift,
+            buffers.covariance,
         )
-        if self.trend is not None:
-            loops.fill_trend(
-                points,
-                order,
-                start,
-                stop,
-                buffers.center,
-                float(self.trend.translation_sd),
-                float(self.trend.linear_sd),
-                self.coefficients,
-                kernel,
-                buffers.shift,
-            )
-        if self.whitening is None:
-            return
-        b = self.whitening.b
-        loops.start_covariance(self.kernel.bundle.at_zero, self.features, kernel, b, n, buffers.covariance)
-        rows = self.features + len(active)
-        for panel in panels:
-            own = panel.component * panel.rows
-            if panel.below is not None:
-                np.matmul(panel.below, kernel[:rows, :n], out=buffers.whitened[:own, :n])
-            np.matmul(panel.own, kernel[panel.first : panel.last, :n], out=buffers.whitened[own : own + panel.rows, :n])
-            loops.subtract_products(buffers.whitened, panel.rows, panel.component + 1, b, n, buffers.covariance)
 
 
 class _Buffers:
-    """Arrays of one thread, used for one tile after the other."""
+    """Arrays of one thread, used for one group after the other."""
 
     def __init__(self, run: _Run, d: int) -> None:
-        L, stored = len(run.locations), run.whitening is not None
-        b = run.whitening.b if run.whitening is not None else 1
+        L, b = len(run.locations), 0 if run.whitening is None else run.whitening.b
         self.place = np.empty((d + 1, _WIDTH))
-        self.kernel = np.empty((max(1, run.features + (L if stored else 0)), _WIDTH))
-        self.shift = np.empty((d, _WIDTH))
-        self.covariance = np.empty((b * (b + 1) // 2, _WIDTH))
-        self.whitened = np.empty((b * 2 * _PANEL, _WIDTH))
+        # Zeros, as a few columns beyond a tile are multiplied too.
+        self.kernel = np.zeros(max(1, run.features + (L if b else 0)) * _WIDTH)
+        self.whitened = np.empty(b * 2 * _PANEL * _WIDTH)
+        self.shift = np.empty((d, _GROUP * TILE + 24))
+        self.covariance = np.empty((b * (b + 1) // 2, _GROUP * TILE + 24))
         self.center = np.zeros(d) if run.trend is None else loop_array(run.trend.center)
-        self._order = np.empty(TILE, dtype=np.int64)
-
-    def shifted(self, order: Ints, start: int, stop: int, offset: int) -> Ints:
-        """Rows of the caller's arrays: those of the block, moved by where the block starts."""
-        np.add(order[start:stop], offset, out=self._order[: stop - start])
-        return self._order
 
 
 def sorted_tiles(points: Floats) -> tuple[Ints, list[int], list[int]]:
@@ -305,7 +280,7 @@ def sorted_tiles(points: Floats) -> tuple[Ints, list[int], list[int]]:
         return np.arange(n, dtype=np.int64), [0, n], [0, 1]
     everything = np.arange(n, dtype=np.int64)
     low, high = np.empty(points.shape[1]), np.empty(points.shape[1])
-    loops.bounding_box(points, everything, 0, n, low, high)
+    compiled.bounding_box(points, everything, 0, n, low, high)
     extent = np.maximum(high - low, 1e-300)
     cells = _shared(extent, n / _AIM)
     per_group = min(_GROUP, max(1, int(np.prod(cells)) // (4 * thread_count())))
@@ -317,10 +292,10 @@ def sorted_tiles(points: Floats) -> tuple[Ints, list[int], list[int]]:
     per_unit = cells / extent
 
     def number(start: int, stop: int) -> None:
-        loops.cell_numbers(points, low, per_unit, cells, groups, start, stop, numbers)
+        compiled.cell_numbers(points, low, per_unit, cells, groups, start, stop, numbers)
 
     over_rows(number, n, 4)
-    loops.counting_sort(numbers, starts, order)
+    compiled.counting_sort(numbers, starts, order)
     tiles, firsts = [0], [0]
     for group in range(total // size):
         for cell in range(group * size, (group + 1) * size):
