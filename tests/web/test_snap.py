@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from PIL import Image
 from scipy import ndimage
 
-from warpgauge.project import Project
+from warpgauge.cli import main
+from warpgauge.errors import InvalidInputError
+from warpgauge.project import Draft, Project
+from warpgauge.session import Session
+from warpgauge.session.queries import snap_use
 from web.page_tools import Sheet, open_sheet
 from web.server_tools import Served, answer, events_of, lattice, make_flat, served, wait_until, write_shifted
 
@@ -42,7 +48,7 @@ def asked(client: Any, query: dict[str, Any], point: Any, **more: Any) -> Any:
 
 
 def test_a_slip_is_corrected_and_the_log_has_both_places(tmp_path: Path) -> None:
-    """3 pixels beside the match the proposal is the match; nothing is saved until placed, then with the old place."""
+    """3 pixels beside the match the proposal is the match; no answer is saved until placed, then with the old place."""
     with served(make_pair(tmp_path / "pair", snap=True, hide_prediction=True), "ada") as server:
         ada = server.client("ada")
         assert ada.get("/api/project").json()["settings"]["snap"] is True
@@ -53,10 +59,11 @@ def test_a_slip_is_corrected_and_the_log_has_both_places(tmp_path: Path) -> None
         found = asked(ada, query, mark).json()
         np.testing.assert_allclose(found["point"], truth, atol=0.2 * SPACING)
         assert "Enter" in found["sentence"]
-        assert len(events_of(server.folder)) == before
+        assert [kind for _, _, kind, _, _ in events_of(server.folder)[before:]] == ["snap"]
+        assert ada.get(f"/api/query/{query['query']}").json()["answer"] is None
         reply = answer(ada, query, found["point"], snapped_from=mark.tolist())
         assert reply.status_code == 200, reply.text
-        assert events_of(server.folder)[before][-1]["snapped_from"] == mark.tolist()
+        assert events_of(server.folder)[before + 1][-1]["snapped_from"] == mark.tolist()
         shown = ada.get(f"/api/query/{query['query']}").json()["answer"]
         assert shown["snapped_from"] == mark.tolist()
         with Project.open(server.folder) as project:
@@ -189,6 +196,106 @@ def test_points_of_ones_own_are_refined_too(browser: Any, tmp_path: Path) -> Non
             assert placed(server.folder)[k]["snapped_from"] == pytest.approx(mark)
         assert sheet.problems == []
         sheet.close()
+
+
+def test_what_was_asked_for_and_not_taken_is_in_the_log(browser: Any, tmp_path: Path) -> None:
+    """Dropped, replaced, left by another question, and nothing found: the log has each, review and organiser say so."""
+    with served(make_pair(tmp_path / "pair", snap=True), "ada") as server:
+        sheet = open_sheet(browser, server, "ada")
+        page, first = sheet.page, sheet.state()["query"]
+        mark = click_beside(sheet, [1.0, 0.8])
+        for kept in (False, True):  # dropped by Escape; the second one is replaced by that of another mark
+            ask_for_a_proposal(sheet)
+            if not kept:
+                page.keyboard.press("Escape")
+        other = click_beside(sheet, [-0.9, 0.7])
+        ask_for_a_proposal(sheet)
+        page.keyboard.press("n")
+        sheet.wait_for_query(first["number"] + 1)
+        second = sheet.state()["query"]
+        asked = [(query, payload) for _, _, kind, query, payload in events_of(server.folder) if kind == "snap"]
+        assert [query for query, _ in asked] == [first["query"]] * 3
+        assert [payload["mark"] for _, payload in asked] == [mark, mark, other]
+        truth = np.array(first["location"]) + SHIFT * SPACING
+        for _, payload in asked:
+            assert payload["fixed"] == first["location"]
+            np.testing.assert_allclose(payload["proposed"], truth, atol=0.2 * SPACING)
+        assert placed(server.folder) == []
+
+        click_beside(sheet, [1.0, 0.8])
+        ask_for_a_proposal(sheet)
+        page.keyboard.press("Escape")
+        sheet.accept()
+        page.keyboard.press("d")
+        row = page.locator(f"#drawer tr[data-query='{second['query']}']")
+        row.wait_for()
+        assert "Snap not taken" in row.text_content()
+        assert sheet.problems == []
+        sheet.close()
+        boss = server.client()
+        assert [(one["query"], one["snap"]) for one in boss.get("/api/list").json()["rows"]] == [
+            (second["query"], "shown")
+        ]
+        ada = next(one for one in boss.get("/api/raters").json()["raters"] if one["name"] == "ada")
+        assert (ada["snap_asked"], ada["snap_shown"], ada["snap_taken"]) == (4, 4, 0)
+        sheet = open_sheet(browser, server)
+        sheet.page.locator("#organiser-button[data-ready]").click()
+        card = sheet.page.locator(".card[data-rater=ada] [data-snap]")
+        card.wait_for()
+        assert card.text_content() == "Snap asked 4, shown 4, taken 0"
+        assert sheet.problems == []
+        sheet.close()
+
+
+def test_proposals_survive_in_the_store_and_change_no_answer(tmp_path: Path) -> None:
+    """The event is checked, replayed and undone by nothing; another rater's proposals are counted for them alone."""
+    folder = make_pair(tmp_path / "pair", snap=True)
+    with Project.open(folder) as project:
+        session = Session(project, "ada")
+        query = session.next_query()
+        assert query is not None
+        told = {"fixed": list(query.point), "mark": [50.0, 40.0], "proposed": [51.0, 40.5]}
+        session.place(query, [50.0, 40.0], radius=1.0)
+        project.append(Draft("snap", "ada", query.number, told))
+        project.append(Draft("snap", "ada", None, {**told, "proposed": None}))
+        assert snap_use(project.state, "ada", query.number) == "shown"
+        assert snap_use(project.state, "ben", query.number) == ""
+        own = session.volunteer(told["fixed"] + np.array([9.0, 9.0]), [60.0, 50.0], radius=1.0).query
+        ben = session.volunteer([70.0, 70.0], [71.0, 71.0], radius=1.0, rater="ben").query
+        with pytest.raises(InvalidInputError, match="is for ben only"):
+            project.append(Draft("snap", "ada", ben, told))
+        with pytest.raises(InvalidInputError, match="The proposed place"):
+            project.append(Draft("snap", "ada", query.number, {**told, "proposed": [1.0]}))
+        assert session.undo("ada").query == own
+        session.undo("ada")
+        assert snap_use(project.state, "ada", query.number) == "shown", "what was asked for stays"
+        before = project.state.proposals
+    with Project.open(folder) as project:
+        assert project.state.proposals == before
+        assert list(before) == [("ada", query.number), ("ada", None)]
+        summary = {one.name: one for one in Session(project).agreement().raters}["ada"]
+        assert (summary.snap_asked, summary.snap_shown, summary.snap_taken) == (2, 1, 0)
+        assert project.verify().ok
+    found = CliRunner().invoke(main, ["info", str(folder), "--json"])
+    assert json.loads(found.output)["snap"] == "asked 2 times, shown 1, taken 0"
+
+
+def click_beside(sheet: Sheet, offset: list[float]) -> list[float]:
+    """Mark so far (world units) from the true match of the question, and return the mark."""
+    sheet.settle()
+    truth = np.array(sheet.state()["query"]["location"]) + SHIFT * SPACING
+    view = sheet.state()["views"]["moving"]["2"]
+    at = (truth + offset - view["centre"]) * view["scale"]
+    sheet.press_at("moving", at[0] + view["width"] / 2, at[1] + view["height"] / 2)
+    return list(sheet.state()["mark"]["point"])
+
+
+def ask_for_a_proposal(sheet: Sheet) -> None:
+    """Press R and wait until the proposal for the present mark is shown."""
+    sheet.page.keyboard.press("r")
+    sheet.page.wait_for_function(
+        "() => { const { proposal, mark } = globalThis.warpgauge.store.state; return proposal?.base === mark; }"
+    )
 
 
 def test_a_mark_that_was_snapped_before_can_still_be_changed(tmp_path: Path) -> None:

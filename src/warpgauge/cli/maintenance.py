@@ -18,6 +18,7 @@ from warpgauge.io.stores import Place, RemotePath
 
 if TYPE_CHECKING:
     from warpgauge.project import Event
+    from warpgauge.session import Session
 
 
 # ``warpgauge info FILE``: its kind, its frame, and what was assumed to read it.
@@ -98,6 +99,7 @@ def _project(path: Path) -> dict[str, Any]:
             "placed": progress.placed,
             "skipped": progress.skipped,
             "raters": opened.state.who_answered(),
+            **_snap(session),
             "transforms": opened.transform_names(),
             "mean sd over the targets": progress.mean_sd,
             "largest sd over the targets": progress.max_sd,
@@ -106,6 +108,13 @@ def _project(path: Path) -> dict[str, Any]:
             "model": opened.settings.model,
             "events": opened.state.generation,
         }
+
+
+def _snap(session: Session) -> dict[str, Any]:
+    """Return how often proposals from the images were asked for, where they were."""
+    raters = session.agreement().raters
+    asked, shown, taken = (sum(getattr(one, f"snap_{what}") for one in raters) for what in ("asked", "shown", "taken"))
+    return {"snap": f"asked {counted(asked, 'time')}, shown {shown}, taken {taken}"} if asked else {}
 
 
 def _alignment(event: Event | None) -> str:

@@ -6,6 +6,7 @@ from warpgauge.project.records import (
     AuditRound,
     Cell,
     Event,
+    Proposal,
     QueryRecord,
     RaterRecord,
     Skipped,
@@ -114,6 +115,14 @@ def defer(state: State, event: Event) -> None:
     trail = state.trails.setdefault(event.rater, [])
     if query not in trail:
         trail.append(query)
+
+
+def snap(state: State, event: Event) -> None:
+    """Note that a proposal from the images was asked for; no answer changes."""
+    p = event.payload
+    proposed = None if p["proposed"] is None else tuple(p["proposed"])
+    found = Proposal(tuple(p["fixed"]), tuple(p["mark"]), proposed, event.generation)
+    state.proposals.setdefault((event.rater, event.query), []).append(found)
 
 
 def withdraw(state: State, event: Event) -> None:

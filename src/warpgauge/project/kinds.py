@@ -44,8 +44,8 @@ class Kind:
         Applies an event to a state.
     rule : callable
         Raises where a draft may not follow a state.
-    about_query : bool
-        Whether it names a query.
+    about_query : bool or None
+        Whether it names a query; None where it may.
     organisers_only : callable
         Whether only organisers may write this draft; all others are for everybody but viewers.
     undoable : bool
@@ -57,7 +57,7 @@ class Kind:
     check: Callable[[Mapping[str, Any], int], dict[str, Any]]
     effect: Callable[[State, Event], None]
     rule: Callable[[State, Draft], None] = rules.anything
-    about_query: bool = True
+    about_query: bool | None = True
     organisers_only: Callable[[Draft], bool] = _never
     undoable: bool = False
     words: str = ""
@@ -71,6 +71,7 @@ KINDS: dict[str, Kind] = {
     "skip": Kind(payloads.skip, effects.act, rules.action, undoable=True),
     "restore": Kind(payloads.nothing, effects.act, rules.action, undoable=True),
     "defer": Kind(payloads.nothing, effects.defer, rules.action),
+    "snap": Kind(payloads.snap, effects.snap, rules.asked, about_query=None),
     "undo": Kind(payloads.target, effects.undo, rules.step, about_query=False),
     "redo": Kind(payloads.target, effects.redo, rules.step, about_query=False),
     "disable": Kind(payloads.note, effects.act, rules.action, undoable=True),
@@ -115,7 +116,7 @@ def checked(draft: Draft, d: int) -> Draft:
     if kind is None:
         raise InvalidInputError(f"An event must be one of {', '.join(KINDS)}, got {draft.kind!r}.")
     rater = checked_name(draft.rater)
-    if kind.about_query != (draft.query is not None):
+    if kind.about_query is not None and kind.about_query != (draft.query is not None):
         raise InvalidInputError(f"An event {draft.kind!r} {'needs' if draft.query is None else 'has no'} query.")
     if draft.duration is not None and not payloads.number(draft.duration, "The duration") >= 0:
         raise InvalidInputError(f"The duration must be seconds, at least 0, got {draft.duration!r}.")

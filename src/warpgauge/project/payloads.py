@@ -85,6 +85,16 @@ def placement(payload: Mapping[str, Any], d: int) -> dict[str, Any]:
     return clean
 
 
+def snap(payload: Mapping[str, Any], d: int) -> dict[str, Any]:
+    """Check a proposal from the images: for which mark, and the place that was shown, if any."""
+    proposed = payload.get("proposed")
+    return {
+        "fixed": _vector(payload.get("fixed"), d, "The point of the fixed image"),
+        "mark": _vector(payload.get("mark"), d, "The mark"),
+        "proposed": None if proposed is None else _vector(proposed, d, "The proposed place"),
+    }
+
+
 def _flag(flag: Mapping[str, Any]) -> dict[str, Any]:
     """Check why a placement was asked about: both values are optional, and whether it was confirmed is not."""
     values = {key: flag.get(key) for key in ("outside", "deviation")}

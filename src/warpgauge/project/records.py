@@ -188,6 +188,26 @@ Answer = Placement | Skipped | None
 
 
 @dataclass(frozen=True)
+class Proposal:
+    """A better place for a mark that a rater asked the images for (Snap), whether it was taken or not.
+
+    Attributes
+    ----------
+    fixed, mark : tuple of float
+        The point of the fixed image, and the rater's mark in the moving one.
+    proposed : tuple of float or None
+        What was shown; None where nothing stood out.
+    generation : int
+        When it was asked for.
+    """
+
+    fixed: tuple[float, ...]
+    mark: tuple[float, ...]
+    proposed: tuple[float, ...] | None
+    generation: int
+
+
+@dataclass(frozen=True)
 class Cell:
     """What a rater has said to a query; ``disabled`` keeps a placement out of the model."""
 

@@ -60,8 +60,7 @@ def no_conflict(state: State, draft: Draft) -> None:
 def action(state: State, draft: Draft) -> None:
     """Refuse an action that the answer so far does not allow."""
     rater, query, kind = draft.rater, draft.query or 0, draft.kind
-    if not state.queries[query].asks(rater):
-        raise InvalidInputError(f"Query {query} is for {state.queries[query].for_rater} only, not for {rater}.")
+    asked(state, draft)
     cell = state.cell(rater, query)
     has = {Placement: "placed", Skipped: "skipped", type(None): "not answered"}[type(cell.answer)]
     if has not in _NEEDS[kind]:
@@ -70,6 +69,14 @@ def action(state: State, draft: Draft) -> None:
         )
     if kind in ("disable", "enable") and cell.disabled == (kind == "disable"):
         raise InvalidInputError(f"The placement of {rater} at query {query} is {kind}d already.")
+
+
+def asked(state: State, draft: Draft) -> None:
+    """Refuse what is about a query that this rater is not asked."""
+    if draft.query is not None and not state.queries[draft.query].asks(draft.rater):
+        raise InvalidInputError(
+            f"Query {draft.query} is for {state.queries[draft.query].for_rater} only, not for {draft.rater}."
+        )
 
 
 def step(state: State, draft: Draft) -> None:

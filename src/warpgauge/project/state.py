@@ -15,6 +15,7 @@ from warpgauge.project.records import (
     Cell,
     Event,
     Placement,
+    Proposal,
     QueryRecord,
     RaterRecord,
     Step,
@@ -48,6 +49,9 @@ class State:
         Of each rater, the queries in the order in which they were first answered or put aside.
     deferred : dict
         ``(rater, query)`` to the generation at which it was put aside and not answered since.
+    proposals : dict
+        ``(rater, query)`` to the better places that were asked for there (`Proposal`), oldest first, taken or not;
+        those for places of the rater's own choice are at ``(rater, None)``.
     excluded : dict
         ``(rater, query)`` to the event by which the organiser took the mark out.
     resolved : dict
@@ -95,6 +99,7 @@ class State:
     last_action: dict[str, Event] = field(default_factory=dict)
     trails: dict[str, list[int]] = field(default_factory=dict)
     deferred: dict[tuple[str, int], int] = field(default_factory=dict)
+    proposals: dict[tuple[str, int | None], list[Proposal]] = field(default_factory=dict)
     excluded: dict[tuple[str, int], Event] = field(default_factory=dict)
     resolved: dict[int, Event] = field(default_factory=dict)
     batches: dict[str, int] = field(default_factory=dict)

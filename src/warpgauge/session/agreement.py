@@ -53,6 +53,9 @@ class RaterSummary:
     scatter : float or None
         Root mean squared distance from the fused placement.
     intra : IntraRater or None
+    snap_asked, snap_shown, snap_taken : int
+        Proposals from the images that the rater asked for, those in which a place was shown, and standing marks that
+        were moved to one.
     """
 
     name: str
@@ -65,6 +68,9 @@ class RaterSummary:
     bias_se: Floats | None
     scatter: float | None
     intra: IntraRater | None
+    snap_asked: int = 0
+    snap_shown: int = 0
+    snap_taken: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,6 +173,7 @@ def agreement(state: State, located: LocatedAnnotations, alpha: float) -> Agreem
 
 def _summary(state: State, located: LocatedAnnotations, name: str) -> RaterSummary:
     answers = [cell.answer for (who, _), cell in state.cells.items() if who == name]
+    proposals = [one for (who, _), found in state.proposals.items() if who == name for one in found]
     fused, bias, bias_se, scatter = located.fused, None, None, None
     if fused is not None and name in fused.raters:
         row = fused.raters.index(name)
@@ -189,6 +196,9 @@ def _summary(state: State, located: LocatedAnnotations, name: str) -> RaterSumma
         bias_se,
         scatter,
         intra_rater(state, name),
+        len(proposals),
+        sum(one.proposed is not None for one in proposals),
+        sum(isinstance(answer, Placement) and answer.snapped_from is not None for answer in answers),
     )
 
 

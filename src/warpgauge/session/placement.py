@@ -12,7 +12,7 @@ from warpgauge.core.process import Posterior
 from warpgauge.errors import InvalidInputError
 from warpgauge.geometry import Floats, Grid
 from warpgauge.io.images import Image
-from warpgauge.project import Project, State
+from warpgauge.project import Draft, Project, State
 from warpgauge.registration.patch_match import PatchMatch, gray_sampler, local_map, match_patch, patch_corners
 from warpgauge.session.fused_annotations import all_marks
 
@@ -145,7 +145,9 @@ LARGEST_STRETCH = 3.0  # of the map between the images; beyond it the marks do n
 def propose_match(
     project: Project, state: State, rater: str, query: int | None, at: Floats, mark: Floats
 ) -> PatchMatch:
-    """Look around a mark for where the moving image looks as the fixed one does about a point.
+    """Look around a mark for where the moving image looks as the fixed one does about a point, and log the result.
+
+    It is logged before the rater sees it, so that proposals which are not taken can be counted too.
 
     Parameters
     ----------
@@ -164,7 +166,10 @@ def propose_match(
     here = gray_sampler(fixed, 0, patch_corners(at, np.eye(len(at)), pixel))
     step = pixel * float(np.linalg.svd(linear, compute_uv=False)[-1])
     there = gray_sampler(moving, _level(moving, step), patch_corners(mark, linear, pixel))
-    return match_patch(here, there, at, mark, linear, pixel)
+    found = match_patch(here, there, at, mark, linear, pixel)
+    shown = found.point.tolist() if found.distinctive else None
+    project.append(Draft("snap", rater, query, {"fixed": at.tolist(), "mark": mark.tolist(), "proposed": shown}))
+    return found
 
 
 def _turn(project: Project, state: State, rater: str, query: int | None, at: Floats) -> Floats:

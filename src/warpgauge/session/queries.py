@@ -206,6 +206,25 @@ def is_unaided(state: State, settings: Settings, rater: str, number: int | None)
     return bool(draw.random() < settings.unaided)
 
 
+def snap_use(state: State, rater: str, number: int) -> str:
+    """Return what became of proposals from the images at a query.
+
+    ``"taken"``, ``"shown"`` (and not taken), ``"nothing found"``, ``"withheld"`` (`is_unaided` when it was placed), or
+    ``""`` where none was asked for.
+    """
+    query, answer = state.queries[number], state.answer(rater, number)
+    if isinstance(answer, Placement) and answer.snapped_from is not None:
+        return "taken"
+    asked = list(state.proposals.get((rater, number), ()))
+    if query.origin == "volunteered":  # its first proposals came before it was a query
+        asked += [one for one in state.proposals.get((rater, None), ()) if one.fixed == query.point]
+    if any(one.proposed is not None for one in asked):
+        return "shown"
+    if isinstance(answer, Placement) and answer.unaided:
+        return "withheld"
+    return "nothing found" if asked else ""
+
+
 def before(state: State, rater: str, number: int | None) -> int | None:
     """Return the query that the rater saw before this one; the last one for None or one that is not answered."""
     trail = state.trails.get(rater, [])

@@ -142,7 +142,7 @@ class Answering:
         return self._written(number, request.generation, person, write)
 
     def snap(self, request: SnapRequest, person: Person) -> dict[str, Any]:
-        """Propose a better place for a mark from the images around it; nothing is saved."""
+        """Propose a better place for a mark from the images around it; the log has it, and no answer changes."""
         if not self.project.settings.snap:
             raise NotAllowedError("Snap is off in this project; its organiser turns it on with the setting snap.")
         with self.desk.lock:

@@ -135,6 +135,9 @@ def _rater(state: State, one: RaterSummary) -> dict[str, Any]:
         "scatter": one.scatter,
         "intra": None if one.intra is None else _intra(one.intra),
         "certificate": rater_certificate(state, one.name),
+        "snap_asked": one.snap_asked,
+        "snap_shown": one.snap_shown,
+        "snap_taken": one.snap_taken,
     }
 
 

@@ -10,7 +10,7 @@ from starlette.responses import JSONResponse
 
 from warpgauge.project import ConflictError, State
 from warpgauge.session import ListRow
-from warpgauge.session.queries import number_for
+from warpgauge.session.queries import number_for, snap_use
 from warpgauge.web.app_state import Desk
 from warpgauge.web.auth import Asking, Person, Writing
 from warpgauge.web.failures import WRITE_REFUSALS, UnconfirmedError
@@ -78,7 +78,7 @@ def query_router(desk: Desk) -> APIRouter:
 
     @router.post("/api/snap", response_model=SnapAnswer, responses=WRITE_REFUSALS)
     def snap(body: SnapRequest, writing: Writing) -> Any:
-        """Propose a better place for a mark from the images around it; nothing is saved."""
+        """Propose a better place for a mark from the images around it; the mark stays, and the log has the proposal."""
         return answering.snap(body, writing)
 
     @router.post("/api/volunteer", response_model=VolunteeredAnswer, responses=_PLACE)
@@ -193,6 +193,8 @@ class Reports:
                 row.update(time=skip.time, duration=skip.duration)
                 rows.append(row)
             generation = state.generation
+            for row in rows:
+                row["snap"] = snap_use(state, row["rater"], row["query"])
         if whose is not None:
             for row in rows:
                 row["rater"] = None

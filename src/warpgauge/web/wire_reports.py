@@ -61,6 +61,9 @@ class ListRowAnswer(Given):
     rater: str | None
     chosen: Literal["asked", "moved", "volunteered"] = Field(description="Whether the rater chose or moved the place.")
     flagged: bool = Field(description="It lies outside the image or far from a prediction that was known well.")
+    snap: Literal["", "taken", "shown", "nothing found", "withheld"] = Field(
+        description="What became of proposals from the images here; shown: and not taken."
+    )
 
 
 class ListAnswer(Given):
@@ -163,6 +166,9 @@ class RaterAnswer(Given):
     scatter: float | None
     intra: IntraAnswer | None
     certificate: CertificateAnswer | None
+    snap_asked: int = Field(description="Proposals from the images that were asked for.")
+    snap_shown: int = Field(description="Of these, those in which a place was shown.")
+    snap_taken: int = Field(description="Standing marks that were moved to a proposed place.")
 
 
 class RatersAnswer(Given):

@@ -87,6 +87,8 @@ function flags(row) {
   if (row.flagged && !row.outlier) words.push("△ kept after a question");
   if (row.chosen === "volunteered") words.push("own point");
   if (row.chosen === "moved") words.push("moved nearby");
+  if (row.snap === "taken") words.push("moved by Snap");
+  if (row.snap === "shown") words.push("Snap not taken");
   if (row.disabled) words.push("not used");
   if (row.excluded) words.push("excluded by the organiser");
   return words.join(", ");

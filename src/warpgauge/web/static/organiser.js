@@ -143,6 +143,7 @@ export class Organiser {
         make("span", {}, `${one.placed}${budget ? ` of ${budget}` : ""} placed${skipped(one) ? `; skipped: ${skipped(one)}` : ""}`),
         make("span", { class: "quiet" }, one.median_seconds === null ? "no time yet" : `${rounded(one.median_seconds)} s per answer`),
         ...certificateWords(one.certificate, this.unit).map((words) => make("span", { "data-certificate": "" }, words)),
+        one.snap_asked === 0 ? null : make("span", { "data-snap": "", title: "Better places that the images proposed; the log has each of them" }, `Snap asked ${one.snap_asked}, shown ${one.snap_shown}, taken ${one.snap_taken}`),
         one.scatter === null ? null : make("span", { title: "Standard deviation around the other raters" }, `scatter ${rounded(one.scatter)} ${this.unit}`),
         one.intra?.mean_distance === null || !one.intra ? null : make("span", { title: "Mean distance between two answers to the same location" }, `repeats within ${rounded(one.intra.mean_distance)} ${this.unit}`),
         one.bias ? make("span", { title: `Mean offset from the others: ${one.bias.map(number).join(", ")} ${this.unit}` }, biasArrow(one.bias)) : null,

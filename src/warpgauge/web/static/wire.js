@@ -164,6 +164,7 @@
  * @property {string | null} rater
  * @property {"asked" | "moved" | "volunteered"} chosen Whether the rater chose or moved the place.
  * @property {boolean} flagged It lies outside the image or far from a prediction that was known well.
+ * @property {"" | "taken" | "shown" | "nothing found" | "withheld"} snap What became of proposals from the images here; shown: and not taken.
  */
 /**
  * @typedef {object} LocationAnswer A location as its raters see it.
@@ -331,6 +332,9 @@
  * @property {number | null} scatter
  * @property {IntraAnswer | null} intra
  * @property {CertificateAnswer | null} certificate
+ * @property {number} snap_asked Proposals from the images that were asked for.
+ * @property {number} snap_shown Of these, those in which a place was shown.
+ * @property {number} snap_taken Standing marks that were moved to a proposed place.
  */
 /**
  * @typedef {object} RaterRequest Register a person (or give them a new link), or revoke one.
