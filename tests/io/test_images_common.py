@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -14,7 +17,7 @@ from PIL import Image as Pillow
 from warpgauge.errors import FileFormatError, InvalidInputError, MissingExtraError
 from warpgauge.geometry import Grid
 from warpgauge.io import images
-from warpgauge.io.images import read_image
+from warpgauge.io.images import pyramid, read_image
 from warpgauge.io.images.frame import length_unit
 from warpgauge.io.images.pyramid import halve, halved_grid
 from warpgauge.io.images.samples import rescaled_dtype
@@ -119,6 +122,82 @@ def test_halved_grid_keeps_the_world():
     np.testing.assert_allclose(half.index_to_world([1, 2, 0]), centre)
 
 
+# Reads the coarsest level of an image of which 300 kB count as large, and prints how many blocks it reduced for it.
+_READER = """
+import sys
+from pathlib import Path
+from warpgauge.io.images import pyramid, read_image
+pyramid._KEEP_BYTES, pyramid._BLOCK_BYTES, pyramid._BLOCK_ROWS = 300_000, 64 * 2048, 64
+blocks, halve = [], pyramid.halve
+pyramid.halve = lambda array, d: blocks.append(array.shape[1]) or halve(array, d)
+image = read_image(sys.argv[1])
+image.keep_overview(Path(sys.argv[2]))
+image.read(image.levels - 1)
+print(blocks.count(1024), *image.overview)
+"""
+
+
+def test_processes_make_one_overview(tmp_path: Path):
+    """Of three processes at once one reduces the image; one that comes later, and after damage, has the same."""
+    array = RNG.integers(0, 256, (1024, 1024)).astype(np.uint8)
+    tifffile.imwrite(tmp_path / "x.tif", array)
+    kept = tmp_path / "cache" / "overview.npy"
+    command = [sys.executable, "-c", _READER, str(tmp_path / "x.tif"), str(kept)]
+    running = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    told = sorted(process.communicate()[0].split() for process in running)
+    assert told == [["0", "512", "512"], ["0", "512", "512"], ["8", "512", "512"]]
+    np.testing.assert_array_equal(np.load(kept), halve(array, 2))
+    assert [file.name for file in sorted(kept.parent.iterdir())] == ["overview.lock", "overview.npy"]
+    for damage in (b"", kept.read_bytes()[:-1], b"\x93NUMPY", _bytes_of(np.zeros((512, 511), np.uint8))):
+        kept.write_bytes(damage)
+        again = subprocess.run(command, capture_output=True, text=True, check=True)
+        assert again.stdout.split() == ["8", "512", "512"]
+        np.testing.assert_array_equal(np.load(kept), halve(array, 2))
+
+
+def _bytes_of(array: np.ndarray) -> bytes:
+    stream = io.BytesIO()
+    np.save(stream, array)
+    return stream.getvalue()
+
+
+def test_who_waits_for_an_overview_knows_how_far_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """While one reader makes it, the other one's share grows with it; a folder that is none costs time only."""
+    array = RNG.integers(0, 256, (1024, 1024)).astype(np.uint8)
+    tifffile.imwrite(tmp_path / "x.tif", array)
+    steps, reduce = threading.Semaphore(0), pyramid.halve
+
+    def slowly(*given):
+        steps.acquire()
+        return reduce(*given)
+
+    monkeypatch.setattr(pyramid, "_KEEP_BYTES", 300_000)
+    monkeypatch.setattr(pyramid, "_BLOCK_BYTES", 64 * 2048)
+    monkeypatch.setattr(pyramid, "_BLOCK_ROWS", 64)
+    monkeypatch.setattr(pyramid, "halve", slowly)
+    maker, follower = (read_image(tmp_path / "x.tif") for _ in range(2))
+    begun, followed = threading.Event(), threading.Event()
+    maker.watch_overview(lambda done, rows: done == 192 and begun.set())
+    follower.watch_overview(lambda done, rows: done == 192 and followed.set())
+    threads = []
+    for image in (maker, follower):
+        image.keep_overview(tmp_path / "cache" / "overview.npy")
+        threads.append(threading.Thread(target=image.read, args=(image.levels - 1,)))
+    threads[0].start()
+    steps.release(3)
+    assert begun.wait(60)
+    threads[1].start()
+    assert followed.wait(60), "the follower is told of 192 of 512 rows"
+    assert follower.overview == (192, 512)
+    steps.release(1000)
+    for thread in threads:
+        thread.join(60)
+    np.testing.assert_array_equal(follower.read(1), halve(array, 2))
+    lonely = read_image(tmp_path / "x.tif")
+    lonely.keep_overview(tmp_path / "x.tif" / "overview.npy")
+    np.testing.assert_array_equal(lonely.read(1), halve(array, 2))
+
+
 def test_made_levels_agree_however_they_are_read(tmp_path: Path):
     """A tile of a made level equals that part of the whole, whether the level is kept or made by region."""
     array = RNG.integers(0, 65536, (1500, 1301)).astype(np.uint16)
@@ -127,8 +206,6 @@ def test_made_levels_agree_however_they_are_read(tmp_path: Path):
     for keep in (True, False):
         image = read_image(tmp_path / "x.tif")
         if not keep:
-            from warpgauge.io.images import pyramid
-
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(pyramid, "_KEEP_BYTES", 0)
                 patch.setattr(pyramid, "_BLOCK_BYTES", 100_000)

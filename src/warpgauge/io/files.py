@@ -1,4 +1,4 @@
-"""Helpers that all readers and writers share: extras, first bytes, capped text, hashes, atomic writing, JSON values."""
+"""Helpers of all readers and writers: extras, first bytes, capped text, hashes, atomic writing, locks, JSON values."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import os
 import secrets
 import threading
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
 from types import ModuleType
@@ -128,7 +128,7 @@ def _chunks(file: Path) -> Iterator[bytes]:
             yield chunk
 
 
-def write_whole(file: Path, data: bytes, *, durable: bool = False) -> None:
+def write_whole(file: Path, data: bytes | memoryview, *, durable: bool = False) -> None:
     """Replace a file in one step: a reader sees the former or the new content, whole. Raises `OSError`.
 
     Parameters
@@ -148,6 +148,35 @@ def write_whole(file: Path, data: bytes, *, durable: bool = False) -> None:
             sync_folder(file.parent)
     finally:
         aside.unlink(missing_ok=True)
+
+
+@contextmanager
+def locked(path: Path, waiting: Callable[[int], object] | None = None) -> Iterator[int]:
+    """Hold a file's lock, which ends with the process at the latest, and yield the file's descriptor.
+
+    Where the system has no such locks, nobody waits.
+
+    Parameters
+    ----------
+    waiting : callable, optional
+        Called with the descriptor again and again while another process holds the lock; without it, this just waits.
+    """
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666)
+    try:
+        with suppress(ImportError):
+            import fcntl
+
+            while waiting is not None:
+                try:
+                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    waiting(handle)
+            else:
+                fcntl.flock(handle, fcntl.LOCK_EX)
+        yield handle
+    finally:
+        os.close(handle)
 
 
 def sync_folder(folder: Path) -> None:

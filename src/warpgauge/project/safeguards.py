@@ -7,14 +7,13 @@ import os
 import shutil
 import sqlite3
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from warpgauge.errors import InvalidInputError
-from warpgauge.io.files import one_line
+from warpgauge.io.files import locked, one_line
 from warpgauge.project.errors import ProjectError, StorageError
 from warpgauge.project.records import Event, canonical, chained
 
@@ -74,7 +73,8 @@ def write_head(log: Path, head: Head, *, backwards: bool = False) -> None:
     """
     line = f"{head.generation} {head.digest or '-'} {head.time or '-'}"
     slot = f"{line} {zlib.crc32(line.encode()):08x}".ljust(_SLOT - 1).encode("ascii") + b"\n"
-    with _locked(head_path(log)) as handle:
+    # Without locks two processes may write in the other order; the newer head is then kept a moment later.
+    with locked(head_path(log)) as handle:
         kept = _newest(os.pread(handle, 2 * _SLOT, 0))
         if backwards:
             os.ftruncate(handle, 0)
@@ -87,21 +87,6 @@ def write_head(log: Path, head: Head, *, backwards: bool = False) -> None:
         at = _SLOT if first is not None and kept is not None and first.generation == kept.generation else 0
         os.pwrite(handle, slot, at)
         os.fsync(handle)
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[int]:
-    handle = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666)
-    try:
-        try:
-            import fcntl
-
-            fcntl.flock(handle, fcntl.LOCK_EX)
-        except ImportError:
-            pass  # without locks two processes may write in the other order; the newer head is then kept a moment later
-        yield handle
-    finally:
-        os.close(handle)
 
 
 def _missing(first: int, last: int) -> str:

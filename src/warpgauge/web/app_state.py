@@ -175,6 +175,9 @@ class Desk:
             side: Picture(project.image(side), project.document.images[side].content_hash)
             for side in ("fixed", "moving")
         }
+        if not project.readonly:
+            for picture in self.pictures.values():
+                picture.image.keep_overview(project.folder / "cache" / f"overview-{picture.version}.npy")
         self.audit = AuditWatch(project)
         self.session = Session(project, auto_refit=False, decided=self.audit.decided)
         self.overlays = Overlays(project, self.pictures)

@@ -105,6 +105,10 @@ class Image:
         """Call a function with both numbers of `overview` whenever there are more rows."""
         self._pyramid.on_overview = tell
 
+    def keep_overview(self, file: Path) -> None:
+        """Keep the overview in a file, so that other processes need not make it again; it may be deleted any time."""
+        self._pyramid.kept_at = file
+
     def read(self, level: int = 0) -> Array:
         """Return a whole level as an array ``[y, x(, c)]`` or ``[z, y, x]``."""
         shape = self.level_grid(level).shape

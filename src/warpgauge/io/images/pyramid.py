@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import io
+import os
+import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from warpgauge.geometry import Grid
+from warpgauge.io.files import locked, write_whole
 from warpgauge.io.images.samples import Array, Region, StoredImage, StoredLevel
 
 _COARSEST = 256  # no further level once the longest side is this short
 _BLOCK_BYTES = 16 * 2**20  # what one step of a reduction may read
 _KEEP_BYTES = 64 * 2**20  # a made level up to this size is kept, since making it may read the whole file
 _BLOCK_ROWS = 256  # steps of a multiple of this many rows decode most tiles of a file once
+_LOOK_SECONDS = 0.1  # between two looks at how far another process is
 
 
 def halved_grid(grid: Grid) -> Grid:
@@ -71,6 +78,8 @@ class Pyramid:
         it reads the whole file. No rows where the file holds such a level itself.
     on_overview : callable
         Called with both numbers whenever there are more rows.
+    kept_at : Path or None
+        File that keeps that level, so that processes side by side, and those that come later, make it once.
     """
 
     def __init__(self, stored: StoredImage, base: Grid) -> None:
@@ -84,17 +93,66 @@ class Pyramid:
         self._first = next((level for level in made if self._is_kept(level)), None)
         self.overview = (0, 0 if self._first is None else self.grids[self._first].shape[0])
         self.on_overview: Callable[[int, int], object] = lambda done, rows: None
+        self.kept_at: Path | None = None
+        self._told: Callable[[int], object] = lambda done: None
 
     def region(self, level: int, region: Region) -> Array:
         """Read a region of a level, making it from the next finer one where the file does not hold it."""
         if level < len(self._stored.levels):
             return self._stored.levels[level].read(region)
         if level not in self._kept and self._is_kept(level):
-            whole = self._made(level, tuple(slice(0, n) for n in self.grids[level].shape))
-            self._kept[level] = whole
+            self._kept[level] = self._shared(level) if level == self._first else self._whole(level)
         if level in self._kept:
             return self._kept[level][region].copy()
         return self._made(level, region)
+
+    def _whole(self, level: int) -> Array:
+        return self._made(level, tuple(slice(0, n) for n in self.grids[level].shape))
+
+    def _shared(self, level: int) -> Array:
+        """Read the overview from its file, or make it and write that; one process makes it while the others wait."""
+        if self.kept_at is None:
+            return self._whole(level)
+        with ExitStack() as stack:
+            with suppress(OSError):  # a folder that cannot be written costs time only
+                self.kept_at.parent.mkdir(exist_ok=True)
+                handle = stack.enter_context(locked(self.kept_at.with_suffix(".lock"), self._follow))
+                self._told = lambda done: os.pwrite(handle, f"{done:20d}".encode(), 0)
+                self._told(0)
+            found = self._read(level)
+            if found is None:
+                found = self._whole(level)
+                with suppress(OSError):
+                    data = io.BytesIO()
+                    np.save(data, found, allow_pickle=False)
+                    write_whole(self.kept_at, data.getbuffer())
+            self._told = lambda done: None
+        self._advance(self.overview[1])
+        return found
+
+    def _read(self, level: int) -> Array | None:
+        """Return the overview as it was kept, or None where there is none of this shape and type."""
+        assert self.kept_at is not None
+        channels = (self._stored.channels,) if self._stored.channels > 1 else ()
+        try:
+            # Mapped first: a header that promises more than the file has is refused before memory is taken.
+            found = np.load(self.kept_at, mmap_mode="r", allow_pickle=False)
+            if found.shape == (*self.grids[level].shape, *channels) and found.dtype == self._stored.dtype:
+                return np.array(found)
+        except (OSError, ValueError, EOFError):
+            pass
+        return None
+
+    def _follow(self, handle: int) -> None:
+        """Tell how far the process is that makes the overview, and wait a moment."""
+        with suppress(ValueError, OSError):
+            self._advance(min(int(os.pread(handle, 20, 0)), self.overview[1] - 1))
+        time.sleep(_LOOK_SECONDS)
+
+    def _advance(self, done: int) -> None:
+        if done > self.overview[0]:
+            self.overview = (done, self.overview[1])
+            self.on_overview(*self.overview)
 
     def _is_kept(self, level: int) -> bool:
         return self._bytes(self.grids[level].shape) <= _KEEP_BYTES
@@ -117,8 +175,9 @@ class Pyramid:
             block = halve(self.region(level - 1, source), len(finer))
             out[rows.start - region[0].start : rows.stop - region[0].start] = block
             if level == self._first:  # always the whole of it
-                self.overview = (rows.stop, self.overview[1])
-                self.on_overview(*self.overview)
+                self._advance(rows.stop)
+                with suppress(OSError):
+                    self._told(rows.stop)
         return out
 
     def _factor(self, level: int) -> list[int]:
