@@ -11,7 +11,7 @@ from PIL import Image
 
 from warpgauge.project import Project
 from warpgauge.session.check_questions import add_controls
-from web.page_tools import Sheet, bend, make_tissue_project, open_sheet, tissue, wait_in_page
+from web.page_tools import Sheet, bend, make_tissue_project, make_volume_project, open_sheet, tissue, wait_in_page
 from web.server_tools import Served, answer, served
 
 
@@ -235,6 +235,41 @@ def test_the_organiser_sees_new_marks_by_themselves_sorted_with_units(browser: A
         )
         spans = {canvas.get_attribute("data-span") for canvas in pictures.all()}
         assert len(spans) == 1
+        # What a rater does meanwhile arrives, and the organiser still sees what they looked at.
+        place_over_the_wire(server, "ben", 1, lambda point: [point[0] + 7, point[1] - 4])
+        page.locator("[data-rater=ben]", has_text="4 of 30 placed").wait_for()
+        page.wait_for_function("() => document.querySelector('canvas.adjudicate')?.dataset.span")
+        assert {canvas.get_attribute("data-span") for canvas in pictures.all()} == spans
+        rows = page.locator("#organiser tr", has=page.locator("button[data-act=keep]"))
+        assert [row.text_content()[:7] for row in rows.all()] == ["Rater A", "Rater B"]
+        assert sheet.problems == []
+        sheet.close()
+
+
+def test_disagreements_in_volumes_are_seen_in_three_planes_slice_by_slice(browser: Any, tmp_path: Path) -> None:
+    """The wheel turns the slices of both images, Shift+wheel zooms them, and each plane can be chosen."""
+    with served(make_volume_project(tmp_path / "body"), "ada,ben") as server:
+        for who, shift in (("ada", 0.0), ("ben", 4.0)):
+            place_over_the_wire(server, who, 2, lambda point, shift=shift: [point[0], point[1] + shift, point[2]])
+        sheet = open_sheet(browser, server)
+        page = sheet.page
+        page.locator("#organiser-button[data-ready]").click()
+        page.locator("tr[data-place]").first.click()
+        drawn = "() => [...document.querySelectorAll('canvas.adjudicate')].map((c) => [c.dataset.plane, Number(c.dataset.slice), Number(c.dataset.span)])"
+        page.wait_for_function(f"() => ({drawn})().every((one) => one[2] > 0)")
+        before = page.evaluate(drawn)
+        assert [one[0] for one in before] == ["2", "2"]
+        page.locator("canvas.adjudicate").first.hover()
+        sheet.wheel(100, 100)
+        page.wait_for_function(f"before => ({drawn})().every((one, i) => one[1] === before[i][1] + 2)", arg=before)
+        assert [one[2] for one in page.evaluate(drawn)] == [one[2] for one in before]
+        page.keyboard.down("Shift")
+        sheet.wheel(-100)
+        page.keyboard.up("Shift")
+        page.wait_for_function(f"before => ({drawn})().every((one, i) => one[2] < before[i][2])", arg=before)
+        for axis in (1, 0):
+            page.locator(f"button[data-plane='{axis}']").click()
+            page.wait_for_function(f"axis => ({drawn})().every((one) => one[0] === axis)", arg=str(axis))
         assert sheet.problems == []
         sheet.close()
 

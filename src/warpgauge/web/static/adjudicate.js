@@ -1,19 +1,26 @@
 /**
  * All raters' marks at one location over the moving image, and what the organiser makes of them. Both images are shown
- * at one scale; the wheel zooms both, a drag moves both.
+ * at one scale; wheel and drag move both. In volumes the wheel turns slices, and one of three planes is shown.
  * @module
  */
 
 import { make, rounded } from "./dom.js";
+import { markFromCovariance } from "./ellipsoid.js";
+import { axesOfMark } from "./figures.js";
 import { wheelNotches } from "./gestures.js";
+import { norm, subtract } from "./linalg.js";
 import { drawPlace, spanOf } from "./thumbs.js";
 
 /** @import { Place, RaterMark } from "./organiser.js" */
 /** @import { Stage } from "./stage.js" */
 /** @typedef {"resolve" | "exclude" | "include" | "ask_again"} Act */
+/** @typedef {{query: number, span: number, shift: number[], axis: number, slices: number}} Look */
 
 const RATER_COLOURS = ["#F0E442", "#56B4E9", "#E69F00", "#CC79A7", "#009E73", "#D55E00", "#0072B2"];
+const PLANES = { 2: "Axial", 1: "Coronal", 0: "Sagittal" };
 let named = false;
+/** Where the organiser looks; it outlasts what arrives meanwhile. @type {Look | null} */
+let look = null;
 
 /**
  * @param {Stage} stage
@@ -28,29 +35,55 @@ export function buildAdjudication(stage, box, place, does) {
     named = !named;
     again();
   } }, "Names");
-  const letter = (/** @type {number} */ i) => String.fromCharCode(65 + i);
-  const who = (/** @type {RaterMark} */ mark, /** @type {number} */ i) => (named ? mark.rater : `Rater ${letter(i)}`);
-  const rows = place.marks.map((mark, i) => {
+  const who = (/** @type {RaterMark} */ mark) => (named ? mark.rater : letterOf(place, mark));
+  const rows = place.marks.map((mark) => {
     const swatch = make("span", { class: "disagree" });
     swatch.style.background = colourOf(mark);
     const button = (/** @type {string} */ act, /** @type {string} */ words, /** @type {() => void} */ run) => make("button", { type: "button", "data-act": act, onclick: run }, words);
-    return make("tr", { class: mark.excluded ? "off" : "" }, make("td", {}, swatch, who(mark, i)),
-      make("td", {}, mark.disabled ? "switched off by the rater" : mark.excluded ? "excluded" : ""),
-      make("td", {}, button("keep", `Keep ${named ? mark.rater : letter(i)}`, () => does.keep(mark)), " ",
-        button(mark.excluded ? "include" : "exclude", mark.excluded ? "Put back" : "Exclude this mark", () => void does.act(mark.excluded ? "include" : "exclude", { rater: mark.rater })), " ",
-        button("ask", "Ask again", () => void does.act("ask_again", { rater: mark.rater }))));
+    const state = mark.disabled ? "switched off by the rater" : mark.excluded ? "excluded" : "";
+    return make("tr", { class: mark.excluded ? "off" : "" }, make("td", {}, swatch, named ? mark.rater : `Rater ${who(mark)}`, state ? make("div", { class: "note" }, state) : null),
+      make("td", { class: "num" }, axesOfMark(markFromCovariance(mark.point, mark.covariance, mark.alpha)).map(rounded).join(" × ")),
+      make("td", { class: "num" }, place.fused && place.marks.length > 1 ? rounded(norm(subtract(mark.point, place.fused.point))) : "–"),
+      make("td", {}, make("div", { class: "row" }, button("keep", `Keep ${who(mark)}`, () => does.keep(mark)),
+        button(mark.excluded ? "include" : "exclude", mark.excluded ? "Put back" : "Exclude", () => void does.act(mark.excluded ? "include" : "exclude", { rater: mark.rater })),
+        button("ask", "Ask again", () => void does.act("ask_again", { rater: mark.rater })))));
   });
   const skips = Object.entries(place.skips).map(([rater, reason], i) => make("p", { class: "quiet" }, `${named ? rater : `Another rater ${i + 1}`} skipped: ${reason.replaceAll("_", " ")}`));
-  const apart = place.max_distance === null ? "" : ` The marks lie up to ${rounded(place.max_distance)} ${does.units} apart.`;
+  const apart = place.max_distance === null ? "" : `: marks up to ${rounded(place.max_distance)} ${does.units} apart`;
+  const solid = stage.images.fixed.size.length === 3;
   box.replaceChildren(
+    make("div", { class: "row head" }, make("strong", {}, `Location ${place.query + 1}${apart}`), make("span", { class: "spring" }), ...(solid ? planeButtons(stage, again) : []), names),
+    ...(place.resolved ? [make("p", { class: "quiet" }, `Settled. ${place.resolved}`)] : []),
     make("div", { class: "sides" }, ...pictures(stage, place, colourOf)),
-    make("p", { class: "quiet" }, `Location ${place.query + 1}.${apart} White: what the model makes of them. Wheel and drag move both images.${place.resolved ? ` Settled: ${place.resolved}` : ""}`),
-    make("table", {}, make("tbody", {}, ...rows)), ...skips,
-    make("p", {}, names, " ",
-      make("button", { type: "button", "data-act": "resolve", disabled: place.locked || place.marks.length === 0, onclick: () => void does.act("resolve", { text: "The fusion is taken." }) }, "Take all together"), " ",
-      make("button", { type: "button", "data-act": "ask-all", onclick: () => void does.act("ask_again", {}) }, "Ask all again"), " ",
+    make("p", { class: "quiet" }, `White, dashed: all marks together. ${solid ? "The wheel turns slices, Shift+wheel zooms" : "The wheel zooms"}, a drag moves; both images follow.`),
+    make("table", {},
+      make("thead", {}, make("tr", {}, make("th", {}, "Mark"), make("th", { class: "num", title: "Half-axes of the region that the rater drew" }, `Drawn ±, ${does.units}`), make("th", { class: "num", title: "Distance from all marks together" }, `Off, ${does.units}`), make("th", {}, ""))),
+      make("tbody", {}, ...rows)), ...skips,
+    make("div", { class: "row foot" },
+      make("button", { type: "button", class: "primary", "data-act": "resolve", disabled: place.locked || place.marks.length === 0, onclick: () => void does.act("resolve", { text: "All marks are taken together." }) }, "Take all together"),
+      make("button", { type: "button", "data-act": "ask-all", onclick: () => void does.act("ask_again", {}) }, "Ask all again"), make("span", { class: "spring" }),
       make("button", { type: "button", "data-act": "next", onclick: does.next }, "Next disagreement")));
   stage.drawSoon();
+}
+
+/**
+ * @param {Place} place
+ * @param {RaterMark} mark
+ */
+function letterOf(place, mark) {
+  return String.fromCharCode(65 + place.marks.indexOf(mark));
+}
+
+/**
+ * @param {Stage} stage
+ * @param {() => void} again
+ */
+function planeButtons(stage, again) {
+  return [2, 1, 0].map((axis) => make("button", { type: "button", "data-plane": axis, "aria-pressed": String((look?.axis ?? 2) === axis), onclick: () => {
+    if (look) look = { ...look, axis, slices: 0, shift: [0, 0] };
+    again();
+    stage.drawSoon();
+  } }, PLANES[/** @type {2} */ (axis)]));
 }
 
 /**
@@ -60,32 +93,54 @@ export function buildAdjudication(stage, box, place, does) {
  * @returns {HTMLElement[]}
  */
 function pictures(stage, place, colourOf) {
-  const shown = place.marks.map((mark) => ({ ...mark, colour: mark.excluded ? "#888888" : colourOf(mark), label: named ? mark.rater : undefined }));
-  if (place.fused) shown.push({ ...place.marks[0], ...place.fused, alpha: place.marks[0]?.alpha ?? 0.01, colour: "#FFFFFF", label: named ? "together" : undefined });
+  const shown = place.marks.map((mark) => ({ ...mark, colour: mark.excluded ? "#888888" : colourOf(mark), label: named ? mark.rater : letterOf(place, mark), dash: /** @type {number[]} */ ([]) }));
+  if (place.fused && place.marks.length > 1) shown.push({ ...place.marks[0], ...place.fused, alpha: place.marks[0]?.alpha ?? 0.01, colour: "#FFFFFF", label: "", dash: [6, 4] });
   const centre = place.fused?.point ?? place.marks[0]?.point ?? null;
-  const spread = place.marks.reduce((most, mark) => Math.max(most, centre ? Math.hypot(...mark.point.map((value, i) => value - centre[i])) : 0), 0);
-  const look = { span: Math.max(spread * 3, spanOf(stage, "moving", place.fused?.covariance ?? null), 2 * spanOf(stage, "fixed", null)), shift: [0, 0] };
-  const canvases = /** @type {const} */ (["fixed", "moving"]).map((side) => {
+  const spread = place.marks.reduce((most, mark) => Math.max(most, centre ? norm(subtract(mark.point, centre)) : 0), 0);
+  if (look?.query !== place.query) {
+    const span = Math.max(spread * 3, spanOf(stage, "moving", place.fused?.covariance ?? null), 2 * spanOf(stage, "fixed", null));
+    look = { query: place.query, span, shift: [0, 0], axis: look?.axis ?? 2, slices: 0 };
+  }
+  const now = look;
+  return /** @type {const} */ (["fixed", "moving"]).map((side) => {
     const canvas = make("canvas", { class: "adjudicate", role: "img", "aria-label": `Location ${place.query + 1}, ${side} image` });
     const point = side === "fixed" ? place.location : centre;
-    canvas.addEventListener("wheel", (event) => {
-      event.preventDefault();
-      look.span *= 1.2 ** wheelNotches(event);
-      stage.drawSoon();
-    }, { passive: false });
-    canvas.addEventListener("pointermove", (event) => {
-      if (event.buttons === 0) return;
-      const scale = Math.min(canvas.clientWidth, canvas.clientHeight) / look.span;
-      look.shift = [look.shift[0] - event.movementX / scale, look.shift[1] - event.movementY / scale];
-      stage.drawSoon();
-    });
+    listen(stage, canvas, now);
     if (point) {
-      stage.extras.add({ draw: () => {
-        canvas.dataset.span = String(look.span);
-        drawPlace(stage, side, canvas, { point, span: look.span, shift: look.shift, marks: side === "moving" ? shown : [], query: side === "fixed" });
-      } });
+      stage.extras.add({ draw: () => drawPlace(stage, side, canvas, { point, ...now, marks: side === "moving" ? shown : [], query: side === "fixed", labelled: true }) });
     }
-    return canvas;
+    const name = stage.images[side].name ?? "";
+    return make("figure", {}, make("figcaption", {}, make("strong", { class: "side" }, side.toUpperCase()), make("span", { class: "clip", title: name }, name)), canvas);
   });
-  return canvases;
+}
+
+/**
+ * Wheel and drag, for both pictures.
+ * @param {Stage} stage
+ * @param {HTMLCanvasElement} canvas
+ * @param {Look} now
+ */
+function listen(stage, canvas, now) {
+  const scale = () => Math.min(canvas.clientWidth, canvas.clientHeight) / now.span;
+  canvas.addEventListener("wheel", (event) => {
+    event.preventDefault();
+    const notches = wheelNotches(event);
+    if (stage.images.fixed.size.length === 3 && !event.shiftKey && !event.ctrlKey) {
+      now.slices += Math.sign(notches);
+    } else {
+      // What lies under the pointer stays there.
+      const box = canvas.getBoundingClientRect();
+      const at = [event.clientX - box.left - box.width / 2, event.clientY - box.top - box.height / 2];
+      const before = scale();
+      now.span *= 1.2 ** notches;
+      now.shift = now.shift.map((value, k) => value + at[k] / before - at[k] / scale());
+    }
+    stage.drawSoon();
+  }, { passive: false });
+  canvas.addEventListener("pointerdown", (event) => canvas.setPointerCapture(event.pointerId));
+  canvas.addEventListener("pointermove", (event) => {
+    if (event.buttons === 0) return;
+    now.shift = [now.shift[0] - event.movementX / scale(), now.shift[1] - event.movementY / scale()];
+    stage.drawSoon();
+  });
 }
