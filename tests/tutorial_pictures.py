@@ -48,8 +48,9 @@ def keep(source: Path, name: str, *, marks: bool = False) -> None:
 
 
 def shot(sheet: Sheet, name: str) -> None:
-    """Keep what the browser shows, once it has drawn it."""
-    sheet.page.wait_for_timeout(600)
+    """Keep what the browser shows, once it has drawn it; a report has drawn all when it is loaded."""
+    if sheet.page.evaluate("() => Boolean(globalThis.warpgauge)"):
+        sheet.settle()
     path = Path(f"{name}-screen.png")
     sheet.page.screenshot(path=str(path))
     keep(path, name, marks=True)
@@ -82,7 +83,7 @@ def researcher(browser: Any, folder: Path) -> None:
 
 def _marks(sheet: Sheet) -> None:
     """Show the list; then, at a question on the edge of the epithelium, a click and an ellipse along that edge."""
-    sheet.page.keyboard.press("Tab")
+    sheet.page.keyboard.press("d")
     sheet.page.wait_for_selector("#drawer tbody tr")
     shot(sheet, "list")
     with wg.Project.open("practice") as project:
@@ -90,21 +91,20 @@ def _marks(sheet: Sheet) -> None:
     number = int(np.linalg.norm(asked - EDGE, axis=1).argmin())
     sheet.page.locator(f"#drawer tr[data-query='{number}']").click()
     sheet.wait_for_query(number + 1)
-    sheet.page.keyboard.press("Tab")
+    sheet.page.keyboard.press("d")
+    sheet.page.wait_for_selector("#drawer", state="hidden")
     sheet.page.keyboard.press("Escape")
     sheet.page.keyboard.press("0")
-    sheet.page.wait_for_timeout(500)
+    sheet.settle()
     match = wg.read_transform("truth.nrrd").map(asked[[number]])[0]
     sheet.press_at("moving", *screen_of(sheet, "moving", match))
     shot(sheet, "annotate")
     sheet.page.keyboard.press("Escape")
     for side, point in (("fixed", asked[number]), ("moving", match)):
-        # The wheel over a mark would change the mark, so zoom beside it, then pull it to the middle.
         box, (x, y) = sheet.box(side), screen_of(sheet, side, point)
-        sheet.page.mouse.move(box["x"] + x - 40, box["y"] + y + 40)
-        for _ in range(6):
-            sheet.page.mouse.wheel(0, -100)
-        sheet.page.wait_for_timeout(500)
+        sheet.page.mouse.move(box["x"] + x, box["y"] + y)
+        sheet.wheel(*[-100] * 6)
+        sheet.settle()
         sheet.drag(side, screen_of(sheet, side, point), (box["width"] / 2, box["height"] / 2), button="right")
     sheet.settle()
     sheet.press_at("moving", *screen_of(sheet, "moving", match))
@@ -153,8 +153,7 @@ def _adjudication(sheet: Sheet) -> None:
 
 def _open_and(browser: Any, link: str, look: Callable[[Sheet], None]) -> None:
     sheet = Sheet(browser, link, height=640)
-    sheet.page.wait_for_load_state("networkidle")
-    sheet.page.wait_for_timeout(1000)
+    sheet.settle()
     look(sheet)
     sheet.close()
 

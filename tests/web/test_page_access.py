@@ -20,7 +20,8 @@ RULES = f"""async () => (await axe.run(document, {{runOnly: {KINDS}}}))
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with served(make_tissue_project(tmp_path_factory.mktemp("access") / "lesion", blind=False), "ada") as running:
+    folder = make_tissue_project(tmp_path_factory.mktemp("access") / "lesion", blind=False, snap=True)
+    with served(folder, "ada") as running:
         client = running.client("ada")
         query = client.get("/api/query").json()
         answer(client, query, query["location"], confirmed=True)
@@ -105,10 +106,12 @@ def test_nothing_is_cut_off_on_tablets_and_small_windows(browser: Any, server: S
     named = page.locator(
         "#top .name:visible, #commands .name:visible, .pane-head button .name:visible"
     ).all_text_contents()
-    wanted = {"Accept", "Cannot tell", "Fit", "Image", "Overlays"}
-    wanted |= {"Layout", "Theme", "Keys", "Nearby", "Own point", "Another"} if width >= 1280 else set()
-    wanted |= {"Undo", "Redo", "Former"} if width >= 1440 else set()
-    assert wanted <= set(named), "names beside icons where there is room"
+    wanted = {"Accept", "Cannot tell", "Nearby", "Own point", "Snap", "Another", "Undo", "Redo", "Former"}
+    wanted |= {"Hide", "Link", "Fit", "Image", "Overlays"}
+    wanted |= {"Layout", "Theme", "Keys"} if width >= 1280 else set()
+    assert wanted <= set(named), "every icon at the bottom has its name, whatever the width"
+    for name in page.locator("#commands .name").all():
+        assert name.evaluate("(one) => one.scrollWidth <= one.clientWidth"), "whole"
     boxes = []
     for element in page.locator(
         "#commands button:visible, #alpha, #top button:visible, .pane-head button:visible"
@@ -119,6 +122,9 @@ def test_nothing_is_cut_off_on_tablets_and_small_windows(browser: Any, server: S
         assert box["x"] + box["width"] <= width
         assert box["y"] + box["height"] <= height
         boxes.append(box)
+    for element in page.locator("#commands button").all():
+        box = element.bounding_box()
+        assert min(box["width"], box["height"]) >= 40, "large enough for a finger"
     # Nothing lies on something else.
     for k, one in enumerate(boxes):
         for other in boxes[:k]:

@@ -255,7 +255,8 @@ def test_disagreements_in_volumes_are_seen_in_three_planes_slice_by_slice(browse
         page = sheet.page
         page.locator("#organiser-button[data-ready]").click()
         page.locator("tr[data-place]").first.click()
-        drawn = "() => [...document.querySelectorAll('canvas.adjudicate')].map((c) => [c.dataset.plane, Number(c.dataset.slice), Number(c.dataset.span)])"
+        drawn = """() => [...document.querySelectorAll('canvas.adjudicate')].map(
+            ({ dataset }) => [dataset.plane, Number(dataset.slice), Number(dataset.span)])"""
         page.wait_for_function(f"() => ({drawn})().every((one) => one[2] > 0)")
         before = page.evaluate(drawn)
         assert [one[0] for one in before] == ["2", "2"]

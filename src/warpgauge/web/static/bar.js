@@ -23,7 +23,7 @@ export function buildButtons(store, commands) {
   byId("commands").replaceChildren(
     ...commands.filter((command) => command.main).map((command) =>
       make("button", { type: "button", class: command.id === "accept" ? "primary" : "", "data-command": command.id, title: `${command.label} (${command.shown})`, "aria-label": command.short ?? command.label },
-        icon(command.id), make("span", { class: `name ${command.main}` }, command.short ?? command.label), make("kbd", {}, command.shown))),
+        icon(command.id), make("kbd", {}, command.shown), make("span", { class: "name" }, command.short ?? command.label))),
   );
   for (const button of document.querySelectorAll("button[data-command]")) {
     if (!(button instanceof HTMLElement)) continue;
@@ -45,25 +45,7 @@ export function buildButtons(store, commands) {
       show();
     }
   }
-  const bar = byId("commands");
-  new ResizeObserver(() => fitNames(bar)).observe(byId("bottom"));
-  fitNames(bar);
   document.body.dataset.built = "";
-}
-
-/**
- * Names and keys on the buttons at the bottom, as many as there is room for: the last ones go first, keys before names.
- * @param {HTMLElement} bar
- */
-export function fitNames(bar) {
-  const buttons = /** @type {HTMLElement[]} */ ([...bar.children].reverse());
-  for (const button of buttons) button.classList.remove("keyless", "nameless");
-  for (const less of ["keyless", "nameless"]) {
-    for (const button of buttons) {
-      if (bar.scrollWidth <= bar.clientWidth) return;
-      if (!button.querySelector(".name.always") || (less === "keyless" && !button.classList.contains("primary"))) button.classList.add(less);
-    }
-  }
 }
 
 /**

@@ -64,15 +64,15 @@ function answerCommands(stage, annotator) {
     if (why) await annotator.skip(why.reason, why.text);
   };
   return [
-    { id: "accept", label: "Accept", keys: ["Enter"], shown: "Enter", group: ANSWER, run: () => void annotator.accept(), main: "always" },
-    { id: "skip", label: "Cannot tell: skip with a reason", short: "Cannot tell", keys: ["s"], shown: "S", group: ANSWER, run: () => void skip(), main: "always" },
-    { id: "nearby", label: "Something that you recognise near here", short: "Nearby", keys: ["f"], shown: "F", group: ANSWER, run: () => annotator.beginNearby(), pressed: () => stage.store.state.task === "nearby", main: "middle" },
-    { id: "own", label: "A point of your own", short: "Own point", keys: ["p"], shown: "P", group: ANSWER, run: () => annotator.beginOwn(), pressed: () => stage.store.state.task === "own", main: "middle" },
+    { id: "accept", label: "Accept", keys: ["Enter"], shown: "Enter", group: ANSWER, run: () => void annotator.accept(), main: true },
+    { id: "skip", label: "Cannot tell: skip with a reason", short: "Cannot tell", keys: ["s"], shown: "S", group: ANSWER, run: () => void skip(), main: true },
+    { id: "nearby", label: "Something that you recognise near here", short: "Nearby", keys: ["f"], shown: "F", group: ANSWER, run: () => annotator.beginNearby(), pressed: () => stage.store.state.task === "nearby", main: true },
+    { id: "own", label: "A point of your own", short: "Own point", keys: ["p"], shown: "P", group: ANSWER, run: () => annotator.beginOwn(), pressed: () => stage.store.state.task === "own", main: true },
     ...(annotator.project.settings.snap ? [snapCommand(annotator)] : []),
-    { id: "another", label: "Another point", short: "Another", keys: ["n"], shown: "N", group: ANSWER, run: () => void annotator.another(), main: "middle" },
-    { id: "undo", label: "Undo", keys: ["z", "Ctrl+z"], shown: "Z", group: ANSWER, run: () => void annotator.undo(), main: "middle" },
-    { id: "redo", label: "Redo", keys: ["Shift+z", "Ctrl+Shift+z", "Ctrl+y"], shown: "⇧Z", group: ANSWER, run: () => void annotator.redo(), main: "middle" },
-    { id: "previous", label: "Former answer", short: "Former", keys: ["Backspace"], shown: "⌫", group: ANSWER, run: () => void annotator.previous(), main: "middle" },
+    { id: "another", label: "Another point", short: "Another", keys: ["n"], shown: "N", group: ANSWER, run: () => void annotator.another(), main: true },
+    { id: "undo", label: "Undo", keys: ["z", "Ctrl+z"], shown: "Z", group: ANSWER, run: () => void annotator.undo(), main: true },
+    { id: "redo", label: "Redo", keys: ["Shift+z", "Ctrl+Shift+z", "Ctrl+y"], shown: "⇧Z", group: ANSWER, run: () => void annotator.redo(), main: true },
+    { id: "previous", label: "Former answer", short: "Former", keys: ["Backspace"], shown: "⌫", group: ANSWER, run: () => void annotator.previous(), main: true },
     { id: "flagged", label: "Next mark worth a second look", keys: ["Shift+n"], shown: "⇧N", group: ANSWER, run: () => {
       const row = nextFlagged(stage.store.state.rows, stage.store.state.query?.query ?? null);
       if (row) void annotator.goTo(row.query);
@@ -91,7 +91,7 @@ function answerCommands(stage, annotator) {
  * @returns {Command}
  */
 function snapCommand(annotator) {
-  return { id: "snap", label: "Snap: propose a better place from the images around your mark", short: "Snap", keys: ["r"], shown: "R", group: ANSWER, run: () => void snap(annotator), main: "middle" };
+  return { id: "snap", label: "Snap: propose a better place from the images around your mark", short: "Snap", keys: ["r"], shown: "R", group: ANSWER, run: () => void snap(annotator), main: true };
 }
 
 /**
@@ -158,7 +158,7 @@ function seeCommands(stage, annotator) {
     { id: "zoom-out", label: "Zoom out", keys: ["-"], shown: "-", group: SEE, run: () => zoom(1 / 1.25), repeats: true },
     { id: "fit", label: is3d ? "All planes; whole image" : "Whole image", keys: ["0"], shown: "0", group: SEE, run: fit },
     { id: "magnifier", label: "Magnifier", keys: ["u"], shown: "U", group: SEE, run: () => store.set({ magnifier: !store.state.magnifier }), pressed: () => store.state.magnifier },
-    { id: "hide", label: "Hide the prediction", short: "Hide prediction", keys: ["h"], shown: "H", group: SEE, run: () => store.set({ predictionHidden: annotator.project.settings.hide_prediction || !store.state.predictionHidden }), pressed: () => store.state.predictionHidden, main: "middle" },
+    { id: "hide", label: "Hide the prediction", short: "Hide", keys: ["h"], shown: "H", group: SEE, run: () => store.set({ predictionHidden: annotator.project.settings.hide_prediction || !store.state.predictionHidden }), pressed: () => store.state.predictionHidden, main: true },
     { id: "turn", label: "Moving image turned to match, or upright", keys: ["y"], shown: "Y", group: SEE, run: () => stage.toggleTurned(), pressed: () => store.state.turned && store.state.pose !== null },
     { id: "ghost", label: "Show the pointer in the other image", keys: ["Shift+g"], shown: "⇧G", group: SEE, run: () => {
       stage.ghostOffered = true;
@@ -168,7 +168,7 @@ function seeCommands(stage, annotator) {
     { id: "link", label: "Link views", short: "Link", keys: ["l"], shown: "L", group: SEE, run: () => {
       store.set({ linked: !store.state.linked });
       stage.link.follow("fixed");
-    }, pressed: () => store.state.linked, main: "middle" },
+    }, pressed: () => store.state.linked, main: true },
   ];
 }
 

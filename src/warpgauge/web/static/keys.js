@@ -15,7 +15,7 @@
  * @property {() => void} [release] for a key that is held
  * @property {() => boolean} [pressed] whether it is switched on
  * @property {boolean} [repeats] whether a key that is held does it again
- * @property {"always" | "middle"} [main] has a button at the bottom, whose name is always shown, or where there is room
+ * @property {boolean} [main] has a button at the bottom
  */
 
 /**
