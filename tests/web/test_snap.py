@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from PIL import Image
 from scipy import ndimage
 
-from warpgauge.cli import main
+from warpgauge.cli import app
 from warpgauge.errors import InvalidInputError
 from warpgauge.project import Draft, Project
 from warpgauge.session import Session
@@ -276,7 +276,7 @@ def test_proposals_survive_in_the_store_and_change_no_answer(tmp_path: Path) -> 
         summary = {one.name: one for one in Session(project).agreement().raters}["ada"]
         assert (summary.snap_asked, summary.snap_shown, summary.snap_taken) == (2, 1, 0)
         assert project.verify().ok
-    found = CliRunner().invoke(main, ["info", str(folder), "--json"])
+    found = CliRunner().invoke(app, ["info", str(folder), "--json"])
     assert json.loads(found.output)["snap"] == "asked 2 times, shown 1, taken 0"
 
 

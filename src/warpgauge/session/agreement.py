@@ -151,7 +151,8 @@ def median_seconds(state: State, rater: str | None = None) -> float | None:
 
 def agreement(state: State, located: LocatedAnnotations, alpha: float) -> Agreement:
     """Summarise raters and locations."""
-    names = sorted(set(state.who_answered()) | {name for name, _ in state.deferred} | set(state.raters))
+    begun = {name for name, _ in (*state.deferred, *state.proposals)}
+    names = sorted(set(state.who_answered()) | begun | set(state.raters))
     summaries = tuple(_summary(state, located, name) for name in names)
     marks: dict[int, list[Mark]] = {}
     for mark in all_marks(state):
