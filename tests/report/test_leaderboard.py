@@ -85,3 +85,30 @@ def test_a_leaderboard_that_cannot_be_written_is_refused_before_the_work(tmp_pat
     error = call("benchmark", study, "--leaderboard", tmp_path / "board.txt", code=1)
     assert "must end in .html" in error
     assert not (tmp_path / "STUDY-results").exists()
+
+
+# The smallest contrast of any text with what is behind it, by the formula of WCAG.
+_CONTRAST = """() => {
+  const rgb = (text) => text.match(/[\\d.]+/g).map(Number);
+  const light = (colour) => colour.slice(0, 3).map((one) => one / 255)
+    .map((one) => (one <= 0.04045 ? one / 12.92 : ((one + 0.055) / 1.055) ** 2.4))
+    .reduce((sum, one, n) => sum + one * [0.2126, 0.7152, 0.0722][n], 0);
+  const behind = (node) => {
+    const own = rgb(getComputedStyle(node).backgroundColor);
+    return own.length === 4 && own[3] === 0 ? (node.parentElement ? behind(node.parentElement) : [255, 255, 255]) : own;
+  };
+  return Math.min(...[...document.querySelectorAll("h1, h2, p, caption, th, td, a, button")].map((node) => {
+    const pair = [light(rgb(getComputedStyle(node).color)), light(behind(node))];
+    return (Math.max(...pair) + 0.05) / (Math.min(...pair) + 0.05);
+  }));
+}"""
+
+
+@pytest.mark.parametrize(("scheme", "ground"), [("light", "rgb(255, 255, 255)"), ("dark", "rgb(22, 25, 29)")])
+def test_the_page_is_readable_by_day_and_by_night(board: Path, scheme: str, ground: str) -> None:
+    """The background follows the reader's choice, and every text has a contrast of at least 4.5."""
+    with launched() as browser:
+        page = browser.new_context(color_scheme=scheme).new_page()
+        page.goto(board.as_uri())
+        assert page.evaluate("getComputedStyle(document.body).backgroundColor") == ground
+        assert page.evaluate(_CONTRAST) >= 4.5

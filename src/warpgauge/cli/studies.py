@@ -39,7 +39,7 @@ Examples:
     "--data",
     required=True,
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="ANHIR: the cover table. Learn2Reg: TASK_dataset.json (landmarks and labels beside the images are found). "
+    help="ANHIR: the cover table. Learn2Reg: TASK_dataset.json (landmarks or labels, or both, are beside the images). "
     "ACROBAT: the table of points with the true he_x, he_y; a column 'annotator' names who placed them.",
 )
 @click.option(
@@ -61,6 +61,8 @@ def new_study(study: Path, like: str, data: Path, sd: float | None, as_json: boo
         click.echo(f"note: left out {one}.", err=True)
     if len(made.left_out) > 5:
         click.echo(f"note: left out {len(made.left_out) - 5} more for such reasons.", err=True)
+    if made.by_labels:
+        click.echo("note: no pair has landmarks, so methods will be ranked by the overlap of labels alone.", err=True)
     facts = {"study": str(made.path), "pairs": len(made.pairs), "left out": len(made.left_out)}
     print_json({**facts, "pairs": list(made.pairs), "left_out": list(made.left_out)}) if as_json else print_facts(facts)
 

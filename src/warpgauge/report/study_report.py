@@ -46,6 +46,7 @@ from warpgauge.study import StudyResult
 from warpgauge.study.result import MethodResult
 
 _SIGNIFICANT = 0.05
+_LABEL_SCORE = "1 - Dice"
 
 
 def write_study_report(
@@ -110,15 +111,34 @@ def write_study_report(
     return file
 
 
+def _score_head(result: StudyResult, units: str) -> str:
+    """Return the heading of the score that ranks."""
+    return _LABEL_SCORE if result.study.by_labels else f"{score_name(norm_name(result.study.settings.p))} ({units})"
+
+
+def _ends(method: MethodResult) -> tuple[float | None, float | None]:
+    """Return the ends of a method's interval of the mean score."""
+    return (method.score_interval.low, method.score_interval.high) if method.score_interval else (None, None)
+
+
+def _range_cells(result: StudyResult, low: float | None, high: float | None) -> list[Cell]:
+    """Return the cells of a 90 % interval; one pair with labels alone has none."""
+    return [figure_cell(low), figure_cell(high)] if result.sampled else [Cell("–"), Cell("–")]
+
+
+def _first_cell(result: StudyResult, method: MethodResult) -> Cell:
+    """Return the cell of the probability of being first; one pair with labels alone has none."""
+    return sampled_cell(method.probability_first, result.study.settings.bootstrap) if result.sampled else Cell("–")
+
+
 def _methods(result: StudyResult, units: str) -> str:
-    norm, rounds = norm_name(result.study.settings.p), result.study.settings.bootstrap
+    rounds = result.study.settings.bootstrap
     rows = [
         (one.name, [
-            figure_cell(one.rank), figure_cell(one.mean_rank), figure_cell(one.rank_interval.low),
-            figure_cell(one.rank_interval.high), figure_cell(one.mean_score),
-            figure_cell(one.score_interval.low if one.score_interval else None),
-            figure_cell(one.score_interval.high if one.score_interval else None),
-            sampled_cell(one.probability_first, rounds), Cell(str(one.cases), one.cases),
+            figure_cell(one.rank), figure_cell(one.mean_rank),
+            *_range_cells(result, one.rank_interval.low, one.rank_interval.high), figure_cell(one.mean_score),
+            *_range_cells(result, *_ends(one)),
+            _first_cell(result, one), Cell(str(one.cases), one.cases),
             Cell(str(one.missing), one.missing), figure_cell(one.acrobat), figure_cell(one.learn2reg_tre30),
             figure_cell(one.learn2reg_tre70),
         ])
@@ -134,7 +154,7 @@ def _methods(result: StudyResult, units: str) -> str:
     parts = [
         table(
             f"Best first. 90 % intervals by a bootstrap of {rounds} rounds over pairs and posterior samples.",
-            ("method", "rank", "mean rank", "from", "to", f"{score_name(norm)} ({units})", "from", "to",
+            ("method", "rank", "mean rank", "from", "to", _score_head(result, units), "from", "to",
              "first with probability", "cases", "missing", "ACROBAT", "TRE30", "TRE70"),
             rows,
             name="methods-table",
@@ -150,7 +170,7 @@ def _methods(result: StudyResult, units: str) -> str:
             "Mean rank over the pairs, with its 90 % interval.",
         ),
     ]  # fmt: skip
-    if len(names) > 1:
+    if len(names) > 1 and result.sampled:
         probabilities = np.array([one.rank_probabilities for one in result.methods])
         parts += [
             heading("How stable the ranking is"),
@@ -169,6 +189,7 @@ def _methods(result: StudyResult, units: str) -> str:
 
 def _tests(result: StudyResult, units: str) -> str:
     rows, flagged = [], set()
+    unit = _LABEL_SCORE if result.study.by_labels else units
     for one in result.tests:
         name = f"{one.a} against {one.b}"
         if one.adjusted_p is not None and one.adjusted_p <= _SIGNIFICANT:
@@ -177,7 +198,7 @@ def _tests(result: StudyResult, units: str) -> str:
         rows.append((name, [*cells, figure_cell(one.adjusted_p)]))
     return table(
         f"Wilcoxon signed-rank tests over the pairs, adjusted by Holm; shaded where at most {_SIGNIFICANT:g}.",
-        ("methods", "pairs", f"median difference ({units})", "p", "adjusted p"),
+        ("methods", "pairs", f"median difference ({unit})", "p", "adjusted p"),
         rows,
         flagged=frozenset(flagged),
         name="tests-table",
@@ -203,6 +224,7 @@ def _pairs(result: StudyResult) -> str:
 
 def _cases(result: StudyResult, units: str) -> str:
     rows = []
+    score = _LABEL_SCORE if result.study.by_labels else f"score ({units})"
     for row in result.case_rows():
         remark = row["missing"] or ("left out" if row["excluded"] else "")
         rows.append(
@@ -220,7 +242,7 @@ def _cases(result: StudyResult, units: str) -> str:
         )
     return table(
         "Each method on each pair: score, 90 % interval of the true score, rank.",
-        ("pair and method", f"score ({units})", "from", "to", "rank", f"mean at landmarks ({units})", "remark"),
+        ("pair and method", score, "from", "to", "rank", f"mean at landmarks ({units})", "remark"),
         rows,
         name="cases-table",
     )
@@ -280,6 +302,19 @@ thead button { font: inherit; font-weight: 600; color: inherit; background: none
 thead button:focus-visible { outline: 2px solid #00507d; outline-offset: 2px; }
 th[aria-sort="ascending"] button::after { content: " \\25B2" / ""; }
 th[aria-sort="descending"] button::after { content: " \\25BC" / ""; }
+@media screen and (prefers-color-scheme: dark) {
+  :root { color-scheme: dark; }
+  body { background: #16191d; color: #e8e8e8; }
+  header p, caption, footer { color: #b9bec5; }
+  a { color: #7cc4f0; }
+  h2, th, td { border-color: #454c55; }
+  thead th { border-color: #8a9099; }
+  .verdict, .notice { background: #1e2a33; border-color: #7cc4f0; }
+  .warning { background: #33241b; border-color: #e58a4e; }
+  .verdict p, .warning p, .notice p { color: #e8e8e8; }
+  tr.baseline td, tr.baseline th { background: #22262b; }
+  thead button:focus-visible { outline-color: #7cc4f0; }
+}
 """
 
 
@@ -342,20 +377,16 @@ def rank_range(method: MethodResult) -> tuple[int, int]:
 
 
 def _leaderboard_table(result: StudyResult, units: str) -> str:
-    rounds = result.study.settings.bootstrap
     beside = result.figures_beside()
     rows = []
     for place, one in enumerate(result.methods):
         low, high = rank_range(one)
-        score = one.score_interval
         cells = [
             figure_cell(one.rank),
-            Cell(str(low), low),
-            Cell(str(high), high),
-            sampled_cell(one.probability_first, rounds),
+            *_range_cells(result, low, high),
+            _first_cell(result, one),
             figure_cell(one.mean_score),
-            figure_cell(score.low if score else None),
-            figure_cell(score.high if score else None),
+            *_range_cells(result, *_ends(one)),
             figure_cell(one.mean_rank),
             *(figure_cell(values[place], 4) for _, values, _ in beside),
             Cell(str(one.cases), one.cases),
@@ -370,7 +401,7 @@ def _leaderboard_table(result: StudyResult, units: str) -> str:
         cells += [Cell(str(before["cases"]), before["cases"]), blank]
         rows.append((before["method"], cells))
     heads = ("method", "rank", "rank from", "rank to", "first with probability",
-             f"{score_name(norm_name(result.study.settings.p))} ({units})", "from", "to", "mean rank",
+             _score_head(result, units), "from", "to", "mean rank",
              *(name for name, *_ in beside), "cases", "missing")  # fmt: skip
     caption = f"{len(result.methods)} methods over {len(result.outcomes) - len(result.excluded)} pairs, best first."
     return table(caption, heads, rows, baseline=before["method"] if before else None, name=TABLE)

@@ -46,11 +46,12 @@ _IDS = re.compile(r"_(\d{4})_(\d{4})\.nii(?:\.gz)?$")
 
 @dataclass(frozen=True)
 class NewStudy:
-    """What `new_study` wrote: the file, its pairs, and what was left out and why."""
+    """What `new_study` wrote: the file, its pairs, what was left out and why, and whether there are labels alone."""
 
     path: Path
     pairs: tuple[str, ...]
     left_out: tuple[str, ...]
+    by_labels: bool = False
 
 
 def new_study(path: PathLike, like: str, data: PathLike, *, sd: float | None = None) -> NewStudy:
@@ -92,7 +93,8 @@ def new_study(path: PathLike, like: str, data: PathLike, *, sd: float | None = N
     for pair in pairs:
         _write_converted(target.parent, pair)
     replace_file(target, _text(target.stem, like, spread, pairs, method).encode())
-    return NewStudy(target, tuple(str(pair["name"]) for pair in pairs), tuple(left_out))
+    names = tuple(str(pair["name"]) for pair in pairs)
+    return NewStudy(target, names, tuple(left_out), LANDMARKS not in pairs[0])
 
 
 Pairs = list[dict[str, Any]]
@@ -138,17 +140,21 @@ def _relative(file: Path, folder: Path) -> str:
 
 
 def _learn2reg(description: Path, folder: Path) -> Made:
-    """Read a ``*_dataset.json`` of Learn2Reg: pairs with keypoints or landmarks in voxels."""
+    """Read a ``*_dataset.json`` of Learn2Reg: pairs with keypoints or landmarks in voxels, or with labels alone."""
     try:
         content = json.loads(read_text(description, "dataset description"))
     except ValueError as error:
         raise FileFormatError(f"{description.name!r} is not valid JSON.") from error
-    listed = [pair for key in ("registration_test", "registration_val") for pair in content.get(key, [])]
+    found = content if isinstance(content, dict) else {}
+    listed = [pair for key in ("registration_test", "registration_val") for pair in found.get(key) or ()]
     if not listed:
         raise FileFormatError(f"{description.name!r} lists no pairs under registration_val or registration_test.")
     pairs: Pairs = []
+    unmarked: Pairs = []
     left_out = []
     for entry in listed:
+        if not isinstance(entry, Mapping) or not {"fixed", "moving"} <= set(entry):
+            raise FileFormatError(f"{description.name!r}: a pair needs 'fixed' and 'moving', but one is {entry!r:.80}.")
         images = [description.parent / str(entry[side]) for side in ("fixed", "moving")]
         ids = [_IDS.search(image.name) for image in images]
         if None in ids:
@@ -156,9 +162,15 @@ def _learn2reg(description: Path, folder: Path) -> Made:
                 f"{description.name!r}: {images[0].name!r} is not named as in Learn2Reg (_0001_0000)."
             )
         name = "_".join(found[1] for found in ids if found)
+        files = [_beside(image, "labels", image.name) for image in images]
+        labelled = all(file.is_file() for file in files)
+        labels = {key: _relative(file, folder) for key, file in zip(LABELS, files, strict=True)} if labelled else {}
         points = _keypoints(images)
         if points is None:
-            left_out.append(f"pair {name}: there are no keypoints or landmarks of {images[0].name!r}")
+            if labels:
+                unmarked.append({"name": name, **labels})
+            else:
+                left_out.append(f"pair {name}: there are no keypoints, landmarks or labels of {images[0].name!r}")
             continue
         grids = [read_image(image).grid for image in images]
         world = [grid.index_to_world(one) for grid, one in zip(grids, points, strict=True)]
@@ -168,15 +180,14 @@ def _learn2reg(description: Path, folder: Path) -> Made:
             )
         marks = Landmarks(world[0], world[1], frame="LPS", units="mm")
         fixed, moving = (_relative(image, folder) for image in images)
-        pairs.append({"name": name, "landmarks": marks, "fixed": fixed, "moving": moving})
-        labels = [_beside(image, "labels", image.name) for image in images]
-        if all(file.is_file() for file in labels):
-            pairs[-1] |= {key: _relative(file, folder) for key, file in zip(LABELS, labels, strict=True)}
+        pairs.append({"name": name, "landmarks": marks, "fixed": fixed, "moving": moving, **labels})
+    if pairs:  # pairs with labels alone have another score
+        left_out += [f"pair {one['name']}: it has labels but no landmarks, unlike others" for one in unmarked]
     method = {
         "transform": "submissions/{method}/disp_{pair}.nii.gz",
         "options": {"format": "learn2reg", "layout": "current"},
     }
-    return pairs, method, left_out
+    return pairs or unmarked, method, left_out
 
 
 def _keypoints(images: Sequence[Path]) -> list[Any] | None:
@@ -243,30 +254,29 @@ def _write_marks(folder: Path, marks: Landmarks, name: str) -> str:
 
 
 _HEAD = """\
-# Written by warpgauge new-study --like {like}. Check sd, then put submissions under submissions/NAME and add a
+# Written by warpgauge new-study --like {like}. {first} submissions under submissions/NAME and add a
 # [[method]] for each; warpgauge benchmark {file} ranks them and shows the official figures of {title} beside.
 name = {name}
 
 [settings]
 challenge = "{like}"
-sd = {sd:g}                  # standard deviation of a landmark, {unit}: {reason}
-missing = "worst rank"
+{sd}missing = "worst rank"
 """
+_SD = "sd = {sd:g}                  # standard deviation of a landmark, {unit}: replace it by your raters' scatter\n"
 _TITLES = {"anhir": "ANHIR", "learn2reg": "Learn2Reg", "acrobat": "ACROBAT"}
 _UNITS = {"anhir": "pixels", "learn2reg": "mm", "acrobat": "µm"}
 
 
 def _text(name: str, like: str, sd: float, pairs: Pairs, method: Mapping[str, Any]) -> str:
-    reason = "replace it by the scatter of your raters"
+    marked = LANDMARKS in pairs[0]
     lines = [
         _HEAD.format(
             like=like,
+            first="Check sd, then put" if marked else "There are no landmarks: methods are ranked by Dice. Put",
             title=_TITLES[like],
             file=f"{name}.toml",
             name=toml_value(name),
-            sd=sd,
-            unit=_UNITS[like],
-            reason=reason,
+            sd=_SD.format(sd=sd, unit=_UNITS[like]) if marked else "",
         )
     ]
     for pair in pairs:
@@ -276,8 +286,12 @@ def _text(name: str, like: str, sd: float, pairs: Pairs, method: Mapping[str, An
 
 
 Figures = dict[str, float]
-# The figure that ranks, and whether a smaller one is better.
-MAIN = {"anhir": "Average-Median-rTRE", "acrobat": "Median-90th-percentile-TRE", "learn2reg": "TRE mean"}
+# The figures that rank.
+MAIN = {
+    "anhir": ("Average-Median-rTRE",),
+    "acrobat": ("Median-90th-percentile-TRE",),
+    "learn2reg": ("TRE mean", "DSC mean"),
+}
 
 
 def case_figures(
@@ -301,15 +315,17 @@ def case_figures(
     return {"TRE": float(np.mean(errors))}
 
 
-def learn2reg_field_figures(file: Path, layout: str, given: Annotations, fixed: Grid, moving: Grid) -> Figures:
-    """Return TRE and SDlogJ of a Learn2Reg field as its evaluation computes them, landmarks by a cubic spline."""
+def learn2reg_field_figures(file: Path, layout: str, given: Annotations | None, fixed: Grid, moving: Grid) -> Figures:
+    """Return SDlogJ of a Learn2Reg field as its evaluation computes it, and TRE by a cubic spline given landmarks."""
     from scipy.ndimage import map_coordinates
 
     field = displacements_in_voxels(file, layout, fixed)
-    start, end = fixed.world_to_index(given.fixed_points), moving.world_to_index(given.moving_points)
-    moved = start + np.stack([map_coordinates(part, start.T[::-1]) for part in field], axis=1)
-    errors = np.linalg.norm((moved - end) * moving.spacing, axis=1)
-    figures = {"TRE": float(errors.mean())}
+    figures: Figures = {}
+    if given is not None:
+        start, end = fixed.world_to_index(given.fixed_points), moving.world_to_index(given.moving_points)
+        moved = start + np.stack([map_coordinates(part, start.T[::-1]) for part in field], axis=1)
+        errors = np.linalg.norm((moved - end) * moving.spacing, axis=1)
+        figures["TRE"] = float(errors.mean())
     if min(field.shape[1:]) > 4:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SuspiciousDataWarning)  # folding is counted under `regularity`

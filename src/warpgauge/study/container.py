@@ -105,7 +105,7 @@ def write_container(study: Study | PathLike, folder: PathLike) -> Path:
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise InvalidInputError(f"{str(target)!r} is there already and not empty; name a new folder for the container.")
     method = submission_method(described)
-    loaded = {pair.name: None if pair.project else load_pair(pair, described.settings) for pair in described.pairs}
+    loaded = {pair.name: load_pair(pair, described.settings) if pair.landmarks else None for pair in described.pairs}
     truth = target / "ground-truth"
     truth.mkdir(parents=True)
     entries: list[dict[str, Any]] = []
@@ -229,7 +229,7 @@ def _write_program(target: Path, study: Study, method: MethodSpec) -> None:
     (target / "requirements.txt").write_text("".join(f"{line}\n" for line in _requirements()))
     shown = [pair.name for pair in study.pairs]
     pairs = ", ".join(shown[:4]) + (f" and {len(shown) - 4} more" if len(shown) > 4 else "")
-    figures = "mean_score with its 90 % interval"
+    figures = f"mean_score{', which is 1 - Dice,' if study.by_labels else ''} with its 90 % interval"
     if study.settings.challenge:
         figures += f", and the official figures of {study.settings.challenge}"
     words = {"name": study.name, "version": __version__}

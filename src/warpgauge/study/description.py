@@ -21,6 +21,8 @@ MISSING_RULES = ("worst rank", "exclude", "error")
 CHALLENGES = ("anhir", "learn2reg", "acrobat")
 LABELS = ("fixed_labels", "moving_labels")
 FITS = ("pair", "together")
+# Keys of a pair that say nothing without landmarks.
+_OF_LANDMARKS = ("moving_landmarks", "targets", "mask", "raters", "sd", "diagonal", "landmark_options")
 _FIELD = re.compile(r"\{(\w*)\}")
 
 
@@ -125,7 +127,7 @@ class PairSpec:
     ``fixed`` and ``moving`` may be files ``*.grid.json`` as well (`warpgauge.study.pair_files`). ``diagonal`` is what
     ANHIR's errors are divided by, in world units; that of the fixed image by default. ``raters`` are further files with
     the moving points of the same landmarks by other raters, which are fused. ``fixed_labels`` and ``moving_labels`` are
-    label images whose overlap is reported beside the scores.
+    label images whose overlap is reported beside the scores; without landmarks and project it is all that is known.
     """
 
     name: str
@@ -142,6 +144,11 @@ class PairSpec:
     raters: tuple[Path, ...] = ()
     fixed_labels: Path | None = None
     moving_labels: Path | None = None
+
+    @property
+    def labels_only(self) -> bool:
+        """Whether the pair has neither landmarks nor a project, so that overlap of labels is all that is known."""
+        return self.project is None and self.landmarks is None
 
 
 @dataclass(frozen=True)
@@ -186,6 +193,12 @@ class Study:
                 raise InvalidInputError(f"The {what} {twice!r} occurs twice in the study; give each its own name.")
         for pair in self.pairs:
             _check_pair(pair)
+            if pair.labels_only != self.by_labels:
+                bare, full = (pair, self.pairs[0]) if pair.labels_only else (self.pairs[0], pair)
+                raise InvalidInputError(
+                    f"The pair {bare.name!r} has labels but no landmarks, unlike the pair {full.name!r}; their scores "
+                    "cannot be averaged, so compare them in two studies."
+                )
         loose = [method.name for method in self.methods if not method.patterns]
         plain = [pair.name for pair in self.pairs if pair.project is None]
         projects = [pair.name for pair in self.pairs if pair.project is not None]
@@ -200,6 +213,15 @@ class Study:
                 f"The method {loose[0]!r} has no transform pattern, but the pair {plain[0]!r} is not a project that "
                 "could hold one; give transform = '...{pair}...'."
             )
+        if self.by_labels and points:
+            raise InvalidInputError(
+                f"The method {points[0]!r} gives mapped_landmarks, but the pairs have no landmarks; give its transform."
+            )
+
+    @property
+    def by_labels(self) -> bool:
+        """Whether no pair has landmarks, so that methods are ranked by the overlap of labels: score 1 - Dice."""
+        return self.pairs[0].labels_only
 
 
 def read_study(path: PathLike) -> Study:
@@ -278,8 +300,18 @@ def _pair(values: Mapping[str, Any], folder: Path) -> PairSpec:
 def _check_pair(pair: PairSpec) -> None:
     if re.search(r"[\\/\0]", pair.name) or pair.name in (".", ".."):
         raise InvalidInputError(f"The pair's name {pair.name!r} goes into file names and may not hold a slash.")
-    if (pair.project is None) == (pair.landmarks is None):
-        raise InvalidInputError(f"The pair {pair.name!r} needs either project = '...' or landmarks = '...'.")
+    if pair.project is not None and pair.landmarks is not None:
+        raise InvalidInputError(f"The pair {pair.name!r} has both project and landmarks; give one of them.")
+    if pair.labels_only and pair.fixed_labels is None and pair.moving_labels is None:
+        raise InvalidInputError(
+            f"The pair {pair.name!r} needs project = '...', landmarks = '...', or fixed_labels and moving_labels."
+        )
+    unused = [key for key in _OF_LANDMARKS if getattr(pair, key)] if pair.labels_only else []
+    if unused:
+        raise InvalidInputError(
+            f"The pair {pair.name!r} has {unused[0]} but no landmarks, without which labels alone are compared; give "
+            "landmarks = '...' as well, or leave it out."
+        )
     if pair.landmarks is not None and pair.fixed is None and pair.targets is None:
         raise InvalidInputError(
             f"The pair {pair.name!r} needs fixed = '...' (the image) or targets = '...' (a file of points), so that "

@@ -19,6 +19,7 @@ from warpgauge.core.annotations import Annotations
 from warpgauge.core.arrays import Floats
 from warpgauge.errors import FileFormatError, InvalidInputError
 from warpgauge.evaluation import Assessment, assess, evaluate_project, norm_name
+from warpgauge.evaluation.assessment import with_baseline
 from warpgauge.evaluation.surrogate_metrics import label_overlap
 from warpgauge.evaluation.transforms import mapped_points
 from warpgauge.geometry import Grid
@@ -30,10 +31,11 @@ from warpgauge.io.transforms.mapped_points import MappedPoints
 from warpgauge.project import Project
 from warpgauge.session import Session
 from warpgauge.study.challenges import Figures, case_figures, learn2reg_field_figures, overlap_figures
-from warpgauge.study.description import LABELS, PairSpec, Study
+from warpgauge.study.description import LABELS, MethodSpec, PairSpec, Study
 from warpgauge.study.loader import Learned, load_pair, pair_posterior, project_transform, read_method, transform_files
 from warpgauge.study.pair_files import ANHIR, anhir_file, read_grid
 
+OVERLAP = ("dice", "hd95", "surface_distance")
 # Change it whenever the content of a stored result changes: old ones are then computed anew.
 _SCHEMA = 5
 
@@ -84,6 +86,20 @@ class PairOutcome:
     official: dict[str, Figures] = field(default_factory=dict)
     overlap: dict[str, dict[str, Any]] = field(default_factory=dict)
 
+    def overlap_of(self, method: str) -> dict[str, float | None]:
+        """Return a method's overlap figures; None where there are no labels or it is missing."""
+        found = self.overlap.get(method, {})
+        return {name: found.get(name) for name in OVERLAP}
+
+
+def mean_overlap(name: str, outcomes: Sequence[PairOutcome]) -> dict[str, float | None]:
+    """Return the overlap of a method's labels, means over the pairs that have them."""
+    found: dict[str, float | None] = {}
+    for figure in OVERLAP:
+        known = [value for one in outcomes if (value := one.overlap_of(name)[figure]) is not None]
+        found[figure] = float(np.mean(known)) if known else None
+    return found
+
 
 @dataclass(frozen=True)
 class Job:
@@ -98,16 +114,11 @@ def compute_pair(job: Job) -> PairOutcome:
     """Evaluate all methods on one pair."""
     if job.pair.project is not None:
         return _compute_project(job)
+    if job.pair.labels_only:
+        return _compute_labels(job)
     study, pair = job.study, job.pair
     loaded = load_pair(pair, study.settings)
-    found: dict[str, Transform | str] = {}
-    for method in study.methods:
-        files = transform_files(study, pair, method)
-        found[method.name] = (
-            files
-            if isinstance(files, str)
-            else read_method(files, pair, method, loaded.fixed, loaded.moving, loaded.annotations.d)
-        )
+    found = {one.name: _read(job, one, (loaded.fixed, loaded.moving), loaded.annotations.d) for one in study.methods}
     posterior = pair_posterior(loaded, study.model, job.learned)
 
     def assessed(present: dict[str, Transform], options: dict[str, Any]) -> Assessment:
@@ -117,31 +128,76 @@ def compute_pair(job: Job) -> PairOutcome:
     return _outcome(job, given, loaded.targets, found, (loaded.fixed, loaded.moving), assessed)
 
 
+def _read(job: Job, method: MethodSpec, grids: tuple[Grid | None, Grid | None], d: int) -> Transform | str:
+    """Read a method's transform of the pair, or return why it is missing."""
+    files = transform_files(job.study, job.pair, method)
+    return files if isinstance(files, str) else read_method(files, job.pair, method, *grids, d)
+
+
 def _compute_project(job: Job) -> PairOutcome:
     study, folder = job.study, job.pair.project
     if folder is None:
         raise InvalidInputError(f"The pair {job.pair.name!r} is not a project.")
     with Project.open(folder, check_images=False) as project:
-        found: dict[str, Transform | str] = {}
-        for method in study.methods:
-            if not method.patterns:
-                found[method.name] = project_transform(project, method)
-                continue
-            files = transform_files(study, job.pair, method)
-            found[method.name] = (
-                files
-                if isinstance(files, str)
-                else read_method(files, job.pair, method, project.fixed_grid, project.moving_grid, project.d)
-            )
+        grids = (project.fixed_grid, project.moving_grid)
+        found = {
+            one.name: _read(job, one, grids, project.d) if one.patterns else project_transform(project, one)
+            for one in study.methods
+        }
 
         def assessed(present: dict[str, Transform], options: dict[str, Any]) -> Assessment:
             return evaluate_project(project, present, **options)
 
         annotations = Session(project).annotations()
-        grids = (project.fixed_grid, project.moving_grid)
         return _outcome(
             job, (annotations, annotations.moving_points[None]), np.asarray(project.targets), found, grids, assessed
         )
+
+
+def _compute_labels(job: Job) -> PairOutcome:
+    """Compare the methods by the overlap of a pair's labels; without landmarks nothing is known of the errors."""
+    study, pair, settings = job.study, job.pair, job.study.settings
+    fixed, moving = (
+        read_grid(own or label)
+        for own, label in ((pair.fixed, pair.fixed_labels), (pair.moving, pair.moving_labels))
+        if label is not None
+    )
+    found = {one.name: _read(job, one, (fixed, moving), fixed.d) for one in study.methods}
+    missing = {name: one for name, one in found.items() if isinstance(one, str)}
+    present = {name: one for name, one in found.items() if not isinstance(one, str)}
+    overlap = _overlaps(pair, with_baseline(present, fixed.d))
+    for name in list(present):
+        if overlap[name]["outside"] > settings.most_outside:
+            missing[name] = f"it maps {overlap.pop(name)['outside']:.0%} of the labels outside the moving image"
+            del present[name]
+    _check_missing(job, missing)
+    scores = np.array([1 - overlap[name]["dice"] if name in present else np.nan for name in found])
+    official = {
+        name: {**_official(job, name, None, (fixed, moving), (), (), None),
+               **overlap_figures(settings.challenge, overlap[name])}
+        for name in present
+    }  # fmt: skip
+    return PairOutcome(
+        pair.name,
+        tuple(found),
+        missing,
+        np.tile(scores, (settings.samples, 1)),  # nothing but the choice of pairs varies
+        scores,
+        {name: [] for name in present},
+        [],
+        None,
+        "undetermined",
+        "There are no landmarks; overlap of labels does not say how large errors are.",
+        {"read_as": {name: one.description.to_dict() for name, one in present.items()}},
+        official,
+        overlap,
+    )
+
+
+def _check_missing(job: Job, missing: Mapping[str, str]) -> None:
+    if missing and job.study.settings.missing == "error":
+        name, reason = next(iter(missing.items()))
+        raise InvalidInputError(f"The method {name!r} is missing for the pair {job.pair.name!r}: {reason}.")
 
 
 def _outcome(
@@ -160,9 +216,7 @@ def _outcome(
         if outside > settings.most_outside:
             missing[name] = f"it is undefined at {outside:.0%} of the targets"
             del present[name]
-    if missing and settings.missing == "error":
-        name, reason = next(iter(missing.items()))
-        raise InvalidInputError(f"The method {name!r} is missing for the pair {job.pair.name!r}: {reason}.")
+    _check_missing(job, missing)
     options = {name: getattr(settings, name) for name in ("samples", "seed", "tolerance", "centre")}
     verdict = assessed(present, {**options, "further": False})
     result, names, norm = verdict.evaluation, tuple(found), norm_name(settings.p)
@@ -237,7 +291,7 @@ def _overlaps(pair: PairSpec, transforms: Mapping[str, Transform]) -> dict[str, 
 def _official(
     job: Job,
     name: str,
-    given: Annotations,
+    given: Annotations | None,
     grids: tuple[Grid | None, Grid | None],
     errors: Sequence[float],
     initial: Sequence[float],

@@ -16,7 +16,7 @@ from warpgauge.evaluation import Interval, challenge_metrics, norm_name
 from warpgauge.evaluation.assessment import BASELINE
 from warpgauge.study.challenges import MAIN, official_figures
 from warpgauge.study.description import Study
-from warpgauge.study.pairs import PairOutcome
+from warpgauge.study.pairs import OVERLAP, PairOutcome, mean_overlap
 from warpgauge.study.statistics import (
     Bootstrap,
     PairedTest,
@@ -28,7 +28,6 @@ from warpgauge.study.statistics import (
 )
 
 LEVEL = 0.95
-OVERLAP = ("dice", "hd95", "surface_distance")
 _HEADS = {"dice": "Dice", "hd95": "HD95"}
 _MOST_NOTICES = 10
 
@@ -129,21 +128,29 @@ class StudyResult(Tabular):
                 f"In {len(self.untrusted)} of {len(self.outcomes)} pairs the model is overconfident "
                 f"({', '.join(self.untrusted[:5])}{', ...' if len(self.untrusted) > 5 else ''}), so be careful."
             )
+        if self.study.by_labels:
+            parts.append("There are no landmarks: methods are ranked by Dice, which does not say how large errors are.")
         best, count = self.methods[0], len(self.outcomes) - len(self.excluded)
         sure = best.probability_first >= LEVEL
+        chance = f" with probability {best.probability_first:.2f}" if self.sampled else ", too few for a probability"
         parts.append(
-            f"{best.name} is {'first' if sure else 'first, but not surely,'} over {count} "
-            f"pair{'s' if count != 1 else ''} with probability {best.probability_first:.2f} (mean rank "
-            f"{best.mean_rank:.2f} of {len(self.methods)})."
+            f"{best.name} is {'first' if sure else 'first, but not surely,'} over {counted(count, 'pair')}{chance} "
+            f"(mean rank {best.mean_rank:.2f} of {len(self.methods)})."
         )
         missing = sum(len(one.missing) for one in self.outcomes)
         if missing:
             parts.append(f"{missing} case{'s are' if missing != 1 else ' is'} missing ({self._rule()}).")
         return " ".join(parts)
 
+    @property
+    def sampled(self) -> bool:
+        """Whether there are probabilities and intervals: one pair with labels alone gives none."""
+        return not self.study.by_labels or len(self.outcomes) - len(self.excluded) > 1
+
     def _rule(self) -> str:
         if self.study.settings.missing == "exclude":
-            return f"{len(self.excluded)} pairs are left out for all methods"
+            count = len(self.excluded)
+            return f"{counted(count, 'pair')} {'is' if count == 1 else 'are'} left out for all methods"
         return "each has the last rank of its pair"
 
     @property
@@ -170,17 +177,19 @@ class StudyResult(Tabular):
 
     def table(self) -> tuple[list[str], list[list[Any]]]:
         """Return the columns and rows of the table that `print` and ``warpgauge benchmark`` show."""
-        columns = ["method", "rank", "mean rank", "90 % interval", "P(first)", "mean score", "cases", "missing"]
+        score = "mean 1 - Dice" if self.study.by_labels else "mean score"
+        columns = ["method", "rank", "mean rank", "90 % interval", "P(first)", score, "cases", "missing"]
         rows: list[list[Any]] = [
-            [one.name, one.rank, one.mean_rank, f"{one.rank_interval.low:.3g} to {one.rank_interval.high:.3g}",
-             f"{one.probability_first:.3f}", one.mean_score, one.cases, one.missing]
+            [one.name, one.rank, one.mean_rank,
+             f"{one.rank_interval.low:.3g} to {one.rank_interval.high:.3g}" if self.sampled else "-",
+             f"{one.probability_first:.3f}" if self.sampled else "-", one.mean_score, one.cases, one.missing]
             for one in self.methods
         ]  # fmt: skip
         before = self.baseline
         if before is not None:
             rows.append([before["method"], "baseline", "-", "-", "-", before["mean_score"], before["cases"], 0])
         for name, values, still in self.figures_beside():
-            if name in (*_HEADS.values(), MAIN.get(self.study.settings.challenge or "")):
+            if name in (*_HEADS.values(), *MAIN.get(self.study.settings.challenge or "", ())):
                 columns.append(name)
                 for row, value in zip(rows, [*values, still], strict=False):
                     row.append(value)
@@ -246,7 +255,7 @@ class StudyResult(Tabular):
                 row["missing"] = outcome.missing.get(method)
                 row["excluded"] = outcome.name in self.excluded
                 present = method not in outcome.missing
-                interval = Interval.of(outcome.draws[:, k]) if present else None
+                interval = Interval.of(outcome.draws[:, k]) if present and not self.study.by_labels else None
                 row["score"] = float(outcome.scores[k]) if present else None
                 row["low"], row["high"] = (interval.low, interval.high) if interval else (None, None)
                 row["rank"] = float(case_ranks[k])
@@ -254,7 +263,7 @@ class StudyResult(Tabular):
                 row["landmark_mean"] = float(np.mean(classical)) if classical else None
                 row["calibration"] = outcome.verdict
                 row["official"] = outcome.official.get(method, {})
-                row.update(_case_overlap(outcome, method))
+                row.update(outcome.overlap_of(method))
                 rows.append(row)
             rows += self._baseline_row(outcome)
         return rows
@@ -262,22 +271,24 @@ class StudyResult(Tabular):
     def _baseline_row(self, outcome: PairOutcome) -> list[dict[str, Any]]:
         """Return the row of the identity on a pair, without a rank, where no method has its name."""
         found = outcome.evaluation.get("transforms", {}).get(BASELINE)
-        if found is None or BASELINE in outcome.methods:
+        if BASELINE in outcome.methods or (found is None and not self.study.by_labels):
             return []
         norm = norm_name(self.study.settings.p)
-        low, high = found["interval"][norm]
-        row = {"pair": outcome.name, "method": BASELINE, "missing": None, "excluded": outcome.name in self.excluded}
+        low, high = found["interval"][norm] if found else (None, None)
         return [
             {
-                **row,
-                "score": found["score"][norm],
+                "pair": outcome.name,
+                "method": BASELINE,
+                "missing": None,
+                "excluded": outcome.name in self.excluded,
+                "score": found["score"][norm] if found else 1 - outcome.overlap[BASELINE]["dice"],
                 "low": low,
                 "high": high,
                 "rank": None,
                 "landmark_mean": float(np.mean(outcome.initial_errors)) if outcome.initial_errors else None,
                 "calibration": outcome.verdict,
                 "official": {},
-                **_case_overlap(outcome, BASELINE),
+                **outcome.overlap_of(BASELINE),
             }
         ]
 
@@ -290,6 +301,7 @@ class StudyResult(Tabular):
             "program": __version__,
             "verdict": self.verdict,
             "settings": settings,
+            "score": "1 - Dice" if self.study.by_labels else "error",
             "model": asdict(self.study.model),
             "methods": [asdict(one) for one in self.methods],
             "baseline": self.baseline,
@@ -372,20 +384,6 @@ def _method(
         official=official_figures(study.settings.challenge, [one.official.get(name, {}) for one in present]),
         **mean_overlap(name, present),
     )
-
-
-def _case_overlap(outcome: PairOutcome, method: str) -> dict[str, float | None]:
-    found = outcome.overlap.get(method, {})
-    return {name: found.get(name) for name in OVERLAP}
-
-
-def mean_overlap(name: str, outcomes: Sequence[PairOutcome]) -> dict[str, float | None]:
-    """Return the overlap of a method's labels, means over the pairs that have them."""
-    found: dict[str, float | None] = {}
-    for figure in OVERLAP:
-        known = [value for one in outcomes if (value := _case_overlap(one, name)[figure]) is not None]
-        found[figure] = float(np.mean(known)) if known else None
-    return found
 
 
 def _anhir(name: str, present: Sequence[PairOutcome]) -> dict[str, Any] | None:

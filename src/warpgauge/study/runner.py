@@ -121,7 +121,7 @@ def _tell(progress: Watcher | None, done: int, jobs: Mapping[str, Job], name: st
 
 def _jobs(study: Study) -> dict[str, Job]:
     learned = None
-    plain = [pair for pair in study.pairs if pair.project is None]
+    plain = [pair for pair in study.pairs if pair.landmarks is not None]
     if study.model.fit == "together" and plain:
         learned = fit_together([load_pair(pair, study.settings) for pair in plain], study.model)
     return {pair.name: Job(study, pair, None if pair.project else learned) for pair in study.pairs}

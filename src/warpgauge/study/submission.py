@@ -22,7 +22,8 @@ from warpgauge.errors import FileFormatError, InvalidInputError, WarpgaugeError
 from warpgauge.io.files import confined, plain, read_text, replace_file
 from warpgauge.study.description import Study, fill, read_study
 from warpgauge.study.pair_files import inside
-from warpgauge.study.result import OVERLAP, StudyResult
+from warpgauge.study.pairs import OVERLAP
+from warpgauge.study.result import StudyResult
 from warpgauge.study.runner import run_study
 
 STUDY, METHOD, PREDICTIONS = "study.toml", "submission", "predictions.json"
