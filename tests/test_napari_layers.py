@@ -105,6 +105,8 @@ def test_only_the_folder_of_a_project_is_read(tmp_path: Path) -> None:
     place = flat_project(tmp_path, annotate=False)
     assert project_reader(str(tmp_path)) is None
     assert project_reader([str(place)]) is None
+    assert project_reader(str(place / "targets.npz")) is None
+    assert project_reader(str(place / "project.json")) is project_reader(str(place))
     reader = project_reader(str(place))
     assert reader is not None
     assert [options["name"] for _, options, _ in reader(str(place))] == ["fixed", "moving", "candidates"]

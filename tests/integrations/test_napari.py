@@ -44,6 +44,19 @@ def test_a_project_folder_opens_as_layers(viewer: Any, tmp_path: Path) -> None:
     assert picture[..., :3].std() > 10
 
 
+def test_files_of_others_are_not_claimed(viewer: Any, tmp_path: Path) -> None:
+    """napari asks which plug-in to use where several may read a path: an image is none of ours."""
+    place = flat_project(tmp_path)
+    manager = PluginManager.instance()
+
+    def ours(path: Path) -> bool:
+        return any(one.plugin_name == "warpgauge" for one in manager.iter_compatible_readers([str(path)]))
+
+    assert [ours(path) for path in (tmp_path / "fixed.png", tmp_path / "near.tfm")] == [False, False]
+    assert ours(place)
+    assert ours(place / "project.json")
+
+
 def test_the_panel_adds_an_error_map_and_says_what_is_wrong(viewer: Any, tmp_path: Path) -> None:
     place = flat_project(tmp_path)
     _, panel = viewer.window.add_plugin_dock_widget("warpgauge", "Project")

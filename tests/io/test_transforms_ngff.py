@@ -125,6 +125,36 @@ def test_sequences_are_applied_in_their_order_and_lengths_in_their_unit(tmp_path
     assert wg.read_transform(place).map([[0.0, 0.0]]) == pytest.approx(np.array([[0.002, 0.001]]))
 
 
+@pytest.mark.parametrize("axes", ["zyx", "xyz"])
+@pytest.mark.parametrize("kind", ["displacements", "coordinates"])
+def test_fields_of_other_programs_within_a_sequence(tmp_path: Path, kind: str, axes: str) -> None:
+    """Displacements and coordinates, components by axis type and last, in either order of axes, after an affine."""
+    grid = GRIDS[3]
+    field, matrix, offset = bent(grid)
+    shift = np.array([0.25, -1.0, 2.0])
+    parts = [
+        {"type": "translation", "translation": [float(shift["xyz".index(one)]) for one in axes]},
+        {"type": kind, "path": "warp"},
+    ]
+    place = document(tmp_path, {"type": "sequence", "transformations": parts}, axes)
+    order = ["xyz".index(one) for one in axes]
+    vectors = np.asarray(field.vectors) + (0 if kind == "displacements" else grid.points().T.reshape(3, *grid.shape))
+    stored = np.moveaxis(vectors[order], 0, -1)  # (z, y, x, component)
+    stored = stored if axes == "zyx" else stored.transpose(2, 1, 0, 3)
+    group = zarr.open_group(str(place)).create_group("warp")
+    space = [{"name": one, "type": "space", "unit": "micrometer"} for one in axes]
+    placed = [
+        {"type": "scale", "scale": [*(float(grid.spacing[n]) for n in order), 1.0]},
+        {"type": "translation", "translation": [*(float(grid.origin[n]) for n in order), 0.0]},
+    ]
+    system = {"name": "physical", "axes": [*space, {"name": "c", "type": kind[:-1]}]}
+    image = {"coordinateSystems": [system], "datasets": [{"path": "0", "coordinateTransformations": placed}]}
+    group.attrs["ome"] = {"version": "0.6", "multiscales": [image]}
+    group.create_array("0", data=np.ascontiguousarray(stored))
+    points = inner_points(grid)[:20] - shift
+    assert wg.read_transform(place).map(points) == pytest.approx((points + shift) @ matrix.T + offset, abs=1e-9)
+
+
 @pytest.mark.parametrize(
     ("entry", "words"),
     [

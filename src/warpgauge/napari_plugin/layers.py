@@ -20,6 +20,7 @@ from warpgauge.geometry import Grid
 from warpgauge.io.images import Image
 from warpgauge.maps import error_map
 from warpgauge.project import Project
+from warpgauge.project.document import FILE
 from warpgauge.session import Session
 
 Layer = tuple[Any, dict[str, Any], str]
@@ -31,15 +32,20 @@ _RINGS, _SPOKES = 6, 12
 
 
 def project_reader(path: str | Sequence[str]) -> Callable[[str], list[Layer]] | None:
-    """Return a reader where the path is the folder of a project, None where it is not."""
-    if not isinstance(path, str) or not (Path(path) / "project.json").is_file():
+    """Return a reader where the path is the folder of a project or its ``project.json``, None where it is not."""
+    if not isinstance(path, str) or not (_folder(path) / FILE).is_file():
         return None
     return read_project
 
 
+def _folder(path: str) -> Path:
+    """Return the folder of a project that is named by itself or by its document."""
+    return Path(path).parent if Path(path).name == FILE else Path(path)
+
+
 def read_project(path: str) -> list[Layer]:
     """Return the layers of the project in a folder, error maps of its transforms included."""
-    with Project.open(path) as project:
+    with Project.open(_folder(path)) as project:
         return [*project_layers(project), *map_layers(project)]
 
 
