@@ -155,6 +155,27 @@ def test_plots_draw_on_given_axes_or_new_ones(result: Evaluation) -> None:
         plt.close(figure)
 
 
+def test_a_map_of_a_flipped_grid_has_the_coordinates_of_the_world() -> None:
+    """As brains are stored: x and y run backwards; the corners of the picture are the outer edges of the voxels."""
+    import matplotlib.pyplot as plt
+
+    grid = wg.Grid((20, 10, 4), (2.0, 3.0, 1.0), (90.0, 120.0, -70.0), np.diag([-1.0, -1.0, 1.0]), "mm")
+    ax = plot_map(np.ones(grid.shape), grid, slice_index=3)
+    try:
+        assert tuple(ax.images[0].get_extent()) == (91.0, 51.0, 91.5, 121.5)
+        assert (ax.get_xlabel(), ax.get_ylabel()) == ("x mm", "y mm")
+        sagittal = wg.Grid((6, 5, 4), direction=np.array([[0.0, 0, -1], [1, 0, 0], [0, -1, 0]]), units="mm")
+        plot_map(np.ones(sagittal.shape), sagittal, ax=ax)
+        assert (ax.get_xlabel(), ax.get_ylabel()) == ("y mm", "z mm")
+        turned = wg.Grid((20, 10), direction=np.array([[0.8, -0.6], [0.6, 0.8]]))
+        with pytest.raises(InvalidInputError, match="oblique"):
+            plot_map(np.ones(turned.shape), turned, ax=ax)
+        with pytest.raises(InvalidInputError, match="slice_index must be from 0 to 3"):
+            plot_map(np.ones(grid.shape), grid, ax=ax, slice_index=4)
+    finally:
+        plt.close(ax.figure)
+
+
 def test_a_console_shows_one_short_line(result: Evaluation) -> None:
     """What a console shows of a value names its size and what matters; all numbers are in the value itself."""
     fixed = np.random.default_rng(0).uniform(0, 100, (200, 2))

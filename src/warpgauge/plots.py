@@ -81,7 +81,7 @@ def plot_map(
     values : (y, x) or (z, y, x) array
         One number per element; NaN is left blank.
     grid : Grid
-        The grid of the map; its axes must not be turned.
+        The grid of the map; its axes must run along those of the world, in either direction.
     ax : matplotlib axes, optional
         A new figure by default.
     slice_index : int, optional
@@ -94,13 +94,22 @@ def plot_map(
     array = np.asarray(values)
     if array.shape != tuple(grid.shape):
         raise InvalidInputError(f"plot_map shows an array of the grid's shape {grid.shape}, got {array.shape}.")
+    along = np.abs(grid.direction).argmax(axis=0)  # the world axis of each index axis
+    if not np.allclose(np.abs(grid.direction).max(axis=0), 1.0, atol=1e-4):
+        raise InvalidInputError(
+            "plot_map shows grids whose axes run along those of the world, but this one is oblique; resample the map, "
+            "or show it by its indices with matplotlib's imshow."
+        )
     if array.ndim == 3:
-        array = array[array.shape[0] // 2 if slice_index is None else slice_index]
+        at = array.shape[0] // 2 if slice_index is None else slice_index
+        if not 0 <= at < array.shape[0]:
+            raise InvalidInputError(f"slice_index must be from 0 to {array.shape[0] - 1}, got {slice_index!r}.")
+        array = array[at]
     ax = axes_or_new(ax)
-    low = np.asarray(grid.origin)[:2] - np.asarray(grid.spacing)[:2] / 2
-    high = low + np.asarray(grid.size)[:2] * np.asarray(grid.spacing)[:2]
-    shown = ax.imshow(array, extent=(low[0], high[0], high[1], low[1]), **{"interpolation": "nearest", **options})
+    ends = grid.index_to_world([[-0.5] * grid.d, np.asarray(grid.size) - 0.5])  # outer edges of the outer elements
+    (left, right), (top, bottom) = (ends[:, along[axis]] for axis in (0, 1))
+    shown = ax.imshow(array, extent=(left, right, bottom, top), **{"interpolation": "nearest", **options})
     ax.figure.colorbar(shown, ax=ax, label=label)
-    ax.set_xlabel(f"x {grid.units}")
-    ax.set_ylabel(f"y {grid.units}")
+    ax.set_xlabel(f"{'xyz'[along[0]]} {grid.units}")
+    ax.set_ylabel(f"{'xyz'[along[1]]} {grid.units}")
     return ax

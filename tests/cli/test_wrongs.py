@@ -155,6 +155,27 @@ def test_shuffled_rows_are_put_right_by_their_index_and_refused_without(
     np.testing.assert_allclose(found.moving_points - found.fixed_points, np.tile(SHIFT, (40, 1)), atol=1e-9)
 
 
+def test_shuffled_rows_are_not_called_a_mirror(project: Path, pair: Path, tmp_path: Path) -> None:
+    """Pairs that do not correspond fit no affine map, so that the sign of its determinant is chance; a flip is told."""
+    fixed = anhir(tmp_path / "f.csv", fixed_points(pair))
+    for seed in range(6):
+        moving = anhir(tmp_path / "m.csv", np.random.default_rng(seed).permutation(fixed_points(pair) + SHIFT))
+        said = told("import", project, fixed, moving, code=1)[1]
+        assert "mirror" not in said
+        assert "the rows probably do not correspond" in said
+    flipped = anhir(tmp_path / "m.csv", np.array([359, 0]) + fixed_points(pair) * [-1, 1])
+    assert "so it is a mirror" in told("import", project, fixed, flipped)[1]
+
+
+def test_what_is_assumed_is_told_in_options(annotated: Path, pair: Path) -> None:
+    """Assumptions of a file and hints at another reading name options, as errors do; an empty list is "none"."""
+    assert re.search(r"transforms +none\n", told("info", annotated)[0])
+    out, err = told("add-transform", annotated, "large", pair / "large.txt")
+    assert "a flirt matrix needs --format fsl." in out
+    assert "(--scale 0.25)" in err
+    assert "format='fsl'" in str(ask("info", pair / "large.txt"))  # for programs as the library says it
+
+
 def test_row_order_is_said_and_can_be_asked_for(project: Path, pair: Path, tmp_path: Path) -> None:
     points = fixed_points(pair)
     fixed, moving = anhir(tmp_path / "f.csv", points), anhir(tmp_path / "m.csv", points + SHIFT, first=1)

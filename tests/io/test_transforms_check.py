@@ -144,7 +144,7 @@ def test_a_transform_of_images_four_times_as_large_is_found_and_can_be_scaled() 
     fixed = np.random.default_rng(2).uniform(0, 200, (30, 2))
     moving = fixed @ np.array([[1.0, 0.05], [-0.05, 1.0]]) + [12.0, -7.0]
     large = AffineTransform([[1.0, -0.05], [0.05, 1.0]], [48.0, -28.0])
-    with pytest.warns(SuspiciousDataWarning, match=r"times 0.25 \(scale 0.25\)"):
+    with pytest.warns(SuspiciousDataWarning, match=r"times 0.25 \(scale=0.25\)"):
         check_transform(large, (fixed, moving))
     for source in (large, large.map):
         right = read_transform(source, scale=0.25, **({} if source is large else {"d": 2}))

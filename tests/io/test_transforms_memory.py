@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,8 @@ import pytest
 from scipy.ndimage import gaussian_filter
 
 import warpgauge as wg
-from warpgauge.errors import AmbiguousFileError, InvalidInputError
+from warpgauge.errors import AmbiguousFileError, InvalidInputError, SuspiciousDataWarning, WarpgaugeError
+from warpgauge.evaluation.assessment import assess
 from warpgauge.geometry import Floats, Grid
 
 GRIDS = {
@@ -198,6 +200,77 @@ def test_objects_can_be_evaluated_and_mapped_as_they_are() -> None:
     assert np.nanmean(wg.error_map(posterior, wrong, grid)) > np.nanmean(wg.error_map(posterior, right, grid))
 
 
+def test_paths_and_chains_are_taken_by_evaluate_judge_error_map_and_a_project(tmp_path: Path) -> None:
+    """What says by itself what it maps needs no as_transform: files, lists of files, and objects of SimpleITK."""
+    import SimpleITK as sitk  # noqa: N813
+
+    grid = Grid((60, 50))
+    fixed = np.random.default_rng(0).uniform(5, 45, (20, 2))
+    prior = wg.TransformationPrior(wg.KernelBundle.pyramid("wendland", smallest=10.0, levels=3, weight=4.0))
+    posterior = prior.condition(wg.Annotations.isotropic(fixed, fixed + np.array([2.0, 1.0]), sd=0.3))
+    for name, by in (("half", (1.0, 0.5)), ("off", (-2.0, 1.0))):
+        sitk.WriteTransform(sitk.TranslationTransform(2, by), str(tmp_path / f"{name}.tfm"))
+    half, off = tmp_path / "half.tfm", str(tmp_path / "off.tfm")
+    given = {"twice": [half, half], "once": half, "off": off, "object": sitk.TranslationTransform(2, (9.0, 0.0))}
+    order = ["twice", "once", "off", "object"]
+    assert wg.evaluate(wg.judge(posterior, given), given, fixed).ranking() == order
+    assessed = assess(posterior, given, fixed, grid=grid, samples=50)
+    assert [name for name in assessed.evaluation.ranking() if name != "identity"] == order
+    assert np.nanmean(wg.error_map(posterior, [half, half], grid)) < np.nanmean(wg.error_map(posterior, off, grid))
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (None, "'mine' is an object of type NoneType"),
+        (object(), "'mine' is an object of type object"),
+        (np.zeros((50, 60, 2)), r"got \(50, 60, 2\); an array given as it is holds mapped targets"),
+        (lambda points: None, "'mine' is a function that returns an object of type NoneType"),
+        (lambda points: points[:3], r"must give an array of shape \(20, 2\) for the targets, got \(3, 2\)"),
+        ("nowhere.tfm", "nowhere.tfm"),
+    ],
+)
+def test_what_is_no_transform_is_one_sentence_of_evaluate(given: Any, words: str) -> None:
+    fixed = np.random.default_rng(0).uniform(5, 45, (20, 2))
+    prior = wg.TransformationPrior(wg.KernelBundle.pyramid("wendland", smallest=10.0, levels=3, weight=4.0))
+    posterior = prior.condition(wg.Annotations.isotropic(fixed, fixed, sd=0.3))
+    with pytest.raises(WarpgaugeError, match=words) as caught:
+        wg.evaluate(posterior, {"mine": given}, fixed)
+    assert str(caught.value).endswith(".")
+    assert "\n" not in str(caught.value)
+
+
+def test_an_image_of_simpleitk_says_where_an_array_stands() -> None:
+    """A field straight from an algorithm on two images of SimpleITK, one of them with turned axes."""
+    import SimpleITK as sitk  # noqa: N813
+
+    image = sitk.Image(GRIDS[3].size, sitk.sitkFloat32)
+    image.SetSpacing(GRIDS[3].spacing.tolist())
+    image.SetOrigin(GRIDS[3].origin.tolist())
+    image.SetDirection(GRIDS[3].direction.ravel().tolist())
+    values = smooth(GRIDS[3])
+    found = wg.as_transform(values, convention="displacement", grid=image)
+    vectors = sitk.GetImageFromArray(values, isVector=True)
+    vectors.CopyInformation(image)
+    points = inner(GRIDS[3])
+    expected = sitk.DisplacementFieldTransform(vectors)
+    assert found.map(points) == pytest.approx(np.array([expected.TransformPoint(p.tolist()) for p in points]))
+    with pytest.raises(InvalidInputError, match="got an object of type str"):
+        wg.as_transform(values, convention="displacement", grid="image.nii.gz")
+
+
+def test_gaps_of_a_field_are_said_and_masked() -> None:
+    """NaN in an array: points next to it are not mapped, and a field of nothing else is refused."""
+    field = np.zeros((18, 24, 2))
+    field[5, 7] = np.nan
+    with pytest.warns(SuspiciousDataWarning, match="1 of 432 vectors are not finite; points next to them are masked"):
+        found = wg.as_transform(field, convention="displacement", grid=GRIDS[2])
+    points = GRIDS[2].index_to_world([[7.4, 5.4], [9.0, 9.0]])
+    assert np.isfinite(found.map(points)).all(axis=1).tolist() == [False, True]
+    with pytest.raises(InvalidInputError, match="The field has no finite vector"):
+        wg.as_transform(np.full((18, 24, 2), np.nan), convention="displacement", grid=GRIDS[2])
+
+
 @pytest.mark.parametrize(
     ("arguments", "error", "words"),
     [
@@ -209,6 +282,8 @@ def test_objects_can_be_evaluated_and_mapped_as_they_are() -> None:
         ({"source": 3.5}, InvalidInputError, "of type float"),
         ({"source": {"a": 1}}, InvalidInputError, "no 'fwdtransforms'"),
         ({"source": lambda x: x}, AmbiguousFileError, "give d=2 or d=3"),
+        ({"source": lambda x: x, "d": 2, "convention": "voxelmorph"}, InvalidInputError, "leave convention= out"),
+        ({"source": "field.nii.gz", "convention": "voxelmorph"}, InvalidInputError, "leave convention= out"),
     ],
 )  # fmt: skip
 def test_a_wrong_type_or_shape_is_one_sentence(arguments: dict[str, Any], error: type[Exception], words: str) -> None:

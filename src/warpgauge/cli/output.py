@@ -48,18 +48,21 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], title: st
 
 
 def print_facts(facts: Mapping[str, Any], title: str | None = None) -> None:
-    """Print names and values below each other."""
+    """Print names and values below each other; what the library says in its own arguments is told as options."""
+    from warpgauge.cli.app import in_options
+
     if title:
         click.echo(title)
     width = max((len(name) for name in facts), default=0)
     for name, value in facts.items():
         if isinstance(value, list) and value and all(isinstance(item, str) for item in value):
-            click.echo(f"  {name:<{width}}  {value[0]}")
-            for item in value[1:]:
-                click.echo(f"  {'':<{width}}  {item}")
+            lines = [in_options(item) for item in value]
+        elif isinstance(value, list):
+            lines = [", ".join(number(item) for item in value) or "none"]
         else:
-            shown = ", ".join(number(item) for item in value) if isinstance(value, list) else value
-            click.echo(f"  {name:<{width}}  {shown if isinstance(shown, str) else number(shown)}")
+            lines = [in_options(value) if isinstance(value, str) else number(value)]
+        for place, line in enumerate(lines):
+            click.echo(f"  {'' if place else name:<{width}}  {line}")
 
 
 @contextmanager

@@ -25,6 +25,7 @@ from warpgauge.errors import InvalidInputError
 from warpgauge.evaluation.judge import CENTRES, judge
 from warpgauge.evaluation.result import Evaluation
 from warpgauge.evaluation.scores import evaluate
+from warpgauge.evaluation.transforms import converted
 from warpgauge.evaluation.trust import Trust, trust
 from warpgauge.geometry import Grid
 from warpgauge.io.transforms import read_transform
@@ -193,7 +194,7 @@ def assess(
             "There are no annotations yet, so nothing can be said about the transforms; annotate some locations, or "
             "import landmarks."
         )
-    judged = with_baseline(transforms, posterior.d)
+    judged = with_baseline(converted(transforms), posterior.d)
     points = as_points(targets, "targets", posterior.d)
     units = "px" if grid is None else grid.units
     truth = posterior if centre == "prior" else judge(posterior, judged, units=units)

@@ -22,6 +22,7 @@ from warpgauge.errors import FileFormatError, InvalidInputError
 from warpgauge.evaluation.assessment import Assessment, evaluate_project, target_region
 from warpgauge.evaluation.audit import AuditData, audit_data
 from warpgauge.evaluation.design_verdict import LEVEL, DesignVerdict, Estimate, design_verdict
+from warpgauge.evaluation.transforms import converted
 from warpgauge.io.files import read_text
 from warpgauge.project import Draft, Project, State
 
@@ -128,6 +129,7 @@ def certify_project(
     """
     if transforms is None:
         transforms = {name: project.transform(name) for name in project.transform_names()}
+    transforms = converted(transforms)
     if assessment is None:
         assessment = _assessment(project, transforms, seed)
     data = audit_data(project, transforms, None if assessment is None else assessment.posterior)

@@ -17,7 +17,7 @@ from warpgauge.core.arrays import Floats, as_points, thinned_rows
 from warpgauge.core.error_scores import Truth
 from warpgauge.core.process import Posterior
 from warpgauge.errors import InvalidInputError
-from warpgauge.io.transforms.in_memory import as_transform, is_foreign
+from warpgauge.io.transforms.in_memory import as_transform, speaks_for_itself
 
 
 @runtime_checkable
@@ -33,8 +33,8 @@ Candidate = MapsPoints | Callable[[Floats], ArrayLike] | ArrayLike
 
 
 def converted(transforms: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the transforms with those of other libraries (SimpleITK, ITK, ANTsPy) as warpgauge's own."""
-    return {name: as_transform(one) if is_foreign(one) else one for name, one in transforms.items()}
+    """Return the transforms with files and those of other libraries (SimpleITK, ITK, ANTsPy) as warpgauge's own."""
+    return {name: as_transform(one) if speaks_for_itself(one) else one for name, one in transforms.items()}
 
 
 def function_of(candidate: Any) -> Callable[[Floats], ArrayLike] | None:
@@ -48,10 +48,26 @@ def mapped_points(name: str, candidate: Any, points: Floats) -> Floats:
     """Values of a candidate at points; NaN rows where it is not defined."""
     function = function_of(candidate)
     # A copy, since a function that works in place must not change the caller's points.
-    array = np.asarray(candidate if function is None else function(points.copy()), dtype=np.float64)
-    if array.shape != points.shape:
+    values = candidate if function is None else function(points.copy())
+    try:
+        array = np.asarray(object() if values is None else values, dtype=np.float64)  # NumPy takes None for NaN
+    except (TypeError, ValueError, RuntimeError) as error:  # the last is torch's, for tensors with a gradient
+        what = "an object" if function is None else "a function that returns an object"
         raise InvalidInputError(
-            f"Transform {name!r} must give an array of shape {points.shape} for the targets, got {array.shape}."
+            f"Transform {name!r} is {what} of type {type(values).__name__}, which cannot be taken as points; give a "
+            "path, a function of points, a transform, or what warpgauge.as_transform makes of an array or tensor."
+        ) from error
+    if array.shape != points.shape:
+        field = (
+            ""
+            if function
+            else (
+                "; an array given as it is holds mapped targets, and a field goes through "
+                "warpgauge.as_transform(array, convention=..., grid=...)"
+            )
+        )
+        raise InvalidInputError(
+            f"Transform {name!r} must give an array of shape {points.shape} for the targets, got {array.shape}{field}."
         )
     return array
 

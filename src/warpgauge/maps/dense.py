@@ -20,7 +20,7 @@ from warpgauge.core.process import Posterior
 from warpgauge.errors import InvalidInputError
 from warpgauge.geometry import Grid
 from warpgauge.io.transforms.base import Transform
-from warpgauge.io.transforms.in_memory import as_transform, is_foreign
+from warpgauge.io.transforms.in_memory import as_transform, speaks_for_itself
 from warpgauge.maps.exceedance import exceedance_probability
 from warpgauge.maps.map_files import Checkpoint, map_key
 
@@ -44,7 +44,7 @@ def point_function(transform: Any, asked_by: str) -> PointFunction:
     """Return the function of a transform: its ``map``, the mean of a posterior, or the callable itself."""
     if isinstance(transform, Posterior):
         return transform.mean
-    if is_foreign(transform):
+    if speaks_for_itself(transform):
         transform = as_transform(transform)
     apply = transform.map if hasattr(transform, "map") else transform
     if not callable(apply):

@@ -269,9 +269,13 @@ def affine_determinant(fixed_points: Floats, moving_points: Floats) -> tuple[flo
 
 
 def warn_of_mirror(name: str, fixed_points: Floats, moving_points: Floats, units: str) -> None:
-    """Warn when the best affine map of the pairs turns left into right."""
+    """Warn when the best affine map of the pairs turns left into right.
+
+    A map that explains less than half of the points' spread says nothing: its pairs do not correspond.
+    """
     fit = affine_determinant(fixed_points, moving_points)
-    if fit is not None and fit[0] < 0:
+    spread = float(np.sqrt(moving_points.var(axis=0).sum())) if fit is not None else 0.0
+    if fit is not None and fit[0] < 0 and fit[1] ** 2 < spread**2 / 2:
         _warn(
             f"{name!r}: the best affine map of the {len(fixed_points)} pairs has the negative determinant {fit[0]:.4g} "
             f"(residual {fit[1]:.4g} {units}), so it is a mirror; is an axis flipped (LPS/RAS) or a slide turned over?"

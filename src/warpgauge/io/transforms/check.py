@@ -194,7 +194,7 @@ def _readings(t: Transform, fixed: Floats, true: Floats, grid: Grid | None, movi
             lambda: (moving.index_to_world(t.map(grid.world_to_index(fixed))), true),
         )
     for factor in _SCALES:
-        yield f"coordinates times {factor:g} (scale {factor:g})", partial(_at_scale, t, fixed, true, factor)
+        yield f"coordinates times {factor:g} (scale={factor:g})", partial(_at_scale, t, fixed, true, factor)
     if isinstance(t, Chain) and len(t.transforms) > 1:
         yield "order of the chain reversed", lambda: (t.reversed_order().map(fixed), true)
 

@@ -178,9 +178,9 @@ class DisplacementField(LatticeTransform):
     def _report_gaps(self) -> None:
         finite = np.isfinite(self.vectors).all(axis=0)
         count, total = int(np.count_nonzero(~finite)), self.grid.count
-        name = self.description.source or "The field"
+        name = repr(self.description.source) if self.description.source else "The field"
         if count == total:
-            raise InvalidInputError(f"{name!r} has no finite vector (NaN or infinity everywhere), so it maps no point.")
+            raise InvalidInputError(f"{name} has no finite vector (NaN or infinity everywhere), so it maps no point.")
         if count:
             sentence = f"{count} of {total} vectors are not finite; points next to them are masked."
             warnings.warn(f"{name}: {sentence}", SuspiciousDataWarning, stacklevel=4)

@@ -88,7 +88,7 @@ def as_transform(
         - ``"unigradicon"``: ``([1,] d, ...)``, positions in the moving image from 0 to 1 between the centres of its
           outer voxels, component i along axis i.
     grid : Grid or image, optional
-        Grid of the fixed image, on which an array stands.
+        Grid of the fixed image, on which an array stands; an image may be one of SimpleITK.
     moving : Grid or image, optional
         Grid of the moving image; that of the fixed image by default.
     axes : str, optional
@@ -115,16 +115,33 @@ def as_transform(
     return transform.inverse().described(direction="fixed_to_moving") if direction != "fixed_to_moving" else transform
 
 
-def is_foreign(source: Any) -> bool:
-    """Return whether an object is a transform or image of a library that `as_transform` knows by its type."""
-    return _library(source) in _LIBRARIES
+def speaks_for_itself(source: Any) -> bool:
+    """Return whether `as_transform` needs no further words for an object.
+
+    So it is with a path, what ``ants.registration`` returned, a transform or image of a library that is known by its
+    type, and with a list of such objects or of transforms of warpgauge.
+    """
+    if isinstance(source, list | tuple):
+        return bool(source) and all(isinstance(one, Transform) or speaks_for_itself(one) for one in source)
+    return isinstance(source, str | os.PathLike | Mapping) or _library(source) in _LIBRARIES
 
 
 def _as_grid(value: Any) -> Grid | None:
     found = getattr(value, "grid", value)
+    if _library(found) == "SimpleITK" and hasattr(found, "GetDirection"):
+        return _frame(found.GetSize(), found.GetSpacing(), found.GetOrigin(), found.GetDirection())
     if found is not None and not isinstance(found, Grid):
-        raise InvalidInputError(f"grid= and moving= take a Grid or an image with a grid, got {type(value).__name__}.")
+        raise InvalidInputError(
+            "grid= and moving= take a Grid, an image of warpgauge (read_image) or one of SimpleITK, got an object of "
+            f"type {type(value).__name__}."
+        )
     return found
+
+
+def _frame(size: Any, spacing: Any, origin: Any, direction: Any) -> Grid:
+    """Return the grid of an image of ITK's kind."""
+    d = len(size)
+    return Grid(tuple(int(n) for n in size), spacing, origin, np.reshape(direction, (d, d)), "mm")
 
 
 def _library(source: Any) -> str:
@@ -140,14 +157,19 @@ def _converted(
     align_corners: bool,
     d: int | None,
 ) -> Transform:
+    if convention is not None and (callable(source) or isinstance(source, Transform) or speaks_for_itself(source)):
+        raise InvalidInputError(
+            f"convention= says what the numbers of an array or tensor are, but this is an object of type "
+            f"{type(source).__name__}, which says it itself; leave convention= out."
+        )
     if isinstance(source, Transform | str | os.PathLike):
         return read_transform(source, reference=grid, moving=moving)
     if isinstance(source, Mapping):
         return _ants_result(source, grid)
-    if is_foreign(source):
+    if _library(source) in _LIBRARIES:
         return _LIBRARIES[_library(source)](source)
     if _library(source) == "torch":
-        source = source.detach().cpu().numpy()
+        source = _tensor_values(source)
     if isinstance(source, np.ndarray):
         return _of_array(source, convention, grid, moving, axes, align_corners)
     if isinstance(source, Sequence) and source:
@@ -161,6 +183,15 @@ def _converted(
         f"as_transform takes a path, a function, an array or tensor, or a transform of SimpleITK, ITK or ANTsPy; "
         f"got an object of type {type(source).__name__}."
     )
+
+
+def _tensor_values(tensor: Any) -> NDArray[Any]:
+    """Return a tensor's numbers, of whatever precision and wherever it lies."""
+    plain = tensor.detach().cpu()
+    try:
+        return np.asarray(plain.numpy())
+    except TypeError:  # a type that NumPy does not have, as bfloat16
+        return np.asarray(plain.double().numpy())
 
 
 def _of_array(
@@ -252,7 +283,7 @@ def _vector_image(array: NDArray[Any], d: int, size: Any, spacing: Any, origin: 
         raise InvalidInputError(
             f"An image of displacements needs {d} components in {d}D, but this one has an array of shape {array.shape}."
         )
-    grid = Grid(tuple(int(n) for n in size), spacing, origin, np.reshape(direction, (d, d)), "mm")
+    grid = _frame(size, spacing, origin, direction)
     vectors = np.ascontiguousarray(np.moveaxis(np.asarray(array, dtype=np.float64), -1, 0))
     return DisplacementField(vectors, grid, description=field_description("memory", units="mm"))
 
