@@ -94,6 +94,21 @@ def test_a_first_visit_explains_itself_once_and_can_be_skipped(browser: Any, ser
     context.close()
 
 
+def test_a_first_visit_tells_of_the_guided_start_and_its_buttons_work_by_keyboard(browser: Any, tmp_path: Path) -> None:
+    """Where three places of one's own come first, the first step says so; Enter on Skip skips."""
+    with served(make_tissue_project(tmp_path / "lesion", guided_start=True), "ada") as server:
+        context = browser.new_context(viewport={"width": 1280, "height": 720})
+        page = context.new_page()
+        page.goto(server.links["ada"])
+        page.locator("dialog", has_text="three spots that you know").wait_for()
+        page.keyboard.press("Tab")
+        assert page.evaluate("() => document.activeElement.textContent") == "Skip"
+        page.keyboard.press("Enter")
+        page.wait_for_function("() => document.activeElement instanceof HTMLCanvasElement")
+        assert page.locator("dialog[open]").count() == 0
+        context.close()
+
+
 @pytest.mark.parametrize(("width", "height"), [(820, 1180), (700, 900), (1180, 820), (1280, 720), (1440, 900)])
 def test_nothing_is_cut_off_on_tablets_and_small_windows(browser: Any, server: Served, width: int, height: int) -> None:
     """Every button of the footer and of the heads lies within the window, and nothing scrolls sideways."""

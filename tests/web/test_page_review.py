@@ -79,6 +79,41 @@ def test_after_three_marks_the_moving_image_looks_as_the_fixed_one(browser: Any,
         sheet.close()
 
 
+def test_after_the_guided_start_the_first_question_comes_turned_to_match(browser: Any, tmp_path: Path) -> None:
+    """Also where the list of marks comes before the question; the line still asks the question."""
+    with served(make_turned(tmp_path / "turned", guided_start=True), "ada") as server:
+        sheet = Sheet(browser, server.links["ada"])
+        page = sheet.page
+        page.wait_for_function("() => document.getElementById('query-number').dataset.number === 'start'")
+        sheet.settle()
+        held: list[Any] = []
+
+        def hold(route: Any) -> None:
+            held.append(route)
+
+        for k, (x, y) in enumerate(((60, 50), (350, 70), (180, 240))):
+            for side, point in (("fixed", (x, y)), ("moving", (y, x))):
+                view = sheet.state()["views"][side]["2"]
+                at = (np.array(point) - view["centre"]) * view["scale"]
+                sheet.press_at(side, at[0] + view["width"] / 2, at[1] + view["height"] / 2)
+            if k == 2:
+                page.route("**/api/query", hold)
+            page.keyboard.press("Enter")
+            if k < 2:
+                page.wait_for_function("k => globalThis.warpgauge.store.state.start.volunteered === k", arg=k + 1)
+                sheet.settle()
+        page.wait_for_function("() => globalThis.warpgauge.store.state.rows.length === 3")
+        wait_in_page(page, lambda: bool(held))
+        held[0].continue_()
+        sheet.wait_for_query()
+        assert sheet.state()["views"]["moving"]["2"]["turn"] == [[0, 1], [1, 0]]
+        words = page.locator("#message").text_content()
+        assert "mirrored" in words
+        assert "Where is this point?" in words
+        assert sheet.problems == []
+        sheet.close()
+
+
 def test_a_picture_that_is_turned_by_an_odd_angle_has_no_seams(browser: Any, tmp_path: Path) -> None:
     """A uniform image of several tiles, shown turned by 20 degrees: every pixel within it has its colour."""
     for side in ("fixed", "moving"):
@@ -158,6 +193,21 @@ def test_stains_gamma_and_the_value_under_the_pointer(browser: Any, tmp_path: Pa
         sheet.settle()
         grey = canvas_pixels(sheet, "moving", points)
         assert np.abs(grey - grey[:, :1]).max() == 0
+        # The histogram, and Auto with it, are those of what is shown: nearly all of it lies between the ends.
+        page.locator("button[data-act=auto]").click()
+        sheet.settle()
+        auto = canvas_pixels(sheet, "moving", points)
+        assert auto.std() > 1.5 * grey.std()
+        assert np.mean((auto > 2) & (auto < 253)) > 0.9
+        page.locator("select[data-stain=moving]").select_option("first")
+        sheet.settle()
+        own = sheet.state()["colours"]["moving"]["stains"]
+        assert np.linalg.norm(own, axis=1) == pytest.approx([1, 1])
+        assert np.abs(canvas_pixels(sheet, "moving", points) - auto).mean() > 2
+        page.locator("button", has_text="Reset").click()
+        page.locator("select[data-stain=moving]").select_option("haematoxylin")
+        sheet.settle()
+        assert np.abs(canvas_pixels(sheet, "moving", points) - grey).max() == 0
         page.locator("input[data-end=gamma]").evaluate("e => { e.value = 2; e.dispatchEvent(new Event('input')); }")
         sheet.settle()
         assert canvas_pixels(sheet, "moving", points).mean() > grey.mean() + 5
@@ -165,7 +215,7 @@ def test_stains_gamma_and_the_value_under_the_pointer(browser: Any, tmp_path: Pa
         box, view = sheet.box("fixed"), sheet.state()["views"]["fixed"]["2"]
         x, y = 250, 220
         page.mouse.move(box["x"] + x, box["y"] + y)
-        page.wait_for_function("() => document.querySelector('#fixed .readout').textContent.includes('µm')")
+        page.wait_for_function("() => document.querySelector('#fixed .readout').textContent.includes('R ')")
         sheet.settle()
         words = page.locator("#fixed .readout").text_content()
         world = [
@@ -173,9 +223,9 @@ def test_stains_gamma_and_the_value_under_the_pointer(browser: Any, tmp_path: Pa
             for k, (v, s) in enumerate(((x, "width"), (y, "height")))
         ]
         assert f"x {world[0]:.1f}" in words
-        if len(words.split("µm")[1].split()) == 3:  # level 0 is in memory
-            i, j = (round(value / 0.5) for value in world)
-            assert [float(v) for v in words.split("µm")[1].split()] == pytest.approx(picture[j, i].tolist(), abs=1)
+        i, j = (round(value / 0.5) for value in world)
+        shown = [float(word) for word in words.split("·")[1].split() if word.isdigit()]
+        assert shown == picture[j, i].tolist()
         sheet.close()
 
 
@@ -204,6 +254,38 @@ def test_the_review_filters_and_the_end_tells_what_to_do(browser: Any, tmp_path:
         assert page.locator("#drawer tbody tr").count() < 9
         page.keyboard.press("Shift+N")
         page.wait_for_function("() => globalThis.warpgauge.store.state.query?.answer?.kind === 'place'")
+        assert sheet.problems == []
+        sheet.close()
+
+
+def test_the_list_keeps_the_keyboard_and_gives_it_to_the_images(browser: Any, tmp_path: Path) -> None:
+    """A filter, an order or a leaf chosen by key keeps the focus; a row, and anything clicked, leads to the images."""
+    with served(make_tissue_project(tmp_path / "lesion"), "ada") as server:
+        place_over_the_wire(server, "ada", 4, lambda point: [point[0] + 7, point[1] - 4])
+        sheet = open_sheet(browser, server, "ada")
+        page = sheet.page
+        focused = "() => { const { dataset, tagName } = document.activeElement;"
+        focused += " return dataset.filter ?? dataset.order ?? dataset.leaf ?? tagName; }"
+        page.keyboard.press("d")
+        for chosen in ("[data-filter=placed]", "[data-order=distance]"):
+            page.locator(chosen).focus()
+            page.keyboard.press("Enter")
+            page.wait_for_function(
+                "chosen => { const now = document.activeElement; return now.matches(chosen) && (now.ariaPressed"
+                " === 'true' || now.closest('th')?.ariaSort === 'descending'); }",
+                arg=chosen,
+            )
+        page.locator("[data-filter=all]").click()
+        assert page.evaluate(focused) == "CANVAS"
+        page.locator("#drawer tbody tr").first.focus()
+        page.keyboard.press("Enter")
+        page.wait_for_function("() => globalThis.warpgauge.store.state.query?.answer?.kind === 'place'")
+        sheet.settle()
+        assert page.evaluate(focused) == "CANVAS"
+        page.locator("[data-leaf=list]").focus()
+        page.keyboard.press("ArrowRight")
+        page.locator("#drawer svg.chart").first.wait_for()
+        assert page.evaluate(focused) == "progress"
         assert sheet.problems == []
         sheet.close()
 

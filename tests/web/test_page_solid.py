@@ -174,3 +174,26 @@ def test_slices_by_wheel_and_keys_one_plane_alone(browser: Any, server: Served, 
     assert page.locator("#moving canvas:visible").count() == 3
     assert sheet.problems == []
     sheet.close()
+
+
+def test_the_third_pane_shows_the_plane_that_is_looked_at(browser: Any, server: Served) -> None:
+    """Beside both images the axial plane or the one shown alone; over them all three, each with its warped picture."""
+    sheet = open_sheet(browser, server)
+    page = sheet.page
+    warped = page.locator("#warped canvas:visible")
+    page.keyboard.press("v")
+    for key, axis in (("1", "2"), ("2", "1"), ("3", "0")):
+        page.keyboard.press(key)
+        page.wait_for_function(
+            "axis => Number(document.querySelector(`#warped canvas[data-axis='${axis}']`).dataset.warped) > 0", arg=axis
+        )
+        assert [one.get_attribute("data-axis") for one in warped.all()] == [axis]
+    page.keyboard.press("v")
+    page.keyboard.press("0")
+    assert warped.count() == 3
+    sheet.settle()
+    box = warped.first.bounding_box()
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    page.wait_for_function("() => document.querySelector('#warped .readout').textContent.includes('mm')")
+    assert sheet.problems == []
+    sheet.close()

@@ -316,4 +316,4 @@ class Overview:
         if fit.payload["source"] == "projects":
             others = counted(len(fit.payload["projects"]), "other project")
             return f"The weights were learned from {others} ({counted(count, 'annotation')})."
-        return f"The weights were refitted to {counted(count, 'annotation')} (generation {fit.generation})."
+        return f"The weights were refitted to {counted(count, 'annotation')}."

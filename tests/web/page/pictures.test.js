@@ -2,13 +2,14 @@ import assert from "node:assert/strict";
 import test from "node:test";
 
 import { brightnessTables, colourSamples, scaleColour } from "../../../src/warpgauge/web/static/colour.js";
-import { showChannel } from "../../../src/warpgauge/web/static/stains.js";
+import { brightnessOf, showChannel, stainsOfImage } from "../../../src/warpgauge/web/static/stains.js";
 import { eigenvalues } from "../../../src/warpgauge/web/static/figures.js";
 import { piecesByDepth } from "../../../src/warpgauge/web/static/gridlines.js";
 import { applyLocal, localMap } from "../../../src/warpgauge/web/static/link.js";
 import { sortedRows } from "../../../src/warpgauge/web/static/list.js";
 import { deviationOfEntropy, hatchStrength, readMap } from "../../../src/warpgauge/web/static/maps.js";
 import { fade } from "../../../src/warpgauge/web/static/marks.js";
+import { TileSource } from "../../../src/warpgauge/web/static/tiles.js";
 import { edgeDirection } from "../../../src/warpgauge/web/static/structure.js";
 import { levelForScale, levelInPlane, visibleTiles } from "../../../src/warpgauge/web/static/pyramid.js";
 import { planeOfImage } from "../../../src/warpgauge/web/static/plane.js";
@@ -134,9 +135,41 @@ test("a stain alone: its own colour is dark in its channel and leaves no trace i
     const pixel = Uint8Array.from(vector, (value) => Math.round(256 * 10 ** (-0.6 * (value / length)) - 1));
     for (const channel of Object.keys(vectors)) {
       const shown = new Uint8ClampedArray(4);
-      showChannel(pixel, channel, (value) => value, shown);
+      showChannel(pixel, brightnessOf(channel), (value) => value, shown);
       const wanted = channel === name ? 255 * (1 - 0.6 / 1.2) : 255;
       assert.ok(Math.abs(shown[0] - wanted) <= 4, `${name} in ${channel}: ${shown[0]}`);
     }
   }
+});
+
+test("the stains of an image are found where its own colours differ from the published ones, and taken apart", () => {
+  const unit = (v) => v.map((value) => value / Math.hypot(...v));
+  const [blue, brown] = [unit([0.8, 0.52, 0.3]), unit([0.2, 0.45, 0.87])];
+  let seed = 7;
+  const random = () => (seed = (seed * 16807) % 2147483647) / 2147483647;
+  const pixelOf = (a, b) => [0, 1, 2].map((k) => Math.round(256 * 10 ** -(a * blue[k] + b * brown[k]) - 1));
+  const pixels = Array.from({ length: 6000 }, (_, i) => {
+    const much = 0.5 + 0.6 * random();
+    return i % 3 === 0 ? pixelOf(much, 0.02 * random()) : i % 3 === 1 ? pixelOf(0.02 * random(), much) : pixelOf(0.3 * random(), 0.3 * random());
+  });
+  const [first, second] = stainsOfImage(pixels);
+  close(first, blue, 0.04, "the stain that absorbs more red comes first");
+  close(second, brown, 0.04);
+  const [ofFirst, ofSecond] = ["first", "second"].map((channel) => brightnessOf(channel, [first, second]));
+  assert.ok(ofFirst(...pixelOf(0.8, 0)) < 110 && ofSecond(...pixelOf(0.8, 0)) > 235);
+  assert.ok(ofSecond(...pixelOf(0, 0.8)) < 110 && ofFirst(...pixelOf(0, 0.8)) > 235);
+  assert.equal(stainsOfImage(pixels.map(() => [250, 249, 251])), null, "an empty slide has none");
+  assert.equal(stainsOfImage(pixels.map((_, i) => pixelOf(0.4 + 0.0001 * i, 0))), null, "one stain alone is not two");
+});
+
+test("the value under the pointer is that of the finest level in memory", () => {
+  const source = new TileSource("fixed", big, {}, () => {}, () => {});
+  const plane = planeOfImage(big, 2);
+  const headers = new Map([["X-Height", "1"], ["X-Width", "2"], ["X-Channels", "3"]]);
+  assert.equal(source.under(plane, [1, 0], 0), null);
+  source.keep("2/0/2/0/0", Uint8Array.from([1, 2, 3, 4, 5, 6]).buffer, headers);
+  assert.deepEqual(source.under(plane, [1, 0], 0), { samples: [1, 2, 3], level: 2 });
+  source.keep("2/0/0/0/0", Uint8Array.from([7, 8, 9, 10, 11, 12]).buffer, headers);
+  assert.deepEqual(source.under(plane, [1, 0], 0), { samples: [10, 11, 12], level: 0 });
+  assert.deepEqual(source.under(plane, [5.5, 0], 0), { samples: [4, 5, 6], level: 2 });
 });

@@ -251,7 +251,7 @@ export class Annotator extends OwnPoints {
       const seen = this.state.query?.query === query.query && (!point || this.stage?.sees("moving", point));
       this.stage?.link.forget();
       this.show(query, !seen);
-      this.say(verb === "undo" ? `Undone: query ${query.number} is as it was before.` : `Done again: query ${query.number}.`);
+      this.say(verb === "undo" ? `Undone: question ${query.number} is as it was before.` : `Done again: question ${query.number}.`);
       this.onWritten();
     });
   }

@@ -55,7 +55,7 @@ function initialState() {
     linked: false,
     views: { fixed: {}, moving: {} },
     cross: { fixed: null, moving: null },
-    colours: { fixed: { windows: [], invert: false, gamma: 1, channel: "colour" }, moving: { windows: [], invert: false, gamma: 1, channel: "colour" } },
+    colours: { fixed: { windows: [], invert: false, gamma: 1, channel: "colour", stains: null }, moving: { windows: [], invert: false, gamma: 1, channel: "colour", stains: null } },
     maximised: null,
     drawer: null,
     overlays: { candidates: false, foreground: false, former: true, grid: false, map: "off", transform: null, warp: "off", opacity: 0.5, lensHeld: false },
@@ -152,7 +152,7 @@ async function open() {
   await Promise.all([refresh(), offerAlignment(stage), project.role === "organiser" && offerOrganiser(stage, annotator)]);
   opened.opened = true;
   if (!welcomed() && project.role !== "viewer") {
-    await welcome();
+    await welcome(store.state.task === "start");
     stage.focus();
   }
 }

@@ -5,7 +5,7 @@
 
 import { ALPHAS } from "./commands.js";
 import { byId, clock, length, make, number, rounded } from "./dom.js";
-import { axesOfMark } from "./figures.js";
+import { axesOfMark, sizeInWords } from "./figures.js";
 import { icon } from "./icons.js";
 import { sparkline } from "./sparkline.js";
 
@@ -148,7 +148,7 @@ function showMessage({ message, tone, connection, doubt }) {
 function showSize({ mark }, annotator, project) {
   const figure = byId("size-figure");
   const units = length(0, project.units).slice(2);
-  figure.textContent = mark ? `± ${axesOfMark(mark).map((value) => rounded(value)).join(" × ")} ${units}` : "";
+  figure.textContent = mark ? `± ${sizeInWords(axesOfMark(mark))} ${units}` : "";
   const scale = annotator.stage?.planesOf("moving")[0]?.view.scale ?? 1;
   const { radius, why } = annotator.clickRadius(scale);
   figure.title = `A click makes ± ${rounded(radius)} ${units}: ${why}.`;

@@ -3,7 +3,7 @@
  * @module
  */
 
-import { showChannel } from "./stains.js";
+import { brightnessOf, showChannel } from "./stains.js";
 
 /** @import { Colours, ImageInfo } from "./types.js" */
 
@@ -13,7 +13,7 @@ import { showChannel } from "./stains.js";
  */
 export function initialColours(image) {
   const [low, high] = image.window;
-  return { windows: Array.from({ length: image.channels }, () => ({ low, high })), invert: false, gamma: 1, channel: "colour" };
+  return { windows: Array.from({ length: image.channels }, () => ({ low, high })), invert: false, gamma: 1, channel: "colour", stains: null };
 }
 
 /** @param {ImageInfo} image */
@@ -50,7 +50,8 @@ export function brightnessTables(image, colours) {
  * @param {Uint8ClampedArray} rgba filled
  */
 export function showSamples(samples, channels, colours, tables, rgba) {
-  if (colours.channel !== "colour" && channels === 3 && samples instanceof Uint8Array) showChannel(samples, colours.channel, (value) => tables[0][value], rgba);
+  const { channel, stains } = colours;
+  if (channel !== "colour" && channels === 3 && samples instanceof Uint8Array) showChannel(samples, brightnessOf(channel, stains), (value) => tables[0][value], rgba);
   else colourSamples(samples, channels, tables, rgba);
 }
 

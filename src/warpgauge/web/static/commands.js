@@ -91,7 +91,7 @@ function answerCommands(stage, annotator) {
  * @returns {Command}
  */
 function snapCommand(annotator) {
-  return { id: "snap", label: "Snap: propose a better place from the images around your mark", short: "Snap", keys: ["r"], shown: "R", group: ANSWER, run: () => void snap(annotator), main: true };
+  return { id: "snap", label: "Snap: propose a better place for your mark", short: "Snap", keys: ["r"], shown: "R", group: ANSWER, run: () => void snap(annotator), main: true };
 }
 
 /**

@@ -5,7 +5,8 @@
  */
 
 import { initialColours, largestSample } from "./colour.js";
-import { make } from "./dom.js";
+import { make, number } from "./dom.js";
+import { brightnessOf, stainsOfImage } from "./stains.js";
 
 /** @import { Stage } from "./stage.js" */
 /** @import { Channel } from "./stains.js" */
@@ -14,7 +15,7 @@ import { make } from "./dom.js";
 /** Names, middle and width in Hounsfield units. @type {[string, number, number][]} */
 export const CT_WINDOWS = [["lung", -600, 1500], ["soft tissue", 40, 400], ["bone", 400, 1800], ["brain", 40, 80], ["mediastinum", 50, 350]];
 /** @type {[Channel, string][]} */
-const CHANNELS = [["colour", "Colour"], ["grey", "Grey"], ["haematoxylin", "Haematoxylin"], ["eosin", "Eosin"], ["dab", "DAB"]];
+const CHANNELS = [["colour", "Colour"], ["grey", "Grey"], ["haematoxylin", "Haematoxylin"], ["eosin", "Eosin"], ["dab", "DAB"], ["first", "Stain 1 of this image"], ["second", "Stain 2 of this image"]];
 
 /**
  * Whether the values of an image look like Hounsfield units: a volume that reaches from air to tissue.
@@ -37,10 +38,7 @@ export function contrastPanel(stage, side) {
   const colour = image.channels >= 3;
   let channel = -1;
   const colours = () => stage.store.state.colours[side];
-  const change = (/** @type {Partial<Colours>} */ part) => {
-    stage.setColours(side, { ...colours(), ...part });
-    read();
-  };
+  const change = (/** @type {Partial<Colours>} */ part) => stage.setColours(side, { ...colours(), ...part });
   const slider = (/** @type {string} */ name, /** @type {number} */ low, /** @type {number} */ high) => make("input", { type: "range", min: String(low), max: String(high), step: String((high - low) / 1020), "aria-label": name, oninput: () => apply() });
   const [dark, bright, gamma] = [slider("Dark at", 0, top), slider("Bright at", 0, top), slider("Gamma", 0.3, 3)];
   dark.dataset.end = "dark";
@@ -49,6 +47,9 @@ export function contrastPanel(stage, side) {
   const invert = make("input", { type: "checkbox", onchange: () => change({ invert: invert.checked }) });
   const histogram = make("canvas", { class: "histogram", width: 256, height: 56, role: "img", "aria-label": "Histogram of what is in memory" });
 
+  const told = [0, 1, 2].map(() => make("output", { class: "figure quiet" }));
+  const alone = () => colours().channel !== "colour";
+  const counted = () => histogramOf(stage.sources[side].pixels(), top, channel, colours());
   function read() {
     const { windows, invert: inverted, gamma: power } = colours();
     const { low, high } = windows[Math.max(channel, 0)];
@@ -56,11 +57,16 @@ export function contrastPanel(stage, side) {
     bright.value = String(high);
     gamma.value = String(power);
     invert.checked = inverted;
-    drawHistogram(histogram, stage.sources[side].histogram(Math.max(channel, 0)), low / top, high / top);
+    // The numbers are those of the image (Hounsfield units of CT); of a stain they say how bright it is shown.
+    [low, high].forEach((sample, k) => (told[k].textContent = number(alone() ? sample : sample * image.scale + image.offset)));
+    told[2].textContent = number(power);
+    stains.value = colours().channel;
+    tabs.forEach((tab) => (tab.hidden = alone()));
+    drawHistogram(histogram, counted(), low / top, high / top);
   }
   function apply() {
     const window = { low: Number(dark.value), high: Math.max(Number(bright.value), Number(dark.value) + top / 1020) };
-    const windows = colours().windows.map((old, i) => (channel < 0 || i === channel ? window : old));
+    const windows = colours().windows.map((old, i) => (channel < 0 || alone() || i === channel ? window : old));
     change({ windows, gamma: Number(gamma.value) });
   }
   const tabs = colour ? ["All", "Red", "Green", "Blue"].map((name, i) =>
@@ -70,29 +76,58 @@ export function contrastPanel(stage, side) {
       read();
     } }, name)) : [];
   const stains = make("select", { "aria-label": `Channel of the ${side} image`, "data-stain": side }, ...CHANNELS.map(([value, name]) => make("option", { value }, name)));
-  stains.value = colours().channel;
-  stains.addEventListener("change", () => change({ channel: /** @type {Channel} */ (stains.value) }));
+  stains.addEventListener("change", () => {
+    const chosen = /** @type {Channel} */ (stains.value);
+    const own = chosen === "first" || chosen === "second" ? (colours().stains ?? stainsOfImage(stage.sources[side].pixels())) : colours().stains;
+    if (own || (chosen !== "first" && chosen !== "second")) change({ channel: chosen, stains: own });
+    else {
+      stage.annotator.say("Too little here is stained to tell the colours of the stains.", "warning");
+      read();
+    }
+  });
   const named = CT_WINDOWS.map(([name, middle, width]) => make("button", { type: "button", onclick: () => {
     const window = { low: (middle - width / 2 - image.offset) / image.scale, high: (middle + width / 2 - image.offset) / image.scale };
     change({ windows: colours().windows.map(() => window) });
   } }, name));
   const automatic = make("button", { type: "button", "data-act": "auto", onclick: () => {
-    const counts = stage.sources[side].histogram(Math.max(channel, 0));
+    const counts = counted();
     const [low, high] = [shareAt(counts, 0.005), shareAt(counts, 0.995)].map((part) => part * top);
-    if (high > low) change({ windows: colours().windows.map(() => ({ low, high })) });
+    if (high > low) change({ windows: colours().windows.map((old, i) => (channel < 0 || alone() || i === channel ? { low, high } : old)) });
   } }, "Auto");
   const reset = make("button", { type: "button", onclick: () => {
-    stains.value = "colour";
     change(initialColours(image));
   } }, "Reset");
   read();
-  return make("div", { class: "popover", role: "group", "aria-label": `Contrast of the ${side} image` },
+  const panel = make("div", { class: "popover", role: "group", "aria-label": `Contrast of the ${side} image` },
     colour && image.dtype === "uint8" ? make("label", {}, "Channel", stains) : null,
     tabs.length ? make("div", { class: "row" }, ...tabs) : null,
     looksLikeCt(image) ? make("div", { class: "row" }, ...named) : null,
     histogram,
-    make("label", {}, "Dark at", dark), make("label", {}, "Bright at", bright), make("label", {}, "Gamma", gamma),
+    ...[dark, bright, gamma].map((slider, k) => make("label", { class: "told" }, ["Dark at", "Bright at", "Gamma"][k], slider, told[k])),
     make("div", { class: "row" }, make("label", {}, "Invert", invert), make("span", { class: "spring" }), automatic, reset));
+  // A drag with Ctrl held changes them too.
+  const stop = stage.store.watch(["colours"], () => (panel.isConnected ? read() : stop()));
+  return panel;
+}
+
+/**
+ * How often each of 64 ranges of brightness occurs.
+ * @param {number[][]} pixels samples of each, one per channel
+ * @param {number} top largest sample
+ * @param {number} channel -1 for all
+ * @param {Colours} colours a stain or grey alone counts as it is shown
+ * @returns {number[]}
+ */
+export function histogramOf(pixels, top, channel, colours) {
+  const counts = new Array(64).fill(0);
+  const count = (/** @type {number} */ value) => (counts[Math.floor((value / (top + 1)) * 64)] += 1);
+  const alone = colours.channel === "colour" ? null : brightnessOf(colours.channel, colours.stains);
+  for (const pixel of pixels) {
+    if (alone) count(alone(pixel[0], pixel[1], pixel[2]));
+    else if (channel < 0) pixel.forEach(count);
+    else count(pixel[channel]);
+  }
+  return counts;
 }
 
 /**

@@ -36,6 +36,8 @@ export function ask(title, content, onKey) {
       // What is pressed here is meant for here alone.
       event.stopPropagation();
       const typing = event.target instanceof HTMLInputElement && event.target.type === "text";
+      // Whoever went to a button means that one.
+      if (event.key === "Enter" && event.target instanceof HTMLButtonElement) return;
       const answer = onKey ? onKey(event.key, typing) : null;
       if (answer === null) return;
       event.preventDefault();
@@ -71,8 +73,8 @@ export async function askReason() {
   const buttons = REASONS.map(([reason, label], i) =>
     make("button", { type: "button", onclick: () => closeDialog(reason) }, make("kbd", {}, String(i + 1)), label),
   );
-  const hint = make("p", { class: "quiet" }, "Enter in the note sends it as another reason; 1 to 5 choose one.");
-  const reason = await ask("Why can it not be told?", [make("div", { class: "choices" }, ...buttons, text), hint, cancelButton()], (key, typing) => {
+  const hint = make("p", { class: "quiet" }, "Press 1 to 5, or write a note and press Enter.");
+  const reason = await ask("Why can you not tell?", [make("div", { class: "choices" }, ...buttons, text), hint, cancelButton()], (key, typing) => {
     if (typing) return key === "Enter" ? "other" : null;
     return REASONS[["1", "2", "3", "4", "5"].indexOf(key)]?.[0] ?? null;
   });

@@ -31,6 +31,7 @@ export class Drawer {
       make("button", { type: "button", role: "tab", "data-leaf": name, "aria-selected": "false", onclick: () => this.open(name) }, name[0].toUpperCase() + name.slice(1)));
     const close = make("button", { type: "button", class: "icon-only bare", "aria-label": "Close", onclick: () => this.toggle() }, icon("close"));
     this.element.replaceChildren(make("div", { class: "tabs" }, make("div", { class: "tabs", role: "tablist", "aria-label": "Review" }, ...this.tabs), make("span", { class: "spring" }), close), this.leaf);
+    this.element.querySelector("[role=tablist]")?.addEventListener("keydown", (event) => this.stepTab(/** @type {KeyboardEvent} */ (event)));
     stage.store.watch(["drawer"], () => this.arrange());
     stage.store.watch(["rows", "query"], () => stage.store.state.drawer === "list" && this.refresh());
   }
@@ -47,11 +48,27 @@ export class Drawer {
     this.stage.store.set({ drawer: name });
   }
 
+  /**
+   * Arrows go from leaf to leaf.
+   * @param {KeyboardEvent} event
+   */
+  stepTab(event) {
+    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    if (!step) return;
+    const at = this.tabs.findIndex((tab) => tab === document.activeElement);
+    const tab = this.tabs[(at + step + this.tabs.length) % this.tabs.length];
+    this.open(/** @type {LeafName} */ (tab.dataset.leaf));
+    tab.focus();
+  }
+
   arrange() {
     const { drawer } = this.stage.store.state;
     this.element.hidden = drawer === null;
     byId("stage").classList.toggle("with-drawer", drawer !== null);
-    for (const tab of this.tabs) tab.setAttribute("aria-selected", String(tab.dataset.leaf === drawer));
+    for (const tab of this.tabs) {
+      tab.setAttribute("aria-selected", String(tab.dataset.leaf === drawer));
+      tab.tabIndex = tab.dataset.leaf === drawer ? 0 : -1;
+    }
     this.stage.extras.clear();
     if (drawer) this.fill();
     else this.stage.focus();

@@ -3,6 +3,8 @@
  * @module
  */
 
+import { rounded } from "./dom.js";
+
 /** @import { Mark } from "./ellipsoid.js" */
 /** @import { Matrix } from "./linalg.js" */
 
@@ -13,6 +15,16 @@
  */
 export function axesOfMark(mark) {
   return eigenvalues(mark.shape).map((value) => Math.sqrt(Math.max(value, 0)));
+}
+
+/**
+ * Half-lengths as they are read; of a disc or a ball the one that it has.
+ * @param {number[]} axes
+ * @returns {string} as in "41 × 20"
+ */
+export function sizeInWords(axes) {
+  const words = axes.map((axis) => rounded(axis));
+  return words.every((word) => word === words[0]) ? words[0] : words.join(" × ");
 }
 
 /**

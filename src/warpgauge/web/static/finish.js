@@ -4,7 +4,7 @@
  */
 
 import { byId, make, rounded, whenReleased } from "./dom.js";
-import { isFlagged } from "./list.js";
+import { isFlagged, reasonToLook } from "./list.js";
 import { progressInWords } from "./progress.js";
 
 /** @import { Annotator } from "./annotator.js" */
@@ -39,7 +39,7 @@ export function buildFinish(stage, annotator, drawer) {
       ...(progress ? progressInWords(progress, units).map((sentence) => make("p", {}, sentence)) : []),
       make("h3", {}, "Worth a second look"),
       flagged.length
-        ? make("div", { class: "choices" }, ...flagged.map((row) => make("button", { type: "button", "data-look": row.query, onclick: () => void annotator.goTo(row.query) }, `Answer ${row.number}: ${row.sentence || "kept after a question"}`)))
+        ? make("div", { class: "choices" }, ...flagged.map((row) => make("button", { type: "button", "data-look": row.query, onclick: () => void annotator.goTo(row.query) }, `Mark ${row.number}: ${reasonToLook(row, rows, units)}`)))
         : make("p", {}, "All marks agree with each other: nothing stands out."),
       make("h3", {}, "What to do next"),
       make("p", {}, annotator.project.compare && annotator.project.transforms?.length ? "See how the registration results compare under Review, or close this page: everything is saved." : annotator.project.role === "organiser" ? "Everything is saved. Add registration results with “warpgauge add-transform” and compare them with “warpgauge evaluate”." : "Close this page: everything is saved, and whoever sent you the link sees it. If you are asked once more, the question appears here by itself."),

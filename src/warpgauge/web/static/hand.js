@@ -103,6 +103,7 @@ export class PlaneHand {
       const inside = mark && section && levelOfPoint(section, screenToPlane(pane.view, at)) < 1;
       const next = inside ? { ...mark, point } : ballMark(point, this.radius, this.annotator.alpha);
       this.annotator.edit(next);
+      if (!inside) this.annotator.sayClickSize(pane.view.scale);
     } else if (pane.side === "moving") this.annotator.explainLock();
     else if (this.annotator.choosesFixed && !pane.warped) this.annotator.setOwn(point);
     if (pane.plane.d === 3) pane.stage.setCross(pane.side, point, pane.axis);
@@ -124,9 +125,11 @@ export class PlaneHand {
     else if (this.dragging) this.moveDrag(this.dragging, from, to);
     if (phase !== "move") {
       const drawn = this.dragging !== null && draws(this.dragging);
+      const kind = this.dragging?.kind;
       this.dragging = null;
       if (drawn && phase === "end") {
         this.annotator.commitEdit();
+        if (kind === "new") this.annotator.sayDragSize();
         const { mark } = this.pane.stage.store.state;
         if (mark && this.pane.plane.d === 3) this.pane.stage.setCross("moving", mark.point, this.pane.axis);
       }

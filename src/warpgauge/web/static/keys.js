@@ -116,9 +116,10 @@ export function showFocusToKeys() {
  */
 export function giveFocusBack(focusImages) {
   document.addEventListener("click", (event) => {
-    const button = event.target instanceof Element ? event.target.closest("button") : null;
     // Clicked by the keyboard: the focus is where the user put it.
-    if (!button || event.detail === 0 || document.querySelector("dialog[open]")) return;
-    if (button.closest("#top, .pane, #bottom")) focusImages();
+    if (event.detail === 0 || document.querySelector("dialog[open]")) return;
+    // The way of the event: the button itself may be gone by now.
+    const on = (/** @type {string} */ what) => event.composedPath().some((one) => one instanceof Element && one.matches(what));
+    if (on("button, input[type=checkbox]") && on("#top, .pane, #bottom, #drawer")) focusImages();
   });
 }

@@ -6,6 +6,7 @@
 import { WARPS } from "./commands.js";
 import { byId, make } from "./dom.js";
 import { PlaneView } from "./planeview.js";
+import { addReadout } from "./readout.js";
 
 /** @import { Stage } from "./stage.js" */
 /** @import { WarpMode } from "./types.js" */
@@ -26,22 +27,37 @@ export function buildWarpedPane(stage) {
     store.set({ compare: /** @type {WarpMode} */ (how.value) });
     stage.focus();
   });
-  const canvas = make("canvas", { tabIndex: 0, role: "img", "aria-label": "moving image warped onto the fixed one" });
-  canvas.dataset.axis = "2";
+  const axes = stage.images.fixed.size.length === 3 ? [2, 1, 0] : [2];
+  const panes = axes.map((axis) => {
+    const canvas = make("canvas", { tabIndex: 0, role: "img", "aria-label": "moving image warped onto the fixed one" });
+    canvas.dataset.axis = String(axis);
+    return new PlaneView(stage, "fixed", axis, canvas, true);
+  });
+  const planes = make("div", { class: axes.length === 3 ? "planes d3" : "planes" }, ...panes.map(({ canvas }) => canvas));
   section.replaceChildren(
     make("div", { class: "pane-head" }, make("strong", { class: "side" }, "WARPED"), make("span", { class: "name clip", title: "The moving image, warped as your marks say; it follows while you drag a mark" }, "moving onto fixed"), make("span", { class: "spring" }), how),
-    make("div", { class: "planes" }, canvas));
-  stage.panes.push(new PlaneView(stage, "fixed", 2, canvas, true));
+    planes);
+  stage.panes.push(...panes);
+  addReadout(stage, () => panes, planes);
+  // Beside the two images there is room for one plane of a volume: the one that is shown alone, else the axial one.
+  const choosePlane = () => {
+    const { maximised, layout } = store.state;
+    const shown = maximised ?? (layout === "three" ? 2 : null);
+    planes.classList.toggle("one", axes.length === 3 && shown !== null);
+    for (const { axis, canvas } of panes) canvas.classList.toggle("shown", axis === shown);
+  };
   let before = store.state.layout;
   const arrange = () => {
     const { layout, compare } = store.state;
     byId("stage").dataset.layout = layout;
     section.hidden = layout === "two";
+    choosePlane();
     how.value = compare;
     if (layout === "overlay") stage.annotator.say("One image over the other: C compares in another way, V brings both images back.");
     else if (before === "overlay") stage.annotator.sayAgain();
     before = layout;
   };
   store.watch(["layout", "compare"], arrange);
+  store.watch(["maximised"], choosePlane);
   arrange();
 }

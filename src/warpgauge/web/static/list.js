@@ -76,6 +76,22 @@ export function nextFlagged(rows, from) {
 }
 
 /**
+ * Why a mark is worth a second look, in a sentence; "" where it is not.
+ * @param {Row} row
+ * @param {Row[]} rows
+ * @param {string} units
+ * @returns {string}
+ */
+export function reasonToLook(row, rows, units) {
+  const other = rows.find(({ query }) => query === row.partner)?.number;
+  if (row.swapped) return `It fits much better when exchanged with ${other === undefined ? "another mark" : `mark ${other}`}: perhaps the two were swapped.`;
+  if (row.outlier && row.distance !== null && row.mahalanobis !== null) {
+    return `It lies ${rounded(row.distance)} ${units} from where the others expect it, ${rounded(row.mahalanobis)} times as far as usual.`;
+  }
+  return row.flagged ? "It was kept after a question." : "";
+}
+
+/**
  * @param {Row} row
  * @returns {string}
  */
@@ -108,10 +124,11 @@ export function buildList(stage, annotator, leaf) {
     return;
   }
   const scroll = leaf.scrollTop;
+  const focused = focusedIn(leaf);
   const again = () => buildList(stage, annotator, leaf);
   const head = (/** @type {string} */ title, /** @type {Order} */ by, /** @type {string} */ said) =>
     make("th", { class: by === "query" ? "" : "num", title: said, "aria-sort": order.by === by ? (order.down ? "descending" : "ascending") : "none" },
-      make("button", { type: "button", onclick: () => {
+      make("button", { type: "button", "data-order": by, onclick: () => {
         order = { by, down: order.by === by ? !order.down : by !== "query" };
         again();
       } }, `${title}${order.by === by ? (order.down ? " ▾" : " ▴") : ""}`));
@@ -128,7 +145,22 @@ export function buildList(stage, annotator, leaf) {
     make("p", { class: "quiet" }, shown.length === 0 ? "None of this kind." : "Off: distance from where all other marks put this one. Unusual: that distance compared with what is expected; 1 is ordinary, 3 is rare. ⇧N goes to the next one marked △."),
   );
   leaf.scrollTop = scroll;
+  if (focused) /** @type {HTMLElement | null} */ (leaf.querySelector(focused))?.focus({ preventScroll: true });
   stage.drawSoon();
+}
+
+/**
+ * What has the keyboard in the list, so that it has it again once the list was made anew.
+ * @param {HTMLElement} leaf
+ * @returns {string | null} a selector
+ */
+function focusedIn(leaf) {
+  const active = document.activeElement;
+  if (!(active instanceof HTMLElement) || !leaf.contains(active)) return null;
+  const { filter: kind, order: by } = active.dataset;
+  if (kind || by) return kind ? `[data-filter=${kind}]` : `[data-order=${by}]`;
+  const row = active.closest("tr")?.dataset.query;
+  return row ? `tr[data-query="${row}"]${active instanceof HTMLInputElement ? " input" : ""}` : null;
 }
 
 /**
@@ -171,14 +203,18 @@ function line(stage, annotator, row, span) {
       event.stopPropagation();
       void annotator.disable(row.query, !row.disabled);
     } });
-  const go = () => void annotator.goTo(row.query);
+  const go = () => {
+    // The work goes on in the images: Enter accepts there.
+    stage.focus();
+    void annotator.goTo(row.query);
+  };
   const classes = ["go", row.disabled ? "off" : "", row.query === store.state.query?.query ? "here" : ""].join(" ");
   const size = sizeOfRow(row);
   return make("tr", { class: classes, tabIndex: 0, "data-query": row.query, onclick: go,
     onkeydown: (/** @type {KeyboardEvent} */ event) => event.key === "Enter" && event.target === event.currentTarget && go(),
     onpointerenter: () => store.set({ picked: row.query }), onpointerleave: () => store.set({ picked: null }) },
     make("td", {}, String(row.number), row.rater && row.rater !== annotator.project.rater ? make("div", { class: "quiet" }, row.rater) : null),
-    make("td", { class: "pair" }, ...thumbs, make("div", { class: isFlagged(row) ? "flag" : "note", title: row.sentence }, flags(row)), row.text ? make("div", { class: "note" }, `“${row.text}”`) : null),
+    make("td", { class: "pair" }, ...thumbs, make("div", { class: isFlagged(row) ? "flag" : "note", title: reasonToLook(row, store.state.rows, annotator.project.units === "um" ? "µm" : annotator.project.units) }, flags(row)), row.text ? make("div", { class: "note" }, `“${row.text}”`) : null),
     make("td", { class: "num" }, size === null ? "–" : rounded(size)),
     make("td", { class: "num" }, row.distance === null ? "–" : row.distance < 0.005 * stage.images.moving.spacing[0] ? "0" : rounded(row.distance)),
     make("td", { class: "num" }, row.mahalanobis === null ? "–" : row.mahalanobis.toFixed(1)),

@@ -3,7 +3,9 @@
  * @module
  */
 
+import { length } from "./dom.js";
 import { Drafts } from "./drafts.js";
+import { axesOfMark, sizeInWords } from "./figures.js";
 import { HabitKeeper, clickRadius } from "./habit.js";
 import { markFromCovariance, movedMark, scaledMark } from "./ellipsoid.js";
 import { advanced, steppedBack, steppedForward } from "./store.js";
@@ -41,6 +43,27 @@ export class MarkEditor {
     const { settings, images } = this.project;
     const { sharpness } = images.moving;
     return clickRadius({ radius: settings.default_radius, sharpness, scale }, this.habits.habit);
+  }
+
+  /**
+   * Say how large a click made the region, and why.
+   * @param {number} scale screen pixels per unit
+   */
+  sayClickSize(scale) {
+    const { radius, why } = this.clickRadius(scale);
+    if (this.state.task === "answer") this.say(`± ${this.inUnits(radius)}, ${why}. Handles or [ ] change it, Enter accepts.`);
+  }
+
+  /** Say how wide a drag made the region, and why. */
+  sayDragSize() {
+    const { mark, task } = this.state;
+    if (!mark || task !== "answer") return;
+    this.say(`± ${sizeInWords(axesOfMark(mark))} ${this.inUnits(0).slice(2)}, ${this.habits.habit.share === null ? "half as wide as long" : "shaped like your last one"}. Handles or Shift+[ ] change the width, Enter accepts.`);
+  }
+
+  /** @param {number} value */
+  inUnits(value) {
+    return length(Number(value.toPrecision(2)), this.project.units);
   }
 
   get state() {

@@ -129,6 +129,8 @@ export class OwnPoints extends Delivery {
     const next = await this.api.get("/api/query");
     this.store.set({ task: "answer", own: null });
     this.show(next);
+    // The list may have come while the start went on: then nothing was turned yet.
+    this.stage?.poseByRows();
   }
 
   /** Go on without the guided start. */

@@ -123,6 +123,9 @@ export class PlaneView {
     const { query, mark, predictionHidden } = this.stage.store.state;
     const expected = predictionHidden ? undefined : query?.prediction?.mean;
     const point = this.side === "fixed" ? query?.location : (mark?.point ?? expected);
+    // What was seen whole stays so.
+    const whole = fitPlaneToScreen(this.plane, known, known.turn);
+    if (known.width > 1 && known.scale === whole.scale && known.centre.every((value, k) => value === whole.centre[k])) return this.fitted;
     const view = resizedView(known, this.size.width, this.size.height);
     // Only what the former size showed counts; a plane that was hidden showed nothing.
     return point && known.width > 1 ? keptInSight(known, view, worldToPlane(this.plane, point), 48) : view;
@@ -217,7 +220,7 @@ export class PlaneView {
         context.moveTo(at[0] + 5 * dx, at[1] + 5 * dy);
         context.lineTo(at[0] + 14 * dx, at[1] + 14 * dy);
       }
-    }, { width: 1 });
+    }, { width: 1.5, halo: 2.4 });
     const bar = scaleBar(view, radius * 0.8);
     drawScaleBar(context, bar, [at[0] - bar.pixels / 2, at[1] + radius * 0.74], this.image.units, true);
     context.restore();

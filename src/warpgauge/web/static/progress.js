@@ -26,14 +26,14 @@ export async function buildProgress(stage, leaf) {
     ...progressInWords(progress, units).map((sentence) => make("p", {}, sentence)),
     make("h2", {}, "How well a typical match is known"),
     chart(curve, "marks", units, { logarithmic: true }),
-    make("h2", {}, "Time per mark"),
-    sorted.length ? make("p", {}, `Median ${number(sorted[Math.floor((sorted.length - 1) / 2)])} s`) : make("p", { class: "quiet" }, "No time yet."),
-    chart(seconds.map((value, i) => [i + 1, value]), "marks", "s"),
+    make("h2", {}, "Time per answer"),
+    sorted.length ? make("p", {}, `Median ${rounded(sorted[Math.floor((sorted.length - 1) / 2)])} s`) : make("p", { class: "quiet" }, "No time yet."),
+    chart(seconds.map((value, i) => [i + 1, value]), "answers", "s"),
     make("h2", {}, "When to stop"),
-    ...(progress.stop.length ? progress.stop.map((rule) => make("p", {}, `${rule.met ? "✓" : "○"} ${rule.sentence}`)) : [make("p", { class: "quiet" }, "The project has no stop rule: stop when more answers bring little.")]),
+    ...(progress.stop.length ? progress.stop.map((rule) => make("p", {}, `${rule.met ? "✓" : "○"} ${rule.rule === "gain" ? (rule.met ? "The next answer would bring little." : "The next answer still brings something.") : rule.sentence}`)) : [make("p", { class: "quiet" }, "The project has no stop rule: stop when more answers bring little.")]),
     ...ranking(progress),
     ...refitting(stage),
-    make("details", {}, make("summary", {}, "For statisticians"), make("p", { class: "quiet" }, `Expected information of the next answer: ${number(progress.next_gain)} nats. Uncertainty over ${progress.targets} targets.`)),
+    make("details", {}, make("summary", {}, "For statisticians"), make("p", { class: "quiet" }, `Expected information of the next answer: ${number(progress.next_gain)} nats. Uncertainty over ${progress.targets} targets. ${progress.model} ${progress.stop.filter((rule) => rule.rule === "gain").map((rule) => rule.sentence).join(" ")}`)),
   );
 }
 
@@ -67,7 +67,8 @@ function refitting(stage) {
     told.textContent = " learning…";
     try {
       const { model } = await stage.api.post("/api/refit", { generation: stage.annotator.generation });
-      told.textContent = ` ${model}`;
+      told.textContent = " Done.";
+      told.title = model;
       stage.annotator.onWritten();
     } catch (error) {
       if (!(error instanceof RefusedError)) throw error;

@@ -4,7 +4,7 @@
  */
 
 import { make, number } from "./dom.js";
-import { planeToWorld, worldToIndex } from "./plane.js";
+import { planeToWorld } from "./plane.js";
 import { screenToPlane } from "./viewport.js";
 
 /** @import { PlaneView } from "./planeview.js" */
@@ -26,14 +26,14 @@ export function placeInWords(world, units) {
 
 /**
  * @param {Stage} stage
- * @param {Side} side
+ * @param {() => PlaneView[]} panes of which one may have the pointer
  * @param {HTMLElement} planes
  */
-export function addReadout(stage, side, planes) {
+export function addReadout(stage, panes, planes) {
   const line = make("div", { class: "readout", hidden: true, "aria-hidden": "true" });
   planes.append(line);
   stage.readouts.push(() => {
-    const pane = stage.planesOf(side).find((one) => one.pointer !== null);
+    const pane = panes().find((one) => one.pointer !== null);
     line.hidden = !pane;
     if (pane) line.textContent = wordsUnder(stage, pane);
   });
@@ -87,11 +87,12 @@ function overviewLine(side) {
  * @param {PlaneView} pane
  */
 function wordsUnder(stage, pane) {
-  const world = planeToWorld(pane.plane, screenToPlane(pane.view, /** @type {number[]} */ (pane.pointer)), pane.depth);
-  const index = worldToIndex(pane.image, world);
-  const [u, v] = pane.plane.order;
-  const samples = stage.sources[pane.side].samples(pane.axis, pane.slice, Math.round(index[u]), Math.round(index[v]));
-  const names = samples?.length === 3 ? ["R ", "G ", "B "] : ["value "];
-  const value = samples ? `   ·   ${samples.map((sample, k) => `${names[k] ?? ""}${number(sample * pane.image.scale + pane.image.offset)}`).join(" ")}` : "";
-  return `${placeInWords(world, pane.image.units)}${value}`;
+  const at = screenToPlane(pane.view, /** @type {number[]} */ (pane.pointer));
+  const place = placeInWords(planeToWorld(pane.plane, at, pane.depth), pane.image.units);
+  const found = stage.sources[pane.side].under(pane.plane, at, pane.depth);
+  if (!found) return place;
+  const names = found.samples.length === 3 ? ["R ", "G ", "B "] : ["value "];
+  const values = found.samples.map((sample, k) => `${names[k] ?? ""}${number(sample * pane.image.scale + pane.image.offset)}`);
+  // Of a coarser level it is the mean of several pixels.
+  return `${place}   ·   ${pane.warped ? "fixed " : ""}${found.level > 0 ? "≈ " : ""}${values.join(" ")}`;
 }

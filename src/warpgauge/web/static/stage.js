@@ -133,7 +133,7 @@ export class Stage {
     this.store.set({ pose: found });
     if (this.lookAgain && !this.store.state.dirty) this.lookAgain();
     else this.turnViews();
-    if (words && this.store.state.turned) this.annotator.say(`The moving image is now shown ${words}, as your marks say that it lies. Y turns it back.`);
+    if (words && this.store.state.turned) this.annotator.say(`The moving image is now ${words} to match (Y turns it back).${this.store.state.query?.answer ? "" : " Where is this point? Click it."}`);
   }
 
   /** Bring the views of the moving image to the pose that is wanted, about the match in question or else the middle. */

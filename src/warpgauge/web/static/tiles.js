@@ -4,7 +4,7 @@
  * @module
  */
 
-import { brightnessTables, largestSample, showSamples } from "./colour.js";
+import { brightnessTables, showSamples } from "./colour.js";
 import { turnContext } from "./planepicture.js";
 import { keyOf, levelForScale, levelInPlane, visibleTiles } from "./pyramid.js";
 import { planeToScreen } from "./viewport.js";
@@ -12,6 +12,7 @@ import { planeToScreen } from "./viewport.js";
 /** @import { Api } from "./api.js" */
 /** @import { Colours, ImageInfo, Side } from "./types.js" */
 /** @import { TileId } from "./pyramid.js" */
+/** @import { Vector } from "./linalg.js" */
 /** @import { Plane } from "./plane.js" */
 /** @import { View } from "./viewport.js" */
 /** @typedef {{samples: Uint8Array | Uint16Array, width: number, height: number, channels: number, picture: HTMLCanvasElement | null, colours: Colours | null, bytes: number}} Tile */
@@ -132,16 +133,12 @@ export class TileSource {
     return tile.picture;
   }
 
-  /**
-   * A frame begins: what is asked for from here on is what is still wanted.
-   */
+  /** A frame begins: what is asked for from here on is what is still wanted. */
   beginFrame() {
     this.wanted.clear();
   }
 
-  /**
-   * All views have drawn: stop loading what nobody wants any more, load the rest.
-   */
+  /** All views have drawn: stop loading what nobody wants any more, load the rest. */
   endFrame() {
     for (const [key, control] of this.loading) if (!this.wanted.has(key)) control.abort();
     this.pump();
@@ -242,16 +239,17 @@ export class TileSource {
   }
 
   /**
-   * Samples of an element of level 0, one per channel, or null where its tile is not in memory.
+   * Samples of an element, one per channel, or null where its tile is not in memory.
    * @param {number} axis
    * @param {number} index
    * @param {number} x column
    * @param {number} y row
+   * @param {number} [level]
    * @returns {number[] | null}
    */
-  samples(axis, index, x, y) {
+  samples(axis, index, x, y, level = 0) {
     const [column, row] = [Math.floor(x / this.image.tile), Math.floor(y / this.image.tile)];
-    const tile = this.tiles.get(keyOf({ axis, index, level: 0, row, column }));
+    const tile = this.tiles.get(keyOf({ axis, index, level, row, column }));
     const [i, j] = [x - column * this.image.tile, y - row * this.image.tile];
     if (!tile || i < 0 || j < 0 || i >= tile.width || j >= tile.height) return null;
     const first = (j * tile.width + i) * tile.channels;
@@ -259,17 +257,33 @@ export class TileSource {
   }
 
   /**
-   * How often each of 64 ranges of samples occurs in the tiles in memory, every seventh sample of the last ones used.
-   * @param {number} channel
-   * @returns {number[]}
+   * The finest samples in memory at a point, one per channel; null where there are none.
+   * @param {Plane} plane
+   * @param {Vector} point_plane
+   * @param {number} depth
+   * @returns {{samples: number[], level: number} | null}
    */
-  histogram(channel) {
-    const counts = new Array(64).fill(0);
-    const top = largestSample(this.image) + 1;
-    for (const tile of [...this.tiles.values()].slice(-12)) {
-      for (let i = channel; i < tile.samples.length; i += 7 * tile.channels) counts[Math.floor((tile.samples[i] / top) * 64)] += 1;
+  under(plane, point_plane, depth) {
+    for (let level = 0; level < this.image.levels.length; level++) {
+      const place = levelInPlane(this.image, plane, level);
+      const [x, y] = [0, 1].map((k) => Math.round((point_plane[k] - place.start[k]) / place.step[k]));
+      const index = Math.min(place.slices - 1, Math.max(0, Math.round((depth - place.depth) / place.gap)));
+      const samples = this.samples(plane.axis, index, x, y, level);
+      if (samples) return { samples, level };
     }
-    return counts;
+    return null;
+  }
+
+  /**
+   * One pixel in 41 of the tiles that were used last.
+   * @returns {number[][]} samples of each, one per channel
+   */
+  pixels() {
+    const found = [];
+    for (const { samples, channels } of [...this.tiles.values()].slice(-12)) {
+      for (let i = 0; i + channels <= samples.length; i += 41 * channels) found.push(Array.from(samples.subarray(i, i + channels)));
+    }
+    return found;
   }
 }
 

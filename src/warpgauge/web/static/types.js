@@ -25,7 +25,7 @@
 /** @typedef {import("./wire.js").ProgressAnswer} Progress */
 /** @typedef {{turn: Matrix, scale: number, degrees: number, mirrored: boolean}} Pose how the moving image is turned to look like the fixed one; scale: moving lengths per fixed length */
 /** @typedef {{low: number, high: number}} Window */
-/** @typedef {{windows: Window[], invert: boolean, gamma: number, channel: Channel}} Colours one window for each channel */
+/** @typedef {{windows: Window[], invert: boolean, gamma: number, channel: Channel, stains: Matrix | null}} Colours one window for each channel; stains: the image's own */
 /** @typedef {"off" | "entropy" | "sd" | "error" | "blended"} MapName */
 /** @typedef {"off" | "opacity" | "checkerboard" | "flicker" | "difference" | "lens"} WarpMode how the warped moving image is laid over the fixed one */
 /** @typedef {"two" | "three" | "overlay"} Layout */

@@ -95,5 +95,5 @@ export function planeCanvas(stage, side, axis) {
 export function buildPane2d(stage, side, section) {
   const planes = make("div", { class: "planes" }, planeCanvas(stage, side, 2));
   section.replaceChildren(paneHead(stage, side, section), planes);
-  addReadout(stage, side, planes);
+  addReadout(stage, () => stage.planesOf(side), planes);
 }

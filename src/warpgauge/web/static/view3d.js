@@ -24,7 +24,7 @@ export function buildPane3d(stage, side, section) {
   choose.addEventListener("change", () => stage.store.set({ maximised: choose.value === "" ? null : Number(choose.value) }));
   head.insertBefore(choose, head.querySelector(".zoom"));
   section.replaceChildren(head, planes);
-  addReadout(stage, side, planes);
+  addReadout(stage, () => stage.planesOf(side), planes);
   const arrange = () => {
     const { maximised } = stage.store.state;
     choose.value = maximised === null ? "" : String(maximised);

@@ -21,7 +21,7 @@ import { screenToPlane } from "./viewport.js";
 /** @import { View } from "./viewport.js" */
 /** @typedef {{picture: HTMLCanvasElement, outside: HTMLCanvasElement, frame: PlaneFrame}} Laid */
 
-const MOST = 2 ** 19; // elements that the server warps at a time
+const MOST = 2 ** 20; // elements that the server warps at a time; half of them while something is dragged
 const STEP = 64;
 const SQUARE = 72; // screen pixels of the checkerboard
 export const LENS = 90; // screen pixels
@@ -54,7 +54,7 @@ export function warpedQuestion(pane, image, view, ratio, live, dragging) {
   for (;;) {
     const box = seenOfLevel(image, pane.plane, view, level);
     if (!box) return null;
-    if (box[2] * box[3] <= MOST || level === image.levels.length - 1) {
+    if (box[2] * box[3] <= (dragging ? MOST / 2 : MOST) || level === image.levels.length - 1) {
       const place = image.levels[level];
       const index = pane.plane.d === 2 ? 0 : Math.min(place.size[pane.axis] - 1, Math.round((pane.slice * image.spacing[pane.axis]) / place.spacing[pane.axis]));
       return `axis=${pane.axis}&index=${index}&level=${level}&part=${box.join(",")}${live}`;
