@@ -96,8 +96,8 @@ def test_a_transform_is_sampled_on_the_reference_image(capsys: pytest.CaptureFix
     ("content", "words"),
     [
         ("", "empty"),
-        ("hello world\n", "nothing that warpgauge reads"),
-        ("\x00\x01\x02", "nothing that warpgauge reads"),
+        ("hello world\n", "not a file that warpgauge reads"),
+        ("\x00\x01\x02", "not a file that warpgauge reads"),
     ],
 )
 def test_what_cannot_be_read_gets_one_sentence_and_exit_1(
@@ -109,7 +109,7 @@ def test_what_cannot_be_read_gets_one_sentence_and_exit_1(
     assert code == 1
     assert out == ""
     assert err.count("\n") == 1
-    assert "nothing that warpgauge reads" in err
+    assert "not a file that warpgauge reads" in err
 
 
 def test_a_wrong_call_is_exit_2(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

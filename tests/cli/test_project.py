@@ -137,7 +137,7 @@ def test_maps_and_report(project: Path, pair: Path, tmp_path: Path) -> None:
 def test_fit_verify_and_a_changed_image(pair: Path, tmp_path: Path, project: Path) -> None:
     fitted = ask("fit", project)
     assert len(fitted["weights"]) == len(fitted["scales"]) >= 4
-    assert "The project is whole." in call("verify", project)
+    assert "The project is intact." in call("verify", project)
     second = tmp_path / "second"
     moved = tmp_path / "fixed.png"
     moved.write_bytes((pair / "fixed.png").read_bytes())

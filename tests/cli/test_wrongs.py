@@ -307,7 +307,7 @@ def test_an_elastix_file_without_its_initial_transform_is_recognised(tmp_path: P
     )
     _, err = told("info", path, code=1)
     assert "TransformParameters.0.txt" in err
-    assert "nothing that warpgauge reads" not in err
+    assert "not a file that warpgauge reads" not in err
 
 
 def test_messages_speak_the_language_of_the_command_line() -> None:

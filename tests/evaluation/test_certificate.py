@@ -65,7 +65,9 @@ def test_the_audit_tells_errors_and_the_better_transform(trial):
     assert sizes["good"].low <= true_rms(trial, 0.0) <= sizes["good"].high
     assert sizes["shifted"].low <= true_rms(trial, 4.0) <= sizes["shifted"].high
     assert found.decided
-    assert found.content["verdict"] == "Decided: good is better than shifted, whatever the model (95 %)."
+    assert found.content["verdict"] == (
+        "Decided: good is better than shifted (95 % confidence, independent of the model)."
+    )
     assert [(one.best_rank, one.worst_rank) for one in found.verdict.methods] == [(1, 1), (2, 2)]
     assert found.contradictions == []
     assert "good" in found._repr_html_()
@@ -102,8 +104,8 @@ def test_a_sealed_certificate_hides_the_answers_and_is_checked_with_the_project(
     other = json.loads(found.to_json())
     other["design_based"]["methods"][0]["rms"]["value"] = 0.1
     assert check_certificate(other, trial) == [
-        "The digest does not fit: the file was changed after it was written.",
-        "The verdict does not follow from the project's answers: computed again, it is another.",
+        "The digest does not match: the file was changed after it was written.",
+        "The verdict does not follow from the project's answers: recomputing it gives a different one.",
     ]
 
 
@@ -152,7 +154,7 @@ def test_a_transform_that_was_fitted_to_the_landmarks_is_unmasked(tmp_path):
         found = wg.certify_project(project, {"cheat": wg.read_transform(cheat, d=2), "good": good})
         sizes = {one.name: one.rms for one in found.verdict.methods}
         assert sizes["cheat"].low > found.content["model_based"]["methods"]["cheat"]["interval"][1]
-        assert any("the model takes this transform for better than it is" in one for one in found.contradictions)
+        assert any("the model overrates this transform" in one for one in found.contradictions)
 
 
 def test_skips_are_bounded_and_reported(tmp_path, capsys):
@@ -189,7 +191,7 @@ def test_watching_the_audit_ends_the_session(tmp_path, capsys):
     assert run(["suggest", str(tmp_path / "p"), "--rater", "ann", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["done"]
-    assert "good is better than shifted, whatever the model" in told["audit"]
+    assert "good is better than shifted (95 % confidence, independent of the model)" in told["audit"]
 
 
 def test_without_an_audit_there_is_nothing_to_certify(tmp_path, capsys):
@@ -271,7 +273,7 @@ def test_the_report_has_a_certificate(trial, tmp_path):
     file = write_project_report(trial, tmp_path / "report.html", maps=False, further=False, with_trust=False)
     content = json.loads(file.with_suffix(".json").read_text())["certificate"]
     shown = file.read_text()
-    assert content["verdict"] == "Decided: good is better than shifted, whatever the model (95 %)."
+    assert content["verdict"] == "Decided: good is better than shifted (95 % confidence, independent of the model)."
     assert 'id="certificate"' in shown
     assert content["verdict"] in shown
     assert content["digest"] in shown

@@ -291,6 +291,12 @@ def test_a_transform_that_has_seen_the_annotations_is_flagged_and_no_evidence() 
     row = next(row for row in result.rows() if row["transform"] == "attack")
     assert row["flags"] == "too_good"
     assert too_good(honest, given) == ()
+    assert result.flags[0].sentence.endswith("It is scored, but not used to estimate the true transformation.")
+    alone = wg.judge(posterior(given), {"attack": spline.mean})
+    assert set(alone.candidate_weights) == {"attack"}  # type: ignore[union-attr]
+    assert [flag.sentence.split(". ")[-1] for flag in alone.flags if flag.kind == "too_good"] == [  # type: ignore[union-attr]
+        "It is still used to estimate the true transformation, because all registrations are flagged."
+    ]
 
 
 def test_a_good_transform_is_not_suspect_because_the_ellipses_are_generous() -> None:

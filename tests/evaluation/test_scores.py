@@ -126,21 +126,23 @@ def test_the_sentence_names_the_best_the_undecided_and_the_effort() -> None:
     result = evaluate(posterior, transforms, targets, samples=200, further=3)
     assert result.tied == [["good"], ["left", "right"], ["bad"]]
     assert result.verdict.startswith("good is the best of 4 methods with probability ")
-    assert result.verdict.endswith("from which 12 annotations cannot distinguish 1 other.")
+    assert result.verdict.endswith("tied with 1 other method.")
     assert result.further is not None
     assert result.further.all_ranks is None
     decided = evaluate(posterior, {"good": mean, "bad": mean + 60}, targets, samples=50)
     assert "Next is bad with" in decided.verdict
     assert decided.further is None
     undecided = evaluate(posterior, {"left": mean + aside, "right": mean - 1.001 * aside}, targets, samples=50)
-    assert undecided.verdict.startswith("12 annotations cannot say which of the two is best: ")
+    assert undecided.verdict.startswith(
+        "Either of the 2 methods could be the best: 12 annotations do not separate them"
+    )
 
 
 def test_without_annotations_nothing_is_said_about_the_transforms() -> None:
     """No winner, no number of annotations that would decide, whichever way they are judged and however many."""
     posterior, targets = setting(count=0)
     transforms = {"a": targets + 1, "b": targets - 30}
-    sentence = "There are no annotations yet, so nothing can be said about the transforms."
+    sentence = "There are no annotations yet, so the transforms cannot be compared."
     assert evaluate(posterior, transforms, targets, samples=50).verdict == sentence
     assert wg.evaluate(posterior, {"a": targets}, targets, samples=50).verdict == sentence
 

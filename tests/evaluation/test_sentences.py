@@ -57,18 +57,22 @@ def test_two_methods() -> None:
         "0.5 to 2 px), against 20 px before registration. Next is m2 with about 2 px (90 % interval 1 to 4 px)."
     )
     assert tied(2, 2, [0.6, 0.4], more(30)) == (
-        "25 annotations cannot say which of the two is best: m1, with probability 0.60, has a root mean square error "
-        "of about 1 px (90 % interval 0.5 to 2 px), against 20 px before registration. Close to it is m2 (about 2 px, "
-        "best with probability 0.40); about 30 more annotations would probably decide which is best."
+        "Either of the 2 methods could be the best: 25 annotations do not separate them, and about 30 more would "
+        "probably decide. m1 is the most likely (probability 0.60), with a root mean square error of about 1 px (90 % "
+        "interval 0.5 to 2 px), against 20 px before registration; next is m2 (about 2 px, probability 0.40)."
     )
 
 
 def test_five_methods_name_those_that_matter() -> None:
     """Of four that are tied, the one with 0.01 is not named; the others are, the likeliest first."""
     found = tied(5, 4, [0.3, 0.5, 0.19, 0.01, 0.0], more(None))
-    assert found.startswith("25 annotations cannot say which of 4 of 5 methods is best: m2, with probability 0.50, ")
+    assert found.startswith(
+        "4 of the 5 methods could each be the best: 25 annotations do not separate them, and more than 200 more would "
+        "be needed to decide. m2 is the most likely (probability 0.50), "
+    )
     assert re.findall(r"m\d", found) == ["m2", "m1", "m3"]
-    assert found.endswith("more than 200 more annotations would be needed to decide which is best.")
+    everyone = tied(3, 3, [0.4, 0.3, 0.3])
+    assert everyone.startswith("Any of the 3 methods could be the best: 25 annotations do not separate them. ")
 
 
 @pytest.mark.parametrize("count", [1, 2, 5, 15])
@@ -89,7 +93,7 @@ def test_fifteen_methods_behind_the_best_are_counted() -> None:
     names = [one.name for one in order]
     found = verdict(order, [names[:1], names[1:15], names[15:]], 8, None, "mm", "identity")
     assert found.startswith("m1 is the best of 15 methods with probability over 0.99: ")
-    assert found.endswith("from which 8 annotations cannot distinguish 13 others.")
+    assert found.endswith(", tied with 13 other methods.")
 
 
 def test_no_method_may_be_better_than_doing_nothing() -> None:
@@ -97,7 +101,7 @@ def test_no_method_may_be_better_than_doing_nothing() -> None:
     found = verdict(worse, [[one.name] for one in worse], 25, None, "px", "identity")
     assert found.startswith("No method is better than doing nothing: without registration")
     unclear = verdict(worse, [["identity", "m1"], ["m2", "m3", "m4", "m5"]], 25, None, "px", "identity")
-    assert unclear.startswith("25 annotations cannot say whether any method is better than doing nothing")
+    assert unclear.startswith("25 annotations do not show whether any method is better than doing nothing")
     assert verdict([BEFORE], [["identity"]], 3, None, "um", "identity") == (
         "Without registration the root mean square error is about 20 µm (90 % interval 15 to 26 µm)."
     )
@@ -119,12 +123,12 @@ def test_numbers_are_written_for_people() -> None:
 def test_calibration_in_words() -> None:
     coverage = [Coverage(0.5, 9, 20, 0.45, 0.2, 0.7), Coverage(0.95, 19, 20, 0.95, 0.8, 1.0)]
     assert calibration("calibrated", coverage, 10, []) == (
-        "The model is as sure as it should be: each annotation predicted from the others, of 20 there are 9 in their "
-        "50 % region and 19 in their 95 % region."
+        "The model is well calibrated: when each of the 20 annotations is predicted from the others, there are 9 in "
+        "the 50 % region and 19 in the 95 % region."
     )
     assert "overconfident, so do not rely on the ranking" in calibration("overconfident", coverage, 10, [])
     assert calibration("undetermined", coverage[:1], 30, [2, 6]) == (
-        "20 annotations cannot test the model (30 are needed); annotations 3 and 7 contradict the others."
+        "20 annotations are too few to test the model (30 are needed); annotations 3 and 7 contradict the others."
     )
 
 

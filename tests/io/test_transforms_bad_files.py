@@ -194,7 +194,7 @@ def _control(*changes: tuple[str, str], order: int = 3) -> str:
         ("t.txt", _shift(("NoInitialTransform", "t0.txt")), "neither there"),
         ("t.txt", _shift(("NoInitialTransform", "0")), "by the number 0"),
         ("t.txt", _shift(("(Size 9", "Size 9")), "expected '(Key values)'"),
-        ("t.txt", _shift() + "(Size 9 9 9)\n", "stands there twice"),
+        ("t.txt", _shift() + "(Size 9 9 9)\n", "appears twice"),
         ("t.txt", _shift(('"float"', '"float')), "quotation mark"),
         ("t.txt", _shift(("Parameters 0.0", "Parameters x")), "not numbers"),
         ("t.txt", '(Transform "TranslationTransform")\n', "both must be 2"),

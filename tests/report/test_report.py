@@ -159,7 +159,7 @@ def test_the_table_has_the_numbers_of_the_json(report: tuple[Page, dict[str, Any
             "to": one["interval"]["2"][1],
             "against posterior mean (mm)": one["score"]["2"],
             "at landmarks (mm)": one["landmark"]["2"],
-            "best with probability": one["probability_best"]["2"],
+            "probability of being best": one["probability_best"]["2"],
             "90th percentile (mm)": one["statistics"]["p90"]["median"],
             "targets above 2 mm": one["statistics"]["above_tolerance"]["median"],
             "outside its domain": one["outside"],
@@ -226,7 +226,7 @@ def test_prior_alone_makes_no_claim(tmp_path: Path) -> None:
     empty = given["posterior"].prior.condition(wg.Annotations.empty(2))
     evaluation = replace(given["evaluation"], annotations=0)
     page = Page(write_report(tmp_path / "r.html", evaluation=evaluation, posterior=empty).read_text("utf-8"))
-    assert "There is no annotation, so nothing below says how good a registration is." in page.text
+    assert "There are no annotations, so this report cannot say how good a registration is." in page.text
 
 
 def test_maps_of_methods_are_the_errors_to_be_expected(tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ def test_table_tests_and_cases_have_the_numbers_of_the_json(tmp_path: Path) -> N
     assert [row[0][1] for row in rows] == [one["name"] for one in numbers["methods"]] == list(NAMES)
     for row, one in zip(rows, numbers["methods"], strict=True):
         for head, key in (("mean rank", "mean_rank"), ("root mean square error (mm)", "mean_score"),
-                          ("first with probability", "probability_first"), ("missing", "missing")):  # fmt: skip
+                          ("probability of being first", "probability_first"), ("missing", "missing")):  # fmt: skip
             assert float(row[heads.index(head)][0]["data-value"] or "nan") == one[key]
     assert len(page.tables["tests-table"]) == 1 + 3
     assert len(page.tables["cases-table"]) == 1 + 9

@@ -83,7 +83,7 @@ def test_the_report_shows_a_planted_slip_in_both_images(project: Path) -> None:
     np.testing.assert_allclose(one["expected"], np.array(one["fixed"]) + SHIFT, atol=1.0)
     assert one["distance"] == pytest.approx(np.linalg.norm(SLIP), abs=1.5)
     titles = [title for _, title in page.headings]
-    assert titles.index("Annotations to look at again") < titles.index("Which method is best?")
+    assert titles.index("Annotations to check") < titles.index("Which method is best?")
     pictures = [given["alt"] or "" for given in page.of("img") if (given["alt"] or "").startswith("Annotation ")]
     assert len(pictures) == 1
     assert pictures[0].startswith("Annotation 6: the fixed image around the point and the moving image around its mark")

@@ -156,7 +156,7 @@ def test_the_command_mixes_controls_in_and_the_report_certifies_the_rater(tmp_pa
     told = json.loads((folder / "report" / "report.json").read_text("utf-8"))["raters"]["ada"]
     assert told["controls"] == 2
     np.testing.assert_allclose(told["bias"], [1.5, 0.0], atol=1e-9)
-    assert "How exact are the raters?" in page.text
+    assert "How precise are the raters?" in page.text
     row = [said for _, said in page.tables["raters"][1]]
     assert row[:2] == ["ada", f"{told['inside']} of 2"]
     assert "1.5" in row[2]

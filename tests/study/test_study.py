@@ -143,7 +143,7 @@ class TestMissing:
         assert rows[0]["score"] is None
         assert rows[0]["rank"] == 3
         assert "no file 'near/case1.tfm'" in rows[0]["missing"]
-        assert "1 case is missing (each has the last rank of its pair)." in result.verdict
+        assert "1 case is missing (a missing case gets the last rank of its pair)." in result.verdict
         assert result.tests[0].cases == 2
 
     def test_exclude(self, tmp_path: Path) -> None:

@@ -107,5 +107,7 @@ def test_progress_tells_organisers_what_the_audit_decided(flat: Path, tmp_path: 
             assert answer(ada, query, where).status_code == 200
         shown = {rule["rule"]: rule for rule in get(server.client(), "/api/progress")["stop"]}
         assert shown["decided"]["met"]
-        assert shown["decided"]["sentence"] == "Decided: right is better than wrong, whatever the model (95 %)."
+        assert shown["decided"]["sentence"] == (
+            "Decided: right is better than wrong (95 % confidence, independent of the model)."
+        )
         assert "decided" not in {rule["rule"] for rule in get(ada, "/api/progress")["stop"]}

@@ -35,8 +35,8 @@ def gray_rule(shape: tuple[int, ...], d: int) -> str:
     if channels == (4,):
         return f"{_RGB}, the fourth channel (opacity) is left out"
     raise InvalidInputError(
-        f"An array of shape {shape} is no {d}D image of 1, 3 (RGB) or 4 (RGBA) channels in the last axis; choose one "
-        f"of its channels."
+        f"An array of shape {shape} is not a {d}D image of 1, 3 (RGB) or 4 (RGBA) channels in the last axis; choose "
+        f"one of its channels."
     )
 
 

@@ -52,10 +52,13 @@ Examples:
 )
 @project_argument
 @rater_option
-@click.option("--beyond", is_flag=True, help="Go on although a stop rule is met.")
+@click.option("--beyond", is_flag=True, help="Continue although a stop rule is met.")
 @json_option
 def suggest(project: Path, rater: str, beyond: bool, as_json: bool) -> None:
-    """Suggest which location of the fixed image to annotate next, why, and where the model expects its match."""
+    """Suggest the next location to annotate.
+
+    Prints the point of the fixed image, why it was chosen, and where the model expects its match.
+    """
     from warpgauge.evaluation import AuditWatch
     from warpgauge.project import Project
     from warpgauge.session import Session
@@ -109,20 +112,20 @@ Examples:
 @click.argument("query", required=False)
 @click.argument("point", required=False)
 @rater_option
-@click.option("--at", "fixed", help="The place that you marked in the fixed image: x,y[,z] in its world.")
-@click.option("--match", help="Where its match lies in the moving image; the same as POINT.")
-@click.option("--radius", type=float, help="Radius of the disc or ball that holds the match, in world units.")
-@click.option("--ellipse", help="Half-lengths of its axes, in world units: a,b or a,b,c.")
-@click.option("--angle", type=float, default=0.0, help="Turn of a 2D ellipse, in degrees from x towards y.")
-@click.option("--covariance", help="The covariance itself, row by row.")
-@click.option("--alpha", type=float, help="The ellipse holds the match with probability 1 - alpha.")
+@click.option("--at", "fixed", help="The point that you marked in the fixed image: x,y[,z] in world coordinates.")
+@click.option("--match", help="Its match in the moving image; the same as POINT.")
+@click.option("--radius", type=float, help="Uncertainty: radius of a disc or ball around the match, in world units.")
+@click.option("--ellipse", help="Uncertainty: half-lengths of the axes of an ellipse, in world units: a,b or a,b,c.")
+@click.option("--angle", type=float, default=0.0, help="Rotation of a 2D ellipse, in degrees from x towards y.")
+@click.option("--covariance", help="Uncertainty: covariance matrix, row by row.")
+@click.option("--alpha", type=float, help="The disc or ellipse contains the match with probability 1 - alpha.")
 @click.option("--yes", is_flag=True, help="Keep a placement that looks like a slip without being asked.")
 @json_option
 def place(project: Path, query: str | None, point: str | None, rater: str, as_json: bool, **options: Any) -> None:
-    """Save where the match of a place lies (x,y[,z] in the moving image's world), with its uncertainty.
+    """Save the match of a point, with its uncertainty.
 
-    With QUERY it answers that query of the list; --at then says that you marked another place near the queried one.
-    Without QUERY, --at is a landmark of your own choice.
+    POINT is the match: x,y[,z] in world coordinates of the moving image. QUERY is the number that suggest printed; use
+    --at if you marked another point near the queried one. Without QUERY, --at is a landmark of your own choice.
 
     On a terminal you are asked to confirm a placement outside the moving image, or far from where your other landmarks
     predict it. In a script it is saved with a warning. The log flags it either way.
@@ -265,7 +268,7 @@ def undo(project: Path, rater: str, imported: bool, as_json: bool) -> None:
 @rater_option
 @json_option
 def redo(project: Path, rater: str, as_json: bool) -> None:
-    """Redo what was last undone."""
+    """Redo the rater's last undone action."""
     _step(project, rater, as_json, "redo")
 
 
@@ -296,11 +299,11 @@ Examples:
 @click.option("--noise", is_flag=True, help="Learn an extra noise variance as well.")
 @json_option
 def fit(project: Path, train: tuple[Path, ...], noise: bool, as_json: bool) -> None:
-    """Learn the kernel's weights from PROJECT's annotations or from other projects.
+    """Learn the model's kernel weights from annotations.
 
-    The default model averages them over a power law of the scale, given the annotations; a project made with --model
-    paper fits them by leave-one-out. The weights are kept in the project's log with where they come from, and are used
-    from the next query on.
+    Projects do this automatically while you annotate. The default model averages the weights over a power law of the
+    scale; a project made with --model paper fits them by leave-one-out. The log records the weights and their origin,
+    and the next query uses them.
     """
     from warpgauge.errors import InvalidInputError
     from warpgauge.project import Project

@@ -145,11 +145,10 @@ def _help_text(command_name: str) -> str:
 @click.command(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(__version__, prog_name="warpgauge")
 def app() -> None:
-    """Measure how good a deformable registration is, from few and uncertain landmarks, and how certain that is.
+    """Measure how good a deformable registration is, and how certain that is, from a few uncertain landmarks.
 
-    Every command has --help with an example. Tables go to standard output, notes and progress to standard error;
-    with --json, standard output holds nothing but JSON. Exit codes: 0 done, 1 it could not be done (one sentence says
-    why), 2 the call was wrong.
+    Every command has --help with examples. Results go to standard output, notes and progress to standard error. With
+    --json, standard output is JSON only. Exit codes: 0 success, 1 failure (one sentence explains why), 2 wrong usage.
     """
 
 
@@ -176,7 +175,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except click.exceptions.Exit as leaving:
         return int(leaving.exit_code)
     except click.Abort:
-        click.echo("warpgauge: stopped; everything that was acknowledged before is kept.", err=True)
+        click.echo("warpgauge: stopped; everything that was already saved is kept.", err=True)
         return 1
     except click.ClickException as error:
         error.show()

@@ -49,7 +49,7 @@ rater_option = click.option(
     default="organiser",
     show_default=True,
     envvar="WARPGAUGE_RATER",
-    help="Who acts; WARPGAUGE_RATER sets it.",
+    help="Name of the rater; the variable WARPGAUGE_RATER changes the default.",
 )
 
 

@@ -30,10 +30,10 @@ Examples:
 @trust_option
 @click.argument("project", type=_FOLDER, required=False)
 @click.argument("transforms", nargs=-1)
-@click.option("--check", type=_FILE, help="Check this certificate, against PROJECT too where it is given.")
+@click.option("--check", type=_FILE, help="Check this certificate, and compare it with PROJECT if you name one.")
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Write the certificate (JSON) here.")
 @click.option("--by", "signed_off_by", default="", help="Name of the person responsible; written into the certificate.")
-@click.option("--unseal", is_flag=True, help="Open the sealed answers: from then on they are used like all others.")
+@click.option("--unseal", is_flag=True, help="Open the sealed answers permanently: they are then used like all others.")
 @click.option(
     "--level", type=float, default=0.95, show_default=True, help="Confidence level of intervals and decisions."
 )
@@ -42,10 +42,11 @@ Examples:
 def certify(
     project: Path | None, transforms: tuple[str, ...], check: Path | None, as_json: bool, **options: Any
 ) -> None:
-    """Certify TRANSFORMS (by default all of PROJECT) by its audit, beside what the model says.
+    """Compare transforms by random audit questions.
 
-    The audit's verdict rests on the random draw of its questions alone (see warpgauge new --audit). Where the two
-    contradict each other, a sentence says what that means.
+    TRANSFORMS are names in PROJECT; by default all are compared. The audit's verdict relies only on the random draw of
+    its questions (see warpgauge new --audit) and is printed beside the model's verdict. If the two contradict each
+    other, a sentence explains what that means.
     """
     if check is not None:
         _check(check, project, as_json)
@@ -58,7 +59,7 @@ def certify(
 
     out = options.pop("out")
     if options["unseal"] and out is None:
-        raise InvalidInputError("--unseal opens the answers for good; give a file for the certificate: --out FILE.")
+        raise InvalidInputError("--unseal opens the answers permanently; give a file for the certificate: --out FILE.")
     with Project.open(project) as opened:
         found = certify_project(opened, chosen_transforms(opened, transforms), **options)
     if out is not None:
@@ -76,20 +77,20 @@ def _show(found: Any, out: Path | None) -> None:
     print_table(columns, rows, title)
     click.echo(f"\nAudit: {found.content['verdict']}")
     model = found.content["model_based"]
-    click.echo(f"Model: {model['sentence'] if model else 'no answer that is not sealed, so it says nothing.'}")
+    click.echo(f"Model: {model['sentence'] if model else 'no verdict, because all answers are sealed.'}")
     if about["not_answered"]:
         click.echo(
-            f"{about['not_answered']} of {about['reached']} audit questions were not answered. Intervals are about the "
-            f"places that can be answered; the certificate also has them with these at their worst and best."
+            f"{about['not_answered']} of {about['reached']} audit questions were not answered. The intervals hold for "
+            "places that can be answered; the certificate also gives intervals for the worst and best case."
         )
     for sentence in found.contradictions:
         click.echo(f"contradiction: {sentence}")
     if model and not found.contradictions:
-        click.echo("The two do not contradict each other.")
+        click.echo("The two verdicts do not contradict each other.")
     late = [name for name, one in found.content["transforms"].items() if one["after_opening"]]
     if late:
         click.echo(
-            f"note: added after the answers were opened, so they may have used them: {', '.join(late)}", err=True
+            f"note: added after the answers were opened, so they may have used the answers: {', '.join(late)}", err=True
         )
     if out is not None:
         click.echo(f"Certificate: {out} ({found.content['digest'][:19]}...)")
@@ -150,16 +151,15 @@ Examples:
 @click.argument("project", type=click.Path(exists=True, path_type=Path))
 @click.argument("new")
 @click.option("--against", required=True, help="Baseline: a transform of the project, a file, or a study's method.")
-@click.option(
-    "--margin", default="0", show_default=True, help="Difference that is accepted: 0.1mm, 0.1 (world units) or 5%."
-)
-@click.option("--level", type=float, default=0.95, show_default=True, help="One minus the error rate of either answer.")
+@click.option("--margin", default="0", show_default=True, help="Accepted difference in RMS error: 0.1mm, 0.1 or 5%.")
+@click.option("--level", type=float, default=0.95, show_default=True, help="One minus the error rate of codes 0 and 1.")
 @json_option
 def gate(project: Path, new: str, against: str, margin: str, level: float, as_json: bool) -> None:
-    """Test whether the transform NEW is worse than a baseline, by the audit of PROJECT (a folder, or a STUDY.toml).
+    """Test whether a transform is worse than a baseline.
 
-    Exit codes: 0 not worse by the margin, 1 worse, 2 undecided (more audit answers are needed), 3 it could not be
-    decided because of an error. Each of the first two is wrong in at most 1 - level of the audits.
+    Compares the transform NEW with the baseline by the audit of PROJECT (a project folder or a STUDY.toml). Exit codes:
+    0 not worse by the margin, 1 worse, 2 undecided (more audit answers are needed), 3 an error. Codes 0 and 1 are each
+    wrong in at most 1 - level of the audits.
     """
     try:
         found = _gated(project, new, against, margin, level)

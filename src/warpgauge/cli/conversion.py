@@ -71,7 +71,7 @@ Examples:
 @click.option(
     "--radius",
     type=click.FloatRange(min=0, min_open=True),
-    help="How exact landmarks are that do not say it: the radius, in world units, within which the true match lies "
+    help="Uncertainty of landmarks that do not state one: radius, in world units, within which the true match lies "
     "with 99 % probability. By default that of a plain click (setting default-radius).",
 )
 @match_option
@@ -79,12 +79,12 @@ Examples:
 @click.option("--force", is_flag=True, help="Import although the landmarks are probably wrong.")
 @json_option
 def import_(project: Path, file: Path, moving_file: Path | None, as_json: bool, **options: Any) -> None:
-    """Import landmarks from FILE (and MOVING_FILE, for formats with one file per image) into PROJECT, all or none.
+    """Import landmarks from other programs into PROJECT.
 
-    Rows without an uncertainty get that of --radius, or of a plain click; inactive rows stay inactive. Landmarks that
-    are probably wrong (most points outside, rows in another order, fixed and moving exchanged, another scale, indices
-    for world points, flipped axes) are refused with the numbers, unless you add --force. One undo takes the whole
-    import back.
+    MOVING_FILE is for formats with one file per image. Either all landmarks are imported or none. Rows without an
+    uncertainty get that of --radius, or of a plain click; inactive rows stay inactive. Landmarks that are probably
+    wrong are refused unless you add --force: most points outside, rows in another order, fixed and moving exchanged,
+    another scale, indices instead of world points, flipped axes. One undo reverts the whole import.
     """
     from warpgauge.io.landmarks import read_landmarks
     from warpgauge.project import Project
@@ -120,7 +120,7 @@ def import_(project: Path, file: Path, moving_file: Path | None, as_json: bool, 
     print_facts(facts)
     raters = {event.rater for event in events}
     whose = f"--rater {shlex.quote(raters.pop())}" if len(raters) == 1 else "--import"
-    click.echo(f"\nTo take it back: warpgauge undo {shlex.quote(str(project))} {whose}")
+    click.echo(f"\nTo undo this import: warpgauge undo {shlex.quote(str(project))} {whose}")
 
 
 def _with_uncertainty(found: Landmarks, project: Project, radius: float | None) -> tuple[Landmarks, list[str]]:
@@ -174,8 +174,8 @@ Examples:
 @project_argument
 @click.argument("out", type=click.Path(path_type=Path))
 @click.argument("moving_out", type=click.Path(path_type=Path), required=False)
-@click.option("--rater", help="Only this rater's; all raters' by default.")
-@click.option("--fused", is_flag=True, help="What the model uses: one annotation per location, raters fused.")
+@click.option("--rater", help="Only landmarks of this rater; all raters by default.")
+@click.option("--fused", is_flag=True, help="Write what the model uses: one annotation per location, raters fused.")
 @click.option(
     "--format", "format_", type=click.Choice(FORMAT_NAMES), help="Format to write; chosen by the file name by default."
 )
@@ -189,7 +189,10 @@ Examples:
 @lossy_option
 @json_option
 def export(project: Path, out: Path, moving_out: Path | None, as_json: bool, **options: Any) -> None:
-    """Write the landmarks of PROJECT, with uncertainty, raters and skips where the format holds them."""
+    """Write the landmarks of PROJECT to a file.
+
+    Uncertainties, raters and skips are included if the format can hold them.
+    """
     from warpgauge.project import Project
     from warpgauge.session import Session
 
@@ -241,7 +244,7 @@ def _grid(image: Path | None) -> Grid | None:
 
 @click.group()
 def convert() -> None:
-    """Convert landmark or transform files from one program's format to another's."""
+    """Convert landmark or transform files between formats."""
 
 
 @convert.command(
@@ -255,14 +258,12 @@ Examples:
 @click.argument("source", type=_SOURCE)
 @click.argument("out", type=_OUT)
 @click.option("--moving", type=_SOURCE, help="File of the moving points, for formats with one file per image.")
-@click.option("--moving-out", type=_OUT, help="Where the moving points go, for such formats.")
+@click.option("--moving-out", type=_OUT, help="File for the moving points, for such formats.")
 @click.option("--from", "source_format", type=click.Choice(FORMAT_NAMES), help="Format to read; detected by default.")
 @click.option(
     "--to", "out_format", type=click.Choice(FORMAT_NAMES), help="Format to write; chosen by the file name by default."
 )
-@click.option(
-    "--fixed-image", type=_SOURCE, help="Fixed image, where voxel indices have to become world points or back."
-)
+@click.option("--fixed-image", type=_SOURCE, help="Fixed image, to convert between voxel indices and world points.")
 @click.option("--moving-image", type=_SOURCE, help="Moving image, likewise.")
 @click.option("--frame", help="What the numbers of the source are: LPS, RAS, image, index, index1 or scaled.")
 @click.option("--out-frame", help="Frame to write, where the format has a choice (RAS, index, ...).")
@@ -274,7 +275,10 @@ Examples:
 @lossy_option
 @json_option
 def landmarks(source: Path, out: Path, **options: Any) -> None:
-    """Convert landmarks SOURCE to OUT; what the target format cannot hold is an error unless --lossy."""
+    """Convert the landmarks in SOURCE to OUT.
+
+    If the target format cannot hold everything, that is an error unless you add --lossy.
+    """
     from warpgauge.io.landmarks import read_landmarks
 
     fixed_grid, moving_grid = _grid(options["fixed_image"]), _grid(options["moving_image"])
@@ -339,7 +343,10 @@ Examples:
 @click.option("--frame", help="Frame of the vectors, if the file does not state it.")
 @json_option
 def transform(sources: tuple[Path, ...], out: Path, **options: Any) -> None:
-    """Convert one transform, or a chain of SOURCES in the order in which points pass them, to OUT."""
+    """Convert one transform, or a chain, to OUT.
+
+    Several SOURCES form a chain, applied to points in this order.
+    """
     from warpgauge.io.transforms import read_transform, write_transform
 
     reference = _grid(options["reference"])

@@ -1,4 +1,4 @@
-"""``warpgauge evaluate`` and ``warpgauge report``: which registration is best, by how much, and how sure that is."""
+"""``warpgauge evaluate`` and ``warpgauge report``: which registration is best, by how much, and how certain that is."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def show_overlaps(found: Mapping[str, Any], units: str) -> None:
         [name, one.mean_dice, one.mean_hd95, one.mean_surface_distance, len(one.labels), f"{one.outside:.1%}"]
         for name, one in ordered
     ]
-    print_table(columns, rows, "Overlap of the labels, means over labels; it plays no part in the ranking above")
+    print_table(columns, rows, "Overlap of the labels (means over labels); it does not influence the ranking above")
 
 
 def write_landmark_table(path: Path, rows: list[dict[str, Any]]) -> None:
@@ -56,15 +56,15 @@ def write_landmark_table(path: Path, rows: list[dict[str, Any]]) -> None:
     replace_file(path, stream.getvalue().encode())
 
 
-# ``warpgauge evaluate``: which registration is best, by how much, and how sure that is.
+# ``warpgauge evaluate``
 
 centre_option = click.option(
     "--centre",
     type=click.Choice(["candidates", "prior"]),
     default="candidates",
     show_default=True,
-    help="What the truth is assumed to be close to: one of the transforms (the annotations decide which), or the "
-    "project's prior as in the paper.",
+    help="Centre of the model of the truth: the transforms themselves (weighted by the annotations), or the project's "
+    "prior as in the paper.",
 )
 margin_option = click.option(
     "--margin",
@@ -106,12 +106,13 @@ Examples:
 @centre_option
 @json_option
 def evaluate(project: Path, transforms: tuple[str, ...], as_json: bool, **options: Any) -> None:
-    """Score and rank TRANSFORMS (by default all of PROJECT; files may be named too), with the identity as a baseline.
+    """Score and rank transforms with their uncertainty.
 
-    Errors are in world units over the project's targets. 'landmarks' is the classical RMS error at the annotations,
-    'error' the estimate of the true RMS error over all targets, with the interval that is meant to hold it with 90 %
-    probability. With '--centre prior' (and in projects with '--model paper') it is the paper's score, against the
-    posterior mean.
+    TRANSFORMS are names in PROJECT, or files; by default all of PROJECT are evaluated, with the identity as a baseline.
+    Errors are in world units over the project's targets. In the table, 'landmarks' is the classical RMS error at the
+    annotations; 'error' is the estimated true RMS error over all targets, with its 90 % interval; 'group' numbers the
+    groups of tied transforms; 'outside' is the share of targets outside the transform's domain. With '--centre prior'
+    (and in projects with '--model paper'), 'error' is the paper's score, against the posterior mean.
     """
     from warpgauge.evaluation import evaluate_project
     from warpgauge.evaluation.transforms import landmark_table
@@ -180,7 +181,7 @@ Examples:
 @click.option(
     "--results",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Of a study: folder of benchmark's results, used where they are up to date; STUDY-results by default.",
+    help="For a study: folder with results of benchmark, used if up to date; STUDY-results by default.",
 )
 @click.option("--tolerance", type=float, help="Largest acceptable error in world units.")
 @click.option("--samples", type=int, default=1000, show_default=True, help="Posterior samples behind the intervals.")
@@ -190,10 +191,10 @@ Examples:
 @centre_option
 @json_option
 def report(source: Path, out: Path | None, as_json: bool, **options: Any) -> None:
-    """Write a report about SOURCE, a project folder or a STUDY.toml: verdict, table, intervals, maps, calibration.
+    """Write an HTML report: verdict, table, intervals, maps, calibration.
 
-    One HTML file that needs no other host, and a JSON beside it with every number. When calibration fails, the report
-    says so before it shows a ranking.
+    SOURCE is a project folder or a STUDY.toml. The report is one self-contained HTML file, with a JSON file of all
+    numbers beside it. If the model is overconfident, the report says so before it shows a ranking.
     """
     if options["results"] is not None and not source.is_file():
         raise InvalidInputError(f"--results belongs to a study, but {source.name!r} is a project folder; leave it out.")

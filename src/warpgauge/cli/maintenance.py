@@ -66,7 +66,7 @@ def _landmarks(path: Path) -> dict[str, Any]:
 
 
 def _audit(project: Any) -> str:
-    """Return the state of the audit in a few words; which questions are its own is not told."""
+    """Return the state of the audit in a few words, without revealing which questions belong to it."""
     settings, state = project.settings, project.state
     if not settings.audit and not state.audits:
         return "none"
@@ -133,7 +133,7 @@ KINDS: dict[str, Callable[[Path], dict[str, Any]]] = {
 
 
 def _order(path: Path) -> list[str]:
-    """Readers to try, the likelier first: a csv holds points, any other text rather a transform."""
+    """Readers to try, most likely first: a csv file usually holds points, other text files a transform."""
     if (path / "project.json").is_file():
         return ["project"]
     if path.name.lower().endswith(_LANDMARK_SUFFIXES):
@@ -165,8 +165,8 @@ def describe(path: Path, kind: str | None = None) -> dict[str, Any]:
     if _is_transform(path):  # recognised: what keeps it from being read is worth more than a list of what it is not
         _transform(path)
     raise FileFormatError(
-        f"{path.name!r} is nothing that warpgauge reads: no image, no transform and no landmarks; "
-        "say --as image, transform or landmarks to see why not."
+        f"{path.name!r} is not a file that warpgauge reads (image, transform or landmarks); use --as image, "
+        "--as transform or --as landmarks to see why."
     )
 
 
@@ -184,7 +184,10 @@ Examples:
 @click.option("--as", "kind", type=click.Choice(sorted(KINDS)), help="Read it as this, without guessing.")
 @json_option
 def info(path: Place, kind: str | None, as_json: bool) -> None:
-    """Describe PATH (a project, image, transform or landmarks): its frame, and what was assumed to read it."""
+    """Describe a project, image, transform or landmark file.
+
+    Prints the frame of PATH, and which assumptions were made to read it.
+    """
     found = {"file": "image", **_image(path)} if isinstance(path, RemotePath) else describe(path, kind)
     if as_json:
         print_json(found)
@@ -204,9 +207,10 @@ def info(path: Place, kind: str | None, as_json: bool) -> None:
 @project_argument
 @json_option
 def verify(project: Path, as_json: bool) -> None:
-    """Check a PROJECT: hashes of images and transforms, the log's file and chain, and that it can be replayed.
+    """Check that a PROJECT is intact.
 
-    Nothing is repaired. The exit code is 1 when a problem was found.
+    Checks the hashes of images and transforms, the log's file and its chain of digests, and that the log can be
+    replayed. Nothing is repaired. The exit code is 1 if there is a problem.
     """
     from warpgauge.project.integrity import verify_project
 
@@ -218,7 +222,7 @@ def verify(project: Path, as_json: bool) -> None:
             click.echo(f"ok       {line}")
         for line in report.problems:
             click.echo(f"PROBLEM  {line}")
-        click.echo("The project is whole." if report.ok else f"Found {counted(len(report.problems), 'problem')}.")
+        click.echo("The project is intact." if report.ok else f"Found {counted(len(report.problems), 'problem')}.")
     if not report.ok:
         raise click.exceptions.Exit(1)
 
@@ -234,11 +238,12 @@ Examples:
 @click.option("--accept-loss", is_flag=True, help="Continue although acknowledged events are lost.")
 @json_option
 def recover(project: Path, mirror: Path | None, accept_loss: bool, as_json: bool) -> None:
-    """Rebuild the annotation log of PROJECT from what can be read of it and from a mirror.
+    """Rebuild a damaged annotation log of PROJECT.
 
-    Stop the server first. The former log is kept beside the new one; where acknowledged events are in neither, nothing
-    is changed unless you accept the loss. A log in a database gets the events that it lacks; an empty database gets
-    all of them. Repeat it with the mirror of every host. See annotate --mirror.
+    The new log is made from what can be read of the old one and from a mirror (see annotate --mirror). Stop the server
+    first. The old log is kept beside the new one. If saved events are in neither, nothing is changed unless you accept
+    the loss. A log in a database gets the events that it lacks; an empty database gets all of them. Repeat this with
+    the mirror of every host.
     """
     from warpgauge.project.integrity import recover_project
 
@@ -246,17 +251,17 @@ def recover(project: Path, mirror: Path | None, accept_loss: bool, as_json: bool
     if as_json:
         print_json(vars(done))
     elif not done.kept and not done.from_mirror:
-        click.echo(f"The log is whole: {counted(done.events, 'event')}; nothing was changed.")
+        click.echo(f"The log is intact: {counted(done.events, 'event')}; nothing was changed.")
     elif done.database:
         click.echo(
-            f"The database {done.database} holds {counted(done.events, 'event')} now: {done.from_log} were there, "
+            f"The database {done.database} now holds {counted(done.events, 'event')}: {done.from_log} were there, "
             f"{done.from_mirror} came from the mirror."
         )
     else:
         lost = f"; lost: {counted(done.lost, 'acknowledged event')}" if done.lost else "; no acknowledged event is lost"
         click.echo(
             f"The log was rebuilt with {counted(done.events, 'event')} ({done.from_log} from the log, "
-            f"{done.from_mirror} from the mirror){lost}. The former log is kept as {done.kept}."
+            f"{done.from_mirror} from the mirror){lost}. The old log is kept as {done.kept}."
         )
 
 
@@ -279,7 +284,10 @@ Examples:
 )
 @json_option
 def relink(project: Path, accept_changed: bool, as_json: bool, **images: Place | None) -> None:
-    """Update the paths of images that were moved or renamed; the log of PROJECT records the change."""
+    """Update the paths of moved or renamed images.
+
+    The log of PROJECT records the change.
+    """
     from warpgauge.project import Project
 
     if not any(images.values()):
@@ -295,9 +303,9 @@ def relink(project: Path, accept_changed: bool, as_json: bool, **images: Place |
 
 @click.command(epilog="\b\nExample:\n  warpgauge prepare")
 def prepare() -> None:
-    """Compile the inner loops now, once per installation, so that no later command waits for it.
+    """Compile the inner loops now (once per installation).
 
-    Without it, the first command that needs a loop compiles it, which takes some seconds, and keeps it on disk.
+    Without this, the first command that needs a loop compiles it, which takes some seconds, and stores it on disk.
     """
     import numpy as np
 
@@ -326,12 +334,13 @@ Examples:
 @click.argument("target")
 @json_option
 def copy(project: Path, target: str, as_json: bool) -> None:
-    """Copy the annotation log of PROJECT to TARGET and use it from there.
+    """Move the annotation log to PostgreSQL, or back.
 
-    TARGET is the address of a PostgreSQL database, for servers on several hosts, or "sqlite" for a file in the
-    project's folder. Every event is copied as it is, and project.json then names the database. The former log is kept
-    but takes no more events. A password is never stored: set PGPASSWORD, use a passfile (~/.pgpass), or put the whole
-    address into WARPGAUGE_DATABASE. Needs the extra "postgres".
+    Copies the log of PROJECT to TARGET, which is used from then on. TARGET is the address of a PostgreSQL database, for
+    servers on several hosts, or "sqlite" for a file in the project's folder. Every event is copied unchanged, and
+    project.json then names the database. The old log is kept but accepts no more events. A password is never stored:
+    set PGPASSWORD, use a passfile (~/.pgpass), or put the whole address into WARPGAUGE_DATABASE. Needs the extra
+    "postgres".
     """
     from warpgauge.project.log_stores import copy_log
 
@@ -341,4 +350,4 @@ def copy(project: Path, target: str, as_json: bool) -> None:
         return
     copied = f"{counted(done.events, 'event')} {'was' if done.events == 1 else 'were'} copied"
     click.echo(f"{copied} from {done.source} to {done.target}, which is used from now on.")
-    click.echo(f"The former log is kept as {done.kept}.")
+    click.echo(f"The old log is kept as {done.kept}.")

@@ -42,7 +42,7 @@ Examples:
 @resume_option("replace the .zarr that is there")
 @json_option
 def map_(project: Path, kind: str, out: str | None, output: str | None, as_json: bool, **options: Any) -> None:
-    """Write a map of PROJECT over the fixed image to OUT.
+    """Write a map of errors or uncertainty over the fixed image.
 
     KIND is mean (displacement of the posterior mean), entropy, sd (standard deviation in world units); or, of a
     transform, error (the score e(x)), exceedance (probability of an error above --tolerance), significance

@@ -110,10 +110,12 @@ Examples:
     type=click.Choice(["auto", "none"]),
     default="auto",
     show_default=True,
-    help="Where no mask is given: find the tissue or body and ask there, or use the whole image.",
+    help="Without a mask: detect the tissue or body and ask only there, or use the whole image.",
 )
-@click.option("--targets", help="Where it matters: a number, a file, domain:N, mask:FILE or labels:FILE:17,53.")
-@click.option("--candidates", help="Where to ask: a number of corners to find, a file of points, or mask:FILE.")
+@click.option(
+    "--targets", help="Where to measure the error: a number, a file, domain:N, mask:FILE or labels:FILE:17,53."
+)
+@click.option("--candidates", help="What to ask about: a number of corners to find, a file of points, or mask:FILE.")
 @click.option("--spacing", help="Pixel size, if the images do not store it: one number, or one per axis (x,y[,z]).")
 @click.option("--units", type=click.Choice(["px", "um", "mm"]), help="Unit of the spacing.")
 @click.option("--jobs", type=int, default=1, show_default=True, help="Processes that look for candidates.")
@@ -122,12 +124,14 @@ Examples:
 @click.option(
     "--model",
     type=click.Choice(["default", "paper"]),
-    help="How the true transformation is modelled: docs/model.md, or exactly as in the paper.",
+    help="Model of the true transformation: the default (docs/model.md), or exactly the paper's.",
 )
 @click.option(
     "--audit", type=float, help="Share of the questions drawn at random for warpgauge certify, such as 0.3; 0 to 0.9."
 )
-@click.option("--seal", is_flag=True, help="Keep their answers from exports, maps and predictions until unsealed.")
+@click.option(
+    "--seal", is_flag=True, help="Keep their answers out of exports, maps, reports and predictions until unsealed."
+)
 @click.option("--align", "align", is_flag=True, help="Propose a rough alignment, to accept with warpgauge align --yes.")
 @click.option(
     "--database", metavar="ADDRESS", help="Keep the log in PostgreSQL: postgresql://user@host/name (extra postgres)."
@@ -135,7 +139,11 @@ Examples:
 @click.option("--set", "pairs", multiple=True, metavar="NAME=VALUE", help="A setting; docs/project.md lists them.")
 @json_option
 def new(project: Path, fixed: Place, moving: Place, **options: Any) -> None:
-    """Start a PROJECT: a folder with the two images' frames, candidates, targets and an empty log of annotations."""
+    """Make a PROJECT folder from two images.
+
+    It holds the frames of the images, candidates (points to ask about), targets (points where the error is measured)
+    and an empty log of annotations.
+    """
     from warpgauge.cli.registrations import propose
     from warpgauge.project import Project
     from warpgauge.project.folder import settings_of
@@ -220,12 +228,12 @@ Examples:
 )
 @project_argument
 @click.option("--port", type=int, default=0, help="Port; a free one by default.")
-@click.option("--host", default="127.0.0.1", show_default=True, help="Address; any but this machine's needs --raters.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address; any but 127.0.0.1 needs --raters.")
 @click.option("--rater", help="Your name in the log; organiser by default.")
-@click.option("--raters", help="People who each get a link of their own, separated by commas.")
-@click.option("--link-days", type=float, help="New links end after so many days; they do not end by default.")
+@click.option("--raters", help="Names of raters, separated by commas; each gets a personal link.")
+@click.option("--link-days", type=float, help="New links expire after this many days; by default they do not expire.")
 @click.option(
-    "--new-links", is_flag=True, help="Make new links for the named raters and yourself; the old ones end at once."
+    "--new-links", is_flag=True, help="Make new links for the named raters and yourself; the old ones expire at once."
 )
 @click.option("--certfile", type=_FILE, help="Certificate with its chain, in PEM format; the server then uses TLS.")
 @click.option("--keyfile", type=_FILE, help="Private key of the certificate, if it is in a separate file.")
@@ -235,22 +243,22 @@ Examples:
 @click.option("--root-path", default="", help="Path below which a proxy serves the page, such as /lesion.")
 @click.option("--mirror", type=click.Path(file_okay=False, path_type=Path), help="Folder for a second copy of the log.")
 @click.option("--workers", type=int, default=1, show_default=True, help="Number of processes that serve the page.")
-@click.option("--metrics-port", type=int, help='Port for figures for Prometheus; needs the extra "metrics".')
+@click.option("--metrics-port", type=int, help='Port for Prometheus metrics; needs the extra "metrics".')
 @click.option(
     "--log-format",
     type=click.Choice(["text", "json"]),
     default="text",
     show_default=True,
-    help="With json, one JSON object per line on standard error, also one for each request.",
+    help="json: one JSON object per line on standard error, including one for each request.",
 )
-@click.option("--user-header", help="Header in which a trusted proxy names the person whom it signed on.")
+@click.option("--user-header", help="Header in which a trusted proxy names the signed-on person.")
 @click.option("--trusted-proxy", "trusted_proxies", multiple=True, help="Address or network of that proxy.")
 @click.option("--token-file", type=_FILE, help="File with the secret of your own link, the same on several hosts.")
 @click.option("--no-browser", is_flag=True, help="Do not open a browser.")
 @click.option(
     "--controls",
     type=_FILE,
-    help="Pairs with known matches (any landmark file): one question in 8 is one of them; raters cannot tell.",
+    help="Landmark file with known matches: one question in 8 is one of these, and raters cannot tell which.",
 )
 @click.option("--audit", type=float, help="From now on, share of the questions drawn at random; see warpgauge new.")
 @click.option("--seal", is_flag=True, help="From now on, keep answers to audit questions sealed; see warpgauge new.")
@@ -264,11 +272,11 @@ def annotate(
     token_file: Path | None,
     **options: Any,
 ) -> None:
-    """Serve the annotator's page of PROJECT and open it in the browser.
+    """Annotate PROJECT in the browser.
 
-    With --mirror every answer is also written to another folder before it is acknowledged; see warpgauge recover.
-    Ctrl-C ends it with exit code 0, and nothing is lost. /healthz and /readyz say whether it runs and whether the log
-    can be read. Needs the extra "web".
+    Starts a server for the annotator's page and opens the page. With --mirror, every answer is also written to another
+    folder before it is acknowledged; see warpgauge recover. Ctrl-C stops the server with exit code 0, and nothing is
+    lost. /healthz and /readyz report whether the server runs and whether the log can be read. Needs the extra "web".
     """
     people = None if raters is None else [name.strip() for name in raters.split(",") if name.strip()]
     with suppress(KeyboardInterrupt):  # one that comes while the project is being opened

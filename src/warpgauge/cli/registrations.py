@@ -55,11 +55,12 @@ Examples:
 def add_transform(
     project: Path, name: str, files: tuple[Path, ...], replace: bool, as_json: bool, **options: Any
 ) -> None:
-    """Read FILES as one transform (a chain in the order in which points pass it), copy them into PROJECT, call it NAME.
+    """Add a registration result to PROJECT.
 
-    It is read first, and not added where that fails. Then it is compared with the annotations: you are warned where a
-    usual misreading (inverse, axes flipped, voxels for mm, another scale) fits clearly better, where it is worse than
-    no transform at all, and where it maps most targets outside the moving image.
+    FILES are copied into PROJECT as the transform NAME; several files form a chain, applied to points in this order. A
+    file that cannot be read is not added. The transform is then compared with the annotations. You are warned if a
+    common misreading (inverse, flipped axes, voxels instead of mm, another scale) fits clearly better, if the transform
+    is worse than no transform at all, or if it maps most targets outside the moving image.
     """
     from warpgauge.project import Project
 
@@ -111,7 +112,10 @@ def compared(project: Project, name: str, transform: Transform) -> dict[str, flo
 @click.argument("name")
 @json_option
 def remove_transform(project: Path, name: str, as_json: bool) -> None:
-    """Remove the transform NAME from PROJECT; its files stay in the folder, and the log records the removal."""
+    """Remove the transform NAME from PROJECT.
+
+    Its files stay in the folder, and the log records the removal.
+    """
     from warpgauge.project import Project
 
     with Project.open(project) as opened:
@@ -178,12 +182,13 @@ Examples:
 @click.option("--again", is_flag=True, help="The same as --fresh.")
 @json_option
 def register(project: Path, preset: str, as_json: bool, **options: Any) -> None:
-    """Register the images of PROJECT with every setting of a preset and add the results as transforms.
+    """Run standard registrations on the images of PROJECT.
 
-    The expected duration is printed first. Each registration runs in its own process, so a crash or a timeout ends
-    only that one, and its result is added as soon as it is there. At the end each is compared with doing nothing, by
-    the annotations (if there are at least three) and by how similar the edges of the two images are under it. Needs
-    SimpleITK (the extra "registration") or itk-elastix (the extra "elastix").
+    Runs every setting of a preset and adds the results as transforms. The expected duration is printed first. Each
+    registration runs in its own process, so a crash or a timeout ends only that one. At the end, each result is
+    compared with no registration (identity): by the mean error at the annotations, if there are at least three, and by
+    the similarity of the images' edges. Needs SimpleITK (the extra "registration") or itk-elastix (the extra
+    "elastix").
     """
     from warpgauge.maps import write_map
     from warpgauge.project import Project
@@ -226,17 +231,17 @@ def register(project: Path, preset: str, as_json: bool, **options: Any) -> None:
     if as_json:
         print_json(rows)
     elif not settings:
-        click.echo("The project has all results of this preset already; --fresh runs them anew.")
+        click.echo("The project already has all results of this preset; --fresh runs them again.")
     else:
-        columns = ["registration", "seconds", "result", f"error in {units}", "likeness"]
+        columns = ["registration", "seconds", "result", f"error in {units}", "similarity"]
         print_table(columns, [[row[key] for key in ("name", "seconds", "result", "error", "likeness")] for row in rows])
         click.echo(
-            "\nerror: mean at the annotations; likeness: correlation of the images' edges. Both beside those of doing "
-            "nothing (identity)."
+            "\nerror: mean error at the annotations; similarity: correlation of the images' edges; identity: no "
+            "registration."
         )
     for row in rows:
         if "worse" in str(row["result"]):
-            click.echo(f"note: {row['name']} is worse than doing nothing.", err=True)
+            click.echo(f"note: {row['name']} is worse than no registration.", err=True)
     if failed and len(failed) == len(results):
         raise click.exceptions.Exit(1)
 
@@ -304,7 +309,7 @@ PICTURE = "alignment.png"
 
 
 def propose(project: Project) -> dict[str, Any]:
-    """Propose an alignment, draw it, and return what there is to say about it."""
+    """Propose an alignment, draw it, and return its description."""
     from warpgauge.errors import MissingExtraError
     from warpgauge.project.transforms import write_picture
 
@@ -329,11 +334,12 @@ Examples:
 @rater_option
 @json_option
 def align(project: Path, accepted: bool | None, rater: str, as_json: bool) -> None:
-    """Propose a rough alignment of the two images of a PROJECT, or accept (--yes) or refuse (--no) it.
+    """Propose a rough alignment of the two images.
 
-    Turns and mirrorings are tried, then a similarity is refined. Look at the picture: the fixed image, the moving one
-    laid on it, and a checkerboard of both. Once accepted, questions and predictions start from it, with a wide
-    uncertainty; the log records who accepted it.
+    Tries rotations and mirror images, and refines the best by a similarity transform. Look at the picture: it shows the
+    fixed image, the aligned moving image, and a checkerboard of both. Then accept (--yes) or refuse (--no) the
+    proposal. Once accepted, questions and predictions in PROJECT start from it, with a wide uncertainty. The log
+    records who accepted it.
     """
     from warpgauge.project import Project
 

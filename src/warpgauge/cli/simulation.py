@@ -27,13 +27,14 @@ Examples:
 @click.option(
     "--seed", type=int, default=1, show_default=True, help="Random seed of the deformation and of the expert."
 )
-@click.option("--jobs", type=int, help="Registrations at a time; all cores by default.")
+@click.option("--jobs", type=int, help="Registrations that run in parallel; by default one per core.")
 @json_option
 def demo(dim: str, out: Path, queries: int, seed: int, jobs: int | None, as_json: bool) -> None:
-    """Show the main job end to end: deform a real image, annotate, register, rank, and compare with the truth.
+    """Run a complete example, from images to a ranking.
 
-    The true deformation is known here, so the ranking from 40 uncertain annotations can be compared with the true one.
-    Needs no server and no download. Running it again starts clean.
+    Deforms a real image, annotates it by a simulated expert, registers it with several settings, and ranks them. The
+    true deformation is known here, so the ranking from 40 uncertain annotations is compared with the true one. Needs no
+    server and no download. Running it again clears the output folder.
     """
     from warpgauge.demo.run import run_demo
 
@@ -77,7 +78,7 @@ def demo(dim: str, out: Path, queries: int, seed: int, jobs: int | None, as_json
     click.echo()
     columns = ["rank", "registration", "error", "90 % interval", "P(best)", "landmarks", "TRUE", "true rank", "took"]
     print_table(
-        columns, rows, f"5. RMS error in {units}, from {result.annotations} annotations alone, beside the truth"
+        columns, rows, f"5. RMS error in {units}, estimated from {result.annotations} annotations, and the true one"
     )
     click.echo(f"\n{evaluation.verdict}")
     click.echo(result.trust)
@@ -122,9 +123,10 @@ Example:
 @click.option("--truth", type=_OUT, help="Write the true displacements (fixed to moving) here: .nii.gz, .nrrd or .mha.")
 @json_option
 def deform(image: Path, out: Path, as_json: bool, **options: Any) -> None:
-    """Deform IMAGE by a random velocity field and write it to OUT (.nrrd, .nii.gz or .tif, in the image's frame).
+    """Deform IMAGE by a random smooth deformation.
 
-    Only .tif can store that an image is in pixels; for other formats a note says which unit readers will assume.
+    Writes the deformed image to OUT (.nrrd, .nii.gz or .tif) in the image's frame. Only .tif can store that an image
+    is in pixels; for other formats a note says which unit readers will assume.
     """
     from warpgauge.candidates import to_gray
     from warpgauge.io.images import read_image
@@ -177,7 +179,10 @@ Example:
 @rater_option
 @json_option
 def annotate(project: Path, truth: Path, rater: str, as_json: bool, **options: Any) -> None:
-    """Let a simulated expert who knows the TRUTH answer the next queries of PROJECT, as the paper's users do."""
+    """Let a simulated expert answer the next queries of PROJECT.
+
+    The expert knows the true transform and makes errors like the users in the paper.
+    """
     from warpgauge.demo.run import answer_queries
     from warpgauge.io.transforms import read_transform
     from warpgauge.project import Project

@@ -49,10 +49,10 @@ Examples:
 )
 @json_option
 def new_study(study: Path, like: str, data: Path, sd: float | None, as_json: bool) -> None:
-    """Write STUDY (a TOML file) for data in the layout of ANHIR, Learn2Reg or ACROBAT.
+    """Write a STUDY.toml for data of ANHIR, Learn2Reg or ACROBAT.
 
-    Submissions are expected as that challenge has them; "warpgauge benchmark STUDY" then shows its official figures
-    beside the scores, and "warpgauge benchmark STUDY --container DIR" makes an evaluation container.
+    Submissions are expected in the layout of that challenge. "warpgauge benchmark STUDY" then shows its official
+    figures beside the scores, and "warpgauge benchmark STUDY --container DIR" makes an evaluation container.
     """
     from warpgauge.study import new_study as make
 
@@ -141,10 +141,11 @@ def benchmark(
     container: Path | None,
     as_json: bool,
 ) -> None:
-    """Evaluate every method of STUDY (a TOML file, see docs/study.md) on every pair, and compare the methods.
+    """Compare methods over the pairs of a study.
 
-    A hierarchical bootstrap over pairs carries each pair's own uncertainty; missing cases are shown and handled by the
-    rule that the study states. Finished pairs are kept, so that a run can be interrupted and resumed.
+    Evaluates every method of STUDY (a TOML file, see docs/study.md) on every pair. Intervals come from a hierarchical
+    bootstrap over the pairs, which includes the uncertainty of each pair. Missing cases are listed and handled by the
+    study's rule. Finished pairs are kept, so you can interrupt and resume a run.
     """
     if container is not None:
         _write_container(study, container, as_json)
@@ -218,10 +219,11 @@ Example:
 @click.option("--list", "show_list", is_flag=True, help="List the studies.")
 @json_option
 def experiment(name: str | None, show_list: bool, as_json: bool, **options: Any) -> None:
-    """Run the study NAME: numbers to OUT/NAME.json, figures to OUT/NAME-*.png and .svg, what was found to the terminal.
+    """Repeat a study of the paper, or one of ours.
 
-    Finished runs are kept in OUT/runs, so that a study can be interrupted and resumed; the result depends on the data
-    and the seed, not on the number of jobs. docs/reproduction.md describes what each study found.
+    Writes the numbers of the study NAME to OUT/NAME.json and figures to OUT/NAME-*.png and .svg, and prints the
+    findings. Finished runs are kept in OUT/runs, so you can interrupt and resume a study. The result depends on the
+    data and the seed, not on the number of jobs. docs/reproduction.md describes the findings of each study.
     """
     from warpgauge.experiments import find_experiment
     from warpgauge.experiments.experiment import compute_seconds, run_experiment

@@ -73,7 +73,7 @@ _report: ContextVar[Callable[[float], None] | None] = ContextVar("report", defau
 
 @dataclass(frozen=True)
 class Outcome(Generic[Result]):
-    """What became of one job.
+    """Outcome of one job.
 
     Attributes
     ----------

@@ -186,7 +186,7 @@ def warn_of_one_spot(annotations: Annotations, smallest: float) -> None:
 
 @dataclass(frozen=True, eq=False)
 class FusedPlacements:
-    """What :func:`warpgauge.fuse_raters` found.
+    """Result of :func:`warpgauge.fuse_raters`.
 
     Attributes
     ----------

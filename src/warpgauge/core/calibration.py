@@ -121,7 +121,7 @@ class Coverage:
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """What :func:`warpgauge.calibration` found.
+    """Result of :func:`warpgauge.calibration`.
 
     Attributes
     ----------

@@ -203,7 +203,7 @@ def norm_name(p: float) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Judgement:
-    """What ranks the transforms.
+    """Scores and win probabilities that rank the transforms.
 
     Attributes
     ----------
@@ -269,7 +269,7 @@ def posterior_judgement(posterior: Posterior, points: Floats, mapped: Floats, no
 
 
 class Truth(Protocol):
-    """What the true transformation may be.
+    """Interface of a model of the true transformation.
 
     Points are (n, d) fixed world points; ``mapped`` is (K, n, d), their images under the K transforms to be judged.
     """
@@ -281,7 +281,7 @@ class Truth(Protocol):
 
     @property
     def annotations(self) -> Annotations:
-        """What it is known from."""
+        """The annotations that the model knows."""
         ...
 
     @property
@@ -291,7 +291,7 @@ class Truth(Protocol):
 
     @property
     def flags(self) -> tuple[Flag, ...]:
-        """What a person should look at before any ranking: suspicious transforms and annotations."""
+        """Suspicious transforms and annotations, to check before you read a ranking."""
         ...
 
     def without_flagged(self) -> Truth | None:

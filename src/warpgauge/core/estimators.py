@@ -316,7 +316,7 @@ def quantile_interval(values: Floats, weights: Floats, p: float, level: float = 
 
 
 def rank_intervals(better: Bools) -> list[tuple[int, int]]:
-    """Ranks that are possible given sure comparisons: from 1 + number surely better to K - number surely worse.
+    """Possible ranks given decided comparisons: from 1 + number of better ones to K - number of worse ones.
 
     Parameters
     ----------

@@ -24,7 +24,7 @@ _SCOUTING = 30
 
 @dataclass(frozen=True)
 class FitReport:
-    """How a fit went.
+    """Result of a fit.
 
     Attributes
     ----------

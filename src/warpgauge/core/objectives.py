@@ -173,7 +173,7 @@ class KrauseGains(_Objective):
         self.precision = lower + np.tril(lower, -1).T
 
     def expect(self, expected: Floats) -> None:
-        """Expect other covariances of annotations to come: the rest is factored anew, in O(n^3)."""
+        """Change the expected covariances of future annotations; the rest is refactored, in O(n^3)."""
         super().expect(expected)
         gone = [entry[0] if entry is not None else None for entry in self._removed]
         self._removed = []

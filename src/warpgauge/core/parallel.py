@@ -105,7 +105,7 @@ class _BlasThreads:
             OpenBLASController.clear_controlling_thread(force=True)
 
     def after_fork(self) -> None:
-        """Start anew in a child process: whoever held the lock or asked for one thread is not in it."""
+        """Reset the state in a child process, which has none of the parent's threads."""
         self._lock, self._inside = threading.Lock(), 0
         if self._limits is not None:
             self._restore()
@@ -133,7 +133,7 @@ _LARGE_MATRIX = 1500
 
 
 def blas_threads_for(rows: int) -> AbstractContextManager[None]:
-    """One thread of linear algebra for matrices of so many rows, or as many as are set where they are large."""
+    """Use one linear algebra thread for small matrices, and the configured number for large ones."""
     return one_blas_thread() if rows <= _LARGE_MATRIX else nullcontext()
 
 

@@ -48,7 +48,7 @@ _NOISES = np.array([0.0, 0.0005, 0.001, 0.002, 0.004, 0.008])
 
 @dataclass(frozen=True)
 class PowerLawReport:
-    """What a fit found.
+    """Result of a fit.
 
     Attributes
     ----------

@@ -176,7 +176,7 @@ class Posterior:
         return replace(self, scale=factor, calibrates=True)
 
     def append(self, annotations: Annotations) -> Posterior:
-        """Posterior given further annotations as well, by a block update; a calibrated one is calibrated anew."""
+        """Posterior given further annotations as well, by a block update; a calibrated one is recalibrated."""
         if annotations.d != self.d:
             raise InvalidInputError(f"Cannot append {annotations.d}D annotations to a {self.d}D posterior.")
         grown = Posterior(

@@ -50,7 +50,7 @@ class Variation:
 
 @dataclass(frozen=True)
 class Sensitivity:
-    """What changed assumptions do to the ranking; the hyperparameters are not learned anew."""
+    """Rankings under changed assumptions; the hyperparameters are not relearned."""
 
     ranking: tuple[str, ...]
     variations: tuple[Variation, ...]
@@ -69,14 +69,14 @@ class Sensitivity:
 
     @property
     def sentence(self) -> str:
-        """All that in a sentence."""
+        """The result in one sentence."""
         if len(self.ranking) < 2:
             return "There is only one transform, so there is no ranking to change."
-        changes = f"{len(self.variations)} changes of kernel, noise and data"
+        checks = f"{len(self.variations)} sensitivity checks (other kernels, other noise, annotations left out)"
         if not self.decisive:
-            return f"{self.ranking[0]} keeps the smallest estimated error under all {changes}."
+            return f"{self.ranking[0]} has the smallest estimated error in all {checks}."
         shown = ", ".join(self.decisive[:5]) + (" and others" if len(self.decisive) > 5 else "")
-        return f"Another transform has the smallest estimated error under {len(self.decisive)} of {changes}: {shown}."
+        return f"Another transform has the smallest estimated error in {len(self.decisive)} of {checks}: {shown}."
 
 
 def sensitivity(

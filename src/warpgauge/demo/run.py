@@ -49,7 +49,7 @@ Bar = Callable[[str], AbstractContextManager[Callable[[int, int], None]]]
 
 @dataclass(frozen=True, eq=False)
 class DemoResult:
-    """What the demonstration found, and where it put it.
+    """Results of the demonstration, and the paths of its files.
 
     Attributes
     ----------
@@ -134,7 +134,7 @@ def run_demo(
             told = answer_queries(session, pair.truth, queries, "ellipses", EXPERTISE[d], seed, show)
         say(
             f"3. A simulated expert answered {told['placed']} suggestions with uncertain ellipses, on average "
-            f"{told['mean distance from the truth']:.2f} {project.units} off; the model is now sure to "
+            f"{told['mean distance from the truth']:.2f} {project.units} off; the model's standard deviation is now "
             f"{session.progress().mean_sd:.2f} {project.units} on average over the targets."
         )
         with clock.step("registering"):
@@ -185,16 +185,16 @@ class _Clock:
 
 
 def _mean_gap(estimates: Mapping[str, float | None], truth: dict[str, float]) -> float:
-    """Mean distance of estimates from the truth, over those that there are."""
+    """Mean distance of the estimates from the truth."""
     return float(np.mean([abs(value - truth[name]) for name, value in estimates.items() if value is not None]))
 
 
 def _register(
     pair: DemoPair, project: Project, folder: Path, jobs: int | None, say: Say, bar: Bar
 ) -> tuple[list[RegistrationResult], dict[str, Transform]]:
-    """Register in every setting, and add to the project what came to an end."""
+    """Register with every setting, and add the finished results to the project."""
     settings = DEMO_SETTINGS if project.d == 2 else _SETTINGS_3D
-    say(f"4. Registering for real, {len(settings)} settings of SimpleITK ...")
+    say(f"4. Registering with {len(settings)} settings of SimpleITK ...")
     with bar("registering") as show:
         results = run_registrations(
             pair.fixed,
@@ -213,7 +213,7 @@ def _register(
         project.add_transform(one.name, one.path)
         transforms[one.name] = project.transform(one.name)
     if not transforms:
-        raise WarpgaugeError("No registration came to an end; see the error.log files in the registration folder.")
+        raise WarpgaugeError("No registration finished; see the error.log files in the registration folder.")
     return results, transforms
 
 

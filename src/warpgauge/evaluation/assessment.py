@@ -48,7 +48,7 @@ REGIONS = {
 
 @dataclass(frozen=True, eq=False)
 class Assessment(Tabular):
-    """A verdict, and everything that it rests on; ``print`` shows what ``warpgauge evaluate`` prints.
+    """A verdict with the data behind it; ``print`` shows the output of ``warpgauge evaluate``.
 
     Attributes
     ----------
@@ -191,7 +191,7 @@ def assess(
         raise InvalidInputError(f"centre must be one of {', '.join(CENTRES)}, got {centre!r}.")
     if not len(posterior.annotations):
         raise InvalidInputError(
-            "There are no annotations yet, so nothing can be said about the transforms; annotate some locations, or "
+            "There are no annotations yet, so the transforms cannot be compared; annotate some locations, or "
             "import landmarks."
         )
     judged = with_baseline(converted(transforms), posterior.d)
@@ -219,7 +219,7 @@ def assess(
 
 
 def project_posterior(project: Project) -> Posterior:
-    """Return what the annotations in force say, all raters fused, by the project's model."""
+    """Return the posterior of the project's model given the current annotations, with all raters fused."""
     session, settings = Session(project), project.settings
     fits = project.state.fits
     if settings.model == PAPER or (fits and fits[-1].payload["source"] == "projects"):
@@ -246,7 +246,7 @@ def evaluate_project(
     centre: str = "candidates",
     **options: Any,
 ) -> Assessment:
-    """Judge a project's transforms over its targets by the annotations in force.
+    """Evaluate a project's transforms over its targets, with its current annotations.
 
     Parameters
     ----------

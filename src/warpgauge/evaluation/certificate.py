@@ -50,7 +50,7 @@ class Certificate:
 
     @property
     def decided(self) -> bool:
-        """Whether the audit decides which transform is best, whatever the model."""
+        """Whether the audit decides which transform is best, independent of the model."""
         return self.verdict.best is not None
 
     @property
@@ -271,13 +271,13 @@ def contradicting(verdict: DesignVerdict, model: Mapping[str, Any], units: str) 
             higher = one.rms.low > high
             found.append(
                 f"{one.name}: the model expects an RMS error of {low:.3g} to {high:.3g} {units}, the random answers "
-                f"say {one.rms.low:.3g} to {one.rms.high:.3g} {units}. Rely on the latter: "
+                f"show {one.rms.low:.3g} to {one.rms.high:.3g} {units}. Rely on the random answers: "
                 + (
-                    "the model takes this transform for better than it is, for instance because it was fitted to the "
-                    "landmarks that the model knows."
+                    "the model overrates this transform, for example because it was fitted to the landmarks that the "
+                    "model knows."
                     if higher
-                    else "the model takes this transform for worse than it is, for instance because landmarks that it "
-                    "knows lie where errors are large."
+                    else "the model underrates this transform, for example because the landmarks that it knows lie "
+                    "where errors are large."
                 )
             )
     names = list(model["names"])
@@ -288,8 +288,8 @@ def contradicting(verdict: DesignVerdict, model: Mapping[str, Any], units: str) 
         chance = model["win_probability"][names.index(worse)][names.index(pair.better)]
         if chance >= verdict.level:
             found.append(
-                f"{pair.better} is better than {worse} by the random answers, but the model gives {worse} a "
-                f"probability of {chance:.2f} of being better. Rely on the former, which needs no model."
+                f"{pair.better} is better than {worse} by the random answers, but the model says the opposite with "
+                f"probability {chance:.2f}. Rely on the random answers, which need no model."
             )
     return found
 
@@ -301,7 +301,9 @@ def read_certificate(path: str | PathLike[str]) -> dict[str, Any]:
     except json.JSONDecodeError as error:
         raise FileFormatError(f"{str(path)!r} is not JSON: {error.msg} in line {error.lineno}.") from error
     if not isinstance(content, dict) or content.get("format") != FORMAT or content.get("schema") != SCHEMA:
-        raise FileFormatError(f"{str(path)!r} is not a certificate of warpgauge, or of another version of the format.")
+        raise FileFormatError(
+            f"{str(path)!r} is not a warpgauge certificate, or was written in another version of the format."
+        )
     return content
 
 
@@ -317,7 +319,7 @@ def check_certificate(content: Mapping[str, Any], project: Project | None = None
     """
     problems = []
     if digest_of(content) != content.get("digest"):
-        problems.append("The digest does not fit: the file was changed after it was written.")
+        problems.append("The digest does not match: the file was changed after it was written.")
     if content.get("answers") is not None:
         problems += _check_answers(content, AuditData.from_dict(content["answers"]))
     if project is not None:
@@ -330,8 +332,8 @@ def _check_answers(content: Mapping[str, Any], data: AuditData) -> list[str]:
     if commitment(data) != content["commitment"]:
         problems.append("The answers are not those that the certificate was made with.")
     again = design_verdict(data, level=content["design_based"]["level"], seed=content["seeds"]["intervals"])
-    if not _alike(again.to_dict(), content["design_based"]):
-        problems.append("The verdict does not follow from the answers: computed again, it is another.")
+    if not _same_verdict(again.to_dict(), content["design_based"]):
+        problems.append("The verdict does not follow from the answers: recomputing it gives a different one.")
     return problems
 
 
@@ -342,7 +344,7 @@ def _check_project(content: Mapping[str, Any], project: Project) -> list[str]:
     log = content["project"]["log"]
     at = [event for event in project.events(log["generation"] - 1) if event.generation == log["generation"]]
     if not at or at[0].digest != log["digest"]:
-        problems.append(f"The log does not hold the event {log['generation']} that the certificate was made at.")
+        problems.append(f"The log does not hold event {log['generation']}, after which the certificate was made.")
     for role, known in content["images"].items():
         record = project.document.images.get(role)
         if record is None or record.content_hash != known:
@@ -367,11 +369,16 @@ def _check_sealed(content: Mapping[str, Any], project: Project) -> list[str]:
         level=content["design_based"]["level"],
         seed=content["seeds"]["intervals"],
     )
-    if again.content["commitment"] == content["commitment"] and _alike(
+    if again.content["commitment"] == content["commitment"] and _same_verdict(
         again.content["design_based"], content["design_based"]
     ):
         return []
-    return ["The verdict does not follow from the project's answers: computed again, it is another."]
+    return ["The verdict does not follow from the project's answers: recomputing it gives a different one."]
+
+
+def _same_verdict(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether two verdicts agree in all but their sentence, whose wording may differ between versions."""
+    return _alike(*({key: value for key, value in each.items() if key != "sentence"} for each in (one, other)))
 
 
 def _alike(one: Any, other: Any) -> bool:

@@ -56,7 +56,7 @@ class Estimate:
 
 @dataclass(frozen=True)
 class MethodVerdict:
-    """What the audit says about one transform: RMS error, mean error and 90th percentile, and its possible ranks."""
+    """Audit result of one transform: RMS error, mean error and 90th percentile, and its possible ranks."""
 
     name: str
     rms: Estimate
@@ -116,18 +116,19 @@ class DesignVerdict:
 
     @property
     def best(self) -> str | None:
-        """The transform that is surely better than every other, if there is one."""
+        """The transform that is decided to be better than every other, or None."""
         return next((one.name for one in self.methods if one.worst_rank == 1 and len(self.methods) > 1), None)
 
     @property
     def sentence(self) -> str:
         """The verdict in a sentence."""
-        percent = f"{100 * self.level:.0f} %"
+        percent = f"{100 * self.level:.0f} % confidence"
+        free = f"{percent}, independent of the model"
         decided = [pair for pair in self.pairs if pair.better is not None]
         if self.best is not None and len(self.methods) == 2:
-            return f"Decided: {self.best} is better than {self.methods[1].name}, whatever the model ({percent})."
+            return f"Decided: {self.best} is better than {self.methods[1].name} ({free})."
         if self.best is not None:
-            return f"Decided: {self.best} is better than all others, whatever the model ({percent})."
+            return f"Decided: {self.best} is better than all others ({free})."
         if not self.pairs:
             return f"{self.answered} random answers bound the error of {self.methods[0].name} ({percent})."
         if decided:
@@ -137,10 +138,10 @@ class DesignVerdict:
             )
             more = f" and {len(decided) - 3} more" if len(decided) > 3 else ""
             return (
-                f"Not decided which is best; decided, whatever the model ({percent}): {words}{more} "
-                f"({len(decided)} of {len(self.pairs)} pairs)."
+                f"Which transform is best is not decided. Decided for {len(decided)} of {len(self.pairs)} pairs of "
+                f"transforms ({free}): {words}{more}."
             )
-        return f"Not decided: {self.answered} random answers do not distinguish the transforms ({percent})."
+        return f"Not decided: {self.answered} random answers do not separate the transforms ({percent})."
 
     def to_dict(self) -> dict[str, Any]:
         """All numbers as plain values."""

@@ -1,8 +1,8 @@
 """Gates: whether a new registration is worse than a baseline by more than a margin, for continuous integration.
 
-Both answers have a stated error rate, by the random draw of the audit alone: a registration that is not worse is called
-worse in at most 1 - level of the audits, and one that is worse by the margin or more is called not worse in at most as
-many.
+Both answers have a stated error rate, which follows from the random draw of the audit alone. At most 1 - level of the
+audits call a registration worse that is not worse, and at most 1 - level call one "not worse" that is worse by the
+margin or more.
 """
 
 from __future__ import annotations
@@ -97,18 +97,18 @@ class GateResult:
         """The outcome in a sentence."""
         error = f"{100 * (1 - self.level):.0f} %"
         size = (
-            f"its RMS error is {self.difference:+.3g} {self.units} against the baseline's {self.baseline:.3g} "
-            f"({self.low:+.3g} to {self.high:+.3g}), from {self.answers} random answers"
+            f"its RMS error differs by {self.difference:+.3g} {self.units} ({self.low:+.3g} to {self.high:+.3g}) from "
+            f"the baseline's {self.baseline:.3g} {self.units}, from {self.answers} random answers"
         )
         where = f" on {self.pairs} pairs" if self.pairs > 1 else ""
         if self.code == 0:
             return (
-                f"Not worse: {size}{where}; a registration worse by {self.margin:.3g} {self.units} or more would pass "
-                f"in at most {error}."
+                f"Not worse: {size}{where}. A registration that is worse by {self.margin:.3g} {self.units} or more "
+                f"passes in at most {error} of audits."
             )
         if self.code == 1:
-            return f"Worse: {size}{where}; one that is not worse would fail in at most {error}."
-        return f"Undecided at a margin of {self.margin:.3g} {self.units}: {size}{where}; more audit answers are needed."
+            return f"Worse: {size}{where}. A registration that is not worse fails in at most {error} of audits."
+        return f"Undecided at a margin of {self.margin:.3g} {self.units}: {size}{where}. More audit answers are needed."
 
     def to_dict(self) -> dict[str, Any]:
         """All of it as plain values."""
@@ -185,7 +185,7 @@ def decide(found: Comparison, level: float, units: str, seed: int = 0) -> GateRe
 
 
 def check_level(level: float) -> None:
-    """Refuse a level that is no probability above a half."""
+    """Refuse a level outside 0.5 to 1."""
     if not 0.5 < level < 1:
         raise InvalidInputError(f"The level of a gate must lie between 0.5 and 1, got {level!r}.")
 

@@ -1,9 +1,12 @@
-"""`judge`: the model that transforms are evaluated with, given the annotations *and* the transforms themselves."""
+"""`judge`: a model of the true transformation, fitted to the annotations *and* to the transforms that are compared.
+
+Scores, ranks and probabilities of an evaluation come from samples of this model.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -31,18 +34,18 @@ _LEAD_SAMPLES = 200
 
 
 def judge(posterior: Posterior, transforms: Mapping[str, Any], *, units: str | None = None) -> Truth:
-    """Return what transforms are to be judged by.
+    """Return the model of the true transformation by which transforms are evaluated.
 
-    With fewer than four annotations the transforms cannot be compared at the annotations, and the posterior itself is
-    returned.
+    With fewer than four annotations the transforms cannot be compared at the annotations; the posterior is then
+    returned unchanged.
 
     Parameters
     ----------
     posterior : Posterior
-        What the annotations say; best of `warpgauge.default_posterior`.
+        What the annotations say; preferably from `warpgauge.default_posterior`.
     transforms : mapping of name to transform
-        Objects with ``map``, or callables; all that are to be compared. They must not have seen the annotations. The
-        identity is judged but is no guess of the truth, so that adding it as a baseline changes no other score.
+        All transforms to compare: objects with ``map``, or callables. They must not have seen the annotations. The
+        identity is scored but not used to estimate the truth, so adding it as a baseline changes no other score.
     units : str, optional
         World unit, for the sentences of flags.
     """
@@ -53,14 +56,23 @@ def judge(posterior: Posterior, transforms: Mapping[str, Any], *, units: str | N
     flags = too_good(transforms, posterior.annotations)
     others = _not_flagged(guesses, flags)
     if flags and others:
-        # Experts may state generous ellipses: what the other transforms say of the noise decides.
+        # Experts may draw ellipses that are too large: test again with the noise that the other transforms suggest.
         noise = ErrorModel.fit(CandidateSet(others, posterior)).believed_noise
         flags = too_good(transforms, posterior.annotations, noise)
-    # Where all are suspect, the stated noise is more likely to be wrong than all transforms.
+    # If all are flagged, the stated noise is more likely to be wrong than all transforms.
     trusted = _not_flagged(guesses, flags) or guesses or dict(transforms)
     candidates = CandidateSet(trusted, posterior)
-    flags += gross_errors(candidates.transforms, posterior.annotations, units)
+    flags = (*_with_use(flags, trusted), *gross_errors(candidates.transforms, posterior.annotations, units))
     return Judge(posterior, dict(transforms), CrossFit.of(candidates), flags, units)
+
+
+def _with_use(flags: Sequence[Flag], trusted: Mapping[str, Any]) -> list[Flag]:
+    """Add to the sentence of each flagged transform whether it is used to estimate the true transformation."""
+    used = "It is still used to estimate the true transformation, because all registrations are flagged."
+    unused = "It is scored, but not used to estimate the true transformation."
+    return [
+        replace(flag, sentence=f"{flag.sentence} {used if flag.transform in trusted else unused}") for flag in flags
+    ]
 
 
 def _not_flagged(transforms: Mapping[str, Any], flags: Sequence[Flag]) -> dict[str, Any]:
@@ -76,16 +88,16 @@ def _does_nothing(name: str, transform: Any, posterior: Posterior) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Judge:
-    """The truth as annotations and transforms together have it; made by `judge`.
+    """A model of the true transformation, made by `judge` from the annotations and the transforms.
 
     Attributes
     ----------
     posterior : Posterior
         What the annotations alone say.
     transforms : dict
-        All that are judged.
+        All transforms that are evaluated.
     fitted : CrossFit
-        Models of the truth about the median of the transforms that are not flagged.
+        Models of the truth, centred at the median of the transforms that are not flagged.
     flags : tuple of warpgauge.evaluation.Flag
         What a person should look at before any ranking.
     units : str or None
@@ -109,20 +121,20 @@ class Judge:
 
     @property
     def annotations(self) -> Annotations:
-        """What it is known from."""
+        """The annotations that the model knows."""
         return self.posterior.annotations
 
     @property
     def candidate_weights(self) -> dict[str, float]:
-        """Weight of each transform in the median about which the truth is modelled; they add up to 1.
+        """Weight of each transform in the median at which the model is centred; the weights add up to 1.
 
-        Transforms that are left out as evidence, and copies of one listed before, have none.
+        Transforms that are not used, and copies of a transform listed before, have no entry.
         """
         found = self.fitted.candidates
         return dict(zip(found.transforms, (found.weights / found.weights.sum()).tolist(), strict=True))
 
     def without_flagged(self) -> Truth | None:
-        """Return the judge that knows all annotations but those flagged as gross errors; None where none is."""
+        """Return the judge fitted without the annotations flagged as gross errors, or None if none is flagged."""
         rows = [flag.row for flag in self.flags if flag.kind == "gross_error"]
         if not rows:
             return None
@@ -146,7 +158,7 @@ class Judge:
     ) -> Judgement:
         """Score by the medians of the draws, and count in how many of them one transform beats another.
 
-        The model's mean lies near whichever transform leads, so a distance from it says little about that one.
+        Distances from the model's mean are not used: the mean lies near the leading transform and would favour it.
         """
         scores = {norm_name(p): np.median(draws[f"norm {norm_name(p)}"], axis=0) for p in norms}
         rms = draws["rms"]
@@ -172,7 +184,7 @@ class Judge:
         return further_by_growth(judgement.order, judgement.win, len(self.annotations), cap, samples)
 
     def sensitivity(self, names: Sequence[str], points: Floats, mapped: Floats, *, factor: float) -> Sensitivity:
-        """Rank again by a model fitted anew with other kernels, other noise, and without some annotations."""
+        """Rank again by models refitted with other kernels, with other noise, and without some annotations."""
         return _sensitivity(self.posterior, self.fitted.candidates.transforms, names, points, mapped, factor=factor)
 
 
@@ -193,10 +205,10 @@ def _sensitivity(
     factor: float,
     seed: int = 0,
 ) -> Sensitivity:
-    """Rank by the model, fitted anew under every change.
+    """Rank by a model that is refitted for every change.
 
-    The error's size is averaged over, so there are no weights to change. At most 500 of the targets are used, and at
-    most 40 groups of annotations are left out, each one annotation where there are no more than that.
+    The model averages over the size of the error, so it has no kernel weights to change. At most 500 targets are used.
+    Annotations are left out in at most 40 groups; with up to 40 annotations, each group is one annotation.
     """
     if len(points) > _MOST_POINTS:
         rows = np.sort(np.random.default_rng(seed).choice(len(points), _MOST_POINTS, replace=False))

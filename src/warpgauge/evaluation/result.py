@@ -123,7 +123,7 @@ class TransformScores:
 
 @dataclass(frozen=True, eq=False)
 class Evaluation(Tabular):
-    """What :func:`warpgauge.evaluate` found.
+    """Result of :func:`warpgauge.evaluate`.
 
     Attributes
     ----------

@@ -263,10 +263,10 @@ LEVEL = 0.95
 def tied_groups(
     order: Sequence[int], win: Floats, level: float = LEVEL, *, scores: Floats | None = None, margin: float = 0.0
 ) -> list[list[int]]:
-    """Cut a ranking into groups of which no two members can be distinguished.
+    """Split a ranking into groups whose members cannot be distinguished.
 
-    A transform starts a new group where any member of the group before beats it with at least this probability, and,
-    where scores are given, by more than the margin.
+    A transform starts a new group if a member of the current group beats it with at least this probability and, if
+    scores are given, by more than the margin.
 
     Parameters
     ----------

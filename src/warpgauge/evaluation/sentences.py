@@ -1,7 +1,7 @@
-"""Every sentence about a verdict, in one place, so that they cannot contradict each other.
+"""All sentences of a verdict, kept in one module so that they cannot contradict each other.
 
-Table, page, report and JSON show these sentences; none of them writes its own. A verdict has at most two sentences,
-names the two or three methods that matter, and says what the error was before any registration.
+The table, the page, the report and the JSON show these sentences and write none of their own. A verdict has at most two
+sentences. It names the two or three methods that matter, and the error before registration.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from warpgauge.core.annotation_budget import FurtherAnnotations
 from warpgauge.core.calibration import Coverage
 
-# Of a group that cannot be distinguished, at most so many are named, and only such as may well be best.
+# At most this many tied methods are named, and only those with at least this probability of being the best.
 _MOST_NAMED = 3
 _WORTH_NAMING = 0.05
 
 
 @dataclass(frozen=True)
 class Standing:
-    """What a verdict says of one transform: its RMS error, its 90 % interval, and how probably it is the best."""
+    """One transform in a verdict: its RMS error with 90 % interval, and its probability of being the best."""
 
     name: str
     score: float
@@ -35,7 +35,7 @@ def length(value: float, units: str | None) -> str:
 
 
 def probability(value: float) -> str:
-    """Write a probability with two digits, never rounded to certainty: samples cannot show that much."""
+    """Write a probability with two digits, but never as 0 or 1: a finite number of samples cannot show that."""
     if value >= 0.995:
         return "over 0.99"
     return "below 0.01" if value < 0.005 else f"{value:.2f}"
@@ -71,17 +71,17 @@ def verdict(
     order : sequence of Standing
         Best first.
     groups : sequence of sequences of str
-        Names in groups that cannot be distinguished from their first, best first.
+        Tied groups of names, best first: members of a group cannot be distinguished.
     annotations : int
     further : FurtherAnnotations, optional
-        How many more would decide.
+        How many more would decide the ranking.
     units : str, optional
         World unit.
     baseline : str, optional
-        Name of the transform that does nothing, where it is among them.
+        Name of the identity transform, if it is among them.
     """
     if not annotations:
-        return "There are no annotations yet, so nothing can be said about the transforms."
+        return "There are no annotations yet, so the transforms cannot be compared."
     by_name = {one.name: one for one in order}
     before = by_name.get(baseline) if baseline is not None else None
     methods = [one for one in order if one is not before]
@@ -123,7 +123,7 @@ def _no_better(
             f"{_error(before, units)}. The best method, {best.name}, has {_error(best, units)}."
         )
     return (
-        f"{count(annotations, 'annotation')} cannot say whether any method is better than doing nothing: "
+        f"{_fail_to(annotations)} show whether any method is better than doing nothing: "
         f"without registration the root mean square error is {_error(before, units)}. The best method, {best.name}, "
         f"has {_error(best, units)}."
     )
@@ -144,10 +144,8 @@ def _decided(
     tied = [name for name in groups[1] if before is None or name != before.name]
     if len(tied) < 2:
         return f"{text} Next is {second.name} with {_error(second, units)}."
-    others = count(len(tied) - 1, "other")
     return (
-        f"{text} Next is {second.name} with {_error(second, units)}, from which {count(annotations, 'annotation')} "
-        f"cannot distinguish {others}."
+        f"{text} Next is {second.name} with {_error(second, units)}, tied with {count(len(tied) - 1, 'other method')}."
     )
 
 
@@ -162,29 +160,28 @@ def _undecided(
     likeliest = sorted(first, key=lambda one: -one.best)
     leader = likeliest[0]
     named = [one for one in likeliest[1:_MOST_NAMED] if one.best >= _WORTH_NAMING] or likeliest[1:2]
-    some = "the two" if len(methods) == 2 else f"{len(first)} of {len(methods)} methods"
-    if len(first) == len(methods) > 2:
-        some = f"all {len(methods)} methods"
-    lead = (
-        f"{count(annotations, 'annotation')} cannot say which of {some} is best: {leader.name}, with probability "
-        f"{probability(leader.best)}, has a root mean square error of {_error(leader, units)}{_against(before, units)}."
-    )
-    told = joined([
-        f"{one.name} (about {length(one.score, units)}, best with probability {probability(one.best)})" for one in named
+    some = f"{len(first)} of the {len(methods)} methods could each be the best"
+    if len(first) == len(methods):
+        some = f"{'Either' if len(methods) == 2 else 'Any'} of the {len(methods)} methods could be the best"
+    more = "" if further is None else f", and {_more(further)}"
+    close = joined([
+        f"{one.name} (about {length(one.score, units)}, probability {probability(one.best)})" for one in named
     ])  # fmt: skip
-    rest = f"close to it {'is' if len(named) == 1 else 'are'} {told}"
-    return f"{lead} {sentence(rest if further is None else f'{rest}; {_more(further)}')}"
+    return (
+        f"{some}: {_fail_to(annotations)} separate them{more}. {leader.name} is the most likely (probability "
+        f"{probability(leader.best)}), with a root mean square error of {_error(leader, units)}"
+        f"{_against(before, units)}; next {'is' if len(named) == 1 else 'are'} {close}."
+    )
 
 
-def sentence(words: str) -> str:
-    """Make a sentence of words."""
-    return f"{words[0].upper()}{words[1:]}."
+def _fail_to(annotations: int) -> str:
+    return f"{count(annotations, 'annotation')} {'does' if annotations == 1 else 'do'} not"
 
 
 def _more(further: FurtherAnnotations) -> str:
     if further.best is not None and further.best > 0:
-        return f"about {count(further.best, 'more annotation')} would probably decide which is best"
-    return f"more than {further.cap} more annotations would be needed to decide which is best"
+        return f"about {further.best} more would probably decide"
+    return f"more than {further.cap} more would be needed to decide"
 
 
 def calibration(verdict_: str, coverage: Sequence[Coverage], fewest: int, outliers: Sequence[int]) -> str:
@@ -200,13 +197,14 @@ def calibration(verdict_: str, coverage: Sequence[Coverage], fewest: int, outlie
         Rows of the annotations that the others contradict.
     """
     total = coverage[0].count
-    inside = joined([f"{one.inside} in their {100 * one.level:.0f} % region" for one in coverage])
-    found = f"each annotation predicted from the others, of {total} there are {inside}"
+    regions = joined([f"{one.inside} in the {100 * one.level:.0f} % region" for one in coverage])
+    found = f"when each of the {count(total, 'annotation')} is predicted from the others, there are {regions}"
+    few = f"{count(total, 'annotation')} {'is' if total == 1 else 'are'} too few to test the model"
     words = {
-        "calibrated": f"The model is as sure as it should be: {found}",
+        "calibrated": f"The model is well calibrated: {found}",
         "overconfident": f"The model is overconfident, so do not rely on the ranking: {found}",
         "underconfident": f"The model is underconfident, so differences may be overlooked: {found}",
-        "undetermined": f"{count(total, 'annotation')} cannot test the model ({fewest} are needed)",
+        "undetermined": f"{few} ({fewest} are needed)",
     }[verdict_]
     if outliers:
         words += f"; {numbered(outliers)} contradict{'' if len(outliers) > 1 else 's'} the others"

@@ -290,7 +290,7 @@ def too_good(transforms: Mapping[str, Any], given: Annotations, noise_factor: fl
                 Flag(
                     "too_good",
                     f"{name} fits the annotations better than their stated precision allows (p = {p:.1g}): it has "
-                    "probably seen them, or the stated uncertainty is too large. It is not used as evidence.",
+                    "probably seen them, or the stated uncertainty is too large.",
                     transform=name,
                     p=p,
                 )

@@ -39,7 +39,7 @@ class Halves:
 
 @dataclass(frozen=True)
 class Curve:
-    """What was asked and what it brought.
+    """The sequence of questions and the error after each.
 
     Attributes
     ----------

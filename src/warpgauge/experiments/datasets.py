@@ -94,7 +94,7 @@ def _stain(name: str) -> str:
     if any(key in lower for key in _MAMMARY):
         found &= set(_MAMMARY.values())
     if len(found) != 1:
-        raise InvalidInputError(f"The file {name!r} names no stain of the CIMA set that is known.")
+        raise InvalidInputError(f"The file {name!r} does not name a known stain of the CIMA set.")
     return found.pop()
 
 

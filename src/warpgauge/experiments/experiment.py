@@ -44,7 +44,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Findings:
-    """What the runs say together.
+    """Combined findings of all runs.
 
     Parameters
     ----------

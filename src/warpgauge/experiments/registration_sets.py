@@ -136,7 +136,7 @@ def _registered(fixed: Path, moving: Path, settings: Sequence[Setting], folder: 
     results = run_registrations(fixed, moving, settings, folder, time_limit=1800)
     ended = [one for one in results if one.path is not None]
     if len(ended) < 2:
-        raise WarpgaugeError(f"Fewer than two registrations came to an end: {results[0].problem}")
+        raise WarpgaugeError(f"Fewer than two registrations finished: {results[0].problem}")
     mapped = np.stack([wg.read_transform(one.path).map(points) for one in ended if one.path is not None])
     return {"points": points, "mapped": mapped, "names": np.array([one.name for one in ended])}
 

@@ -272,7 +272,7 @@ class Checkpoint:
         if key != self._key:
             raise InvalidInputError(
                 f"{self.path.name!r} belongs to a map of another posterior, grid, transform or setting; delete it and "
-                f"{self.note.name!r} to start anew, or give another file."
+                f"{self.note.name!r} to start again, or give another file."
             )
         return blocks
 
@@ -282,11 +282,11 @@ class Checkpoint:
                 array = _open_memmap(self.path, mode="r+")
             except ValueError as error:
                 raise FileFormatError(
-                    f"{self.path.name!r} is damaged; delete it and {self.note.name!r} to start anew."
+                    f"{self.path.name!r} is damaged; delete it and {self.note.name!r} to start again."
                 ) from error
             if array.shape != shape or array.dtype != np.float64:
                 raise FileFormatError(
-                    f"{self.path.name!r} has shape {array.shape} instead of {shape}; delete it to start anew."
+                    f"{self.path.name!r} has shape {array.shape} instead of {shape}; delete it to start again."
                 )
             return array
         self.finished = set()

@@ -68,7 +68,7 @@ KINDS: Mapping[str, Kind] = {
 
 @dataclass(frozen=True, eq=False)
 class Picture:
-    """What `map_picture` draws.
+    """Description of a picture for `map_picture`.
 
     Parameters
     ----------

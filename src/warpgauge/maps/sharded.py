@@ -103,7 +103,7 @@ class ShardedMap:
 
 @dataclass(frozen=True)
 class Written:
-    """What `write_sharded_map` did: shards that were there already, and shards that were filled."""
+    """Result of `write_sharded_map`: shards that already existed, and shards that were filled."""
 
     place: Place
     kept: int
@@ -352,5 +352,5 @@ def _keys(place: Place) -> Iterator[str]:
 
 def _missing(task: ShardedMap, level: Level, kept: set[str]) -> list[ShardIndex]:
     if f"{level.path}/zarr.json" not in kept and kept:
-        raise FileFormatError(f"{task.place.name!r} lacks its level {level.path}; remove it and start anew.")
+        raise FileFormatError(f"{task.place.name!r} lacks its level {level.path}; remove it and start again.")
     return [shard for shard in level.shards() if level.key(shard) not in kept]

@@ -69,7 +69,7 @@ class ImageRecord:
 
 @dataclass(frozen=True)
 class PointsRecord:
-    """A stored set of points: its file, hash and number, how it came about, whether it stands for a region."""
+    """A stored set of points: its file, hash and size, how it was made, and whether it represents a region."""
 
     file: str
     content_hash: str
@@ -173,7 +173,7 @@ class Document:
 
 
 def _no_constant(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is no JSON number")
+    raise ValueError(f"{constant} is not a JSON number")
 
 
 def _text(values: Mapping[str, Any], key: str) -> str:

@@ -94,7 +94,7 @@ def found_at(folder: Path, record: ImageRecord) -> Place:
 
 
 def open_image(folder: Path, record: ImageRecord, role: str) -> Image:
-    """Open an image of the project, told what it was told at first; one that is not the same any more is refused."""
+    """Open an image of the project with its original options; an image that has changed is refused."""
     problem = image_problem(folder, record, role)
     if problem is not None:
         raise ProjectError(problem)

@@ -37,7 +37,7 @@ _FIRST = datetime(2020, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True)
 class VerifyReport:
-    """What `Project.verify` found.
+    """Result of `Project.verify`.
 
     Attributes
     ----------
@@ -208,7 +208,7 @@ def verify_project(folder: Path) -> VerifyReport:
 
 @dataclass(frozen=True)
 class Recovery:
-    """What a recovery did.
+    """Result of a recovery.
 
     Attributes
     ----------

@@ -165,7 +165,7 @@ class State:
         return answered or any(number == query for _, number in self.deferred)
 
     def rests_on_removed(self, generation: int) -> bool:
-        """Return whether an answer that was in force at a generation has been changed or taken back since."""
+        """Return whether an answer that was valid at a generation has been changed or undone since."""
         return any(given < generation < taken for given, taken in self.removed.items())
 
     def answered(self, rater: str) -> list[int]:

@@ -114,7 +114,7 @@ def _read(folder: Path, names: Sequence[str], options: Mapping[str, Any], fixed:
 
 
 def refuse_reserved(name: str) -> None:
-    """Refuse the name that stands for doing nothing."""
+    """Refuse the reserved name of the identity."""
     if name == IDENTITY:
         raise InvalidInputError(
             f"The name {IDENTITY!r} stands for no transform at all, which every comparison has; choose another name."

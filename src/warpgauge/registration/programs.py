@@ -36,7 +36,7 @@ class Setting(Protocol):
 
 @dataclass(frozen=True)
 class RegistrationResult:
-    """What became of one registration: ``path`` on success, ``problem`` (a sentence) otherwise."""
+    """Outcome of one registration: ``path`` on success, ``problem`` (a sentence) otherwise."""
 
     name: str
     path: Path | None
@@ -46,7 +46,7 @@ class RegistrationResult:
 
 @dataclass(frozen=True)
 class _Inputs:
-    """What all registrations share; the workers open the files by their paths."""
+    """Data that all registrations share; the workers open the files by their paths."""
 
     fixed: Path
     moving: Path

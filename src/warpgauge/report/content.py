@@ -27,7 +27,7 @@ _LIBRARIES = ("numpy", "scipy", "numba", "matplotlib", "nibabel", "SimpleITK")
 
 @dataclass(frozen=True, eq=False)
 class Content:
-    """What a report is made of.
+    """Content of a report.
 
     Attributes
     ----------

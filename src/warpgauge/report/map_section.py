@@ -186,14 +186,14 @@ def map_section(content: Content) -> str:
     left = len(made.expected) - len(shown.expected)
     parts = [
         paragraph(
-            "Colours are the distance from the true match that is to be expected at each place, best method first, and "
-            "the same for all methods. It is large where a method is wrong, and also where nothing is known."
+            "Colours show the expected distance from the true match at each place, on one scale for all methods; best "
+            "method first. The distance is large where a method is wrong, and also where too little is known."
             + (f" The {left} methods with the largest errors are not drawn." if left else "")
         ),
         _picture(
             shown.picture("expected error", points, _top(shown.expected, content.evaluation.baseline)),
             "Maps of the expected error of " + ", ".join(shown.expected) + ", with the same colours.",
-            "Expected error of each method. Circles: annotated points. Line: inside it the annotations say enough.",
+            "Expected error of each method. Circles: annotated points. Inside the line, the annotations say enough.",
         ),
     ]
     if shown.exceedance:
@@ -206,12 +206,12 @@ def map_section(content: Content) -> str:
             ),
         ]
     parts += [
-        heading("How much the annotations say"),
+        heading("What the annotations leave open"),
         paragraph("" if content.judged is None else judged_share(content.judged)),
         _picture(
             made.picture("standard deviation", points),
             "Map of the standard deviation of the true match, with the annotated points.",
-            "How far the true match may lie from what the annotations alone say. It does not depend on the method.",
+            "Standard deviation of the true match, given the annotations alone. It does not depend on the method.",
             width=6.5 if content.posterior.d == 2 else 10.0,
         ),
     ]
@@ -230,8 +230,8 @@ def overlay_section(content: Content) -> str:
     return heading("Before and after") + _picture(
         picture,
         f"Checkerboards of the fixed and the moving image, before registration and after {best}.",
-        f"Fixed and moving image in turn, as the moving image lies and as {best} puts it: where edges go on from tile "
-        "to tile, the images match.",
+        f"Tiles of the fixed and the moving image in turn, without registration and after {best}. Where edges continue "
+        "from tile to tile, the images match.",
         dpi=150,
     )
 

@@ -46,15 +46,15 @@ def score_name(norm: str) -> str:
 
 
 def verdict(content: Content) -> str:
-    """Return the boxes on top: what spoils everything first, then who is best, then how far that can be trusted."""
+    """Return the boxes at the top: warnings first, then which method is best, then how far that can be trusted."""
     found, trust = content.evaluation, content.trust
     first = box("warning", *found.notices) if found.flags else ""
     sentence = found.verdict
     if trust is None:
-        return first + box("warning", "There is no annotation, so nothing below says how good a registration is.")
+        return first + box("warning", "There are no annotations, so this report cannot say how good a registration is.")
     if trust.verdict == "overconfident":
         first += box("warning", trust.diagnostics.sentence)
-        sentence = f"What the model says all the same: {sentence}"
+        sentence = f"The model's verdict, which may be wrong: {sentence}"
     last = "" if trust.verdict == "overconfident" else trust.diagnostics.sentence
     share = "" if content.judged is None else judged_share(content.judged)
     return first + box("verdict", sentence) + box("notice", f"{last} {share}".strip())
@@ -64,13 +64,17 @@ def compared(content: Content) -> str:
     """Return a paragraph on the compared methods, the targets and the annotations."""
     found = content.evaluation
     methods = joined(content.methods) if len(content.methods) <= _MOST_LISTED else f"{len(content.methods)} methods"
-    before = f", and the moving image as it lies ({found.baseline})" if found.baseline is not None else ""
+    before = f", and no registration ({found.baseline})" if found.baseline is not None else ""
     over = f" in {content.region}" if content.region else ""
-    left = f" ({found.excluded_targets} more lie outside some method's domain)" if found.excluded_targets else ""
+    left = (
+        f" ({found.excluded_targets} more are left out: they lie outside a method's domain)"
+        if found.excluded_targets
+        else ""
+    )
     return paragraph(
         f"Compared: {methods}{before}. The error is the {score_name(content.norm)} in {content.units} "
-        f"over {found.targets} targets{over}{left}, known from {count(found.annotations, 'annotation')}. "
-        f"Differences below {number(found.margin)} {content.units} do not count."
+        f"over {found.targets} targets{over}{left}, estimated from {count(found.annotations, 'annotation')}. "
+        f"Differences below {number(found.margin)} {content.units} count as a tie."
     )
 
 
@@ -87,9 +91,8 @@ def results_section(content: Content) -> str:
             charts.intervals(found, norm, f"{score_name(norm)} ({units})"),
             f"Errors of {len(names)} methods with 90 % intervals. Best: {names[0]} with "
             f"{number(charts.true_score(best, norm))} {units}, interval {number(low)} to {number(high)}.",
-            "Bars: where the true error over all targets lies with probability 90 %; dots: its median. Diamonds: error "
-            "at the annotated points alone, as is usual. Methods on the same shade cannot be distinguished from the "
-            "first of them.",
+            "Bars: 90 % interval of the true error over all targets; dots: its median. Diamonds: the classical error, "
+            "at the annotated points only. Methods on the same shade are tied: they cannot be distinguished.",
         ),
     ]
     if len(content.methods) > 1:
@@ -98,8 +101,8 @@ def results_section(content: Content) -> str:
             chart(
                 charts.wins(found, norm),
                 "Probability in percent that the method of the row has a smaller error than that of the column.",
-                "Probability in percent that the method of the row has a smaller root mean square error than that of "
-                "the column. Dark blue: certain; white: undecided; dark red: certainly not.",
+                "Probability, in percent, that the method in the row has a smaller root mean square error than the "
+                "method in the column. Blue: the row is better; white: undecided; red: the column is better.",
             ),
         ]
     if content.errors:
@@ -109,7 +112,7 @@ def results_section(content: Content) -> str:
             chart(
                 charts.boxes(content.errors, f"expected distance from the true match ({units})", found.tolerance),
                 f"Box plots of the errors of each method over {found.targets} targets. Medians in {units}: {words}.",
-                "Boxes: half of all targets; line: median; whiskers: 5 to 95 % of the targets.",
+                "Box: the middle half of the targets; line: median; whiskers: 5th to 95th percentile.",
             ),
         ]
     return "".join(parts)
@@ -127,7 +130,7 @@ def _with_interval(one: Interval | None, share: bool = False) -> Cell:
 def score_table(content: Content) -> str:
     """Return the table of scores, best method first."""
     found, norm, units = content.evaluation, content.norm, content.units
-    heads = ["method", "rank", f"{score_name(norm)} ({units})", "90 % interval from", "to", "best with probability",
+    heads = ["method", "rank", f"{score_name(norm)} ({units})", "90 % interval from", "to", "probability of being best",
              "tied group", f"at landmarks ({units})", f"90th percentile ({units})"]  # fmt: skip
     # By the paper's posterior the order is that of the distance from its mean, which is not the expected error.
     by_mean = any(one.score[norm] != charts.true_score(one, norm) for one in found.scores.values())
@@ -156,8 +159,8 @@ def score_table(content: Content) -> str:
         folded = None if one.regularity is None else one.regularity.folding
         rows.append((name, [*cells, percent_cell(one.outside), percent_cell(folded)]))
     caption = (
-        f"Errors over {found.targets} targets from {count(found.annotations, 'annotation')}, best first; in brackets "
-        f"90 % intervals ({found.samples} samples, seed {found.seed})."
+        f"Errors over {found.targets} targets, estimated from {count(found.annotations, 'annotation')}; best first. "
+        f"90 % intervals in brackets ({found.samples} samples, seed {found.seed})."
     )
     flagged = frozenset(flag.transform for flag in found.flags if flag.transform is not None)
     return table(caption, heads, rows, flagged=flagged, baseline=found.baseline, name="scores")
@@ -168,7 +171,7 @@ def landmark_section(content: Content) -> str:
     errors = content.landmark_errors
     rows = annotation_rows(content)
     if not errors or not rows:
-        return paragraph("There is no annotation, or no transform that can be evaluated at the annotated points.")
+        return paragraph("There are no annotations, or no transform can be evaluated at the annotated points.")
     shown, units = list(errors)[:MOST_SHOWN], content.units
     before = content.evaluation.baseline
     if before in errors and before not in shown:
@@ -192,8 +195,8 @@ def landmark_section(content: Content) -> str:
     more = f" {left} further methods are in the CSV." if left else ""
     flagged = frozenset(str(row["label"]) for row in rows if row["outlier"] or row["flagged"])
     return table(
-        f"Distance in {units} between the expert's match and where a method puts the point, best method first; the "
-        f"expert's own standard deviation last.{more}",
+        f"Distance in {units} between the expert's match and where a method maps the point; best method first. Last "
+        f"column: the standard deviation that the expert stated.{more}",
         ("annotation", f"fixed point ({units})", *shown, "stated sd"),
         [*middle, *listed],
         flagged=flagged,
@@ -238,8 +241,8 @@ def certificate_section(found: Certificate) -> str:
         box("verdict", found.content["verdict"]),
         paragraph(
             f"This verdict rests on {about['usable']} answers at places drawn at random from {about['population']} "
-            "targets, each with a known probability. It holds whatever the model of the true transformation; the "
-            "model's own verdict stands beside it."
+            "targets, each with a known probability. It does not depend on the model of the true transformation. The "
+            "model's verdict is shown beside it."
         ),
         *(box("warning", sentence) for sentence in found.contradictions),
         table(
@@ -257,16 +260,16 @@ def certificate_section(found: Certificate) -> str:
 def _skips(found: Certificate) -> str:
     about = found.content["audit"]
     if not about["not_answered"]:
-        return "Every random question that was reached is answered."
+        return "All random questions asked so far are answered."
     bounds = "; ".join(
         f"{one.name} {one.rms.low_with_skips:.3g} to {one.rms.high_with_skips:.3g}"
         for one in found.verdict.methods
         if one.rms.low_with_skips is not None and one.rms.high_with_skips is not None
     )
     return (
-        f"{about['not_answered']} of {about['reached']} random questions were not answered. The intervals are about "
-        f"places that can be answered. With every skipped place as good, or as bad, as the best or worst answered one, "
-        f"the RMS errors would be: {bounds}."
+        f"{about['not_answered']} of {about['reached']} random questions were not answered. The intervals hold for "
+        f"places that can be answered. If every skipped place were as good as the best answered one, or as bad as the "
+        f"worst, the RMS errors would be: {bounds}."
     )
 
 
@@ -275,7 +278,7 @@ def _facts(found: Certificate) -> dict[str, object]:
     late = [name for name, one in content["transforms"].items() if one["after_opening"]]
     sealed = content["audit"]["sealed"]
     return {
-        "random questions": f"{content['audit']['reached']} reached, {content['audit']['usable']} used",
+        "random questions": f"{content['audit']['reached']} asked, {content['audit']['usable']} used",
         "sealed answers": f"{sealed}, unknown to the model and to all exports" if sealed else "none",
         "added after the answers were opened": ", ".join(late) or "no transform",
         "estimates assisted by predictions": "yes" if found.verdict.assisted else "no",
@@ -305,7 +308,7 @@ def annotation_list(content: Content) -> str:
     ]  # fmt: skip
     return table(
         f"{counted(len(rows), 'annotation')}; points are x, y[, z] in {units}. Residual: distance from the prediction "
-        f"by all others.",
+        f"by all other annotations; standardised: divided by its expected size.",
         ("annotation", "fixed point", "moving point", f"stated sd ({units})", f"residual ({units})", "standardised",
          "p", "remark"),
         listed,
@@ -333,7 +336,7 @@ def provenance(content: Content) -> str:
     if not content.transforms:
         parts.append(paragraph("The transforms were not given to the report."))
     if content.project:
-        parts += [heading("Project"), facts("What the project says of itself", content.project)]
+        parts += [heading("Project"), facts("Project settings and content", content.project)]
     seeds = {"posterior samples": found.samples, "seed": found.seed, "targets": found.targets,
              "tolerance": found.tolerance, "norms": list(found.norms)}  # fmt: skip
     parts += [
@@ -344,7 +347,7 @@ def provenance(content: Content) -> str:
     for name, one in content.images.items():
         parts.append(facts(f"The {name} image", {**one.summary(), "levels": one.levels}))
     if content.hashes:
-        parts += [heading("Hashes"), facts("SHA-256 of what went in", content.hashes)]
+        parts += [heading("Hashes"), facts("SHA-256 of the input files", content.hashes)]
     parts += [heading("Versions"), facts("Programs and libraries", versions())]
     return "".join(parts)
 
@@ -352,18 +355,20 @@ def provenance(content: Content) -> str:
 def reading_aid(content: Content) -> str:
     """Return the terms explained for readers without statistics, and how to cite."""
     lines = {
-        "Annotation": "A point of the fixed image, the place an expert gave for it in the moving image, and how sure "
-        "the expert was.",
-        "Target": "A point of the fixed image at which the error counts. Errors are averaged over all targets.",
+        "Annotation": "A point of the fixed image, its match in the moving image as marked by an expert, and the "
+        "uncertainty that the expert stated.",
+        "Target": "A point of the fixed image where the error is measured. Errors are averaged over all targets.",
         "Error": f"The {score_name(content.norm)} over the targets: how far a method's matches are from the true ones. "
-        "The true ones are not known; the error given is the middle of what it may be, given the annotations and the "
+        "The true matches are not known; the error shown is the median estimate, given the annotations and the "
         "methods.",
-        "Identity": "The moving image as it lies, without any registration: what a method has to beat.",
-        "90 % interval": "The true error lies in it with a probability of 90 %, if the model is right.",
-        "Standard deviation": "How far the true match of a point typically lies from where the annotations alone put "
-        "it. Small near annotations, large far from them.",
-        "Tied": "Methods that the first of their group does not beat with a probability of at least 95 %, or only by a "
-        "difference that does not count.",
+        "Identity": "No registration: the moving image as it is. A useful method has a smaller error.",
+        "90 % interval": "If the model is right, the true error lies in this interval with a probability of 90 %.",
+        "Standard deviation": "How far the true match of a point typically lies from the match predicted by the "
+        "annotations alone. It is small near annotations and large far from them.",
+        "Tied group": "Methods that cannot be distinguished: none of them beats another with a probability of at least "
+        "95 % and by a difference that matters.",
+        "Outside its domain": "Share of the targets at which the transform is not defined.",
+        "Folded": "Share of the points where the transform folds the image over (Jacobian determinant of 0 or less).",
     }
     rows = [(name, [text_cell(text)]) for name, text in lines.items()]
     return table("Words used in this report.", ("word", "meaning"), rows) + paragraph(

@@ -71,7 +71,7 @@ def write_study_report(
     units : str
         What one world unit is, where all pairs share it.
     hashes : mapping, optional
-        Hashes of what went in.
+        Hashes of the input files.
     created : datetime, optional
         Now by default.
 
@@ -153,9 +153,9 @@ def _methods(result: StudyResult, units: str) -> str:
         rows.append((before["method"], [*cells, Cell(str(before["cases"]), before["cases"]), *[blank] * 4]))
     parts = [
         table(
-            f"Best first. 90 % intervals by a bootstrap of {rounds} rounds over pairs and posterior samples.",
+            f"Best first. 90 % intervals from {rounds} bootstrap rounds over pairs and posterior samples.",
             ("method", "rank", "mean rank", "from", "to", _score_head(result, units), "from", "to",
-             "first with probability", "cases", "missing", "ACROBAT", "TRE30", "TRE70"),
+             "probability of being first", "cases", "missing", "ACROBAT", "TRE30", "TRE70"),
             rows,
             name="methods-table",
         ),
@@ -178,8 +178,8 @@ def _methods(result: StudyResult, units: str) -> str:
                 charts.rank_matrix(names, probabilities),
                 f"Probability of each final rank for each method, in percent. {best.name} is first with probability "
                 f"{percent(best.probability_first)}.",
-                f"Share of the bootstrap rounds with each final rank, in percent. The rounds' rankings agree with the "
-                f"final one by a mean Kendall correlation of {number(result.stability)}.",
+                f"Share of the bootstrap rounds with each final rank, in percent. Mean Kendall correlation of the "
+                f"rounds' rankings with the final one: {number(result.stability)}.",
             ),
             heading("Are the differences real?"),
             _tests(result, units),
@@ -197,7 +197,7 @@ def _tests(result: StudyResult, units: str) -> str:
         cells = [Cell(str(one.cases), one.cases), figure_cell(one.median_difference), figure_cell(one.p)]
         rows.append((name, [*cells, figure_cell(one.adjusted_p)]))
     return table(
-        f"Wilcoxon signed-rank tests over the pairs, adjusted by Holm; shaded where at most {_SIGNIFICANT:g}.",
+        f"Wilcoxon signed-rank tests over the pairs, adjusted by Holm. Shaded: adjusted p of at most {_SIGNIFICANT:g}.",
         ("methods", "pairs", f"median difference ({unit})", "p", "adjusted p"),
         rows,
         flagged=frozenset(flagged),
@@ -214,7 +214,7 @@ def _pairs(result: StudyResult) -> str:
             (one.name, [text_cell(one.verdict), text_cell(one.sentence), text_cell(missing), text_cell(left_out)])
         )
     return table(
-        "Calibration of each pair's posterior by leaving annotations out, and what is missing there.",
+        "Calibration of the model on each pair (leave-one-out), and missing methods.",
         ("pair", "calibration", "what was found", "missing methods and why", "remark"),
         rows,
         flagged=frozenset(result.untrusted),
@@ -265,7 +265,7 @@ def _provenance(result: StudyResult, hashes: Mapping[str, str]) -> str:
         )
     )
     if hashes:
-        parts.append(facts("SHA-256 of what went in", hashes))
+        parts.append(facts("SHA-256 of the input files", hashes))
     return "".join([*parts, facts("Programs and libraries", versions())])
 
 
@@ -350,9 +350,9 @@ def write_leaderboard(
     )
     rounds = result.study.settings.bootstrap
     notes = paragraph(
-        "Sort by a click on a heading. Ranks are by the mean rank over the pairs. “Rank from … to” holds the final "
-        f"rank in {LEVEL:.0%} of {rounds} bootstrap rounds over pairs and what the annotations leave open: methods "
-        "whose ranges overlap are not clearly ordered. All other intervals are 90 % as well."
+        "Click a heading to sort. Methods are ranked by their mean rank over the pairs. “Rank from … to” is the range "
+        f"of final ranks in {LEVEL:.0%} of {rounds} bootstrap rounds over pairs and posterior samples: methods whose "
+        "ranges overlap are not clearly ordered. All other intervals are 90 % intervals, too."
     )
     sections = [("ranking", "Leaderboard", _leaderboard_table(result, shown_units(units)) + notes + _downloads(result))]
     foot = paragraph("Made by warpgauge benchmark --leaderboard.")
@@ -400,7 +400,7 @@ def _leaderboard_table(result: StudyResult, units: str) -> str:
         cells += [*[blank] * 3, *(blank if still is None else figure_cell(still, 4) for *_, still in beside)]
         cells += [Cell(str(before["cases"]), before["cases"]), blank]
         rows.append((before["method"], cells))
-    heads = ("method", "rank", "rank from", "rank to", "first with probability",
+    heads = ("method", "rank", "rank from", "rank to", "probability of being first",
              _score_head(result, units), "from", "to", "mean rank",
              *(name for name, *_ in beside), "cases", "missing")  # fmt: skip
     caption = f"{len(result.methods)} methods over {len(result.outcomes) - len(result.excluded)} pairs, best first."

@@ -170,7 +170,7 @@ def _sampled(image: Image, patch: Grid) -> Floats:
     return displayable(warped_image((samples, part), lambda points: points, patch))
 
 
-# So many are drawn; whoever has more has another problem than single slips.
+# More than this is not a matter of single slips, so the rest is only listed.
 MOST_DRAWN = 12
 _DPI = 110
 
@@ -179,9 +179,9 @@ def suspect_section(content: Content) -> str:
     """Return the flagged annotations with two thumbnails each, the verdict without them, and both sets of scores."""
     parts = [
         paragraph(
-            "Every good method misses these annotations by far more than usual. They were used as they are: nothing "
-            "was deleted. Look at each. If the mark is in the wrong place, correct it or take it back, and make the "
-            "report again. If it is right, all methods are wrong there."
+            "Every good method misses these annotations by far more than usual. They are still used: nothing was "
+            "deleted. Check each one. If the mark is wrong, correct or undo it and write the report again. If it is "
+            "right, all methods are wrong there."
         )
     ]
     drawn = content.suspects[:MOST_DRAWN] if _drawable(content) else ()
@@ -194,7 +194,7 @@ def suspect_section(content: Content) -> str:
                 "png",
                 f"Annotation {one.row + 1}: the fixed image around the point and the moving image around its mark, at "
                 f"one scale. The expected match lies {away} from the mark.",
-                f"{one.sentence} By the methods and the other annotations, the match is expected {away} from the mark.",
+                f"{one.sentence} The methods and the other annotations predict the match {away} from the mark.",
             )
         )
     parts.append("</div>")
@@ -226,7 +226,7 @@ def _without(content: Content) -> str:
                 sampled_cell(score.probability_best[norm], one.samples),
             ]
         rows.append((name, cells))
-    heads = (f"error ({content.units})", "90 % interval", "best with probability")
+    heads = (f"error ({content.units})", "90 % interval", "probability of being best")
     return (
         heading("What changes without them")
         + paragraph(without([one.row for one in content.suspects], other.verdict))
@@ -243,7 +243,7 @@ def _without(content: Content) -> str:
 def trust_section(content: Content) -> str:
     """Return coverage, residuals, quantiles, factor, outliers and sensitivity."""
     if content.trust is None:
-        return paragraph("There is no annotation to test the model with.")
+        return paragraph("There are no annotations to test the model with.")
     found = content.trust.diagnostics
     said = "; ".join(f"{one.inside} of {one.count} in the {100 * one.level:.0f} % region" for one in found.coverage)
     rows = [
@@ -254,8 +254,8 @@ def trust_section(content: Content) -> str:
     parts = [
         box("warning" if found.verdict == "overconfident" else "notice", found.sentence),
         paragraph(
-            "That was tested by predicting each annotation from all others: if the model is as sure as it should be, "
-            "half of them lie within their 50 % region, and 19 of 20 within their 95 % region."
+            "The test predicts each annotation from all others. If the model is well calibrated, about half of the "
+            "annotations lie in the predicted 50 % region, and 19 of 20 in the 95 % region."
             + ("" if content.judged is None else f" {judged_share(content.judged)}")
         ),
         table(
@@ -266,28 +266,33 @@ def trust_section(content: Content) -> str:
             name="coverage",
         ),
         paragraph(
-            f"Its uncertainties are multiplied by {number(np.sqrt(found.applied_factor))}, as the annotations require."
+            f"The model's standard deviations are multiplied by {number(np.sqrt(found.applied_factor))}, to match the "
+            "residuals."
             if found.applied_factor != 1
-            else "Its uncertainties are used as they are."
+            else "The model's standard deviations are used unchanged."
         ),
         '<div class="pair">',
-        chart(charts.coverage(found), f"Bars of coverage: {said}.", "Coverage, stated (dashed) and observed."),
+        chart(
+            charts.coverage(found),
+            f"Bars of coverage: {said}.",
+            "Share of the annotations inside each region: observed (bars) and expected (dashed).",
+        ),
         chart(
             charts.residuals(found),
             f"Standardised residuals of {len(found.p)} annotations; "
             f"{int((np.abs(found.standardised) > 1.96).sum())} of {found.standardised.size} beyond 1.96.",
-            "Standardised residuals; 95 % should lie in the shaded band.",
+            "Standardised residuals. 95 % of them should lie in the shaded band.",
         ),
         chart(
             charts.quantiles(found),
             f"Quantile plot of the residual lengths; the largest is {number(float(found.mahalanobis.max()))}.",
-            "Lengths of the standardised residuals against those expected: points above the line mean that the model "
-            "is overconfident.",
+            "Lengths of the standardised residuals, observed against expected. Points above the line mean that the "
+            "model is overconfident.",
         ),
         chart(
             charts.components(found),
             "Quantile plot of the components of the standardised residuals against what the model states.",
-            "Components of the standardised residuals against what the model states: normal, or Student-t tails.",
+            "Components of the standardised residuals, observed against expected (normal or Student-t).",
         ),
         "</div>",
     ]
@@ -308,8 +313,8 @@ def _sensitivity(content: Content) -> str:
         heading("Ranking sensitivity")
         + paragraph(tested.sentence)
         + table(
-            "The ranking under changed assumptions; annotations left out one by one are listed where the best changes.",
-            ("change", "best method", "rank correlation", "pairs that change order", "the best still leads with"),
+            "The ranking under changed assumptions. Leaving out an annotation is listed only if it changes the best.",
+            ("change", "best method", "rank correlation", "pairs that change order", "probability that the best leads"),
             rows,
             flagged=frozenset(one.name for one in shown if one.best_changes),
             name="sensitivity",
@@ -337,9 +342,9 @@ def rater_section(content: Content) -> str:
     heads = ("rater", "known matches in the drawn region", f"bias, {units}", f"SD, {units}", "interval",
              f"repeatability SD, {units}", "interval", "repeats")  # fmt: skip
     return paragraph(
-        "Control questions have known matches, and raters cannot tell them from the others. The bias is the mean "
-        "offset from those matches, the SD the scatter of one mark in one direction about it, and the repeatability "
-        "the scatter between two marks of the same place. The verdict does not use the answers to control questions."
+        "Control questions have known matches, and raters cannot tell them from other questions. Bias: mean offset "
+        "from the known matches. SD: scatter of a mark about that offset, per direction. Repeatability: scatter "
+        "between two marks of the same place. The verdict does not use the answers to control questions."
     ) + table("Certificates of the raters, with 95 % intervals.", heads, rows, name="raters")
 
 

@@ -221,12 +221,12 @@ def report_page(content: Content, file: Path) -> str:
     trust = ("calibration", "Can these numbers be trusted?", trust_section(content))
     overconfident = content.trust is None or content.trust.verdict == "overconfident"
     parts = [
-        *([("suspects", "Annotations to look at again", suspect_section(content))] if content.suspects else []),
+        *([("suspects", "Annotations to check", suspect_section(content))] if content.suspects else []),
         # Where the model is overconfident, that stands before any ranking.
         *((trust, results, maps) if overconfident else (results, maps, trust)),
         ("landmarks", "Errors at the annotated points", landmark_section(content)),
         *([("certificate", "Certificate", certificate_section(content.certificate))] if content.certificate else []),
-        *([("raters", "How exact are the raters?", rater_section(content))] if content.raters else []),
+        *([("raters", "How precise are the raters?", rater_section(content))] if content.raters else []),
         ("annotations", "Annotations", annotation_list(content)),
         ("provenance", "How it was made", provenance(content)),
         ("reading", "How to read this report", reading_aid(content)),

@@ -1,6 +1,6 @@
-"""Questions beside the suggestions: audit questions, drawn at random, and control questions, whose answers are known.
+"""Questions other than suggestions: audit questions, drawn at random, and control questions with known answers.
 
-Audit questions are what a certificate rests on; control questions and repeats say how careful each rater is.
+A certificate relies on audit questions; control questions and repeats measure the precision of each rater.
 """
 
 from __future__ import annotations
@@ -262,7 +262,7 @@ def with_controls(state: State, drafts: list[Draft]) -> list[Draft]:
 
 @dataclass(frozen=True, eq=False)
 class RaterCertificate:
-    """How exact a rater is, with 95 % intervals.
+    """Precision of a rater, with 95 % intervals.
 
     Attributes
     ----------

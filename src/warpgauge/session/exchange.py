@@ -175,7 +175,7 @@ def raters_landmarks(project: Project, state: State, rater: str | None) -> Landm
 
 
 def fused_landmarks(project: Project, state: State, located: LocatedAnnotations) -> Landmarks:
-    """Return what the model rests on: one landmark per location, raters fused."""
+    """Return the landmarks that the model uses: one per location, raters fused."""
     a = located.annotations
     names = []
     for number, marks in zip(located.locations, located.marks, strict=True):

@@ -72,7 +72,7 @@ def fit_in_force(state: State) -> Event | None:
 
 
 def current_prior(project: Project, fit: Event | None) -> TransformationPrior:
-    """Return the prior with the weights of the fit in force, if there is one."""
+    """Return the prior with the weights of the current fit, if there is one."""
     prior = default_prior(project.fixed_grid, project.settings)
     alignment = project.alignment
     if alignment is not None and project.settings.model != PAPER:
@@ -158,19 +158,19 @@ class Model:
         return default_covariance(self.project.fixed_grid, self.project.settings)
 
     def fit(self, state: State) -> Event | None:
-        """Return the fit in force, or None for the initial weights."""
+        """Return the current fit, or None for the initial weights."""
         key = state.model_generation, len(state.fits)
         if self._fit is None or self._fit[0] != key:
             self._fit = key, fit_in_force(state)
         return self._fit[1]
 
     def _key(self, state: State) -> tuple[int, object]:
-        """Name what the prior depends on: the fit in force, the settings, and an accepted alignment."""
+        """Return what the prior depends on: the current fit, the settings, and an accepted alignment."""
         fit = self.fit(state)
         return 0 if fit is None else fit.generation, (self.project.settings, aligned(state))
 
     def prior(self, state: State) -> TransformationPrior:
-        """Return the prior in force."""
+        """Return the current prior."""
         key = self._key(state)
         if self._prior is None or self._prior[0] != key:
             self._prior = key, current_prior(self.project, self.fit(state))
@@ -234,7 +234,7 @@ class Model:
         return self._followed(self._live[1], state, lambda: self.view(state, None).posterior)
 
     def prepared(self, state: State) -> tuple[tuple[int, object], LiveSuggester]:
-        """Build a suggester for the fit in force, without touching the one in use."""
+        """Build a suggester for the current fit, without touching the one in use."""
         prior = current_prior(self.project, self.fit(state))
         located = located_annotations(state, self.project.d, self.default_covariance)
         suggester = self._followed(

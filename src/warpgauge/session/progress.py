@@ -36,7 +36,7 @@ class StopRule:
 
     @property
     def plain(self) -> str:
-        """That the rule ended the work, without numbers that rest on answers which a blind rater must not know of."""
+        """The stop reason without numbers, for blind raters, who must not learn about the answers of others."""
         if self.name == "budget":
             return self.sentence
         if self.name == "decided":
@@ -67,7 +67,7 @@ class Curve:
 
 @dataclass(frozen=True, eq=False)
 class Progress:
-    """What `Session.progress` tells.
+    """Result of `Session.progress`.
 
     Attributes
     ----------
@@ -274,7 +274,7 @@ class Overview:
         whose: str | None = None,
         rater: str | None = None,
     ) -> tuple[StopRule, ...]:
-        """Hold the stop rules against the state; numbers not asked for are not made.
+        """Evaluate the stop rules on the state; figures that no rule needs are not computed.
 
         Parameters
         ----------

@@ -169,7 +169,7 @@ class QueryQueue:
         return f"Asked because it tells most about the rest; {known}."
 
     def _withdraw_stale(self) -> None:
-        """Take suggestions from the list that nobody has taken up and that rest on answers no longer in force."""
+        """Withdraw unanswered suggestions that were based on answers which have since changed."""
         if self.project.settings.suggest_with != "answers":
             return
         stale = stale_suggestions(self.project.state)

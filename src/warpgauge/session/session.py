@@ -264,7 +264,7 @@ class Session:
         return self._writer.start(self._who(rater))
 
     def skip_start(self, rater: str | None = None) -> Event:
-        """Save that the rater goes on without the guided start."""
+        """Save that the rater skips the guided start."""
         return self.project.append(Draft("start", self._who(rater), payload={"skipped": True}))[0]
 
     def warm(self) -> None:
@@ -298,7 +298,7 @@ class Session:
             return self._model.view(self.project.state, rater)
 
     def prior(self) -> TransformationPrior:
-        """Return the prior in force."""
+        """Return the current prior."""
         with self._lock:
             return self._model.prior(self.project.state)
 
@@ -392,7 +392,7 @@ class Session:
         return import_problems(self.project, landmarks)
 
     def landmarks(self, rater: str | None = None, *, fused: bool = False) -> Landmarks:
-        """Return all marks and skips that stand (of all raters or one), or, ``fused``, what the model rests on."""
+        """Return all current marks and skips (of all raters or one), or, with ``fused``, what the model uses."""
         with self._lock:
             state = self.project.state
             if fused:

@@ -46,7 +46,7 @@ _IDS = re.compile(r"_(\d{4})_(\d{4})\.nii(?:\.gz)?$")
 
 @dataclass(frozen=True)
 class NewStudy:
-    """What `new_study` wrote: the file, its pairs, what was left out and why, and whether there are labels alone."""
+    """Result of `new_study`: file, pairs, pairs left out with reasons, and whether there are labels alone."""
 
     path: Path
     pairs: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""A challenge in a box: a folder from which an evaluation container is built, as grand-challenge.org expects it."""
+"""A folder from which an evaluation container for grand-challenge.org is built."""
 
 from __future__ import annotations
 

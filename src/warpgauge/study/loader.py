@@ -145,7 +145,7 @@ def pair_box(loaded: LoadedPair, model: ModelSettings) -> Box:
 
 @dataclass(frozen=True)
 class Learned:
-    """What all pairs together have taught: weights of the scales of an image as large as the largest, and a noise."""
+    """Weights and noise learned on all pairs together, for the scales of the largest image."""
 
     extent: tuple[float, ...]
     smallest: float

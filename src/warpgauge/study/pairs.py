@@ -42,7 +42,7 @@ _SCHEMA = 5
 
 @dataclass(frozen=True, eq=False)
 class PairOutcome:
-    """What is known of one pair.
+    """Result of one pair.
 
     Attributes
     ----------

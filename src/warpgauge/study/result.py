@@ -82,7 +82,7 @@ class MethodResult:
 
 @dataclass(frozen=True, eq=False)
 class StudyResult(Tabular):
-    """What :func:`run_study` found.
+    """Result of :func:`run_study`.
 
     Attributes
     ----------
@@ -121,7 +121,7 @@ class StudyResult(Tabular):
 
     @property
     def verdict(self) -> str:
-        """Calibration first, then who is first and how surely, then what is missing."""
+        """Pairs with an overconfident model, then the first method and its probability, then missing cases."""
         parts = []
         if self.untrusted:
             parts.append(
@@ -132,10 +132,12 @@ class StudyResult(Tabular):
             parts.append("There are no landmarks: methods are ranked by Dice, which does not say how large errors are.")
         best, count = self.methods[0], len(self.outcomes) - len(self.excluded)
         sure = best.probability_first >= LEVEL
-        chance = f" with probability {best.probability_first:.2f}" if self.sampled else ", too few for a probability"
+        chance = ", too few for a probability"
+        if self.sampled:
+            chance = f"{'' if sure else ', but only'} with probability {best.probability_first:.2f}"
         parts.append(
-            f"{best.name} is {'first' if sure else 'first, but not surely,'} over {counted(count, 'pair')}{chance} "
-            f"(mean rank {best.mean_rank:.2f} of {len(self.methods)})."
+            f"{best.name} is first over {counted(count, 'pair')}{chance} (mean rank {best.mean_rank:.2f} of "
+            f"{len(self.methods)})."
         )
         missing = sum(len(one.missing) for one in self.outcomes)
         if missing:
@@ -151,7 +153,7 @@ class StudyResult(Tabular):
         if self.study.settings.missing == "exclude":
             count = len(self.excluded)
             return f"{counted(count, 'pair')} {'is' if count == 1 else 'are'} left out for all methods"
-        return "each has the last rank of its pair"
+        return "a missing case gets the last rank of its pair"
 
     @property
     def title(self) -> str:

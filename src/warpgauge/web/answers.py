@@ -208,7 +208,7 @@ class Answering:
                 raise UnconfirmedError(question, doubt.outside, None if hidden else doubt.deviation)
 
     def skip_start(self, generation: int, person: Person) -> dict[str, Any]:
-        """Save that the person goes on without the guided start."""
+        """Save that the person skips the guided start."""
         with self.desk.lock:
             self._recent(generation)
             event = self.session.skip_start(person.name)

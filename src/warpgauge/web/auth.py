@@ -74,7 +74,7 @@ def new_token() -> str:
 
 
 def launcher_token(project: Project, name: str, *, renew: bool = False) -> str:
-    """Return the secret of whoever starts the server: the same one at each start, so that their link goes on working.
+    """Return the secret of the person who starts the server; it stays the same, so their link keeps working.
 
     It is kept in a file that only this person can read, in their state folder, never in the project. Where that cannot
     be kept, or others could read it, the secret is new at each start.

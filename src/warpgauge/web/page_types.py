@@ -1,6 +1,6 @@
 """Types of the page's wire format, generated from the models: ``python -m warpgauge.web.page_types > .../wire.js``.
 
-A test holds the file against them, and the TypeScript compiler holds the page against the file.
+A test compares the file with the models, and the TypeScript compiler checks the page against the file.
 """
 
 from __future__ import annotations

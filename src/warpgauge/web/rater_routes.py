@@ -93,7 +93,7 @@ def query_router(desk: Desk) -> APIRouter:
 
     @router.post("/api/refit", response_model=RefitAnswer, responses=WRITE_REFUSALS)
     def refit(body: Based, writing: Writing) -> Any:
-        """Refit the weights to the annotations in force now."""
+        """Refit the weights to the current annotations."""
         return answering.refit(body.generation)
 
     @router.post("/api/query/{n}/skip", response_model=WriteAnswer, responses=_WRITE)

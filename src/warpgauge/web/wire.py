@@ -74,7 +74,7 @@ class ImageAnswer(Given):
     levels: list[Level]
     overview: OverviewAnswer
     tile: int
-    version: str = Field(description="Changes with the content; tiles asked with v=version may be cached for good.")
+    version: str = Field(description="Changes with the content; tiles asked with v=version may be cached indefinitely.")
     name: str
 
 

@@ -123,7 +123,7 @@ def _slice(path: Path, header: Any) -> Slice:
     if int(header.get("NumberOfFrames") or 1) > 1:
         raise FileFormatError(
             f"{path.name!r} is a DICOM file of {int(header.NumberOfFrames)} frames, which is not read; convert it to "
-            f"NIfTI, or to one file a slice."
+            f"NIfTI, or to one file per slice."
         )
     if int(header.get("SamplesPerPixel") or 1) != 1:
         raise FileFormatError(f"{path.name!r} is a colour slice, but a volume of one channel is expected.")

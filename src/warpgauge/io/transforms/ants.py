@@ -60,7 +60,7 @@ def read_mat(path: Path) -> Transform:
 def _matrices(data: bytes, name: str) -> dict[str, Floats]:
     order = _byte_order(data)
     if order is None:
-        raise FileFormatError(f"{name!r} is no MATLAB version 4 file, which the .mat files of ANTs are.")
+        raise FileFormatError(f"{name!r} is not a MATLAB version 4 file, as the .mat files of ANTs are.")
     found: dict[str, Floats] = {}
     place = 0
     while place < len(data):

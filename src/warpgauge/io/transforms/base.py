@@ -22,7 +22,7 @@ _FARTHEST = 1e90
 
 @dataclass(frozen=True)
 class Description:
-    """What a transform is and what was assumed to read it; every value can go into JSON.
+    """Kind of a transform and the assumptions made to read it; all values are JSON-compatible.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ def flipped(about: Description) -> Description:
 
 @dataclass(frozen=True)
 class Options:
-    """What the caller of `read_transform` says where files are silent."""
+    """Options of `read_transform` for what files do not state."""
 
     reference: Grid | None = None
     moving: Grid | None = None
@@ -152,7 +152,7 @@ class Transform(ABC):
 
     @property
     def description(self) -> Description:
-        """What it is and what was assumed."""
+        """Kind of the transform and assumptions made to read it."""
         return self._description
 
     @property

@@ -49,7 +49,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class TransformCheck:
-    """What `check_transform` found.
+    """Result of `check_transform`.
 
     Parameters
     ----------

@@ -112,7 +112,7 @@ def _classic(text: str, name: str) -> dict[str, list[Any]]:
             raise FileFormatError(f"{name!r}, line {number}: expected '(Key values)', got {line[:60]!r}.")
         key, entries = _entry(line[1:-1], name, number)
         if key in values:
-            raise FileFormatError(f"{name!r}, line {number}: {key!r} stands there twice; remove one.")
+            raise FileFormatError(f"{name!r}, line {number}: {key!r} appears twice; remove one.")
         values[key] = entries
     return values
 

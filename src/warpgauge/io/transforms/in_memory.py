@@ -69,7 +69,7 @@ def as_transform(
     d: int | None = None,
     direction: Direction = "fixed_to_moving",
 ) -> Transform:
-    """Return a `Transform` of whatever maps fixed to moving points in memory.
+    """Return a `Transform` for an object in memory that maps fixed to moving points.
 
     Parameters
     ----------

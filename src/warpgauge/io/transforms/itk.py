@@ -167,7 +167,7 @@ def read_itk_text(path: Path) -> Transform:
     text = read_text(path, "ITK transform file", _LIMIT)
     if not text.startswith(TEXT_SIGNATURE.decode()):
         raise FileFormatError(
-            f"{path.name!r} is no ITK transform file: its first line is not '#Insight Transform File V1.0'."
+            f"{path.name!r} is not an ITK transform file: its first line is not '#Insight Transform File V1.0'."
         )
     if not text.endswith("\n"):
         warnings.warn(
@@ -264,7 +264,7 @@ def read_itk_hdf5(path: Path) -> Transform:
 
 def _hdf5_entries(store: Any, file: Path) -> list[Entry]:
     if _GROUP not in store:
-        raise FileFormatError(f"{file.name!r} is an HDF5 file without {_GROUP!r}, so it is no ITK transform.")
+        raise FileFormatError(f"{file.name!r} is an HDF5 file without {_GROUP!r}, so it is not an ITK transform.")
     group = _own(store, _GROUP, file)
     count = len(group)
     if count > _MEMBERS:

@@ -68,7 +68,7 @@ def read_ngff(folder: Path, reference: Grid | None = None) -> Transform:
     """
     ome = zarr_attributes(folder).get("ome")
     if not isinstance(ome, Mapping):
-        raise FileFormatError(f"{folder.name!r} has no ome metadata, so it is no OME-NGFF transformation.")
+        raise FileFormatError(f"{folder.name!r} has no ome metadata, so it is not an OME-NGFF transformation.")
     if str(ome.get("version")) not in VERSIONS:
         raise FileFormatError(
             f"{folder.name!r} is of OME-NGFF version {ome.get('version')!r}; transformations on their own exist from "

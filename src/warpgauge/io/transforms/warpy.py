@@ -44,7 +44,7 @@ def read_warpy(path: Path, *, reference: Grid | None, moving: Grid | None) -> Tr
     try:
         content = json.loads(read_text(path, "transform"))
     except ValueError as error:
-        raise FileFormatError(f"{path.name!r} is not valid JSON, so it is no transform of Warpy.") from error
+        raise FileFormatError(f"{path.name!r} is not valid JSON, so it is not a Warpy transform.") from error
     parts = _parts(content, path.name, 0)
     ends = [_pixels(grid) for grid in (reference, moving)]
     chain = Chain([AffineTransform(*ends[0]), *parts, AffineTransform(*ends[1]).inverse()])

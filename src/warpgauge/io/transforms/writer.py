@@ -74,7 +74,7 @@ def write_transform(transform: Transform, path: str | os.PathLike[str], *, grid:
 def _write_group(transform: Transform, folder: Path, grid: Grid | None) -> None:
     """Write OME-NGFF beside the aim and then put it there; only another transformation of its kind is replaced."""
     if folder.exists() and not (folder.is_dir() and (folder / "zarr.json").is_file() and is_transformation(folder)):
-        raise InvalidInputError(f"{folder.name!r} is there already and is no OME-NGFF transformation; it is kept.")
+        raise InvalidInputError(f"{folder.name!r} already exists and is not an OME-NGFF transformation; it is kept.")
     nodes = vectors = None
     if not linear_parts(transform):
         nodes = _grid(transform, grid, folder.name)

@@ -96,7 +96,7 @@
  * @property {Level[]} levels
  * @property {OverviewAnswer} overview
  * @property {number} tile
- * @property {string} version Changes with the content; tiles asked with v=version may be cached for good.
+ * @property {string} version Changes with the content; tiles asked with v=version may be cached indefinitely.
  * @property {string} name
  */
 /**
