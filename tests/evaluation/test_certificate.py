@@ -15,6 +15,7 @@ from session.tools import Rater, lattice, make, true_map
 from warpgauge.cli.app import run
 from warpgauge.errors import InvalidInputError
 from warpgauge.evaluation import AuditWatch, audit_data, check_certificate, read_certificate
+from warpgauge.evaluation.certificate import digest_of
 from warpgauge.evaluation.gate import read_margin
 from warpgauge.project import Project
 from warpgauge.report import write_project_report
@@ -102,6 +103,9 @@ def test_a_sealed_certificate_hides_the_answers_and_is_checked_with_the_project(
     assert check_certificate(content) == []
     assert check_certificate(content, trial) == []
     other = json.loads(found.to_json())
+    other["design_based"]["sentence"] = "In the words of another version."
+    other["digest"] = digest_of(other)
+    assert check_certificate(other, trial) == []
     other["design_based"]["methods"][0]["rms"]["value"] = 0.1
     assert check_certificate(other, trial) == [
         "The digest does not match: the file was changed after it was written.",
@@ -137,7 +141,7 @@ def test_opened_answers_stand_in_the_certificate_and_in_the_model(tmp_path, caps
     assert len(json.loads(capsys.readouterr().out)["problems"]) == 3
     out.write_text("{}")
     assert run(["certify", "--check", str(out)]) == 1
-    assert "is not a certificate" in capsys.readouterr().err
+    assert "is not a warpgauge certificate" in capsys.readouterr().err
 
 
 def test_a_transform_that_was_fitted_to_the_landmarks_is_unmasked(tmp_path):
@@ -206,9 +210,9 @@ def test_a_gate_tells_worse_from_not_worse(trial, tmp_path, capsys):
     same, worse, close = (affine(tmp_path / f"{shift}.tfm", shift) for shift in (0.01, 4.0, 1.9))
     folder, baseline = str(trial.folder), "good"
     assert run(["gate", folder, str(same), "--against", baseline, "--margin", "0.5px"]) == 0
-    assert capsys.readouterr().out.startswith("Not worse: its RMS error is")
+    assert capsys.readouterr().out.startswith("Not worse: its RMS error differs by")
     assert run(["gate", folder, str(worse), "--against", baseline, "--margin", "0.5"]) == 1
-    assert "would fail in at most 5 %" in capsys.readouterr().out
+    assert "fails in at most 5 % of audits" in capsys.readouterr().out
     assert run(["gate", folder, str(close), "--against", baseline, "--margin", "0", "--json"]) == 2
     told = json.loads(capsys.readouterr().out)
     assert told["low"] <= 0 < told["high"]
@@ -265,7 +269,7 @@ def test_the_pytest_fixture_gates(trial, tmp_path):
     ]
     found = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
     assert "1 failed, 1 passed" in found.stdout
-    assert "Worse: its RMS error is" in found.stdout
+    assert "Worse: its RMS error differs by" in found.stdout
 
 
 def test_the_report_has_a_certificate(trial, tmp_path):

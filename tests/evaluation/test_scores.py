@@ -86,7 +86,7 @@ def test_equal_transforms_tie() -> None:
     assert result.scores["a"].rank_probabilities["2"] == [0.5, 0.5]
     assert result.further is not None
     assert result.further.best is None
-    assert "more than 20 more annotations would be needed" in result.verdict
+    assert "more than 20 more would be needed" in result.verdict
 
 
 def test_no_two_of_a_group_are_decided() -> None:
