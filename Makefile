@@ -11,6 +11,8 @@ PAGE_STAMP := node_modules/.installed
 AUDIT_STAMP := $(VENV)-audit/.installed
 INTEGRATIONS := $(VENV)-integrations
 INTEGRATIONS_STAMP := $(INTEGRATIONS)/.installed
+ALL    := $(VENV)-all
+ALL_STAMP := $(ALL)/.installed
 INTEGRATIONS_DEBIAN := xvfb libgl1-mesa-dri libegl1 libopengl0 libxkbcommon-x11-0 libxcb-cursor0 libxcb-icccm4 libxcb-keysyms1 libxcb-shape0 libdbus-1-3
 # With hashes where they fit the lock; python requirements/lock.py renews them.
 DEV_LOCK := $(shell $(PYTHON) requirements/lock.py --check >/dev/null 2>&1 && echo requirements/dev.hashes.txt || echo requirements/dev.txt)
@@ -20,15 +22,17 @@ SOURCES := $(shell find src -name '*.py' 2>/dev/null)
 ifneq ($(shell command -v uv 2>/dev/null),)
   INSTALL := uv pip install --quiet --python $(BIN)/python
   INTEGRATIONS_INSTALL := uv pip install --quiet --python $(INTEGRATIONS)/bin/python
+  ALL_INSTALL := uv pip install --quiet --python $(ALL)/bin/python
   AGAIN := --reinstall
 else
   INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
   INTEGRATIONS_INSTALL := $(INTEGRATIONS)/bin/python -m pip install --quiet --disable-pip-version-check
+  ALL_INSTALL := $(ALL)/bin/python -m pip install --quiet --disable-pip-version-check
   AGAIN := --force-reinstall
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test integrations lint bench audit sbom fuzz docs clean
+.PHONY: help demo test integrations notebooks lint bench audit sbom fuzz docs clean
 
 help:  ## show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -87,7 +91,7 @@ test: lint  ## lint, then all tests
 	elif [ "$$CI" = true ]; then echo "Node.js is missing, so the page's geometry cannot be tested"; exit 1; fi
 	$(BIN)/python -m pytest -n auto --dist worksteal $(PYTEST_ARGS)
 
-# napari with Qt, SpatialData, torch, ANTs and MLflow: 3 GB that no other test needs, in an environment of their own. napari draws
+# napari with Qt, SpatialData, torch, ANTs, ITK with elastix and MLflow: 5 GB that no other test needs, in an environment of their own. napari draws
 # by OpenGL, so a virtual screen and a software renderer are needed: Debian's xvfb, installed by name where that is possible.
 $(INTEGRATIONS_STAMP): requirements/integrations.txt pyproject.toml $(SOURCES)
 	@echo "setting up $(INTEGRATIONS) (the first time takes a few minutes)"
@@ -103,10 +107,25 @@ $(INTEGRATIONS_STAMP): requirements/integrations.txt pyproject.toml $(SOURCES)
 	$(INTEGRATIONS_INSTALL) --no-deps --no-build-isolation $(AGAIN) .
 	@touch $@
 
-integrations: $(INTEGRATIONS_STAMP)  ## tests against napari with Qt, SpatialData, torch, ANTs, MLflow, in their own environment
+# What a new user has: the extra `all` and nothing else, at the versions of the lock. Always made anew: nothing may be left over.
+$(ALL_STAMP): requirements/dev.txt pyproject.toml $(SOURCES)
+	@echo "setting up $(ALL)"
+	@$(PYTHON) -m venv --clear $(ALL)
+	$(ALL_INSTALL) --constraint requirements/dev.txt ".[all]"
+	@touch $@
+
+notebooks: $(ALL_STAMP)  ## run the notebooks of the documentation with what `pip install ".[all]"` gives
+	XDG_STATE_HOME=$(CURDIR)/$(ALL)/state $(ALL)/bin/jupyter execute docs/notebooks/*.ipynb
+
+integrations: $(INTEGRATIONS_STAMP) notebooks  ## tests against napari with Qt, SpatialData, torch, ANTs, ITK, elastix, MLflow, in their own environment
 	@OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 xvfb-run -a $(INTEGRATIONS)/bin/python -m pytest --confcutdir tests/integrations \
 	  -W default --disable-warnings -p no:cacheprovider tests/integrations tests/io/test_transforms_memory.py \
 	  tests/io/test_transforms_itk.py::test_mat_files_and_lists_map_as_antspy \
+	  tests/io/test_transforms_itk.py::test_linear_kinds_map_as_itk \
+	  tests/io/test_transforms_itk.py::test_thin_plate_splines_have_the_source_as_parameters \
+	  tests/io/test_transforms_elastix.py::test_every_kind_maps_as_transformix \
+	  tests/io/test_landmarks_frames.py::test_transformix_reads_our_files_as_we_mean_them \
+	  tests/registration/test_registration.py::test_elastix_recovers_a_known_shift_fixed_to_moving \
 	  || { echo "make integrations failed: the tests above, or setting up $(INTEGRATIONS) (make clean removes it)"; exit 1; }
 
 bench: $(BENCH_STAMP)  ## every figure as a ratio against its bound, in this run, to docs/speed.md
@@ -141,4 +160,4 @@ docs: $(STAMP)  ## build docs/ to docs-output/; a warning is an error
 	@echo "the documentation is at docs-output/index.html"
 
 clean:  ## remove what the other targets made
-	rm -rf $(VENV) $(VENV)-audit $(INTEGRATIONS) node_modules demo-output bench-output docs-output build dist
+	rm -rf $(VENV) $(VENV)-audit $(INTEGRATIONS) $(ALL) node_modules demo-output bench-output docs-output build dist

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import tomllib
 from pathlib import Path
@@ -34,6 +35,7 @@ def test_the_citation_names_the_paper_and_the_licence_of_the_package() -> None:
     assert citation["license"] == METADATA["project"]["license"]
     assert citation["title"] == METADATA["project"]["name"]
     assert citation["preferred-citation"]["title"] in " ".join(README.split())
+    assert citation["preferred-citation"]["url"] == METADATA["project"]["urls"]["Paper"]
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / ".github").rglob("*.yml")), ids=lambda path: path.name)
@@ -99,6 +101,29 @@ def test_the_integrations_need_what_the_lock_pins() -> None:
     pinned = {line.partition("==")[0].lower() for line in (folder / "integrations.txt").read_text().splitlines()}
     assert wanted <= pinned
     assert {"napari", "spatialdata", "mlflow-skinny", "pyqt6"} <= pinned
+
+
+def test_what_other_tests_skip_is_run_by_the_integrations() -> None:
+    """A test that needs ITK or ANTs is skipped by make test, so make integrations names it, or its file."""
+    named = (ROOT / "Makefile").read_text().split("\nintegrations:")[1].split("\n\n")[0]
+    found = 0
+    for path in sorted((ROOT / "tests").rglob("test_*.py")):
+        tree = ast.parse(path.read_text("utf-8"))
+        users = [one for one in tree.body if isinstance(one, ast.FunctionDef) and _calls(one, "need")]
+        fixtures = {one.name for one in users if not one.name.startswith("test_")}
+        for one in tree.body:
+            if not isinstance(one, ast.FunctionDef) or not one.name.startswith("test_"):
+                continue
+            if one in users or fixtures & {argument.arg for argument in one.args.args}:
+                found += 1
+                file = path.relative_to(ROOT).as_posix()
+                assert re.search(rf"{re.escape(file)}(::{one.name})?\s", named), f"{file}::{one.name}"
+    assert found >= 7
+
+
+def _calls(function: ast.FunctionDef, name: str) -> bool:
+    called = (one.func for one in ast.walk(function) if isinstance(one, ast.Call))
+    return any(isinstance(one, ast.Name) and one.id == name for one in called)
 
 
 def test_one_version_everywhere() -> None:

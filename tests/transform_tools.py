@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import re
 import subprocess
@@ -10,11 +11,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from scipy.spatial.transform import Rotation
 
 from warpgauge.geometry import Floats, Grid
 
 DIRECTIONS = ("straight", "flipped", "swapped", "oblique")
+
+
+def need(module: str) -> None:
+    """Skip where a program is missing, without importing it: itk ends a process whose warnings are errors."""
+    if importlib.util.find_spec(module) is None:
+        pytest.skip(f"{module} is not in this environment, but in that of make integrations")
 
 
 def numbers(values: Any) -> str:

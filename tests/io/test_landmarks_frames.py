@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 import subprocess
 import sys
@@ -11,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from transform_tools import need
 from warpgauge import Grid
 from warpgauge.errors import AmbiguousFileError, FileFormatError, InvalidInputError, SuspiciousDataWarning
 from warpgauge.io.landmarks import read_landmarks, write_landmarks
@@ -71,8 +71,7 @@ for name in ("index", "point"):
 def test_transformix_reads_our_files_as_we_mean_them(tmp_path: Path) -> None:
     """itk-elastix, given our `index` and `point` files, reports the indices and points that were written."""
     sitk = pytest.importorskip("SimpleITK")
-    if importlib.util.find_spec("itk") is None:
-        pytest.skip("itk-elastix is not installed")
+    need("itk")
     image = sitk.Image(*SIZE, sitk.sitkFloat32)
     image.SetSpacing(SPACING)
     image.SetOrigin(ORIGIN)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import importlib.util
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +11,7 @@ import pytest
 from transform_tools import (
     elastix_grid,
     elastix_text,
+    need,
     numbers,
     points_within,
     random_grid,
@@ -160,8 +160,7 @@ def _toml(text: str) -> str:
 @pytest.fixture(scope="module")
 def transformix(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, Floats, Floats]]:
     """All cases through transformix in one process, since starting it takes ten seconds."""
-    if importlib.util.find_spec("itk") is None:
-        pytest.skip("itk-elastix is not installed")
+    need("itk")
     folder = tmp_path_factory.mktemp("elastix")
     rng = np.random.default_rng(20240311)
     cases = {

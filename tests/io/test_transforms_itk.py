@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from transform_tools import (
     itk_entry,
     itk_text,
     map_with_itk,
+    need,
     points_within,
     random_grid,
     run_itk,
@@ -64,12 +64,6 @@ json.dump(result, open(sys.argv[2], "w"))
 CLOSE = 1e-9  # the requirement is 1e-6; float64 gives much better
 
 
-def _need(module: str) -> None:
-    """Skip without importing: itk in this process, with warnings as errors, ends it."""
-    if importlib.util.find_spec(module) is None:
-        pytest.skip(f"{module} is not installed (ants: make integrations)")
-
-
 def _kinds() -> dict[str, tuple[int, list[float], list[float]]]:
     rng = np.random.default_rng(7)
 
@@ -112,7 +106,7 @@ def _kinds() -> dict[str, tuple[int, list[float], list[float]]]:
 
 def test_linear_kinds_map_as_itk(tmp_path: Path) -> None:
     """Every linear transform that ITK reads from files maps points as ITK does; so do both orders of Euler angles."""
-    _need("itk")
+    need("itk")
     kinds = _kinds()
     for zyx in (0, 1):
         kinds[f"Euler3DTransform {zyx}"] = (3, [0.5, -0.7, 0.9, 1, 2, 3], [4, 5, 6, zyx])
@@ -295,7 +289,7 @@ def test_several_transforms_without_a_composite_are_ambiguous(tmp_path: Path) ->
 
 def test_thin_plate_splines_have_the_source_as_parameters(tmp_path: Path) -> None:
     """ITK's kernel transforms, which Slicer stores, keep the source in the parameters, the target in the fixed ones."""
-    _need("itk")
+    need("itk")
     rng = np.random.default_rng(12)
     source = rng.uniform(0, 50, (8, 3))
     target = source + rng.normal(0, 3, source.shape)
@@ -338,7 +332,7 @@ def test_mat_files_and_lists_map_as_antspy(tmp_path: Path) -> None:
 
     ANTsPy computes in single precision, so the world is kept within 2 mm of the origin, where that is 1e-7 mm.
     """
-    _need("ants")
+    need("ants")
     rng = np.random.default_rng(5)
     turned = random_grid(rng, 3, low=9, high=13)
     grid = Grid(turned.size, turned.spacing / 20, [-0.2, 0.1, 0.3], turned.direction, "mm")

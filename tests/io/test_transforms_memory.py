@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +12,7 @@ import pytest
 from scipy.ndimage import gaussian_filter
 
 import warpgauge as wg
+from transform_tools import need
 from warpgauge.errors import AmbiguousFileError, InvalidInputError, SuspiciousDataWarning, WarpgaugeError
 from warpgauge.evaluation.assessment import assess
 from warpgauge.geometry import Floats, Grid
@@ -137,14 +137,15 @@ np.testing.assert_allclose(field.map([[5 + 2 * 4, -6 + 3 * 2]]), [vectors[2, 4] 
 
 def test_objects_of_itk_map_as_itk_does() -> None:
     """In a process of its own: ITK and SimpleITK cannot share one."""
-    if importlib.util.find_spec("itk") is None:
-        pytest.skip("itk is not installed")
+    need("itk")
     subprocess.run([sys.executable, "-c", ITK], check=True)
 
 
 def test_results_of_antspy(tmp_path: Any) -> None:
     """The forward list of a registration, applied to points first entry first; and a transform object."""
-    ants = pytest.importorskip("ants")
+    need("ants")
+    import ants
+
     matrix = np.array([[1.0, 0.1], [-0.1, 0.9]])
     transform = ants.create_ants_transform(
         transform_type="AffineTransform", dimension=2, matrix=matrix, offset=np.array([2.0, -1.0])

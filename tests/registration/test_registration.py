@@ -10,6 +10,7 @@ from scipy import ndimage
 
 import warpgauge as wg
 from odd_registrations import Odd
+from transform_tools import need
 from warpgauge.errors import InvalidInputError
 from warpgauge.maps import write_map
 from warpgauge.registration import (
@@ -94,6 +95,8 @@ def test_simpleitk_recovers_a_known_shift_fixed_to_moving(
 
 
 def test_elastix_recovers_a_known_shift_fixed_to_moving(pair: tuple[Path, Path, np.ndarray], tmp_path: Path) -> None:
+    """As above, by itk-elastix."""
+    need("itk")
     fixed, moving, shift = pair
     setting = ElastixSetting("NC", 80, 2, spacing=25.0)
     (result,) = run_registrations(fixed, moving, [setting], tmp_path)
