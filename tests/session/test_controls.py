@@ -103,6 +103,19 @@ def test_a_certificate_states_bias_scatter_and_coverage(tmp_path: Path) -> None:
     assert found.repeat_low < 1 < found.repeat_high
 
 
+def test_repeats_without_controls_give_a_certificate_too(tmp_path: Path) -> None:
+    """The organiser's page and the library have the repeatability; what controls would tell is left open."""
+    folder = make_flat(tmp_path / "p", refit="never", repeat_fraction=0.5, repeat_lag=1)
+    answered(folder, 12, OFFSET)
+    with served(folder, "ben") as server:
+        reply = server.client().get("/api/raters")
+        assert reply.status_code == 200, reply.text
+        told = next(one for one in reply.json()["raters"] if one["name"] == "ada")["certificate"]
+    assert told["repeats"] >= 3
+    assert told["repeat_low"] < told["repeat_sd"] < told["repeat_high"]
+    assert (told["controls"], told["bias"], told["sd"]) == (0, None, None)
+
+
 def test_the_interval_of_a_standard_deviation_holds_it_as_often_as_it_says() -> None:
     """Over 4,000 samples of 6 with a standard deviation of 2, 95 % of the intervals hold it (within 1 %)."""
     samples = np.random.default_rng(3).normal(0, 2, (4000, 6))

@@ -307,12 +307,13 @@ def rater_certificate(state: State, rater: str) -> RaterCertificate | None:
     repeats = 0 if intra is None else intra.pairs
     if not pairs and not repeats:
         return None
-    offsets = np.array([_offset(query, placement) for query, placement in pairs]).reshape(len(pairs), -1)
+    d = len(state.queries[0].point)
+    offsets = np.array([_offset(query, placement) for query, placement in pairs]).reshape(len(pairs), d)
     inside = sum(_holds(query, placement) for query, placement in pairs)
     low, high = binomial_interval(inside, len(pairs)) if pairs else (0.0, 1.0)
     repeat_sd: tuple[float | None, ...] = (None, None, None)
     if intra is not None and repeats:
-        repeat_sd = (intra.sd, *sd_interval(intra.sd, repeats * len(state.queries[0].point)))
+        repeat_sd = (intra.sd, *sd_interval(intra.sd, repeats * d))
     return RaterCertificate(len(pairs), *_bias(offsets), *_scatter(offsets), inside, low, high, repeats, *repeat_sd)
 
 
