@@ -300,11 +300,18 @@ def test_the_organiser_sees_new_marks_by_themselves_sorted_with_units(browser: A
         page.wait_for_selector("#organiser-button[data-ready]")
         page.locator("#organiser-button").click()
         page.locator("[data-rater=ben]", has_text="2 of 30 placed").wait_for()
+        # The largest disagreement is open at once, and stays in sight beside a list that is scrolled to its end.
+        first = page.locator("tr[data-place]").first.get_attribute("data-place")
+        assert page.locator("tr.here").get_attribute("data-place") == first
+        page.evaluate("() => document.getElementById('organiser').scrollTo(0, 100_000)")
+        box = page.locator("canvas.adjudicate").first.bounding_box()
+        assert 0 <= box["y"] <= 720 - box["height"]
+        assert page.locator("[data-rater=organiser]").count() == 0, "who has not marked anything has no card"
         place_over_the_wire(server, "ben", 1, lambda point: [point[0] + 7, point[1] - 4])
         page.locator("[data-rater=ben]", has_text="3 of 30 placed").wait_for()
         apart = [float(text) for text in page.locator("tr[data-place] td.num").all_text_contents() if text != "–"]
         assert apart == sorted(apart, reverse=True)
-        assert "µm" in page.locator("#organiser th.num").text_content()
+        assert "µm" in page.locator("#organiser .questions th.num").text_content()
         page.locator("tr[data-place]").first.click()
         pictures = page.locator("canvas.adjudicate")
         page.wait_for_function("() => document.querySelector('canvas.adjudicate')?.dataset.span")

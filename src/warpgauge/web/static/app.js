@@ -13,6 +13,7 @@ import { makeCommands } from "./commands.js";
 import { askConflict } from "./dialogs.js";
 import { byId } from "./dom.js";
 import { Drawer } from "./drawer.js";
+import { extentOf } from "./figures.js";
 import { buildFinish } from "./finish.js";
 import { draggedWithSpace, holdSpace } from "./gestures.js";
 import { giveFocusBack, listenToKeys, listenToSpace, showFocusToKeys } from "./keys.js";
@@ -27,7 +28,7 @@ import { buildPane2d } from "./view2d.js";
 import { buildPane3d } from "./view3d.js";
 import { welcome, welcomed } from "./welcome.js";
 
-/** @import { Done, ImageInfo, Project, Query, State } from "./types.js" */
+/** @import { Done, Project, Query, State } from "./types.js" */
 
 const PENDING = "warpgauge:pending:";
 
@@ -155,14 +156,6 @@ async function open() {
     await welcome(store.state.task === "start");
     stage.focus();
   }
-}
-
-/**
- * Longest side of an image, world units.
- * @param {ImageInfo} image
- */
-function extentOf({ size, spacing }) {
-  return Math.max(...size.map((n, k) => n * spacing[k]));
 }
 
 /**

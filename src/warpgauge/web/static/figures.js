@@ -1,5 +1,5 @@
 /**
- * Figures of a mark, to be read.
+ * Figures of marks, images and raters, to be read.
  * @module
  */
 
@@ -7,6 +7,7 @@ import { rounded } from "./dom.js";
 
 /** @import { Mark } from "./ellipsoid.js" */
 /** @import { Matrix } from "./linalg.js" */
+/** @typedef {import("./wire.js").CertificateAnswer} Certificate */
 
 /**
  * Half-lengths of a mark's region, longest first.
@@ -52,4 +53,32 @@ export function eigenvalues(a) {
   const first = mean + 2 * spread * Math.cos(angle);
   const last = mean + 2 * spread * Math.cos(angle + (2 * Math.PI) / 3);
   return [first, 3 * mean - first - last, last];
+}
+
+/**
+ * How exact a rater is, by questions with known answers and by repeats.
+ * @param {Certificate | null} found
+ * @param {string} unit
+ * @returns {string[]}
+ */
+export function certificateWords(found, unit) {
+  if (!found) return [];
+  const range = (/** @type {number | null} */ low, /** @type {number | null} */ high) => (low === null || high === null ? "" : ` (${rounded(low)} to ${rounded(high)})`);
+  const words = [];
+  if (found.controls > 0) words.push(`${found.inside} of ${found.controls} known matches in the drawn region`);
+  if (found.bias && found.bias_low && found.bias_high) {
+    const axes = found.bias.map((value, k) => `${"xyz"[k]} ${rounded(value)}${range(found.bias_low?.[k] ?? null, found.bias_high?.[k] ?? null)}`);
+    words.push(`bias ${axes.join(", ")} ${unit}`);
+  }
+  if (found.sd !== null) words.push(`SD ${rounded(found.sd)}${range(found.sd_low, found.sd_high)} ${unit}`);
+  if (found.repeat_sd !== null) words.push(`repeatability SD ${rounded(found.repeat_sd)}${range(found.repeat_low, found.repeat_high)} ${unit}`);
+  return words;
+}
+
+/**
+ * Longest side of an image, world units.
+ * @param {{size: number[], spacing: number[]}} image
+ */
+export function extentOf({ size, spacing }) {
+  return Math.max(...size.map((n, k) => n * spacing[k]));
 }

@@ -4,6 +4,7 @@
  */
 
 import { byId, make, rounded, whenReleased } from "./dom.js";
+import { extentOf } from "./figures.js";
 import { isFlagged, reasonToLook } from "./list.js";
 import { progressInWords } from "./progress.js";
 
@@ -36,7 +37,7 @@ export function buildFinish(stage, annotator, drawer) {
       make("div", { class: "numbers" },
         figure(String(placed.length), "matches placed"), figure(String(skipped.length), "skipped"),
         figure(known ? `± ${rounded(known)} ${units}` : "–", "is how well a typical match is known")),
-      ...(progress ? progressInWords(progress, units).map((sentence) => make("p", {}, sentence)) : []),
+      progress ? make("p", {}, progressInWords(progress, units, extentOf(stage.images.fixed)).join(" ")) : null,
       make("h3", {}, "Worth a second look"),
       flagged.length
         ? make("div", { class: "choices" }, ...flagged.map((row) => make("button", { type: "button", "data-look": row.query, onclick: () => void annotator.goTo(row.query) }, `Mark ${row.number}: ${reasonToLook(row, rows, units)}`)))

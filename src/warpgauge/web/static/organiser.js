@@ -5,14 +5,14 @@
 
 import { RefusedError } from "./api.js";
 import { buildAdjudication } from "./adjudicate.js";
-import { byId, length, make, number, rounded, whenReleased } from "./dom.js";
+import { byId, make, number, rounded, whenReleased } from "./dom.js";
 import { biasArrow } from "./biasarrow.js";
+import { certificateWords } from "./figures.js";
 import { scaleColour } from "./colour.js";
 
 /** @import { Annotator } from "./annotator.js" */
 /** @import { Stage } from "./stage.js" */
 /** @typedef {import("./wire.js").RaterAnswer} RaterRow */
-/** @typedef {import("./wire.js").CertificateAnswer} Certificate */
 /** @typedef {import("./wire.js").MarkAnswer} RaterMark */
 /** @typedef {import("./wire.js").LocationAnswer} Place */
 
@@ -55,8 +55,9 @@ export class Organiser {
     button.dataset.ready = "";
     this.element.replaceChildren(
       make("div", { class: "sheet" },
-        make("div", {}, make("h2", {}, "Raters"), this.raters, this.inviting(), this.links, make("h2", {}, "Questions"), this.places),
-        make("div", {}, make("h2", {}, "Disagreements"), this.note, this.adjudication)));
+        make("div", { class: "raters" }, make("h2", {}, "Raters"), this.raters, this.inviting(), this.links),
+        make("div", { class: "judging" }, make("h2", {}, "Disagreements"), this.note, this.adjudication),
+        make("div", { class: "questions" }, make("h2", {}, "Questions"), this.places)));
   }
 
   toggle() {
@@ -84,6 +85,7 @@ export class Organiser {
       this.found = found;
       this.known = raters;
       whenReleased(this.element, () => {
+        this.chosen ??= this.ordered.find((place) => !place.locked && place.max_distance !== null)?.query ?? null;
         this.showRaters(this.known.raters, this.known.pooled_sd);
         this.showPlaces();
         this.showChosen();
@@ -133,22 +135,24 @@ export class Organiser {
    */
   showRaters(raters, pooled) {
     const { budget } = this.annotator.project.settings;
-    const most = Math.max(1, budget ?? 0, ...raters.map((one) => one.placed));
+    const people = raters.filter((one) => one.role !== "organiser" || one.placed > 0 || Object.keys(one.skipped).length > 0);
+    // A location that was asked twice counts once.
+    const placed = (/** @type {RaterRow} */ one) => one.placed - (one.intra?.pairs ?? 0);
+    const most = Math.max(1, budget ?? 0, ...people.map(placed));
     const skipped = (/** @type {RaterRow} */ one) =>
       Object.entries(one.skipped).filter(([, count]) => count > 0).map(([reason, count]) => `${count} ${reason.replaceAll("_", " ")}`).join(", ");
     this.raters.replaceChildren(
-      make("div", { class: "cards" }, ...raters.map((one) => make("div", { class: `card ${one.revoked ? "off" : ""}`, "data-rater": one.name },
+      make("div", { class: "cards" }, ...people.map((one) => make("div", { class: `card ${one.revoked ? "off" : ""}`, "data-rater": one.name },
         make("h3", {}, one.name, make("span", { class: "quiet" }, one.revoked ? "revoked" : one.role === one.name ? "" : one.role)),
-        make("progress", { max: most, value: Math.min(one.placed, most), "aria-label": `Marks placed by ${one.name}` }),
-        make("span", {}, `${one.placed}${budget ? ` of ${budget}` : ""} placed${skipped(one) ? `; skipped: ${skipped(one)}` : ""}`),
+        make("progress", { max: most, value: placed(one), "aria-label": `Marks placed by ${one.name}` }),
+        make("span", {}, `${placed(one)}${budget ? ` of ${budget}` : ""} placed${one.intra?.pairs ? `, ${one.intra.pairs} of them twice` : ""}${skipped(one) ? `; skipped: ${skipped(one)}` : ""}`),
         make("span", { class: "quiet" }, one.median_seconds === null ? "no time yet" : `${rounded(one.median_seconds)} s per answer`),
         ...certificateWords(one.certificate, this.unit).map((words) => make("span", { "data-certificate": "" }, words)),
         one.snap_asked === 0 ? null : make("span", { "data-snap": "", title: "Better places that the images proposed; the log has each of them" }, `Snap asked ${one.snap_asked}, shown ${one.snap_shown}, taken ${one.snap_taken}`),
-        one.scatter === null ? null : make("span", { title: "Standard deviation around the other raters" }, `scatter ${rounded(one.scatter)} ${this.unit}`),
-        one.intra?.mean_distance === null || !one.intra ? null : make("span", { title: "Mean distance between two answers to the same location" }, `repeats within ${rounded(one.intra.mean_distance)} ${this.unit}`),
-        one.bias ? make("span", { title: `Mean offset from the others: ${one.bias.map(number).join(", ")} ${this.unit}` }, biasArrow(one.bias)) : null,
+        one.scatter === null ? null : make("span", { title: "Root mean squared distance from all raters together" }, `scatter ${rounded(one.scatter)} ${this.unit} about all raters together`),
+        one.bias ? make("span", { class: "offset", title: `Mean offset: ${one.bias.map(number).join(", ")} ${this.unit}` }, one.bias.length === 2 ? biasArrow(one.bias) : null, `offset ${rounded(Math.hypot(...one.bias))} ${this.unit} from the others`) : null,
         make("div", { class: "row" }, ...this.linkButtons(one))))),
-      make("p", { class: "quiet" }, pooled === null ? "Agreement appears here when two raters have answered the same question." : `Raters scatter around each other by ${length(pooled, this.units)} (pooled standard deviation). Arrows: mean offset from the others, ${this.unit}.`));
+      make("p", { class: "quiet" }, pooled === null ? "Agreement appears here when two raters have answered the same question." : `Raters scatter around each other by ${rounded(pooled)} ${this.unit} (pooled standard deviation).`));
   }
 
   /** @param {RaterRow} one */
@@ -223,6 +227,8 @@ export class Organiser {
     this.chosen = query;
     this.showPlaces();
     this.showChosen();
+    // In a narrow window the pictures stand above the list.
+    this.adjudication.parentElement?.scrollIntoView({ block: "nearest" });
   }
 
   showChosen() {
@@ -256,26 +262,6 @@ export class Organiser {
     }
     await this.read();
   }
-}
-
-/**
- * How exact a rater is, by questions with known answers and by repeats.
- * @param {Certificate | null} found
- * @param {string} unit
- * @returns {string[]}
- */
-export function certificateWords(found, unit) {
-  if (!found) return [];
-  const range = (/** @type {number | null} */ low, /** @type {number | null} */ high) => (low === null || high === null ? "" : ` (${rounded(low)} to ${rounded(high)})`);
-  const words = [];
-  if (found.controls > 0) words.push(`${found.inside} of ${found.controls} known matches in the drawn region`);
-  if (found.bias && found.bias_low && found.bias_high) {
-    const axes = found.bias.map((value, k) => `${"xyz"[k]} ${rounded(value)}${range(found.bias_low?.[k] ?? null, found.bias_high?.[k] ?? null)}`);
-    words.push(`bias ${axes.join(", ")} ${unit}`);
-  }
-  if (found.sd !== null) words.push(`SD ${rounded(found.sd)}${range(found.sd_low, found.sd_high)} ${unit}`);
-  if (found.repeat_sd !== null) words.push(`repeatability SD ${rounded(found.repeat_sd)}${range(found.repeat_low, found.repeat_high)} ${unit}`);
-  return words;
 }
 
 /** @param {Place} place */

@@ -5,6 +5,7 @@
 
 import { RefusedError } from "./api.js";
 import { make, number, rounded } from "./dom.js";
+import { extentOf } from "./figures.js";
 
 /** @import { Stage } from "./stage.js" */
 /** @import { Progress } from "./types.js" */
@@ -23,7 +24,7 @@ export async function buildProgress(stage, leaf) {
   const sorted = [...seconds].sort((a, b) => a - b);
   leaf.replaceChildren(
     make("p", {}, `${progress.annotations} ${progress.annotations === 1 ? "mark" : "marks"} placed.`),
-    ...progressInWords(progress, units).map((sentence) => make("p", {}, sentence)),
+    ...progressInWords(progress, units, extentOf(stage.images.fixed)).map((sentence) => make("p", {}, sentence)),
     make("h2", {}, "How well a typical match is known"),
     chart(curve, "marks", units, { logarithmic: true }),
     make("h2", {}, "Time per answer"),
@@ -41,14 +42,15 @@ export async function buildProgress(stage, leaf) {
  * How far the work has come, without statistics.
  * @param {Progress} progress
  * @param {string} units
+ * @param {number} [largest] size of the image: beyond it nothing was known
  * @returns {string[]}
  */
-export function progressInWords(progress, units) {
+export function progressInWords(progress, units, largest = Infinity) {
   const { mean_sd: now, max_sd: worst, curve } = progress;
   if (now === null || progress.annotations === 0) return ["Nothing is known yet: every answer helps."];
   const words = [`A typical match is known to ± ${rounded(now)} ${units}${worst === null ? "" : `, the least certain one to ± ${rounded(worst)} ${units}`}.`];
   const first = curve[0]?.mean_sd;
-  if (first && first > now) words.push(`With the first marks it was ± ${rounded(first)} ${units}.`);
+  if (first && first > now && first < largest) words.push(`With the first marks it was ± ${rounded(first)} ${units}.`);
   const back = [...curve].reverse().find((entry) => entry.annotations <= progress.annotations - 10);
   if (back && back.mean_sd > 0) {
     const share = Math.round(100 * (1 - now / back.mean_sd));

@@ -3,7 +3,7 @@
  * @module
  */
 
-import { markFromCovariance, sectionOfMark } from "./ellipsoid.js";
+import { markFromCovariance, projectionOfMark, sectionOfMark } from "./ellipsoid.js";
 import { COLOURS, drawEllipse, drawPlus, drawQuery, drawScaleBar, drawText, fade } from "./marks.js";
 import { depthToSlice, planeOfImage, sliceToDepth, worldToPlane } from "./plane.js";
 import { panByScreen, planeToScreen, scaleBar } from "./viewport.js";
@@ -56,6 +56,7 @@ export function drawPlace(stage, side, canvas, shown) {
   for (const { point, covariance, alpha, colour, label, dash } of shown.marks ?? []) {
     const [mark, there] = [markFromCovariance(point, covariance, alpha), worldToPlane(plane, point)];
     const section = sectionOfMark(plane, mark, depth);
+    if (shown.labelled && plane.d === 3) drawEllipse(context, view, projectionOfMark(plane, mark), colour ?? COLOURS.yours, { alpha: 0.6, width: 1, dash: [1, 3] });
     if (section) drawEllipse(context, view, section, colour ?? COLOURS.yours, { width: shown.labelled ? 1.5 : 1, dash });
     const [x, y] = planeToScreen(view, there);
     drawPlus(context, [x, y], colour ?? COLOURS.yours, shown.labelled ? 5 : 3, away(there));
