@@ -22,7 +22,7 @@ from warpgauge.io.images import Image
 from warpgauge.io.transforms.base import Description, FunctionTransform
 from warpgauge.maps import write_map
 from warpgauge.maps.pictures import colour_ends
-from warpgauge.report import method_maps, write_report
+from warpgauge.report import method_maps, write_report, writer
 from warpgauge.report.html import number, percent, sampled_cell
 
 pytest.importorskip("matplotlib")
@@ -294,6 +294,15 @@ def test_wrong_calls_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match="There is no folder"):
         write_report(tmp_path / "missing" / "r.html", **given)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_wrong_name_is_refused_before_anything_is_computed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def computed(*_: object, **__: object) -> None:
+        raise AssertionError("evaluated before the name was looked at")
+
+    monkeypatch.setattr(writer, "evaluate_project", computed)
+    with pytest.raises(InvalidInputError, match=r"must end in \.html"):
+        writer.write_project_report(None, tmp_path / "r.pdf")  # type: ignore[arg-type]  # no project is opened for it
 
 
 @pytest.mark.parametrize(

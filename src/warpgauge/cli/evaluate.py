@@ -205,9 +205,10 @@ def report(source: Path, out: Path | None, as_json: bool, **options: Any) -> Non
 
 def _study(source: Path, out: Path | None, results: Path | None) -> Path:
     from warpgauge.report import write_study_report
+    from warpgauge.report.html import report_path
     from warpgauge.study import run_study
 
-    aim = out or source.with_suffix(".html")
+    aim = report_path(out or source.with_suffix(".html"))  # before anything is computed
     folder = results or source.with_name(f"{source.stem}-results")
     with progress("evaluating pairs") as show:
         result = run_study(source, folder, progress=lambda at: show(at.done, at.total))

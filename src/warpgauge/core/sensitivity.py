@@ -170,16 +170,13 @@ class Describer:
 
     def __call__(self, name: str, kind: str, squares: Floats, lead: float | None) -> Variation:
         """Describe the ranking that (K,) mean squared errors under a change give."""
-        from scipy import stats
-
         order = [int(k) for k in np.argsort(squares, kind="stable")]
         K = len(order)
         above = np.triu_indices(K, 1)
         signs = [np.sign(values[:, None] - values[None])[above] for values in (self.base, squares)]
         spearman = None
         if K > 1:
-            ranks = [stats.rankdata(values) for values in (self.base, squares)]
-            spearman = _correlation(*ranks)
+            spearman = _correlation(_ranks(self.base), _ranks(squares))
         return Variation(
             name,
             kind,
@@ -189,6 +186,12 @@ class Describer:
             spearman,
             lead,
         )
+
+
+def _ranks(values: Floats) -> Floats:
+    """Ranks from 1 on; equal values share the mean of theirs."""
+    below, equal = (values < values[:, None]).sum(axis=1), (values == values[:, None]).sum(axis=1)
+    return np.asarray(below + (equal + 1) / 2)
 
 
 def _correlation(a: Floats, b: Floats) -> float:

@@ -44,6 +44,20 @@ _UNRELATED = 0.1
 _NEGLIGIBLE = 1e-4
 
 
+class Between:
+    """Kernel matrices between (n, d) and (m, d) points, one for each scale: the shapes of a scale share it."""
+
+    def __init__(self, points: Floats, others: Floats) -> None:
+        self._points, self._others = points, others
+        self._made: dict[KernelBundle, Floats] = {}
+
+    def matrix(self, kernel: KernelBundle) -> Floats:
+        """Return the matrix (n, m) of a kernel."""
+        if kernel not in self._made:
+            self._made[kernel] = kernel.matrix(self._points, self._others)
+        return self._made[kernel]
+
+
 @dataclass(frozen=True, eq=False)
 class Shape:
     """What an error of unit size looks like: one scale, unevenness, share along the candidates, and affine share."""
@@ -53,17 +67,19 @@ class Shape:
     along: float
     trend: float
 
-    def smooth(self, points: Floats, here: CandidateValues, others: Floats, there: CandidateValues) -> Floats:
+    def smooth(self, between: Between, here: CandidateValues, there: CandidateValues) -> Floats:
         """Covariance (n, m) of each component, without the candidates' differences, between two sets of points."""
         uneven = (here.disagreement**self.power)[:, None]
-        field = uneven * self.kernel.matrix(points, others) * there.disagreement**self.power
+        field = uneven * between.matrix(self.kernel) * there.disagreement**self.power
         return np.asarray(field + self.trend**2 * here.affine @ there.affine.T)
 
-    def covariance(self, points: Floats, here: CandidateValues, others: Floats, there: CandidateValues) -> Floats:
+    def covariance(self, between: Between, here: CandidateValues, there: CandidateValues) -> Floats:
         """Covariance (n d, m d) between two sets of points."""
         left, right = (one.directions.reshape(-1, one.directions.shape[2]) for one in (here, there))
-        smooth = np.kron(self.smooth(points, here, others, there), np.eye(points.shape[1]))
-        return np.asarray(smooth + self.along**2 * left @ right.T)
+        smooth, result, d = self.smooth(between, here, there), self.along**2 * left @ right.T, here.directions.shape[1]
+        for a in range(d):
+            result[a::d, a::d] += smooth
+        return np.asarray(result)
 
     def variance(self, here: CandidateValues) -> Floats:
         """Covariance (n, d, d) at each point."""
@@ -134,11 +150,11 @@ class ErrorModel:
         white = whitening @ residuals.reshape(-1)
         sizes = _size_grid(noise, residuals)
         factors = np.asarray(NOISE_FACTORS)
-        cells, evidence = [], []
+        cells, evidence, between = [], [], Between(locations, locations)
         for shape in starmap(
             Shape, product(_distinguishable(posterior.prior.kernel, locations), UNEVENNESS, ALONG, TREND)
         ):
-            values_, Q = np.linalg.eigh(whitening @ shape.covariance(locations, here, locations, here) @ whitening.T)
+            values_, Q = np.linalg.eigh(whitening @ shape.covariance(between, here, here) @ whitening.T)
             # A covariance has none below 0; what rounding leaves there is none.
             cell = Cell(shape, np.maximum(values_, 0.0), whitening.T @ Q, Q.T @ white)
             spread = _spread(cell, factors, sizes)
@@ -172,18 +188,19 @@ class ErrorModel:
 
     def mean_at(self, points: Floats, here: CandidateValues) -> Floats:
         """Return the expected matches where the candidates' values are known."""
-        result = here.median.copy()
+        result, between = here.median.copy(), Between(points, self.locations)
         for cell, weights in zip(self.cells, self.weights, strict=True):
             shrunk = np.einsum("fv,fvm->m", weights, self.sizes[:, None] / _spread(cell, NOISE_FACTORS, self.sizes))
-            result += self._predicted(cell, points, here, (cell.basis @ (shrunk * cell.rotated))[:, None])[0]
+            result += self._predicted(cell, between, here, (cell.basis @ (shrunk * cell.rotated))[:, None])[0]
         return result
 
     def moments(self, points: Floats, here: CandidateValues) -> tuple[Floats, Floats]:
         """Return mean (n, d) and covariance (n, d, d) of the true match of each point."""
         n, d = points.shape
         mean, second, within = np.zeros((n, d)), np.zeros((n, d, d)), np.zeros((n, d, d))
+        between = Between(points, self.locations)
         for cell, weights in zip(self.cells, self.weights, strict=True):
-            rotated = cell.shape.covariance(points, here, self.locations, self.values) @ cell.basis
+            rotated = cell.shape.covariance(between, here, self.values) @ cell.basis
             spread = _spread(cell, NOISE_FACTORS, self.sizes)
             means = (self.sizes[:, None] / spread * cell.rotated) @ rotated.T
             means = means.reshape(*means.shape[:2], n, d)
@@ -201,11 +218,14 @@ class ErrorModel:
         return joint_samples([self], points, here, np.zeros(count, dtype=np.int64), rng)
 
     def corrected(
-        self, cell: Cell, sizes: Floats, factors: Floats, fields: Floats, points: Floats, here: CandidateValues,
+        self, cell: Cell, sizes: Floats, factors: Floats, fields: Floats, between: Between, here: CandidateValues,
         rng: np.random.Generator,
     ) -> Floats:  # fmt: skip
-        """Turn (s, n + all annotations, d) fields of the prior into samples that know the annotations, (s, n, d)."""
-        count, n = len(fields), len(points)
+        """Turn (s, n + all annotations, d) fields of the prior into samples that know the annotations, (s, n, d).
+
+        ``between`` is of the n points and the annotations' locations.
+        """
+        count, n = len(fields), len(here.median)
         combined = rng.standard_normal((count, here.directions.shape[2]))
         affine = rng.standard_normal((count, here.affine.shape[1], self.d))
         root = np.sqrt(sizes)[:, None, None]
@@ -215,12 +235,12 @@ class ErrorModel:
         placed = np.sqrt(factors)[:, None] * (rng.standard_normal((count, roots.shape[0])) @ roots.T)
         missed = cell.rotated[:, None] - cell.basis.T @ (seen.reshape(count, -1) + placed).T
         shrunk = sizes * missed / (factors + np.multiply.outer(cell.eigenvalues, sizes))
-        return np.asarray(here.median + free + self._predicted(cell, points, here, cell.basis @ shrunk))
+        return np.asarray(here.median + free + self._predicted(cell, between, here, cell.basis @ shrunk))
 
-    def _predicted(self, cell: Cell, points: Floats, here: CandidateValues, weights: Floats) -> Floats:
+    def _predicted(self, cell: Cell, between: Between, here: CandidateValues, weights: Floats) -> Floats:
         """Covariance with the annotations times (L d, s) weights, (s, n, d)."""
-        n, d = points.shape
-        block = cell.shape.smooth(points, here, self.locations, self.values)
+        n, d = here.median.shape
+        block = cell.shape.smooth(between, here, self.values)
         smooth = (block @ weights.reshape(len(self.locations), -1)).reshape(n, d, -1)
         at = self.values.directions.reshape(-1, self.values.directions.shape[2])
         along = here.directions @ (cell.shape.along**2 * (at.T @ weights))
@@ -238,6 +258,7 @@ def joint_samples(
     n, d = points.shape
     everywhere = np.concatenate([points, models[0].candidates.fallback.annotations.fixed_points])
     samples = np.empty((len(model_of), n, d))
+    betweens = {id(model): Between(points, model.locations) for model in models}
     parts: dict[float, list[tuple[ErrorModel, Cell, Ints, Floats, Floats]]] = {}
     for at, model in enumerate(models):
         rows = np.flatnonzero(model_of == at)
@@ -253,7 +274,7 @@ def joint_samples(
         start = 0
         for model, cell, rows, sizes, factors in same:
             drawn = fields[start : start + len(rows)]
-            samples[rows] = model.corrected(cell, sizes, factors, drawn, points, here, rng)
+            samples[rows] = model.corrected(cell, sizes, factors, drawn, betweens[id(model)], here, rng)
             start += len(rows)
     return samples
 

@@ -16,6 +16,7 @@ from warpgauge.core.annotation_budget import FurtherAnnotations, further_by_grow
 from warpgauge.core.annotations import Annotations
 from warpgauge.core.arrays import Floats, as_points
 from warpgauge.core.error_scores import Flag, Judgement, Truth, ascending, norm_name
+from warpgauge.core.parallel import only_one_thread, over_items
 from warpgauge.core.process import Posterior
 from warpgauge.core.sensitivity import Describer, Sensitivity, mean_squares, model_changes
 from warpgauge.display import counted
@@ -236,11 +237,18 @@ def _sensitivity(
             lead = float(np.delete(ahead, describe.best).min())
         variations.append(describe(name, kind, mean_squares(mapped, other.mean(points)), lead))
     given = posterior.annotations
-    for group in np.array_split(np.argsort(np.arange(len(given)) % _MOST_GROUPS), min(len(given), _MOST_GROUPS)):
-        kept = given[np.setdiff1d(np.arange(len(given)), group)]
-        if len(kept) < FEWEST:
-            continue
+    groups = np.array_split(np.argsort(np.arange(len(given)) % _MOST_GROUPS), min(len(given), _MOST_GROUPS))
+    groups = [group for group in groups if len(given) - len(group) >= FEWEST]
+    without = np.empty((len(groups), len(names)))
+
+    def leave_out(item: int) -> None:
+        kept = given[np.setdiff1d(np.arange(len(given)), groups[item])]
+        with only_one_thread():
+            without[item] = squares(posterior.prior.condition(kept))
+
+    over_items(lambda: leave_out, len(groups))
+    for group, found in zip(groups, without, strict=True):
         numbers = ", ".join(str(row + 1) for row in np.sort(group))
         name = f"without annotation{'s' if len(group) > 1 else ''} {numbers}"
-        variations.append(describe(name, "left out", squares(posterior.prior.condition(kept)), None))
+        variations.append(describe(name, "left out", found, None))
     return Sensitivity(tuple(describe.names[k] for k in describe.order), tuple(variations))

@@ -198,7 +198,15 @@ def picture_bytes(figure: Any, kind: str, *, dpi: float = 150) -> bytes:
     with matplotlib().rc_context({"svg.hashsalt": "warpgauge"}), warnings.catch_warnings():
         # A name in a script that the font lacks is drawn as boxes; the text beside the picture has it.
         warnings.filterwarnings("ignore", message=r"Glyph .* missing from font")
+        layout, before = figure.get_layout_engine(), figure.dpi
+        if layout is not None:
+            # Laid out here once: savefig would draw the whole figure for it, and then again.
+            figure.set_dpi(72 if kind == "svg" else dpi)
+            layout.execute(figure)
+            figure.set_layout_engine("none")
         figure.savefig(stream, format=kind, dpi=dpi, metadata=metadata)
+        figure.set_layout_engine(layout)
+        figure.set_dpi(before)
     return stream.getvalue()
 
 

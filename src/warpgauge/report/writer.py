@@ -173,9 +173,10 @@ def write_project_report(
     **options
         As `warpgauge.evaluate_project` takes them.
     """
+    file = report_path(out_html or project.folder / "report" / "report.html")  # before anything is computed
     found = evaluate_project(project, **options)
     return write_assessment(
-        out_html or project.folder / "report" / "report.html",
+        file,
         found,
         fixed=project.image("fixed"),
         moving=project.image("moving"),
