@@ -113,7 +113,7 @@ def test_a_script_is_warned_of_a_slip_and_keeps_it(project: Path) -> None:
     right = np.add(query["point"], SHIFT)
     wrong = np.add(right, [50.0 if right[0] < 60 else -50.0, 0.0])
     said = notes("place", project, query["query"], text(wrong), "--rater", "ann")
-    assert "from where the other landmarks say; it is saved and flagged" in said
+    assert "times the usual; it is saved and flagged" in said
     call("undo", project, "--rater", "ann")
     assert notes("place", project, query["query"], text(wrong), "--yes", "--rater", "ann") == ""
     with Project.open(project) as opened:

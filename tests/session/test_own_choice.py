@@ -191,10 +191,11 @@ def test_a_slip_is_asked_about_saved_and_flagged(tmp_path: Path) -> None:
     sd = np.sqrt(query.prediction.sd**2 + (1.0 / np.sqrt(-2 * np.log(0.01))) ** 2)
     assert doubt.deviation == pytest.approx(np.linalg.norm(wrong - query.prediction.mean) / sd, rel=0.05)
     assert doubt.question() == (
-        f"This is {doubt.deviation:.2g} sd ({doubt.distance:.3g} px) from where the other landmarks say: keep it?"
+        f"This is {doubt.distance:.3g} px from where the other landmarks say, {doubt.deviation:.2g} times the usual: "
+        "keep it?"
     )
     assert doubt.question(hide_prediction=True) is None
-    with pytest.warns(SuspiciousDataWarning, match="from where the other landmarks say; it is saved and flagged"):
+    with pytest.warns(SuspiciousDataWarning, match="times the usual; it is saved and flagged"):
         session.place(query, wrong)
     answer = session.project.state.answer("ada", query.number)
     assert isinstance(answer, Placement)

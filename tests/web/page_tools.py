@@ -221,11 +221,11 @@ def wait_in_page(page: Any, condition: Callable[[], bool]) -> None:
         page.wait_for_timeout(20)
 
 
-def click_radius(sheet: Sheet) -> float:
-    """Radius of a plain click of somebody without habits: what project, image and hand allow at this zoom."""
+def click_radius(sheet: Sheet, pointing: float = 2) -> float:
+    """Radius of a plain click of somebody without habits: what project, image and hand (pixels) allow at this zoom."""
     state = sheet.state()
     project, scale = state["project"], state["views"]["moving"]["2"]["scale"]
-    return max(project["settings"]["default_radius"], project["images"]["moving"]["sharpness"], 2 / scale)
+    return max(project["settings"]["default_radius"], project["images"]["moving"]["sharpness"], pointing / scale)
 
 
 def last_drawn(sheet: Sheet, axis: int = 2) -> dict[str, Any]:

@@ -261,6 +261,31 @@ def test_going_back_says_so_shows_context_and_what_the_others_say(browser: Any, 
     sheet.close()
 
 
+def test_an_image_seen_whole_stays_whole_when_panes_come_and_go(browser: Any, server: Served, me: str) -> None:
+    """Through all layouts and with the review open; a view that was zoomed keeps its zoom."""
+    sheet = open_sheet(browser, server, me)
+    page = sheet.page
+    page.keyboard.press("0")
+    sheet.settle()
+    first = sheet.state()["views"]["moving"]["2"]
+    scales = {first["scale"]}
+    for key in ("v", "d"):
+        page.keyboard.press(key)
+        sheet.settle()
+        view = sheet.state()["views"]["moving"]["2"]
+        # The image is 320 x 260 um; all of it is seen, and no more room is left than there is after Fit.
+        assert view["scale"] == pytest.approx(0.96 * min(view["width"] / 320, view["height"] / 260), rel=1e-3)
+        assert view["centre"] == pytest.approx(first["centre"])
+        scales.add(view["scale"])
+    assert len(scales) == 3
+    page.keyboard.press("+")
+    zoomed = sheet.state()["views"]["moving"]["2"]["scale"]
+    page.keyboard.press("d")
+    sheet.settle()
+    assert sheet.state()["views"]["moving"]["2"]["scale"] == zoomed
+    sheet.close()
+
+
 def test_the_first_view_is_whole_and_panning_stays_at_the_image(browser: Any, server: Served, me: str) -> None:
     """Both images are seen whole at first; however far one drags, the middle of the view stays on the image."""
     sheet = open_sheet(browser, server, me)

@@ -357,6 +357,16 @@ def test_progress_list_and_presets(browser: Any, tmp_path: Path) -> None:
         sheet.close()
 
 
+def test_fields_of_the_browser_follow_the_theme_of_the_page(browser: Any, server: Served) -> None:
+    """Also where the system's own is another one: an empty box must not look as if it were ticked."""
+    sheet = open_sheet(browser, server, color_scheme="dark")
+    told = "() => getComputedStyle(document.querySelector('#alpha')).colorScheme"
+    assert sheet.page.evaluate(told) == "dark"
+    sheet.page.keyboard.press("t")
+    assert sheet.page.evaluate(told) == "light"
+    sheet.close()
+
+
 def test_screens_of_volumes_and_of_the_light_theme(browser: Any, tmp_path: Path) -> None:
     """Overlays work in every plane of a volume without trouble."""
     with served(make_volume_project(tmp_path / "body")) as server:
@@ -429,7 +439,7 @@ def test_added_transforms_are_compared_and_their_maps_explained(browser: Any, tm
         plain = picture_of(sheet, "fixed")
         for kind in ("error", "blended"):
             row = page.locator("#drawer tbody tr", has_text="bad")
-            row.locator("button", has_text=kind).click()
+            row.locator(f"button[data-map={kind}]").click()
             sheet.settle()
             page.locator(".legend", has_text="bad").wait_for()
             words = page.locator(".legend").text_content()

@@ -143,6 +143,9 @@ def test_a_conflicting_write_from_another_tab_is_shown_and_the_expert_chooses(
         two.page.locator("dialog[open]").wait_for()
         assert answer(folder, 0).generation == first.generation, "nothing may be written before the expert has chosen"
         assert two.page.locator("dialog canvas").count() == 2
+        apart = np.linalg.norm(np.subtract(mine, first.point))
+        told = float(two.page.locator("dialog p").first.text_content().partition("marks are ")[2].split()[0])
+        assert told == pytest.approx(apart, rel=0.06)
         two.page.locator(f"dialog button[data-choose={choice}]").click()
         two.page.locator("dialog[open]").wait_for(state="hidden")
         moved = "!==" if choice == "mine" else "==="
@@ -264,10 +267,13 @@ def test_touch_tap_long_press_drag_and_pinch(browser: Any, folder: Path) -> None
         sheet = open_sheet(browser, server, has_touch=True)
         page = sheet.page
         touch = Fingers(sheet)
+        assert page.locator("#message").text_content().startswith("Where is this point? Tap it; press, hold and drag")
         touch("touchStart", (200, 150))
         touch("touchEnd")
         page.wait_for_function("() => globalThis.warpgauge.store.state.mark !== null")
-        radius = click_radius(sheet)
+        # A finger hits no better than 8 screen pixels, and the line says so.
+        radius = click_radius(sheet, 8)
+        assert "what a finger can hit" in page.locator("#message").text_content()
         np.testing.assert_allclose(np.array(sheet.state()["mark"]["shape"]), np.eye(2) * radius**2)
         view = sheet.state()["views"]["moving"]["2"]
         touch("touchStart", (400, 300))

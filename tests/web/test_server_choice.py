@@ -158,7 +158,7 @@ def test_a_slip_is_asked_about_once(tmp_path: Path) -> None:
         told = asked.json()
         assert told["kind"] == "confirm"
         assert told["error"].startswith("This is ")
-        assert told["error"].endswith("from where the other landmarks say: keep it?")
+        assert told["error"].endswith("times the usual: keep it?")
         assert told["deviation"] > 8
         assert told["outside"] is None
         assert events_of(folder) == before

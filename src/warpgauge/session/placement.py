@@ -88,9 +88,8 @@ class Doubt:
         if self.outside is not None:
             parts.append(f"{self.outside:.3g} {self.units} outside the moving image")
         if self.deviation is not None and not hide_prediction:
-            parts.append(
-                f"{self.deviation:.2g} sd ({self.distance:.3g} {self.units}) from where the other landmarks say"
-            )
+            away, often = f"{self.distance:.3g} {self.units}", f"{self.deviation:.2g} times the usual"
+            parts.append(f"{away} from where the other landmarks say, {often}")
         return f"This is {' and '.join(parts)}: keep it?" if parts else None
 
     def flag(self, confirmed: bool) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import { CLICK_RADIUS, GestureMachine, LONG_PRESS, wheelNotches } from "../../../src/warpgauge/web/static/gestures.js";
+import { CLICK_RADIUS, GestureMachine, LONG_PRESS, forHand, wheelNotches } from "../../../src/warpgauge/web/static/gestures.js";
 import { keyOfEvent } from "../../../src/warpgauge/web/static/keys.js";
 
 /** A machine whose calls are written down, with a clock that the test turns. */
@@ -115,4 +115,12 @@ test("keys by name: letters in lower case, the shift of a sign is part of the si
   assert.equal(key("+", { shiftKey: true }), "+");
   assert.equal(key("ArrowUp", { altKey: true }), "Alt+ArrowUp");
   assert.equal(key("z", { metaKey: true }), "Ctrl+z");
+});
+
+test("what is said to a mouse is said to a finger in its own words", () => {
+  const sentence = "Where is this point? Click it; drag to show how sure you are.";
+  assert.equal(forHand(sentence, false), sentence);
+  assert.equal(forHand(sentence, true), "Where is this point? Tap it; press, hold and drag to show how sure you are.");
+  assert.equal(forHand("± 3 px, your usual size. Handles or [ ] change it, Enter accepts.", true), "± 3 px, your usual size. Its handles change it, Accept saves it.");
+  assert.equal(forHand("Click the match first; press S if you cannot tell, then press Enter.", true), "Tap the match first; choose Cannot tell if you cannot tell, then choose Accept.");
 });

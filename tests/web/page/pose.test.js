@@ -69,6 +69,7 @@ test("sizes: what image and hand allow, then the expert's own; a drag keeps the 
   const known = { radius: 1, sharpness: 2.5, scale: 4 };
   assert.deepEqual(clickRadius(known, none), { radius: 2.5, why: "as sharp as the image is" });
   assert.equal(clickRadius({ ...known, scale: 0.2 }, none).radius, 10);
+  assert.equal(clickRadius({ ...known, scale: 0.2 }, none, true).radius, 40, "a finger hits less exactly");
   let habit = none;
   for (const axes of [[8, 2], [4, 4], [16, 4], [2, 2], [4, 4]]) habit = habitAfter(habit, axes);
   assert.equal(clickRadius(known, habit).radius, 4);

@@ -98,7 +98,7 @@ async function open() {
   /** @type {Stage} */
   let stage;
   const annotator = new Annotator(store, api, project, (conflict, { number }) =>
-    askConflict(conflict, number, (canvas, answer) => {
+    askConflict(conflict, number, project.units, (canvas, answer) => {
       if (!answer?.point) return;
       const shown = { point: answer.point, span: spanOf(stage, "moving", answer.covariance), marks: [{ point: answer.point, covariance: answer.covariance, alpha: answer.alpha ?? 0.01 }] };
       stage.extras.add({ draw: () => canvas.isConnected && drawPlace(stage, "moving", canvas, shown) });

@@ -6,6 +6,7 @@
 import { ALPHAS } from "./commands.js";
 import { byId, clock, length, make, number, rounded } from "./dom.js";
 import { axesOfMark, sizeInWords } from "./figures.js";
+import { byFinger } from "./gestures.js";
 import { icon } from "./icons.js";
 import { sparkline } from "./sparkline.js";
 
@@ -150,7 +151,7 @@ function showSize({ mark }, annotator, project) {
   const units = length(0, project.units).slice(2);
   figure.textContent = mark ? `± ${sizeInWords(axesOfMark(mark))} ${units}` : "";
   const scale = annotator.stage?.planesOf("moving")[0]?.view.scale ?? 1;
-  const { radius, why } = annotator.clickRadius(scale);
+  const { radius, why } = annotator.clickRadius(scale, byFinger());
   figure.title = `A click makes ± ${rounded(radius)} ${units}: ${why}.`;
 }
 

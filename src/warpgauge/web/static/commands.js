@@ -101,7 +101,7 @@ function snapCommand(annotator) {
  */
 function shapeCommands(stage, annotator) {
   return [
-    { id: "put", label: "Put a mark at the pointer or in the middle", keys: [], shown: "Space", group: SHAPE, run: () => putMark(stage, annotator) },
+    { id: "put", label: "Put a mark at the pointer or middle", keys: [], shown: "Space", group: SHAPE, run: () => putMark(stage, annotator) },
     { id: "point", label: "Point: a tiny disc", keys: ["i"], shown: "I", group: SHAPE, run: () => preset(stage, annotator, "point") },
     { id: "edge", label: "Edge: long along the edge", keys: ["e"], shown: "E", group: SHAPE, run: () => preset(stage, annotator, "edge") },
     { id: "blob", label: "Blob: a medium disc", keys: ["b"], shown: "B", group: SHAPE, run: () => preset(stage, annotator, "blob") },
@@ -164,7 +164,7 @@ function seeCommands(stage, annotator) {
       stage.ghostOffered = true;
       store.set({ ghost: !store.state.ghost && !annotator.project.settings.hide_prediction });
     }, pressed: () => store.state.ghost },
-    { id: "layout", label: "Layout: two images, three, or one over the other", short: "Layout", keys: ["v"], shown: "V", group: SEE, run: () => nextLayout(stage, annotator) },
+    { id: "layout", label: "Layout: two, three, or one over the other", short: "Layout", keys: ["v"], shown: "V", group: SEE, run: () => nextLayout(stage, annotator) },
     { id: "link", label: "Link views", short: "Link", keys: ["l"], shown: "L", group: SEE, run: () => {
       store.set({ linked: !store.state.linked });
       stage.link.follow("fixed");
@@ -207,14 +207,14 @@ function overlayCommands(stage) {
     { id: "candidates", label: "Points that may be asked", keys: ["k"], shown: "K", group: OVERLAY, run: () => overlays({ candidates: !store.state.overlays.candidates }), pressed: () => store.state.overlays.candidates },
     { id: "foreground", label: "Where there is something to see", keys: ["Shift+k"], shown: "⇧K", group: OVERLAY, run: () => overlays({ foreground: !store.state.overlays.foreground }), pressed: () => store.state.overlays.foreground },
     { id: "map", label: "Map: uncertainty, error, both", keys: ["m"], shown: "M", group: OVERLAY, run: cycleMap, pressed: () => store.state.overlays.map !== "off" },
-    { id: "warp", label: "Warped moving image, see-through", keys: ["o"], shown: "O", group: OVERLAY, run: () => overlays({ warp: is("opacity") ? "off" : "opacity" }), pressed: () => is("opacity") },
+    { id: "warp", label: "Warped image, see-through", keys: ["o"], shown: "O", group: OVERLAY, run: () => overlays({ warp: is("opacity") ? "off" : "opacity" }), pressed: () => is("opacity") },
     { id: "compare", label: "Next way to compare", keys: ["c"], shown: "C", group: OVERLAY, run: () => {
       const { layout, compare, overlays: { warp } } = store.state;
       const next = (/** @type {WarpMode} */ mode) => WARPS[(WARPS.indexOf(mode) + 1) % WARPS.length];
       if (layout === "two") overlays({ warp: next(warp) });
       else store.set({ compare: next(compare) });
     }, pressed: () => !is("off") && !is("opacity") },
-    { id: "lens", label: "Hold: warped moving under a lens", keys: ["w"], shown: "W", group: OVERLAY, run: () => overlays({ lensHeld: true }), release: () => overlays({ lensHeld: false }) },
+    { id: "lens", label: "Hold: warped image under a lens", keys: ["w"], shown: "W", group: OVERLAY, run: () => overlays({ lensHeld: true }), release: () => overlays({ lensHeld: false }) },
     { id: "grid", label: "Deformation grid", keys: ["g"], shown: "G", group: OVERLAY, run: () => overlays({ grid: !store.state.overlays.grid }), pressed: () => store.state.overlays.grid },
   ];
 }

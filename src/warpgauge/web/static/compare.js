@@ -3,7 +3,7 @@
  * @module
  */
 
-import { make, number } from "./dom.js";
+import { make, rounded } from "./dom.js";
 
 /** @import { Stage } from "./stage.js" */
 /** @typedef {import("./wire.js").TransformRow} Transform */
@@ -30,15 +30,15 @@ export async function buildCompare(stage, leaf) {
   };
   const button = (/** @type {string} */ name, /** @type {"error" | "blended"} */ map) => {
     const { overlays } = store.state;
-    return make("button", { type: "button", "aria-pressed": String(overlays.transform === name && overlays.map === map), onclick: () => choose(name, map) }, map);
+    return make("button", { type: "button", "data-map": map, "aria-pressed": String(overlays.transform === name && overlays.map === map), onclick: () => choose(name, map) }, map === "error" ? "Error" : "Where known");
   };
   leaf.replaceChildren(
     ...flags.map((sentence) => make("p", { class: "flag" }, sentence)),
     make("table", { class: "compare" },
-      make("thead", {}, make("tr", {}, make("th", {}, "Transform"), make("th", { class: "num" }, "Error"), make("th", { class: "num" }, "Best"), make("th", {}, "Map"))),
+      make("thead", {}, make("tr", {}, make("th", {}, "Transform"), make("th", { class: "num" }, `Error, ${units === "um" ? "µm" : units}`), make("th", { class: "num" }, "Best"), make("th", {}, "Map"))),
       make("tbody", {}, ...transforms.map((entry) => make("tr", {},
         make("td", { title: entry.description }, entry.rank === null ? "" : `${entry.rank}. `, entry.name, entry.problem ? make("div", { class: "flag" }, entry.problem) : null),
-        make("td", { class: "num" }, interval(entry)),
+        make("td", { class: "num" }, ...interval(entry)),
         make("td", { class: "num" }, entry.probability_best === null ? "–" : `${Math.round(100 * entry.probability_best)} %`),
         make("td", {}, ...(mapped(entry) ? [button(entry.name, "error"), " ", button(entry.name, "blended")] : [])))))),
     make("p", {}, verdict),
@@ -55,6 +55,7 @@ function mapped(entry) {
 }
 
 /** @param {Transform} entry */
-function interval(entry) {
-  return entry.interval ? `${number(entry.score)} (${number(entry.interval[0])} to ${number(entry.interval[1])})` : number(entry.score);
+function interval({ score, interval: ends }) {
+  const told = (/** @type {number | null} */ value) => (value === null ? "–" : rounded(value));
+  return [told(score), ends ? make("div", { class: "note" }, ends.map(told).join(" to ")) : null];
 }

@@ -3,7 +3,8 @@
  * @module
  */
 
-import { byId, clock, make } from "./dom.js";
+import { byId, clock, length, make } from "./dom.js";
+import { norm, subtract } from "./linalg.js";
 
 /** @import { Command } from "./keys.js" */
 /** @import { Conflict } from "./types.js" */
@@ -89,26 +90,28 @@ function told(answer) {
   if (!answer) return "No answer: it was taken back.";
   const when = answer.time ? ` at ${clock(answer.time)}` : " just now";
   if (answer.reason) return `Skipped${when}: ${String(answer.reason).replaceAll("_", " ")}.`;
-  const point = /** @type {number[]} */ (answer.point ?? []).map((value) => value.toFixed(1)).join(", ");
-  return `Placed${when} at ${point}.`;
+  return `Placed${when}.`;
 }
 
 /**
  * Both versions of an answer; the expert chooses.
  * @param {Conflict} conflict
  * @param {number} number of the question, for this rater
+ * @param {string} units
  * @param {(canvas: HTMLCanvasElement, answer: any) => void} picture draws an answer
  * @returns {Promise<"mine" | "theirs">}
  */
-export async function askConflict(conflict, number, picture) {
+export async function askConflict(conflict, number, units, picture) {
   const side = (/** @type {string} */ title, /** @type {any} */ answer, /** @type {string} */ value, /** @type {string} */ button) => {
     const canvas = make("canvas", { "data-version": value, role: "img", "aria-label": title });
     queueMicrotask(() => picture(canvas, answer));
     return make("div", { class: "choices" }, make("strong", {}, title), canvas, make("p", {}, told(answer)),
       make("button", { type: "button", "data-choose": value, onclick: () => closeDialog(value) }, button));
   };
+  const [one, other] = [conflict.yours, conflict.theirs].map((answer) => /** @type {number[] | undefined} */ (/** @type {any} */ (answer)?.point));
+  const apart = one && other ? ` The two marks are ${length(Number(norm(subtract(one, other)).toPrecision(2)), units)} apart.` : "";
   const content = [
-    make("p", {}, "You answered it in another tab or window after this one was opened. Nothing is changed until you choose."),
+    make("p", {}, `You answered it in another tab or window after this one was opened.${apart} Nothing is changed until you choose.`),
     make("div", { class: "sides" }, side("This answer", conflict.yours, "mine", "Keep this answer"), side("The other answer", conflict.theirs, "theirs", "Keep the other answer")),
   ];
   const title = `Question ${number} has two answers`;

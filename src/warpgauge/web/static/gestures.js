@@ -21,6 +21,27 @@
 export const CLICK_RADIUS = 4;
 export const LONG_PRESS = 400;
 
+/** Whether the hand is a finger: then there may be no keys, and a drag pans. */
+export function byFinger() {
+  return globalThis.matchMedia?.("(pointer: coarse)").matches ?? false;
+}
+
+/** @type {[RegExp, string][]} */
+const FINGER = [
+  [/\bClick\b/g, "Tap"], [/\bclick\b/g, "tap"], [/\bdrag (instead|to show)/g, "press, hold and drag $1"], [/\b(Enter accepts|Enter saves it)\b/g, "Accept saves it"],
+  [/\bpress Enter\b/g, "choose Accept"], [/\bPress Enter\b/g, "Choose Accept"], [/\bpress S\b/g, "choose Cannot tell"], [/\bHandles or (Shift\+)?\[ \] change\b/g, "Its handles change"],
+];
+
+/**
+ * A sentence for the hand that is there: what is clicked with a mouse is tapped with a finger.
+ * @param {string} sentence
+ * @param {boolean} [finger]
+ * @returns {string}
+ */
+export function forHand(sentence, finger = byFinger()) {
+  return finger ? FINGER.reduce((text, [mouse, touch]) => text.replace(mouse, touch), sentence) : sentence;
+}
+
 /** The machine behind the events, without a browser. */
 export class GestureMachine {
   /**

@@ -8,8 +8,9 @@
 
 /** Across a drag the region is half as wide as along it, until the expert has shown another habit. */
 export const FIRST_SHARE = 0.5;
-/** A hand on a mouse is not more exact than this many screen pixels, at 99 %. */
+/** A hand on a mouse is not more exact than this many screen pixels, at 99 %; nor a finger than so many. */
 export const POINTING = 2;
+const FINGERTIP = 8;
 const REMEMBERED = 7;
 const ENOUGH = 3;
 
@@ -20,19 +21,21 @@ const ENOUGH = 3;
  * @param {number} known.sharpness length over which the moving image changes, world
  * @param {number} known.scale screen pixels per unit
  * @param {Habit} habit
+ * @param {boolean} [touch] whether a finger does it
  * @returns {{radius: number, why: string}}
  */
-export function clickRadius({ radius, sharpness, scale }, habit) {
-  const pointing = POINTING / scale;
+export function clickRadius({ radius, sharpness, scale }, habit, touch = false) {
+  const pointing = (touch ? FINGERTIP : POINTING) / scale;
+  const why = touch ? "what a finger can hit at this zoom" : "what a click can hit at this zoom";
   if (habit.sizes.length >= ENOUGH) {
     const sorted = [...habit.sizes].sort((a, b) => a - b);
     const usual = sorted[Math.floor((sorted.length - 1) / 2)];
-    return usual >= pointing ? { radius: usual, why: "your usual size" } : { radius: pointing, why: "what a click can hit at this zoom" };
+    return usual >= pointing ? { radius: usual, why: "your usual size" } : { radius: pointing, why };
   }
   const choices = [
     { radius, why: "the project's default" },
     { radius: sharpness, why: "as sharp as the image is" },
-    { radius: pointing, why: "what a click can hit at this zoom" },
+    { radius: pointing, why },
   ];
   return choices.reduce((best, one) => (one.radius > best.radius ? one : best));
 }

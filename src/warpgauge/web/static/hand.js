@@ -92,8 +92,11 @@ export class PlaneHand {
     return planeToWorld(this.pane.plane, screenToPlane(this.pane.view, at), this.pane.depth);
   }
 
-  /** @param {Vector} at */
-  click(at) {
+  /**
+   * @param {Vector} at
+   * @param {Modifiers} modifiers
+   */
+  click(at, { touch }) {
     const { pane } = this;
     const point = this.toWorld(at);
     if (this.editable) {
@@ -101,9 +104,9 @@ export class PlaneHand {
       const section = this.section;
       // Inside one's own ellipse a click corrects the centre and keeps the shape.
       const inside = mark && section && levelOfPoint(section, screenToPlane(pane.view, at)) < 1;
-      const next = inside ? { ...mark, point } : ballMark(point, this.radius, this.annotator.alpha);
+      const next = inside ? { ...mark, point } : ballMark(point, this.annotator.clickRadius(pane.view.scale, touch).radius, this.annotator.alpha);
       this.annotator.edit(next);
-      if (!inside) this.annotator.sayClickSize(pane.view.scale);
+      if (!inside) this.annotator.sayClickSize(pane.view.scale, touch);
     } else if (pane.side === "moving") this.annotator.explainLock();
     else if (this.annotator.choosesFixed && !pane.warped) this.annotator.setOwn(point);
     if (pane.plane.d === 3) pane.stage.setCross(pane.side, point, pane.axis);

@@ -6,6 +6,7 @@
 import { length } from "./dom.js";
 import { Drafts } from "./drafts.js";
 import { axesOfMark, sizeInWords } from "./figures.js";
+import { forHand } from "./gestures.js";
 import { HabitKeeper, clickRadius } from "./habit.js";
 import { markFromCovariance, movedMark, scaledMark } from "./ellipsoid.js";
 import { advanced, steppedBack, steppedForward } from "./store.js";
@@ -38,19 +39,21 @@ export class MarkEditor {
   /**
    * Radius of a plain click, and where it comes from.
    * @param {number} scale screen pixels per unit
+   * @param {boolean} [touch] whether a finger does it
    */
-  clickRadius(scale) {
+  clickRadius(scale, touch = false) {
     const { settings, images } = this.project;
     const { sharpness } = images.moving;
-    return clickRadius({ radius: settings.default_radius, sharpness, scale }, this.habits.habit);
+    return clickRadius({ radius: settings.default_radius, sharpness, scale }, this.habits.habit, touch);
   }
 
   /**
    * Say how large a click made the region, and why.
    * @param {number} scale screen pixels per unit
+   * @param {boolean} touch
    */
-  sayClickSize(scale) {
-    const { radius, why } = this.clickRadius(scale);
+  sayClickSize(scale, touch) {
+    const { radius, why } = this.clickRadius(scale, touch);
     if (this.state.task === "answer") this.say(`± ${this.inUnits(radius)}, ${why}. Handles or [ ] change it, Enter accepts.`);
   }
 
@@ -95,7 +98,7 @@ export class MarkEditor {
    * @param {"note" | "warning" | "error"} [tone]
    */
   say(message, tone = "note") {
-    this.store.set({ message, tone });
+    this.store.set({ message: forHand(message), tone });
   }
 
   /**

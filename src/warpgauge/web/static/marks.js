@@ -182,9 +182,9 @@ export function drawPlus(context, [x, y], colour, size, alpha = 1) {
  * @param {CanvasRenderingContext2D} context
  * @param {Vector} at
  * @param {"former" | "outlier" | "skipped"} kind
- * @param {{alpha?: number, label?: string}} [look]
+ * @param {{alpha?: number, label?: string, left?: boolean}} [look] left: its number stands left of it
  */
-export function drawFormer(context, [x, y], kind, { alpha = 1, label } = {}) {
+export function drawFormer(context, [x, y], kind, { alpha = 1, label, left = false } = {}) {
   const path = {
     former: () => context.arc(x, y, 5.5, 0, 2 * Math.PI),
     outlier: () => {
@@ -196,7 +196,7 @@ export function drawFormer(context, [x, y], kind, { alpha = 1, label } = {}) {
     skipped: () => context.arc(x, y, 2, 0, 2 * Math.PI),
   }[kind];
   strokeWithHalo(context, COLOURS[kind], path, { alpha, width: 2, halo: 2.4, fill: kind === "skipped" ? COLOURS.skipped : undefined });
-  if (label) drawText(context, label, [x + 9, y + 4], { alpha, size: 12 });
+  if (label) drawText(context, label, [left ? x - 9 : x + 9, y + 4], { alpha, size: 12, align: left ? "right" : "left" });
 }
 
 /**

@@ -52,7 +52,7 @@ function drawAsked(pane, context, view, { query, task, own, project }) {
   if (asked && task === "nearby") {
     const [x, y] = at(query.location);
     const radius = (project?.settings.move_within ?? 0) * view.scale;
-    strokeWithHalo(context, COLOURS.query, () => context.arc(x, y, radius, 0, 2 * Math.PI), { dash: [3, 5], alpha: 0.8 });
+    strokeWithHalo(context, COLOURS.query, () => context.arc(x, y, radius, 0, 2 * Math.PI), { dash: [6, 5], width: 2 });
   }
   const chosen = own ?? moved;
   if (chosen) drawQuery(context, at(chosen), slicesAway(pane, chosen), 20, COLOURS.yours);
@@ -135,7 +135,7 @@ function drawFormerRows(pane, context, view, state) {
     if (at[0] < -20 || at[1] < -20 || at[0] > view.width + 20 || at[1] > view.height + 20) continue;
     const near = pane.pointer !== null && Math.hypot(pane.pointer[0] - at[0], pane.pointer[1] - at[1]) < 12;
     const alpha = slicesAway(pane, point) * (row.disabled ? 0.4 : 1);
-    drawFormer(context, at, kindOfRow(row), { alpha, label: near || state.picked === row.query || (numbered && !row.skipped) ? String(row.number) : undefined });
+    drawFormer(context, at, kindOfRow(row), { alpha, left: at[0] > view.width - 30, label: near || state.picked === row.query || (numbered && !row.skipped) ? String(row.number) : undefined });
   }
 }
 

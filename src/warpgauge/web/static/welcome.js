@@ -5,6 +5,7 @@
 
 import { ask, cancelButton, closeDialog } from "./dialogs.js";
 import { make } from "./dom.js";
+import { forHand } from "./gestures.js";
 
 const KEY = "warpgauge:welcomed";
 const QUESTION = "An orange cross marks a point in the image labelled FIXED. Click the same spot in the one labelled MOVING. If you are not sure, drag instead: the ellipse should almost certainly contain the match.";
@@ -42,7 +43,7 @@ export async function welcome(start) {
     const next = make("button", { type: "button", class: "primary", "data-act": "next", onclick: () => closeDialog("next") }, i < steps.length - 1 ? "Next" : "Begin");
     const foot = cancelButton("Skip");
     foot.append(next);
-    const answer = await ask(title, [make("div", { class: "steps" }, make("p", {}, words), make("p", { class: "quiet" }, `Step ${i + 1} of ${steps.length}`)), foot], (key) => (key === "Enter" ? "next" : null));
+    const answer = await ask(forHand(title), [make("div", { class: "steps" }, make("p", {}, forHand(words)), make("p", { class: "quiet" }, `Step ${i + 1} of ${steps.length}`)), foot], (key) => (key === "Enter" ? "next" : null));
     if (answer !== "next") return;
   }
 }
