@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import ast
 import re
+import subprocess
+import sys
+import tarfile
 import tomllib
 from pathlib import Path
 
@@ -124,6 +127,23 @@ def test_what_other_tests_skip_is_run_by_the_integrations() -> None:
 def _calls(function: ast.FunctionDef, name: str) -> bool:
     called = (one.func for one in ast.walk(function) if isinstance(one, ast.Call))
     return any(isinstance(one, ast.Name) and one.id == name for one in called)
+
+
+def test_the_source_distribution_holds_what_its_tests_read_and_nothing_else(tmp_path: Path) -> None:
+    """All files of the repository but the settings of its host's runner; no environment, data or output."""
+    if not (ROOT / ".git").exists():
+        pytest.skip("these sources are not in a repository")
+
+    def files(*kinds: str) -> set[str]:
+        command = ["git", "-c", "safe.directory=*", "ls-files", "--exclude-standard", *kinds]
+        return set(subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines())
+
+    build = "import sys; from hatchling.build import build_sdist; build_sdist(sys.argv[1])"
+    subprocess.run([sys.executable, "-c", build, str(tmp_path)], cwd=ROOT, capture_output=True, check=True)
+    with tarfile.open(next(tmp_path.glob("*.tar.gz"))) as archive:
+        packed = {name.partition("/")[2] for name in archive.getnames()}
+    assert packed - files("--cached", "--others") == {"PKG-INFO"}
+    assert {name.partition("/")[0] for name in files("--cached") - packed} == {".ci", ".dockerignore"}
 
 
 def test_one_version_everywhere() -> None:
