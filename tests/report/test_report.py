@@ -154,7 +154,7 @@ def test_the_table_has_the_numbers_of_the_json(report: tuple[Page, dict[str, Any
         one = evaluation["transforms"][row[0][1]]
         expected = {
             "rank": place,
-            "root mean square error (mm)": one["statistics"]["rms"]["median"],
+            "RMS error (mm)": one["statistics"]["rms"]["median"],
             "90 % interval from": one["interval"]["2"][0],
             "to": one["interval"]["2"][1],
             "against posterior mean (mm)": one["score"]["2"],

@@ -55,7 +55,7 @@ def test_table_tests_and_cases_have_the_numbers_of_the_json(tmp_path: Path) -> N
     rows = page.tables["methods-table"][1:]
     assert [row[0][1] for row in rows] == [one["name"] for one in numbers["methods"]] == list(NAMES)
     for row, one in zip(rows, numbers["methods"], strict=True):
-        for head, key in (("mean rank", "mean_rank"), ("root mean square error (mm)", "mean_score"),
+        for head, key in (("mean rank", "mean_rank"), ("RMS error (mm)", "mean_score"),
                           ("probability of being first", "probability_first"), ("missing", "missing")):  # fmt: skip
             assert float(row[heads.index(head)][0]["data-value"] or "nan") == one[key]
     assert len(page.tables["tests-table"]) == 1 + 3

@@ -31,7 +31,7 @@ from warpgauge.maps.picture_parts import (
 )
 
 UNKNOWN = "not enough annotations"
-INSIDE = "inside the line the annotations say enough"
+INSIDE = "inside the line, the annotations say enough"
 OUTSIDE = "outside the transform's domain"
 _BACKGROUND = "#808080"  # neutral, as images are judged by eye
 _OPACITY = 0.8  # of a known element over an image
@@ -55,7 +55,9 @@ class Kind:
 KINDS: Mapping[str, Kind] = {
     "error": Kind("error score e(x)", ERROR_COLOURS, 0.0, 1.0, ("agrees", "contradicts")),
     "expected error": Kind("expected error ({units})", ERROR_COLOURS, 0.0, None, ("small", "large")),
-    "exceedance": Kind("probability of an error above {tolerance}", PROBABILITY_COLOURS, 0.0, 1.0, ("no", "certain")),
+    "exceedance": Kind(
+        "probability of an error above {tolerance}", PROBABILITY_COLOURS, 0.0, 1.0, ("unlikely", "certain")
+    ),
     "significance": Kind(
         "adjusted p-value (Benjamini-Hochberg)", f"{ERROR_COLOURS}_r", 0.0, 0.2, ("contradicts", "not significant")
     ),

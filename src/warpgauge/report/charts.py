@@ -161,7 +161,7 @@ def coverage(found: Diagnostics) -> Any:
         axes.bar(at, one.share, width=0.55, color=colour, alpha=0.75)
         axes.plot([at, at], [one.low, one.high], color="black", linewidth=1.6)
         axes.plot([at - 0.36, at + 0.36], [one.level, one.level], color="black", linestyle=(0, (4, 2)), linewidth=1.8)
-    axes.plot([], [], color="black", linestyle=(0, (4, 2)), label="as stated")
+    axes.plot([], [], color="black", linestyle=(0, (4, 2)), label="expected")
     axes.plot([], [], color="black", label="95 % interval of the share")
     axes.set_xticks(range(len(found.coverage)), [f"{100 * one.level:.0f} % region" for one in found.coverage])
     axes.set_ylim(0, 1.02)
@@ -172,17 +172,19 @@ def coverage(found: Diagnostics) -> Any:
 
 
 def residuals(found: Diagnostics) -> Any:
-    """Standardised leave-one-out residuals of each annotation, by component."""
+    """Standardised leave-one-out residuals of each annotation, counted from 1, by component."""
     figure, axes = _axes(4.6, 3.4)
+    numbers = range(1, len(found.standardised) + 1)
     axes.axhspan(-1.96, 1.96, color="#EEF2F5", zorder=0)
     axes.axhline(0, color=_GREY, linewidth=0.8)
     for component, marker in zip(range(found.standardised.shape[1]), "osD", strict=False):
         axes.plot(
-            found.standardised[:, component], marker, color=OKABE_ITO[component], markerfacecolor="none", markersize=5,
-            label=f"component {component + 1}",
+            numbers, found.standardised[:, component], marker, color=OKABE_ITO[component], markerfacecolor="none",
+            markersize=5, label=f"component {component + 1}",
         )  # fmt: skip
     for one in found.outliers:
-        axes.annotate(str(one.row), (one.row, found.standardised[one.row].max()), fontsize=8, xytext=(3, 3),
+        number = one.row + 1
+        axes.annotate(str(number), (number, found.standardised[one.row].max()), fontsize=8, xytext=(3, 3),
                       textcoords="offset points")  # fmt: skip
     axes.set_xlabel("annotation", fontsize=10)
     axes.set_ylabel("standardised residual", fontsize=10)

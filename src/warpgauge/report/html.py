@@ -174,7 +174,9 @@ def flattened(pairs: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str
         if isinstance(value, Mapping):
             rows += flattened(value, f"{prefix}{name}.")
         else:
-            shown = ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
+            parts = [str(one) for one in value] if isinstance(value, (list, tuple)) else [str(value)]
+            sentences = all(part.endswith(".") for part in parts)
+            shown = (" " if sentences else ", ").join(parts)
             rows.append((f"{prefix}{name}", shown))
     return rows
 

@@ -37,12 +37,17 @@ from warpgauge.report.html import (
 from warpgauge.report.map_section import MOST_SHOWN
 
 _MOST_LISTED = 6
-_SCORES = {"1": "mean error", "2": "root mean square error", "inf": "largest error"}
+_SCORES = {"1": "mean error", "2": "root mean square (RMS) error", "inf": "largest error"}
 
 
 def score_name(norm: str) -> str:
     """Return the words for a norm."""
     return _SCORES.get(norm, f"{norm}-norm of the error")
+
+
+def score_head(norm: str, units: str) -> str:
+    """Return the heading of a column or axis with scores of a norm."""
+    return f"{'RMS error' if norm == '2' else score_name(norm)} ({units})"
 
 
 def verdict(content: Content) -> str:
@@ -88,7 +93,7 @@ def results_section(content: Content) -> str:
     parts += [
         heading("Errors with their uncertainty"),
         chart(
-            charts.intervals(found, norm, f"{score_name(norm)} ({units})"),
+            charts.intervals(found, norm, score_head(norm, units)),
             f"Errors of {len(names)} methods with 90 % intervals. Best: {names[0]} with "
             f"{number(charts.true_score(best, norm))} {units}, interval {number(low)} to {number(high)}.",
             "Bars: 90 % interval of the true error over all targets; dots: its median. Diamonds: the classical error, "
@@ -130,7 +135,7 @@ def _with_interval(one: Interval | None, share: bool = False) -> Cell:
 def score_table(content: Content) -> str:
     """Return the table of scores, best method first."""
     found, norm, units = content.evaluation, content.norm, content.units
-    heads = ["method", "rank", f"{score_name(norm)} ({units})", "90 % interval from", "to", "probability of being best",
+    heads = ["method", "rank", score_head(norm, units), "90 % interval from", "to", "probability of being best",
              "tied group", f"at landmarks ({units})", f"90th percentile ({units})"]  # fmt: skip
     # By the paper's posterior the order is that of the distance from its mean, which is not the expected error.
     by_mean = any(one.score[norm] != charts.true_score(one, norm) for one in found.scores.values())

@@ -41,7 +41,7 @@ from warpgauge.report.html import (
     table,
     text_cell,
 )
-from warpgauge.report.results import score_name
+from warpgauge.report.results import score_head
 from warpgauge.study import StudyResult
 from warpgauge.study.result import MethodResult
 
@@ -113,7 +113,7 @@ def write_study_report(
 
 def _score_head(result: StudyResult, units: str) -> str:
     """Return the heading of the score that ranks."""
-    return _LABEL_SCORE if result.study.by_labels else f"{score_name(norm_name(result.study.settings.p))} ({units})"
+    return _LABEL_SCORE if result.study.by_labels else score_head(norm_name(result.study.settings.p), units)
 
 
 def _ends(method: MethodResult) -> tuple[float | None, float | None]:

@@ -14,6 +14,7 @@ from warpgauge.display import Tabular, counted
 from warpgauge.errors import InvalidInputError
 from warpgauge.evaluation import Interval, challenge_metrics, norm_name
 from warpgauge.evaluation.assessment import BASELINE
+from warpgauge.evaluation.sentences import probability
 from warpgauge.study.challenges import MAIN, official_figures
 from warpgauge.study.description import Study
 from warpgauge.study.pairs import OVERLAP, PairOutcome, mean_overlap
@@ -134,7 +135,7 @@ class StudyResult(Tabular):
         sure = best.probability_first >= LEVEL
         chance = ", too few for a probability"
         if self.sampled:
-            chance = f"{'' if sure else ', but only'} with probability {best.probability_first:.2f}"
+            chance = f"{'' if sure else ', but only'} with probability {probability(best.probability_first)}"
         parts.append(
             f"{best.name} is first over {counted(count, 'pair')}{chance} (mean rank {best.mean_rank:.2f} of "
             f"{len(self.methods)})."
