@@ -194,6 +194,9 @@ def _wrong(points: np.ndarray, kind: str) -> tuple[np.ndarray, np.ndarray]:
         "a quarter": (points / 4, moving / 4),
         "axes": (points[:, ::-1], moving[:, ::-1]),
         "upwards": (points * [1, -1] + [0, 299], moving * [1, -1] + [0, 299]),
+        "moving axes": (points, moving[:, ::-1]),
+        "moving backwards": (points, moving * [-1, 1] + [359, 0]),
+        "fixed upwards": (points * [1, -1] + [0, 299], moving),
     }[kind]
 
 
@@ -206,6 +209,9 @@ def _wrong(points: np.ndarray, kind: str) -> tuple[np.ndarray, np.ndarray]:
         ("a quarter", "--scale 4"),
         ("axes", "x and y exchanged"),
         ("upwards", "y counted from the other end"),
+        ("moving axes", "x and y of the moving points exchanged"),
+        ("moving backwards", "x of the moving points counted from the other end"),
+        ("fixed upwards", "y of the fixed points counted from the other end"),
     ],
 )
 def test_a_likely_misreading_is_named_and_refused(

@@ -44,3 +44,23 @@ def test_voxelmorphs_displacements_are_voxels_along_the_axes_of_the_array() -> N
 def test_a_tensor_without_a_convention_is_one_sentence() -> None:
     with pytest.raises(wg.errors.WarpgaugeError, match="convention"):
         wg.as_transform(torch.zeros((1, 2, 8, 8)), grid=wg.Grid((8, 8)))
+
+
+def test_half_precisions_are_read_and_a_module_is_not_a_tensor() -> None:
+    """NumPy has no bfloat16, which networks trained in mixed precision return."""
+    grid = wg.Grid((20, 16, 12), [1.0, 2.0, 3.0], units="mm")
+    flow = torch.zeros((1, 3, *grid.shape), dtype=torch.bfloat16, requires_grad=True)
+    points = grid.index_to_world([[5.0, 5.0, 5.0]])
+    assert wg.as_transform(flow + 2.0, convention="voxelmorph", grid=grid).map(points) - points == pytest.approx(
+        np.array([[2.0, 4.0, 6.0]])
+    )
+    with pytest.raises(wg.errors.WarpgaugeError, match="give d=2 or d=3"):
+        wg.as_transform(torch.nn.Linear(2, 2))
+
+
+def test_a_tensor_given_to_evaluate_as_it_is_names_as_transform() -> None:
+    fixed = np.random.default_rng(0).uniform(0, 100, (12, 2))
+    posterior = wg.default_posterior(wg.Annotations.isotropic(fixed, fixed, sd=0.5), extent=[100.0, 100.0])
+    for tensor in (torch.zeros((1, 2, 8, 8)), torch.zeros((1, 2, 8, 8), requires_grad=True)):
+        with pytest.raises(wg.errors.WarpgaugeError, match="as_transform"):
+            wg.evaluate(posterior, {"net": tensor}, fixed)

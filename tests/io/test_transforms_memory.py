@@ -270,6 +270,23 @@ def test_gaps_of_a_field_are_said_and_masked() -> None:
     assert np.isfinite(found.map(points)).all(axis=1).tolist() == [False, True]
     with pytest.raises(InvalidInputError, match="The field has no finite vector"):
         wg.as_transform(np.full((18, 24, 2), np.nan), convention="displacement", grid=GRIDS[2])
+    masked = np.ma.masked_array(np.zeros((18, 24, 2)), np.isnan(field))
+    with pytest.warns(SuspiciousDataWarning, match="1 of 432 vectors are not finite"):
+        found = wg.as_transform(masked, convention="displacement", grid=GRIDS[2])
+    assert np.isfinite(found.map(points)).all(axis=1).tolist() == [False, True]
+
+
+def test_a_composite_of_composites_maps_as_simpleitk_does() -> None:
+    """ImageRegistrationMethod returns a composite, which is then put into another; files hold none such."""
+    import SimpleITK as sitk  # noqa: N813
+
+    rough = sitk.CompositeTransform([sitk.Euler2DTransform((3.0, 4.0), 0.2, (1.0, -2.0))])
+    both = sitk.CompositeTransform([rough, sitk.TranslationTransform(2, (0.5, 7.0))])
+    points = inner(GRIDS[2])
+    expected = np.array([both.TransformPoint(point.tolist()) for point in points])
+    np.testing.assert_allclose(wg.as_transform(both).map(points), expected, atol=1e-12)
+    assert both.GetNumberOfTransforms() == 2
+    assert both.GetNthTransform(0).GetTransformEnum() == sitk.sitkComposite  # what was given stays as it is
 
 
 @pytest.mark.parametrize(
@@ -285,6 +302,7 @@ def test_gaps_of_a_field_are_said_and_masked() -> None:
         ({"source": lambda x: x}, AmbiguousFileError, "give d=2 or d=3"),
         ({"source": lambda x: x, "d": 2, "convention": "voxelmorph"}, InvalidInputError, "leave convention= out"),
         ({"source": "field.nii.gz", "convention": "voxelmorph"}, InvalidInputError, "leave convention= out"),
+        ({"source": wg.as_transform(lambda x: x, d=2), "grid": GRIDS[3]}, InvalidInputError, "is 2D, but grid= is 3D"),
     ],
 )  # fmt: skip
 def test_a_wrong_type_or_shape_is_one_sentence(arguments: dict[str, Any], error: type[Exception], words: str) -> None:

@@ -332,15 +332,26 @@ def _readings(fixed_grid: Grid, moving_grid: Grid) -> Iterator[_Reading]:
     if not np.array_equal(fixed_grid.affine, np.eye(d + 1)):
         yield "--frame index", lambda f, m: (fixed_grid.index_to_world(f), moving_grid.index_to_world(m))
         yield "--frame image", lambda f, m: (fixed_grid.world_to_index(f), moving_grid.world_to_index(m))
-    yield f"{'x and y' if d == 2 else 'x, y and z'} exchanged", lambda f, m: (f[:, ::-1], m[:, ::-1])
+    named = "x and y" if d == 2 else "x, y and z"
+    yield from _sides(f"{named}{{}} exchanged", lambda f: f[:, ::-1], lambda m: m[:, ::-1])
     if d == 3:
         signs = np.array([-1.0, -1.0, 1.0])
-        yield "RAS and LPS exchanged (--frame RAS or LPS)", lambda f, m: (f * signs, m * signs)
+        yield from _sides("RAS and LPS{} exchanged (--frame RAS or LPS)", lambda f: f * signs, lambda m: m * signs)
     for axis, letter in enumerate("xyz"[:d]):
-        yield (
-            f"{letter} counted from the other end",
-            lambda f, m, a=axis: (_flipped(f, fixed_grid, a), _flipped(m, moving_grid, a)),  # type: ignore[misc]
+        yield from _sides(
+            f"{letter}{{}} counted from the other end",
+            lambda f, a=axis: _flipped(f, fixed_grid, a),  # type: ignore[misc]
+            lambda m, a=axis: _flipped(m, moving_grid, a),  # type: ignore[misc]
         )
+
+
+def _sides(
+    words: str, change_fixed: Callable[[Floats], Floats], change_moving: Callable[[Floats], Floats]
+) -> Iterator[_Reading]:
+    """Yield a misreading of both sides, and of each of them alone."""
+    yield words.format(""), lambda f, m: (change_fixed(f), change_moving(m))
+    yield words.format(" of the fixed points"), lambda f, m: (change_fixed(f), m)
+    yield words.format(" of the moving points"), lambda f, m: (f, change_moving(m))
 
 
 def _flipped(points: Floats, grid: Grid, axis: int) -> Floats:

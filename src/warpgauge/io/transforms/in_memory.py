@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from warpgauge.errors import AmbiguousFileError, InvalidInputError
 from warpgauge.geometry import Floats, Grid
+from warpgauge.io.files import one_line
 from warpgauge.io.transforms.base import FunctionTransform, Transform
 from warpgauge.io.transforms.chain import Chain
 from warpgauge.io.transforms.field import DisplacementField, field_description, positions_from_index_displacements
@@ -109,7 +110,10 @@ def as_transform(
     InvalidInputError
         Where the type is not known here, or the shape does not fit.
     """
-    transform = _converted(source, convention, _as_grid(grid), _as_grid(moving), axes, align_corners, d)
+    fixed = _as_grid(grid)
+    transform = _converted(source, convention, fixed, _as_grid(moving), axes, align_corners, d)
+    if fixed is not None and transform.d != fixed.d:
+        raise InvalidInputError(f"The transform is {transform.d}D, but grid= is {fixed.d}D; both must be the same.")
     if direction not in ("fixed_to_moving", "moving_to_fixed"):
         raise InvalidInputError(f"direction= is 'fixed_to_moving' or 'moving_to_fixed', got {direction!r}.")
     return transform.inverse().described(direction="fixed_to_moving") if direction != "fixed_to_moving" else transform
@@ -168,8 +172,10 @@ def _converted(
         return _ants_result(source, grid)
     if _library(source) in _LIBRARIES:
         return _LIBRARIES[_library(source)](source)
-    if _library(source) == "torch":
+    if _library(source) == "torch" and hasattr(source, "detach"):  # not a module, which is a function
         source = _tensor_values(source)
+    if isinstance(source, np.ma.MaskedArray):
+        source = source.filled(np.nan) if source.dtype.kind == "f" else source.astype(np.float64).filled(np.nan)
     if isinstance(source, np.ndarray):
         return _of_array(source, convention, grid, moving, axes, align_corners)
     if isinstance(source, Sequence) and source:
@@ -274,7 +280,10 @@ def _through_file(write: Callable[[str], Any], suffix: str) -> Transform:
     """Have a library write its transform and read it, so that it means here what its file means."""
     with tempfile.TemporaryDirectory(prefix="warpgauge-") as folder:
         path = Path(folder) / f"transform{suffix}"
-        write(str(path))
+        try:
+            write(str(path))
+        except RuntimeError as error:
+            raise InvalidInputError(f"Its own library cannot write this transform: {one_line(error)}.") from error
         return read_transform(path).described(source="", format="memory")
 
 
@@ -295,6 +304,9 @@ def _simpleitk(source: Any) -> Transform:
         frame = (source.GetSize(), source.GetSpacing(), source.GetOrigin(), source.GetDirection())
         return _vector_image(sitk.GetArrayFromImage(source), source.GetDimension(), *frame)
     if isinstance(source, sitk.Transform):
+        if source.GetTransformEnum() == sitk.sitkComposite:
+            source = sitk.CompositeTransform(source)  # a copy
+            source.FlattenTransform()  # files hold no composites of composites
         return _through_file(lambda path: sitk.WriteTransform(source, path), ".h5")
     raise InvalidInputError(
         f"as_transform takes transforms and images of SimpleITK, not an object of type {type(source).__name__}."
