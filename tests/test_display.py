@@ -131,6 +131,31 @@ def test_everything_a_notebook_shows_is_a_table(tmp_path: Path) -> None:
     assert "1 landmark in px" in landmarks._repr_html_()
     transform = wg.as_transform(lambda x: x, d=2)
     assert "Python function" in transform._repr_html_()
+    many = wg.Landmarks(points, points + 1)._repr_html_()
+    assert "<caption>12 landmarks in px (image), the first 10 of them</caption>" in many
+
+
+def test_a_notebook_shows_sentences_of_a_transform_one_after_the_other() -> None:
+    """Not as a list with commas after full stops."""
+    one = wg.as_transform([wg.as_transform(lambda x: x, d=2).described(assumptions=("First.", "Second."))] * 2)
+    shown = one._repr_html_()
+    assert "First. Second." in shown
+    assert ".," not in shown
+
+
+def test_a_project_shows_what_it_has_as_html(tmp_path: Path) -> None:
+    """Images, counts, raters and transforms; names are escaped."""
+    from test_napari_layers import flat_project
+
+    with wg.Project.open(flat_project(tmp_path)) as project:
+        parser = Cells()
+        parser.feed(project._repr_html_())
+    facts = dict(zip(parser.cells[1::2], parser.cells[2::2], strict=True))
+    assert parser.cells[0] == "Project project"
+    assert facts["units"] == "px"
+    assert facts["fixed image"].endswith("fixed.png")
+    assert (facts["candidates"], facts["targets"], facts["raters"]) == ("30", "30", "ann")
+    assert facts["transforms"] == "near, far"
 
 
 def test_plots_draw_on_given_axes_or_new_ones(result: Evaluation) -> None:

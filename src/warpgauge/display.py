@@ -48,15 +48,15 @@ def html_table(
     columns: Sequence[str],
     rows: Sequence[Sequence[Any]],
     title: str = "",
-    after: str = "",
+    after: str | Sequence[str] = (),
     before: Sequence[str] = (),
 ) -> str:
     """Return a table as HTML without scripts or styles of its own, sentences around it; all text is escaped."""
     head = "".join(f"<th>{html.escape(one)}</th>" for one in columns)
     body = "".join("<tr>" + "".join(f"<td>{html.escape(cell(one))}</td>" for one in row) + "</tr>" for row in rows)
     caption = f"<caption>{html.escape(title)}</caption>" if title else ""
-    above = "".join(f"<p>{html.escape(one)}</p>" for one in before)
-    below = f"<p>{html.escape(after)}</p>" if after else ""
+    ends = [after] if isinstance(after, str) else after
+    above, below = ("".join(f"<p>{html.escape(one)}</p>" for one in part if one) for part in (before, ends))
     return f"{above}<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{below}"
 
 
@@ -71,7 +71,8 @@ def html_facts(facts: Mapping[str, Any], title: str = "") -> str:
 
 def _fact(value: Any) -> str:
     if isinstance(value, list | tuple):
-        return ", ".join(cell(one) for one in value) or "none"
+        sentences = any(isinstance(one, str) and one.endswith(".") for one in value)
+        return (" " if sentences else ", ").join(cell(one) for one in value) or "none"
     return cell(value)
 
 
@@ -183,9 +184,9 @@ def landmark_rows(fixed: Any, moving: Any, covariances: Any = None) -> tuple[lis
     return columns, rows
 
 
-def landmark_title(count: int, what: str = "annotation") -> str:
-    """Return how many landmarks there are, and that only the first are shown where that is so."""
-    named = counted(count, what)
+def landmark_title(count: int, what: str = "annotation", where: str = "") -> str:
+    """Return how many landmarks there are and where, and that only the first are shown where that is so."""
+    named = counted(count, what) + where
     return named if count <= _MOST_ROWS else f"{named}, the first {_MOST_ROWS} of them"
 
 

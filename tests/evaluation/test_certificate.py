@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import warpgauge as wg
+from command_tools import call
 from session.tools import Rater, lattice, make, true_map
 from warpgauge.cli.app import run
 from warpgauge.errors import InvalidInputError
@@ -71,7 +72,18 @@ def test_the_audit_tells_errors_and_the_better_transform(trial):
     )
     assert [(one.best_rank, one.worst_rank) for one in found.verdict.methods] == [(1, 1), (2, 2)]
     assert found.contradictions == []
-    assert "good" in found._repr_html_()
+
+
+def test_python_shows_what_the_command_line_prints(trial):
+    """print and the table of a notebook have the title, all rows, both verdicts and whether they contradict."""
+    found = wg.certify_project(trial)
+    printed = [" ".join(line.split()) for line in call("certify", trial.folder).splitlines()]
+    assert [" ".join(line.split()) for line in str(found).splitlines()] == printed
+    shown = found._repr_html_()
+    assert f"<caption>{found.title}</caption>" in shown
+    assert f"<p>Audit: {found.content['verdict']}</p>" in shown
+    assert "<p>The two verdicts do not contradict each other.</p>" in shown
+    assert shown.count("<tr>") == 3
 
 
 def test_the_audit_is_read_from_the_log(trial):

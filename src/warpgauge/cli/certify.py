@@ -9,7 +9,6 @@ import click
 
 from warpgauge.cli.arguments import chosen_transforms, trust_option
 from warpgauge.cli.output import json_option, print_json, print_table
-from warpgauge.display import counted
 from warpgauge.errors import InvalidInputError, WarpgaugeError
 
 # ``warpgauge certify``: the verdict of random, sealed questions beside that of the model.
@@ -71,27 +70,11 @@ def certify(
 
 
 def _show(found: Any, out: Path | None) -> None:
-    about = found.content["audit"]
     columns, rows = found.table()
-    title = f"From {counted(about['usable'], 'random answer')} of {counted(about['population'], 'target')}"
-    print_table(columns, rows, title)
-    click.echo(f"\nAudit: {found.content['verdict']}")
-    model = found.content["model_based"]
-    click.echo(f"Model: {model['sentence'] if model else 'no verdict, because all answers are sealed.'}")
-    if about["not_answered"]:
-        click.echo(
-            f"{about['not_answered']} of {about['reached']} audit questions were not answered. The intervals hold for "
-            "places that can be answered; the certificate also gives intervals for the worst and best case."
-        )
-    for sentence in found.contradictions:
-        click.echo(f"contradiction: {sentence}")
-    if model and not found.contradictions:
-        click.echo("The two verdicts do not contradict each other.")
-    late = [name for name, one in found.content["transforms"].items() if one["after_opening"]]
-    if late:
-        click.echo(
-            f"note: added after the answers were opened, so they may have used the answers: {', '.join(late)}", err=True
-        )
+    print_table(columns, rows, found.title)
+    click.echo()
+    for sentence in found.sentences:
+        click.echo(sentence, err=sentence.startswith("note:"))
     if out is not None:
         click.echo(f"Certificate: {out} ({found.content['digest'][:19]}...)")
 

@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 
 from warpgauge._version import __version__
-from warpgauge.display import html_table, text_table
+from warpgauge.display import counted, html_table, text_table
 from warpgauge.errors import FileFormatError, InvalidInputError
 from warpgauge.evaluation.assessment import Assessment, evaluate_project, target_region
 from warpgauge.evaluation.audit import AuditData, audit_data
-from warpgauge.evaluation.design_verdict import LEVEL, DesignVerdict, Estimate, design_verdict
+from warpgauge.evaluation.design_verdict import LEVEL, DesignVerdict, Estimate, contradicting, design_verdict
 from warpgauge.evaluation.transforms import converted
 from warpgauge.io.files import read_text
 from warpgauge.project import Draft, Project, State
@@ -73,19 +73,47 @@ class Certificate:
             rows.append([one.name, one.rms.words, ranks, one.mean.words, one.p90.words, words])
         return heads, rows
 
+    @property
+    def title(self) -> str:
+        """What the audit rests on."""
+        about = self.content["audit"]
+        return f"From {counted(about['usable'], 'random answer')} of {counted(about['population'], 'target')}"
+
+    @property
+    def sentences(self) -> list[str]:
+        """Both verdicts, what is missing, whether they contradict each other, and what may spoil them."""
+        about, model = self.content["audit"], self.content["model_based"]
+        found = [
+            f"Audit: {self.content['verdict']}",
+            f"Model: {model['sentence'] if model else 'no verdict, because all answers are sealed.'}",
+        ]
+        if about["not_answered"]:
+            found.append(
+                f"{about['not_answered']} of {about['reached']} audit questions were not answered. The intervals hold for "
+                "places that can be answered; the certificate also gives intervals for the worst and best case."
+            )
+        found += [f"contradiction: {one}" for one in self.contradictions]
+        if model and not self.contradictions:
+            found.append("The two verdicts do not contradict each other.")
+        late = [name for name, one in self.content["transforms"].items() if one["after_opening"]]
+        if late:
+            found.append(
+                f"note: added after the answers were opened, so they may have used the answers: {', '.join(late)}"
+            )
+        return found
+
     def to_json(self) -> str:
         """Return the certificate as it is written to a file."""
         return json.dumps(self.content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
     def __str__(self) -> str:
-        return f"{text_table(*self.table())}\n\n{self.content['verdict']}"
+        return "\n".join([text_table(*self.table(), self.title), "", *self.sentences])
 
     def __repr__(self) -> str:
         return f"Certificate({self.content['verdict']!r})"  # the content is as long as its answers
 
     def _repr_html_(self) -> str:
-        heads, rows = self.table()
-        return html_table(heads, rows, self.content["verdict"])
+        return html_table(*self.table(), self.title, after=self.sentences)
 
 
 def digest_of(content: Mapping[str, Any]) -> str:
@@ -259,39 +287,6 @@ def _audit(state: State, data: AuditData) -> dict[str, Any]:
         "waiting": data.waiting,
         "sealed": int(data.sealed.sum()),
     }
-
-
-def contradicting(verdict: DesignVerdict, model: Mapping[str, Any], units: str) -> list[str]:
-    """Return where the two verdicts contradict each other, and what that means."""
-    found = []
-    for one in verdict.methods:
-        other = model["methods"][one.name]
-        low, high = other["interval"]
-        if one.rms.low > high or one.rms.high < low:
-            higher = one.rms.low > high
-            found.append(
-                f"{one.name}: the model expects an RMS error of {low:.3g} to {high:.3g} {units}, the random answers "
-                f"show {one.rms.low:.3g} to {one.rms.high:.3g} {units}. Rely on the random answers: "
-                + (
-                    "the model overrates this transform, for example because it was fitted to the landmarks that the "
-                    "model knows."
-                    if higher
-                    else "the model underrates this transform, for example because the landmarks that it knows lie "
-                    "where errors are large."
-                )
-            )
-    names = list(model["names"])
-    for pair in verdict.pairs:
-        if pair.better is None:
-            continue
-        worse = pair.second if pair.better == pair.first else pair.first
-        chance = model["win_probability"][names.index(worse)][names.index(pair.better)]
-        if chance >= verdict.level:
-            found.append(
-                f"{pair.better} is better than {worse} by the random answers, but the model says the opposite with "
-                f"probability {chance:.2f}. Rely on the random answers, which need no model."
-            )
-    return found
 
 
 def read_certificate(path: str | PathLike[str]) -> dict[str, Any]:

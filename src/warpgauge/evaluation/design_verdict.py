@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
@@ -333,3 +334,36 @@ class AuditWatch:
         """Return the verdict in a sentence where it is decided which transform is best, else None."""
         found = self.verdict()
         return found.sentence if found is not None and found.best is not None else None
+
+
+def contradicting(verdict: DesignVerdict, model: Mapping[str, Any], units: str) -> list[str]:
+    """Return where the two verdicts contradict each other, and what that means."""
+    found = []
+    for one in verdict.methods:
+        other = model["methods"][one.name]
+        low, high = other["interval"]
+        if one.rms.low > high or one.rms.high < low:
+            higher = one.rms.low > high
+            found.append(
+                f"{one.name}: the model expects an RMS error of {low:.3g} to {high:.3g} {units}, the random answers "
+                f"show {one.rms.low:.3g} to {one.rms.high:.3g} {units}. Rely on the random answers: "
+                + (
+                    "the model overrates this transform, for example because it was fitted to the landmarks that the "
+                    "model knows."
+                    if higher
+                    else "the model underrates this transform, for example because the landmarks that it knows lie "
+                    "where errors are large."
+                )
+            )
+    names = list(model["names"])
+    for pair in verdict.pairs:
+        if pair.better is None:
+            continue
+        worse = pair.second if pair.better == pair.first else pair.first
+        chance = model["win_probability"][names.index(worse)][names.index(pair.better)]
+        if chance >= verdict.level:
+            found.append(
+                f"{pair.better} is better than {worse} by the random answers, but the model says the opposite with "
+                f"probability {chance:.2f}. Rely on the random answers, which need no model."
+            )
+    return found

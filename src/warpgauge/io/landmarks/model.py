@@ -184,7 +184,7 @@ class Landmarks:
 
     def _repr_html_(self) -> str:
         columns, rows = landmark_rows(self.fixed_points, self.moving_points, self.covariances)
-        return html_table(columns, rows, f"{landmark_title(len(self), 'landmark')} in {self.units} ({self.frame})")
+        return html_table(columns, rows, landmark_title(len(self), "landmark", f" in {self.units} ({self.frame})"))
 
     def __len__(self) -> int:
         return int(self.fixed_points.shape[0])
