@@ -152,6 +152,30 @@ def test_a_file_that_is_missing_is_a_missing_case_or_an_error_by_the_rule(tmp_pa
     assert "there is no file" in metrics["case"]["case1"]["missing"]
 
 
+def test_relative_folders_serve_and_a_submission_without_any_file_is_refused(tmp_path: Path) -> None:
+    """Nothing but the aggregates is printed; of what fits nothing, one sentence names what was looked for."""
+    container(tmp_path)
+    submission(tmp_path)
+
+    def enter(*places: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "warpgauge.study.submission", *places, "box/ground-truth"]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    done = enter("input", "out")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    assert json.loads(done.stdout)["cases"] == 2
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "readme.txt").write_text("mine")
+    done = enter("other", "out2")
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == (
+        "The submission could not be evaluated: None of the 2 pairs can be evaluated; of 'case0': there is no file "
+        "'case0.tfm'."
+    )
+    assert not (tmp_path / "out2").exists()
+
+
 def test_a_study_without_a_common_layout_has_no_container(tmp_path: Path) -> None:
     study = make_study(tmp_path, pairs=1)
     study.write_text(study.read_text().replace('transform = "{method}/{pair}.tfm"', 'transform = "x/{pair}.tfm"'))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from warpgauge.study.challenges import NewStudy, new_study, official_figures
 from warpgauge.study.container import write_container
 from warpgauge.study.description import (
@@ -16,7 +18,9 @@ from warpgauge.study.pairs import PairOutcome
 from warpgauge.study.result import MethodResult, StudyResult, summarise
 from warpgauge.study.runner import Progress, gate_study, run_study
 from warpgauge.study.statistics import Bootstrap, PairedTest, hierarchical_bootstrap, holm, paired_tests
-from warpgauge.study.submission import evaluate_submission
+
+if TYPE_CHECKING:
+    from warpgauge.study.submission import evaluate_submission
 
 __all__ = [
     "Bootstrap",
@@ -43,3 +47,12 @@ __all__ = [
     "summarise",
     "write_container",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Load what evaluation containers run only on demand: `python -m` warns of a module that is loaded before."""
+    if name != "evaluate_submission":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from warpgauge.study.submission import evaluate_submission
+
+    return evaluate_submission

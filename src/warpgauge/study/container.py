@@ -20,6 +20,8 @@ from warpgauge.io.landmarks import Landmarks, write_landmarks
 from warpgauge.project import Project
 from warpgauge.study.description import (
     LABELS,
+    METHOD,
+    STUDY,
     MethodSpec,
     ModelSettings,
     PairSpec,
@@ -30,7 +32,6 @@ from warpgauge.study.description import (
 )
 from warpgauge.study.loader import load_pair
 from warpgauge.study.pair_files import SUFFIX, read_grid, write_grid
-from warpgauge.study.submission import METHOD, STUDY
 
 _BASE = ("numpy", "scipy", "numba", "threadpoolctl", "nibabel", "h5py", "pynrrd", "click", "rich")
 # Of a project, neither what others submitted nor what can be made again.

@@ -21,6 +21,8 @@ MISSING_RULES = ("worst rank", "exclude", "error")
 CHALLENGES = ("anhir", "learn2reg", "acrobat")
 LABELS = ("fixed_labels", "moving_labels")
 FITS = ("pair", "together")
+# In an evaluation container: the study's file, and the name of the one method.
+STUDY, METHOD = "study.toml", "submission"
 # Keys of a pair that say nothing without landmarks.
 _OF_LANDMARKS = ("moving_landmarks", "targets", "mask", "raters", "sd", "diagonal", "landmark_options")
 _FIELD = re.compile(r"\{(\w*)\}")

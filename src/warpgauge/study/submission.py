@@ -18,15 +18,16 @@ from pathlib import Path
 from typing import Any
 
 from warpgauge._version import __version__
+from warpgauge.display import counted
 from warpgauge.errors import FileFormatError, InvalidInputError, WarpgaugeError
 from warpgauge.io.files import confined, plain, read_text, replace_file
-from warpgauge.study.description import Study, fill, read_study
+from warpgauge.study.description import METHOD, STUDY, Study, fill, read_study
 from warpgauge.study.pair_files import inside
 from warpgauge.study.pairs import OVERLAP
 from warpgauge.study.result import StudyResult
 from warpgauge.study.runner import run_study
 
-STUDY, METHOD, PREDICTIONS = "study.toml", "submission", "predictions.json"
+PREDICTIONS = "predictions.json"
 # Where the container finds its ground truth: uploaded beside the container, or inside it.
 GROUND_TRUTH = (Path("/opt/ml/input/data/ground_truth"), Path("/opt/app/ground-truth"))
 
@@ -50,23 +51,33 @@ def evaluate_submission(input_folder: Path, ground_truth: Path, output_folder: P
     """
     if not (ground_truth / STUDY).is_file():
         raise InvalidInputError(f"There is no {STUDY} in {str(ground_truth)!r}, so there is nothing to compare with.")
+    given = input_folder.resolve()
     with tempfile.TemporaryDirectory() as scratch:
         # Logs of projects are databases, which want to write beside themselves; the image may be read-only.
         home = Path(scratch) / "ground-truth"
         shutil.copytree(ground_truth, home)
         study = read_study(home / STUDY)
-        root = _submission_root(study, input_folder, Path(scratch) / "staged")
+        root = _submission_root(study, given, Path(scratch) / "staged")
         method = study.methods[0]
         patterns = tuple(f"{glob.escape(str(root))}/{pattern}" for pattern in method.patterns)
         moved = replace(method, transform=patterns)
         if method.mapped_landmarks is not None:
             moved = replace(method, mapped_landmarks=patterns[0])
-        with confined(Path(scratch), input_folder.resolve()):
+        with confined(Path(scratch), given):
             result = run_study(replace(study, methods=(moved,)), Path(scratch) / "results")
+    if not result.methods[0].cases:
+        pair, reason = next((one.name, one.missing[METHOD]) for one in result.outcomes if one.missing)
+        count = counted(len(result.outcomes), "pair")
+        raise InvalidInputError(f"None of the {count} can be evaluated; of {pair!r}: {_inside(reason, root)}.")
     metrics = _metrics(result)
     output_folder.mkdir(parents=True, exist_ok=True)
     replace_file(output_folder / "metrics.json", (json.dumps(metrics, indent=2, allow_nan=False) + "\n").encode())
     return metrics
+
+
+def _inside(reason: str, root: Path) -> str:
+    """Return a reason without the place of the submission, which participants do not know."""
+    return reason.replace(f"{root}/", "").rstrip(".")
 
 
 def _submission_root(study: Study, folder: Path, staged: Path) -> Path:
