@@ -89,17 +89,16 @@ class Certificate:
         ]
         if about["not_answered"]:
             found.append(
-                f"{about['not_answered']} of {about['reached']} audit questions were not answered. The intervals hold for "
-                "places that can be answered; the certificate also gives intervals for the worst and best case."
+                f"{about['not_answered']} of {about['reached']} audit questions were not answered. The intervals hold "
+                "for places that can be answered; the certificate also gives intervals for the worst and best case."
             )
         found += [f"contradiction: {one}" for one in self.contradictions]
         if model and not self.contradictions:
             found.append("The two verdicts do not contradict each other.")
         late = [name for name, one in self.content["transforms"].items() if one["after_opening"]]
         if late:
-            found.append(
-                f"note: added after the answers were opened, so they may have used the answers: {', '.join(late)}"
-            )
+            named = ", ".join(late)
+            found.append(f"note: added after the answers were opened, so they may have used the answers: {named}")
         return found
 
     def to_json(self) -> str:
