@@ -175,7 +175,7 @@ def _converted(
     if _library(source) == "torch" and hasattr(source, "detach"):  # not a module, which is a function
         source = _tensor_values(source)
     if isinstance(source, np.ma.MaskedArray):
-        source = source.filled(np.nan) if source.dtype.kind == "f" else source.astype(np.float64).filled(np.nan)
+        source = np.where(source.mask, np.nan, source.data)
     if isinstance(source, np.ndarray):
         return _of_array(source, convention, grid, moving, axes, align_corners)
     if isinstance(source, Sequence) and source:
