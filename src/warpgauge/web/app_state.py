@@ -216,7 +216,8 @@ class Desk:
             try:
                 picture.warm()
             except WarpgaugeError as error:
-                logger.error("%s", error)
+                if not self._over.is_set():  # what ends with the server is no fault of the image
+                    logger.error("%s", error)
 
     def _refit(self) -> None:
         if sys.platform == "linux":  # there a priority is that of one thread, and answers go before a refit
