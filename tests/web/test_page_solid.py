@@ -21,7 +21,7 @@ LAYOUT = {2: ((0, 0, 1), (1, 1, 1)), 1: ((0, 0, 1), (2, 2, -1)), 0: ((1, 1, 1), 
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
-    names = [f"rater{k}" for k in range(5)]
+    names = [f"rater{k}" for k in range(6)]
     with served(make_volume_project(tmp_path_factory.mktemp("solid") / "body"), ",".join(names)) as running:
         yield Shared(running, names)
 
@@ -196,4 +196,23 @@ def test_the_third_pane_shows_the_plane_that_is_looked_at(browser: Any, server: 
     page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
     page.wait_for_function("() => document.querySelector('#warped .readout').textContent.includes('mm')")
     assert sheet.problems == []
+    sheet.close()
+
+
+def test_the_sliders_of_a_volume_span_the_values_that_it_has(browser: Any, server: Served, me: str) -> None:
+    """Half the way of a slider is half of what occurs, not half of 16 bits; the numbers are those of the image."""
+    sheet = open_sheet(browser, server, me)
+    page = sheet.page
+    page.locator("button[data-contrast=moving]").click()
+    bright = page.locator(".popover input[data-end=bright]")
+    low, high = (float(bright.get_attribute(end)) for end in ("min", "max"))
+    info = sheet.state()["project"]["images"]["moving"]
+    window = info["window"]
+    assert high - low < 4 * (window[1] - window[0])
+    bright.evaluate("e => { e.value = (Number(e.min) + Number(e.max)) / 2; e.dispatchEvent(new Event('input')); }")
+    sheet.settle()
+    shown = sheet.state()["colours"]["moving"]["windows"][0]["high"]
+    assert shown == pytest.approx((low + high) / 2)
+    told = float(page.locator(".popover output").nth(1).text_content())
+    assert told == pytest.approx(shown * info["scale"] + info["offset"], rel=0.01)
     sheet.close()

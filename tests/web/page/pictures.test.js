@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import test from "node:test";
 
 import { brightnessTables, colourSamples, scaleColour } from "../../../src/warpgauge/web/static/colour.js";
+import { histogramOf, rangeOf } from "../../../src/warpgauge/web/static/contrast.js";
 import { brightnessOf, showChannel, stainsOfImage } from "../../../src/warpgauge/web/static/stains.js";
 import { eigenvalues } from "../../../src/warpgauge/web/static/figures.js";
 import { piecesByDepth } from "../../../src/warpgauge/web/static/gridlines.js";
@@ -172,4 +173,13 @@ test("the value under the pointer is that of the finest level in memory", () => 
   source.keep("2/0/0/0/0", Uint8Array.from([7, 8, 9, 10, 11, 12]).buffer, headers);
   assert.deepEqual(source.under(plane, [1, 0], 0), { samples: [10, 11, 12], level: 0 });
   assert.deepEqual(source.under(plane, [5.5, 0], 0), { samples: [4, 5, 6], level: 2 });
+});
+
+test("sliders and histogram of 16 bits span what occurs and what is shown, so that both can be used", () => {
+  const pixels = [[31000], [31500], [32000]];
+  const range = rangeOf(pixels, 65535, [{ low: 30500, high: 31800 }]);
+  assert.deepEqual(range, [30500, 32000]);
+  assert.deepEqual(rangeOf([[3]], 255, [{ low: 10, high: 20 }]), [0, 255]);
+  const counts = histogramOf(pixels, range, 0, { windows: [], invert: false, gamma: 1, channel: "colour", stains: null });
+  assert.deepEqual([counts[21], counts[42], counts[63]], [1, 1, 1]);
 });

@@ -39,8 +39,10 @@ export function contrastPanel(stage, side) {
   let channel = -1;
   const colours = () => stage.store.state.colours[side];
   const change = (/** @type {Partial<Colours>} */ part) => stage.setColours(side, { ...colours(), ...part });
-  const slider = (/** @type {string} */ name, /** @type {number} */ low, /** @type {number} */ high) => make("input", { type: "range", min: String(low), max: String(high), step: String((high - low) / 1020), "aria-label": name, oninput: () => apply() });
-  const [dark, bright, gamma] = [slider("Dark at", 0, top), slider("Bright at", 0, top), slider("Gamma", 0.3, 3)];
+  // Of 16 bits an image often uses few: the sliders and the histogram span those, and what else was ever shown.
+  let range = rangeOf(stage.sources[side].pixels(), top, [...colours().windows, ...(looksLikeCt(image) ? CT_WINDOWS.map((one) => windowOf(image, one)) : [])]);
+  const slider = (/** @type {string} */ name) => make("input", { type: "range", min: "0.3", max: "3", step: "any", "aria-label": name, oninput: () => apply() });
+  const [dark, bright, gamma] = ["Dark at", "Bright at", "Gamma"].map(slider);
   dark.dataset.end = "dark";
   bright.dataset.end = "bright";
   gamma.dataset.end = "gamma";
@@ -49,10 +51,12 @@ export function contrastPanel(stage, side) {
 
   const told = [0, 1, 2].map(() => make("output", { class: "figure quiet" }));
   const alone = () => colours().channel !== "colour";
-  const counted = () => histogramOf(stage.sources[side].pixels(), top, channel, colours());
+  const counted = () => histogramOf(stage.sources[side].pixels(), range, channel, colours());
   function read() {
     const { windows, invert: inverted, gamma: power } = colours();
     const { low, high } = windows[Math.max(channel, 0)];
+    range = [Math.min(range[0], low), Math.max(range[1], high)];
+    for (const end of [dark, bright]) [end.min, end.max] = range.map(String);
     dark.value = String(low);
     bright.value = String(high);
     gamma.value = String(power);
@@ -62,10 +66,10 @@ export function contrastPanel(stage, side) {
     told[2].textContent = number(power);
     stains.value = colours().channel;
     tabs.forEach((tab) => (tab.hidden = alone()));
-    drawHistogram(histogram, counted(), low / top, high / top);
+    drawHistogram(histogram, counted(), (low - range[0]) / (range[1] - range[0]), (high - range[0]) / (range[1] - range[0]));
   }
   function apply() {
-    const window = { low: Number(dark.value), high: Math.max(Number(bright.value), Number(dark.value) + top / 1020) };
+    const window = { low: Number(dark.value), high: Math.max(Number(bright.value), Number(dark.value) + (range[1] - range[0]) / 1020) };
     const windows = colours().windows.map((old, i) => (channel < 0 || alone() || i === channel ? window : old));
     change({ windows, gamma: Number(gamma.value) });
   }
@@ -85,13 +89,10 @@ export function contrastPanel(stage, side) {
       read();
     }
   });
-  const named = CT_WINDOWS.map(([name, middle, width]) => make("button", { type: "button", onclick: () => {
-    const window = { low: (middle - width / 2 - image.offset) / image.scale, high: (middle + width / 2 - image.offset) / image.scale };
-    change({ windows: colours().windows.map(() => window) });
-  } }, name));
+  const named = CT_WINDOWS.map((one) => make("button", { type: "button", onclick: () => change({ windows: colours().windows.map(() => windowOf(image, one)) }) }, one[0]));
   const automatic = make("button", { type: "button", "data-act": "auto", onclick: () => {
     const counts = counted();
-    const [low, high] = [shareAt(counts, 0.005), shareAt(counts, 0.995)].map((part) => part * top);
+    const [low, high] = [shareAt(counts, 0.005), shareAt(counts, 0.995)].map((part) => range[0] + part * (range[1] - range[0]));
     if (high > low) change({ windows: colours().windows.map((old, i) => (channel < 0 || alone() || i === channel ? { low, high } : old)) });
   } }, "Auto");
   const reset = make("button", { type: "button", onclick: () => {
@@ -111,16 +112,39 @@ export function contrastPanel(stage, side) {
 }
 
 /**
+ * A named window as samples.
+ * @param {ImageInfo} image
+ * @param {[string, number, number]} named
+ */
+function windowOf({ offset, scale }, [, middle, width]) {
+  return { low: (middle - width / 2 - offset) / scale, high: (middle + width / 2 - offset) / scale };
+}
+
+/**
+ * The samples that are worth a slider: all of 8 bits; of 16 those that occur, and the ends of windows.
+ * @param {number[][]} pixels
+ * @param {number} top largest sample
+ * @param {{low: number, high: number}[]} windows
+ * @returns {[number, number]}
+ */
+export function rangeOf(pixels, top, windows) {
+  if (top < 256) return [0, top];
+  let [low, high] = [Math.min(...windows.map((one) => one.low)), Math.max(...windows.map((one) => one.high))];
+  for (const pixel of pixels) for (const sample of pixel) [low, high] = [Math.min(low, sample), Math.max(high, sample)];
+  return [low, Math.max(high, low + 1)];
+}
+
+/**
  * How often each of 64 ranges of brightness occurs.
  * @param {number[][]} pixels samples of each, one per channel
- * @param {number} top largest sample
+ * @param {number[]} range what they span; the outer ranges count what lies beyond
  * @param {number} channel -1 for all
  * @param {Colours} colours a stain or grey alone counts as it is shown
  * @returns {number[]}
  */
-export function histogramOf(pixels, top, channel, colours) {
+export function histogramOf(pixels, [from, to], channel, colours) {
   const counts = new Array(64).fill(0);
-  const count = (/** @type {number} */ value) => (counts[Math.floor((value / (top + 1)) * 64)] += 1);
+  const count = (/** @type {number} */ value) => (counts[Math.min(63, Math.max(0, Math.floor(((value - from) / (to - from)) * 64)))] += 1);
   const alone = colours.channel === "colour" ? null : brightnessOf(colours.channel, colours.stains);
   for (const pixel of pixels) {
     if (alone) count(alone(pixel[0], pixel[1], pixel[2]));

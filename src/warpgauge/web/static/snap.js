@@ -4,7 +4,9 @@
  */
 
 import { RefusedError } from "./api.js";
+import { norm, subtract } from "./linalg.js";
 
+/** @import { Vector } from "./linalg.js" */
 /** @import { Annotator } from "./annotator.js" */
 /** @import { Mark } from "./ellipsoid.js" */
 /** @import { State } from "./types.js" */
@@ -46,11 +48,24 @@ export async function snap(annotator) {
     if (annotator.state.mark !== mark) return;
     const from = mark.snappedFrom ?? mark.point;
     annotator.store.set({ proposal: point ? { base: mark, mark: { ...mark, point, snappedFrom: from } } : null });
-    annotator.say(sentence);
+    annotator.say(point && screenDistance(annotator, mark.point, point) < VISIBLE ? `${sentence} Zoom in to see it.` : sentence);
   } catch (error) {
     if (!(error instanceof RefusedError)) throw error;
     annotator.say(error.message, "error");
   }
+}
+
+/** Screen pixels from which on a proposal can be told from the mark. */
+const VISIBLE = 8;
+
+/**
+ * @param {Annotator} annotator
+ * @param {Vector} one world
+ * @param {Vector} other
+ */
+function screenDistance(annotator, one, other) {
+  const scale = annotator.stage?.planesOf("moving").find((pane) => pane.visible)?.view.scale ?? Infinity;
+  return norm(subtract(one, other)) * scale;
 }
 
 /**
