@@ -110,7 +110,7 @@ def test_why_a_question_is_asked_does_not_state_what_nobody_knows(tmp_path: Path
     with served(make_flat(tmp_path / "p", refit="never")) as server:
         client = server.client()
         assert get(client, "/api/query")["why"].endswith("nothing is known about its match yet.")
-        assert re.search(r"it is known to \d{1,2}(\.\d+)? px\.$", work(client, 6)["why"])
+        assert re.search(r"its match is known to ± \d{1,2}(\.\d+)? px\.$", work(client, 6)["why"])
 
 
 def test_undoing_a_volunteered_landmark_shows_the_current_query(tmp_path: Path) -> None:

@@ -147,11 +147,11 @@ class _Verifier:
                 digest = ""
             if digest != row[-1]:
                 self.problems.append(
-                    f"Event {row[0]} ({row[3]} by {row[2]}) is not what was written: its digest does not fit; it or an "
+                    f"Event {row[0]} ({row[3]} by {row[2]}) is not what was written: its digest does not match; it or an "
                     f"earlier event was altered."
                 )
                 return
-        self.checked.append(f"The digests of {counted(len(rows), 'event')} fit.")
+        self.checked.append(f"The digests of {counted(len(rows), 'event')} match.")
 
     def _replay(self, rows: list[Row], document: Document) -> State | None:
         try:
@@ -161,7 +161,7 @@ class _Verifier:
             self.problems.append(str(error))
             return None
         self._times(rows)
-        self.checked.append(f"Replayed: {counted(len(rows), 'event')} to {counted(len(state.queries), 'query')}.")
+        self.checked.append(f"{counted(len(rows), 'event')} replayed: {counted(len(state.queries), 'query')}.")
         return state
 
     def _times(self, rows: list[Row]) -> None:

@@ -298,7 +298,7 @@ class SqliteLog(EventLog):
         with self.reading() as connection:
             lines = [str(row[0]) for row in connection.execute("PRAGMA integrity_check(5)")]
             if lines == ["ok"]:
-                checked.append("SQLite finds the log sound.")
+                checked.append("SQLite reports no errors in the log.")
             else:
                 problems.append(f"SQLite finds the log damaged: {one_line(Exception('; '.join(lines)))}.")
             problems += schema.trigger_problems(connection)

@@ -157,16 +157,16 @@ class QueryQueue:
         # The calibration scales deviations by the residuals: further digits would tell where a hidden prediction is.
         rounded = float(f"{sd:.0e}") if settings.hide_prediction else sd
         figure = f"{rounded:.2g}" if rounded < 100 else f"{rounded:.0f}"  # no exponent
-        known = f"it is known to {figure} {self.project.units}"
+        known = f"its match is known to ± {figure} {self.project.units}"
         if rounded > UNKNOWN * self.project.moving_grid.diagonal:
             known = "nothing is known about its match yet"
         if origin == "volunteered":
             return f"You chose this location; {known}."
         if origin == "given" or (gain is None and origin not in ("audit", "control")):
-            return f"This location was brought along with landmarks; {known}."
+            return f"This location was imported with landmarks; {known}."
         if settings.chosen_strategy not in ("information", "entropy"):
             return f"Chosen by the strategy {settings.chosen_strategy!r}; {known}."
-        return f"Asked because it tells most about the rest; {known}."
+        return f"This is the most informative location; {known}."
 
     def _withdraw_stale(self) -> None:
         """Withdraw unanswered suggestions that were based on answers which have since changed."""
