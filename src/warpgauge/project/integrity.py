@@ -147,8 +147,8 @@ class _Verifier:
                 digest = ""
             if digest != row[-1]:
                 self.problems.append(
-                    f"Event {row[0]} ({row[3]} by {row[2]}) is not what was written: its digest does not match; it or an "
-                    f"earlier event was altered."
+                    f"Event {row[0]} ({row[3]} by {row[2]}) is not what was written: its digest does not match; it or "
+                    f"an earlier event was altered."
                 )
                 return
         self.checked.append(f"The digests of {counted(len(rows), 'event')} match.")
