@@ -98,7 +98,9 @@ function pictures(stage, place, colourOf) {
   const centre = place.fused?.point ?? place.marks[0]?.point ?? null;
   const spread = place.marks.reduce((most, mark) => Math.max(most, centre ? norm(subtract(mark.point, centre)) : 0), 0);
   if (look?.query !== place.query) {
-    const span = Math.max(spread * 3, spanOf(stage, "moving", place.fused?.covariance ?? null), 2 * spanOf(stage, "fixed", null));
+    // Voxels are large beside what they show: around a mark of a volume half as many are enough.
+    const least = spanOf(stage, "fixed", null) * (stage.images.fixed.size.length === 3 ? 1 : 2);
+    const span = Math.max(spread * 3, spanOf(stage, "moving", place.fused?.covariance ?? null), least);
     look = { query: place.query, span, shift: [0, 0], axis: look?.axis ?? 2, slices: 0 };
   }
   const now = look;
