@@ -137,7 +137,7 @@ class Assessment(Tabular):
 
 
 def with_baseline(transforms: Mapping[str, Any], d: int) -> dict[str, Any]:
-    """Add the identity, what is there before any registration, unless a transform of that name is among them."""
+    """Add the identity (no registration), unless there is already a transform of that name."""
     if BASELINE in transforms:
         return dict(transforms)
     return {**transforms, BASELINE: read_transform(lambda points: points, d=d)}

@@ -1,6 +1,6 @@
-"""What the audit of a project found: the drawn targets, the answers there, and what the transforms say there.
+"""Data of a project's audit: the drawn targets, the answers, and the transforms' values there.
 
-`AuditData` holds all that a design-based verdict rests on, as plain arrays, so that a certificate can carry it and be
+`AuditData` holds all data of a design-based verdict as plain arrays, so that a certificate can include them and be
 checked without the project.
 """
 
@@ -191,7 +191,7 @@ def audit_data(project: Project, transforms: Mapping[str, Any], posterior: Poste
 
 
 def _draws(state: State, reached: list[int]) -> Draws:
-    """Return the draws of the questions reached; of a round that is not used up, with the probability of its part."""
+    """Return the draws of the questions asked so far; for an unfinished round, with the probability of its part."""
     places = [state.queries[number].audit or (0, 0) for number in reached]
     counts = {number: sum(place[0] == number for place in places) for number, _ in places}
     rounds: dict[int, AuditRound] = {drawn.number: drawn for drawn in state.audits}

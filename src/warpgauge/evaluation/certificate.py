@@ -1,4 +1,4 @@
-"""Certificates: the model's verdict and the audit's side by side, with all that is needed to check them.
+"""Certificates: the model's verdict and the audit's side by side, with the data needed to check them.
 
 A certificate is JSON. Its digest covers everything else in it. While answers are sealed it holds a commitment to them
 (a hash) instead of the answers; once they are opened, it holds them, so that anybody can compute the verdict again.
@@ -81,7 +81,7 @@ class Certificate:
 
     @property
     def sentences(self) -> list[str]:
-        """Both verdicts, what is missing, whether they contradict each other, and what may spoil them."""
+        """Both verdicts, missing answers, contradictions, and reasons for caution."""
         about, model = self.content["audit"], self.content["model_based"]
         found = [
             f"Audit: {self.content['verdict']}",
@@ -116,7 +116,7 @@ class Certificate:
 
 
 def digest_of(content: Mapping[str, Any]) -> str:
-    """Return the digest of a certificate's content, but for the digest itself."""
+    """Return the digest of a certificate's content, excluding the digest itself."""
     rest = {key: value for key, value in content.items() if key != "digest"}
     text = json.dumps(rest, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
     return "sha256:" + hashlib.sha256(text.encode("ascii")).hexdigest()
@@ -199,7 +199,7 @@ def project_certificate(project: Project, assessment: Assessment) -> Certificate
 
 
 def commitment(data: AuditData) -> str:
-    """Return a hash of the answers and of all that the audit's verdict rests on."""
+    """Return a hash of the answers and all other data behind the audit's verdict."""
     text = json.dumps(data.to_dict(), sort_keys=True, separators=(",", ":"), allow_nan=False)
     return "sha256:" + hashlib.sha256(text.encode("ascii")).hexdigest()
 
@@ -302,7 +302,7 @@ def read_certificate(path: str | PathLike[str]) -> dict[str, Any]:
 
 
 def check_certificate(content: Mapping[str, Any], project: Project | None = None) -> list[str]:
-    """Return what is wrong with a certificate, one sentence per fault; an empty list where all can be confirmed.
+    """Return the problems of a certificate, one sentence each; an empty list if everything is confirmed.
 
     Parameters
     ----------
@@ -356,7 +356,7 @@ def _check_project(content: Mapping[str, Any], project: Project) -> list[str]:
 
 
 def _check_sealed(content: Mapping[str, Any], project: Project) -> list[str]:
-    """Compute the verdict again from a project that is as it was, where the certificate does not hold the answers."""
+    """Recompute the verdict from an unchanged project, for a certificate that does not hold the answers."""
     again = certify_project(
         project,
         {name: project.transform(name) for name in content["transforms"]},

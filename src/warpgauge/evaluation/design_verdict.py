@@ -35,7 +35,7 @@ FEWEST = 5
 
 @dataclass(frozen=True)
 class Estimate:
-    """A number and its interval; also with every skipped place as bad, or as good, as any that was answered."""
+    """A number and its interval; also the interval if skipped places were as bad, or as good, as any answered one."""
 
     value: float
     low: float
@@ -291,7 +291,7 @@ def _pair(
 
 
 class AuditWatch:
-    """The audit's verdict, computed again when an audit answer or a transform has changed.
+    """The audit's verdict, recomputed when an audit answer or a transform has changed.
 
     It may be looked at after every answer: decisions keep their error rate.
 

@@ -60,7 +60,7 @@ class Between:
 
 @dataclass(frozen=True, eq=False)
 class Shape:
-    """What an error of unit size looks like: one scale, unevenness, share along the candidates, and affine share."""
+    """Shape of an error of unit size: its scale, unevenness, share along the candidates, and affine share."""
 
     kernel: KernelBundle
     power: float
@@ -106,7 +106,7 @@ class Cell:
 
 @dataclass(frozen=True, eq=False)
 class ErrorModel:
-    """The truth averaged over what is not known of the error; made by :meth:`ErrorModel.fit`.
+    """Model of the truth, averaged over the unknown parameters of the error; made by :meth:`ErrorModel.fit`.
 
     Attributes
     ----------

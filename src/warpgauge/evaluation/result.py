@@ -24,7 +24,7 @@ LEVEL = 0.90
 
 @dataclass(frozen=True)
 class Interval:
-    """What posterior samples say about one number: their mean and median, and a central credible interval."""
+    """Mean, median and central credible interval of one number over posterior samples."""
 
     mean: float
     median: float

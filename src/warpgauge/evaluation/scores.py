@@ -186,7 +186,7 @@ def _sampled(
 
 
 def _standings(order: Sequence[str], names: Sequence[str], draws: Mapping[str, Floats]) -> list[Standing]:
-    """Return what the verdict says of each transform, best first: median and interval of its true RMS error."""
+    """Return the entries of the verdict, best first: median and interval of each transform's true RMS error."""
     best = rank_distribution(draws["rms"]).best
     found = []
     for name in order:
@@ -253,7 +253,7 @@ def _all_scores(
 
 
 def _holding(interval: Interval, score: float) -> tuple[float, float]:
-    """Return the interval, widened to the score: the paper's leaves uncertainty out and can lie below all draws."""
+    """Return the interval, widened to contain the score: the paper's score can lie below all draws."""
     return min(interval.low, float(score)), max(interval.high, float(score))
 
 

@@ -1,6 +1,6 @@
 """Trust in a ranking: leave-one-out diagnostics of the posterior, warnings and sensitivity in one value, and flags.
 
-Flags are what to look at before any ranking: transforms too good to be true, and grossly wrong annotations.
+Flags name what to check before reading a ranking: transforms too good to be true, and grossly wrong annotations.
 """
 
 from __future__ import annotations
@@ -299,7 +299,7 @@ def too_good(transforms: Mapping[str, Any], given: Annotations, noise_factor: fl
 
 
 def gross_errors(transforms: Mapping[str, Any], given: Annotations, units: str | None = None) -> tuple[Flag, ...]:
-    """Flag annotations that even the best of the better half of the transforms misses by six times its median.
+    """Flag annotations that all good transforms miss by more than six times the usual distance.
 
     The sentences carry the world unit where it is given.
     """

@@ -195,7 +195,7 @@ def fill_shard(task: ShardedMap, job: tuple[int, ShardIndex]) -> None:
 
 
 def _pieces(level: Level, region: tuple[slice, ...]) -> Iterator[tuple[slice, ...]]:
-    """Cut a shard into its chunks: neighbours in space, of which the posterior computes a block at a time."""
+    """Split a shard into its chunks; the posterior is computed one chunk at a time."""
     axes = (range(part.start, part.stop, step) for part, step in zip(region, level.chunk, strict=True))
     for start in product(*axes):
         yield tuple(slice(s, min(s + c, part.stop)) for s, c, part in zip(start, level.chunk, region, strict=True))

@@ -1,4 +1,4 @@
-"""A project on disk that a person can start, leave, resume, share and trust.
+"""A project on disk: a folder that can be resumed, moved and shared.
 
 `Project` holds images, points and settings, and an append-only log of every action; its `State` is a replay of that
 log.

@@ -47,7 +47,7 @@ class NotAllowedError(ProjectError):
 
 @contextmanager
 def project_content(what: str, advice: str = "put back a copy of it") -> Iterator[None]:
-    """Turn whatever a damaged or hostile file of a project causes into one sentence.
+    """Turn any error caused by a damaged or hostile project file into one sentence.
 
     Project files come from anywhere: JSON nested a million times, ragged arrays, numbers that overflow. The net has to
     be wide, and this is the only one. Errors of warpgauge pass, shortened where they repeat what stood in the file.

@@ -165,7 +165,7 @@ def _fingerprint(image: Image) -> list[Any]:
 
 
 def _below(folder: str) -> Iterator[tuple[str, os.stat_result]]:
-    """Yield all that lies below a folder: ten thousands of chunks, so by the system's own listing."""
+    """Yield everything below a folder, by the system's own listing, as there may be tens of thousands of chunks."""
     with os.scandir(folder) as entries:
         for entry in entries:
             yield entry.path, entry.stat()

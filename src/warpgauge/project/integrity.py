@@ -165,7 +165,7 @@ class _Verifier:
         return state
 
     def _times(self, rows: list[Row]) -> None:
-        """Name the first event that a clock cannot have dated so; the log is read all the same."""
+        """Report the first event with an impossible time; the log is still read."""
         latest = datetime.now(UTC) + timedelta(days=1)  # clocks of several hosts may differ
         wrong = [row for row in rows if not _FIRST <= moment_of(row[1], row[0]) <= latest]
         if wrong:

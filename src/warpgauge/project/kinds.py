@@ -140,7 +140,7 @@ def checked(draft: Draft, d: int) -> Draft:
 
 
 def sound_events(events: Iterable[Event], d: int) -> Iterator[Event]:
-    """Check what was read as strictly as what is written: the log may come from anywhere."""
+    """Check events that were read as strictly as new ones: the log may come from anywhere."""
     for event in events:
         try:
             checked(event, d)

@@ -1,4 +1,4 @@
-"""Writes a rater's answers: placements, skips, the guided start, undo and redo; on the disk before acknowledged."""
+"""Saves a rater's answers: placements, skips, the guided start, undo and redo; on disk before they are acknowledged."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ class AnswerWriter:
             return self._saved(written[-1], number)
 
     def doubt(self, who: str, number: int | None, payload: dict[str, Any], fixed: ArrayLike | None) -> Doubt | None:
-        """Return why a placement should be asked about before it is saved, or None; nothing is saved."""
+        """Return why the rater should confirm a placement before it is saved, or None; nothing is saved."""
         with self.project.lock:
             state = self.project.state
             at = self._fixed_point(fixed) if number is None else self._place_of(state, who, number, fixed)
@@ -134,7 +134,7 @@ class AnswerWriter:
         alpha: float | None,
         snapped_from: ArrayLike | None = None,
     ) -> dict[str, Any]:
-        """Return the payload of a placement, checked for what nobody can have meant."""
+        """Return the payload of a placement after checking that it is plausible."""
         if sum(given is not None for given in (covariance, ellipse, radius)) > 1:
             raise InvalidInputError("Give one of covariance, ellipse and radius, not several.")
         settings, d = self.project.settings, self.project.d
@@ -201,7 +201,7 @@ class AnswerWriter:
     def _flagged(
         self, state: State, who: str, payload: dict[str, Any], at: Floats, confirmed: bool, number: int | None = None
     ) -> str | None:
-        """Add to a placement why it should be asked about, and return the question that its rater may see."""
+        """Add to a placement why it should be confirmed, and return the question that its rater may see."""
         doubt = self._doubt(state, who, payload, at, number)
         if doubt is None:
             return None
@@ -264,7 +264,7 @@ class AnswerWriter:
             return self._take_back(kind, [who], base_generation)
 
     def undo_import(self) -> Saved | None:
-        """Undo the last import, of all its raters, as far as they have done nothing since; None where there is none."""
+        """Undo the last import for all its raters, unless they have acted since; None if there is no such import."""
         with self.project.lock:
             state = self.project.state
             tops = {who: steps[-1] for who, steps in state.done.items() if steps and steps[-1].batch is not None}
@@ -290,7 +290,7 @@ class AnswerWriter:
 
 
 def _together(steps: list[Step]) -> list[Step]:
-    """Return the steps that are taken back as one, the last first: a whole batch, or one step."""
+    """Return the steps that are undone together, the last first: a whole batch, or one step."""
     batch = steps[-1].batch
     if batch is None:
         return steps[-1:]

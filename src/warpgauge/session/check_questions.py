@@ -40,7 +40,7 @@ FLOOR = 0.25
 
 
 def slots(state: State, share: float, count: int) -> list[bool]:
-    """Return which of the next ``count`` locations are audit questions: one, at random, in each stretch of 1 / share.
+    """Return which of the next ``count`` locations are audit questions: a random one in every 1 / share locations.
 
     Places come from the seed of the first round, which nobody can guess.
     """
@@ -52,7 +52,7 @@ def slots(state: State, share: float, count: int) -> list[bool]:
 
 
 def is_slot(seed: int, share: float, rank: int) -> bool:
-    """Return whether the question of this rank is the one, drawn by the seed, in its stretch of 1 / share."""
+    """Return whether the question of this rank is the one drawn by the seed among its 1 / share neighbours."""
     stretch = int(np.floor(rank * share + 1e-9))
     for part in (stretch - 1, stretch, stretch + 1):
         low, high = (int(np.ceil(one / share - 1e-9)) for one in (part, part + 1))

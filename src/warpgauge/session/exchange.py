@@ -152,7 +152,7 @@ class _Entry:
 
 
 def raters_landmarks(project: Project, state: State, rater: str | None) -> Landmarks:
-    """Return every mark that stands, of all raters or one, with who placed it, what is switched off, and the skips."""
+    """Return every current mark of all raters or one, with its rater and whether it is switched off, and the skips."""
     marks = list(all_marks(state, rater))
     skips = [
         Skip(np.array(state.queries[number].point), f"{cell.answer.reason}: {cell.answer.text}".removesuffix(": "), who)
@@ -223,7 +223,7 @@ _Reading = tuple[str, Callable[[Floats, Floats], _Pair]]
 
 
 def import_problems(project: Project, landmarks: Landmarks) -> list[str]:
-    """Return what is probably wrong with landmarks for a project, one clause each; empty where nothing is.
+    """Return probable mistakes in landmarks for a project, one clause each; empty if there are none.
 
     Rows that fit in another order, most points outside their image, and misreadings (sides exchanged, another scale,
     indices for world points, flipped axes) under which the images are clearly more alike at the pairs.
@@ -293,7 +293,7 @@ def _likeness(fixed: _View, moving: _View, pairs: _Pair) -> Floats:
 
 
 def _likely_reading(project: Project, fixed: Floats, moving: Floats) -> str | None:
-    """Return a clause on the reading under which the images are most alike, where that is clearly not the one given."""
+    """Return a clause on the reading under which the images match best, if it is clearly not the given one."""
     if len(fixed) < _FEWEST_PAIRS:
         return None
     try:

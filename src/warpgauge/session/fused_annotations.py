@@ -15,7 +15,7 @@ from warpgauge.project import Placement, QueryRecord, State
 
 @dataclass(frozen=True)
 class Mark:
-    """A placement that stands: whose, at which query, and whether the model uses it."""
+    """A current placement: its rater, its query, and whether the model uses it."""
 
     rater: str
     query: QueryRecord
@@ -75,7 +75,7 @@ class LocatedAnnotations:
         return self._first_rows.get(location)
 
     def row_of(self, mark: Mark) -> int | None:
-        """Return the row that rests on marks at the same point as this one, or None."""
+        """Return the row made from marks at the same point as this one, or None."""
         for row in self._rows.get(mark.query.location, ()):
             if self.marks[row][0].fixed_point == mark.fixed_point:
                 return row
@@ -94,7 +94,7 @@ class LocatedAnnotations:
 
 
 def all_marks(state: State, rater: str | None = None, *, sealed: bool = False) -> Iterator[Mark]:
-    """Return every placement that stands, of all raters or of one, in the order of the list; sealed ones on demand."""
+    """Return every current placement of all raters or one, in the order of the list; sealed ones on demand."""
     if rater is None:
         keys = sorted((number, who) for who, number in state.cells)
     else:

@@ -43,7 +43,7 @@ _MOST_ANCHORS = 2000
 
 @dataclass(frozen=True, eq=False)
 class Anchors:
-    """Candidates that stand for the others, and how the others follow from them.
+    """Candidates that represent the others, and the weights for interpolating the others.
 
     Attributes
     ----------
@@ -264,7 +264,7 @@ class LiveSuggester:
         self._stack.append((location, record))
 
     def close(self, state: State) -> None:
-        """Keep locations of the list from being suggested again, but for those withdrawn before anybody answered."""
+        """Keep locations of the list from being suggested again, except those withdrawn before anybody answered."""
         taken = {
             query.candidate for query in state.queries if query.candidate is not None and not is_free(state, query)
         }

@@ -56,7 +56,7 @@ def default_prior(grid: Grid, settings: Settings) -> TransformationPrior:
 
 
 def fit_in_force(state: State) -> Event | None:
-    """Return the last fit whose annotations all stand as they were then, or None for the initial weights.
+    """Return the last fit whose annotations are all unchanged, or None for the initial weights.
 
     A fit that rested on an answer which was since undone, changed or taken out is not used; it counts again when the
     answer is back.
@@ -191,7 +191,7 @@ class Model:
         return view
 
     def view_with_sealed(self, state: State, rater: str | None = None) -> View:
-        """Return a view whose uncertainty counts sealed answers as well: progress must not tell which they are.
+        """Return a view whose uncertainty includes sealed answers, so that progress does not reveal them.
 
         Each counts at its place with its uncertainty, as if it lay where the other answers predict it.
         """

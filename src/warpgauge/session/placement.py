@@ -29,7 +29,7 @@ LARGEST = 10.0
 
 
 def check_placement(project: Project, point: Floats, covariance: Floats) -> None:
-    """Refuse a placement far outside the moving image, or more sure or unsure than a placement can be.
+    """Refuse a placement far outside the moving image, or with an implausibly small or large uncertainty.
 
     What is not of the right shape or not finite is left to the check of the event.
     """

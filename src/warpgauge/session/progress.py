@@ -26,7 +26,7 @@ CURVE_TARGETS = 300
 
 @dataclass(frozen=True)
 class StopRule:
-    """A rule of the settings: its limit, where it stands, whether it is met, and that in a sentence."""
+    """A stop rule: its limit, its current value, whether it is met, and a sentence about it."""
 
     name: str
     limit: float

@@ -106,7 +106,7 @@ def is_free(state: State, query: QueryRecord) -> bool:
 
 
 def stale_suggestions(state: State) -> list[int]:
-    """Return the suggestions that nobody has taken up and that would be chosen otherwise now.
+    """Return the unanswered suggestions that would now be chosen differently.
 
     They rested on an answer that was changed or taken back since; or on next to nothing, before a rater volunteered
     the landmarks of a guided start.
@@ -155,7 +155,7 @@ def open_queries(state: State, settings: Settings, rater: str, *, beyond: bool =
 
 
 def shared_out(state: State, settings: Settings, rater: str, numbers: Sequence[int]) -> list[tuple[int, int]]:
-    """Return the queries that still lack answers, each with how many raters may have it before them at once.
+    """Return the queries that still lack answers, each with the number of raters who may get it at once.
 
     Only with ``answers_per_location``; what is asked again, or of one rater only, is for everybody whom it asks.
     """
@@ -261,7 +261,7 @@ def placed_locations(state: State, rater: str) -> int:
 
 
 def room(state: State, settings: Settings, rater: str) -> int | None:
-    """Return how many placements of the rater the budget still allows; None for any number. Skips use up nothing."""
+    """Return how many placements the rater's budget still allows; None without a budget. Skips do not count."""
     return None if settings.budget is None else max(0, settings.budget - placed_locations(state, rater))
 
 

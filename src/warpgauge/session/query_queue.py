@@ -33,7 +33,7 @@ LEASE_SECONDS = 900.0  # a rater who has not answered by then has gone
 
 @dataclass(frozen=True, eq=False)
 class _Held:
-    """What a rater has before them: a query, and the model as it was when the query was handed out."""
+    """The current query of a rater, and the model as it was when the query was handed out."""
 
     number: int
     view: View
@@ -41,7 +41,7 @@ class _Held:
 
 
 class QueryQueue:
-    """The part of a session that hands out queries and remembers what each rater has before them.
+    """The part of a session that hands out queries and remembers the current query of each rater.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ class QueryQueue:
             return self._hand_out(state, number, who)
 
     def ask_again(self, who: str, number: int, of: str | None) -> Event:
-        """Ask a location again, one rater or all; the new answer takes the place of the former one."""
+        """Ask one rater or all for a location again; the new answer replaces the previous one."""
         with self.project.lock:
             queries = self.project.state.queries
             if not 0 <= number < len(queries):
@@ -114,7 +114,7 @@ class QueryQueue:
             return self.project.append(Draft("query", who, len(queries), payload))[0]
 
     def prediction(self, who: str, number: int) -> Prediction:
-        """Predict the match of a query; that of the moment it was handed out for the one before the rater."""
+        """Predict the match of a query; for the rater's current query, as predicted when it was handed out."""
         with self.project.lock:
             held = self._held.get(who)
             if held is not None and held.number == number:
@@ -126,7 +126,7 @@ class QueryQueue:
             return predict(posterior, state.queries[number].point, self.project.moving_grid, alpha)
 
     def view(self, who: str) -> Posterior:
-        """Return the posterior of the query before the rater, or the present one where there is none."""
+        """Return the posterior of the rater's current query, or the latest one if there is none."""
         with self.project.lock:
             held = self._held.get(who)
             return (held.view if held is not None else self.model.shown(self.project.state, who)).posterior

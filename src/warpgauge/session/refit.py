@@ -33,7 +33,7 @@ FEWEST = 3
 
 
 def next_refit(settings: Settings, fit: Event | None) -> int | None:
-    """Return at how many annotations the weights are refitted next, given the fit in force; None for never."""
+    """Return at how many annotations the weights are refitted next, given the current fit; None for never."""
     if settings.refit == "never" or settings.model == PAPER or (fit and fit.payload["source"] == "projects"):
         return None
     if fit is None:
@@ -43,7 +43,7 @@ def next_refit(settings: Settings, fit: Event | None) -> int | None:
 
 
 def fitted_prior(project: Project, sets: Sequence[Annotations], noise: bool) -> TransformationPrior:
-    """Return the project's prior with the weights that the sets teach, in the way of its model."""
+    """Return the project's prior with weights learned from the sets, by the method of its model."""
     initial = default_prior(project.fixed_grid, project.settings)
     if project.settings.model == PAPER:
         return fit_kernel(initial, sets, noise)
@@ -106,7 +106,7 @@ def _shifted(project: Project, other: Project) -> Annotations:
 
 
 class Refitter:
-    """The part of a session that learns the weights; ``notes`` says what failed without harm."""
+    """The part of a session that learns the weights; ``notes`` lists harmless failures."""
 
     def __init__(self, model: Model) -> None:
         self.project, self.model = model.project, model

@@ -211,7 +211,7 @@ class Session:
         fixed: ArrayLike | None = None,
         rater: str | None = None,
     ) -> Doubt | None:
-        """Return why a placement should be asked about before it is saved, or None; nothing is saved.
+        """Return why the rater should confirm a placement before it is saved, or None; nothing is saved.
 
         ``query`` is None for a landmark that is volunteered at ``fixed``; other parameters are those of `place`.
         """
@@ -256,7 +256,7 @@ class Session:
         return self._writer.undo("redo", self._who(rater), base_generation)
 
     def undo_import(self) -> Saved | None:
-        """Undo the last import, of all its raters, as far as they have done nothing since; None where there is none."""
+        """Undo the last import for all its raters, unless they have acted since; None if there is no such import."""
         return self._writer.undo_import()
 
     def start(self, rater: str | None = None) -> Start:
@@ -282,7 +282,7 @@ class Session:
         return self._queue.prediction(self._who(rater), number_of(query))
 
     def view(self, rater: str | None = None) -> Posterior:
-        """Return the posterior of a rater's linked views; it stays the same while they have a query before them."""
+        """Return the posterior of a rater's linked views; it does not change while a query is shown."""
         return self._queue.view(self._who(rater))
 
     def posterior(self, rater: str | None = None) -> Posterior:
@@ -303,7 +303,7 @@ class Session:
             return self._model.prior(self.project.state)
 
     def refit(self, *, noise: bool = False) -> Event | None:
-        """Refit the weights to the annotations in the way of the project's model, and log them.
+        """Refit the weights to the annotations by the method of the project's model, and log them.
 
         Other threads are not held up. None where another process logged a fit meanwhile.
         """
@@ -365,7 +365,7 @@ class Session:
         return self.project.append(Draft("resolve", self._who(rater), number_of(query), {"text": text}))[0]
 
     def ask_again(self, query: int | Query, of: str | None = None, *, rater: str | None = None) -> Event:
-        """Ask a location again, one rater or all; the new answer takes the place of the former one."""
+        """Ask one rater or all for a location again; the new answer replaces the previous one."""
         return self._queue.ask_again(self._who(rater), number_of(query), of)
 
     def import_landmarks(

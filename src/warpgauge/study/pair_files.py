@@ -1,7 +1,7 @@
 """Files of a pair: grids of its images, and landmarks that a method has mapped.
 
-A grid is taken from the image, or from a small file ``*.grid.json`` where images stay away. Mapped landmarks are what
-ANHIR and ACROBAT collect instead of transforms.
+A grid is taken from the image, or from a small file ``*.grid.json`` if the image is not available. Mapped
+landmarks are what ANHIR and ACROBAT collect instead of transforms.
 """
 
 from __future__ import annotations

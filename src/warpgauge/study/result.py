@@ -199,7 +199,7 @@ class StudyResult(Tabular):
         return columns, rows
 
     def figures_beside(self) -> list[tuple[str, list[float | None], float | None]]:
-        """Return figures that play no part in the ranking: heading, value of each method, and that of doing nothing.
+        """Return figures that do not influence the ranking: heading, value of each method, value of the identity.
 
         Overlap where pairs have label images, and the official figures of the challenge that the study names.
         """
@@ -240,7 +240,7 @@ class StudyResult(Tabular):
 
     @property
     def baseline(self) -> dict[str, Any] | None:
-        """Mean score of doing nothing over the pairs, beside which the methods are read; None where it was not scored.
+        """Mean score of the identity over the pairs, as a baseline; None if it was not scored.
 
         It has no rank. Where a method of the study is called ``identity``, that one is the baseline.
         """
