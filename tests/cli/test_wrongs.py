@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import nibabel as nib
 import numpy as np
 import pytest
 from PIL import Image
@@ -230,6 +231,44 @@ def test_a_likely_misreading_is_named_and_refused(
         assert ask("import", project, *files, "--rater", "ann", *words.split())["placed"] == 40
 
 
+def _solid(path: Path, values: np.ndarray, flips: str) -> Path:
+    """A volume of 1.5 mm voxels about the origin, stored with some of its axes backwards; the world is the same."""
+    affine = np.diag([1.5, 1.5, 1.5, 1.0])
+    affine[:3, 3] = -0.75 * (np.array(values.shape) - 1)
+    for axis in flips:
+        n = "xyz".index(axis)
+        values = np.flip(values, n)
+        affine[:3, n] *= -1
+        affine[n, 3] *= -1
+    nib.save(nib.Nifti1Image(np.ascontiguousarray(values), affine), path)
+    return path
+
+
+def test_axes_that_are_stored_backwards_do_not_hide_or_feign_a_misreading(tmp_path: Path) -> None:
+    """Two volumes of one world, as MNI152 and Colin27: right landmarks are taken, a wrong frame of one file is told."""
+    generator = np.random.default_rng(3)
+    texture = ndimage.gaussian_filter(generator.normal(size=(64, 60, 56)), 2)
+    texture = (1000 * (texture - texture.min()) / np.ptp(texture)).astype(np.int16)
+    shift = np.array([3.0, -1.5, 4.5])  # RAS mm: by 2, -1 and 3 voxels
+    moving = np.roll(texture, (2, -1, 3), axis=(0, 1, 2))
+    images = _solid(tmp_path / "fixed.nii.gz", texture, ""), _solid(tmp_path / "moving.nii.gz", moving, "xz")
+    folder = tmp_path / "solid"
+    told("new", folder, "--fixed", images[0], "--moving", images[1], "--candidates", 30)
+    points = generator.uniform(-28, 28, (30, 3))
+    files = {}
+    for name, values, frame in (
+        ("fixed", points, "RAS"), ("moving", points + shift, "RAS"), ("wrong", points + shift, "LPS")
+    ):  # fmt: skip
+        listed = [{"label": str(n), "position": row.tolist()} for n, row in enumerate(values)]
+        markup = {"type": "Fiducial", "coordinateSystem": frame, "coordinateUnits": "mm", "controlPoints": listed}
+        files[name] = tmp_path / f"{name}.mrk.json"
+        files[name].write_text(json.dumps({"@schema": "markups-schema-v1.0.3.json#", "markups": [markup]}))
+    err = told("import", folder, files["fixed"], files["wrong"], code=1)[1]
+    assert "RAS and LPS of the moving points exchanged" in err
+    assert "fixed and moving exchanged" in told("import", folder, files["moving"], files["fixed"], code=1)[1]
+    assert ask("import", folder, files["fixed"], files["moving"])["placed"] == 30
+
+
 def test_an_import_says_how_exact_the_landmarks_are_taken_to_be(project: Path, pair: Path, tmp_path: Path) -> None:
     """Of a plain click by default, or as --radius says: the 99 % radius of an isotropic Gaussian in 2D is 3.03 sd."""
     points = fixed_points(pair)
@@ -372,6 +411,11 @@ def test_register_says_how_long_it_takes_and_compares_with_doing_nothing(pair: P
     worse = [name for name, row in rows.items() if row["error"] > rows["identity"]["error"]]
     assert all(f"{name} is worse than doing nothing" in err for name in worse)
     assert set(ask("info", project)["transforms"]) == set(rows) - {"identity"}
+    told("remove-transform", project, "rigid")
+    out, err = told("register", project, "--json", "--jobs", 1)
+    assert "note: the project has affine, bspline-coarse" in err
+    assert "--fresh runs them again and replaces them" in err
+    assert [row["name"] for row in json.loads(out)] == ["identity", "rigid"]
 
 
 def test_what_one_call_finds_prints_as_the_command_line_and_shows_in_a_line(annotated: Path, pair: Path) -> None:

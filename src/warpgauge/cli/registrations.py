@@ -196,7 +196,15 @@ def register(project: Path, preset: str, as_json: bool, **options: Any) -> None:
 
     with Project.open(project) as opened:
         known, resume = opened.transform_names(), options["resume"] and not options["again"]
-        settings = [one for one in _settings(preset, options["one_modality"]) if not resume or one.name not in known]
+        wanted = _settings(preset, options["one_modality"])
+        settings = [one for one in wanted if not resume or one.name not in known]
+        if 0 < len(settings) < len(wanted):
+            kept = [one.name for one in wanted if one not in settings]
+            them = "it" if len(kept) == 1 else "them"
+            click.echo(
+                f"note: the project has {', '.join(kept)} already; --fresh runs {them} again and replaces {them}.",
+                err=True,
+            )
         folder = opened.folder / "registration"
         folder.mkdir(exist_ok=True)
         inputs = []

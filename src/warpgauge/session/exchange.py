@@ -259,12 +259,15 @@ class _View:
     grid: Grid
 
     def patches(self, points: Floats) -> tuple[Floats, np.ndarray[tuple[int], np.dtype[np.bool_]]]:
-        """Return patches (n, m) around world points, and which of the points lie inside."""
+        """Return patches (n, m) around world points, and which of the points lie inside.
+
+        Patches are laid along the axes of the world, so that images whose axes run in other directions are comparable.
+        """
         d = self.grid.d
-        steps = np.arange(-_RADIUS[d], _RADIUS[d] + 1)
-        offsets = np.stack(np.meshgrid(*[steps] * d, indexing="ij")).reshape(d, 1, -1)
-        at = self.grid.array_coordinates(points)[:, :, None] + offsets
-        found = ndimage.map_coordinates(self.values, at.reshape(d, -1), order=1, mode="nearest")
+        steps = np.arange(-_RADIUS[d], _RADIUS[d] + 1) * float(self.grid.spacing.mean())
+        offsets = np.stack(np.meshgrid(*[steps] * d, indexing="ij"), axis=-1).reshape(-1, d)
+        at = self.grid.array_coordinates((points[:, None] + offsets).reshape(-1, d))
+        found = ndimage.map_coordinates(self.values, at, order=1, mode="nearest")
         return found.reshape(len(points), -1), np.asarray(self.grid.contains(points))
 
     def distinct(self, points: Floats) -> int:
@@ -311,7 +314,8 @@ def _likely_reading(project: Project, fixed: Floats, moving: Floats) -> str | No
         # Pairs whose patches overlap say the same: a scale that draws all of them into a corner has few that count.
         count = min(view.distinct(points) for view, points in zip(views, read, strict=True))
         error = float(gain.std(ddof=1)) / np.sqrt(count)
-        if gain.mean() > max(_GAIN, _STANDARD_ERRORS * error) and other.mean() > found.mean():
+        # The commonest mistakes come first; of images that lie almost on each other, many readings look alike.
+        if gain.mean() > max(_GAIN, _STANDARD_ERRORS * error) and other.mean() > found.mean() + (_GAIN if best else 0):
             best, found = name, other
     if not best:
         return None
