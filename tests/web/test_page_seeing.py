@@ -352,7 +352,8 @@ def test_progress_list_and_presets(browser: Any, tmp_path: Path) -> None:
         assert sheet.state()["mark"]["alpha"] == 0.05
         page.locator("#alpha").select_option("0.32")
         assert sheet.state()["mark"]["alpha"] == 0.32
-        sheet.accept()
+        page.keyboard.press("Escape")
+        place_truly(sheet, 1)
         assert sheet.problems == []
         sheet.close()
 

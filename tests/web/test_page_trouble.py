@@ -233,13 +233,23 @@ def test_a_hidden_prediction_is_never_drawn_nor_asked_for(browser: Any, tmp_path
     with served(folder, "ada") as server:
         sheet = open_sheet(browser, server, "ada")
         assert sheet.state()["query"]["prediction"] is None
-        sheet.page.keyboard.press("h")
-        assert sheet.state()["predictionHidden"] is True
-        sheet.page.keyboard.press("l")
-        sheet.page.wait_for_function("() => document.getElementById('message').textContent.includes('linked')")
-        assert sheet.state()["linked"] is False
+        before = sheet.state()
+        for key in ("h", "l", "v", "m", "o", "c", "g", "Shift+G"):
+            sheet.page.keyboard.press(key)
+        sheet.settle()
+        same = ("predictionHidden", "linked", "layout", "overlays", "ghost", "message")
+        assert {name: sheet.state()[name] for name in same} == {name: before[name] for name in same}
+        assert not any(word in url for url in sheet.requests for word in ("warped?", "linked?", "grid_", "map/"))
+        # What could only refuse is not offered, and the list says nothing that rests on predictions.
+        for command in ("hide", "link", "layout"):
+            assert sheet.page.locator(f"button[data-command={command}]:visible").count() == 0
         sheet.press_at("moving", 150, 140)
         sheet.accept()
+        sheet.page.keyboard.press("d")
+        sheet.page.wait_for_selector("#drawer tbody tr")
+        heads = sheet.page.locator("#drawer thead th").all_text_contents()
+        assert [head for head in heads if "Off" in head or "Unusual" in head] == []
+        assert sheet.page.locator("#drawer thead th").count() == sheet.page.locator("#drawer tbody td").count()
         sheet.close()
 
 

@@ -29,6 +29,7 @@ export function buildButtons(store, commands) {
   for (const button of document.querySelectorAll("button[data-command]")) {
     if (!(button instanceof HTMLElement)) continue;
     const command = commands.find(({ id }) => id === button.dataset.command);
+    button.hidden = !command;
     if (!command) continue;
     if (button.childElementCount === 0) {
       button.title = `${command.label} (${command.shown})`;

@@ -16,6 +16,8 @@ import { surroundColour, toggleTheme } from "./theme.js";
 
 export const ALPHAS = [0.01, 0.05, 0.1, 0.32, 0.5];
 const [ANSWER, SHAPE, SEE, OVERLAY, PAGE] = ["Answer", "Shape of your mark", "Seeing", "Overlays", "Page"];
+/** What shows something that the model expects. */
+const FROM_MODEL = ["hide", "ghost", "layout", "link", "map", "warp", "compare", "lens", "grid"];
 /** @type {WarpMode[]} */
 export const WARPS = ["off", "opacity", "checkerboard", "flicker", "difference", "lens"];
 
@@ -26,6 +28,7 @@ export const WARPS = ["off", "opacity", "checkerboard", "flicker", "difference",
  * @returns {Command[]}
  */
 export function makeCommands(stage, annotator, page) {
+  const offered = (/** @type {Command} */ { id }) => !(annotator.withheld ? FROM_MODEL : annotator.project.settings.hide_prediction ? ["hide"] : []).includes(id);
   /** @type {Command[]} */
   const commands = [
     ...answerCommands(stage, annotator),
@@ -40,7 +43,7 @@ export function makeCommands(stage, annotator, page) {
       stage.drawSoon();
     } },
     { id: "keys", label: "All keys", short: "Keys", keys: ["?"], shown: "?", group: PAGE, run: () => void showKeys(commands) },
-  ];
+  ].filter(offered);
   return commands;
 }
 
@@ -164,7 +167,7 @@ function seeCommands(stage, annotator) {
       stage.ghostOffered = true;
       store.set({ ghost: !store.state.ghost && !annotator.project.settings.hide_prediction });
     }, pressed: () => store.state.ghost },
-    { id: "layout", label: "Layout: two, three, or one over the other", short: "Layout", keys: ["v"], shown: "V", group: SEE, run: () => nextLayout(stage, annotator) },
+    { id: "layout", label: "Layout: two, three, or one over the other", short: "Layout", keys: ["v"], shown: "V", group: SEE, run: () => nextLayout(stage) },
     { id: "link", label: "Link views", short: "Link", keys: ["l"], shown: "L", group: SEE, run: () => {
       store.set({ linked: !store.state.linked });
       stage.link.follow("fixed");
@@ -172,16 +175,9 @@ function seeCommands(stage, annotator) {
   ];
 }
 
-/**
- * @param {Stage} stage
- * @param {Annotator} annotator
- */
-function nextLayout(stage, annotator) {
+/** @param {Stage} stage */
+function nextLayout(stage) {
   const { store } = stage;
-  if (annotator.project.settings.hide_prediction && annotator.project.role === "rater") {
-    annotator.say("In this project raters do not see the warped image.", "warning");
-    return;
-  }
   /** @type {Layout[]} */
   const layouts = ["two", "three", "overlay"];
   const layout = layouts[(layouts.indexOf(store.state.layout) + 1) % layouts.length];

@@ -136,13 +136,16 @@ export function buildList(stage, annotator, leaf) {
   // One scale for all thumbnails: sizes can be compared.
   const span = Math.max(...["fixed", "moving"].map((side) => spanOf(stage, /** @type {"fixed"} */ (side), null)));
   const units = annotator.project.units === "um" ? "µm" : annotator.project.units;
+  // Where predictions are hidden, nothing is said that rests on them.
+  const compared = !annotator.withheld;
+  const ends = compared ? "Off: distance from where all other marks put this one. Unusual: that distance compared with what is expected; 1 is ordinary, 3 is rare. ⇧N goes to the next one marked △." : "";
   leaf.replaceChildren(
     filterButtons(rows, annotator, again),
     make("table", {},
       make("thead", {}, make("tr", {}, head("No.", "query", "Number of the question"), make("th", {}, "Fixed, moving"), head(`± ${units}`, "size", "How unsure you were: the longest half-axis of your region"),
-        head(`Off, ${units}`, "distance", "How far the mark lies from where all other marks put it"), head("Unusual", "mahalanobis", "That distance compared with what is expected: 1 is ordinary, 3 and more is rare"), make("th", {}, "Use"))),
+        ...(compared ? [head(`Off, ${units}`, "distance", "How far the mark lies from where all other marks put it"), head("Unusual", "mahalanobis", "That distance compared with what is expected: 1 is ordinary, 3 and more is rare")] : []), make("th", {}, "Use"))),
       make("tbody", {}, ...shown.map((row) => line(stage, annotator, row, span)))),
-    make("p", { class: "quiet" }, shown.length === 0 ? "None of this kind." : "Off: distance from where all other marks put this one. Unusual: that distance compared with what is expected; 1 is ordinary, 3 is rare. ⇧N goes to the next one marked △."),
+    make("p", { class: "quiet" }, shown.length === 0 ? "None of this kind." : ends),
   );
   leaf.scrollTop = scroll;
   if (focused) /** @type {HTMLElement | null} */ (leaf.querySelector(focused))?.focus({ preventScroll: true });
@@ -172,7 +175,7 @@ function filterButtons(rows, annotator, again) {
   const me = annotator.project.rater;
   const others = rows.some((row) => row.rater && row.rater !== me);
   /** @type {Filter[]} */
-  const kinds = ["all", "placed", "skipped", "flagged", ...(others ? [/** @type {Filter} */ ("mine")] : [])];
+  const kinds = ["all", "placed", "skipped", ...(annotator.withheld ? [] : [/** @type {Filter} */ ("flagged")]), ...(others ? [/** @type {Filter} */ ("mine")] : [])];
   return make("div", { class: "filters", role: "group", "aria-label": "Show" }, ...kinds.map((kind) =>
     make("button", { type: "button", "data-filter": kind, "aria-pressed": String(filter === kind), onclick: () => {
       filter = kind;
@@ -216,8 +219,8 @@ function line(stage, annotator, row, span) {
     make("td", {}, String(row.number), row.rater && row.rater !== annotator.project.rater ? make("div", { class: "quiet" }, row.rater) : null),
     make("td", { class: "pair" }, ...thumbs, make("div", { class: isFlagged(row) ? "flag" : "note", title: reasonToLook(row, store.state.rows, annotator.project.units === "um" ? "µm" : annotator.project.units) }, flags(row)), row.text ? make("div", { class: "note" }, `“${row.text}”`) : null),
     make("td", { class: "num" }, size === null ? "–" : rounded(size)),
-    make("td", { class: "num" }, row.distance === null ? "–" : row.distance < 0.005 * stage.images.moving.spacing[0] ? "0" : rounded(row.distance)),
-    make("td", { class: "num" }, row.mahalanobis === null ? "–" : row.mahalanobis.toFixed(1)),
+    ...(annotator.withheld ? [] : [make("td", { class: "num" }, row.distance === null ? "–" : row.distance < 0.005 * stage.images.moving.spacing[0] ? "0" : rounded(row.distance)),
+      make("td", { class: "num" }, row.mahalanobis === null ? "–" : row.mahalanobis.toFixed(1))]),
     make("td", {}, on));
 }
 

@@ -86,6 +86,12 @@ export class MarkEditor {
     return task === "start" || task === "own" || (query !== null && !query.locked);
   }
 
+  /** Whether what the model expects is kept from this visitor. */
+  get withheld() {
+    const { role, settings } = this.project;
+    return role === "rater" && settings.hide_prediction;
+  }
+
   explainLock() {
     const { query } = this.state;
     if (this.project.role === "viewer") this.say("You are here to look: viewers cannot place marks.", "warning");
