@@ -75,9 +75,9 @@ class Certificate:
 
     @property
     def title(self) -> str:
-        """What the audit rests on."""
+        """The number of random answers and of targets."""
         about = self.content["audit"]
-        return f"From {counted(about['usable'], 'random answer')} of {counted(about['population'], 'target')}"
+        return f"From random answers at {about['usable']} of {counted(about['population'], 'target')}"
 
     @property
     def sentences(self) -> list[str]:
