@@ -57,7 +57,7 @@ export function buildAdjudication(stage, box, place, does) {
     make("div", { class: "sides" }, ...pictures(stage, place, colourOf)),
     make("p", { class: "quiet" }, `White, dashed: all marks together. ${solid ? "The wheel turns slices, Shift+wheel zooms" : "The wheel zooms"}, a drag moves; both images follow.`),
     make("table", {},
-      make("thead", {}, make("tr", {}, make("th", {}, "Mark"), make("th", { class: "num", title: "Half-axes of the region that the rater drew" }, `Drawn ±, ${does.units}`), make("th", { class: "num", title: "Distance from all marks together" }, `Off, ${does.units}`), make("th", {}, ""))),
+      make("thead", {}, make("tr", {}, make("th", {}, "Mark"), make("th", { class: "num", title: "Half-axes of the region that the rater drew" }, `Drawn ±, ${does.units}`), make("th", { class: "num", title: "Distance from all marks together" }, `Off, ${does.units}`), make("th", {}, "Decide"))),
       make("tbody", {}, ...rows)), ...skips,
     make("div", { class: "row foot" },
       make("button", { type: "button", class: "primary", "data-act": "resolve", disabled: place.locked || place.marks.length === 0, onclick: () => void does.act("resolve", { text: "All marks are taken together." }) }, "Take all together"),
