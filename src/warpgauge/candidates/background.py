@@ -6,6 +6,7 @@ also without colour. A volume's background lies at the border. Each rule returns
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -201,12 +202,28 @@ def _largest_parts(mask: Mask) -> Mask:
 
 def _filled(mask: Mask) -> Mask:
     """Fill what is enclosed, in space or within a plane along any axis, so that lungs open to the border are inside."""
-    filled = np.asarray(ndimage.binary_fill_holes(mask))
-    for axis in range(mask.ndim):
-        planes = np.moveaxis(filled, axis, 0)
-        for plane in planes:
-            plane[...] = ndimage.binary_fill_holes(plane)
+    axes = range(mask.ndim)
+    filled = _without_holes(mask, axes)
+    for normal in axes:
+        filled = _without_holes(filled, [axis for axis in axes if axis != normal])
     return filled
+
+
+def _without_holes(mask: Mask, along: Sequence[int]) -> Mask:
+    """Fill what is enclosed along some axes: all of them, or those of the planes of a volume, all planes at once.
+
+    The same as `ndimage.binary_fill_holes`, which takes several times as long.
+    """
+    neighbours = ndimage.generate_binary_structure(mask.ndim, 1)
+    for axis in set(range(mask.ndim)).difference(along):
+        np.moveaxis(neighbours, axis, 0)[[0, 2]] = False
+    labels, count = ndimage.label(~mask, neighbours)
+    outside = np.zeros(count + 1, dtype=np.bool_)
+    for axis in along:
+        for end in (0, -1):
+            outside[np.take(labels, end, axis)] = True
+    outside[0] = False  # the mask itself
+    return np.asarray(~outside[labels])
 
 
 def _padding(values: Values, ground: float) -> Mask:

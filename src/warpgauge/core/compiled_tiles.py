@@ -50,6 +50,15 @@ def within_reach(locations: Floats, low: Floats, high: Floats, reach_square: flo
 
 
 @compile_loop
+def _passed(breaks: Floats, square: float) -> int:
+    """Count the squared scales that a squared distance has passed: the segment it lies in."""
+    count = 0
+    for s in range(breaks.shape[0]):
+        count += 1 if square >= breaks[s] else 0
+    return count
+
+
+@compile_loop
 def _bundle_of_squares(
     breaks: Floats, table: Floats, first: int, last: int, n: int, row: Floats, spare: Floats
 ) -> None:
@@ -117,24 +126,19 @@ def _fill_tile(
     for a in range(weights.shape[1]):
         shift[a, column : column + n] = 0.0
     spare = place[d]
-    scales = breaks.shape[0]
     for i in range(active.shape[0]):
         x = locations[active[i]]
         row = kernel[first_row + i] if stored else kernel[0]
-        first, last = 0, 0
         if family == 0:
-            near = _nearest_square(x, low, high) * (1 - _MARGIN)
-            far = _farthest_square(x, low, high) * (1 + _MARGIN)
-            for s in range(scales):
-                first += 1 if near >= breaks[s] else 0
-                last += 1 if far >= breaks[s] else 0
-            if first == scales:
+            first = _passed(breaks, _nearest_square(x, low, high) * (1 - _MARGIN))
+            last = _passed(breaks, _farthest_square(x, low, high) * (1 + _MARGIN))
+            if first == breaks.shape[0]:
                 row[:n] = 0.0
                 continue
-        _squared_distances(x, place, row[:n])
-        if family == 0:
+            _squared_distances(x, place, row[:n])
             _bundle_of_squares(breaks, table, first, last, n, row, spare)
         else:
+            _squared_distances(x, place, row[:n])
             _kernel_of_squares(family, breaks, table, row[:n])
         for a in range(weights.shape[1]):
             factor = weights[active[i], a]
