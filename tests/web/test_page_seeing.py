@@ -48,12 +48,18 @@ def picture_of(sheet: Sheet, side: str) -> np.ndarray:
 def place_truly(sheet: Sheet, count: int) -> None:
     """Answer queries with their true matches."""
     for _ in range(count):
-        state = sheet.state()
-        view = state["views"]["moving"]["2"]
-        point = bend(np.array(state["query"]["location"]) / SPACING) * SPACING
-        at = [(point[k] - view["centre"][k]) * view["scale"] + view[("width", "height")[k]] / 2 for k in (0, 1)]
-        sheet.press_at("moving", *at)
+        click_truly(sheet)
         sheet.accept()
+
+
+def click_truly(sheet: Sheet) -> None:
+    """Mark the true match of the question, without accepting it."""
+    sheet.settle()
+    state = sheet.state()
+    view = state["views"]["moving"]["2"]
+    point = bend(np.array(state["query"]["location"]) / SPACING) * SPACING
+    at = [(point[k] - view["centre"][k]) * view["scale"] + view[("width", "height")[k]] / 2 for k in (0, 1)]
+    sheet.press_at("moving", *at)
 
 
 def save_screenshot(sheet: Sheet, name: str) -> None:
@@ -344,7 +350,7 @@ def test_progress_list_and_presets(browser: Any, tmp_path: Path) -> None:
         assert "4 marks placed" in text
         assert "budget" in text
         page.locator("#drawer-button").click()
-        sheet.press_at("moving", 320, 280)
+        click_truly(sheet)
         page.keyboard.press("e")
         values, _ = np.linalg.eigh(np.array(sheet.state()["mark"]["shape"]))
         assert values[1] / values[0] > 30
