@@ -8,6 +8,7 @@ import pytest
 
 from command_tools import call
 from study_tools import make_study, shift
+from warpgauge.report.html import sampled_cell
 from warpgauge.report.study_report import rank_range
 from warpgauge.study import run_study
 from web.page_tools import launched
@@ -43,7 +44,7 @@ def test_a_click_on_a_heading_sorts_by_numbers(board: Path) -> None:
         assert names(page)[0] == "near"
         assert "<b>bold</b>" in names(page)
         assert names(page)[-1] == "identity"
-        score = page.locator("#leaderboard thead th", has_text="root mean square").first
+        score = page.locator("#leaderboard thead th", has_text="RMS error").first
         score.get_by_role("button").click()
         assert score.get_attribute("aria-sort") == "ascending"
         ordered = names(page)
@@ -85,6 +86,13 @@ def test_a_leaderboard_that_cannot_be_written_is_refused_before_the_work(tmp_pat
     error = call("benchmark", study, "--leaderboard", tmp_path / "board.txt", code=1)
     assert "must end in .html" in error
     assert not (tmp_path / "STUDY-results").exists()
+
+
+@pytest.mark.parametrize(("samples", "all_of_them"), [(100, "99"), (300, "99.6"), (1000, "99.9"), (2000, "99.95")])
+def test_all_rounds_are_not_shown_as_a_hundred_percent(samples: int, all_of_them: str) -> None:
+    """More than what one round less would be, never rounded up to 100 %."""
+    assert sampled_cell(1.0, samples).text == f"> {all_of_them}\u00a0%"
+    assert sampled_cell(0.0, samples).text.startswith("< ")
 
 
 # The smallest contrast of any text with what is behind it, by the formula of WCAG.

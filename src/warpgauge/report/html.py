@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import html
+import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -38,7 +39,7 @@ table { border-collapse: collapse; font-size: .85rem; margin: .6rem 0; }
 caption { text-align: left; color: #4a4a4a; padding: .2rem 0 .5rem; caption-side: top; max-width: 46rem; }
 th, td { padding: .32rem .5rem; border-bottom: 1px solid #d5d5d5; text-align: left; vertical-align: top; }
 thead th { border-bottom: 2px solid #777; vertical-align: bottom; }
-td.number { text-align: right; font-variant-numeric: tabular-nums; }
+td.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 th.number { text-align: right; }
 tbody th { font-weight: 600; min-width: 9rem; overflow-wrap: break-word; }
 tr.flagged td, tr.flagged th { background: #fdf1ea; }
@@ -102,10 +103,13 @@ class Cell:
 
 def sampled_cell(share: float, samples: int) -> Cell:
     """Return a cell with a share of samples; none or all of them is not taken for certainty."""
-    if share in (0, 1):
-        return Cell(
-            f"< {number(100 / samples, 1)}\u00a0%" if share == 0 else f"> {number(100 - 100 / samples)}\u00a0%", share
-        )
+    step = 100 / samples
+    if share == 0:
+        return Cell(f"< {number(step, 1)}\u00a0%", share)
+    if share == 1:
+        places = max(0, math.ceil(-math.log10(step)))
+        most = math.floor((100 - step) * 10**places + 1e-9) / 10**places  # rounded, it could be 100
+        return Cell(f"> {most:.{places}f}\u00a0%", share)
     return percent_cell(share)
 
 

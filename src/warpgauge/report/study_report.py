@@ -46,7 +46,7 @@ from warpgauge.study import StudyResult
 from warpgauge.study.result import MethodResult
 
 _SIGNIFICANT = 0.05
-_LABEL_SCORE = "1 - Dice"
+_LABEL_SCORE = "1\u00a0-\u00a0Dice"
 
 
 def write_study_report(
