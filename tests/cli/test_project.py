@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import json
+import signal
 import subprocess
 import sys
+import time
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
@@ -103,6 +105,31 @@ def test_add_transform_warns_of_the_inverse(project: Path, pair: Path) -> None:
     )
     assert "inverse" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="children are listed by Linux only")
+def test_a_request_to_end_is_heard_like_ctrl_c(project: Path) -> None:
+    """SIGTERM, as a queue or a container sends it: one sentence, exit code 1, and no worker process is left behind."""
+    process = subprocess.Popen([WARPGAUGE, "register", str(project)], stderr=subprocess.PIPE, text=True)
+    listed = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    while process.poll() is None and not (children := listed.read_text().split()):
+        time.sleep(0.05)
+    process.send_signal(signal.SIGTERM)
+    _, told = process.communicate()
+    assert process.returncode == 1, told
+    assert "stopped; everything that was already saved is kept" in told
+    waits = 0
+    while (left := [child for child in children if _is_alive(child)]) and waits < 1200:
+        waits += 1
+        time.sleep(0.05)
+    assert left == []
+
+
+def _is_alive(process: str) -> bool:
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
 
 
 def test_undo_redo_and_skip(project: Path) -> None:

@@ -331,7 +331,7 @@ def test_a_newer_project_is_refused(make_project: Make) -> None:
     project = make_project()
     project.close()
     run_statement(project, "PRAGMA user_version = 7")
-    with pytest.raises(ProjectError, match=r"newer warpgauge \(log version 7, this one knows up to 3\)"):
+    with pytest.raises(ProjectError, match=r"newer warpgauge \(log version 7, this one knows up to 4\)"):
         Project.open(project.folder)
     path = project.folder / "project.json"
     content = json.loads(path.read_text())

@@ -191,6 +191,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 def main() -> None:
     """Entry point of the installed command."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # like Ctrl-C: worker processes are ended too
     code = run()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # what is left is the interpreter's own ending
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)  # what is left is the interpreter's own ending
     sys.exit(code)

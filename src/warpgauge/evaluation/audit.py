@@ -161,9 +161,10 @@ def audit_data(project: Project, transforms: Mapping[str, Any], posterior: Poste
         asked = [query.number for query in state.queries if query.audit is not None]
         reached = [number for number in asked if state.is_taken(number)]
     if not reached:
+        share = project.settings.audit
+        todo = "annotate PROJECT" if asked or share else "annotate PROJECT --audit 0.3"
         raise InvalidInputError(
-            "No audit question has been answered, so there is nothing to certify; make the project with --audit 0.3, "
-            "or annotate it with warpgauge annotate PROJECT --audit 0.3."
+            f"No audit question has been answered, so there is nothing to certify; answer some with warpgauge {todo}."
         )
     draws = _draws(state, reached)
     rows = [located.row_at(number) for number in reached]

@@ -16,7 +16,7 @@ from warpgauge.project.postgres_connection import connect, shown_address
 # All projects of a database share the tables in the schema ``warpgauge``. The database itself refuses to change or drop
 # an event, to leave a gap, and to write to a project that was copied elsewhere, whoever writes.
 
-VERSION = 1
+VERSION = 2
 SELECT = f"SELECT {COLUMNS}, digest FROM warpgauge.events WHERE project = %s"  # nosec B608  # constants of this package
 INSERT = (
     f"INSERT INTO warpgauge.events (project, {COLUMNS}, digest) "  # nosec B608  # constants of this package
@@ -125,7 +125,11 @@ def _first(connection: Any) -> None:
     connection.execute("INSERT INTO warpgauge.meta VALUES (1)")
 
 
-_STEPS = {0: _first}
+def _from_1_to_2(_: Any) -> None:
+    """Change nothing: the version tells an older warpgauge that there may be proposals of Snap, which it cannot read."""
+
+
+_STEPS = {0: _first, 1: _from_1_to_2}
 
 
 def trigger_problems(connection: Any) -> list[str]:
