@@ -449,5 +449,5 @@ def test_one_of_a_thing_is_not_many(project: Path, tmp_path: Path) -> None:
     (tmp_path / "one.csv").write_text("\n".join(rows) + "\n")
     told("import", project, tmp_path / "one.csv", "--rater", "ann")
     out, _ = told("verify", project)
-    assert "to 1 query." in out
+    assert "replayed: 1 query." in out
     assert re.search(r"\b1 \w+s\b", out) is None

@@ -163,7 +163,7 @@ def test_nrrd_refusals(tmp_path: Path, fields: str, sizes: str, reason: str):
 @pytest.mark.parametrize(
     ("kind", "text", "reason"),
     [("int16", b"1 2 3 " * 9, "27 numbers as text, but its header promises 24"),
-     ("int16", b"1 2 x " * 8, "no int16 number"), ("uint8", b"1 2 999 " * 8, "no uint8 number"),
+     ("int16", b"1 2 x " * 8, "not a number of type int16"), ("uint8", b"1 2 999 " * 8, "not a number of type uint8"),
      ("block", b"1 2 3 " * 8, "samples of type 'block'")],
 )  # fmt: skip
 def test_text_samples_that_are_wrong(tmp_path: Path, kind: str, text: bytes, reason: str):

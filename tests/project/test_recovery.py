@@ -269,7 +269,7 @@ def test_a_database_is_filled_up_from_the_mirror(make_project: Make, postgres: P
     lose(postgres, project.id, kept)
     said = CliRunner().invoke(app, ["recover", str(project.folder), "--mirror", str(tmp_path / "mirror")])
     assert said.exit_code == 0, said.output
-    assert f"holds 10 events now: {kept} were there, {10 - kept} came from the mirror" in said.output
+    assert f"now holds 10 events: {kept} were there, {10 - kept} came from the mirror" in said.output
     again = CliRunner().invoke(app, ["recover", str(project.folder), "--mirror", str(tmp_path / "mirror")])
     assert "nothing was changed" in again.output
     assert CliRunner().invoke(app, ["verify", str(project.folder)]).exit_code == 0

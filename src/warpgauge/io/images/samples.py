@@ -209,7 +209,7 @@ def _parsed(data: bytes, dtype: np.dtype[Any], shape: tuple[int, ...], name: str
     try:
         values = np.array([kind(token) for token in tokens], dtype.newbyteorder("="))
     except (ValueError, OverflowError) as error:
-        raise FileFormatError(f"{name!r} has a text sample that is not a {dtype.name} number: {error}.") from error
+        raise FileFormatError(f"{name!r} has a text sample that is not a number of type {dtype.name}: {error}.") from error
     return values.reshape(shape)
 
 
