@@ -126,7 +126,7 @@ def _first(connection: Any) -> None:
 
 
 def _from_1_to_2(_: Any) -> None:
-    """Change nothing: the version tells an older warpgauge that there may be proposals of Snap, which it cannot read."""
+    """Change nothing: the version keeps out an older warpgauge, which cannot read the proposals of Snap."""
 
 
 _STEPS = {0: _first, 1: _from_1_to_2}

@@ -245,7 +245,7 @@ def _from_2_to_3(connection: sqlite3.Connection) -> None:
 
 
 def _from_3_to_4(_: sqlite3.Connection) -> None:
-    """Change nothing: the version tells an older warpgauge that there may be proposals of Snap, which it cannot read."""
+    """Change nothing: the version keeps out an older warpgauge, which cannot read the proposals of Snap."""
 
 
 _STEPS: dict[int, Callable[[sqlite3.Connection], None]] = {1: _from_1_to_2, 2: _from_2_to_3, 3: _from_3_to_4}

@@ -209,7 +209,8 @@ def _parsed(data: bytes, dtype: np.dtype[Any], shape: tuple[int, ...], name: str
     try:
         values = np.array([kind(token) for token in tokens], dtype.newbyteorder("="))
     except (ValueError, OverflowError) as error:
-        raise FileFormatError(f"{name!r} has a text sample that is not a number of type {dtype.name}: {error}.") from error
+        message = f"{name!r} has a text sample that is not a number of type {dtype.name}: {error}."
+        raise FileFormatError(message) from error
     return values.reshape(shape)
 
 
