@@ -278,8 +278,12 @@ def _whole(value: Any) -> int:
 
 
 def _spread(n: int, edge: int, count: int) -> list[slice]:
-    """Return the whole of a short axis, else a block of ``edge`` in the middle of each of ``count`` parts."""
+    """Return the whole of a short axis, else a block of ``edge`` near the middle of each of ``count`` parts.
+
+    Blocks begin at multiples of their edge, so that one mostly lies in a single tile or chunk of the file.
+    """
     if n <= edge * count:
         return [slice(0, n)]
-    starts = [(2 * i + 1) * n // (2 * count) - edge // 2 for i in range(count)]
+    middles = [(2 * i + 1) * n // (2 * count) - edge // 2 for i in range(count)]
+    starts = [middle // edge * edge for middle in middles]
     return [slice(start, start + edge) for start in starts]
