@@ -279,7 +279,18 @@ def test_a_volume_is_sampled_by_blocks(tmp_path: Path):
     sitk.WriteImage(sitk.GetImageFromArray(array), str(tmp_path / "x.mha"))
     image = read_image(tmp_path / "x.mha")
     assert image._sample.size == 160**3
-    assert image.percentiles((0, 100)).tolist() == [0, 191]  # from 0, 32, 64, 96 and 160 on
+    assert image.percentiles((0, 100)).tolist() == [4, 195]  # the middle 32 of each fifth of 40
+
+
+def test_blocks_of_a_large_image_lie_in_single_tiles():
+    """So that few tiles are read; each block stays within half its edge of the middle of its part, and inside."""
+    from warpgauge.io.images.base import _spread
+
+    for n in (4096, 5001, 80_000, 100_003):
+        blocks = _spread(n, 256, 8)
+        assert all(block.start % 256 == 0 and block.stop - block.start == 256 and block.stop <= n for block in blocks)
+        middles = np.array([(block.start + block.stop) / 2 for block in blocks])
+        assert np.abs(middles - (np.arange(8) + 0.5) * n / 8).max() <= 129
 
 
 def test_a_level_beyond_memory_is_refused_before_it_is_allocated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

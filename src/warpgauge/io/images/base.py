@@ -278,12 +278,13 @@ def _whole(value: Any) -> int:
 
 
 def _spread(n: int, edge: int, count: int) -> list[slice]:
-    """Return the whole of a short axis, else a block of ``edge`` near the middle of each of ``count`` parts.
+    """Return the whole of a short axis, else a block of ``edge`` in the middle of each of ``count`` parts.
 
-    Blocks begin at multiples of their edge, so that one mostly lies in a single tile or chunk of the file.
+    On a long axis the blocks begin at multiples of their edge, near the middle: most lie in one tile or chunk of the file.
     """
     if n <= edge * count:
         return [slice(0, n)]
-    middles = [(2 * i + 1) * n // (2 * count) - edge // 2 for i in range(count)]
-    starts = [middle // edge * edge for middle in middles]
+    starts = [(2 * i + 1) * n // (2 * count) - edge // 2 for i in range(count)]
+    if n >= 2 * edge * count:
+        starts = [(start + edge // 2) // edge * edge for start in starts]
     return [slice(start, start + edge) for start in starts]
