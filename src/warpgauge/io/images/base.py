@@ -280,7 +280,7 @@ def _whole(value: Any) -> int:
 def _spread(n: int, edge: int, count: int) -> list[slice]:
     """Return the whole of a short axis, else a block of ``edge`` in the middle of each of ``count`` parts.
 
-    On a long axis the blocks begin at multiples of their edge, near the middle: most lie in one tile or chunk of the file.
+    On a long axis the blocks begin at multiples of their edge, near the middle: most lie in one tile or chunk.
     """
     if n <= edge * count:
         return [slice(0, n)]
