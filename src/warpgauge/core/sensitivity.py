@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from warpgauge.core.annotations import Annotations
-from warpgauge.core.arrays import Floats
+from warpgauge.core.arrays import Floats, tied_ranks
 from warpgauge.core.calibration import left_out
 from warpgauge.core.error_scores import mean_squared_errors, win_probabilities
 from warpgauge.core.kernels import FAMILIES, KernelBundle
@@ -176,7 +176,7 @@ class Describer:
         signs = [np.sign(values[:, None] - values[None])[above] for values in (self.base, squares)]
         spearman = None
         if K > 1:
-            spearman = _correlation(_ranks(self.base), _ranks(squares))
+            spearman = _correlation(tied_ranks(self.base), tied_ranks(squares))
         return Variation(
             name,
             kind,
@@ -186,12 +186,6 @@ class Describer:
             spearman,
             lead,
         )
-
-
-def _ranks(values: Floats) -> Floats:
-    """Ranks from 1 on; equal values share the mean of theirs."""
-    below, equal = (values < values[:, None]).sum(axis=1), (values == values[:, None]).sum(axis=1)
-    return np.asarray(below + (equal + 1) / 2)
 
 
 def _correlation(a: Floats, b: Floats) -> float:

@@ -10,7 +10,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from warpgauge.core.arrays import Floats
+from warpgauge.core.arrays import Floats, tied_ranks
 from warpgauge.core.error_scores import rank_distribution
 from warpgauge.errors import InvalidInputError
 
@@ -23,11 +23,8 @@ def ranks(scores: Floats) -> Floats:
     Several missing ones all have the rank K: none of them did better than any other.
     """
     K = scores.shape[-1]
-    values = np.where(np.isnan(scores), np.inf, scores)
-    below = (values[..., None, :] < values[..., :, None]).sum(axis=-1)
-    equal = (values[..., None, :] == values[..., :, None]).sum(axis=-1)
-    found = below + (equal + 1) / 2
-    return np.where(np.isnan(scores), float(K), found)
+    missing = np.isnan(scores)
+    return np.where(missing, float(K), tied_ranks(np.where(missing, np.inf, scores)))
 
 
 @dataclass(frozen=True, eq=False)

@@ -144,7 +144,7 @@ class Pyramid:
         return None
 
     def _follow(self, handle: int) -> None:
-        """Tell how far the process is that makes the overview, and wait a moment."""
+        """Report the progress of the process that makes the overview, and wait a moment."""
         with suppress(ValueError, OSError):
             self._advance(min(int(os.pread(handle, 20, 0)), self.overview[1] - 1))
         time.sleep(_LOOK_SECONDS)

@@ -4,7 +4,7 @@
  */
 
 import { ALPHAS } from "./commands.js";
-import { byId, clock, length, make, number, rounded } from "./dom.js";
+import { byId, clock, length, make, number, rounded, unitName } from "./dom.js";
 import { axesOfMark, sizeInWords } from "./figures.js";
 import { byFinger } from "./gestures.js";
 import { icon } from "./icons.js";
@@ -172,5 +172,5 @@ export function showUncertainty(progress, units, largest) {
   const first = values.find((value) => Number.isFinite(value));
   const was = first !== undefined && first > progress.mean_sd * 1.05 && first < largest ? ` (was ${rounded(first)})` : "";
   place.title = "How well the match of a typical place is known: ± one standard deviation";
-  place.replaceChildren(`known to ± ${rounded(progress.mean_sd)} ${units === "um" ? "µm" : units}${was}`, values.length > 2 ? sparkline(values) : "");
+  place.replaceChildren(`known to ± ${rounded(progress.mean_sd)} ${unitName(units)}${was}`, values.length > 2 ? sparkline(values) : "");
 }

@@ -3,7 +3,7 @@
  * @module
  */
 
-import { make, rounded } from "./dom.js";
+import { make, rounded, unitName } from "./dom.js";
 
 /** @import { Stage } from "./stage.js" */
 /** @typedef {import("./wire.js").TransformRow} Transform */
@@ -35,14 +35,14 @@ export async function buildCompare(stage, leaf) {
   leaf.replaceChildren(
     ...flags.map((sentence) => make("p", { class: "flag" }, sentence)),
     make("table", { class: "compare" },
-      make("thead", {}, make("tr", {}, make("th", {}, "Transform"), make("th", { class: "num" }, `Error, ${units === "um" ? "µm" : units}`), make("th", { class: "num" }, "Best"), make("th", {}, "Map"))),
+      make("thead", {}, make("tr", {}, make("th", {}, "Transform"), make("th", { class: "num" }, `Error, ${unitName(units)}`), make("th", { class: "num" }, "Best"), make("th", {}, "Map"))),
       make("tbody", {}, ...transforms.map((entry) => make("tr", {},
         make("td", { title: entry.description }, entry.rank === null ? "" : `${entry.rank}. `, entry.name, entry.problem ? make("div", { class: "flag" }, entry.problem) : null),
         make("td", { class: "num" }, ...interval(entry)),
         make("td", { class: "num" }, entry.probability_best === null ? "–" : `${Math.round(100 * entry.probability_best)} %`),
         make("td", {}, ...(mapped(entry) ? [button(entry.name, "error"), " ", button(entry.name, "blended")] : [])))))),
     make("p", {}, verdict),
-    make("p", { class: "quiet" }, `${targets} Error: root mean square distance from the true match (${units === "um" ? "µm" : units}), with its interval. Best: probability of being the best of these.`),
+    make("p", { class: "quiet" }, `${targets} Error: root mean square distance from the true match (${unitName(units)}), with its interval. Best: probability of being the best of these.`),
   );
 }
 

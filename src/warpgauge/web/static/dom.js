@@ -73,7 +73,16 @@ export function rounded(value) {
  * @returns {string}
  */
 export function length(value, units) {
-  return `${number(value)} ${units === "um" ? "µm" : units}`;
+  return `${number(value)} ${unitName(units)}`;
+}
+
+/**
+ * A unit as people write it.
+ * @param {string} units
+ * @returns {string}
+ */
+export function unitName(units) {
+  return units === "um" ? "µm" : units;
 }
 
 /**

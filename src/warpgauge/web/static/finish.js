@@ -3,7 +3,7 @@
  * @module
  */
 
-import { byId, make, rounded, whenReleased } from "./dom.js";
+import { byId, make, rounded, unitName, whenReleased } from "./dom.js";
 import { extentOf } from "./figures.js";
 import { isFlagged, reasonToLook } from "./list.js";
 import { progressInWords } from "./progress.js";
@@ -27,7 +27,7 @@ export function buildFinish(stage, annotator, drawer) {
     if (!done) closed = false;
     document.body.classList.toggle("finished", !place.hidden);
     if (place.hidden) return;
-    const units = annotator.project.units === "um" ? "µm" : annotator.project.units;
+    const units = unitName(annotator.project.units);
     const mine = rows.filter((row) => !row.rater || row.rater === annotator.project.rater);
     const [placed, skipped, flagged] = [mine.filter((row) => !row.skipped), mine.filter((row) => row.skipped), mine.filter(isFlagged)];
     const known = progress?.mean_sd;

@@ -3,7 +3,7 @@
  * @module
  */
 
-import { make, rounded } from "./dom.js";
+import { make, rounded, unitName } from "./dom.js";
 import { axesOfMark } from "./figures.js";
 import { markFromCovariance } from "./ellipsoid.js";
 import { drawPlace, spanOf } from "./thumbs.js";
@@ -135,7 +135,7 @@ export function buildList(stage, annotator, leaf) {
   const shown = sortedRows(filteredRows(rows, filter, annotator.project.rater), order);
   // One scale for all thumbnails: sizes can be compared.
   const span = Math.max(...["fixed", "moving"].map((side) => spanOf(stage, /** @type {"fixed"} */ (side), null)));
-  const units = annotator.project.units === "um" ? "µm" : annotator.project.units;
+  const units = unitName(annotator.project.units);
   // Where predictions are hidden, nothing is said that rests on them.
   const compared = !annotator.withheld;
   const ends = compared ? "Off: distance from where all other marks put this one. Unusual: that distance compared with what is expected; 1 is ordinary, 3 is rare. ⇧N goes to the next one marked △." : "";
@@ -217,7 +217,7 @@ function line(stage, annotator, row, span) {
     onkeydown: (/** @type {KeyboardEvent} */ event) => event.key === "Enter" && event.target === event.currentTarget && go(),
     onpointerenter: () => store.set({ picked: row.query }), onpointerleave: () => store.set({ picked: null }) },
     make("td", {}, String(row.number), row.rater && row.rater !== annotator.project.rater ? make("div", { class: "quiet" }, row.rater) : null),
-    make("td", { class: "pair" }, ...thumbs, make("div", { class: isFlagged(row) ? "flag" : "note", title: reasonToLook(row, store.state.rows, annotator.project.units === "um" ? "µm" : annotator.project.units) }, flags(row)), row.text ? make("div", { class: "note" }, `“${row.text}”`) : null),
+    make("td", { class: "pair" }, ...thumbs, make("div", { class: isFlagged(row) ? "flag" : "note", title: reasonToLook(row, store.state.rows, unitName(annotator.project.units)) }, flags(row)), row.text ? make("div", { class: "note" }, `“${row.text}”`) : null),
     make("td", { class: "num" }, size === null ? "–" : rounded(size)),
     ...(annotator.withheld ? [] : [make("td", { class: "num" }, row.distance === null ? "–" : row.distance < 0.005 * stage.images.moving.spacing[0] ? "0" : rounded(row.distance)),
       make("td", { class: "num" }, row.mahalanobis === null ? "–" : row.mahalanobis.toFixed(1))]),

@@ -4,7 +4,7 @@
  */
 
 import { scaleAnchors, scaleColour } from "./colour.js";
-import { make, rounded } from "./dom.js";
+import { make, rounded, unitName } from "./dom.js";
 import { canvasOf } from "./planepicture.js";
 
 /** @typedef {"entropy" | "sd" | "error" | "blended"} Kind */
@@ -100,9 +100,9 @@ export function deviationOfEntropy(entropy, d) {
  * @returns {HTMLElement}
  */
 export function mapLegend(map, { transform, d, units }) {
-  const known = (/** @type {number} */ value) => `${rounded(map.kind === "sd" ? value : deviationOfEntropy(value, d))} ${units === "um" ? "µm" : units}`;
+  const known = (/** @type {number} */ value) => `${rounded(map.kind === "sd" ? value : deviationOfEntropy(value, d))} ${unitName(units)}`;
   const error = map.kind === "error" || map.kind === "blended";
-  const unit = units === "um" ? "µm" : units;
+  const unit = unitName(units);
   const title = error ? `${map.kind === "error" ? "Error" : "Error, where it is known"}: ${transform} (score from 0 to 1)` : `How well the match is known (± one standard deviation, ${unit})`;
   const ends = error ? ["0: agrees", "1: contradicts"] : [`sure: ± ${known(map.range[0])}`, `unsure: ± ${known(map.range[1])}`];
   const bar = make("div", { class: "bar" });

@@ -3,7 +3,7 @@
  * @module
  */
 
-import { length } from "./dom.js";
+import { length, unitName } from "./dom.js";
 import { Drafts } from "./drafts.js";
 import { axesOfMark, sizeInWords } from "./figures.js";
 import { forHand } from "./gestures.js";
@@ -61,7 +61,7 @@ export class MarkEditor {
   sayDragSize() {
     const { mark, task } = this.state;
     if (!mark || task !== "answer") return;
-    this.say(`± ${sizeInWords(axesOfMark(mark))} ${this.inUnits(0).slice(2)}, ${this.habits.habit.share === null ? "half as wide as long" : "shaped like your last one"}. Handles or Shift+[ ] change the width, Enter accepts.`);
+    this.say(`± ${sizeInWords(axesOfMark(mark))} ${unitName(this.project.units)}, ${this.habits.habit.share === null ? "half as wide as long" : "shaped like your last one"}. Handles or Shift+[ ] change the width, Enter accepts.`);
   }
 
   /** @param {number} value */

@@ -5,7 +5,7 @@
 
 import { RefusedError } from "./api.js";
 import { buildAdjudication } from "./adjudicate.js";
-import { byId, make, number, rounded, whenReleased } from "./dom.js";
+import { byId, make, number, rounded, unitName, whenReleased } from "./dom.js";
 import { biasArrow } from "./biasarrow.js";
 import { certificateWords } from "./figures.js";
 import { scaleColour } from "./colour.js";
@@ -28,7 +28,7 @@ export class Organiser {
     this.annotator = annotator;
     this.element = byId("organiser");
     this.units = annotator.project.units;
-    this.unit = this.units === "um" ? "µm" : this.units;
+    this.unit = unitName(this.units);
     this.links = make("div", { class: "choices" });
     this.raters = make("div");
     this.places = make("div");

@@ -4,7 +4,7 @@
  */
 
 import { RefusedError } from "./api.js";
-import { make, number, rounded } from "./dom.js";
+import { make, number, rounded, unitName } from "./dom.js";
 import { extentOf } from "./figures.js";
 
 /** @import { Stage } from "./stage.js" */
@@ -18,7 +18,7 @@ export async function buildProgress(stage, leaf) {
   /** @type {Progress} */
   const progress = await stage.api.get("/api/progress");
   if (stage.store.state.drawer !== "progress") return; // another leaf was opened meanwhile
-  const units = stage.images.fixed.units === "um" ? "µm" : stage.images.fixed.units;
+  const units = unitName(stage.images.fixed.units);
   const curve = progress.curve.map((entry) => [entry.annotations, entry.mean_sd]);
   const seconds = progress.seconds ?? [];
   const sorted = [...seconds].sort((a, b) => a - b);

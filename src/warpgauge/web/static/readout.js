@@ -3,7 +3,7 @@
  * @module
  */
 
-import { make, number } from "./dom.js";
+import { make, number, unitName } from "./dom.js";
 import { planeToWorld } from "./plane.js";
 import { screenToPlane } from "./viewport.js";
 
@@ -18,7 +18,7 @@ import { screenToPlane } from "./viewport.js";
  * @returns {string}
  */
 export function placeInWords(world, units) {
-  const unit = units === "um" ? "µm" : units;
+  const unit = unitName(units);
   if (world.length === 2) return `x ${world[0].toFixed(1)}, y ${world[1].toFixed(1)} ${unit}`;
   const letters = [["L", "R"], ["P", "A"], ["S", "I"]];
   return `${world.map((value, k) => `${letters[k][value >= 0 ? 0 : 1]} ${Math.abs(value).toFixed(1)}`).join("  ")} ${unit}`;
