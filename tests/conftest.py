@@ -6,7 +6,6 @@ import atexit
 import os
 import shutil
 import tempfile
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -67,21 +66,3 @@ def dask_cluster(_dask_cluster: Any) -> Any:
     """Two Dask workers on this machine, one cluster for all tests of a process; those that a test killed are back."""
     _dask_cluster.wait_for(2)
     return _dask_cluster
-
-
-@pytest.fixture
-def overview_steps(monkeypatch: pytest.MonkeyPatch) -> threading.Semaphore:
-    """Make files count as large from 300 kB on, and each part of their overview wait for a release of the semaphore."""
-    from warpgauge.io.images import pyramid
-
-    steps, halve = threading.Semaphore(0), pyramid.halve
-
-    def slowly(*given: Any) -> Any:
-        steps.acquire()
-        return halve(*given)
-
-    monkeypatch.setattr(pyramid, "_KEEP_BYTES", 300_000)
-    monkeypatch.setattr(pyramid, "_BLOCK_BYTES", 64 * 2048)
-    monkeypatch.setattr(pyramid, "_BLOCK_ROWS", 64)
-    monkeypatch.setattr(pyramid, "halve", slowly)
-    return steps

@@ -163,22 +163,32 @@ def _bytes_of(array: np.ndarray) -> bytes:
     return stream.getvalue()
 
 
-def test_who_waits_for_an_overview_knows_how_far_it_is(tmp_path: Path, overview_steps: threading.Semaphore):
+def test_who_waits_for_an_overview_knows_how_far_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """While one process makes it, the other one's share grows with it; a folder that is none costs time only."""
     array = RNG.integers(0, 256, (1024, 1024)).astype(np.uint8)
     tifffile.imwrite(tmp_path / "x.tif", array)
+    steps, reduce = threading.Semaphore(0), pyramid.halve
+
+    def slowly(*given):
+        steps.acquire()
+        return reduce(*given)
+
+    monkeypatch.setattr(pyramid, "_KEEP_BYTES", 300_000)
+    monkeypatch.setattr(pyramid, "_BLOCK_BYTES", 64 * 2048)
+    monkeypatch.setattr(pyramid, "_BLOCK_ROWS", 64)
+    monkeypatch.setattr(pyramid, "halve", slowly)
     image, kept, begun = read_image(tmp_path / "x.tif"), tmp_path / "cache" / "overview.npy", threading.Event()
     image.watch_overview(lambda done, rows: done == 192 and begun.set())
     image.keep_overview(kept)
     maker = threading.Thread(target=image.read, args=(image.levels - 1,), daemon=True)
     maker.start()
-    overview_steps.release(3)
+    steps.release(3)
     assert begun.wait(60)
     command = [sys.executable, "-c", _READER, str(tmp_path / "x.tif"), str(kept)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as follower:
         assert follower.stdout is not None
         assert follower.stdout.readline().split() == ["192", "of", "512"]
-        overview_steps.release(1000)
+        steps.release(1000)
         assert follower.stdout.read().splitlines()[-2:] == ["512 of 512", "0 512 512"]
     maker.join(60)
     alone = read_image(tmp_path / "x.tif")

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import tifffile
 
+from warpgauge.io.images import pyramid
 from warpgauge.project import Project
 from warpgauge.web import app_state
 from web.page_tools import Sheet, open_sheet, wait_in_page
@@ -172,7 +173,7 @@ def test_tiles_that_nobody_wants_any_more_are_given_up_and_never_drawn(browser: 
 
 
 def test_an_image_without_overview_says_how_far_it_is(
-    browser: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, overview_steps: threading.Semaphore
+    browser: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While the coarse levels of a file without a pyramid are made, page and terminal give a growing share."""
     rows, columns = np.indices((1024, 1024)) // 16
@@ -182,6 +183,17 @@ def test_an_image_without_overview_says_how_far_it_is(
     points = lattice((100, 100), (900, 900), (6, 6))
     Project.create(tmp_path / "p", fixed=tmp_path / "fixed.tif", moving=tmp_path / "moving.tif", candidates=points,
                    targets=points, settings={"guided_start": False}).close()  # fmt: skip
+    # A file counts as large from 300 kB on and is read in eight parts, each of which waits for the test.
+    steps, halve = threading.Semaphore(0), pyramid.halve
+
+    def slowly(*given: Any) -> Any:
+        steps.acquire()
+        return halve(*given)
+
+    monkeypatch.setattr(pyramid, "_KEEP_BYTES", 300_000)
+    monkeypatch.setattr(pyramid, "_BLOCK_BYTES", 64 * 2048)
+    monkeypatch.setattr(pyramid, "_BLOCK_ROWS", 64)
+    monkeypatch.setattr(pyramid, "halve", slowly)
     monkeypatch.setattr(app_state, "QUIET_SECONDS", 0.0)
     lines: list[str] = []
     server = Served(tmp_path / "p", "ada", tell=lines.append)
@@ -190,12 +202,12 @@ def test_an_image_without_overview_says_how_far_it_is(
         told = [sheet.page.locator(f"#{side} .overview") for side in ("fixed", "moving")]
         for one in told:
             one.filter(has_text="0 %").wait_for()
-        overview_steps.release(3)
+        steps.release(3)
         shares = "() => [...document.querySelectorAll('.overview')].map((e) => parseInt(e.textContent.match(/\\d+ %/)))"
         sheet.page.wait_for_function(f"() => ({shares})().reduce((sum, one) => sum + one, 0) >= 36")  # 3 of 8 parts
         assert "no overview" in told[0].text_content()
         assert any("Making an overview of" in line and "pyramid" in line for line in lines)
-        overview_steps.release(1000)
+        steps.release(1000)
         for one in told:
             one.wait_for(state="hidden")
         sheet.wait_for_query(1)
@@ -206,5 +218,5 @@ def test_an_image_without_overview_says_how_far_it_is(
         assert sheet.problems == []
         sheet.close()
     finally:
-        overview_steps.release(1000)
+        steps.release(1000)
         server.stop()
