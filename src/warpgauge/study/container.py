@@ -33,7 +33,7 @@ from warpgauge.study.description import (
 from warpgauge.study.loader import load_pair
 from warpgauge.study.pair_files import SUFFIX, read_grid, write_grid
 
-_BASE = ("numpy", "scipy", "numba", "threadpoolctl", "nibabel", "h5py", "pynrrd", "click", "rich")
+_BASE = ("numpy", "scipy", "numba", "threadpoolctl", "nibabel", "h5py", "click", "rich")
 # Of a project, neither what others submitted nor what can be made again.
 _NOT_COPIED = ("transforms", "maps", "report", "cache", "images")
 _LOG = "annotations.sqlite"
