@@ -778,3 +778,36 @@ def power_law_weights(
         total += share
         weights += share * theta
     return weights / total, max(logs) + math.log(total)
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Exact decisions (not in the paper): tickets and bets
+# ---------------------------------------------------------------------------------------------------------------
+
+
+def mixture_wealth(tickets) -> float:
+    """Wealth of betting the stake s on every ticket, prod(1 - s + s G), averaged over s ~ Beta(2, 1/2)."""
+    from scipy import integrate
+
+    density = stats.beta(2.0, 0.5).pdf
+
+    def wealth(root: float) -> float:  # s = 1 - root^2 takes away the density's pole at 1
+        stake = 1.0 - root**2
+        return math.prod(1.0 - stake + stake * g for g in tickets) * density(stake) * 2.0 * root
+
+    return integrate.quad(wealth, 0.0, 1.0, epsabs=0, epsrel=1e-11, limit=200)[0]
+
+
+def ordered_draws(sizes, count: int):
+    """All ordered draws of ``count`` units without replacement, in proportion to sizes.
+
+    Yields (rows, conditional probability of each draw, probability of the whole).
+    """
+    from itertools import permutations
+
+    for rows in permutations(range(len(sizes)), count):
+        left, chances = float(sum(sizes)), []
+        for row in rows:
+            chances.append(sizes[row] / left)
+            left -= sizes[row]
+        yield list(rows), chances, math.prod(chances)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from warpgauge.core.power_law import default_posterior
     from warpgauge.core.process import TransformationPrior
     from warpgauge.core.suggestion import Suggester
+    from warpgauge.core.tickets import exact_interval
     from warpgauge.evaluation import certify_project, evaluate, evaluate_project, gate_project, judge
     from warpgauge.geometry import Grid
     from warpgauge.io.images import read_image
@@ -39,6 +40,7 @@ _HOMES = {
     "warpgauge.core.process": "TransformationPrior",
     "warpgauge.core.error_scores": "displacement_norm error_score",
     "warpgauge.core.suggestion": "Suggester",
+    "warpgauge.core.tickets": "exact_interval",
     "warpgauge.evaluation": "certify_project evaluate evaluate_project gate_project judge",
     "warpgauge.geometry": "Grid",
     "warpgauge.io.images": "read_image",
@@ -77,6 +79,7 @@ __all__ = [
     "error_score",
     "evaluate",
     "evaluate_project",
+    "exact_interval",
     "fit_kernel",
     "fuse_raters",
     "gate_project",

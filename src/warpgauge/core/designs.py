@@ -200,3 +200,60 @@ def disagreement_sizes(mapped: Floats, covariances: Floats, floor: float) -> Flo
     if total == 0:
         return np.full(N, 1 / N)
     return np.asarray((1 - floor) * sizes / total + floor / N)
+
+
+def draw_sizes(bounds: Floats, expected: Floats | None = None) -> Floats:
+    """Return sizes to draw units by: in proportion to the bounds, or mostly to bound plus expected difference.
+
+    With an expectation f of d, ``c / 4`` plus three quarters of ``c + f`` (``c - f`` where the mean of f is negative):
+    drawn in proportion to ``c + f``, tickets are constant if f is right.
+
+    Parameters
+    ----------
+    bounds : (N,) array
+        c, at least 0.
+    expected : (N,) array, optional
+        f, of a size of at most c.
+
+    Returns
+    -------
+    (N,) array
+        Sizes that add up to 1; all zero where all bounds are.
+    """
+    even = bounds / (bounds.sum() or 1.0)
+    if expected is None:
+        return np.asarray(even)
+    leaning = bounds + expected * (1.0 if expected.sum() >= 0 else -1.0)
+    leaning = np.maximum(leaning, 0.0)
+    return np.asarray(0.25 * even + 0.75 * leaning / leaning.sum()) if leaning.sum() > 0 else np.asarray(even)
+
+
+def sequential_draw(sizes: Floats, count: int, rng: np.random.Generator) -> tuple[Ints, Floats]:
+    """Draw units one at a time without replacement, each in proportion to its size among those left.
+
+    Parameters
+    ----------
+    sizes : (N,) array
+        At least 0; units of size 0 are never drawn.
+    count : int
+        Units to draw; fewer are drawn where fewer have a size.
+    rng : Generator
+
+    Returns
+    -------
+    rows : (n,) array of int
+    probabilities : (n,) array
+        Of each draw, among the units left at that time.
+    """
+    given = np.array(sizes, dtype=np.float64)
+    if given.ndim != 1 or not np.isfinite(given).all() or (given < 0).any():
+        raise InvalidInputError("Sizes of units must be finite numbers of at least 0.")
+    rows, probabilities = [], []
+    for _ in range(min(count, int((given > 0).sum()))):
+        shares = np.cumsum(given)
+        row = int(np.searchsorted(shares, rng.random() * shares[-1], side="right"))
+        row = min(row, int(np.flatnonzero(given)[-1]))
+        rows.append(row)
+        probabilities.append(given[row] / shares[-1])
+        given[row] = 0.0
+    return np.array(rows, dtype=np.int64), np.array(probabilities, dtype=np.float64)

@@ -1,0 +1,189 @@
+"""Exact decisions from random answers, by betting on tickets.
+
+A ticket G is a nonnegative function of one answer. If the claim that is to be proven is false, its mean given all
+earlier answers is at most 1. Stakes ``0 <= s <= 1`` then give the wealth ``prod(1 - s + s G)``, a nonnegative
+supermartingale, and the probability that it *ever* reaches ``1 / alpha`` is at most alpha (Ville's inequality),
+whatever the shape of the errors and however often it is looked at.
+
+All tickets here have one form. Every unit x of a finite population has a value ``v(x) >= 0``, known where x was drawn
+and answered; if the claim is false, the values of all units add up to at most a known ``limit``. A unit drawn with the
+probability q among those left then gives ``G = v / (q (limit - what was seen))``, see `tickets`. For a quantity d with
+``|d| <= c`` and the claim "the mean of d is positive", ``v = c + d`` and the limit is the sum of c.
+
+What is certified concerns distances to the experts' answers, their noise included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from warpgauge.core.arrays import Bools, Floats
+from warpgauge.errors import InvalidInputError
+
+# Stakes are mixed by a Beta(2, 1/2) density. With so many Gauss-Jacobi nodes the mixture is exact up to twice as many
+# answers; beyond that it is a mixture over the nodes, which is as valid.
+_NODES = 64
+# What is left of a limit below this share of it is rounding.
+_ROUNDING = 1e-12
+
+
+def tickets(values: Floats, probabilities: Floats, limit: ArrayLike) -> Floats:
+    """Return the ticket of every draw, along the last axis.
+
+    Parameters
+    ----------
+    values : (..., n) array
+        v >= 0 of the drawn units, in the order of the draws.
+    probabilities : (n,) array
+        Of each draw, among the units left.
+    limit : (...) array or float
+        Largest sum of v over the population if the claim is false.
+
+    Returns
+    -------
+    (..., n) array
+        Infinite where what was seen exceeds the limit: the claim is then proven.
+    """
+    top = np.asarray(limit, dtype=np.float64)[..., None]
+    seen = np.cumsum(values, axis=-1)
+    room = top - (seen - values)
+    left = room > _ROUNDING * top
+    given = np.where(left, values / (probabilities * np.where(left, room, 1.0)), 1.0)
+    return np.asarray(np.where(seen > top * (1 + _ROUNDING), np.inf, given))
+
+
+@cache
+def _stakes() -> tuple[Floats, Floats]:
+    """Nodes and weights of the Beta(2, 1/2) density of stakes."""
+    from scipy import special
+
+    nodes, weights = special.roots_jacobi(_NODES, -0.5, 1.0)
+    return (1 + nodes) / 2, weights / weights.sum()
+
+
+def log_wealth(given: Floats) -> Floats:
+    """Return the logarithm of the wealth after every ticket, mixed over constant stakes.
+
+    A mixture of supermartingales is one, so that no stake has to be chosen.
+
+    Parameters
+    ----------
+    given : (..., n) array
+        Tickets, as `tickets` returns them.
+    """
+    stakes, weights = _stakes()
+    finite = np.where(np.isinf(given), 1.0, given)
+    logs = np.cumsum(np.log1p(stakes[:, None] * (finite[..., None, :] - 1)), axis=-1)
+    top = logs.max(axis=-2, keepdims=True)
+    mixed = np.log(np.einsum("k,...kn->...n", weights, np.exp(logs - top))) + top[..., 0, :]
+    return np.asarray(np.where(np.logical_or.accumulate(np.isinf(given), axis=-1), np.inf, mixed))
+
+
+def proven(given: Floats, alpha: float) -> Bools:
+    """Return after every ticket whether the claim has been proven by then, with an error of at most alpha."""
+    return np.asarray(np.maximum.accumulate(log_wealth(given), axis=-1) >= np.log(1 / alpha))
+
+
+def fewest_answers(mean: float, bound: float, alpha: float = 0.05) -> float:
+    """Return the number of answers that no exact method can undercut on average, drawn with replacement.
+
+    Parameters
+    ----------
+    mean, bound : float
+        Means of d and of its bound c over the population.
+    alpha : float
+    """
+    if not mean > 0:
+        return np.inf
+    return float(np.log(1 / alpha) / np.log1p(mean / bound))
+
+
+def exact_interval(values: ArrayLike, bound: float, level: float = 0.95) -> tuple[float, float]:
+    """Interval of the mean of bounded values; it holds at every number of values at once, whatever their shape.
+
+    Parameters
+    ----------
+    values : (n,) array
+        In the order in which they came. The mean of each, given the earlier ones, is the mean in question, as for
+        independent draws.
+    bound : float
+        All values lie within [-bound, bound].
+    level : float
+        Probability with which the intervals after 0, 1, ..., n values all hold.
+
+    Returns
+    -------
+    low, high : float
+        ``-bound`` and ``bound`` without values.
+    """
+    given = np.asarray(values, dtype=np.float64)
+    if given.ndim != 1 or not np.isfinite(given).all():
+        raise InvalidInputError("exact_interval needs a one-dimensional array of finite values.")
+    if not (np.isfinite(bound) and bound > 0):
+        raise InvalidInputError(f"The bound of the values must be a positive number, got {bound!r}.")
+    _check_level(level)
+    if len(given) and np.abs(given).max() > bound:
+        row = int(np.abs(given).argmax())
+        raise InvalidInputError(
+            f"Value {row} is {given[row]:g}, outside [-{bound:g}, {bound:g}]: an exact interval needs a bound that no "
+            "value can exceed."
+        )
+    share = (1 - level) / 2
+    return bound * _low(given / bound, share), -bound * _low(-given / bound, share)
+
+
+def _low(values: Floats, alpha: float) -> float:
+    """Largest mean that values within [-1, 1] exclude from below, at any time so far; -1 where none is excluded."""
+    if not len(values):
+        return -1.0
+
+    def excluded(gap: float) -> bool:  # the claim: the mean is larger than gap - 1
+        return bool(log_wealth((1 + values) / gap).max() >= np.log(1 / alpha))
+
+    return _last_true(excluded, 2.0) - 1
+
+
+def upper_mean(values: ArrayLike, most: float, probabilities: ArrayLike, population: int, level: float = 0.95) -> float:
+    """Exact upper bound of the mean over a finite population of values within [0, most], at every look.
+
+    Parameters
+    ----------
+    values : (n,) array
+        Of the drawn units, in the order of the draws.
+    most : float
+        No value of the population exceeds it.
+    probabilities : (n,) array
+        Of each draw, among the units left.
+    population : int
+        Number of units.
+    level : float
+    """
+    given, chances = np.asarray(values, dtype=np.float64), np.asarray(probabilities, dtype=np.float64)
+    _check_level(level)
+    if len(given) and (given.min() < 0 or given.max() > most):
+        raise InvalidInputError(f"Values must lie from 0 to {most:g}, got {given.min():g} to {given.max():g}.")
+    if not len(given):
+        return float(most)
+
+    def excluded(gap: float) -> bool:  # the claim: the mean is below most - gap, so gains add up to more than N gap
+        return bool(log_wealth(tickets(most - given, chances, population * gap)).max() >= np.log(1 / (1 - level)))
+
+    return float(most - _last_true(excluded, float(most)))
+
+
+def _last_true(holds: Callable[[float], bool], most: float) -> float:
+    """Largest number from 0 to ``most`` below which a monotone statement holds, on its safe side."""
+    low, high = 0.0, most
+    for _ in range(50):
+        middle = (low + high) / 2
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return low
+
+
+def _check_level(level: float) -> None:
+    if not 0 < level < 1:
+        raise InvalidInputError(f"A level must lie between 0 and 1, got {level!r}.")
