@@ -11,7 +11,7 @@ import pytest
 from warpgauge import Grid
 from warpgauge.errors import SuspiciousDataWarning
 from warpgauge.io.landmarks import Landmarks, read_landmarks, write_landmarks
-from warpgauge.io.landmarks.correspondence import affine_determinant
+from warpgauge.io.landmarks.checks import affine_determinant
 
 RNG = np.random.default_rng(7)
 

@@ -16,7 +16,7 @@ from warpgauge.display import counted
 from warpgauge.errors import InvalidInputError
 from warpgauge.geometry import Grid
 from warpgauge.io.landmarks import FORMAT_NAMES, Landmarks
-from warpgauge.io.landmarks.correspondence import MATCHES
+from warpgauge.io.landmarks.pairing import MATCHES
 from warpgauge.io.landmarks.writer import PROVENANCE, LandmarkLossError, write_landmarks
 from warpgauge.io.transforms import FORMATS
 

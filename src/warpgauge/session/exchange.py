@@ -16,7 +16,7 @@ from warpgauge.core.arrays import thinned_rows
 from warpgauge.errors import InvalidInputError, WarpgaugeError
 from warpgauge.geometry import Floats, Grid
 from warpgauge.io.landmarks import Landmarks, Skip
-from warpgauge.io.landmarks.correspondence import likely_permutation
+from warpgauge.io.landmarks.permutation import likely_permutation
 from warpgauge.maps import warped_image
 from warpgauge.project import SKIP_REASONS, Draft, Project, Skipped, State
 from warpgauge.session.fused_annotations import LocatedAnnotations, all_marks

@@ -10,10 +10,10 @@ import numpy as np
 from warpgauge.errors import FileFormatError, FileTooLargeError, InvalidInputError, SuspiciousDataWarning
 from warpgauge.geometry import Floats, Grid
 from warpgauge.io.files import PathLike, read_text
-from warpgauge.io.landmarks import base, correspondence
+from warpgauge.io.landmarks import checks, frames
 from warpgauge.io.landmarks.base import FileFrame, Format, Side, Table
-from warpgauge.io.landmarks.correspondence import pair
 from warpgauge.io.landmarks.model import Frame, Landmarks, Pending, Skip
+from warpgauge.io.landmarks.pairing import pair
 from warpgauge.io.landmarks.registry import detect, named_format
 
 MOST_LINES = 400_000
@@ -176,29 +176,31 @@ class Assembler:
         self.assumptions += table.assumptions
         sides = [table.fixed] if table.moving is None else [table.fixed, table.moving]
         grids = self.grids[: len(sides)]
-        file_frames = [base.file_frame(side, self.frame, self.name) for side in sides]
+        file_frames = [frames.file_frame(side, self.frame, self.name) for side in sides]
         self._note_frames(sides, file_frames, grids)
         stated = {side.units for side in sides if side.units is not None}
         if len(stated) > 1:
             raise FileFormatError(f"{self.name!r}: its sides are in different units, {' and '.join(sorted(stated))}.")
-        units, note = base.decide_units(next(iter(stated), None), self.units, grids, file_frames[0], table.d, self.name)
+        units, note = frames.decide_units(
+            next(iter(stated), None), self.units, grids, file_frames[0], table.d, self.name
+        )
         self.assumptions += [note] if note and not file_frames[0].startswith("index") else []
         maps = [
-            base.affine(file_frames[i], table.d, grids[i], self.formats[i], self.units, self.name)
+            frames.affine(file_frames[i], table.d, grids[i], self.formats[i], self.units, self.name)
             for i in range(len(sides))
         ]
         if any(frame in ("index", "index1", "scaled") for frame in file_frames):
             self._refuse_half_grids(grids)
         for side, frame in zip(sides, file_frames, strict=True):
             if frame == "index1":
-                correspondence.warn_of_zero_index(self.name, side.points)
+                checks.warn_of_zero_index(self.name, side.points)
         files = [side.points * scale for side, scale in zip(sides, self.scales, strict=False)]
         world = [affine.to_world(points) for affine, points in zip(maps, files, strict=True)]
         covariances = table.covariances
         if covariances is not None and len(maps) == 2:
             covariances = maps[1].covariances_to_world(covariances * self.scales[1] ** 2)
         landmarks = self._landmarks(
-            table, world, covariances, maps[0], base.world_frame_of(file_frames[0], table.d, units), units
+            table, world, covariances, maps[0], frames.world_frame_of(file_frames[0], table.d, units), units
         )
         self._check(landmarks, files, maps, file_frames[0])
         return landmarks
@@ -239,7 +241,7 @@ class Assembler:
         table: Table,
         world: list[Floats],
         covariances: Floats | None,
-        fixed_map: base.Affine,
+        fixed_map: frames.Affine,
         frame: Frame,
         units: str,
     ) -> Landmarks:
@@ -282,24 +284,24 @@ class Assembler:
             rater=table.raters[row] if table.raters else None,
         )
 
-    def _check(self, landmarks: Landmarks, files: list[Floats], maps: list[base.Affine], frame: str) -> None:
+    def _check(self, landmarks: Landmarks, files: list[Floats], maps: list[frames.Affine], frame: str) -> None:
         fixed_grid, moving_grid = self.grids
         fixed, moving = landmarks.fixed_points, landmarks.moving_points
         if not len(landmarks):
             return
         if moving is None:
             if fixed_grid is not None:
-                correspondence.warn_of_outside(self.name, fixed, fixed_grid, "fixed")
+                checks.warn_of_outside(self.name, fixed, fixed_grid, "fixed")
             return
-        correspondence.warn_of_mirror(self.name, fixed, moving, landmarks.units)
-        correspondence.warn_of_permutation(self.name, fixed, moving, landmarks.units)
+        checks.warn_of_mirror(self.name, fixed, moving, landmarks.units)
+        checks.warn_of_permutation(self.name, fixed, moving, landmarks.units)
         if fixed_grid is None or moving_grid is None:
             return
         if not self._swapped(files, maps, fixed_grid, moving_grid):
-            correspondence.warn_of_outside(self.name, fixed, fixed_grid, "fixed")
-            correspondence.warn_of_outside(self.moving_name, moving, moving_grid, "moving")
+            checks.warn_of_outside(self.name, fixed, fixed_grid, "fixed")
+            checks.warn_of_outside(self.moving_name, moving, moving_grid, "moving")
 
-    def _swapped(self, files: list[Floats], maps: list[base.Affine], fixed_grid: Grid, moving_grid: Grid) -> bool:
+    def _swapped(self, files: list[Floats], maps: list[frames.Affine], fixed_grid: Grid, moving_grid: Grid) -> bool:
         # Indices go through the grid, so exchanging the images exchanges the maps as well.
         complete = ~np.any(np.isnan(files[0]) | np.isnan(files[1]), axis=1)
         fixed, moving = files[0][complete], files[1][complete]
@@ -309,4 +311,4 @@ class Assembler:
 
         given = outside(fixed, 0, fixed_grid), outside(moving, 1, moving_grid)
         other = outside(fixed, 1, moving_grid), outside(moving, 0, fixed_grid)
-        return correspondence.warn_of_swap(self.name, given, other, int(complete.sum()))
+        return checks.warn_of_swap(self.name, given, other, int(complete.sum()))

@@ -7,10 +7,16 @@ from pathlib import Path
 
 from warpgauge.errors import AmbiguousFileError, FileFormatError, InvalidInputError
 from warpgauge.io.landmarks import (
-    csv_formats,
+    anhir,
+    ants_points,
+    bigwarp,
+    dirlab,
+    napari_points,
     native_json,
     plain_csv,
-    point_lists,
+    qupath,
+    slicer,
+    transformix,
 )
 from warpgauge.io.landmarks.base import Format
 from warpgauge.io.landmarks.text import first_csv_row, is_number, lines, load_json, shown
@@ -20,15 +26,15 @@ FORMATS: dict[str, Format] = {
     for entry in (
         native_json.FORMAT,
         plain_csv.FORMAT,
-        csv_formats.ANHIR,
-        point_lists.DIRLAB,
-        csv_formats.BIGWARP,
-        point_lists.SLICER_JSON,
-        point_lists.SLICER_FCSV,
-        point_lists.TRANSFORMIX,
-        csv_formats.ANTS,
-        csv_formats.NAPARI,
-        point_lists.GEOJSON,
+        anhir.FORMAT,
+        dirlab.FORMAT,
+        bigwarp.FORMAT,
+        slicer.JSON,
+        slicer.FCSV,
+        transformix.FORMAT,
+        ants_points.FORMAT,
+        napari_points.FORMAT,
+        qupath.FORMAT,
     )
 }
 # Case1_300_T00_xyz.txt, copd1_300_iBH_xyz_r1.txt
@@ -70,7 +76,7 @@ def detect(text: str, name: str) -> Format:
         return _json_format(text, name)
     if first.startswith("#"):
         return FORMATS["slicer-fcsv"]
-    if first in point_lists.TRANSFORMIX_KEYWORDS or (first.isascii() and first.isdigit()):
+    if first in transformix.KEYWORDS or (first.isascii() and first.isdigit()):
         return FORMATS["transformix"]
     tokens = first.split()
     if len(tokens) == 3 and all(is_number(token) for token in tokens):
@@ -80,7 +86,7 @@ def detect(text: str, name: str) -> Format:
 
 def _json_format(text: str, name: str) -> Format:
     content = load_json(text, name)
-    if point_lists.is_geojson(content):
+    if qupath.is_geojson(content):
         return FORMATS["qupath"]
     if not isinstance(content, dict):
         raise FileFormatError(f"{name!r} is a JSON list that is not GeoJSON, so it holds no landmarks known here.")
@@ -105,13 +111,13 @@ def _bare_numbers(name: str) -> Format:
 
 def _csv_format(text: str, first: str, name: str) -> Format:
     fields = first_csv_row(text, name)
-    if csv_formats.is_bigwarp(fields):
+    if bigwarp.is_row(fields):
         return FORMATS["bigwarp"]
-    if csv_formats.is_anhir(fields):
+    if anhir.is_header(fields):
         return FORMATS["anhir"]
-    if csv_formats.is_napari(fields):
+    if napari_points.is_header(fields):
         return FORMATS["napari"]
-    if csv_formats.is_ants(fields):
+    if ants_points.is_header(fields):
         return FORMATS["ants"]
     titles = [title.strip().lower() for title in fields]
     if "fixed_x" in titles or titles[:2] == ["x", "y"]:

@@ -13,7 +13,7 @@ from warpgauge.display import counted
 from warpgauge.errors import InvalidInputError
 from warpgauge.geometry import Floats, Grid
 from warpgauge.io.files import PathLike
-from warpgauge.io.landmarks import base
+from warpgauge.io.landmarks import base, frames
 from warpgauge.io.landmarks.model import Landmarks
 from warpgauge.io.landmarks.registry import format_of_path, named_format
 
@@ -142,11 +142,11 @@ class _Writer:
         frame = self.kind.write_frame(self.landmarks.frame, self.requested)
         if frame is None:
             raise InvalidInputError(f"A {self.kind.title} cannot be written with frame={self.requested!r}.")
-        return base.file_frame(
+        return frames.file_frame(
             base.Side(self.landmarks.fixed_points, frame), frame if self.requested else None, self.name
         )
 
-    def _affines(self) -> list[base.Affine]:
+    def _affines(self) -> list[frames.Affine]:
         landmarks, count = self.landmarks, 1 if self.landmarks.moving_points is None else 2
         needs_grid = self.file_frame in ("index", "index1", "scaled")
         if needs_grid and landmarks.units != "px" and any(grid is None for grid in self.grids[:count]):
@@ -159,7 +159,7 @@ class _Writer:
                 raise InvalidInputError(f"The landmarks are in {landmarks.units}, but a grid is in {grid.units}.")
         # Everything that could be ambiguous without a grid has just been refused, so pixels are what they are.
         return [
-            base.affine(self.file_frame, landmarks.d, grid, self.kind, "px" if grid is None else None, self.name)
+            frames.affine(self.file_frame, landmarks.d, grid, self.kind, "px" if grid is None else None, self.name)
             for grid in self.grids[:count]
         ]
 
@@ -192,9 +192,9 @@ class _Writer:
                 table.covariances = affines[1].covariances_to_file(covariances)
         return table
 
-    def _to_file(self, affine: base.Affine, points_world: Floats, frame: base.FileFrame) -> Floats:
+    def _to_file(self, affine: frames.Affine, points_world: Floats, frame: base.FileFrame) -> Floats:
         points = affine.to_file(points_world)
-        return base.snap_indices(points) if frame in ("index", "index1") else points
+        return frames.snap_indices(points) if frame in ("index", "index1") else points
 
     def losses(self, table: base.Table) -> tuple[str, ...]:
         """Name what the format cannot hold and these landmarks have."""
@@ -217,8 +217,8 @@ class _Writer:
         if self.kind.name in ("warpgauge", "csv") or (frame in ("index", "index1", "scaled") and self.grids[0]):
             return []
         stated = landmarks.units if self.kind.name == "slicer-json" and landmarks.units != "px" else None
-        units, _ = base.decide_units(stated, None, (), frame, landmarks.d, self.name)
-        world = base.world_frame_of(frame, landmarks.d, units)
+        units, _ = frames.decide_units(stated, None, (), frame, landmarks.d, self.name)
+        world = frames.world_frame_of(frame, landmarks.d, units)
         lost = [] if units == landmarks.units else [f"the units {landmarks.units} (read back as {units})"]
         return lost if world == landmarks.frame else [*lost, f"the frame {landmarks.frame!r} (read back as {world!r})"]
 
