@@ -23,8 +23,9 @@ from bench_core import EXTENT, annotations, prior
 from timing import Row
 
 import warpgauge as wg
-from warpgauge.compute import Executor, InProcess, ProcessPool, one_thread
+from warpgauge.compute import Executor, InProcess, ProcessPool
 from warpgauge.compute.cluster import DaskCluster
+from warpgauge.core.parallel import one_blas_thread, only_one_thread
 from warpgauge.core.process import Posterior
 from warpgauge.experiments.experiment import Experiment, Findings, Run, run_experiment
 from warpgauge.io.stores import place_of
@@ -151,7 +152,7 @@ def constant_time(pieces: int = 6) -> Iterator[Row]:
     At the centre, since a chunk costs more the more annotations are within the kernel's reach.
     """
     given, times = posterior(), {}
-    with one_thread():
+    with only_one_thread(), one_blas_thread():
         for name, side in (("10 GB", 1360), ("100 GB", 2924), ("1 TB", 6300)):
             task = ShardedMap("error", given, cube(side), place_of(Path("never-written.ome.zarr")), transform)
             middle = side // 2

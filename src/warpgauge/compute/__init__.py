@@ -7,17 +7,8 @@ callers in the layers above; nothing here knows images or projects.
 
 from __future__ import annotations
 
-from warpgauge.compute.executor import Executor, InProcess, Outcome, one_thread, processors, report_progress
-from warpgauge.compute.local import ProcessPool, choose_executor, given_or_local
+from warpgauge.compute.choice import choose_executor, given_or_local
+from warpgauge.compute.executor import Executor, InProcess, Outcome, report_progress
+from warpgauge.compute.pool import ProcessPool
 
-__all__ = [
-    "Executor",
-    "InProcess",
-    "Outcome",
-    "ProcessPool",
-    "choose_executor",
-    "given_or_local",
-    "one_thread",
-    "processors",
-    "report_progress",
-]
+__all__ = ["Executor", "InProcess", "Outcome", "ProcessPool", "choose_executor", "given_or_local", "report_progress"]

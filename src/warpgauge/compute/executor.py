@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Generic, Protocol, TypeVar
 
-from warpgauge.core.parallel import one_blas_thread, only_one_thread, thread_count
+from warpgauge.core.parallel import one_blas_thread, only_one_thread
 from warpgauge.errors import InvalidInputError, JobTimeoutError, WarpgaugeError, WorkerLostError
 
 # Read by BLAS, numba, ITK and warpgauge when a process starts.
@@ -33,18 +33,6 @@ ONE_THREAD = dict.fromkeys(
     ),
     "1",
 )
-
-
-def processors() -> int:
-    """Return the number of processors that this process may use, or what ``WARPGAUGE_THREADS`` says."""
-    return thread_count()
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Use one thread of linear algebra and of warpgauge's own loops within the block."""
-    with only_one_thread(), one_blas_thread():
-        yield
 
 
 @contextmanager
@@ -210,7 +198,7 @@ def report_progress(share: float) -> None:
 
 
 @contextmanager
-def reporting(report: Callable[[float], None] | None) -> Iterator[None]:
+def _reporting(report: Callable[[float], None] | None) -> Iterator[None]:
     """Send what `report_progress` says within the block to a function."""
     token = _report.set(report)
     try:
@@ -225,7 +213,7 @@ def attempt(
     """Run one job here, with one thread, and catch what it raises."""
     started = time.monotonic()
     try:
-        with one_thread(), reporting(report):
+        with only_one_thread(), one_blas_thread(), _reporting(report):
             value = work(shared, job)
     except Exception as error:
         return Outcome(name, None, error, time.monotonic() - started)

@@ -1,14 +1,10 @@
-"""Processes of this machine that run one job after the other, and the choice of an executor from what a user asked for.
-
-A crash or a hang affects one job only.
-"""
+"""Processes of this machine that run one job after the other; a crash or a hang affects one job only."""
 
 from __future__ import annotations
 
 import atexit
 import multiprocessing
 import pickle  # nosec B403  # only what this program wrote itself, for its own workers
-import re
 import signal
 import time
 from collections.abc import Iterator
@@ -20,7 +16,6 @@ from weakref import WeakSet
 from warpgauge.compute.executor import (
     Channel,
     Executor,
-    InProcess,
     Outcome,
     Watcher,
     Work,
@@ -226,44 +221,3 @@ def _serve(connection: Connection) -> None:
             connection.send(portable(attempt(work, shared, name, job, connection.send)))
         except (EOFError, BrokenPipeError):
             return
-
-
-_LOCAL = re.compile(r"local:([1-9][0-9]{0,3})")
-
-
-def choose_executor(jobs: int = 1, *, scheduler: str | None = None, cluster: str | None = None) -> Executor:
-    """Return the executor for some jobs at a time here, or on a Dask cluster.
-
-    Parameters
-    ----------
-    jobs : int
-        Processes of this machine; with 1 everything happens in this one.
-    scheduler : str, optional
-        Address of a Dask scheduler, or the path of its scheduler file.
-    cluster : str, optional
-        ``"local:N"``: a Dask cluster of N workers on this machine.
-    """
-    if int(jobs) != jobs or jobs < 1:
-        raise InvalidInputError(f"The number of jobs must be a whole number of at least 1, got {jobs!r}.")
-    if scheduler is not None and cluster is not None:
-        raise InvalidInputError("Give --scheduler (a cluster that runs already) or --cluster (one to start), not both.")
-    if scheduler is not None or cluster is not None:
-        from warpgauge.compute.cluster import DaskCluster
-
-        if scheduler is not None:
-            return DaskCluster.at(scheduler)
-        found = _LOCAL.fullmatch(cluster or "")
-        if found is None:
-            raise InvalidInputError(f"--cluster must be local:N with a number of workers N, got {cluster!r}.")
-        return DaskCluster.local(int(found[1]))
-    return InProcess() if jobs == 1 else ProcessPool(int(jobs))
-
-
-@contextmanager
-def given_or_local(executor: Executor | None, jobs: int) -> Iterator[Executor]:
-    """Use the executor that was given, and leave it open; or some jobs at a time here, and close it at the end."""
-    if executor is not None:
-        yield executor
-        return
-    with choose_executor(jobs) as own:
-        yield own
