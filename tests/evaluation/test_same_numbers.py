@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,7 @@ from scipy import ndimage
 import warpgauge as wg
 from command_tools import ask, call
 from warpgauge.errors import InvalidInputError
-from warpgauge.evaluation import Evaluation, project_posterior
+from warpgauge.evaluation import Evaluation, columns, project_posterior
 from web.server_tools import served
 
 
@@ -43,6 +45,31 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (folder / f"{name}.txt").write_text(matrix)
         call("add-transform", place, name, folder / f"{name}.txt")
     return place
+
+
+def test_a_column_is_added_in_one_place(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One more entry of the table is shown by the terminal, the report, the page's answer, the CSV and the JSON."""
+    places = (columns.TERMINAL, columns.REPORT, columns.PAGE, columns.CSV, columns.JSON)
+    added = columns.Column(
+        "vowels", "count", lambda row: sum(one in "aeiou" for one in row.name), dict.fromkeys(places, "how many vowels")
+    )
+    monkeypatch.setattr(columns, "COLUMNS", (*columns.COLUMNS, added))
+    vowels = {"shift": 1, "off": 1, "turned": 2, "identity": 3}
+    with wg.Project.open(project) as opened:
+        found = wg.evaluate_project(opened)
+    heads, *rows = str(found).splitlines()[-3 - len(vowels) : -2]
+    assert heads.endswith("how many vowels")
+    assert {row.split()[0]: int(row.split()[-1]) for row in rows} == vowels
+    call("report", project, "--out", project.parent / "more.html", "--no-maps")
+    page = (project.parent / "more.html").read_text()
+    table = page[page.index('id="scores"') :]
+    assert "how many vowels" in table[: table.index("</thead>")]
+    assert {row["transform"]: int(row["vowels"]) for row in csv.DictReader(io.StringIO(found.to_csv()))} == vowels
+    assert {row["transform"]: row["vowels"] for row in ask("evaluate", project)["rows"]} == vowels
+    with served(project) as server:
+        answer = server.client().get("/api/transforms").json()
+    assert answer["columns"][-1] == {"key": "vowels", "head": "how many vowels", "unit": "count"}
+    assert {row["name"]: row["cells"][-1] for row in answer["transforms"]} == vowels
 
 
 def _study(project: Path) -> Path:

@@ -37,6 +37,7 @@ def demo(dim: str, out: Path, queries: int, seed: int, jobs: int | None, as_json
     server and no download. Running it again clears the output folder.
     """
     from warpgauge.demo.run import run_demo
+    from warpgauge.evaluation.columns import PRIMARY
 
     def say(sentence: str) -> None:
         click.echo(sentence, err=as_json)
@@ -59,17 +60,17 @@ def demo(dim: str, out: Path, queries: int, seed: int, jobs: int | None, as_json
         return
     seconds = {one.name: one.seconds for one in result.registrations}
     rows = []
-    for rank, name in enumerate(evaluation.ranking("2"), 1):
+    for rank, name in enumerate(evaluation.ranking(), 1):
         one = evaluation.scores[name]
-        low, high = one.interval["2"]
+        low, high = one.interval[PRIMARY]
         rows.append(
             [
                 str(rank),
                 name,
-                f"{one.score['2']:.2f}",
+                f"{one.score[PRIMARY]:.2f}",
                 f"{low:.2f} to {high:.2f}",
-                f"{one.probability_best['2']:.2f}",
-                f"{one.landmark['2']:.2f}" if one.landmark["2"] is not None else "-",
+                f"{one.probability_best[PRIMARY]:.2f}",
+                f"{one.landmark[PRIMARY]:.2f}" if one.landmark[PRIMARY] is not None else "-",
                 f"{result.true_scores[name]:.2f}",
                 str(1 + result.true_ranking.index(name)),
                 f"{seconds[name]:.0f} s" if name in seconds else "-",

@@ -19,6 +19,7 @@ from warpgauge.core.error_scores import displacement_norm
 from warpgauge.demo.image_pairs import DemoPair, make_pair
 from warpgauge.errors import InvalidInputError, WarpgaugeError
 from warpgauge.evaluation import Assessment, Evaluation, evaluate_project
+from warpgauge.evaluation.columns import PRIMARY
 from warpgauge.io.transforms import Transform
 from warpgauge.maps.pictures import Picture, displayable, map_picture, save_picture
 from warpgauge.project import Project
@@ -163,8 +164,8 @@ def run_demo(
         registrations=results,
         evaluation=evaluation,
         true_scores=true_scores,
-        landmark_error=_mean_gap({name: one.landmark["2"] for name, one in scores.items()}, true_scores),
-        posterior_error=_mean_gap({name: one.score["2"] for name, one in scores.items()}, true_scores),
+        landmark_error=_mean_gap({name: one.landmark[PRIMARY] for name, one in scores.items()}, true_scores),
+        posterior_error=_mean_gap({name: one.score[PRIMARY] for name, one in scores.items()}, true_scores),
         trust="" if believed is None else believed.sentence,
         files=files,
         seconds=clock.seconds,
@@ -231,7 +232,7 @@ def _write_maps(folder: Path, project: Project, found: Assessment) -> dict[str, 
     """Write maps of the uncertainty, and of the errors of the best and the worst registration."""
     posterior, transforms, evaluation = found.posterior, found.transforms, found.evaluation
     grid = project.fixed_grid.coarsened(max(1.0, max(project.fixed_grid.size) / (256 if project.d == 2 else 96)))
-    ranking = [name for name in evaluation.ranking("2") if name != evaluation.baseline]
+    ranking = [name for name in evaluation.ranking() if name != evaluation.baseline]
     chosen = [ranking[0], ranking[-1]] if len(ranking) > 1 else ranking
     entropy = maps.entropy_map(posterior, grid)
     below = displayable(maps.warped_image(project.image("fixed"), lambda points: points, grid))

@@ -21,6 +21,7 @@ from warpgauge.display import counted, html_table, text_table
 from warpgauge.errors import FileFormatError, InvalidInputError
 from warpgauge.evaluation.assessment import Assessment, evaluate_project, target_region
 from warpgauge.evaluation.audit import AuditData, audit_data
+from warpgauge.evaluation.columns import PRIMARY
 from warpgauge.evaluation.design_verdict import LEVEL, DesignVerdict, Estimate, contradicting, design_verdict
 from warpgauge.evaluation.transforms import converted
 from warpgauge.io.files import read_text
@@ -220,8 +221,8 @@ def _model(found: Assessment, names: list[str]) -> dict[str, Any]:
     rows = [order.index(name) for name in names]
     return {
         "methods": {
-            name: {"rms": float(result.scores[name].score["2"]),
-                   "interval": [float(one) for one in result.scores[name].interval["2"]]}
+            name: {"rms": float(result.scores[name].score[PRIMARY]),
+                   "interval": [float(one) for one in result.scores[name].interval[PRIMARY]]}
             for name in names
         },
         "level": 0.9,

@@ -21,6 +21,7 @@ from warpgauge.core.process import Posterior
 from warpgauge.core.sensitivity import Describer, Sensitivity, mean_squares, model_changes
 from warpgauge.display import counted
 from warpgauge.errors import InvalidInputError
+from warpgauge.evaluation.columns import draws_of
 from warpgauge.evaluation.cross_fit import CrossFit
 from warpgauge.evaluation.error_model import ErrorModel
 from warpgauge.evaluation.transforms import CandidateSet, Remembered, converted, function_of, mapped_points
@@ -161,7 +162,7 @@ class Judge:
 
         Distances from the model's mean are not used: the mean lies near the leading transform and would favour it.
         """
-        scores = {norm_name(p): np.median(draws[f"norm {norm_name(p)}"], axis=0) for p in norms}
+        scores = {norm_name(p): np.median(draws[draws_of(norm_name(p))], axis=0) for p in norms}
         rms = draws["rms"]
         return Judgement(scores, np.mean(np.square(rms), axis=0), _won(rms), ascending(np.median(rms, axis=0)))
 

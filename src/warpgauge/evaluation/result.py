@@ -13,6 +13,7 @@ from warpgauge.core.arrays import Floats
 from warpgauge.core.error_scores import Flag, norm_name
 from warpgauge.display import Tabular, counted
 from warpgauge.errors import InvalidInputError
+from warpgauge.evaluation import columns
 from warpgauge.evaluation.sentences import without
 from warpgauge.evaluation.surrogate_metrics import Regularity
 
@@ -196,7 +197,7 @@ class Evaluation(Tabular):
             found.append(without(rows, self.without_flagged.verdict))
         return found
 
-    def ranking(self, norm: str | float = "2") -> list[str]:
+    def ranking(self, norm: str | float = columns.PRIMARY) -> list[str]:
         """Names from best to worst by the score."""
         key = norm if isinstance(norm, str) else norm_name(norm)
         if key not in self.norms:
@@ -244,6 +245,7 @@ class Evaluation(Tabular):
             "further_annotations": _further_dict(self.further),
             "candidate_weights": self.candidate_weights,
             "transforms": {name: scores.to_dict() for name, scores in self.scores.items()},
+            "rows": columns.cells(self, columns.JSON),
             "win_probability": {
                 name: dict(zip(self.scores, row.tolist(), strict=True))
                 for name, row in zip(self.scores, self.win_probability, strict=True)
@@ -254,57 +256,20 @@ class Evaluation(Tabular):
         """All numbers as JSON."""
         return json.dumps(self.to_dict(), indent=2, allow_nan=False)
 
+    @property
+    def norm(self) -> str:
+        """The norm that is shown: the root mean square where there is one, otherwise the first."""
+        return columns.shown_norm(self.norms)
+
     def rows(self) -> list[dict[str, Any]]:
         """One flat row per transform, in the order given."""
-        return [self._row(name, one) for name, one in self.scores.items()]
-
-    def _row(self, name: str, one: TransformScores) -> dict[str, Any]:
-        row: dict[str, Any] = {"transform": name}
-        for norm in self.norms:
-            row[f"landmark_{norm}"] = one.landmark[norm]
-            row[f"score_{norm}"] = one.score[norm]
-            row[f"low_{norm}"], row[f"high_{norm}"] = one.interval[norm]
-            row[f"probability_best_{norm}"] = one.probability_best[norm]
-            row[f"expected_rank_{norm}"] = one.expected_rank[norm]
-        row["expected_squared_error"] = one.expected_squared_error
-        row["root_expected_squared_error"] = one.root_expected_squared_error
-        row["outside"] = one.outside
-        classical = one.landmark_statistics or {}
-        for statistic, interval in one.statistics.items():
-            row[f"landmark_{statistic}"] = classical.get(statistic)
-            row[statistic] = interval.median
-            row[f"{statistic}_low"], row[f"{statistic}_high"] = interval.low, interval.high
-        if one.regularity is not None:
-            row["folding"] = one.regularity.folding
-            row["sd_log_jacobian"] = one.regularity.sd_log_jacobian
-        row["flags"] = ", ".join(flag.kind for flag in one.flags)
-        row["group"] = next((place for place, group in enumerate(self.tied, 1) if name in group), None)
-        return row
+        return columns.cells(self, columns.CSV)
 
     def table(self) -> tuple[list[str], list[list[Any]]]:
         """Return the columns and rows of the table that `print` and the command line show, the best transform first."""
-        unit = f" {self.units}" if self.units else ""
-        columns = ["transform", "landmarks", "error", "90 % interval", "P(best)", "rank", "group", "outside"]
-        if self.tolerance is not None:
-            columns.append(f"> {self.tolerance:g}{unit}")
-        norm = "2" if "2" in self.norms else self.norms[0]
-        rows = []
-        for row in sorted(self.rows(), key=lambda one: one[f"score_{norm}"]):
-            low, high = (row["rms_low"], row["rms_high"]) if norm == "2" else (row[f"low_{norm}"], row[f"high_{norm}"])
-            cells: list[Any] = [
-                row["transform"],
-                row[f"landmark_{norm}"],
-                row[f"score_{norm}"],
-                f"{low:.3g} to {high:.3g}",
-                f"{row[f'probability_best_{norm}']:.3f}",
-                f"{row[f'expected_rank_{norm}']:.1f}",
-                row["group"],
-                f"{row['outside']:.1%}",
-            ]
-            if self.tolerance is not None:
-                cells.append(f"{row['above_tolerance']:.1%}")
-            rows.append(cells)
-        return columns, rows
+        shown = columns.shown(self, columns.TERMINAL)
+        rows = [[columns.written(one.unit, one.value(row)) for one in shown] for row in columns.standing(self)]
+        return columns.headings(self, columns.TERMINAL), rows
 
     @property
     def title(self) -> str:
@@ -329,7 +294,7 @@ class Evaluation(Tabular):
 
     def __repr__(self) -> str:
         known = f"{counted(self.targets, 'target')}, from {counted(self.annotations, 'annotation')}"
-        best = self.ranking("2" if "2" in self.norms else self.norms[0])[:1]
+        best = self.ranking(self.norm)[:1]
         named = f", smallest error: {best[0]!r}" if best else ""
         return f"<Evaluation: {counted(len(self.scores), 'transform')} at {known}{named}>"
 

@@ -14,13 +14,13 @@ from warpgauge.core.arrays import Floats, as_points
 from warpgauge.core.error_scores import Flag, Judgement, Truth, displacement_norm, norm_name, rank_distribution
 from warpgauge.core.parallel import one_blas_thread
 from warpgauge.errors import InvalidInputError
+from warpgauge.evaluation.columns import PRIMARY, SCORES, draws_of
 from warpgauge.evaluation.result import Evaluation, Interval, TransformScores, positive, summaries
 from warpgauge.evaluation.sentences import Standing, verdict
 from warpgauge.evaluation.surrogate_metrics import Regularity, regularity
 from warpgauge.evaluation.transforms import Comparable, comparable, converted, function_of
 from warpgauge.geometry import Grid
 
-_NORM_OF = {1.0: "mean", 2.0: "rms", np.inf: "max"}
 # Up to so many targets are sampled jointly. Of more, every batch of samples has its own random part.
 MOST_JOINT_TARGETS, PART, BATCHES = 1000, 500, 10
 
@@ -98,7 +98,7 @@ def evaluate(
     names = list(transforms)
     draws = _sampled(truth, common, int(samples), seed, lambda s, m: _draws(s, m, norms, tolerance, length))
     judged = truth.judgement(common.points, common.mapped, norms, draws)
-    groups = tied_groups(judged.order, judged.win, scores=judged.scores.get("2"), margin=margin)
+    groups = tied_groups(judged.order, judged.win, scores=judged.scores.get(PRIMARY), margin=margin)
     more = None
     if further and len(groups) < len(names):
         more = truth.further(
@@ -212,9 +212,9 @@ def _draws(
         for name, values in summaries(lengths, tolerance, diagonal).items():
             columns.setdefault(name, []).append(values)
         for p in norms:
-            known = _NORM_OF.get(float(p))
-            values = columns[known][-1] if known else np.array([displacement_norm(row, p) for row in lengths])
-            columns.setdefault(f"norm {norm_name(p)}", []).append(values)
+            known = SCORES.get(norm_name(p))
+            values = columns[known.statistic][-1] if known else np.array([displacement_norm(row, p) for row in lengths])
+            columns.setdefault(draws_of(norm_name(p)), []).append(values)
     return {name: np.stack(values, axis=1) for name, values in columns.items()}
 
 
@@ -228,7 +228,8 @@ def _all_scores(
     diagonal: float | None,
 ) -> dict[str, TransformScores]:
     keys = {p: norm_name(p) for p in norms}
-    ranks = {norm: rank_distribution(draws[f"norm {norm}"]) for norm in keys.values()}
+    by_norm = {draws_of(norm) for norm in keys.values()}
+    ranks = {norm: rank_distribution(draws[draws_of(norm)]) for norm in keys.values()}
     result = {}
     for k, name in enumerate(flags):
         lengths, squared = common.landmark_lengths[k], float(judged.squared[k])
@@ -238,14 +239,14 @@ def _all_scores(
             name=name,
             landmark={norm: None if lengths is None else displacement_norm(lengths, p) for p, norm in keys.items()},
             score={norm: float(judged.scores[norm][k]) for norm in keys.values()},
-            interval={norm: _holding(intervals[f"norm {norm}"], judged.scores[norm][k]) for norm in keys.values()},
+            interval={norm: _holding(intervals[draws_of(norm)], judged.scores[norm][k]) for norm in keys.values()},
             expected_squared_error=squared,
             root_expected_squared_error=float(np.sqrt(squared)),
             probability_best={norm: float(one.best[k]) for norm, one in ranks.items()},
             expected_rank={norm: float(one.mean[k]) for norm, one in ranks.items()},
             rank_probabilities={norm: one.probabilities[k].tolist() for norm, one in ranks.items()},
             outside=float(common.outside[k]),
-            statistics={key: one for key, one in intervals.items() if not key.startswith("norm ")},
+            statistics={key: one for key, one in intervals.items() if key not in by_norm},
             landmark_statistics={key: float(value) for key, value in classical.items()} or None,
             flags=flags[name],
         )

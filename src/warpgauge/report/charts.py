@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from warpgauge.core.arrays import Floats
-from warpgauge.evaluation import Diagnostics, Evaluation, TransformScores
+from warpgauge.evaluation import Diagnostics, Evaluation
+from warpgauge.evaluation.columns import PRIMARY, Row
 from warpgauge.maps.picture_parts import OKABE_ITO, matplotlib
 from warpgauge.maps.pictures import plain_text
 
@@ -16,7 +17,6 @@ _BLUE, _RED, _GREEN = OKABE_ITO[0], OKABE_ITO[1], OKABE_ITO[2]
 _GREY = "#595959"
 # An interval that begins beyond so many times the middle one is named at the edge instead of drawn.
 _FAR = 4.0
-_STATISTIC = {"1": "mean", "2": "rms", "inf": "max"}
 
 
 def _axes(width: float, height: float) -> tuple[Any, Any]:
@@ -32,34 +32,28 @@ def _named(axes: Any, names: Sequence[str]) -> None:
     axes.set_ylim(len(names) - 0.5, -0.5)
 
 
-def true_score(one: TransformScores, norm: str) -> float:
-    """Return the median of the true score; the score against the posterior mean where there is none."""
-    found = one.statistics.get(_STATISTIC.get(norm, ""))
-    return one.score[norm] if found is None else found.median
-
-
 def intervals(evaluation: Evaluation, norm: str, label: str) -> Any:
     """Draw true scores with 90 % intervals and the scores without uncertainty, best on top; ties are shaded."""
     names = evaluation.ranking(norm)
     figure, axes = _axes(8.5, 0.9 + 0.42 * len(names))
     start = 0
     for at, group in enumerate(evaluation.tied):
-        if at % 2 == 0 and norm == "2":
+        if at % 2 == 0 and norm == PRIMARY:
             axes.axhspan(start - 0.5, start + len(group) - 0.5, color="#EEF2F5", zorder=0)
         start += len(group)
     top = _far(evaluation, norm)
     for row, name in enumerate(names):
         one = evaluation.scores[name]
-        low, high = one.interval[norm]
+        true, (low, high) = Row(one, norm=norm).true_score, one.interval[norm]
         colour = _GREY if name == evaluation.baseline else _BLUE
         if top is not None and low > top:
             axes.annotate(
-                f"{true_score(one, norm):.3g} (off the scale)", (0.99, row), xycoords=("axes fraction", "data"),
+                f"{true:.3g} (off the scale)", (0.99, row), xycoords=("axes fraction", "data"),
                 ha="right", va="center", fontsize=9, color=_GREY,
             )  # fmt: skip
             continue
         axes.plot([low, high], [row, row], color=colour, linewidth=3, solid_capstyle="butt", zorder=2)
-        axes.plot(true_score(one, norm), row, "o", color=colour, markeredgecolor="white", markersize=8, zorder=4)
+        axes.plot(true, row, "o", color=colour, markeredgecolor="white", markersize=8, zorder=4)
         if one.landmark[norm] is not None:
             axes.plot(one.landmark[norm], row, "D", color=_RED, markerfacecolor="none", markersize=7, zorder=3)
     axes.plot([], [], "o-", color=_BLUE, linewidth=3, markersize=8, label="true error: median and 90 % interval")

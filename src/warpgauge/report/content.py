@@ -94,8 +94,8 @@ class Content:
 
     @property
     def norm(self) -> str:
-        """The norm that the page shows, 2 where there is one, otherwise the first."""
-        return "2" if "2" in self.evaluation.norms else self.evaluation.norms[0]
+        """The norm that the page shows."""
+        return self.evaluation.norm
 
     def to_dict(self) -> dict[str, Any]:
         """Return all numbers as plain values, None for what is not a number."""

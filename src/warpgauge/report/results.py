@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from warpgauge.core.arrays import Floats
 from warpgauge.display import counted
-from warpgauge.evaluation import Certificate, Interval
+from warpgauge.evaluation import Certificate, columns
 from warpgauge.evaluation.sentences import count, joined, judged_share
 from warpgauge.report import charts
 from warpgauge.report.content import Content, annotation_rows, description, model, versions
@@ -37,17 +38,6 @@ from warpgauge.report.html import (
 from warpgauge.report.map_section import MOST_SHOWN
 
 _MOST_LISTED = 6
-_SCORES = {"1": "mean error", "2": "root mean square (RMS) error", "inf": "largest error"}
-
-
-def score_name(norm: str) -> str:
-    """Return the words for a norm."""
-    return _SCORES.get(norm, f"{norm}-norm of the error")
-
-
-def score_head(norm: str, units: str) -> str:
-    """Return the heading of a column or axis with scores of a norm."""
-    return f"{'RMS error' if norm == '2' else score_name(norm)} ({units})"
 
 
 def verdict(content: Content) -> str:
@@ -77,7 +67,7 @@ def compared(content: Content) -> str:
         else ""
     )
     return paragraph(
-        f"Compared: {methods}{before}. The error is the {score_name(content.norm)} in {content.units} "
+        f"Compared: {methods}{before}. The error is the {columns.score_words(content.norm)} in {content.units} "
         f"over {found.targets} targets{over}{left}, estimated from {count(found.annotations, 'annotation')}. "
         f"Differences below {number(found.margin)} {content.units} count as a tie."
     )
@@ -88,14 +78,14 @@ def results_section(content: Content) -> str:
     found, norm, units = content.evaluation, content.norm, content.units
     names = found.ranking(norm)
     parts = [score_table(content)]
-    best = found.scores[names[0]]
-    low, high = best.interval[norm]
+    best = columns.standing(found)[0]
+    low, high = best.scores.interval[norm]
     parts += [
         heading("Errors with their uncertainty"),
         chart(
-            charts.intervals(found, norm, score_head(norm, units)),
+            charts.intervals(found, norm, columns.score_head(norm, units)),
             f"Errors of {len(names)} methods with 90 % intervals. Best: {names[0]} with "
-            f"{number(charts.true_score(best, norm))} {units}, interval {number(low)} to {number(high)}.",
+            f"{number(best.true_score)} {units}, interval {number(low)} to {number(high)}.",
             "Bars: 90 % interval of the true error over all targets; dots: its median. Diamonds: the classical error, "
             "at the annotated points only. Methods on the same shade are tied: they cannot be distinguished.",
         ),
@@ -123,51 +113,39 @@ def results_section(content: Content) -> str:
     return "".join(parts)
 
 
-def _with_interval(one: Interval | None, share: bool = False) -> Cell:
-    if one is None:
+def _with_interval(value: tuple[float, float, float] | None, write: Callable[[float], str]) -> Cell:
+    if value is None:
         return Cell("–")
-    write = percent if share else number
-    return Cell(
-        f"{write(one.median)} ({write(one.low)} to {write(one.high)})".replace(" to ", "\u00a0to\u00a0"), one.median
-    )
+    middle, low, high = map(write, value)
+    return Cell(f"{middle} ({low}\u00a0to\u00a0{high})", value[0])
+
+
+def _cell(unit: str, value: Any, samples: int) -> Cell:
+    """Return the cell of a value, written by what it is."""
+    if unit == "interval":
+        return _with_interval(value, number)
+    if unit == "share interval":
+        return _with_interval(value, percent)
+    if unit == "probability":
+        return sampled_cell(value, samples)
+    if unit == "text":
+        return text_cell(value)
+    return percent_cell(value) if unit == "share" else figure_cell(value)
 
 
 def score_table(content: Content) -> str:
     """Return the table of scores, best method first."""
-    found, norm, units = content.evaluation, content.norm, content.units
-    heads = ["method", "rank", score_head(norm, units), "90 % interval from", "to", "probability of being best",
-             "tied group", f"at landmarks ({units})", f"90th percentile ({units})"]  # fmt: skip
-    # By the paper's posterior the order is that of the distance from its mean, which is not the expected error.
-    by_mean = any(one.score[norm] != charts.true_score(one, norm) for one in found.scores.values())
-    if by_mean:
-        heads.insert(5, f"against posterior mean ({units})")
-    if found.tolerance is not None:
-        heads.append(f"targets above {found.tolerance:g} {units}")
-    heads += ["outside its domain", "folded"]
-    rows = []
-    for place, name in enumerate(found.ranking(norm), 1):
-        one = found.scores[name]
-        group = next((at for at, members in enumerate(found.tied, 1) if name in members), None)
-        cells = [
-            Cell(str(place), place),
-            figure_cell(charts.true_score(one, norm)),
-            figure_cell(one.interval[norm][0]),
-            figure_cell(one.interval[norm][1]),
-            *([figure_cell(one.score[norm])] if by_mean else []),
-            sampled_cell(one.probability_best[norm], found.samples),
-            Cell("–" if group is None else str(group), group),
-            figure_cell(one.landmark[norm]),
-            _with_interval(one.statistics.get("p90")),
-        ]
-        if found.tolerance is not None:
-            cells.append(_with_interval(one.statistics.get("above_tolerance"), share=True))
-        folded = None if one.regularity is None else one.regularity.folding
-        rows.append((name, [*cells, percent_cell(one.outside), percent_cell(folded)]))
+    found = content.evaluation
+    shown = columns.shown(found, columns.REPORT)
+    rows = [
+        (row.name, [_cell(one.unit, one.value(row), found.samples) for one in shown]) for row in columns.standing(found)
+    ]
     caption = (
         f"Errors over {found.targets} targets, estimated from {count(found.annotations, 'annotation')}; best first. "
         f"90 % intervals in brackets ({found.samples} samples, seed {found.seed})."
     )
     flagged = frozenset(flag.transform for flag in found.flags if flag.transform is not None)
+    heads = ["method", *columns.headings(found, columns.REPORT, content.units)]
     return table(caption, heads, rows, flagged=flagged, baseline=found.baseline, name="scores")
 
 
@@ -363,9 +341,9 @@ def reading_aid(content: Content) -> str:
         "Annotation": "A point of the fixed image, its match in the moving image as marked by an expert, and the "
         "uncertainty that the expert stated.",
         "Target": "A point of the fixed image where the error is measured. Errors are averaged over all targets.",
-        "Error": f"The {score_name(content.norm)} over the targets: how far a method's matches are from the true ones. "
-        "The true matches are not known; the error shown is the median estimate, given the annotations and the "
-        "methods.",
+        "Error": f"The {columns.score_words(content.norm)} over the targets: how far a method's matches are from "
+        "the true ones. The true matches are not known; the error shown is the median estimate, given the "
+        "annotations and the methods.",
         "Identity": "No registration: the moving image as it is. A useful method has a smaller error.",
         "90 % interval": "If the model is right, the true error lies in this interval with a probability of 90 %.",
         "Standard deviation": "How far the true match of a point typically lies from the match predicted by the "

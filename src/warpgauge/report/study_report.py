@@ -19,6 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from warpgauge.evaluation import norm_name
+from warpgauge.evaluation.columns import score_head
 from warpgauge.io.files import replace_text
 from warpgauge.maps.picture_parts import shown_units
 from warpgauge.report import charts
@@ -41,7 +42,6 @@ from warpgauge.report.html import (
     table,
     text_cell,
 )
-from warpgauge.report.results import score_head
 from warpgauge.study import StudyResult
 from warpgauge.study.result import MethodResult
 

@@ -247,8 +247,7 @@ def _in_order(evaluation: Evaluation, transforms: Mapping[str, Any] | None) -> d
             f"The report got the transforms {', '.join(map(str, transforms))}, but the evaluation is of "
             f"{', '.join(evaluation.scores)}."
         )
-    norm = "2" if "2" in evaluation.norms else evaluation.norms[0]
-    return {name: transforms[name] for name in evaluation.ranking(norm)}
+    return {name: transforms[name] for name in evaluation.ranking(evaluation.norm)}
 
 
 def _made_maps(

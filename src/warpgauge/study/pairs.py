@@ -20,6 +20,7 @@ from warpgauge.core.arrays import Floats
 from warpgauge.errors import FileFormatError, InvalidInputError
 from warpgauge.evaluation import Assessment, assess, evaluate_project, norm_name
 from warpgauge.evaluation.assessment import with_baseline
+from warpgauge.evaluation.columns import draws_of
 from warpgauge.evaluation.surrogate_metrics import label_overlap
 from warpgauge.evaluation.transforms import mapped_points
 from warpgauge.geometry import Grid
@@ -226,7 +227,7 @@ def _outcome(
     for column, (name, one) in enumerate(verdict.transforms.items()):
         if name not in names:
             continue  # the baseline, which has no rank
-        draws[:, names.index(name)] = result.draws[f"norm {norm}"][:, column]
+        draws[:, names.index(name)] = result.draws[draws_of(norm)][:, column]
         scores[names.index(name)] = result.scores[name].score[norm]
         lengths = np.linalg.norm(mapped_points(name, one, given.fixed_points) - given.moving_points, axis=1)
         errors[name] = lengths[np.isfinite(lengths)].tolist()

@@ -15,7 +15,9 @@ from typing import Any
 from warpgauge.core.process import Posterior
 from warpgauge.core.suggestion import compile_loops
 from warpgauge.errors import WarpgaugeError
-from warpgauge.evaluation import Assessment, AuditWatch, evaluate_project
+from warpgauge.evaluation import Assessment, AuditWatch, Evaluation, columns, evaluate_project
+from warpgauge.evaluation.columns import PRIMARY
+from warpgauge.maps.picture_parts import shown_units
 from warpgauge.project import SKIP_REASONS, Project
 from warpgauge.session import Session
 from warpgauge.session.model import default_radius
@@ -73,10 +75,12 @@ class Comparison:
         names = self.project.transform_names()
         if found is not None:
             names += [name for name in found.transforms if name not in names]
-        rows = [self._row(name, result, problems.get(name)) for name in names]
+        heads, cells = _table(result)
+        rows = [{**self._row(name, result, problems.get(name)), "cells": cells.get(name, [])} for name in names]
         rows.sort(key=lambda row: (row["rank"] is None, row["rank"]))
         return {
             "transforms": rows,
+            "columns": heads,
             "verdict": "" if result is None else result.verdict,
             "decided": False if result is None else len(result.tied) == len(result.scores),
             "targets": "" if found is None else found.target_sentence,
@@ -94,8 +98,11 @@ class Comparison:
         if result is not None and name in result.scores:
             scores = result.scores[name]
             row["rank"] = result.ranking().index(name) + 1
-            row["score"], row["interval"] = _finite(scores.score["2"]), [_finite(v) for v in scores.interval["2"]]
-            row["probability_best"], row["outside"] = _finite(scores.probability_best["2"]), scores.outside
+            row["score"], row["interval"] = (
+                _finite(scores.score[PRIMARY]),
+                [_finite(v) for v in scores.interval[PRIMARY]],
+            )
+            row["probability_best"], row["outside"] = _finite(scores.probability_best[PRIMARY]), scores.outside
         return row
 
     def ranking(self) -> dict[str, Any] | None:
@@ -105,7 +112,7 @@ class Comparison:
             return None
         result = found.evaluation
         order = result.ranking()
-        best = _finite(result.scores[order[0]].probability_best["2"])
+        best = _finite(result.scores[order[0]].probability_best[PRIMARY])
         decided = best is not None and best >= _DECIDED
         sentence = "Further points are unlikely to change which is best." if decided else result.verdict
         return {"order": order, "probability_best": best, "decided": decided, "sentence": sentence}
@@ -113,6 +120,24 @@ class Comparison:
 
 def _finite(value: float) -> float | None:
     return float(value) if math.isfinite(value) else None
+
+
+def _table(result: Evaluation | None) -> tuple[list[dict[str, str]], dict[str, list[Any]]]:
+    """Return the columns of the page's table, and the cells of each transform."""
+    if result is None:
+        return [], {}
+    shown = columns.shown(result, columns.PAGE)
+    heads = columns.headings(result, columns.PAGE, shown_units(result.units or "px"))
+    return (
+        [{"key": one.key, "head": head, "unit": one.unit} for one, head in zip(shown, heads, strict=True)],
+        {row.name: [_cell(one.value(row)) for one in shown] for row in columns.standing(result)},
+    )
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [_finite(one) for one in value]
+    return _finite(value) if isinstance(value, float) else value
 
 
 # State of a server: the log, the images and the session of its project, and one lock around the session.

@@ -20,12 +20,22 @@ class TransformRow(Given):
     interval: list[float | None] | None
     probability_best: float | None
     outside: float | None
+    cells: list[float | str | list[float | None] | None] = Field(description="Values of the columns, in their order.")
+
+
+class ColumnAnswer(Given):
+    """A column of the table of transforms."""
+
+    key: str
+    head: str
+    unit: str = Field(description="What a value is: a length, a share, an interval (score, low, high) and so on.")
 
 
 class TransformsAnswer(Given):
     """All transforms and the identity as a baseline, best first."""
 
     transforms: list[TransformRow]
+    columns: list[ColumnAnswer]
     verdict: str
     decided: bool
     targets: str = Field(description="What errors are averaged over, in a sentence.")

@@ -15,7 +15,7 @@ import { make, rounded, unitName } from "./dom.js";
 export async function buildCompare(stage, leaf) {
   if (!leaf.querySelector("table.compare")) leaf.replaceChildren(make("p", { class: "quiet" }, "Comparing the transforms…"));
   /** @type {import("./wire.js").TransformsAnswer} */
-  const { transforms, verdict, targets, flags, units } = await stage.api.get("/api/transforms");
+  const { transforms, columns, verdict, targets, flags, units } = await stage.api.get("/api/transforms");
   if (stage.store.state.drawer !== "compare") return; // another leaf was opened meanwhile
   if (transforms.length === 0) {
     leaf.replaceChildren(make("p", { class: "quiet" }, "No registration result has been added yet. Add one with “warpgauge add-transform”, and it is compared here."));
@@ -35,11 +35,10 @@ export async function buildCompare(stage, leaf) {
   leaf.replaceChildren(
     ...flags.map((sentence) => make("p", { class: "flag" }, sentence)),
     make("table", { class: "compare" },
-      make("thead", {}, make("tr", {}, make("th", {}, "Transform"), make("th", { class: "num" }, `Error, ${unitName(units)}`), make("th", { class: "num" }, "Best"), make("th", {}, "Map"))),
+      make("thead", {}, make("tr", {}, make("th", {}, "Transform"), ...columns.map(({ head }) => make("th", { class: "num" }, head)), make("th", {}, "Map"))),
       make("tbody", {}, ...transforms.map((entry) => make("tr", {},
         make("td", { title: entry.description }, entry.rank === null ? "" : `${entry.rank}. `, entry.name, entry.problem ? make("div", { class: "flag" }, entry.problem) : null),
-        make("td", { class: "num" }, ...interval(entry)),
-        make("td", { class: "num" }, entry.probability_best === null ? "–" : `${Math.round(100 * entry.probability_best)} %`),
+        ...columns.map(({ unit }, at) => make("td", { class: "num" }, ...cell(unit, entry.cells[at] ?? null))),
         make("td", {}, ...(mapped(entry) ? [button(entry.name, "error"), " ", button(entry.name, "blended")] : [])))))),
     make("p", {}, verdict),
     make("p", { class: "quiet" }, `${targets} Error: root mean square distance from the true match (${unitName(units)}), with its interval. Best: probability of being the best of these.`),
@@ -54,8 +53,14 @@ function mapped(entry) {
   return entry.problem === null && entry.description !== "before any registration";
 }
 
-/** @param {Transform} entry */
-function interval({ score, interval: ends }) {
-  const told = (/** @type {number | null} */ value) => (value === null ? "–" : rounded(value));
-  return [told(score), ends ? make("div", { class: "note" }, ends.map(told).join(" to ")) : null];
+/**
+ * What a cell of the table shows, by what its column holds.
+ * @param {string} unit
+ * @param {Transform["cells"][number]} value
+ */
+function cell(unit, value) {
+  const told = (/** @type {number | null | undefined} */ one) => (one === null || one === undefined ? "–" : rounded(one));
+  if (Array.isArray(value)) return [told(value[0]), make("div", { class: "note" }, value.slice(1).map(told).join(" to "))];
+  if (typeof value !== "number") return [value ?? "–"];
+  return [unit === "share" || unit === "probability" ? `${Math.round(100 * value)} %` : told(value)];
 }

@@ -29,6 +29,12 @@
  * @property {number | null} repeat_high
  */
 /**
+ * @typedef {object} ColumnAnswer A column of the table of transforms.
+ * @property {string} key
+ * @property {string} head
+ * @property {string} unit What a value is: a length, a share, an interval (score, low, high) and so on.
+ */
+/**
  * @typedef {object} ConfirmAnswer The placement looks like a slip; nothing was written. Send it again with ``confirmed`` to keep it.
  * @property {"confirm"} kind
  * @property {string} error The question to ask, in one sentence.
@@ -439,10 +445,12 @@
  * @property {(number | null)[] | null} interval
  * @property {number | null} probability_best
  * @property {number | null} outside
+ * @property {(number | string | (number | null)[] | null)[]} cells Values of the columns, in their order.
  */
 /**
  * @typedef {object} TransformsAnswer All transforms and the identity as a baseline, best first.
  * @property {TransformRow[]} transforms
+ * @property {ColumnAnswer[]} columns
  * @property {string} verdict
  * @property {boolean} decided
  * @property {string} targets What errors are averaged over, in a sentence.
