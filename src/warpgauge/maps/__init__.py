@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from warpgauge.core.calibration import adjusted_significance
 from warpgauge.maps.dense import (
-    Maps,
     Progress,
     entropy_map,
     error_map,
@@ -33,7 +32,6 @@ from warpgauge.maps.sharded import ShardedMap, write_sharded_map
 
 __all__ = [
     "KINDS",
-    "Maps",
     "Picture",
     "Plane",
     "Progress",

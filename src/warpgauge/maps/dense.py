@@ -9,7 +9,7 @@ import os
 import threading
 from collections.abc import Callable
 from contextlib import nullcontext
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from warpgauge.core.process import Posterior
 from warpgauge.errors import InvalidInputError
 from warpgauge.geometry import Grid
 from warpgauge.io.transforms.base import Transform
-from warpgauge.io.transforms.in_memory import as_transform, speaks_for_itself
+from warpgauge.io.transforms.in_memory import as_transform, can_map
 from warpgauge.maps.exceedance import exceedance_probability
 from warpgauge.maps.map_files import Checkpoint, map_key
 
@@ -32,38 +32,11 @@ PointFunction = Callable[[Floats], Floats]
 POINTS = 1 << 18
 
 
-class Maps(Protocol):
-    """Anything with ``map(points_world) -> points_world``."""
-
-    def map(self, points_world: Floats) -> Floats:
-        """Map (n, d) fixed world points to moving world points, NaN outside the domain."""
-        ...
-
-
-def point_function(transform: Any, asked_by: str) -> PointFunction:
-    """Return the function of a transform: its ``map``, the mean of a posterior, or the callable itself."""
-    if isinstance(transform, Posterior):
-        return transform.mean
-    if speaks_for_itself(transform):
-        transform = as_transform(transform)
-    apply = transform.map if hasattr(transform, "map") else transform
-    if not callable(apply):
+def mapping(transform: Any, asked_by: str, d: int) -> Transform:
+    """Return what is to be mapped as a `Transform`; refuse what maps no points."""
+    if not can_map(transform):
         raise InvalidInputError(f"{asked_by} needs a transform with map or a callable, got {type(transform).__name__}.")
-
-    # Our transforms only read; what else is called from several threads, one after the other.
-    turn = nullcontext() if isinstance(transform, Transform) else threading.Lock()
-
-    def mapped(points: Floats) -> Floats:
-        with turn:
-            values = np.asarray(apply(points), dtype=np.float64)
-        if values.shape != points.shape:
-            raise InvalidInputError(
-                f"{asked_by} got an array of shape {values.shape} from the transform for points of shape "
-                f"{points.shape}; it has to give one moving point for each fixed point."
-            )
-        return values
-
-    return mapped
+    return as_transform(transform, d=d)
 
 
 def defined_rows(mapped: Floats) -> Bools:
@@ -152,11 +125,9 @@ def over_grid(
 
 _COST = 20  # of a probability, in the units of over_rows
 
-_Transform = Maps | Callable[[Floats], Floats] | Posterior
-
 
 def value_function(
-    kind: str, posterior: Posterior, transform: Any = None, tolerance: float | None = None
+    kind: str, posterior: Posterior, transform: Transform | None = None, tolerance: float | None = None
 ) -> Callable[[Floats], Floats]:
     """Return the function that gives a map's values at (n, d) world points.
 
@@ -165,7 +136,7 @@ def value_function(
     kind : {"mean", "entropy", "sd", "error", "exceedance", "p"}
         ``mean`` has d values per point, the others one.
     posterior : Posterior
-    transform : transform or callable
+    transform : Transform
         For ``error``, ``exceedance`` and ``p``.
     tolerance : float
         For ``exceedance``, in world units.
@@ -177,13 +148,13 @@ def value_function(
     if kind == "exceedance":
         if tolerance is None:
             raise InvalidInputError("An exceedance map needs a tolerance, the error that counts in world units.")
-        limit, apply = float(tolerance), point_function(transform, "exceedance_map")
+        limit, apply = float(tolerance), transform.map
         return lambda points: exceedance_probability(posterior, points, apply(points), limit)
     if kind == "error":
-        return _against(posterior, transform, "error_map", posterior.level_of)
+        return _against(posterior, transform, posterior.level_of)
     if kind == "p":
         tails = posterior.prior.tails
-        return _against(posterior, transform, "p_value_map", lambda squares: beyond(squares, posterior.d, tails))
+        return _against(posterior, transform, lambda squares: beyond(squares, posterior.d, tails))
     raise InvalidInputError(f"There is no map of kind {kind!r} that is made point by point.")
 
 
@@ -229,20 +200,21 @@ def standard_deviation_map(
 
 def error_map(
     posterior: Posterior,
-    transform: _Transform,
+    transform: Any,
     grid: Grid,
     *,
     progress: Progress | None = None,
     checkpoint: PathLike | None = None,
 ) -> Floats:
     """Error score e(x) of a transform at every element, in [0, 1], NaN outside its domain, shape ``grid.shape``."""
+    transform = mapping(transform, "error_map", posterior.d)
     value = value_function("error", posterior, transform)
     return over_grid("error", posterior, grid, value, progress=progress, checkpoint=checkpoint, transform=transform)
 
 
 def exceedance_map(
     posterior: Posterior,
-    transform: _Transform,
+    transform: Any,
     grid: Grid,
     tolerance: float,
     *,
@@ -253,6 +225,7 @@ def exceedance_map(
 
     Shape ``grid.shape``, NaN outside the transform's domain; see `exceedance_probability` for the method.
     """
+    transform = mapping(transform, "exceedance_map", posterior.d)
     value = value_function("exceedance", posterior, transform, tolerance)
     return over_grid(
         "exceedance",
@@ -268,20 +241,21 @@ def exceedance_map(
 
 def p_value_map(
     posterior: Posterior,
-    transform: _Transform,
+    transform: Any,
     grid: Grid,
     *,
     progress: Progress | None = None,
     checkpoint: PathLike | None = None,
 ) -> Floats:
     """``1 - e(x)`` without cancellation: how probable a deviation at least that large is, were the transform right."""
+    transform = mapping(transform, "p_value_map", posterior.d)
     value = value_function("p", posterior, transform)
     return over_grid("p", posterior, grid, value, progress=progress, checkpoint=checkpoint, transform=transform)
 
 
 def significance_map(
     posterior: Posterior,
-    transform: _Transform,
+    transform: Any,
     grid: Grid,
     *,
     progress: Progress | None = None,
@@ -296,13 +270,12 @@ def significance_map(
 
 
 def _against(
-    posterior: Posterior, transform: Any, asked_by: str, value: Callable[[Floats], Floats]
+    posterior: Posterior, transform: Transform, value: Callable[[Floats], Floats]
 ) -> Callable[[Floats], Floats]:
     """``value`` of the squared lengths of the transform's deviations where it is defined, NaN elsewhere."""
-    apply = point_function(transform, asked_by)
 
     def at(points: Floats) -> Floats:
-        mapped = apply(points)
+        mapped = transform.map(points)
         defined = defined_rows(mapped)
         if defined.all():
             return _by_rows(value, posterior.squared_lengths(points, mapped))

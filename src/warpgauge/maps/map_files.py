@@ -14,7 +14,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable
-from dataclasses import asdict, is_dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from warpgauge.geometry import Grid
 from warpgauge.io.files import replace_file, require
 from warpgauge.io.ome_zarr_levels import create_group, one_level, open_level
 from warpgauge.io.stores import zarr_store
+from warpgauge.io.transforms.base import Transform
 from warpgauge.io.transforms.ome_field import NOTE, VECTORS
 
 _LEVEL = 4  # of gzip: higher levels rarely shrink numbers further
@@ -182,7 +183,7 @@ _open_memmap: Any = np.lib.format.open_memmap  # numpy gives it no types
 _PROBES = 64  # points at which a transform's values enter the key: two transforms may share a description
 
 
-def map_key(kind: str, posterior: Posterior, grid: Grid, transform: Any = None, **settings: Any) -> str:
+def map_key(kind: str, posterior: Posterior, grid: Grid, transform: Transform | None = None, **settings: Any) -> str:
     """Hash of what a map depends on: posterior, grid, the transform's description and values, and settings.
 
     Parameters
@@ -191,8 +192,8 @@ def map_key(kind: str, posterior: Posterior, grid: Grid, transform: Any = None, 
         Name of the map.
     posterior : Posterior
     grid : Grid
-    transform : transform or callable, optional
-        Its description (where it has one) and its values at some points of the grid enter.
+    transform : Transform, optional
+        Its description and its values at some points of the grid enter.
     settings
         Further plain values.
     """
@@ -211,14 +212,13 @@ def map_key(kind: str, posterior: Posterior, grid: Grid, transform: Any = None, 
         "size": list(grid.size),
         "affine": grid.affine.tolist(),
         "units": grid.units,
-        "description": _described(transform),
+        "description": None if transform is None else asdict(transform.description),
     }
     digest = hashlib.sha256(json.dumps(plain, sort_keys=True, default=str).encode())
     for array in (given.fixed_points, given.moving_points, given.covariances, posterior.mean(probes)):
         digest.update(np.ascontiguousarray(array).tobytes())
     if transform is not None:
-        apply = getattr(transform, "map", transform)
-        digest.update(np.ascontiguousarray(apply(probes), dtype=np.float64).tobytes())
+        digest.update(np.ascontiguousarray(transform.map(probes)).tobytes())
     return f"sha256:{digest.hexdigest()}"
 
 
@@ -226,11 +226,6 @@ def _spread_indices(grid: Grid) -> Floats:
     """Return some indices all over the grid, always the same ones."""
     rng = np.random.default_rng(0)
     return np.asarray(rng.uniform(0, 1, (_PROBES, grid.d)) * (np.asarray(grid.size) - 1))
-
-
-def _described(transform: Any) -> Any:
-    about = getattr(transform, "description", None)
-    return asdict(about) if is_dataclass(about) and not isinstance(about, type) else None
 
 
 class Checkpoint:

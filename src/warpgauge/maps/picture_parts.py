@@ -17,7 +17,7 @@ from warpgauge.core.process import Posterior
 from warpgauge.errors import InvalidInputError, MissingExtraError, install_advice
 from warpgauge.geometry import Grid
 from warpgauge.io.images import Image
-from warpgauge.maps.dense import POINTS, Progress, defined_rows, point_function
+from warpgauge.maps.dense import POINTS, Progress, defined_rows, mapping
 
 _NAMES = {0: "sagittal", 1: "coronal", 2: "axial"}
 
@@ -283,7 +283,7 @@ def warped_image(
         raise InvalidInputError(
             f"A moving image of shape {samples.shape} does not fit its grid {frame.shape} and the fixed {grid.d}D grid."
         )
-    apply = point_function(transform, "warped_image")
+    apply = mapping(transform, "warped_image", grid.d).map
     channels = samples.reshape(*frame.shape, -1)
     out = np.full((grid.count, channels.shape[-1]), np.nan)
     for start in range(0, grid.count, POINTS):
@@ -322,7 +322,7 @@ def deformation_grid(transform: Any, grid: Grid, *, lines: int = 20, steps: int 
     """
     if lines < 2 or steps < 2:
         raise InvalidInputError(f"A deformation grid needs at least 2 lines of 2 steps, got {lines} and {steps}.")
-    apply = point_function(transform, "deformation_grid")
+    apply = mapping(transform, "deformation_grid", grid.d).map
     extent = (np.asarray(grid.size) - 1).astype(np.float64)
     lengths = extent * grid.spacing
     distance = lengths.max() / (lines - 1)

@@ -26,9 +26,10 @@ from warpgauge.io.files import PathLike, one_line, require
 from warpgauge.io.images.pyramid import halve
 from warpgauge.io.ome_zarr_levels import Level, ShardIndex, create_group, levels_of, open_level
 from warpgauge.io.stores import Place, RemotePath, place_of, zarr_store
+from warpgauge.io.transforms.base import Transform
 from warpgauge.io.transforms.ome_field import NOTE, VECTORS
 from warpgauge.io.zarr_arrays import zarr_attributes
-from warpgauge.maps.dense import Progress, value_function
+from warpgauge.maps.dense import Progress, mapping, value_function
 from warpgauge.maps.map_files import map_key
 
 _TYPE = np.float32
@@ -76,8 +77,8 @@ class ShardedMap:
         return levels_of(self.grid, self.components)
 
     @cached_property
-    def _opened_transform(self) -> Any:
-        return None if self.transform is None else self.transform()
+    def _opened_transform(self) -> Transform | None:
+        return None if self.transform is None else mapping(self.transform(), f"{self.kind}_map", self.grid.d)
 
     @cached_property
     def value(self) -> Callable[[Floats], Floats]:

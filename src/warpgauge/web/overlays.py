@@ -245,7 +245,7 @@ class MeanTransform(FunctionTransform):
     """The posterior mean as a transform that is looked for over the fixed image when it is inverted."""
 
     def __init__(self, posterior: Posterior, grid: Grid) -> None:
-        super().__init__(posterior.mean, posterior.d)
+        super().__init__(posterior.mean, posterior.d, serial=False)
         self._grid = grid
 
     @property
@@ -303,11 +303,11 @@ class Overlays:
         if kind == "sd":
             return np.asarray(standard_deviation_map(posterior, grid), dtype=np.float32), None
         if kind == "error":
-            return np.asarray(error_map(posterior, transform, grid), dtype=np.float32), None  # type: ignore[arg-type]
+            return np.asarray(error_map(posterior, transform, grid), dtype=np.float32), None
         limits, entropy = entropy_limits(posterior, pixel=self._pixel), entropy_map(posterior, grid)
         if kind == "entropy":
             return np.asarray(entropy, dtype=np.float32), limits
-        error = error_map(posterior, transform, grid)  # type: ignore[arg-type]
+        error = error_map(posterior, transform, grid)
         return np.stack([error, known_share(entropy, limits)], axis=-1).astype(np.float32), limits
 
     def warped(

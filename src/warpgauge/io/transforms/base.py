@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, ClassVar, cast
 
@@ -156,6 +158,11 @@ class Transform(ABC):
         return self._description
 
     @property
+    def anywhere(self) -> bool:
+        """Whether it can be asked at any point of its domain; False for a table, which knows the listed points only."""
+        return True
+
+    @property
     def support(self) -> Grid | None:
         """A grid that spans where the transform is defined; None where it is defined everywhere or unknown."""
         return None
@@ -239,26 +246,32 @@ class FunctionTransform(Transform):
         Dimension.
     description : Description, optional
         What is known of it.
+    name : str
+        What messages call it.
+    serial : bool
+        Whether threads call the function one after the other, which functions of unknown origin need.
     """
 
-    def __init__(self, function: Any, d: int, description: Description | None = None) -> None:
+    def __init__(
+        self, function: Any, d: int, description: Description | None = None, *, name: str = "", serial: bool = True
+    ) -> None:
         if not callable(function):
             raise InvalidInputError(f"A FunctionTransform needs a callable, got {type(function).__name__}.")
         if d not in (2, 3):
             raise InvalidInputError(f"A transform has dimension 2 or 3, got {d!r}.")
-        name = getattr(function, "__name__", type(function).__name__)
+        kind = getattr(function, "__name__", type(function).__name__)
         super().__init__(
             description
             or Description(
                 format="callable",
-                kind=f"Python function {name!r}",
+                kind=f"Python function {kind!r}",
                 interpolation="the function's own",
                 outside="masked (NaN) where the function gives NaN or infinity",
                 assumptions=("The function takes fixed world points and gives moving world points.",),
             )
         )
-        self._function = function
-        self._d = d
+        self.function, self._d, self._name = function, d, name
+        self._turn: AbstractContextManager[Any] = _Turn() if serial else nullcontext()
 
     @property
     def d(self) -> int:
@@ -266,15 +279,46 @@ class FunctionTransform(Transform):
         return self._d
 
     def _map(self, points: Floats) -> Floats:
-        # A copy, since a function that works in place must not change the caller's points.
-        mapped = np.array(self._function(points.copy()), dtype=np.float64)
+        with self._turn:
+            # A copy, since a function that works in place must not change the caller's points.
+            values = self.function(points.copy())
+        try:
+            mapped = np.array(object() if values is None else values, dtype=np.float64)  # NumPy takes None for NaN
+        except (TypeError, ValueError, RuntimeError) as error:  # the last is torch's, for tensors with a gradient
+            what = f"a function that returns an object of type {type(values).__name__}"
+            raise InvalidInputError(no_points(self._name, what)) from error
         if mapped.shape != points.shape:
+            who = f"Transform {self._name!r} is a function that" if self._name else "The function of this transform"
             raise InvalidInputError(
-                f"The function of this transform gave shape {mapped.shape} for points of shape {points.shape}; "
+                f"{who} gave shape {mapped.shape} for points of shape {points.shape}; "
                 f"it has to give one moving point for each fixed point."
             )
         mapped[~np.isfinite(mapped).all(axis=1)] = np.nan
         return mapped
+
+
+class _Turn:
+    """A lock that threads take one after the other; a copy in another process has its own."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+    def __reduce__(self) -> tuple[type[_Turn], tuple[()]]:
+        return _Turn, ()
+
+
+def no_points(name: str, what: str) -> str:
+    """Return the sentence about an object that cannot be taken as points."""
+    return (
+        f"{f'Transform {name!r}' if name else 'The transform'} is {what}, which cannot be taken as points; give a "
+        "path, a function of points, a transform, or what warpgauge.as_transform makes of an array or tensor."
+    )
 
 
 def default_units(d: int) -> str:

@@ -69,6 +69,11 @@ class Chain(Transform):
         return self.transforms[0].d
 
     @property
+    def anywhere(self) -> bool:
+        """Whether every member can be asked anywhere."""
+        return all(one.anywhere for one in self.transforms)
+
+    @property
     def support(self) -> Grid | None:
         """The grid of the first member, if it has one."""
         return self.transforms[0].support
@@ -157,6 +162,11 @@ class ScaledTransform(Transform):
     def d(self) -> int:
         """Dimension, 2 or 3."""
         return self.transform.d
+
+    @property
+    def anywhere(self) -> bool:
+        """As the transform that is scaled."""
+        return self.transform.anywhere
 
     @property
     def support(self) -> Grid | None:

@@ -15,14 +15,17 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from warpgauge.core.arrays import as_points
+from warpgauge.core.process import Posterior
 from warpgauge.errors import AmbiguousFileError, InvalidInputError
 from warpgauge.geometry import Floats, Grid
 from warpgauge.io.files import one_line
-from warpgauge.io.transforms.base import FunctionTransform, Transform
+from warpgauge.io.transforms.base import Description, FunctionTransform, Transform, no_points
 from warpgauge.io.transforms.chain import Chain
 from warpgauge.io.transforms.field import DisplacementField, field_description, positions_from_index_displacements
+from warpgauge.io.transforms.mapped_points import MappedPoints, points_description
 from warpgauge.io.transforms.reader import Direction, read_transform
 
 Convention = Literal["displacement", "position", "voxelmorph", "transmorph", "grid_sample", "unigradicon"]
@@ -69,16 +72,20 @@ def as_transform(
     align_corners: bool = False,
     d: int | None = None,
     direction: Direction = "fixed_to_moving",
+    at: ArrayLike | None = None,
+    name: str = "",
 ) -> Transform:
     """Return a `Transform` for an object in memory that maps fixed to moving points.
+
+    Whatever is taken as a transform anywhere comes through here. Where it is not defined it gives NaN rows.
 
     Parameters
     ----------
     source : object
-        A path or a list of paths; a function of (n, d) world points; a SimpleITK or ITK transform, or image of
-        displacement vectors; the dictionary that ``ants.registration`` returns, or a transform of ANTsPy; a NumPy
-        array or a torch tensor of displacements or positions; a `Transform`. A list is a chain in the order of
-        application to points.
+        A path or a list of paths; a function of (n, d) world points, or an object whose ``map`` is one; a SimpleITK or
+        ITK transform, or image of displacement vectors; the dictionary that ``ants.registration`` returns, or a
+        transform of ANTsPy; a NumPy array or a torch tensor of displacements or positions; a posterior, for its mean; a
+        `Transform`. A list is a chain in the order of application to points.
     convention : str, optional
         What the numbers of an array or tensor are; required for these:
 
@@ -102,6 +109,10 @@ def as_transform(
         Dimension of a function, where no grid says it.
     direction : {"fixed_to_moving", "moving_to_fixed"}
         What it maps; the other way is inverted.
+    at : (n, d) array, optional
+        Fixed world points: an array without a convention then holds these points already mapped, and nothing else.
+    name : str
+        What messages call it.
 
     Raises
     ------
@@ -111,7 +122,9 @@ def as_transform(
         Where the type is not known here, or the shape does not fit.
     """
     fixed = _as_grid(grid)
-    transform = _converted(source, convention, fixed, _as_grid(moving), axes, align_corners, d)
+    if at is not None and convention is None and not can_map(source):
+        return _table(source, as_points(at, "targets"), name)
+    transform = _converted(source, convention, fixed, _as_grid(moving), axes, align_corners, d, name)
     if fixed is not None and transform.d != fixed.d:
         raise InvalidInputError(f"The transform is {transform.d}D, but grid= is {fixed.d}D; both must be the same.")
     if direction not in ("fixed_to_moving", "moving_to_fixed"):
@@ -128,6 +141,39 @@ def speaks_for_itself(source: Any) -> bool:
     if isinstance(source, list | tuple):
         return bool(source) and all(isinstance(one, Transform) or speaks_for_itself(one) for one in source)
     return isinstance(source, str | os.PathLike | Mapping) or _library(source) in _LIBRARIES
+
+
+def can_map(source: Any) -> bool:
+    """Return whether an object maps points by itself, so that `as_transform` needs at most its dimension."""
+    if isinstance(source, list | tuple):
+        return bool(source) and all(can_map(one) for one in source)
+    return isinstance(source, Posterior) or hasattr(source, "map") or callable(source) or speaks_for_itself(source)
+
+
+def _table(values: Any, at: Floats, name: str) -> MappedPoints:
+    """Return the transform that is known at some points only, where its values are given."""
+    try:
+        array = np.asarray(object() if values is None else values, dtype=np.float64)  # NumPy takes None for NaN
+    except (TypeError, ValueError, RuntimeError) as error:  # the last is torch's, for tensors with a gradient
+        raise InvalidInputError(no_points(name, f"an object of type {type(values).__name__}")) from error
+    if array.shape != at.shape:
+        raise InvalidInputError(
+            f"Transform {name!r} must give an array of shape {at.shape} for the targets, got {array.shape}; an array "
+            "given as it is holds mapped targets, and a field goes through "
+            "warpgauge.as_transform(array, convention=..., grid=...)."
+        )
+    return MappedPoints(at, array, tolerance=0.0, description=points_description("memory", "", at.shape[1]))
+
+
+def _of_function(source: Any, d: int | None, name: str) -> FunctionTransform:
+    """Return the transform of a function, of an object with ``map``, or of a posterior's mean."""
+    if isinstance(source, Posterior):
+        return FunctionTransform(source.mean, source.d, name=name, serial=False)
+    if d is None:
+        raise AmbiguousFileError("A function does not say its dimension; give d=2 or d=3, or grid=.")
+    about = getattr(source, "description", None)
+    known = about if isinstance(about, Description) else None
+    return FunctionTransform(getattr(source, "map", source), d, known, name=name)
 
 
 def _as_grid(value: Any) -> Grid | None:
@@ -160,8 +206,9 @@ def _converted(
     axes: str | None,
     align_corners: bool,
     d: int | None,
+    name: str = "",
 ) -> Transform:
-    if convention is not None and (callable(source) or isinstance(source, Transform) or speaks_for_itself(source)):
+    if convention is not None and can_map(source):
         raise InvalidInputError(
             f"convention= says what the numbers of an array or tensor are, but this is an object of type "
             f"{type(source).__name__}, which says it itself; leave convention= out."
@@ -179,12 +226,9 @@ def _converted(
     if isinstance(source, np.ndarray):
         return _of_array(source, convention, grid, moving, axes, align_corners)
     if isinstance(source, Sequence) and source:
-        return Chain([_converted(one, convention, grid, moving, axes, align_corners, d) for one in source])
-    if callable(source):
-        dimension = d or (grid.d if grid is not None else None)
-        if dimension is None:
-            raise AmbiguousFileError("A function does not say its dimension; give d=2 or d=3, or grid=.")
-        return FunctionTransform(source, dimension)
+        return Chain([_converted(one, convention, grid, moving, axes, align_corners, d, name) for one in source])
+    if can_map(source):
+        return _of_function(source, d or (grid.d if grid is not None else None), name)
     raise InvalidInputError(
         f"as_transform takes a path, a function, an array or tensor, or a transform of SimpleITK, ITK or ANTsPy; "
         f"got an object of type {type(source).__name__}."

@@ -76,7 +76,9 @@ class MappedPoints(Transform):
                 f"so they cannot be distinguished."
             )
         for a, b in self._tree.query_pairs(2 * self._tolerance):
-            if not np.allclose(self._mapped[a], self._mapped[b], rtol=0, atol=2 * self._tolerance, equal_nan=True):
+            # Even where points must agree exactly, their images may differ by rounding.
+            apart = 2 * max(self._tolerance, TOLERANCE)
+            if not np.allclose(self._mapped[a], self._mapped[b], rtol=0, atol=apart, equal_nan=True):
                 raise InvalidInputError(
                     f"Rows {a + 1} and {b + 1} list the same fixed point {self._fixed[a].tolist()} with two different "
                     f"mapped points."
@@ -86,6 +88,11 @@ class MappedPoints(Transform):
     def d(self) -> int:
         """Dimension, 2 or 3."""
         return int(self._fixed.shape[1])
+
+    @property
+    def anywhere(self) -> bool:
+        """False: nothing is known between the listed points."""
+        return False
 
     def _nearest(self, points: Floats) -> tuple[np.ndarray[tuple[int], np.dtype[np.intp]], Bools]:
         finite = np.isfinite(points).all(axis=1)
