@@ -30,7 +30,7 @@ from warpgauge.geometry import Grid
 from warpgauge.io.files import PathLike, read_text, replace_file
 from warpgauge.io.images import read_image
 from warpgauge.io.landmarks import Landmarks, write_landmarks
-from warpgauge.io.transforms.image_fields import displacements_in_voxels
+from warpgauge.io.transforms.learn2reg import displacements_in_voxels
 from warpgauge.study.description import CHALLENGES, LABELS, toml_value
 from warpgauge.study.pair_files import ACROBAT, ANHIR, read_acrobat
 

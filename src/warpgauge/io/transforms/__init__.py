@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from warpgauge.io.transforms.base import Description, FunctionTransform, Transform
-from warpgauge.io.transforms.chain import Chain, ScaledTransform, SumTransform
+from warpgauge.io.transforms.chain import Chain, InverseChain, ScaledTransform, SumTransform
 from warpgauge.io.transforms.check import Reading, TransformCheck, check_transform
 from warpgauge.io.transforms.field import DisplacementField
 from warpgauge.io.transforms.in_memory import as_transform
-from warpgauge.io.transforms.inverse import InverseChain, NumericalInverse
+from warpgauge.io.transforms.inverse import NumericalInverse
 from warpgauge.io.transforms.linear import AffineTransform
 from warpgauge.io.transforms.mapped_points import MappedPoints
-from warpgauge.io.transforms.reader import FORMATS, detect_format, read_transform
+from warpgauge.io.transforms.reader import read_transform
+from warpgauge.io.transforms.registry import FORMATS, detect_format
 from warpgauge.io.transforms.splines import BSplineTransform, KernelSpline
 from warpgauge.io.transforms.writer import write_transform
 

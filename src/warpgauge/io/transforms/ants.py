@@ -14,8 +14,8 @@ import numpy as np
 from warpgauge.errors import FileFormatError
 from warpgauge.geometry import Floats
 from warpgauge.io.files import existing_file, read_head
-from warpgauge.io.transforms.base import BY_SIGNATURE, NO, Format, Transform
-from warpgauge.io.transforms.itk import itk_transform, read_itk
+from warpgauge.io.transforms.base import Transform
+from warpgauge.io.transforms.itk_types import itk_transform
 
 TITLE = "ANTs .mat"
 _LIMIT = 2**20
@@ -80,10 +80,3 @@ def _matrices(data: bytes, name: str) -> dict[str, Floats]:
         found[title] = np.frombuffer(data[start:end], dtype=order + dtype).astype(np.float64)
         place = end
     return found
-
-
-FORMAT = Format(
-    "ants",
-    lambda path, options: read_itk(path),
-    lambda head, suffix: BY_SIGNATURE if looks_like_mat4(head) else NO,
-)

@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from warpgauge.errors import InvalidInputError
 from warpgauge.geometry import Floats, Grid
 from warpgauge.io.transforms.base import Bools, Description, Transform
+from warpgauge.io.transforms.inverse import residual
 from warpgauge.io.transforms.linear import AffineTransform
 
 
@@ -90,13 +92,36 @@ class Chain(Transform):
 
     def inverse(self, *, tolerance: float = 1e-6) -> Transform:
         """Return the inverses of the members in the reversed order."""
-        from warpgauge.io.transforms.inverse import InverseChain
-
         return InverseChain(self, tolerance=tolerance)
 
     def reversed_order(self) -> Chain:
         """Return the same members in the other order: the usual misreading of a list."""
         return Chain(self.transforms[::-1])
+
+
+class InverseChain(Chain):
+    """The inverse of a chain: the inverses of its members in the reversed order.
+
+    Parameters
+    ----------
+    forward : Chain
+        The chain to invert.
+    tolerance : float
+        Largest residual of each member's inverse in world units.
+    """
+
+    def __init__(self, forward: Chain, tolerance: float = 1e-6) -> None:
+        self.forward = forward
+        super().__init__([part.inverse(tolerance=tolerance) for part in reversed(forward.transforms)])
+        self._description = replace(self._description, source=forward.description.source)
+
+    def inverse(self, *, tolerance: float = 1e-6) -> Transform:
+        """Return the chain that this one inverts (``tolerance`` plays no part)."""
+        return self.forward
+
+    def residual(self, points_world: ArrayLike) -> Floats:
+        """Return ``|T(inverse(y)) - y|`` of each point in world units; NaN where the inverse is not defined."""
+        return residual(self.forward, self, self._checked(points_world))
 
 
 class SumTransform(Transform):

@@ -17,9 +17,20 @@ import numpy as np
 from warpgauge.errors import FileFormatError, InvalidInputError, SuspiciousDataWarning
 from warpgauge.geometry import Floats, Grid
 from warpgauge.io.transforms import linear
-from warpgauge.io.transforms.base import BY_CONTENT, NO, Description, Format, Transform, default_units, grid_of_header
+from warpgauge.io.transforms.base import (
+    BY_CONTENT,
+    NO,
+    Description,
+    Format,
+    Options,
+    Transform,
+    default_units,
+    grid_of_header,
+)
 from warpgauge.io.transforms.chain import Chain, SumTransform
 from warpgauge.io.transforms.elastix_parameters import ParameterTable, beside, read_parameters
+from warpgauge.io.transforms.image_fields import read_world_field
+from warpgauge.io.transforms.itk import read_itk
 from warpgauge.io.transforms.splines import BSplineTransform, KernelSpline, bspline_description
 
 _NO_INITIAL = "NoInitialTransform"
@@ -38,19 +49,14 @@ def _recognise(head: bytes, suffix: str) -> int:
     return BY_CONTENT if toml or _TEXT.search(head) is not None else NO
 
 
-def read_elastix(path: Path, fixed: Grid | None = None, moving: Grid | None = None) -> Transform:
-    """Read a transform parameter file and all the initial transforms that it names.
+def read_elastix(path: Path, options: Options) -> Transform:
+    """Read a transform parameter file, the last of a chain, and all the initial transforms that it names.
 
-    Parameters
-    ----------
-    path : Path
-        The last file of the chain.
-    fixed, moving : Grid, optional
-        Grids of the images; used only where the file ignored their directions.
+    The grids of the images are used only where the file ignored their directions.
     """
     transform, tables = _read_chain(path, ())
     ignored = [table for table in tables if not table.flag("UseDirectionCosines", True)]
-    return _with_directions(transform, ignored[0], fixed, moving) if ignored else transform
+    return _with_directions(transform, ignored[0], options) if ignored else transform
 
 
 def initial_files(path: Path) -> list[Path]:
@@ -92,9 +98,9 @@ def _combined(initial: Transform, current: Transform, table: ParameterTable, not
     return combined.described(assumptions=words.assumptions, source=table.path.name)
 
 
-def _with_directions(transform: Transform, table: ParameterTable, fixed: Grid | None, moving: Grid | None) -> Transform:
+def _with_directions(transform: Transform, table: ParameterTable, options: Options) -> Transform:
     """Account for ``UseDirectionCosines "false"``: elastix then worked with ``origin + spacing * index``."""
-    d = transform.d
+    d, fixed, moving = transform.d, options.reference, options.moving
     if fixed is not None and moving is not None:
         enter, leave = _drop_direction(fixed), _drop_direction(moving).inverse()
         note = "Registered without directions (UseDirectionCosines false); those of the given grids are put back."
@@ -291,8 +297,6 @@ def _kernel_spline(context: _Context) -> Transform:
 
 
 def _deformation_field(context: _Context) -> Transform:
-    from warpgauge.io.transforms.image_fields import read_world_field
-
     table = context.table
     file, note = beside(table.path, table.text("DeformationFieldFileName"), "deformation field")
     order = table.integer("DeformationFieldInterpolationOrder", 0)
@@ -304,8 +308,6 @@ def _deformation_field(context: _Context) -> Transform:
 
 
 def _itk_file(context: _Context) -> Transform:
-    from warpgauge.io.transforms.itk import read_itk
-
     file, note = beside(context.table.path, context.table.text("TransformFileName"), "ITK transform")
     transform = read_itk(file)
     if transform.d != context.d:
@@ -314,4 +316,4 @@ def _itk_file(context: _Context) -> Transform:
     return transform.described(source=context.name, assumptions=(*transform.description.assumptions, *words))
 
 
-FORMAT = Format("elastix", lambda path, options: read_elastix(path, options.reference, options.moving), _recognise)
+FORMAT = Format("elastix", read_elastix, _recognise)

@@ -35,25 +35,18 @@ def fsl_from_index(grid: Grid) -> tuple[Floats, Floats]:
     return matrix, offset
 
 
-def read_fsl(
-    path: Path, *, convention: str | None, reference: Grid | None, moving: Grid | None, text: bool
-) -> Transform:
-    """Read a warp field or, where ``text``, a matrix of flirt.
+def read_fsl(path: Path, options: Options) -> Transform:
+    """Read a warp field, or a matrix of flirt where the file is text.
 
-    Parameters
-    ----------
-    path : Path
-        NIfTI or text file.
-    convention : {"relative", "absolute"}
-        What the warp holds; FSL files do not say.
-    reference : Grid
-        The fixed image (FSL's "ref"); a warp field has it in its header.
-    moving : Grid
-        The moving image (FSL's "in").
-    text : bool
-        Whether the file is a matrix.
+    The moving image (FSL's "in") has to be given, and for a matrix the fixed image too (FSL's "ref"). A warp field has
+    the latter in its header, but does not say whether it holds displacements or positions.
     """
     file = existing_file(path, "FSL transform")
+    reference, moving, text = options.reference, options.moving, is_text(file)
+    if text and options.convention is not None:
+        raise InvalidInputError(
+            f"convention= is for FSL warp fields, but {path.name!r} is text, as flirt matrices are; leave it out."
+        )
     if moving is None or (text and reference is None):
         needed = "reference= and moving=, the grids of the fixed and the moving image" if text else "moving=, its grid"
         raise AmbiguousFileError(
@@ -66,7 +59,7 @@ def read_fsl(
     if text:
         assert reference is not None
         return _flirt(file, reference, moving)
-    return _warp(file, convention, reference, moving)
+    return _warp(file, options.convention, reference, moving)
 
 
 def _warp(file: Path, convention: str | None, reference: Grid | None, moving: Grid) -> Transform:
@@ -131,13 +124,4 @@ def _world_to_fsl(grid: Grid) -> Floats:
     return np.asarray(homogeneous @ np.linalg.inv(grid.affine))
 
 
-def _read(path: Path, options: Options) -> Transform:
-    text = is_text(existing_file(path, "FSL transform"))
-    if text and options.convention is not None:
-        raise InvalidInputError(
-            f"convention= is for FSL warp fields, but {path.name!r} is text, as flirt matrices are; leave it out."
-        )
-    return read_fsl(path, convention=options.convention, reference=options.reference, moving=options.moving, text=text)
-
-
-FORMAT = Format("fsl", _read, takes=frozenset({"convention"}), on_reference=True)
+FORMAT = Format("fsl", read_fsl, takes=frozenset({"convention"}), on_reference=True)

@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike
 from warpgauge.errors import InvalidInputError
 from warpgauge.geometry import Floats
 from warpgauge.io.transforms.base import Description, Transform, flipped
-from warpgauge.io.transforms.chain import Chain
 from warpgauge.io.transforms.field import LatticeTransform
 
 _SEEDS = 20_000  # places from which a search may start
@@ -67,7 +66,7 @@ class NumericalInverse(Transform):
 
     def residual(self, points_world: ArrayLike) -> Floats:
         """Return ``|T(inverse(y)) - y|`` of each point in world units; NaN where the inverse is not defined."""
-        return _residual(self.forward, self, self._checked(points_world))
+        return residual(self.forward, self, self._checked(points_world))
 
     def _describe(self) -> Description:
         sentence = f"Inverted numerically to a residual of at most {self.tolerance:g} world units"
@@ -166,32 +165,8 @@ class NumericalInverse(Transform):
         return moved
 
 
-class InverseChain(Chain):
-    """The inverse of a chain: the inverses of its members in the reversed order.
-
-    Parameters
-    ----------
-    forward : Chain
-        The chain to invert.
-    tolerance : float
-        Largest residual of each member's inverse in world units.
-    """
-
-    def __init__(self, forward: Chain, tolerance: float = 1e-6) -> None:
-        self.forward = forward
-        super().__init__([part.inverse(tolerance=tolerance) for part in reversed(forward.transforms)])
-        self._description = replace(self._description, source=forward.description.source)
-
-    def inverse(self, *, tolerance: float = 1e-6) -> Transform:
-        """Return the chain that this one inverts (``tolerance`` plays no part)."""
-        return self.forward
-
-    def residual(self, points_world: ArrayLike) -> Floats:
-        """Return ``|T(inverse(y)) - y|`` of each point in world units; NaN where the inverse is not defined."""
-        return _residual(self.forward, self, self._checked(points_world))
-
-
-def _residual(forward: Transform, backward: Transform, points: Floats) -> Floats:
+def residual(forward: Transform, backward: Transform, points: Floats) -> Floats:
+    """Return ``|T(inverse(y)) - y|`` of each point; NaN where the inverse is not defined."""
     return np.asarray(np.linalg.norm(forward._map(backward._map(points)) - points, axis=1))
 
 
@@ -200,9 +175,9 @@ def _measured(forward: Transform, backward: Transform, origins: Floats) -> str:
     between = (origins[1:] + origins[:-1]) / 2 if len(origins) > 1 else origins
     probes = forward._map(between[:: max(1, len(between) // _PROBES)])
     probes = probes[np.isfinite(probes).all(axis=1)]
-    residual = _residual(forward, backward, probes)
-    solved = np.isfinite(residual)
-    worst = f"{residual[solved].max():.2g}" if solved.any() else "unknown"
+    found = residual(forward, backward, probes)
+    solved = np.isfinite(found)
+    worst = f"{found[solved].max():.2g}" if solved.any() else "unknown"
     return f"; measured maximum {worst} at {np.count_nonzero(solved)} of {len(probes)} probes, the others masked"
 
 

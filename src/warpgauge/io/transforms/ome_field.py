@@ -26,17 +26,10 @@ from warpgauge.io.images.frame import resolve_grid
 from warpgauge.io.images.ome_zarr import open_vectors
 from warpgauge.io.ome_zarr_levels import create_group, one_level, open_level
 from warpgauge.io.stores import Place, zarr_store
+from warpgauge.io.transforms.array_fields import TAKES, read_array_field
 from warpgauge.io.transforms.base import Description, Format, Options, Transform, never
 from warpgauge.io.transforms.field import DisplacementField, field_description
-from warpgauge.io.transforms.field_files import (
-    NUMPY,
-    TAKES,
-    StoredField,
-    as_floats,
-    choose_convention,
-    choose_frame,
-    finish_field,
-)
+from warpgauge.io.transforms.field_files import StoredField, as_floats, choose_convention, choose_frame, finish_field
 from warpgauge.io.zarr_arrays import zarr_attributes
 
 NOTE = "warpgauge"
@@ -52,23 +45,9 @@ def is_ome(place: Place) -> bool:
     return "multiscales" in found or "ome" in found
 
 
-def read_ome_field(
-    place: Place, *, frame: str | None, components: str | None, convention: str | None, moving: Grid | None
-) -> Transform:
-    """Read the field of an OME-Zarr group; what it does not say has to be given.
-
-    Parameters
-    ----------
-    place : Path or RemotePath
-    frame : {"LPS", "RAS", "index"}, optional
-        What the components are.
-    components : str, optional
-        Their order, as in ``"xyz"``.
-    convention : {"relative", "absolute"}, optional
-    moving : Grid, optional
-        Grid of the moving image, for ``frame="index"``.
-    """
-    name = place.name
+def read_ome_field(place: Place, options: Options) -> Transform:
+    """Read the field of an OME-Zarr group; what it does not say has to be given."""
+    name, components = place.name, options.components
     note = zarr_attributes(place).get(NOTE)
     known = isinstance(note, dict) and note.get("vectors") == VECTORS["vectors"]
     with foreign_decoder(place, "an OME-Zarr field"):
@@ -84,8 +63,8 @@ def read_ome_field(
     if components not in (None, forward, forward[::-1]):
         raise InvalidInputError(f"components= must be {forward!r} or {forward[::-1]!r}, got {components!r}.")
     about = StoredField(name, "OME-Zarr", np.empty(0), grid, "LPS" if known else None, notes)
-    chosen = choose_frame(about, frame, "give frame='LPS', 'RAS' or 'index' (voxels)")
-    absolute = choose_convention(name, convention, "relative")
+    chosen = choose_frame(about, options.frame, "give frame='LPS', 'RAS' or 'index' (voxels)")
+    absolute = choose_convention(name, options.convention, "relative")
     plain = chosen == "LPS" and not absolute and components in (None, forward)
     if plain and math.prod(array.shape) * array.dtype.itemsize > _WHOLE:
         return LargeField(place, grid, notes)
@@ -93,7 +72,7 @@ def read_ome_field(
         about.vectors = as_floats(np.asarray(array[...]), name)
     if components == forward[::-1]:
         about.vectors = np.ascontiguousarray(about.vectors[::-1])
-    return finish_field(about, chosen, absolute=absolute, moving=moving)
+    return finish_field(about, chosen, absolute=absolute, moving=options.moving)
 
 
 def _turned(name: str, grid: Grid, direction: Any) -> Grid:
@@ -213,16 +192,10 @@ def write_ome_field(transform: Transform, file: Path, grid: Grid) -> int:
 def _read_zarr(place: Place, options: Options) -> Transform:
     """Read an OME-Zarr field where it stands; a bare array, or one whose layout is given, on the reference grid."""
     if options.layout is None and is_ome(place):
-        return read_ome_field(
-            place,
-            frame=options.frame,
-            components=options.components,
-            convention=options.convention,
-            moving=options.moving,
-        )
+        return read_ome_field(place, options)
     if not isinstance(place, Path):
         raise InvalidInputError(f"{str(place)!r} is not an OME-Zarr field; other transforms are read from files only.")
-    return NUMPY.read(place, options)
+    return read_array_field(place, options)
 
 
 # A folder, which is recognised by its description files.

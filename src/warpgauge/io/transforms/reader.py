@@ -1,4 +1,4 @@
-"""All formats of transform files, and `read_transform`: detect the format of a file, and read it."""
+"""`read_transform`: detect the format of a file, and read it."""
 
 from __future__ import annotations
 
@@ -7,83 +7,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from warpgauge.errors import AmbiguousFileError, FileFormatError, InvalidInputError
+from warpgauge.errors import AmbiguousFileError, InvalidInputError
 from warpgauge.geometry import Grid
-from warpgauge.io.files import existing_file, foreign_decoder, read_head
-from warpgauge.io.images.samples import gzip_head
-from warpgauge.io.stores import Place, RemotePath, place_of
-from warpgauge.io.transforms import (
-    ants,
-    elastix,
-    field_files,
-    fsl,
-    image_fields,
-    itk,
-    linear,
-    mapped_points,
-    ngff,
-    ome_field,
-    warpy,
-)
-from warpgauge.io.transforms.base import NO, Format, FunctionTransform, Options, Transform
+from warpgauge.io.files import existing_file
+from warpgauge.io.stores import Place, place_of
+from warpgauge.io.transforms import elastix, ome_field
+from warpgauge.io.transforms.base import FunctionTransform, Options, Transform
 from warpgauge.io.transforms.chain import Chain, scaled
-from warpgauge.io.zarr_arrays import DESCRIPTIONS
-
-# All formats of transform files, and the detection of a file's format from its content.
-#
-# The name of a file decides only if its content cannot. A new format is a module with a `Format`, listed here.
-
-READERS: dict[str, Format] = {
-    entry.name: entry
-    for entry in (
-        elastix.FORMAT,
-        itk.FORMAT,
-        ants.FORMAT,
-        *image_fields.FORMATS,
-        field_files.NUMPY,
-        ome_field.ZARR,
-        ngff.NGFF,
-        image_fields.LEARN2REG,
-        fsl.FORMAT,
-        linear.FORMAT,
-        mapped_points.FORMAT,
-        warpy.FORMAT,
-    )
-}
-CALLABLE = "callable"
-FORMATS: tuple[str, ...] = (*READERS, CALLABLE)
-_HEAD = 4096
-_GZIP = b"\x1f\x8b"
-
-
-def detect_format(path: Place) -> str:
-    """Return the format of a file or folder by its content, or say that it is none of them."""
-    if isinstance(path, RemotePath):
-        if path.is_dir():
-            return "zarr"
-        raise FileFormatError(f"There is no OME-Zarr field at {str(path)!r}; check the address and your rights.")
-    if path.is_dir():
-        if any((path / name).is_file() for name in DESCRIPTIONS):
-            return "ngff" if ngff.is_transformation(path) else "zarr"
-        raise FileFormatError(f"{path.name!r} is a folder without Zarr metadata, so it holds no transform.")
-    file = existing_file(path, "transform")
-    head = read_head(file, _HEAD)
-    candidates = list(READERS.values())
-    if head.startswith(_GZIP):
-        with foreign_decoder(file, "gzip"):
-            head = gzip_head(file, _HEAD)
-        candidates = [READERS["nifti"]]  # the only one that is packed as a whole
-    suffix = file.suffix.lower()
-    best = max(candidates, key=lambda entry: entry.recognise(head, suffix))  # the first of equals
-    if best.recognise(head, suffix) == NO:
-        raise FileFormatError(
-            f"{file.name!r} is not a transform that warpgauge knows: its content is not of elastix, ITK, ANTs, NIfTI, "
-            f"NRRD, MetaImage, NumPy, Warpy, a matrix or mapped points; give format= if it is."
-        )
-    return best.name
-
-
-# `read_transform`: detect the format of a file, and read it.
+from warpgauge.io.transforms.registry import CALLABLE, FORMATS, READERS, detect_format
 
 PathLike = str | os.PathLike[str]
 Source = PathLike | Transform | Callable[..., Any] | Sequence[Any]

@@ -17,7 +17,7 @@ from warpgauge.core.arrays import Floats
 from warpgauge.errors import FileFormatError
 from warpgauge.geometry import Grid
 from warpgauge.io.files import read_text
-from warpgauge.io.transforms.base import BY_SIGNATURE, NO, Description, Format, Transform
+from warpgauge.io.transforms.base import BY_SIGNATURE, NO, Description, Format, Options, Transform
 from warpgauge.io.transforms.chain import Chain
 from warpgauge.io.transforms.linear import AffineTransform
 from warpgauge.io.transforms.splines import KernelSpline
@@ -32,15 +32,9 @@ _WRAPPERS = (
 _SEQUENCES = ("RealTransformSequence", "InvertibleRealTransformSequence")
 
 
-def read_warpy(path: Path, *, reference: Grid | None, moving: Grid | None) -> Transform:
-    """Read a transform of Warpy.
-
-    Parameters
-    ----------
-    path : Path
-    reference, moving : Grid, optional
-        Of the images at full resolution, where their world is not pixels.
-    """
+def read_warpy(path: Path, options: Options) -> Transform:
+    """Read a transform of Warpy; where the world of the images is not pixels, their grids at full resolution count."""
+    reference, moving = options.reference, options.moving
     try:
         content = json.loads(read_text(path, "transform"))
     except ValueError as error:
@@ -119,6 +113,4 @@ def _recognise(head: bytes, suffix: str) -> int:
     return BY_SIGNATURE if head.lstrip().startswith(b"{") and any(mark in head for mark in MARKS) else NO
 
 
-FORMAT = Format(
-    "warpy", lambda path, options: read_warpy(path, reference=options.reference, moving=options.moving), _recognise
-)
+FORMAT = Format("warpy", read_warpy, _recognise)

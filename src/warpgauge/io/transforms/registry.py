@@ -1,0 +1,74 @@
+"""All formats of transform files, and the detection of a file's format from its content.
+
+The name of a file decides only if its content cannot. A new format is a module with a `Format`, listed here.
+"""
+
+from __future__ import annotations
+
+from warpgauge.errors import FileFormatError
+from warpgauge.io.files import existing_file, foreign_decoder, read_head
+from warpgauge.io.images.samples import gzip_head
+from warpgauge.io.stores import Place, RemotePath
+from warpgauge.io.transforms import (
+    array_fields,
+    elastix,
+    fsl,
+    image_fields,
+    itk,
+    learn2reg,
+    linear,
+    mapped_points,
+    ngff,
+    ome_field,
+    warpy,
+)
+from warpgauge.io.transforms.base import NO, Format
+from warpgauge.io.zarr_arrays import DESCRIPTIONS
+
+READERS: dict[str, Format] = {
+    entry.name: entry
+    for entry in (
+        elastix.FORMAT,
+        *itk.FORMATS,
+        *image_fields.FORMATS,
+        array_fields.FORMAT,
+        ome_field.ZARR,
+        ngff.NGFF,
+        learn2reg.FORMAT,
+        fsl.FORMAT,
+        linear.FORMAT,
+        mapped_points.FORMAT,
+        warpy.FORMAT,
+    )
+}
+CALLABLE = "callable"
+FORMATS: tuple[str, ...] = (*READERS, CALLABLE)
+_HEAD = 4096
+_GZIP = b"\x1f\x8b"
+
+
+def detect_format(path: Place) -> str:
+    """Return the format of a file or folder by its content, or say that it is none of them."""
+    if isinstance(path, RemotePath):
+        if path.is_dir():
+            return "zarr"
+        raise FileFormatError(f"There is no OME-Zarr field at {str(path)!r}; check the address and your rights.")
+    if path.is_dir():
+        if any((path / name).is_file() for name in DESCRIPTIONS):
+            return "ngff" if ngff.is_transformation(path) else "zarr"
+        raise FileFormatError(f"{path.name!r} is a folder without Zarr metadata, so it holds no transform.")
+    file = existing_file(path, "transform")
+    head = read_head(file, _HEAD)
+    candidates = list(READERS.values())
+    if head.startswith(_GZIP):
+        with foreign_decoder(file, "gzip"):
+            head = gzip_head(file, _HEAD)
+        candidates = [READERS["nifti"]]  # the only one that is packed as a whole
+    suffix = file.suffix.lower()
+    best = max(candidates, key=lambda entry: entry.recognise(head, suffix))  # the first of equals
+    if best.recognise(head, suffix) == NO:
+        raise FileFormatError(
+            f"{file.name!r} is not a transform that warpgauge knows: its content is not of elastix, ITK, ANTs, NIfTI, "
+            f"NRRD, MetaImage, NumPy, Warpy, a matrix or mapped points; give format= if it is."
+        )
+    return best.name
