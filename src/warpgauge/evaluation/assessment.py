@@ -8,7 +8,6 @@ they are, and projects with ``model = "paper"`` keep the paper's.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,6 +24,7 @@ from warpgauge.errors import InvalidInputError
 from warpgauge.evaluation.judge import CENTRES, judge
 from warpgauge.evaluation.result import Evaluation
 from warpgauge.evaluation.scores import evaluate
+from warpgauge.evaluation.sentences import region_words
 from warpgauge.evaluation.transforms import converted
 from warpgauge.evaluation.trust import Trust, trust
 from warpgauge.geometry import Grid
@@ -37,13 +37,6 @@ BASELINE = "identity"
 SAMPLES = 1000
 # Smallest difference of two scores that matters, in pixels of the fixed image.
 MARGIN_PX = 0.1
-REGIONS = {
-    "domain": "the whole fixed image",
-    "foreground": "the foreground of the fixed image",
-    "mask": "the mask of the fixed image",
-    "labels": "the labelled regions of the fixed image",
-    "file": "a file of points",
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,7 +142,7 @@ def assess(
     transforms: Mapping[str, Any],
     targets: ArrayLike,
     *,
-    region: str = "a set of given points",
+    region: str = "given",
     centre: str = "candidates",
     grid: Grid | None = None,
     samples: int = SAMPLES,
@@ -171,7 +164,8 @@ def assess(
     targets : (n, d) array
         Fixed world points over which errors count.
     region : str
-        What the targets stand for, in words.
+        What the targets stand for: ``"domain"``, ``"foreground"``, ``"mask"``, ``"labels"``, ``"file"`` or
+        ``"given"``, or words of your own.
     centre : {"candidates", "prior"}
         By what the transforms are judged: `judge`, or the posterior itself as in the paper.
     grid : Grid, optional
@@ -215,7 +209,8 @@ def assess(
     believed = None
     if with_trust:
         believed = trust(posterior, judged, points, judged_by=truth, pixel=None if grid is None else grid.pixel)
-    return Assessment(posterior, truth, judged, points, region, result, believed, dict(problems or {}), units=units)
+    words = region_words(region)
+    return Assessment(posterior, truth, judged, points, words, result, believed, dict(problems or {}), units=units)
 
 
 def project_posterior(project: Project) -> Posterior:
@@ -227,16 +222,6 @@ def project_posterior(project: Project) -> Posterior:
     noise = bool(fits and fits[-1].payload.get("fitted_noise"))
     prior = current_prior(project, None)  # with an accepted rough alignment, and nothing learned yet
     return fitted_posterior(prior, session.annotations(), project.fixed_grid.extent, noise=noise)
-
-
-def target_region(project: Project) -> str:
-    """Return in words what a project's targets stand for."""
-    method = project.document.targets.method
-    over = re.search(r"over (the .*? image)", method)
-    if over:
-        return over.group(1)
-    found = re.search(r"points from (\w+)", method)
-    return REGIONS.get(found.group(1) if found else "", "a set of given points")
 
 
 def evaluate_project(
@@ -268,7 +253,7 @@ def evaluate_project(
         project_posterior(project),
         transforms,
         project.targets,
-        region=target_region(project),
+        region=project.document.targets.region,
         centre="prior" if project.settings.model == PAPER else centre,
         grid=project.fixed_grid,
         candidates=project.candidates,

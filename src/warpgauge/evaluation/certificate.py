@@ -19,10 +19,11 @@ import numpy as np
 from warpgauge._version import __version__
 from warpgauge.display import counted, html_table, text_table
 from warpgauge.errors import FileFormatError, InvalidInputError
-from warpgauge.evaluation.assessment import Assessment, evaluate_project, target_region
+from warpgauge.evaluation.assessment import Assessment, evaluate_project
 from warpgauge.evaluation.audit import AuditData, audit_data
 from warpgauge.evaluation.columns import PRIMARY
 from warpgauge.evaluation.design_verdict import LEVEL, DesignVerdict, Estimate, contradicting, design_verdict
+from warpgauge.evaluation.sentences import region_words
 from warpgauge.evaluation.transforms import converted
 from warpgauge.io.files import read_text
 from warpgauge.project import Draft, Project, State
@@ -248,7 +249,7 @@ def _provenance(project: Project, transforms: Mapping[str, Any]) -> dict[str, An
         "targets": {
             "hash": project.document.targets.content_hash,
             "count": len(project.targets),
-            "region": target_region(project),
+            "region": region_words(project.document.targets.region),
         },
         "transforms": {
             name: {

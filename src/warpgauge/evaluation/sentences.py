@@ -17,6 +17,21 @@ _MOST_NAMED = 3
 _WORTH_NAMING = 0.05
 
 
+REGIONS = {
+    "domain": "the whole fixed image",
+    "foreground": "the foreground of the fixed image",
+    "mask": "the mask of the fixed image",
+    "labels": "the labelled regions of the fixed image",
+    "file": "a file of points",
+    "given": "a set of given points",
+}
+
+
+def region_words(region: str) -> str:
+    """Return the words for the code of a region; what is not a code are words of the caller's own."""
+    return REGIONS.get(region, region)
+
+
 @dataclass(frozen=True)
 class Standing:
     """One transform in a verdict: its RMS error with 90 % interval, and its probability of being the best."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import unicodedata
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -19,10 +20,8 @@ from warpgauge.project.errors import ProjectError, StorageError, project_content
 from warpgauge.project.settings import Settings
 
 FILE = "project.json"
-VERSION = 2
+VERSION = 3
 KIND = "warpgauge project"
-# From each version of the document to the next; version 2 may name a database, and is written only where it does.
-_STEPS: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: lambda content: content}
 
 
 @dataclass(frozen=True)
@@ -69,13 +68,26 @@ class ImageRecord:
 
 @dataclass(frozen=True)
 class PointsRecord:
-    """A stored set of points: its file, hash and size, how it was made, and whether it represents a region."""
+    """A stored set of points.
+
+    Attributes
+    ----------
+    file, content_hash, count
+        Where it is stored, and what it holds.
+    method : str
+        How it was made, in a sentence for people.
+    covers_candidates : bool
+        Whether it represents a region that holds all candidates.
+    region : {"domain", "foreground", "mask", "labels", "file", "corners", "given"}
+        What it was made from.
+    """
 
     file: str
     content_hash: str
     count: int
     method: str
-    covers_candidates: bool = False
+    covers_candidates: bool
+    region: str
 
 
 @dataclass(frozen=True)
@@ -132,7 +144,7 @@ class Document:
         """Write it as JSON."""
         content = {
             "kind": KIND,
-            "version": 1 if self.database is None else VERSION,
+            "version": VERSION,
             "id": self.id,
             "created": self.created,
             "program": self.program,
@@ -214,6 +226,28 @@ def _check(document: Document) -> None:
             raise InvalidInputError(f"the file {name[:60]!r} does not lie in the project's folder")
         _text(vars(record), "content_hash")
         _text(vars(record), "method")
+    for points in (document.candidates, document.targets):
+        _text(vars(points), "region")
+
+
+_LATTICE = re.compile(r"\d+ points? of a lattice over the foreground of the fixed image")
+_FROM = re.compile(r"\d+ points? from (domain|mask|labels|file)\b")
+
+
+def _with_region(points: Mapping[str, Any]) -> dict[str, Any]:
+    """Add to a record of versions 1 and 2 what its points were made from, which only its sentence said."""
+    method = str(points["method"])
+    found = _FROM.match(method)
+    region = "foreground" if _LATTICE.match(method) else "given" if found is None else found[1]
+    return {"covers_candidates": False, **points, "region": region}
+
+
+def _with_regions(content: dict[str, Any]) -> dict[str, Any]:
+    return {**content, **{name: _with_region(content[name]) for name in ("candidates", "targets")}}
+
+
+# From each version of the document to the next. Version 2 may name a database; version 3 names regions.
+_STEPS: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: lambda content: content, 2: _with_regions}
 
 
 def _migrated(content: dict[str, Any]) -> dict[str, Any]:

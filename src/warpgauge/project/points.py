@@ -40,10 +40,11 @@ _LARGEST_ARRAY = 2**30  # bytes of a mask that is read whole
 
 @dataclass(frozen=True)
 class PointSet:
-    """Points of the fixed world, how they came about, and whether they stand for a region that holds all candidates."""
+    """Points of the fixed world, how and from what they were made, and whether their region holds all candidates."""
 
     points_world: Floats
     method: str
+    region: str
     covers_candidates: bool = False
 
 
@@ -82,12 +83,12 @@ def make_candidates(
         level = _search_level(image) if mask is None and not {"sigma", "border"} & options.keys() else 0
         grid = image.level_grid(level)
         found = _called(find_candidates, SlicedImage(image, level), grid, mask=mask, **options)
-        points, method = found.points_world, found.method
+        points, method, region = found.points_world, found.method, "corners"
         if level:
             size = " x ".join(map(str, grid.size))
             method += f" Sought at level {level} ({size}), as the image has more than {LARGEST_SEARCH} elements."
     else:
-        points, method = _points(spec, image.grid, mask, "candidates")
+        points, method, region = _points(spec, image.grid, mask, "candidates")
     inside = image.grid.contains(points)
     if not inside.all():
         raise InvalidInputError(
@@ -103,7 +104,7 @@ def make_candidates(
         raise InvalidInputError(
             f"Candidate {int(first[int(np.argmax(repeats))])} occurs {int(repeats.max())} times; give each point once."
         )
-    return PointSet(points, method)
+    return PointSet(points, method, region)
 
 
 def _search_level(image: Image) -> int:
@@ -139,16 +140,15 @@ def make_targets(
             spec["count"] = min(count, count_nonzero(mask))
     if isinstance(spec, Mapping) and spec.get("kind") == "foreground":
         return _foreground_targets(spec, grid, foreground, candidates)
-    kind = spec.get("kind") if isinstance(spec, Mapping) else None
-    points, method = _points(spec, grid, mask, "targets")
+    points, method, region = _points(spec, grid, mask, "targets")
     if len(points) == 0:
         raise InvalidInputError("The targets are empty; give at least one point.")
-    covers = kind == "domain"
-    if kind == "mask" and "path" not in spec and mask is not None:
+    covers = region == "domain"
+    if region == "mask" and "path" not in spec and mask is not None:
         nearest = np.round(grid.world_to_index(candidates)).astype(np.int64)
         nearest = np.clip(nearest, 0, np.asarray(grid.size) - 1)
         covers = all(np.any(mask[tuple(slice(i, i + 1) for i in index)]) for index in nearest[:, ::-1].tolist())
-    return PointSet(points, method, covers)
+    return PointSet(points, method, region, covers)
 
 
 def _foreground_targets(spec: Any, grid: Grid, foreground: Foreground | None, candidates: Floats) -> PointSet:
@@ -163,7 +163,7 @@ def _foreground_targets(spec: Any, grid: Grid, foreground: Foreground | None, ca
         points = points[grid.contains(points)]
     share = f"{100 * foreground.share:.0f} % of it"
     method = f"{counted(len(points), 'point')} of a lattice over the foreground of the fixed image ({share})."
-    return PointSet(points, method, bool(foreground.contains(candidates).all()))
+    return PointSet(points, method, "foreground", bool(foreground.contains(candidates).all()))
 
 
 def _is_count(spec: Any) -> bool:
@@ -178,11 +178,12 @@ def _called(function: Callable[..., Any], *arguments: Any, **options: Any) -> An
         raise InvalidInputError(f"The specification of the points is wrong: {one_line(error)}.") from error
 
 
-def _points(spec: Any, grid: Grid, mask: Any, what: str) -> tuple[Floats, str]:
+def _points(spec: Any, grid: Grid, mask: Any, what: str) -> tuple[Floats, str, str]:
+    """Return points, how they were made, and what from."""
     if isinstance(spec, str | PathLike):
         spec = {"kind": "file", "path": fspath(spec)}
     if not isinstance(spec, Mapping):
-        return as_points(spec, what, grid.d), f"{counted(len(spec), 'point')}, given by the caller."
+        return as_points(spec, what, grid.d), f"{counted(len(spec), 'point')}, given by the caller.", "given"
     options = {key: value for key, value in spec.items() if key not in ("kind", "path")}
     kind, path = spec.get("kind"), spec.get("path")
     if kind == "domain":
@@ -203,7 +204,7 @@ def _points(spec: Any, grid: Grid, mask: Any, what: str) -> tuple[Floats, str]:
         )
     told = ", ".join(f"{key} {value}" for key, value in options.items())
     source = "" if path is None else f" {Path(path).name!r}"
-    return points, f"{counted(len(points), 'point')} from {kind}{source}{f' ({told})' if told else ''}."
+    return points, f"{counted(len(points), 'point')} from {kind}{source}{f' ({told})' if told else ''}.", kind
 
 
 def read_on_grid(path: Any, grid: Grid, what: str, side: str = "fixed") -> Any:
@@ -237,7 +238,7 @@ def store(folder: Path, name: str, made: PointSet) -> PointsRecord:
     file = f"{name}.npz"
     np.savez_compressed(folder / file, points_world=made.points_world)
     return PointsRecord(
-        file, points_hash(made.points_world), len(made.points_world), made.method, made.covers_candidates
+        file, points_hash(made.points_world), len(made.points_world), made.method, made.covers_candidates, made.region
     )
 
 

@@ -16,7 +16,6 @@ from warpgauge.core.arrays import Floats, Ints
 from warpgauge.core.power_law import SMALLEST, default_posterior, default_prior, fit_power_law
 from warpgauge.core.process import Posterior
 from warpgauge.errors import InvalidInputError, WarpgaugeError
-from warpgauge.evaluation.assessment import REGIONS
 from warpgauge.geometry import Grid
 from warpgauge.io.images import read_image
 from warpgauge.io.landmarks import Landmarks, read_landmarks
@@ -104,11 +103,11 @@ def _same_rows(pair: PairSpec, first: Landmarks, other: Landmarks, file: Path) -
 
 def _targets(pair: PairSpec, settings: StudySettings, fixed: Grid | None) -> tuple[Floats, str]:
     if pair.targets is not None:
-        return targets_from_file(pair.targets, grid=fixed), REGIONS["file"]
+        return targets_from_file(pair.targets, grid=fixed), "file"
     if fixed is None:
         raise InvalidInputError(f"The pair {pair.name!r} has neither a fixed image nor a file of targets.")
     if pair.mask is None:
-        return targets_from_domain(fixed, settings.targets), REGIONS["domain"]
+        return targets_from_domain(fixed, settings.targets), "domain"
     image = read_image(pair.mask)
     if image.grid.shape != fixed.shape:
         raise InvalidInputError(
@@ -116,7 +115,7 @@ def _targets(pair: PairSpec, settings: StudySettings, fixed: Grid | None) -> tup
         )
     mask = image.read()
     count = min(settings.targets, int(np.count_nonzero(mask)))
-    return targets_from_mask(mask, fixed, count, seed=settings.seed), REGIONS["mask"]
+    return targets_from_mask(mask, fixed, count, seed=settings.seed), "mask"
 
 
 @dataclass(frozen=True, eq=False)

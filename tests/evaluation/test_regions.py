@@ -1,0 +1,74 @@
+"""What the targets stand for is a code that the project stores; it is not read back from a sentence."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import warpgauge as wg
+from command_tools import ask, call
+from warpgauge.project import Project, ProjectError
+
+OLD_SENTENCES = {
+    "2000 points from domain (count 2000).": "domain",
+    "1 point from mask (count 1).": "mask",
+    "12 points from labels 'organs.nii.gz'.": "labels",
+    "12 points from file 'over the left image.csv'.": "file",
+    "12 points from file '3 points from mask.csv'.": "file",
+    "487 points of a lattice over the foreground of the fixed image (31 % of it).": "foreground",
+    "12 points, given by the caller.": "given",
+    "12 points from somewhere else.": "given",
+}
+
+
+@pytest.fixture
+def images(tmp_path: Path) -> list[str | Path]:
+    """Two images of the same size."""
+    pixels = np.random.default_rng(3).integers(0, 255, (60, 80)).astype(np.uint8)
+    for name in ("fixed.png", "moving.png"):
+        Image.fromarray(pixels).save(tmp_path / name)
+    return ["--fixed", tmp_path / "fixed.png", "--moving", tmp_path / "moving.png", "--candidates", "20"]
+
+
+def _evaluated(folder: Path) -> dict[str, str]:
+    with Project.open(folder) as project:
+        session = wg.Session(project, rater="ann")
+        for x, y in [(10, 10), (60, 12), (30, 40), (65, 50), (40, 20), (20, 50)]:
+            session.volunteer((x, y), (x + 1, y - 1), radius=1.0)
+    (folder.parent / "shift.txt").write_text("1 0 1\n0 1 -1\n0 0 1\n")
+    call("add-transform", folder, "shift", folder.parent / "shift.txt")
+    found: dict[str, str] = ask("evaluate", folder)["target_set"]
+    return found
+
+
+def test_a_file_is_a_file_whatever_its_name(tmp_path: Path, images: list[str | Path]) -> None:
+    """A file of targets called "over the left image.csv" is not the region "the left image"."""
+    points = tmp_path / "over the left image.csv"
+    points.write_text("x,y\n" + "".join(f"{x},{y}\n" for x in range(5, 75, 10) for y in range(5, 55, 10)))
+    call("new", tmp_path / "pair", *images, "--targets", points)
+    assert _evaluated(tmp_path / "pair")["region"] == "a file of points"
+
+
+def test_the_code_is_stored_and_documents_without_it_stay_readable(tmp_path: Path, images: list[str | Path]) -> None:
+    """Version 3 has the code; versions 1 and 2 had a sentence, from which it is taken once."""
+    folder = tmp_path / "pair"
+    call("new", folder, *images, "--targets", "domain:90", "--foreground", "none")
+    file = folder / "project.json"
+    content = json.loads(file.read_text())
+    assert content["version"] == 3
+    assert content["targets"]["region"] == "domain"
+    wrong = {**content, "targets": {**content["targets"], "region": 7}}
+    del content["targets"]["region"], content["candidates"]["region"]
+    for version, (sentence, code) in zip([1, 2] * 4, OLD_SENTENCES.items(), strict=True):
+        content["targets"]["method"] = sentence
+        file.write_text(json.dumps({**content, "version": version}))
+        with Project.open(folder) as project:
+            assert project.document.targets.region == code
+            assert project.document.targets.method == sentence
+    file.write_text(json.dumps(wrong))
+    with pytest.raises(ProjectError, match="'region' must be text"):
+        Project.open(folder)
