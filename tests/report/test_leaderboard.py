@@ -8,8 +8,8 @@ import pytest
 
 from command_tools import call
 from study_tools import make_study, shift
-from warpgauge.report.html import sampled_cell
-from warpgauge.report.study_report import rank_range
+from warpgauge.report.leaderboard import rank_range
+from warpgauge.report.page import sampled_cell
 from warpgauge.study import run_study
 from web.page_tools import launched
 

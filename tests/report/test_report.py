@@ -23,7 +23,7 @@ from warpgauge.io.transforms.base import Description, FunctionTransform
 from warpgauge.maps import write_map
 from warpgauge.maps.pictures import colour_ends
 from warpgauge.report import method_maps, write_report, writer
-from warpgauge.report.html import number, percent, sampled_cell
+from warpgauge.report.page import number, percent, sampled_cell
 
 pytest.importorskip("matplotlib")
 

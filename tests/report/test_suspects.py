@@ -15,7 +15,7 @@ from command_tools import ask, call
 from page_parser import Page
 from report_tools import assert_consistent
 from warpgauge.maps import write_map
-from warpgauge.report.trust_section import Suspect, thumbnails
+from warpgauge.report.suspects import Suspect, thumbnails
 
 pytest.importorskip("matplotlib")
 

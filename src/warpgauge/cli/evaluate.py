@@ -205,7 +205,7 @@ def report(source: Path, out: Path | None, as_json: bool, **options: Any) -> Non
 
 def _study(source: Path, out: Path | None, results: Path | None) -> Path:
     from warpgauge.report import write_study_report
-    from warpgauge.report.html import report_path
+    from warpgauge.report.page import report_path
     from warpgauge.study import run_study
 
     aim = report_path(out or source.with_suffix(".html"))  # before anything is computed

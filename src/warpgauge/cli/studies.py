@@ -150,7 +150,7 @@ def benchmark(
     if container is not None:
         _write_container(study, container, as_json)
         return
-    from warpgauge.report.html import report_path
+    from warpgauge.report.page import report_path
     from warpgauge.study import run_study
 
     if leaderboard is not None:

@@ -18,7 +18,7 @@ from warpgauge.core.process import Posterior
 from warpgauge.evaluation import Certificate, Evaluation, Trust
 from warpgauge.io.images import Image
 from warpgauge.report.map_section import MethodMaps
-from warpgauge.report.trust_section import Suspect
+from warpgauge.report.suspects import Suspect
 from warpgauge.session.check_questions import RaterCertificate
 
 SCHEMA = 2

@@ -1,4 +1,4 @@
-"""Maps of a report: all methods on one grid with one colour scale, and the sections that show them.
+"""Maps of a report: all methods on one grid with one colour scale.
 
 The maps come from the model used for the scores. Before and after the best method, fixed and moving image are shown as
 a checkerboard.
@@ -7,7 +7,7 @@ a checkerboard.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +17,6 @@ from scipy import ndimage
 from warpgauge.core.arrays import Floats
 from warpgauge.core.process import Posterior
 from warpgauge.evaluation import Truth
-from warpgauge.evaluation.sentences import judged_share
 from warpgauge.evaluation.transforms import mapped_points
 from warpgauge.geometry import Grid
 from warpgauge.io.images import Image
@@ -27,12 +26,11 @@ from warpgauge.maps import (
     entropy_limits,
     entropy_map,
     map_picture,
-    picture_bytes,
     picture_grid,
     standard_deviation_map,
     warped_image,
 )
-from warpgauge.report.html import heading, image, paragraph
+from warpgauge.report.page import photograph
 
 if TYPE_CHECKING:
     from warpgauge.report.content import Content
@@ -172,68 +170,36 @@ def _errors(
     return expected, exceedance
 
 
-_DPI = 110
-
-
-def map_section(content: Content) -> str:
-    """Return the maps of the methods side by side, in the order of their ranks."""
+def map_pictures(content: Content) -> dict[str, Any] | None:
+    """Return the maps of the methods side by side, in the order of their ranks; None where none were made."""
     made = content.maps
     if made is None:
-        return paragraph("No maps were made: they need the transforms and the grid of the fixed image.")
+        return None
+    baseline = content.evaluation.baseline
     points = content.posterior.annotations.fixed_points
-    shown = MethodMaps(**{**vars(made), "expected": _first(made.expected, content.evaluation.baseline),
-                          "exceedance": _first(made.exceedance, content.evaluation.baseline)})  # fmt: skip
-    left = len(made.expected) - len(shown.expected)
-    parts = [
-        paragraph(
-            "Colours show the expected distance from the true match at each place, on one scale for all methods; best "
-            "method first. The distance is large where a method is wrong, and also where too little is known."
-            + (f" The {left} methods with the largest errors are not drawn." if left else "")
-        ),
-        _picture(
-            shown.picture("expected error", points, _top(shown.expected, content.evaluation.baseline)),
-            "Maps of the expected error of " + ", ".join(shown.expected) + ", with the same colours.",
-            "Expected error of each method. Circles: annotated points. Inside the line, the annotations say enough.",
-        ),
-    ]
-    if shown.exceedance:
-        parts += [
-            heading("Probability of an error above the tolerance"),
-            _picture(
-                shown.picture("exceedance", points),
-                f"Maps of the probability of an error above {made.tolerance:g} {content.units} for each method.",
-                f"Probability that the method is off by more than {made.tolerance:g} {content.units}.",
-            ),
-        ]
-    parts += [
-        heading("What the annotations leave open"),
-        paragraph("" if content.judged is None else judged_share(content.judged)),
-        _picture(
-            made.picture("standard deviation", points),
-            "Map of the standard deviation of the true match, with the annotated points.",
-            "Standard deviation of the true match, given the annotations alone. It does not depend on the method.",
-            width=6.5 if content.posterior.d == 2 else 10.0,
-        ),
-    ]
-    return "".join(parts)
+    shown = replace(made, expected=_first(made.expected, baseline), exceedance=_first(made.exceedance, baseline))
+    expected = shown.picture("expected error", points, _top(shown.expected, baseline))
+    deviation = made.picture("standard deviation", points)
+    return {
+        "names": list(shown.expected),
+        "left": len(made.expected) - len(shown.expected),
+        "expected": photograph(map_picture(expected)),
+        "exceedance": photograph(map_picture(shown.picture("exceedance", points))) if shown.exceedance else None,
+        "tolerance": f"{made.tolerance:g} {content.units}" if shown.exceedance else None,
+        "deviation": photograph(map_picture(deviation, width=6.5 if content.posterior.d == 2 else 10.0)),
+    }
 
 
-def overlay_section(content: Content) -> str:
-    """Return the checkerboards of fixed and moving image, before and after the best method."""
+def overlay(content: Content) -> tuple[str, Any] | None:
+    """Return the best method and checkerboards of fixed and moving image before and after it, where there are both."""
     best = next((name for name in content.methods if name in content.transforms), None)
     if best is None or set(content.images) != {"fixed", "moving"}:
-        return ""
+        return None
     transform = content.transforms[best]
     if not (hasattr(transform, "map") or callable(transform)):
-        return ""
+        return None
     picture = checkerboards(content.images["fixed"], content.images["moving"], (best, transform))
-    return heading("Before and after") + _picture(
-        picture,
-        f"Checkerboards of the fixed and the moving image, before registration and after {best}.",
-        f"Tiles of the fixed and the moving image in turn, without registration and after {best}. Where edges continue "
-        "from tile to tile, the images match.",
-        dpi=150,
-    )
+    return best, map_picture(picture)
 
 
 def _first(maps: dict[str, Floats], baseline: str | None) -> dict[str, Floats]:
@@ -249,10 +215,6 @@ def _top(maps: dict[str, Floats], baseline: str | None) -> float | None:
     """Return the upper end of the colours: that of the methods, so that the baseline does not flatten them."""
     known = [values[np.isfinite(values)] for name, values in maps.items() if name != baseline or len(maps) == 1]
     return max((float(np.percentile(one, 98)) for one in known if one.size), default=None)
-
-
-def _picture(picture: Picture, alt: str, caption: str, width: float = 10.0, dpi: float = _DPI) -> str:
-    return image(picture_bytes(map_picture(picture, width=width), "png", dpi=dpi), "png", alt, caption)
 
 
 _CHECKED_ELEMENTS = {2: 640, 3: 128}

@@ -31,20 +31,10 @@ from warpgauge.io.images import Image
 from warpgauge.maps.picture_parts import shown_units
 from warpgauge.project import Project
 from warpgauge.report.content import Content
-from warpgauge.report.html import page, paragraph, report_path
-from warpgauge.report.map_section import MethodMaps, map_section, method_maps, overlay_section
-from warpgauge.report.results import (
-    annotation_list,
-    certificate_section,
-    compared,
-    landmark_csv,
-    landmark_section,
-    provenance,
-    reading_aid,
-    results_section,
-    verdict,
-)
-from warpgauge.report.trust_section import rater_section, suspect_section, suspects, trust_section
+from warpgauge.report.map_section import MethodMaps, method_maps
+from warpgauge.report.page import rendered, report_path
+from warpgauge.report.sections import landmark_csv, section_titles, section_values
+from warpgauge.report.suspects import suspects
 from warpgauge.session.check_questions import RaterCertificate, rater_certificates
 
 
@@ -212,30 +202,14 @@ def landmark_file(file: Path) -> Path:
 
 def report_page(content: Content, file: Path) -> str:
     """Return the HTML page; ``file`` is where it is written, for the names of what lies beside it."""
-    head = (
-        verdict(content)
-        + compared(content)
-        + paragraph(f"Made on {content.created:%Y-%m-%d %H:%M} {content.created.tzname() or ''}.")
+    return rendered(
+        "page.html",
+        folder="report",
+        sections=section_titles(content),
+        numbers_file=file.with_suffix(".json").name,
+        landmark_file=landmark_file(file).name,
+        **section_values(content),
     )
-    results = ("results", "Which method is best?", results_section(content) + overlay_section(content))
-    maps = ("maps", "Where is it wrong?", map_section(content))
-    trust = ("calibration", "Can these numbers be trusted?", trust_section(content))
-    overconfident = content.trust is None or content.trust.verdict == "overconfident"
-    parts = [
-        *([("suspects", "Annotations to check", suspect_section(content))] if content.suspects else []),
-        # Where the model is overconfident, that stands before any ranking.
-        *((trust, results, maps) if overconfident else (results, maps, trust)),
-        ("landmarks", "Errors at the annotated points", landmark_section(content)),
-        *([("certificate", "Certificate", certificate_section(content.certificate))] if content.certificate else []),
-        *([("raters", "How precise are the raters?", rater_section(content))] if content.raters else []),
-        ("annotations", "Annotations", annotation_list(content)),
-        ("provenance", "How it was made", provenance(content)),
-        ("reading", "How to read this report", reading_aid(content)),
-    ]
-    beside = f"Every number of this report is in {file.with_suffix('.json').name}, beside this file"
-    if content.landmark_errors:
-        beside += f", and the errors at the annotated points are in {landmark_file(file).name}"
-    return page(content.title, head, parts, paragraph(f"{beside}."))
 
 
 def _in_order(evaluation: Evaluation, transforms: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -1,0 +1,435 @@
+"""Tables and charts of a report, section by section; the templates add the words between them."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from warpgauge.core.arrays import Floats
+from warpgauge.display import counted
+from warpgauge.evaluation import Certificate, Trust, columns
+from warpgauge.evaluation.sentences import count, joined, judged_share, length, without
+from warpgauge.report import charts
+from warpgauge.report.content import Content, annotation_rows, description, model, versions
+from warpgauge.report.map_section import MOST_SHOWN, map_pictures, overlay
+from warpgauge.report.page import (
+    BLANK,
+    Cell,
+    Table,
+    chart,
+    count_cell,
+    download,
+    facts,
+    figure_cell,
+    number,
+    percent,
+    percent_cell,
+    photograph,
+    sampled_cell,
+    text_cell,
+)
+from warpgauge.report.suspects import thumbnails
+from warpgauge.session.check_questions import RaterCertificate
+
+_MOST_LISTED = 6
+# More than this is not a matter of single slips, so the rest is only listed.
+MOST_DRAWN = 12
+
+
+def section_titles(content: Content) -> dict[str, str]:
+    """Return the sections of a report by name, in order, with their headings."""
+    results = {"results": "Which method is best?", "maps": "Where is it wrong?"}
+    trust = {"calibration": "Can these numbers be trusted?"}
+    overconfident = content.trust is None or content.trust.verdict == "overconfident"
+    return {
+        **({"suspects": "Annotations to check"} if content.suspects else {}),
+        # Where the model is overconfident, that stands before any ranking.
+        **(trust | results if overconfident else results | trust),
+        "landmarks": "Errors at the annotated points",
+        **({"certificate": "Certificate"} if content.certificate else {}),
+        **({"raters": "How precise are the raters?"} if content.raters else {}),
+        "annotations": "Annotations",
+        "provenance": "How it was made",
+        "reading": "How to read this report",
+    }
+
+
+def section_values(content: Content) -> dict[str, Any]:
+    """Return what the templates of a report show, by the names that they use."""
+    methods = content.methods
+    return {
+        "title": content.title,
+        "content": content,
+        "found": content.evaluation,
+        "trust": content.trust,
+        "units": content.units,
+        "score": columns.score_words(content.norm),
+        "judged": "" if content.judged is None else judged_share(content.judged),
+        "compared": joined(methods) if len(methods) <= _MOST_LISTED else f"{len(methods)} methods",
+        "annotations": count(content.evaluation.annotations, "annotation"),
+        "version": versions()["warpgauge"],
+        "suspects": _suspects(content),
+        "results": _results(content),
+        "maps": map_pictures(content),
+        "calibration": None if content.trust is None else _calibration(content.trust),
+        "landmarks": _landmarks(content),
+        "certificate": None if content.certificate is None else _certificate(content.certificate),
+        "raters": _raters(content),
+        "annotation_list": _annotation_list(content),
+        "provenance": _provenance(content),
+    }
+
+
+def _suspects(content: Content) -> dict[str, Any]:
+    """Return the flagged annotations with two thumbnails each, the verdict without them, and both sets of scores."""
+    images = content.images
+    drawable = set(images) == {"fixed", "moving"} and images["fixed"].grid.d == content.posterior.d
+    drawn = [
+        {
+            "number": one.row + 1,
+            "sentence": one.sentence,
+            "away": length(one.distance, content.units),
+            "address": photograph(thumbnails(images["fixed"], images["moving"], one)),
+        }
+        for one in (content.suspects[:MOST_DRAWN] if drawable else ())
+    ]
+    other = content.evaluation.without_flagged if content.suspects else None
+    sentence = "" if other is None else without([one.row for one in content.suspects], other.verdict)
+    return {
+        "drawn": drawn,
+        "left": len(content.suspects) - len(drawn),
+        "without": None if other is None else {"sentence": sentence, "table": _without_flagged(content)},
+    }
+
+
+def _without_flagged(content: Content) -> Table:
+    found, norm = content.evaluation, content.norm
+    other = found.without_flagged
+    assert other is not None
+    rows: list[tuple[str, list[Cell]]] = []
+    for name in found.ranking(norm):
+        cells = []
+        for one in (found, other):
+            score = one.scores[name]
+            low, high = score.interval[norm]
+            cells += [
+                figure_cell(score.score[norm]),
+                Cell(f"{number(low)}\u00a0to\u00a0{number(high)}"),
+                sampled_cell(score.probability_best[norm], one.samples),
+            ]
+        rows.append((name, cells))
+    heads = (f"error ({content.units})", "90 % interval", "probability of being best")
+    return Table(
+        f"Errors from all {found.annotations} annotations, and from the {other.annotations} that are not flagged.",
+        ("method", *heads, *(f"without: {head}" for head in heads)),
+        rows,
+        baseline=found.baseline,
+        name="without-flagged",
+    )
+
+
+def _results(content: Content) -> dict[str, Any]:
+    """Return the table, the intervals, the ranks, the box plots and the checkerboards."""
+    found, norm, units = content.evaluation, content.norm, content.units
+    best = columns.standing(found)[0]
+    low, high = best.scores.interval[norm]
+    label = f"expected distance from the true match ({units})"
+    overlaid, picture = overlay(content) or (None, None)
+    return {
+        "scores": score_table(content),
+        "best": best.name,
+        "error": best.true_score,
+        "low": low,
+        "high": high,
+        "intervals": chart(charts.intervals(found, norm, columns.score_head(norm, units))),
+        "wins": chart(charts.wins(found, norm)) if len(content.methods) > 1 else None,
+        "boxes": chart(charts.boxes(content.errors, label, found.tolerance)) if content.errors else None,
+        "medians": "; ".join(f"{name}: {number(float(np.median(one)))}" for name, one in content.errors.items()),
+        "overlaid": overlaid,
+        "overlay": None if picture is None else photograph(picture, dpi=150),
+    }
+
+
+def _with_interval(value: tuple[float, float, float] | None, write: Callable[[float], str]) -> Cell:
+    if value is None:
+        return BLANK
+    middle, low, high = map(write, value)
+    return Cell(f"{middle} ({low}\u00a0to\u00a0{high})", value[0])
+
+
+def _cell(unit: str, value: Any, samples: int) -> Cell:
+    """Return the cell of a value, written by what it is."""
+    if unit == "interval":
+        return _with_interval(value, number)
+    if unit == "share interval":
+        return _with_interval(value, percent)
+    if unit == "probability":
+        return sampled_cell(value, samples)
+    if unit == "text":
+        return text_cell(value)
+    return percent_cell(value) if unit == "share" else figure_cell(value)
+
+
+def score_table(content: Content) -> Table:
+    """Return the table of scores, best method first."""
+    found = content.evaluation
+    shown = columns.shown(found, columns.REPORT)
+    rows = [
+        (row.name, [_cell(one.unit, one.value(row), found.samples) for one in shown]) for row in columns.standing(found)
+    ]
+    caption = (
+        f"Errors over {found.targets} targets, estimated from {count(found.annotations, 'annotation')}; best first. "
+        f"90 % intervals in brackets ({found.samples} samples, seed {found.seed})."
+    )
+    flagged = frozenset(flag.transform for flag in found.flags if flag.transform is not None)
+    heads = ["method", *columns.headings(found, columns.REPORT, content.units)]
+    return Table(caption, heads, rows, flagged=flagged, baseline=found.baseline, name="scores")
+
+
+def _landmarks(content: Content) -> dict[str, Any] | None:
+    """Return the distances between each annotated match and where each method puts it, as a table and as CSV."""
+    errors = content.landmark_errors
+    rows = annotation_rows(content)
+    if not errors or not rows:
+        return None
+    shown, units = list(errors)[:MOST_SHOWN], content.units
+    before = content.evaluation.baseline
+    if before in errors and before not in shown:
+        shown = [*shown[:-1], before]
+    listed = [
+        (
+            str(row["label"]),
+            [
+                text_cell(", ".join(f"{x:.5g}" for x in row["fixed"])),
+                *[figure_cell(_value(errors[name], at)) for name in shown],
+                figure_cell(row["sd"]),
+            ],
+        )
+        for at, row in enumerate(rows)
+    ]
+    middle = [
+        (head, [text_cell(""), *[figure_cell(middle(errors[name])) for name in shown], figure_cell(None)])
+        for head, middle in (("median", _median), ("root mean square", _rms))
+    ]
+    left = len(errors) - len(shown)
+    more = f" {left} further methods are in the CSV." if left else ""
+    table = Table(
+        f"Distance in {units} between the expert's match and where a method maps the point; best method first. Last "
+        f"column: the standard deviation that the expert stated.{more}",
+        ("annotation", f"fixed point ({units})", *shown, "stated sd"),
+        [*middle, *listed],
+        flagged=_doubted(rows),
+        name="landmark-errors",
+    )
+    return {"table": table, "csv": download(landmark_csv(content), "text/csv")}
+
+
+def _doubted(rows: list[dict[str, Any]]) -> frozenset[str]:
+    """Return the labels of annotations that contradict the others or all good methods."""
+    return frozenset(str(row["label"]) for row in rows if row["outlier"] or row["flagged"])
+
+
+def landmark_csv(content: Content) -> str:
+    """Return a row for each annotation: its label, points, and the error of each method there."""
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    axes = "xyz"[: content.posterior.d]
+    names = list(content.landmark_errors)
+    heads = [*(f"fixed_{axis}" for axis in axes), *(f"moving_{axis}" for axis in axes)]
+    writer.writerow(["annotation", *heads, "stated_sd", *names])
+    for at, row in enumerate(annotation_rows(content)):
+        values = [_value(content.landmark_errors[name], at) for name in names]
+        numbers = [repr(float(x)) for x in (*row["fixed"], *row["moving"], row["sd"])]
+        writer.writerow([row["label"], *numbers, *("" if one is None else repr(one) for one in values)])
+    return stream.getvalue()
+
+
+def _value(errors: Floats, at: int) -> float | None:
+    return float(errors[at]) if np.isfinite(errors[at]) else None
+
+
+def _median(errors: Floats) -> float | None:
+    known = errors[np.isfinite(errors)]
+    return float(np.median(known)) if known.size else None
+
+
+def _rms(errors: Floats) -> float | None:
+    known = errors[np.isfinite(errors)]
+    return float(np.sqrt(np.mean(np.square(known)))) if known.size else None
+
+
+def _certificate(found: Certificate) -> dict[str, Any]:
+    """Return both verdicts, what the answers to skipped questions could change, and what the certificate rests on."""
+    heads, rows = found.table()
+    return {
+        "methods": Table(
+            "Both verdicts. Mean error and 90th percentile include the raters' placement errors.",
+            heads,
+            [(str(row[0]), [text_cell(cell) for cell in row[1:]]) for row in rows],
+            name="certificate-methods",
+        ),
+        "with_skips": "; ".join(
+            f"{one.name} {one.rms.low_with_skips:.3g} to {one.rms.high_with_skips:.3g}"
+            for one in found.verdict.methods
+            if one.rms.low_with_skips is not None and one.rms.high_with_skips is not None
+        ),
+        "facts": facts("Certificate", _certificate_facts(found)),
+    }
+
+
+def _certificate_facts(found: Certificate) -> dict[str, object]:
+    content = found.content
+    late = [name for name, one in content["transforms"].items() if one["after_opening"]]
+    sealed = content["audit"]["sealed"]
+    return {
+        "random questions": f"{content['audit']['reached']} asked, {content['audit']['usable']} used",
+        "sealed answers": f"{sealed}, unknown to the model and to all exports" if sealed else "none",
+        "added after the answers were opened": ", ".join(late) or "no transform",
+        "estimates assisted by predictions": "yes" if found.verdict.assisted else "no",
+        "log": f"generation {content['project']['log']['generation']}, {content['project']['log']['digest']}",
+        "seeds of the draws": ", ".join(map(str, content["seeds"]["rounds"])),
+        "hash of the answers": content["commitment"],
+        "digest": content["digest"],
+        "software": ", ".join(f"{name} {version}" for name, version in content["software"].items()),
+    }
+
+
+def _annotation_list(content: Content) -> Table | None:
+    """Return the annotations with how well the others predict each."""
+    rows = annotation_rows(content)
+    if not rows:
+        return None
+    units = content.units
+    listed = [
+        (str(one["label"]), [
+            text_cell(", ".join(number(x, 5) for x in one["fixed"])),
+            text_cell(", ".join(number(x, 5) for x in one["moving"])),
+            figure_cell(one["sd"]), figure_cell(one["residual"]), figure_cell(one["mahalanobis"]),
+            figure_cell(one["p"]),
+            text_cell(_remark(one)),
+        ])
+        for one in rows
+    ]  # fmt: skip
+    return Table(
+        f"{counted(len(rows), 'annotation')}; points are x, y[, z] in {units}. Residual: distance from the prediction "
+        f"by all other annotations; standardised: divided by its expected size.",
+        ("annotation", "fixed point", "moving point", f"stated sd ({units})", f"residual ({units})", "standardised",
+         "p", "remark"),
+        listed,
+        flagged=_doubted(rows),
+        name="annotation-list",
+    )  # fmt: skip
+
+
+def _remark(row: dict[str, Any]) -> str:
+    if row["flagged"]:
+        return "far from all good methods"
+    return "contradicts the others" if row["outlier"] else ""
+
+
+def _provenance(content: Content) -> dict[str, Any]:
+    """Return settings, model, images, hashes, versions, seeds, and how each transform was read."""
+    found = content.evaluation
+    unknown = {"kind": "given as mapped points or as a function", "direction": "fixed_to_moving"}
+    read = {name: description(one) or unknown for name, one in content.transforms.items()}
+    seeds = {"posterior samples": found.samples, "seed": found.seed, "targets": found.targets,
+             "tolerance": found.tolerance, "norms": list(found.norms)}  # fmt: skip
+    return {
+        "transforms": [
+            facts(f"Transform {name}", {key: value for key, value in shown.items() if value not in ("", [], ())})
+            for name, shown in read.items()
+        ],
+        "project": facts("Project settings and content", content.project) if content.project else None,
+        "settings": [
+            facts("Model of the true transformation", model(content.posterior)),
+            facts("Settings of the evaluation", {**seeds, **content.settings}),
+            *(facts(f"The {name} image", {**one.summary(), "levels": one.levels})
+              for name, one in content.images.items()),
+        ],
+        "hashes": facts("SHA-256 of the input files", content.hashes) if content.hashes else None,
+        "versions": facts("Programs and libraries", versions()),
+    }  # fmt: skip
+
+
+def _calibration(trust: Trust) -> dict[str, Any]:
+    """Return coverage, residuals, quantiles and sensitivity."""
+    found = trust.diagnostics
+    coverage = found.coverage
+    rows = [
+        (f"{100 * one.level:.0f} %", [Cell(f"{one.inside} of {one.count}", one.inside), percent_cell(one.share),
+         percent_cell(one.low), percent_cell(one.high), text_cell("yes" if one.consistent else "no")])
+        for one in coverage
+    ]  # fmt: skip
+    return {
+        "coverage": Table(
+            "Leave-one-out coverage with 95 % binomial intervals.",
+            ("region", "inside", "share", "interval from", "to", "consistent"),
+            rows,
+            flagged=frozenset(f"{100 * one.level:.0f} %" for one in coverage if not one.consistent),
+            name="coverage",
+        ),
+        "said": "; ".join(f"{one.inside} of {one.count} in the {100 * one.level:.0f} % region" for one in coverage),
+        "beyond": int((np.abs(found.standardised) > 1.96).sum()),
+        "bars": chart(charts.coverage(found)),
+        "residuals": chart(charts.residuals(found)),
+        "lengths": chart(charts.quantiles(found)),
+        "components": chart(charts.components(found)),
+        "sensitivity": _sensitivity(trust),
+    }
+
+
+def _sensitivity(trust: Trust) -> Table | None:
+    tested = trust.sensitivity
+    if tested is None or len(tested.ranking) < 2:
+        return None
+    shown = [one for one in tested.variations if one.kind != "left out" or one.best_changes]
+    rows = [
+        (one.name, [text_cell(one.ranking[0]), figure_cell(one.spearman), percent_cell(one.kendall_distance),
+                    percent_cell(one.lead)])
+        for one in shown
+    ]  # fmt: skip
+    return Table(
+        "The ranking under changed assumptions. Leaving out an annotation is listed only if it changes the best.",
+        ("change", "best method", "rank correlation", "pairs that change order", "probability that the best leads"),
+        rows,
+        flagged=frozenset(one.name for one in shown if one.best_changes),
+        name="sensitivity",
+    )
+
+
+def _raters(content: Content) -> Table:
+    """Return a certificate for each rater: bias, scatter and repeatability with 95 % intervals."""
+    rows = []
+    for name, one in content.raters.items():
+        spread = [(one.sd, one.sd_low, one.sd_high), (one.repeat_sd, one.repeat_low, one.repeat_high)]
+        rows.append(
+            (
+                name,
+                [
+                    Cell(f"{one.inside} of {one.controls}" if one.controls else "-", one.inside),
+                    text_cell("-" if one.bias is None else "; ".join(_biases(one))),
+                    *(cell for value, low, high in spread for cell in (figure_cell(value), _interval(low, high))),
+                    count_cell(one.repeats),
+                ],
+            )
+        )
+    units = content.units
+    heads = ("rater", "known matches in the drawn region", f"bias, {units}", f"SD, {units}", "interval",
+             f"repeatability SD, {units}", "interval", "repeats")  # fmt: skip
+    return Table("Certificates of the raters, with 95 % intervals.", heads, rows, name="raters")
+
+
+def _biases(one: RaterCertificate) -> list[str]:
+    assert one.bias is not None
+    assert one.bias_low is not None
+    assert one.bias_high is not None
+    parts = zip("xyz", one.bias, one.bias_low, one.bias_high, strict=False)
+    return [f"{axis} {number(value)} ({number(low)} to {number(high)})" for axis, value, low, high in parts]
+
+
+def _interval(low: float | None, high: float | None) -> Cell:
+    return text_cell("-" if low is None or high is None else f"{number(low)} to {number(high)}")
