@@ -61,7 +61,7 @@ def test_the_code_is_stored_and_documents_without_it_stay_readable(tmp_path: Pat
     content = json.loads(file.read_text())
     assert content["version"] == 3
     assert content["targets"]["region"] == "domain"
-    wrong = {**content, "targets": {**content["targets"], "region": 7}}
+    wrong = json.dumps({**content, "targets": {**content["targets"], "region": 7}})
     del content["targets"]["region"], content["candidates"]["region"]
     for version, (sentence, code) in zip([1, 2] * 4, OLD_SENTENCES.items(), strict=True):
         content["targets"]["method"] = sentence
@@ -69,6 +69,6 @@ def test_the_code_is_stored_and_documents_without_it_stay_readable(tmp_path: Pat
         with Project.open(folder) as project:
             assert project.document.targets.region == code
             assert project.document.targets.method == sentence
-    file.write_text(json.dumps(wrong))
+    file.write_text(wrong)
     with pytest.raises(ProjectError, match="'region' must be text"):
         Project.open(folder)
