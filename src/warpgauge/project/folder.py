@@ -22,7 +22,8 @@ from warpgauge.errors import InvalidInputError, SuspiciousDataWarning
 from warpgauge.geometry import Floats, Grid
 from warpgauge.io.files import sync_folder
 from warpgauge.io.images import Image, read_image
-from warpgauge.io.limits import check_memory, read_array
+from warpgauge.io.limits import check_memory
+from warpgauge.io.numpy_files import read_array
 from warpgauge.io.stores import Place
 from warpgauge.project.document import Document, ForegroundRecord, ImageRecord, write_document
 from warpgauge.project.errors import ProjectError, project_content

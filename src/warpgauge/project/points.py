@@ -27,7 +27,7 @@ from warpgauge.errors import InvalidInputError
 from warpgauge.geometry import Floats, Grid
 from warpgauge.io.files import one_line
 from warpgauge.io.images import Image, SlicedImage, read_image
-from warpgauge.io.limits import read_array
+from warpgauge.io.numpy_files import read_array
 from warpgauge.project.document import PointsRecord
 from warpgauge.project.errors import ProjectError, project_content
 

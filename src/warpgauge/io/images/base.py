@@ -22,7 +22,7 @@ from warpgauge.errors import FileFormatError, FileTooLargeError, InvalidInputErr
 from warpgauge.geometry import Floats, Grid
 from warpgauge.io.files import content_hash, files_hash, foreign_decoder
 from warpgauge.io.images.pyramid import Pyramid
-from warpgauge.io.images.samples import Array, Region, StoredImage
+from warpgauge.io.images.stored import Array, Region, StoredImage
 from warpgauge.io.limits import chosen_limit, memory_limit, physical_memory, shown_bytes, size_on_disk
 from warpgauge.io.stores import Place, RemotePath
 

@@ -15,7 +15,8 @@ from warpgauge.errors import FileFormatError
 from warpgauge.geometry import Floats
 from warpgauge.io.files import foreign_decoder, read_head, require
 from warpgauge.io.images.frame import Frame
-from warpgauge.io.images.samples import Array, Region, RegionReader, StoredImage, StoredLevel, rescale, rescaled_dtype
+from warpgauge.io.images.samples import rescale, rescaled_dtype
+from warpgauge.io.images.stored import Array, Region, RegionReader, StoredImage, StoredLevel
 from warpgauge.io.limits import check_memory, size_on_disk
 
 _TAGS = [

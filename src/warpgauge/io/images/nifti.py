@@ -12,19 +12,8 @@ from warpgauge.errors import FileFormatError
 from warpgauge.geometry import Floats, Units
 from warpgauge.io.files import foreign_decoder, read_head
 from warpgauge.io.images.frame import Frame, frame_from_affine
-from warpgauge.io.images.samples import (
-    Array,
-    Block,
-    Region,
-    RegionReader,
-    StoredImage,
-    StoredLevel,
-    gzip_head,
-    gzip_promises,
-    rescale,
-    rescaled_dtype,
-    without_alpha,
-)
+from warpgauge.io.images.samples import Block, gzip_head, gzip_promises, rescale, rescaled_dtype, without_alpha
+from warpgauge.io.images.stored import Array, Region, RegionReader, StoredImage, StoredLevel
 
 _RAS_TO_LPS = np.diag([-1.0, -1.0, 1.0, 1.0])
 _RGB, _RGBA = 128, 2304  # datatype codes of colours

@@ -12,7 +12,8 @@ from warpgauge.errors import FileFormatError
 from warpgauge.geometry import Floats, Units
 from warpgauge.io.files import foreign_decoder, neighbour, read_head
 from warpgauge.io.images.frame import Frame, frame_from_affine, length_unit
-from warpgauge.io.images.samples import Block, RegionReader, StoredImage, image_of_block, text_reader
+from warpgauge.io.images.samples import Block, image_of_block, text_reader
+from warpgauge.io.images.stored import RegionReader, StoredImage
 
 _HEADER_LIMIT = 2**20
 _TYPES = {

@@ -11,7 +11,7 @@ from warpgauge.errors import FileFormatError
 from warpgauge.geometry import Floats, Units
 from warpgauge.io.files import foreign_decoder
 from warpgauge.io.images.frame import Frame, length_unit
-from warpgauge.io.images.samples import Array, Region, RegionReader, StoredImage, StoredLevel
+from warpgauge.io.images.stored import Array, Region, RegionReader, StoredImage, StoredLevel
 from warpgauge.io.stores import Place
 from warpgauge.io.zarr_arrays import DESCRIPTIONS, open_array, zarr_attributes
 

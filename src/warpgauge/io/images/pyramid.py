@@ -14,7 +14,7 @@ import numpy as np
 
 from warpgauge.geometry import Grid
 from warpgauge.io.files import locked, write_whole
-from warpgauge.io.images.samples import Array, Region, StoredImage, StoredLevel
+from warpgauge.io.images.stored import Array, Region, StoredImage, StoredLevel
 
 _COARSEST = 256  # no further level once the longest side is this short
 _BLOCK_BYTES = 16 * 2**20  # what one step of a reduction may read

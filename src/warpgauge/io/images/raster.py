@@ -10,8 +10,10 @@ import numpy as np
 
 from warpgauge.errors import FileFormatError
 from warpgauge.io.files import foreign_decoder, read_head, require
-from warpgauge.io.images.frame import Frame, orientation_note, oriented, oriented_size
-from warpgauge.io.images.samples import Array, StoredImage, StoredLevel, kept
+from warpgauge.io.images.frame import Frame
+from warpgauge.io.images.orientation import orientation_note, oriented, oriented_size
+from warpgauge.io.images.samples import kept
+from warpgauge.io.images.stored import Array, StoredImage, StoredLevel
 from warpgauge.io.limits import check_memory
 
 # The most that one byte can unfold to: deflate's 1032, and for JPEG one bit a block of 64 samples with room to spare.

@@ -20,7 +20,8 @@ from warpgauge.io.images.nifti import nifti_header, open_nifti
 from warpgauge.io.images.nrrd_files import open_nrrd
 from warpgauge.io.images.ome_zarr import is_zarr, open_ome_zarr
 from warpgauge.io.images.raster import open_jpeg, open_png
-from warpgauge.io.images.samples import StoredImage, gzip_head
+from warpgauge.io.images.samples import gzip_head
+from warpgauge.io.images.stored import StoredImage
 from warpgauge.io.images.tiff import open_tiff
 from warpgauge.io.stores import Place, RemotePath, place_of
 

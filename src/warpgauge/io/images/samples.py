@@ -1,7 +1,6 @@
-"""Samples of a file's levels: what a format's module hands over, and formats that are a header and a block of numbers.
+"""Formats that are a header and a block of numbers: blocks are mapped, inflated or parsed, and rescaled.
 
-Blocks are mapped, inflated or parsed, and rescaled. A header is a promise: nothing is allocated before it is checked
-against the size of the file.
+A header is a promise: nothing is allocated before it is checked against the size of the file.
 """
 
 from __future__ import annotations
@@ -10,20 +9,17 @@ import bz2
 import gzip
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from warpgauge.errors import FileFormatError
 from warpgauge.io.files import TEXT_LIMIT
+from warpgauge.io.images.frame import Frame
+from warpgauge.io.images.stored import Array, Region, RegionReader, StoredImage, StoredLevel
 from warpgauge.io.limits import check_memory, shown_bytes
-from warpgauge.io.stores import Place
-
-if TYPE_CHECKING:
-    from warpgauge.io.images.frame import Frame
 
 # The most that one byte of each kind can unfold to: deflate's is known, bzip2's is a generous bound.
 _EXPANSION = {"gzip": 1032, "zlib": 1032, "bzip2": 2_000_000}
@@ -233,75 +229,6 @@ def rescale(array: Array, slope: float, intercept: float, dtype: np.dtype[Any]) 
         return (array.astype(np.int64) * int(slope) + int(intercept)).astype(dtype)
     with np.errstate(all="ignore"):  # an absurd slope may overflow; the samples then are infinite, as it asks for
         return (array.astype(np.float64) * slope + intercept).astype(dtype)
-
-
-Array = NDArray[Any]
-Region = tuple[slice, ...]
-"""One slice with start and stop per spatial axis, in array order ``[z, ]y, x``."""
-RegionReader = Callable[[Region], Array]
-
-
-@dataclass(frozen=True)
-class StoredLevel:
-    """One level of a pyramid that the file itself holds.
-
-    Parameters
-    ----------
-    size : tuple of int
-        Number of elements along x, y[, z].
-    read : callable
-        Gives the array of a region ``[z, ]y, x``, with a last axis of channels where there are three.
-    step, offset : tuple of float
-        Distance between its elements, and position of its element 0, along x, y[, z] and counted in elements of
-        level 0.
-    """
-
-    size: tuple[int, ...]
-    read: RegionReader
-    step: tuple[float, ...]
-    offset: tuple[float, ...]
-
-    @classmethod
-    def full(cls, size: tuple[int, ...], read: RegionReader) -> StoredLevel:
-        """Level 0."""
-        return cls(size, read, (1.0,) * len(size), (0.0,) * len(size))
-
-
-@dataclass(frozen=True)
-class StoredImage:
-    """An image as its file describes it, before the caller's spacing and units are taken into account.
-
-    Parameters
-    ----------
-    path : Path or RemotePath
-        The file, folder or address that was asked for.
-    format : str
-        Name of the format.
-    frame : Frame
-        Where level 0 lies, as the file says it.
-    dtype : numpy dtype
-        Type of the samples that the levels give, in the byte order of this machine.
-    channels : int
-        1 or 3.
-    levels : tuple of StoredLevel
-        Level 0 and the coarser ones that the file holds.
-    files : tuple of Path or RemotePath
-        All files that the content is in, or one folder that stands for all below it.
-    notes : list of str
-        Sentences about what was read and assumed.
-    suspicions : list of str
-        Sentences to be given as warnings.
-    """
-
-    path: Place
-    format: str
-    frame: Frame
-    dtype: np.dtype[Any]
-    channels: int
-    levels: tuple[StoredLevel, ...]
-    files: tuple[Place, ...]
-    notes: list[str] = field(default_factory=list)
-    suspicions: list[str] = field(default_factory=list)
 
 
 def image_of_block(

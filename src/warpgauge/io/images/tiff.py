@@ -18,8 +18,10 @@ import numpy as np
 from warpgauge.errors import AmbiguousFileError, FileFormatError
 from warpgauge.geometry import Units
 from warpgauge.io.files import foreign_decoder, require
-from warpgauge.io.images.frame import Frame, length_unit, orientation_note, oriented_reader, oriented_size
-from warpgauge.io.images.samples import Array, Block, Region, RegionReader, StoredImage, StoredLevel
+from warpgauge.io.images.frame import Frame, length_unit
+from warpgauge.io.images.orientation import orientation_note, oriented_reader, oriented_size
+from warpgauge.io.images.samples import Block
+from warpgauge.io.images.stored import Array, Region, RegionReader, StoredImage, StoredLevel
 from warpgauge.io.images.tiff_segments import check_directories, page_reader
 
 # tifffile reports oddities of damaged files to its logger; without a handler they would be printed beside our sentence.

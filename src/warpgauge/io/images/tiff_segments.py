@@ -11,7 +11,7 @@ from typing import IO, Any, Literal
 import numpy as np
 
 from warpgauge.errors import FileFormatError, FileTooLargeError
-from warpgauge.io.images.samples import Array, Region, RegionReader
+from warpgauge.io.images.stored import Array, Region, RegionReader
 from warpgauge.io.limits import check_memory
 
 # Zstandard unfolds a byte to at most about 2**15, the other codecs to far less.

@@ -9,7 +9,8 @@ import numpy as np
 
 from warpgauge.errors import AmbiguousFileError, FileFormatError, InvalidInputError
 from warpgauge.io.files import existing_file, foreign_decoder
-from warpgauge.io.limits import check_memory, read_array, size_on_disk
+from warpgauge.io.limits import check_memory, size_on_disk
+from warpgauge.io.numpy_files import read_array
 from warpgauge.io.transforms.base import BY_SIGNATURE, NO, Format, Options
 from warpgauge.io.transforms.field import DisplacementField, Vectors
 from warpgauge.io.transforms.field_files import StoredField, as_floats, choose_convention, choose_frame, finish_field
