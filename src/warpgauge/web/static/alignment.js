@@ -4,7 +4,9 @@
  */
 
 import { RefusedError } from "./api.js";
+import { say } from "./message.js";
 
+/** @import { Annotator } from "./annotator.js" */
 /** @import { Stage } from "./stage.js" */
 
 /**
@@ -21,21 +23,20 @@ export async function offerAlignment(stage) {
     throw error;
   }
   stage.store.set({ aligning: true, layout: "overlay", compare: "opacity" });
-  stage.annotator.say("Do the two images lie roughly like this?", "warning");
+  say(stage.store, "Do the two images lie roughly like this?", "warning");
   return true;
 }
 
 /**
- * @param {Stage} stage
+ * @param {Annotator} annotator
  * @param {boolean} accepted
  */
-export async function answerAlignment(stage, accepted) {
-  const { annotator, store } = stage;
-  await annotator.sending(async () => {
-    const { saved } = await stage.api.post("/api/alignment", { accepted, generation: annotator.generation });
-    store.set({ saved, writing: "idle", aligning: false, layout: "two", compare: "off" });
-    stage.link.forget();
-    stage.overlays.forget();
+export async function answerAlignment(annotator, accepted) {
+  const { stage, delivery } = annotator;
+  await delivery.sending(async () => {
+    const { saved } = await stage.api.post("/api/alignment", { accepted, generation: delivery.generation });
+    stage.store.set({ saved, writing: "idle", aligning: false, layout: "two", compare: "off" });
+    stage.forgetModel();
     annotator.show(await stage.api.get("/api/query"));
   });
 }

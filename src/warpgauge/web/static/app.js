@@ -18,14 +18,13 @@ import { buildFinish } from "./finish.js";
 import { draggedWithSpace, holdSpace } from "./gestures.js";
 import { giveFocusBack, listenToKeys, listenToSpace, showFocusToKeys } from "./keys.js";
 import { buildOverlayPanel } from "./overlaypanel.js";
+import { buildPane } from "./panes.js";
 import { buildWarpedPane } from "./layout.js";
 import { watchOverviews } from "./readout.js";
 import { SIDES, Stage } from "./stage.js";
 import { Store } from "./store.js";
 import { restoreTheme, surroundColour } from "./theme.js";
 import { drawPlace, spanOf } from "./thumbs.js";
-import { buildPane2d } from "./view2d.js";
-import { buildPane3d } from "./view3d.js";
 import { welcome, welcomed } from "./welcome.js";
 
 /** @import { Done, Project, Query, State } from "./types.js" */
@@ -95,32 +94,34 @@ async function open() {
     overlays: { ...store.state.overlays, transform: project.transforms?.[0] ?? null },
   });
 
-  /** @type {Stage} */
-  let stage;
-  const annotator = new Annotator(store, api, project, (conflict, { number }) =>
-    askConflict(conflict, number, project.units, (canvas, answer) => {
-      if (!answer?.point) return;
-      const shown = { point: answer.point, span: spanOf(stage, "moving", answer.covariance), marks: [{ point: answer.point, covariance: answer.covariance, alpha: answer.alpha ?? 0.01 }] };
-      stage.extras.add({ draw: () => canvas.isConnected && drawPlace(stage, "moving", canvas, shown) });
-      stage.drawSoon();
-    }),
-  );
-  stage = new Stage(store, api, annotator, project.images);
-  annotator.stage = stage;
+  const stage = new Stage(store, api, project);
+  const annotator = new Annotator(stage, {
+    settle: (conflict, { number }) =>
+      askConflict(conflict, number, project.units, (canvas, answer) => {
+        if (!answer?.point) return;
+        const shown = { point: answer.point, span: spanOf(stage, "moving", answer.covariance), marks: [{ point: answer.point, covariance: answer.covariance, alpha: answer.alpha ?? 0.01 }] };
+        stage.extras.add({ draw: () => canvas.isConnected && drawPlace(stage, "moving", canvas, shown) });
+        stage.drawSoon();
+      }),
+    written: () => {
+      stage.forgetModel();
+      void refresh();
+    },
+  });
   stage.surround = surroundColour();
-  for (const side of SIDES) (project.d === 2 ? buildPane2d : buildPane3d)(stage, side, byId(side));
-  buildWarpedPane(stage);
+  for (const side of SIDES) buildPane(annotator, side, byId(side));
+  buildWarpedPane(annotator);
   void watchOverviews(stage);
 
-  const drawer = new Drawer(stage, annotator);
-  buildFinish(stage, annotator, drawer);
-  const commands = makeCommands(stage, annotator, { toggleDrawer: () => drawer.toggle() });
+  const drawer = new Drawer(annotator);
+  buildFinish(annotator, drawer);
+  const commands = makeCommands(annotator, { toggleDrawer: () => drawer.toggle() });
   listenToKeys(commands);
   listenToSpace(holdSpace, draggedWithSpace, () => commands.find(({ id }) => id === "put")?.run());
   showFocusToKeys();
   giveFocusBack(() => stage.focus());
-  buildBar(store, annotator, project);
-  buildChoice(stage, annotator);
+  buildBar(annotator);
+  buildChoice(annotator);
   buildButtons(store, commands);
   buildOverlayPanel(stage, commands);
 
@@ -139,10 +140,6 @@ async function open() {
     }
     drawer.refresh();
   };
-  annotator.onWritten = () => {
-    stage.overlays.forget();
-    void refresh();
-  };
   // For tests and for the browser's console: to read, not to change. Opened: all that comes by itself is there.
   const opened = { store, stage, opened: false };
   Object.assign(globalThis, { warpgauge: opened });
@@ -150,7 +147,7 @@ async function open() {
   // The picture goes before everything else.
   await stage.pictured;
   stage.focus();
-  await Promise.all([refresh(), offerAlignment(stage), project.role === "organiser" && offerOrganiser(stage, annotator)]);
+  await Promise.all([refresh(), offerAlignment(stage), project.role === "organiser" && offerOrganiser(annotator)]);
   opened.opened = true;
   if (!welcomed() && project.role !== "viewer") {
     await welcome(store.state.task === "start");
@@ -158,13 +155,10 @@ async function open() {
   }
 }
 
-/**
- * @param {Stage} stage
- * @param {Annotator} annotator
- */
-async function offerOrganiser(stage, annotator) {
+/** @param {Annotator} annotator */
+async function offerOrganiser(annotator) {
   const { Organiser } = await import("./organiser.js");
-  new Organiser(stage, annotator).offer();
+  new Organiser(annotator).offer();
 }
 
 open().catch((error) => {

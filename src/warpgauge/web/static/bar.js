@@ -4,7 +4,7 @@
  */
 
 import { ALPHAS } from "./commands.js";
-import { byId, clock, length, make, number, rounded, unitName } from "./dom.js";
+import { byId, clock, make, number, rounded, unitName } from "./dom.js";
 import { axesOfMark, sizeInWords } from "./figures.js";
 import { byFinger } from "./gestures.js";
 import { icon } from "./icons.js";
@@ -12,8 +12,10 @@ import { sparkline } from "./sparkline.js";
 
 /** @import { Annotator } from "./annotator.js" */
 /** @import { Command } from "./keys.js" */
+/** @import { MarkEditor } from "./markeditor.js" */
+/** @import { Stage } from "./stage.js" */
 /** @import { Store } from "./store.js" */
-/** @import { Progress, Project, State } from "./types.js" */
+/** @import { Progress, State } from "./types.js" */
 
 /**
  * Buttons for the commands, at the bottom and wherever the page names one.
@@ -50,12 +52,9 @@ export function buildButtons(store, commands) {
   document.body.dataset.built = "";
 }
 
-/**
- * @param {Store<State>} store
- * @param {Annotator} annotator
- * @param {Project} project
- */
-export function buildBar(store, annotator, project) {
+/** @param {Annotator} annotator */
+export function buildBar({ stage, store, marks }) {
+  const { project } = stage;
   const { fixed, moving } = project.images;
   const [from, to] = distinctNames(fixed.name, moving.name);
   byId("project-name").textContent = `${project.name}  ${from} → ${to}`;
@@ -67,21 +66,21 @@ export function buildBar(store, annotator, project) {
   const choices = [...new Set([...ALPHAS, project.settings.alpha])].sort((a, b) => a - b);
   alpha.replaceChildren(...choices.map((value) => make("option", { value: String(value) }, `${number(100 * (1 - value))} %`)));
   alpha.addEventListener("change", () => {
-    annotator.setAlpha(Number(alpha.value));
-    annotator.stage?.focus();
+    marks.setAlpha(Number(alpha.value));
+    stage.focus();
   });
   const show = () => {
     const { state } = store;
     showQuestion(state);
     showMessage(state);
     byId("saved").textContent = state.writing === "saving" ? "saving…" : state.saved ? `saved ${clock(state.saved.time)}` : "";
-    alpha.value = String(state.mark?.alpha ?? annotator.alpha);
-    showSize(state, annotator, project);
+    alpha.value = String(state.mark?.alpha ?? marks.alpha);
+    showSize(state, marks, stage);
     for (const id of ["accept", "skip", "another", "nearby", "snap"]) {
       const button = document.querySelector(`#commands button[data-command="${id}"]`);
       const fits = id === "accept" || id === "snap" || state.task === "answer" || (id === "nearby" && state.task === "nearby");
       const withheld = id === "snap" && state.task === "answer" && state.query?.unaided;
-      if (button instanceof HTMLButtonElement) button.disabled = !annotator.editable || !fits || Boolean(withheld);
+      if (button instanceof HTMLButtonElement) button.disabled = !marks.editable || !fits || Boolean(withheld);
     }
   };
   store.watch(["query", "done", "mark", "message", "tone", "saved", "writing", "connection", "rows", "doubt", "task", "start"], show);
@@ -144,15 +143,15 @@ function showMessage({ message, tone, connection, doubt }) {
 
 /**
  * @param {State} state
- * @param {Annotator} annotator
- * @param {Project} project
+ * @param {MarkEditor} marks
+ * @param {Stage} stage
  */
-function showSize({ mark }, annotator, project) {
+function showSize({ mark }, marks, stage) {
   const figure = byId("size-figure");
-  const units = length(0, project.units).slice(2);
+  const units = unitName(stage.project.units);
   figure.textContent = mark ? `± ${sizeInWords(axesOfMark(mark))} ${units}` : "";
-  const scale = annotator.stage?.planesOf("moving")[0]?.view.scale ?? 1;
-  const { radius, why } = annotator.clickRadius(scale, byFinger());
+  const scale = stage.planesOf("moving")[0]?.view.scale ?? 1;
+  const { radius, why } = marks.clickRadius(scale, byFinger());
   figure.title = `A click makes ± ${rounded(radius)} ${units}: ${why}.`;
 }
 

@@ -7,21 +7,17 @@ import { answerAlignment } from "./alignment.js";
 import { byId, make } from "./dom.js";
 
 /** @import { Annotator } from "./annotator.js" */
-/** @import { Stage } from "./stage.js" */
 
-/**
- * @param {Stage} stage
- * @param {Annotator} annotator
- */
-export function buildChoice(stage, annotator) {
-  const { store } = stage;
+/** @param {Annotator} annotator */
+export function buildChoice(annotator) {
+  const { store, delivery, ownPoints } = annotator;
   const place = byId("choice");
   const button = (/** @type {string} */ name, /** @type {string} */ words, /** @type {() => void} */ run) => make("button", { type: "button", "data-choice": name, onclick: run }, words);
   const show = () => {
     const { doubt, task, writing, aligning, query } = store.state;
-    if (aligning) place.replaceChildren(button("yes", "Yes", () => void answerAlignment(stage, true)), button("no", "No", () => void answerAlignment(stage, false)));
-    else if (doubt) place.replaceChildren(button("keep", "Keep it", () => void annotator.keepSlip()), button("change", "Change", () => annotator.changeSlip()));
-    else if (task === "start") place.replaceChildren(button("skip-start", "Skip this start", () => void annotator.skipStart()));
+    if (aligning) place.replaceChildren(button("yes", "Yes", () => void answerAlignment(annotator, true)), button("no", "No", () => void answerAlignment(annotator, false)));
+    else if (doubt) place.replaceChildren(button("keep", "Keep it", () => void delivery.keepSlip()), button("change", "Change", () => delivery.changeSlip()));
+    else if (task === "start") place.replaceChildren(button("skip-start", "Skip this start", () => void ownPoints.skipStart()));
     else if (task === "answer" && query?.answer) place.replaceChildren(button("back", "Back to the open question", () => void annotator.current()));
     else place.replaceChildren();
     place.hidden = place.childElementCount === 0 || writing === "saving";

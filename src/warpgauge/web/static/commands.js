@@ -5,6 +5,7 @@
 
 import { askReason, showKeys } from "./dialogs.js";
 import { nextFlagged } from "./list.js";
+import { say } from "./message.js";
 import { activePane, arrow, preset, putMark, stretchSecond, turnMark } from "./shaping.js";
 import { snap } from "./snap.js";
 import { surroundColour, toggleTheme } from "./theme.js";
@@ -22,18 +23,18 @@ const FROM_MODEL = ["hide", "ghost", "layout", "link", "map", "warp", "compare",
 export const WARPS = ["off", "opacity", "checkerboard", "flicker", "difference", "lens"];
 
 /**
- * @param {Stage} stage
  * @param {Annotator} annotator
  * @param {{toggleDrawer: () => void}} page
  * @returns {Command[]}
  */
-export function makeCommands(stage, annotator, page) {
-  const offered = (/** @type {Command} */ { id }) => !(annotator.withheld ? FROM_MODEL : annotator.project.settings.hide_prediction ? ["hide"] : []).includes(id);
+export function makeCommands(annotator, page) {
+  const { stage } = annotator;
+  const offered = (/** @type {Command} */ { id }) => !(stage.withheld ? FROM_MODEL : stage.project.settings.hide_prediction ? ["hide"] : []).includes(id);
   /** @type {Command[]} */
   const commands = [
-    ...answerCommands(stage, annotator),
-    ...shapeCommands(stage, annotator),
-    ...seeCommands(stage, annotator),
+    ...answerCommands(annotator),
+    ...shapeCommands(annotator),
+    ...seeCommands(annotator),
     ...(stage.images.fixed.size.length === 3 ? volumeCommands(stage) : []),
     ...overlayCommands(stage),
     { id: "drawer", label: "Review: list, progress, compare", short: "Review", keys: ["d"], shown: "D", group: PAGE, run: page.toggleDrawer, pressed: () => stage.store.state.drawer !== null },
@@ -48,19 +49,19 @@ export function makeCommands(stage, annotator, page) {
 }
 
 /**
- * @param {Stage} stage
  * @param {Annotator} annotator
  * @returns {Command[]}
  */
-function answerCommands(stage, annotator) {
+function answerCommands(annotator) {
+  const { stage, store, marks, ownPoints } = annotator;
   const skip = async () => {
-    if (stage.store.state.task === "start") {
-      await annotator.skipStart();
+    if (store.state.task === "start") {
+      await ownPoints.skipStart();
       return;
     }
-    if (!stage.store.state.query || stage.store.state.task !== "answer") return;
-    if (!annotator.editable) {
-      annotator.explainLock();
+    if (!store.state.query || store.state.task !== "answer") return;
+    if (!marks.editable) {
+      marks.explainLock();
       return;
     }
     const why = await askReason();
@@ -69,17 +70,17 @@ function answerCommands(stage, annotator) {
   return [
     { id: "accept", label: "Accept", keys: ["Enter"], shown: "Enter", group: ANSWER, run: () => void annotator.accept(), main: true },
     { id: "skip", label: "Cannot tell: skip with a reason", short: "Cannot tell", keys: ["s"], shown: "S", group: ANSWER, run: () => void skip(), main: true },
-    { id: "nearby", label: "Something that you recognise near here", short: "Nearby", keys: ["f"], shown: "F", group: ANSWER, run: () => annotator.beginNearby(), pressed: () => stage.store.state.task === "nearby", main: true },
-    { id: "own", label: "A point of your own", short: "Own point", keys: ["p"], shown: "P", group: ANSWER, run: () => annotator.beginOwn(), pressed: () => stage.store.state.task === "own", main: true },
-    ...(annotator.project.settings.snap ? [snapCommand(annotator)] : []),
+    { id: "nearby", label: "Something that you recognise near here", short: "Nearby", keys: ["f"], shown: "F", group: ANSWER, run: () => ownPoints.beginNearby(), pressed: () => store.state.task === "nearby", main: true },
+    { id: "own", label: "A point of your own", short: "Own point", keys: ["p"], shown: "P", group: ANSWER, run: () => ownPoints.beginOwn(), pressed: () => store.state.task === "own", main: true },
+    ...(stage.project.settings.snap ? [snapCommand(annotator)] : []),
     { id: "another", label: "Another point", short: "Another", keys: ["n"], shown: "N", group: ANSWER, run: () => void annotator.another(), main: true },
     { id: "undo", label: "Undo", keys: ["z", "Ctrl+z"], shown: "Z", group: ANSWER, run: () => void annotator.undo(), main: true },
     { id: "redo", label: "Redo", keys: ["Shift+z", "Ctrl+Shift+z", "Ctrl+y"], shown: "⇧Z", group: ANSWER, run: () => void annotator.redo(), main: true },
     { id: "previous", label: "Former answer", short: "Former", keys: ["Backspace"], shown: "⌫", group: ANSWER, run: () => void annotator.previous(), main: true },
     { id: "flagged", label: "Next mark worth a second look", keys: ["Shift+n"], shown: "⇧N", group: ANSWER, run: () => {
-      const row = nextFlagged(stage.store.state.rows, stage.store.state.query?.query ?? null);
+      const row = nextFlagged(store.state.rows, store.state.query?.query ?? null);
       if (row) void annotator.goTo(row.query);
-      else annotator.say("No mark stands out: all agree with each other.");
+      else say(store, "No mark stands out: all agree with each other.");
     } },
     { id: "current", label: "Back to the open question", keys: ["q"], shown: "Q", group: ANSWER, run: () => void annotator.current() },
     { id: "escape", label: "Clear what is not accepted", keys: ["Escape"], shown: "Esc", group: ANSWER, run: () => {
@@ -98,33 +99,32 @@ function snapCommand(annotator) {
 }
 
 /**
- * @param {Stage} stage
  * @param {Annotator} annotator
  * @returns {Command[]}
  */
-function shapeCommands(stage, annotator) {
+function shapeCommands(annotator) {
+  const { marks } = annotator;
   return [
-    { id: "put", label: "Put a mark at the pointer or middle", keys: [], shown: "Space", group: SHAPE, run: () => putMark(stage, annotator) },
-    { id: "point", label: "Point: a tiny disc", keys: ["i"], shown: "I", group: SHAPE, run: () => preset(stage, annotator, "point") },
-    { id: "edge", label: "Edge: long along the edge", keys: ["e"], shown: "E", group: SHAPE, run: () => preset(stage, annotator, "edge") },
-    { id: "blob", label: "Blob: a medium disc", keys: ["b"], shown: "B", group: SHAPE, run: () => preset(stage, annotator, "blob") },
-    { id: "smaller", label: "Smaller", keys: ["["], shown: "[", group: SHAPE, run: () => annotator.resize(1 / 1.15) },
-    { id: "larger", label: "Larger", keys: ["]"], shown: "]", group: SHAPE, run: () => annotator.resize(1.15) },
-    { id: "narrower", label: "Narrower (second axis)", keys: ["{", "Shift+["], shown: "⇧[", group: SHAPE, run: () => stretchSecond(stage, annotator, 1 / 1.15) },
-    { id: "wider", label: "Wider (second axis)", keys: ["}", "Shift+]"], shown: "⇧]", group: SHAPE, run: () => stretchSecond(stage, annotator, 1.15) },
-    { id: "turn-back", label: "Turn left by 5°", keys: ["("], shown: "(", group: SHAPE, run: () => turnMark(stage, annotator, -5) },
-    { id: "turn-forth", label: "Turn right by 5°", keys: [")"], shown: ")", group: SHAPE, run: () => turnMark(stage, annotator, 5) },
-    { id: "alpha", label: "Another confidence level", keys: ["a"], shown: "A", group: SHAPE, run: () => annotator.setAlpha(ALPHAS[(ALPHAS.indexOf(annotator.alpha) + 1) % ALPHAS.length]) },
-    ...arrows(stage, annotator),
+    { id: "put", label: "Put a mark at the pointer or middle", keys: [], shown: "Space", group: SHAPE, run: () => putMark(annotator) },
+    { id: "point", label: "Point: a tiny disc", keys: ["i"], shown: "I", group: SHAPE, run: () => preset(annotator, "point") },
+    { id: "edge", label: "Edge: long along the edge", keys: ["e"], shown: "E", group: SHAPE, run: () => preset(annotator, "edge") },
+    { id: "blob", label: "Blob: a medium disc", keys: ["b"], shown: "B", group: SHAPE, run: () => preset(annotator, "blob") },
+    { id: "smaller", label: "Smaller", keys: ["["], shown: "[", group: SHAPE, run: () => marks.resize(1 / 1.15) },
+    { id: "larger", label: "Larger", keys: ["]"], shown: "]", group: SHAPE, run: () => marks.resize(1.15) },
+    { id: "narrower", label: "Narrower (second axis)", keys: ["{", "Shift+["], shown: "⇧[", group: SHAPE, run: () => stretchSecond(annotator, 1 / 1.15) },
+    { id: "wider", label: "Wider (second axis)", keys: ["}", "Shift+]"], shown: "⇧]", group: SHAPE, run: () => stretchSecond(annotator, 1.15) },
+    { id: "turn-back", label: "Turn left by 5°", keys: ["("], shown: "(", group: SHAPE, run: () => turnMark(annotator, -5) },
+    { id: "turn-forth", label: "Turn right by 5°", keys: [")"], shown: ")", group: SHAPE, run: () => turnMark(annotator, 5) },
+    { id: "alpha", label: "Another confidence level", keys: ["a"], shown: "A", group: SHAPE, run: () => marks.setAlpha(ALPHAS[(ALPHAS.indexOf(marks.alpha) + 1) % ALPHAS.length]) },
+    ...arrows(annotator),
   ];
 }
 
 /**
- * @param {Stage} stage
  * @param {Annotator} annotator
  * @returns {Command[]}
  */
-function arrows(stage, annotator) {
+function arrows(annotator) {
   const signs = /** @type {const} */ ([["Left", -1, 0, "←"], ["Right", 1, 0, "→"], ["Up", 0, -1, "↑"], ["Down", 0, 1, "↓"]]);
   const units = /** @type {const} */ ([["", "screen", ""], ["Shift+", "ten", "⇧"], ["Alt+", "tenth", "Alt "], ["Ctrl+", "view", "Ctrl "]]);
   const told = { screen: "Nudge %s by 1 screen pixel", ten: "Nudge %s by 10 screen pixels", tenth: "Nudge %s by 0.1 image pixel", view: "Move the view %s" };
@@ -135,18 +135,16 @@ function arrows(stage, annotator) {
       keys: [`${prefix}Arrow${name}`],
       shown: `${before}${sign}`,
       group: SHAPE,
-      run: () => arrow(stage, annotator, dx, dy, unit),
+      run: () => arrow(annotator, dx, dy, unit),
     })),
   );
 }
 
 /**
- * @param {Stage} stage
  * @param {Annotator} annotator
  * @returns {Command[]}
  */
-function seeCommands(stage, annotator) {
-  const { store } = stage;
+function seeCommands({ stage, store }) {
   const zoom = (/** @type {number} */ factor) => {
     const pane = activePane(stage);
     pane.zoom(pane.pointer ?? [pane.size.width / 2, pane.size.height / 2], factor);
@@ -161,11 +159,11 @@ function seeCommands(stage, annotator) {
     { id: "zoom-out", label: "Zoom out", keys: ["-"], shown: "-", group: SEE, run: () => zoom(1 / 1.25), repeats: true },
     { id: "fit", label: is3d ? "All planes; whole image" : "Whole image", keys: ["0"], shown: "0", group: SEE, run: fit },
     { id: "magnifier", label: "Magnifier", keys: ["u"], shown: "U", group: SEE, run: () => store.set({ magnifier: !store.state.magnifier }), pressed: () => store.state.magnifier },
-    { id: "hide", label: "Hide the prediction", short: "Hide", keys: ["h"], shown: "H", group: SEE, run: () => store.set({ predictionHidden: annotator.project.settings.hide_prediction || !store.state.predictionHidden }), pressed: () => store.state.predictionHidden, main: true },
+    { id: "hide", label: "Hide the prediction", short: "Hide", keys: ["h"], shown: "H", group: SEE, run: () => store.set({ predictionHidden: stage.project.settings.hide_prediction || !store.state.predictionHidden }), pressed: () => store.state.predictionHidden, main: true },
     { id: "turn", label: "Moving image turned to match, or upright", keys: ["y"], shown: "Y", group: SEE, run: () => stage.toggleTurned(), pressed: () => store.state.turned && store.state.pose !== null },
     { id: "ghost", label: "Show the pointer in the other image", keys: ["Shift+g"], shown: "⇧G", group: SEE, run: () => {
       stage.ghostOffered = true;
-      store.set({ ghost: !store.state.ghost && !annotator.project.settings.hide_prediction });
+      store.set({ ghost: !store.state.ghost && !stage.project.settings.hide_prediction });
     }, pressed: () => store.state.ghost },
     { id: "layout", label: "Layout: two, three, or one over the other", short: "Layout", keys: ["v"], shown: "V", group: SEE, run: () => nextLayout(stage) },
     { id: "link", label: "Link views", short: "Link", keys: ["l"], shown: "L", group: SEE, run: () => {

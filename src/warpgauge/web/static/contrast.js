@@ -6,6 +6,7 @@
 
 import { initialColours, largestSample } from "./colour.js";
 import { make, number } from "./dom.js";
+import { say } from "./message.js";
 import { brightnessOf, stainsOfImage } from "./stains.js";
 
 /** @import { Stage } from "./stage.js" */
@@ -85,7 +86,7 @@ export function contrastPanel(stage, side) {
     const own = chosen === "first" || chosen === "second" ? (colours().stains ?? stainsOfImage(stage.sources[side].pixels())) : colours().stains;
     if (own || (chosen !== "first" && chosen !== "second")) change({ channel: chosen, stains: own });
     else {
-      stage.annotator.say("Too little here is stained to tell the colours of the stains.", "warning");
+      say(stage.store, "Too little here is stained to tell the colours of the stains.", "warning");
       read();
     }
   });

@@ -4,45 +4,42 @@
  */
 
 import { RefusedError, SlipError, acknowledgement } from "./api.js";
-import { MarkEditor } from "./markeditor.js";
+import { say } from "./message.js";
 import { Stopwatch } from "./stopwatch.js";
 
-/** @import { Api } from "./api.js" */
+/** @import { Drafts } from "./drafts.js" */
 /** @import { Stage } from "./stage.js" */
-/** @import { Store } from "./store.js" */
-/** @import { Conflict, Done, Project, Query, Saved, State } from "./types.js" */
+/** @import { Conflict, Done, Query, Saved } from "./types.js" */
+/**
+ * @typedef {object} DeliveryCalls
+ * @property {(conflict: Conflict, query: Query) => Promise<"mine" | "theirs">} settle asks the expert
+ * @property {(next: Query | Done) => void} show puts a question on the screen
+ * @property {() => void} written is told that the list, the progress and what is drawn from the model are out of date
+ */
 
-export class Delivery extends MarkEditor {
+export class Delivery {
   /**
-   * @param {Store<State>} store
-   * @param {Api} api
-   * @param {Project} project
-   * @param {(conflict: Conflict, query: Query) => Promise<"mine" | "theirs">} settle asks the expert
+   * @param {Stage} stage
+   * @param {Drafts} drafts
+   * @param {DeliveryCalls} calls
    */
-  constructor(store, api, project, settle) {
-    super(store, project);
-    this.api = api;
+  constructor(stage, drafts, { settle, show, written }) {
+    this.stage = stage;
+    this.store = stage.store;
+    this.api = stage.api;
+    this.drafts = drafts;
     this.settle = settle;
-    /** @type {Stage | null} */
-    this.stage = null;
+    this.show = show;
+    this.written = written;
     this.watch = new Stopwatch();
     /** @type {(() => Promise<void>) | null} */
     this.kept = null;
     this.doubtedAt = 0;
   }
 
-  /** Replaced by the page: the list and the progress are out of date. */
-  onWritten() {}
-
-  /**
-   * Replaced by the annotator: put a question on the screen.
-   * @param {Query | Done} _next
-   */
-  show(_next) {}
-
   get generation() {
-    const { query, done, saved } = this.state;
-    return Math.max(query?.generation ?? 0, done?.generation ?? 0, saved?.generation ?? 0, this.project.generation);
+    const { query, done, saved } = this.store.state;
+    return Math.max(query?.generation ?? 0, done?.generation ?? 0, saved?.generation ?? 0, this.stage.project.generation);
   }
 
   /**
@@ -89,16 +86,15 @@ export class Delivery extends MarkEditor {
   changeSlip() {
     this.kept = null;
     this.store.set({ doubt: null });
-    this.say("Move your mark, then press Enter.");
+    say(this.store, "Move your mark, then press Enter.");
   }
 
   /** @param {{saved: Saved, next: Query | Done}} answer */
   wrote({ saved, next }) {
     this.drafts.drop();
     this.store.set({ saved });
-    this.stage?.link.forget();
     this.show(next);
-    this.onWritten();
+    this.written();
   }
 
   /**
@@ -119,8 +115,8 @@ export class Delivery extends MarkEditor {
     if ((await this.settle(conflict, query)) === "theirs") {
       this.drafts.drop();
       this.show(await this.api.get(`/api/query/${query.query}`));
-      this.say("The other version is kept.");
-      this.onWritten();
+      say(this.store, "The other version is kept.");
+      this.written();
       return;
     }
     const mine = { ...body, generation: conflict.generation };
@@ -130,7 +126,7 @@ export class Delivery extends MarkEditor {
 
   /** @param {() => Promise<void>} work */
   async sending(work) {
-    if (this.state.writing === "saving") return;
+    if (this.store.state.writing === "saving") return;
     this.store.set({ writing: "saving" });
     try {
       await work();
@@ -140,7 +136,7 @@ export class Delivery extends MarkEditor {
         this.doubtedAt = performance.now();
         this.store.set({ doubt: error.message });
       } else if (error instanceof RefusedError && error.repeated) await this.lookAgain(error);
-      else this.say(error instanceof Error ? error.message : String(error), "error");
+      else say(this.store, error instanceof Error ? error.message : String(error), "error");
       if (error instanceof RefusedError && error.status === 401) this.store.set({ connection: "refused" });
     } finally {
       this.store.set({ writing: "idle" });
@@ -153,12 +149,12 @@ export class Delivery extends MarkEditor {
    */
   async lookAgain(error) {
     if (error.status === 401) {
-      this.say(error.message, "error");
+      say(this.store, error.message, "error");
       return;
     }
     const changed = error.conflict?.query;
     this.show(await this.api.get(typeof changed === "number" ? `/api/query/${changed}` : "/api/query"));
-    this.say("The answer to your last action was lost on the way; this is how things stand now.", "warning");
-    this.onWritten();
+    say(this.store, "The answer to your last action was lost on the way; this is how things stand now.", "warning");
+    this.written();
   }
 }

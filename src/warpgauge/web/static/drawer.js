@@ -10,15 +10,12 @@ import { buildList } from "./list.js";
 import { buildProgress } from "./progress.js";
 
 /** @import { Annotator } from "./annotator.js" */
-/** @import { Stage } from "./stage.js" */
 /** @typedef {"list" | "progress" | "compare"} LeafName */
 
 export class Drawer {
-  /**
-   * @param {Stage} stage
-   * @param {Annotator} annotator
-   */
-  constructor(stage, annotator) {
+  /** @param {Annotator} annotator */
+  constructor(annotator) {
+    const { stage } = annotator;
     this.stage = stage;
     this.annotator = annotator;
     this.element = byId("drawer");
@@ -26,7 +23,7 @@ export class Drawer {
     this.last = "list";
     this.leaf = make("div", { class: "leaf", tabIndex: 0 });
     /** @type {LeafName[]} */
-    const names = ["list", "progress", ...(annotator.project.compare ? [/** @type {LeafName} */ ("compare")] : [])];
+    const names = ["list", "progress", ...(stage.project.compare ? [/** @type {LeafName} */ ("compare")] : [])];
     this.tabs = names.map((name) =>
       make("button", { type: "button", role: "tab", "data-leaf": name, "aria-selected": "false", onclick: () => this.open(name) }, name[0].toUpperCase() + name.slice(1)));
     const close = make("button", { type: "button", class: "icon-only bare", "aria-label": "Close", onclick: () => this.toggle() }, icon("close"));
@@ -81,8 +78,8 @@ export class Drawer {
 
   fill() {
     const { drawer } = this.stage.store.state;
-    if (drawer === "list") buildList(this.stage, this.annotator, this.leaf);
-    if (drawer === "progress") void buildProgress(this.stage, this.leaf);
+    if (drawer === "list") buildList(this.annotator, this.leaf);
+    if (drawer === "progress") void buildProgress(this.annotator, this.leaf);
     if (drawer === "compare") void buildCompare(this.stage, this.leaf);
   }
 }

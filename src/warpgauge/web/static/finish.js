@@ -10,25 +10,24 @@ import { progressInWords } from "./progress.js";
 
 /** @import { Annotator } from "./annotator.js" */
 /** @import { Drawer } from "./drawer.js" */
-/** @import { Stage } from "./stage.js" */
 
 /**
- * @param {Stage} stage
  * @param {Annotator} annotator
  * @param {Drawer} drawer
  */
-export function buildFinish(stage, annotator, drawer) {
-  const { store } = stage;
+export function buildFinish(annotator, drawer) {
+  const { stage, store } = annotator;
+  const { project } = stage;
   const place = byId("finish");
   let closed = false;
   const show = () => {
     const { done, rows, task, progress } = store.state;
-    place.hidden = !done || closed || task !== "answer" || annotator.project.role === "viewer";
+    place.hidden = !done || closed || task !== "answer" || project.role === "viewer";
     if (!done) closed = false;
     document.body.classList.toggle("finished", !place.hidden);
     if (place.hidden) return;
-    const units = unitName(annotator.project.units);
-    const mine = rows.filter((row) => !row.rater || row.rater === annotator.project.rater);
+    const units = unitName(project.units);
+    const mine = rows.filter((row) => !row.rater || row.rater === project.rater);
     const [placed, skipped, flagged] = [mine.filter((row) => !row.skipped), mine.filter((row) => row.skipped), mine.filter(isFlagged)];
     const known = progress?.mean_sd;
     place.replaceChildren(make("div", { class: "sheet" },
@@ -43,13 +42,13 @@ export function buildFinish(stage, annotator, drawer) {
         ? make("div", { class: "choices" }, ...flagged.map((row) => make("button", { type: "button", "data-look": row.query, onclick: () => void annotator.goTo(row.query) }, `Mark ${row.number}: ${reasonToLook(row, rows, units)}`)))
         : make("p", {}, "All marks agree with each other: nothing stands out."),
       make("h3", {}, "What to do next"),
-      make("p", {}, annotator.project.compare && annotator.project.transforms?.length ? "See how the registration results compare under Review, or close this page: everything is saved." : annotator.project.role === "organiser" ? "Everything is saved. Add registration results with “warpgauge add-transform” and compare them with “warpgauge evaluate”." : "Close this page: everything is saved, and whoever sent you the link sees it. If you are asked once more, the question appears here by itself."),
+      make("p", {}, project.compare && project.transforms?.length ? "See how the registration results compare under Review, or close this page: everything is saved." : project.role === "organiser" ? "Everything is saved. Add registration results with “warpgauge add-transform” and compare them with “warpgauge evaluate”." : "Close this page: everything is saved, and whoever sent you the link sees it. If you are asked once more, the question appears here by itself."),
       make("div", { class: "row" }, make("button", { type: "button", class: "primary", "data-act": "review", onclick: () => {
         closed = true;
         place.hidden = true;
         document.body.classList.remove("finished");
         drawer.open("list");
-      } }, "Review your marks"), make("button", { type: "button", onclick: () => annotator.beginOwn() }, "Add a point of your own"), make("button", { type: "button", "data-act": "undo", onclick: () => void annotator.undo() }, "Undo the last answer"))));
+      } }, "Review your marks"), make("button", { type: "button", onclick: () => annotator.ownPoints.beginOwn() }, "Add a point of your own"), make("button", { type: "button", "data-act": "undo", onclick: () => void annotator.undo() }, "Undo the last answer"))));
   };
   store.watch(["done", "rows", "task", "progress"], () => whenReleased(place, show));
   show();

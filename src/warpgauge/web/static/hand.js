@@ -10,6 +10,7 @@ import { admissible, ballMark, markFromEllipse, markWithSection, sectionOfMark }
 import { planeToWorld } from "./plane.js";
 import { screenToPlane } from "./viewport.js";
 
+/** @import { Annotator } from "./annotator.js" */
 /** @import { Ellipse, Handle } from "./ellipse.js" */
 /** @import { Mark } from "./ellipsoid.js" */
 /** @import { Modifiers } from "./gestures.js" */
@@ -19,9 +20,14 @@ import { screenToPlane } from "./viewport.js";
 /** @typedef {{kind: "edit", mark: Mark, section: Ellipse, handle: Handle} | {kind: "turn", mark: Mark, section: Ellipse} | {kind: "new"} | {kind: "pan", last: Vector} | {kind: "cross"} | {kind: "window", colours: Colours}} Drag */
 
 export class PlaneHand {
-  /** @param {PlaneView} pane */
-  constructor(pane) {
+  /**
+   * @param {PlaneView} pane
+   * @param {Annotator} annotator
+   */
+  constructor(pane, { marks, ownPoints }) {
     this.pane = pane;
+    this.marks = marks;
+    this.ownPoints = ownPoints;
     /** @type {Drag | null} */
     this.dragging = null;
     /** @type {Handle | null} */
@@ -29,13 +35,14 @@ export class PlaneHand {
     this.notches = 0;
   }
 
-  get annotator() {
-    return this.pane.stage.annotator;
-  }
-
   /** Whether marks may be drawn here. */
   get editable() {
-    return this.pane.side === "moving" && this.annotator.editable;
+    return this.pane.side === "moving" && this.marks.editable;
+  }
+
+  /** Whether the mark is being changed by a drag. */
+  get drawing() {
+    return this.dragging !== null && ["edit", "turn", "new"].includes(this.dragging.kind);
   }
 
   /** Stand-off of the handles of a small ellipse, plane units. */
@@ -45,7 +52,7 @@ export class PlaneHand {
 
   /** Radius of a plain click at this zoom. */
   get radius() {
-    return this.annotator.clickRadius(this.pane.view.scale).radius;
+    return this.marks.clickRadius(this.pane.view.scale).radius;
   }
 
   /** @returns {Ellipse | null} one's own ellipse in this plane */
@@ -82,7 +89,7 @@ export class PlaneHand {
     this.pane.stage.ghost.follow(this.pane.side, at && this.toWorld(at));
     const cursors = { centre: "move", inside: this.pane.stage.store.state.mark ? "ns-resize" : "crosshair", rim: "nwse-resize" };
     const named = handle === null ? "crosshair" : (cursors[/** @type {"rim"} */ (handle)] ?? "grab");
-    const points = this.pane.side === "moving" || this.pane.plane.d === 3 || this.annotator.choosesFixed;
+    const points = this.pane.side === "moving" || this.pane.plane.d === 3 || this.ownPoints.choosesFixed;
     this.pane.canvas.style.cursor = points ? named : "grab";
     this.pane.stage.drawSoon();
   }
@@ -104,11 +111,11 @@ export class PlaneHand {
       const section = this.section;
       // Inside one's own ellipse a click corrects the centre and keeps the shape.
       const inside = mark && section && levelOfPoint(section, screenToPlane(pane.view, at)) < 1;
-      const next = inside ? { ...mark, point } : ballMark(point, this.annotator.clickRadius(pane.view.scale, touch).radius, this.annotator.alpha);
-      this.annotator.edit(next);
-      if (!inside) this.annotator.sayClickSize(pane.view.scale, touch);
-    } else if (pane.side === "moving") this.annotator.explainLock();
-    else if (this.annotator.choosesFixed && !pane.warped) this.annotator.setOwn(point);
+      const next = inside ? { ...mark, point } : ballMark(point, this.marks.clickRadius(pane.view.scale, touch).radius, this.marks.alpha);
+      this.marks.edit(next);
+      if (!inside) this.marks.sayClickSize(pane.view.scale, touch);
+    } else if (pane.side === "moving") this.marks.explainLock();
+    else if (this.ownPoints.choosesFixed && !pane.warped) this.ownPoints.setOwn(point);
     if (pane.plane.d === 3) pane.stage.setCross(pane.side, point, pane.axis);
   }
 
@@ -121,18 +128,17 @@ export class PlaneHand {
   drag(phase, from, to, modifiers) {
     if (phase === "start") {
       this.dragging = this.beginDrag(from, modifiers);
-      if (draws(this.dragging)) this.annotator.beginEdit();
+      if (this.drawing) this.marks.beginEdit();
       return;
     }
-    if (phase === "cancel") this.annotator.cancelEdit();
+    if (phase === "cancel") this.marks.cancelEdit();
     else if (this.dragging) this.moveDrag(this.dragging, from, to);
     if (phase !== "move") {
-      const drawn = this.dragging !== null && draws(this.dragging);
-      const kind = this.dragging?.kind;
+      const { drawing, dragging } = this;
       this.dragging = null;
-      if (drawn && phase === "end") {
-        this.annotator.commitEdit();
-        if (kind === "new") this.annotator.sayDragSize();
+      if (drawing && phase === "end") {
+        this.marks.commitEdit();
+        if (dragging?.kind === "new") this.marks.sayDragSize();
         const { mark } = this.pane.stage.store.state;
         if (mark && this.pane.plane.d === 3) this.pane.stage.setCross("moving", mark.point, this.pane.axis);
       }
@@ -171,17 +177,17 @@ export class PlaneHand {
     else {
       const [a, b] = [from, to].map((at) => screenToPlane(pane.view, at));
       if (drag.kind === "edit") {
-        const after = dragHandle(drag.section, drag.handle, a, b, { floor: this.annotator.floor, reach: this.reach });
+        const after = dragHandle(drag.section, drag.handle, a, b, { floor: this.marks.floor, reach: this.reach });
         this.apply(drag.mark, drag.section, after);
       } else if (drag.kind === "turn") {
         const [before, after] = [a, b].map((point) => subtract(point, drag.section.centre));
         const angle = Math.atan2(after[1], after[0]) - Math.atan2(before[1], before[0]);
         if (norm(before) > 0 && norm(after) > 0) this.apply(drag.mark, drag.section, turnedEllipse(drag.section, angle));
       } else {
-        const { annotator, radius } = this;
-        const across = widthAcross(norm(subtract(b, a)), radius, annotator.habits.habit);
-        const drawn = ellipseFromDrag(a, b, across, annotator.floor);
-        annotator.preview(markFromEllipse(pane.plane, drawn, pane.depth, across, annotator.alpha));
+        const { marks, radius } = this;
+        const across = widthAcross(norm(subtract(b, a)), radius, marks.habits.habit);
+        const drawn = ellipseFromDrag(a, b, across, marks.floor);
+        marks.preview(markFromEllipse(pane.plane, drawn, pane.depth, across, marks.alpha));
       }
     }
   }
@@ -193,10 +199,10 @@ export class PlaneHand {
    */
   apply(mark, before, after) {
     const next = markWithSection(this.pane.plane, mark, this.pane.depth, before, after);
-    const { floor } = this.annotator;
+    const { floor } = this.marks;
     const bounds = /** @type {const} */ ([floor / 2, floor * 1e6]);
     // A needle too thin to compute with: the handle stops there. What was thinner from the start may still be edited.
-    if (admissible(next, ...bounds) || !admissible(mark, ...bounds)) this.annotator.preview(next);
+    if (admissible(next, ...bounds) || !admissible(mark, ...bounds)) this.marks.preview(next);
   }
 
   /** @param {Vector} shift */
@@ -227,12 +233,4 @@ export class PlaneHand {
       if (steps) pane.turnSlices(steps);
     } else pane.zoom(at, 1.25 ** -notches);
   }
-}
-
-/**
- * Whether a drag changes the mark.
- * @param {Drag} drag
- */
-function draws({ kind }) {
-  return kind === "edit" || kind === "turn" || kind === "new";
 }

@@ -5,10 +5,11 @@
 
 import { WARPS } from "./commands.js";
 import { byId, make } from "./dom.js";
-import { PlaneView } from "./planeview.js";
+import { say } from "./message.js";
+import { addPlane } from "./panes.js";
 import { addReadout } from "./readout.js";
 
-/** @import { Stage } from "./stage.js" */
+/** @import { Annotator } from "./annotator.js" */
 /** @import { WarpMode } from "./types.js" */
 
 /** @type {Record<WarpMode, string>} */
@@ -16,10 +17,10 @@ export const COMPARISONS = { off: "Warped alone", opacity: "See-through", checke
 
 /**
  * The third pane, and what happens when the layout changes.
- * @param {Stage} stage
+ * @param {Annotator} annotator
  */
-export function buildWarpedPane(stage) {
-  const { store } = stage;
+export function buildWarpedPane(annotator) {
+  const { stage, store } = annotator;
   const section = byId("warped");
   const how = make("select", { "aria-label": "How the images are compared", title: "How the images are compared (C)" },
     ...WARPS.map((mode) => make("option", { value: mode }, COMPARISONS[mode])));
@@ -28,16 +29,11 @@ export function buildWarpedPane(stage) {
     stage.focus();
   });
   const axes = stage.images.fixed.size.length === 3 ? [2, 1, 0] : [2];
-  const panes = axes.map((axis) => {
-    const canvas = make("canvas", { tabIndex: 0, role: "img", "aria-label": "moving image warped onto the fixed one" });
-    canvas.dataset.axis = String(axis);
-    return new PlaneView(stage, "fixed", axis, canvas, true);
-  });
+  const panes = axes.map((axis) => addPlane(annotator, "fixed", axis, "moving image warped onto the fixed one", true));
   const planes = make("div", { class: axes.length === 3 ? "planes d3" : "planes" }, ...panes.map(({ canvas }) => canvas));
   section.replaceChildren(
     make("div", { class: "pane-head" }, make("strong", { class: "side" }, "WARPED"), make("span", { class: "name clip", title: "The moving image, warped as your marks say; it follows while you drag a mark" }, "moving onto fixed"), make("span", { class: "spring" }), how),
     planes);
-  stage.panes.push(...panes);
   addReadout(stage, () => panes, planes);
   // Beside the two images there is room for one plane of a volume: the one that is shown alone, else the axial one.
   const choosePlane = () => {
@@ -53,8 +49,8 @@ export function buildWarpedPane(stage) {
     section.hidden = layout === "two";
     choosePlane();
     how.value = compare;
-    if (layout === "overlay") stage.annotator.say("One image over the other: C compares in another way, V brings both images back.");
-    else if (before === "overlay") stage.annotator.sayAgain();
+    if (layout === "overlay") say(store, "One image over the other: C compares in another way, V brings both images back.");
+    else if (before === "overlay") annotator.sayAgain();
     before = layout;
   };
   store.watch(["layout", "compare"], arrange);

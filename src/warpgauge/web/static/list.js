@@ -111,12 +111,11 @@ function flags(row) {
 }
 
 /**
- * @param {Stage} stage
  * @param {Annotator} annotator
  * @param {HTMLElement} leaf
  */
-export function buildList(stage, annotator, leaf) {
-  const { store } = stage;
+export function buildList(annotator, leaf) {
+  const { stage, store } = annotator;
   stage.extras.clear();
   const { rows } = store.state;
   if (rows.length === 0) {
@@ -125,26 +124,26 @@ export function buildList(stage, annotator, leaf) {
   }
   const scroll = leaf.scrollTop;
   const focused = focusedIn(leaf);
-  const again = () => buildList(stage, annotator, leaf);
+  const again = () => buildList(annotator, leaf);
   const head = (/** @type {string} */ title, /** @type {Order} */ by, /** @type {string} */ said) =>
     make("th", { class: by === "query" ? "" : "num", title: said, "aria-sort": order.by === by ? (order.down ? "descending" : "ascending") : "none" },
       make("button", { type: "button", "data-order": by, onclick: () => {
         order = { by, down: order.by === by ? !order.down : by !== "query" };
         again();
       } }, `${title}${order.by === by ? (order.down ? " ▾" : " ▴") : ""}`));
-  const shown = sortedRows(filteredRows(rows, filter, annotator.project.rater), order);
+  const shown = sortedRows(filteredRows(rows, filter, stage.project.rater), order);
   // One scale for all thumbnails: sizes can be compared.
   const span = Math.max(...["fixed", "moving"].map((side) => spanOf(stage, /** @type {"fixed"} */ (side), null)));
-  const units = unitName(annotator.project.units);
+  const units = unitName(stage.project.units);
   // Where predictions are hidden, nothing is said that rests on them.
-  const compared = !annotator.withheld;
+  const compared = !stage.withheld;
   const ends = compared ? "Off: distance from where all other marks put this one. Unusual: that distance compared with what is expected; 1 is ordinary, 3 is rare. ⇧N goes to the next one marked △." : "";
   leaf.replaceChildren(
-    filterButtons(rows, annotator, again),
+    filterButtons(rows, stage, again),
     make("table", {},
       make("thead", {}, make("tr", {}, head("No.", "query", "Number of the question"), make("th", {}, "Fixed, moving"), head(`± ${units}`, "size", "How unsure you were: the longest half-axis of your region"),
         ...(compared ? [head(`Off, ${units}`, "distance", "How far the mark lies from where all other marks put it"), head("Unusual", "mahalanobis", "That distance compared with what is expected: 1 is ordinary, 3 and more is rare")] : []), make("th", {}, "Use"))),
-      make("tbody", {}, ...shown.map((row) => line(stage, annotator, row, span)))),
+      make("tbody", {}, ...shown.map((row) => line(annotator, row, span)))),
     make("p", { class: "quiet" }, shown.length === 0 ? "None of this kind." : ends),
   );
   leaf.scrollTop = scroll;
@@ -168,14 +167,14 @@ function focusedIn(leaf) {
 
 /**
  * @param {Row[]} rows
- * @param {Annotator} annotator
+ * @param {Stage} stage
  * @param {() => void} again
  */
-function filterButtons(rows, annotator, again) {
-  const me = annotator.project.rater;
+function filterButtons(rows, stage, again) {
+  const me = stage.project.rater;
   const others = rows.some((row) => row.rater && row.rater !== me);
   /** @type {Filter[]} */
-  const kinds = ["all", "placed", "skipped", ...(annotator.withheld ? [] : [/** @type {Filter} */ ("flagged")]), ...(others ? [/** @type {Filter} */ ("mine")] : [])];
+  const kinds = ["all", "placed", "skipped", ...(stage.withheld ? [] : [/** @type {Filter} */ ("flagged")]), ...(others ? [/** @type {Filter} */ ("mine")] : [])];
   return make("div", { class: "filters", role: "group", "aria-label": "Show" }, ...kinds.map((kind) =>
     make("button", { type: "button", "data-filter": kind, "aria-pressed": String(filter === kind), onclick: () => {
       filter = kind;
@@ -184,13 +183,12 @@ function filterButtons(rows, annotator, again) {
 }
 
 /**
- * @param {Stage} stage
  * @param {Annotator} annotator
  * @param {Row} row
  * @param {number} span
  */
-function line(stage, annotator, row, span) {
-  const { store } = stage;
+function line(annotator, row, span) {
+  const { stage, store } = annotator;
   const thumbs = /** @type {const} */ (["fixed", "moving"]).map((side) => {
     const canvas = make("canvas", { class: "thumb", role: "img", "aria-label": `Question ${row.number}, ${side} image` });
     const point = side === "fixed" ? row.location : row.point;
@@ -216,10 +214,10 @@ function line(stage, annotator, row, span) {
   return make("tr", { class: classes, tabIndex: 0, "data-query": row.query, onclick: go,
     onkeydown: (/** @type {KeyboardEvent} */ event) => event.key === "Enter" && event.target === event.currentTarget && go(),
     onpointerenter: () => store.set({ picked: row.query }), onpointerleave: () => store.set({ picked: null }) },
-    make("td", {}, String(row.number), row.rater && row.rater !== annotator.project.rater ? make("div", { class: "quiet" }, row.rater) : null),
-    make("td", { class: "pair" }, ...thumbs, make("div", { class: isFlagged(row) ? "flag" : "note", title: reasonToLook(row, store.state.rows, unitName(annotator.project.units)) }, flags(row)), row.text ? make("div", { class: "note" }, `“${row.text}”`) : null),
+    make("td", {}, String(row.number), row.rater && row.rater !== stage.project.rater ? make("div", { class: "quiet" }, row.rater) : null),
+    make("td", { class: "pair" }, ...thumbs, make("div", { class: isFlagged(row) ? "flag" : "note", title: reasonToLook(row, store.state.rows, unitName(stage.project.units)) }, flags(row)), row.text ? make("div", { class: "note" }, `“${row.text}”`) : null),
     make("td", { class: "num" }, size === null ? "–" : rounded(size)),
-    ...(annotator.withheld ? [] : [make("td", { class: "num" }, row.distance === null ? "–" : row.distance < 0.005 * stage.images.moving.spacing[0] ? "0" : rounded(row.distance)),
+    ...(stage.withheld ? [] : [make("td", { class: "num" }, row.distance === null ? "–" : row.distance < 0.005 * stage.images.moving.spacing[0] ? "0" : rounded(row.distance)),
       make("td", { class: "num" }, row.mahalanobis === null ? "–" : row.mahalanobis.toFixed(1))]),
     make("td", {}, on));
 }

@@ -6,9 +6,9 @@
 import { length, unitName } from "./dom.js";
 import { Drafts } from "./drafts.js";
 import { axesOfMark, sizeInWords } from "./figures.js";
-import { forHand } from "./gestures.js";
 import { HabitKeeper, clickRadius } from "./habit.js";
-import { markFromCovariance, movedMark, scaledMark } from "./ellipsoid.js";
+import { covarianceFromMark, markFromCovariance, movedMark, scaledMark } from "./ellipsoid.js";
+import { say } from "./message.js";
 import { advanced, steppedBack, steppedForward } from "./store.js";
 
 /** @import { Mark } from "./ellipsoid.js" */
@@ -17,15 +17,19 @@ import { advanced, steppedBack, steppedForward } from "./store.js";
 /** @import { Project, Query, State } from "./types.js" */
 
 const TOGETHER = 700; // wheel and key edits this close in time are one step of undo
+/** Nothing drawn, and nothing to take back. */
+export const NO_MARK = { mark: null, dirty: false, past: [], future: [], doubt: null };
 
 export class MarkEditor {
   /**
    * @param {Store<State>} store
    * @param {Project} project
+   * @param {() => void} changed is told of every finished change of the mark
    */
-  constructor(store, project) {
+  constructor(store, project, changed) {
     this.store = store;
     this.project = project;
+    this.changed = changed;
     this.drafts = new Drafts(`warpgauge:draft:${project.name}:${project.rater}`);
     this.habits = new HabitKeeper(`warpgauge:habit:${project.name}:${project.rater}`);
     this.alpha = project.settings.alpha;
@@ -54,14 +58,14 @@ export class MarkEditor {
    */
   sayClickSize(scale, touch) {
     const { radius, why } = this.clickRadius(scale, touch);
-    if (this.state.task === "answer") this.say(`± ${this.inUnits(radius)}, ${why}. Handles or [ ] change it, Enter accepts.`);
+    if (this.state.task === "answer") say(this.store, `± ${this.inUnits(radius)}, ${why}. Handles or [ ] change it, Enter accepts.`);
   }
 
   /** Say how wide a drag made the region, and why. */
   sayDragSize() {
     const { mark, task } = this.state;
     if (!mark || task !== "answer") return;
-    this.say(`± ${sizeInWords(axesOfMark(mark))} ${unitName(this.project.units)}, ${this.habits.habit.share === null ? "half as wide as long" : "shaped like your last one"}. Handles or Shift+[ ] change the width, Enter accepts.`);
+    say(this.store, `± ${sizeInWords(axesOfMark(mark))} ${unitName(this.project.units)}, ${this.habits.habit.share === null ? "half as wide as long" : "shaped like your last one"}. Handles or Shift+[ ] change the width, Enter accepts.`);
   }
 
   /** @param {number} value */
@@ -86,25 +90,11 @@ export class MarkEditor {
     return task === "start" || task === "own" || (query !== null && !query.locked);
   }
 
-  /** Whether what the model expects is kept from this visitor. */
-  get withheld() {
-    const { role, settings } = this.project;
-    return role === "rater" && settings.hide_prediction;
-  }
-
   explainLock() {
     const { query } = this.state;
-    if (this.project.role === "viewer") this.say("You are here to look: viewers cannot place marks.", "warning");
-    else if (this.project.readonly) this.say("The project's folder is read-only, so nothing can be placed.", "warning");
-    else if (query?.locked) this.say("The organiser has settled this location.", "warning");
-  }
-
-  /**
-   * @param {string} message
-   * @param {"note" | "warning" | "error"} [tone]
-   */
-  say(message, tone = "note") {
-    this.store.set({ message: forHand(message), tone });
+    if (this.project.role === "viewer") say(this.store, "You are here to look: viewers cannot place marks.", "warning");
+    else if (this.project.readonly) say(this.store, "The project's folder is read-only, so nothing can be placed.", "warning");
+    else if (query?.locked) say(this.store, "The organiser has settled this location.", "warning");
   }
 
   /**
@@ -115,7 +105,7 @@ export class MarkEditor {
   take(query) {
     const [stored, draft] = [storedMark(query), this.drafts.of(query.query)];
     this.alpha = (draft ?? stored)?.alpha ?? this.project.settings.alpha;
-    this.store.set({ query, done: null, mark: draft ?? stored, dirty: draft !== null, past: [], future: [], task: "answer", own: null, doubt: null });
+    this.store.set({ query, done: null, ...NO_MARK, mark: draft ?? stored, dirty: draft !== null, task: "answer", own: null });
     return draft ?? stored;
   }
 
@@ -127,11 +117,8 @@ export class MarkEditor {
     const { past, future } = advanced(this.history, mark);
     this.store.set({ mark, past, future, dirty: true, doubt: null });
     this.keepDraft();
-    this.sayTask();
+    this.changed();
   }
-
-  /** Replaced where a place is chosen too: say what is missing. */
-  sayTask() {}
 
   beginEdit() {
     this.editing = { mark: this.state.mark, dirty: this.state.dirty };
@@ -149,7 +136,7 @@ export class MarkEditor {
     if (!before || now === before.mark) return;
     this.store.set({ past: [...this.state.past, before.mark], future: [] });
     this.keepDraft();
-    this.sayTask();
+    this.changed();
   }
 
   cancelEdit() {
@@ -199,7 +186,7 @@ export class MarkEditor {
     this.alpha = alpha;
     const { mark } = this.state;
     if (mark && this.editable) this.edit({ ...mark, alpha });
-    this.say(`The region that you draw holds the match with ${Math.round(1000 * (1 - alpha)) / 10} % confidence.`);
+    say(this.store, `The region that you draw holds the match with ${Math.round(1000 * (1 - alpha)) / 10} % confidence.`);
   }
 
   /** Clear what is not accepted. */
@@ -244,6 +231,14 @@ export class MarkEditor {
     if (present) this.alpha = present.alpha;
     this.keepDraft();
   }
+}
+
+/**
+ * What the server is told of a mark besides its point.
+ * @param {Mark} mark
+ */
+export function certaintyOf(mark) {
+  return { covariance: covarianceFromMark(mark), alpha: mark.alpha, ...(mark.snappedFrom ? { snapped_from: mark.snappedFrom } : {}) };
 }
 
 /**

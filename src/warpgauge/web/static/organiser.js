@@ -11,7 +11,6 @@ import { certificateWords } from "./figures.js";
 import { scaleColour } from "./colour.js";
 
 /** @import { Annotator } from "./annotator.js" */
-/** @import { Stage } from "./stage.js" */
 /** @typedef {import("./wire.js").RaterAnswer} RaterRow */
 /** @typedef {import("./wire.js").MarkAnswer} RaterMark */
 /** @typedef {import("./wire.js").LocationAnswer} Place */
@@ -19,15 +18,12 @@ import { scaleColour } from "./colour.js";
 const LIVE = 3000; // milliseconds between two looks at what the raters do
 
 export class Organiser {
-  /**
-   * @param {Stage} stage
-   * @param {Annotator} annotator
-   */
-  constructor(stage, annotator) {
+  /** @param {Annotator} annotator */
+  constructor({ stage, delivery }) {
     this.stage = stage;
-    this.annotator = annotator;
+    this.delivery = delivery;
     this.element = byId("organiser");
-    this.units = annotator.project.units;
+    this.units = stage.project.units;
     this.unit = unitName(this.units);
     this.links = make("div", { class: "choices" });
     this.raters = make("div");
@@ -134,7 +130,7 @@ export class Organiser {
    * @param {number | null} pooled
    */
   showRaters(raters, pooled) {
-    const { budget } = this.annotator.project.settings;
+    const { budget } = this.stage.project.settings;
     const people = raters.filter((one) => one.role !== "organiser" || one.placed > 0 || Object.keys(one.skipped).length > 0);
     // A location that was asked twice counts once.
     const placed = (/** @type {RaterRow} */ one) => one.placed - (one.intra?.pairs ?? 0);
@@ -157,7 +153,7 @@ export class Organiser {
 
   /** @param {RaterRow} one */
   linkButtons(one) {
-    if (one.name === this.annotator.project.rater) return [];
+    if (one.name === this.stage.project.rater) return [];
     const renew = make("button", { type: "button", onclick: () => void this.register(one.name, "add", one.role) }, one.has_link && !one.revoked ? "New link" : "Link");
     const revoke = make("button", { type: "button", "data-act": "revoke", onclick: () => void this.register(one.name, "revoke", one.role) }, "Revoke");
     return one.registered && !one.revoked ? [renew, " ", revoke] : [renew];
@@ -256,7 +252,7 @@ export class Organiser {
       const { saved } = await this.stage.api.post(`/api/locations/${place.query}/${act}`, { ...body, generation: this.found.generation });
       this.stage.store.set({ saved });
       this.note.textContent = "Saved.";
-      this.annotator.onWritten();
+      this.delivery.written();
     } catch (error) {
       this.tell(error);
     }

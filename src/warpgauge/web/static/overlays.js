@@ -252,7 +252,7 @@ export class Overlays {
    */
   warpedOver(pane, context, view, state) {
     const { api, images } = this.stage;
-    const question = warpedQuestion(pane, images.fixed, view, context.getTransform().a || 1, state.aligning ? "" : liveMark(state), this.stage.annotator.editing !== null);
+    const question = warpedQuestion(pane, images.fixed, view, context.getTransform().a || 1, state.aligning ? "" : liveMark(state), this.stage.drawing);
     const path = state.aligning ? "/api/alignment/warped" : "/api/warped";
     const slot = `warped ${pane.axis} ${pane.warped}`;
     const warped = question && this.recall(slot, `${path} ${question}`, () => WarpedPlane.read(api, images.moving, `${path}?${question}`));

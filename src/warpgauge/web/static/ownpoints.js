@@ -4,28 +4,41 @@
  * @module
  */
 
-import { Delivery } from "./delivery.js";
-import { covarianceFromMark } from "./ellipsoid.js";
 import { axesOfMark } from "./figures.js";
 import { add, norm, subtract } from "./linalg.js";
 import { lookAtWhole } from "./looking.js";
+import { NO_MARK, certaintyOf } from "./markeditor.js";
+import { say } from "./message.js";
 
+/** @import { Delivery } from "./delivery.js" */
 /** @import { Vector } from "./linalg.js" */
+/** @import { MarkEditor } from "./markeditor.js" */
+/** @import { Stage } from "./stage.js" */
 /** @import { StartAnswer, Task } from "./types.js" */
 
-export class OwnPoints extends Delivery {
-  /** Whether a click in the fixed image chooses a point. */
-  get choosesFixed() {
-    return this.state.task !== "answer" && this.editable;
+export class OwnPoints {
+  /**
+   * @param {Stage} stage
+   * @param {MarkEditor} marks
+   * @param {Delivery} delivery
+   */
+  constructor(stage, marks, delivery) {
+    this.stage = stage;
+    this.store = stage.store;
+    this.marks = marks;
+    this.delivery = delivery;
   }
 
-  /**
-   * @param {Task} task
-   */
+  /** Whether a click in the fixed image chooses a point. */
+  get choosesFixed() {
+    return this.store.state.task !== "answer" && this.marks.editable;
+  }
+
+  /** @param {Task} task */
   begin(task) {
-    this.store.set({ task, own: null, mark: null, dirty: false, past: [], future: [], doubt: null });
-    this.drafts.drop();
-    this.watch.restart();
+    this.store.set({ task, own: null, ...NO_MARK });
+    this.marks.drafts.drop();
+    this.delivery.watch.restart();
     this.sayTask();
   }
 
@@ -33,40 +46,40 @@ export class OwnPoints extends Delivery {
   beginStart(start) {
     this.store.set({ start });
     this.begin("start");
-    if (this.stage) lookAtWhole(this.stage);
+    lookAtWhole(this.stage);
   }
 
   /** A place of one's own, whatever is asked for. */
   beginOwn() {
-    if (!this.allowed) this.explainLock();
-    else if (this.state.task === "own") void this.leaveTask();
+    if (!this.marks.allowed) this.marks.explainLock();
+    else if (this.store.state.task === "own") void this.leaveTask();
     else this.begin("own");
   }
 
   /** Something that is recognised near the point asked for. */
   beginNearby() {
-    const { query, task } = this.state;
+    const { query, task } = this.store.state;
     if (task === "nearby") void this.leaveTask();
-    else if (query && task === "answer" && this.editable && !query.own_choice && query.answer?.kind !== "place") this.begin("nearby");
+    else if (query && task === "answer" && this.marks.editable && !query.own_choice && query.answer?.kind !== "place") this.begin("nearby");
   }
 
   /** Back to the question, with nothing saved. */
   async leaveTask() {
     this.store.set({ mark: null, dirty: false });
-    await this.sending(() => this.backToQuestions());
+    await this.delivery.sending(() => this.backToQuestions());
   }
 
   sayTask() {
-    const { task, own, mark, start } = this.state;
+    const { task, own, mark, start } = this.store.state;
     if (task === "answer") return;
     const words = {
       start: `Place ${(start?.volunteered ?? 0) + 1} of ${start?.wanted ?? 3}: click a spot in the fixed image that you recognise in both.`,
       own: "Click a spot of your choice in the fixed image. P goes back to the question.",
       nearby: "Click something that you recognise within the circle in the fixed image. F goes back.",
     }[task];
-    if (!own) this.say(words);
-    else if (!mark) this.say("Now click the same spot in the moving image; drag to show how sure you are.");
-    else this.say("Enter saves it. Until then you can still move both.");
+    if (!own) say(this.store, words);
+    else if (!mark) say(this.store, "Now click the same spot in the moving image; drag to show how sure you are.");
+    else say(this.store, "Enter saves it. Until then you can still move both.");
   }
 
   /**
@@ -74,9 +87,9 @@ export class OwnPoints extends Delivery {
    * @param {Vector} point_world
    */
   setOwn(point_world) {
-    const { task, query } = this.state;
-    if (task === "nearby" && query && norm(subtract(point_world, query.location)) > this.project.settings.move_within) {
-      this.say("That is too far from the point asked for: stay within the circle, or press P for a spot of your own.", "warning");
+    const { task, query } = this.store.state;
+    if (task === "nearby" && query && norm(subtract(point_world, query.location)) > this.stage.project.settings.move_within) {
+      say(this.store, "That is too far from the point asked for: stay within the circle, or press P for a spot of your own.", "warning");
       return;
     }
     this.store.set({ own: point_world });
@@ -86,7 +99,7 @@ export class OwnPoints extends Delivery {
 
   /** @param {Vector} shift_world */
   nudgeOwn(shift_world) {
-    const { own } = this.state;
+    const { own } = this.store.state;
     if (own) this.setOwn(add(own, shift_world));
   }
 
@@ -96,28 +109,28 @@ export class OwnPoints extends Delivery {
    */
   async lookThere(point_world) {
     const { stage } = this;
-    if (!stage || this.state.predictionHidden || this.state.mark) return;
+    if (this.store.state.predictionHidden || this.store.state.mark) return;
     const there = await stage.link.map("fixed", point_world);
     // Meanwhile the match was marked, or another point chosen: then nothing moves.
-    if (this.state.mark || this.state.own !== point_world) return;
+    if (this.store.state.mark || this.store.state.own !== point_world) return;
     if (there && !stage.sees("moving", there)) stage.lookAt("moving", there, null);
   }
 
   /** Save a landmark of one's own choice. @param {boolean} confirmed */
   async volunteer(confirmed) {
-    const { own, mark } = this.state;
+    const { own, mark } = this.store.state;
     if (!own || !mark) {
       this.sayTask();
       return;
     }
-    const body = { fixed: own, moving: mark.point, covariance: covarianceFromMark(mark), alpha: mark.alpha, ...(mark.snappedFrom ? { snapped_from: mark.snappedFrom } : {}), duration: this.watch.seconds, generation: this.generation, confirmed };
-    await this.sending(async () => {
-      const { saved, start } = await this.asked(() => this.api.post("/api/volunteer", body), () => this.volunteer(true));
-      this.habits.learn(axesOfMark(mark));
+    const { delivery } = this;
+    const body = { fixed: own, moving: mark.point, ...certaintyOf(mark), duration: delivery.watch.seconds, generation: delivery.generation, confirmed };
+    await delivery.sending(async () => {
+      const { saved, start } = await delivery.asked(() => this.stage.api.post("/api/volunteer", body), () => this.volunteer(true));
+      this.marks.habits.learn(axesOfMark(mark));
       this.store.set({ saved });
-      this.stage?.link.forget();
-      this.onWritten();
-      if (this.state.task === "start" && start.due) {
+      delivery.written();
+      if (this.store.state.task === "start" && start.due) {
         this.store.set({ start });
         this.begin("start");
       } else await this.backToQuestions();
@@ -126,17 +139,17 @@ export class OwnPoints extends Delivery {
 
   /** Nothing can be answered between the old task and the question that follows. */
   async backToQuestions() {
-    const next = await this.api.get("/api/query");
+    const next = await this.stage.api.get("/api/query");
     this.store.set({ task: "answer", own: null });
-    this.show(next);
+    this.delivery.show(next);
     // The list may have come while the start went on: then nothing was turned yet.
-    this.stage?.poseByRows();
+    this.stage.poseByRows();
   }
 
   /** Go on without the guided start. */
   async skipStart() {
-    await this.sending(async () => {
-      const { saved } = await this.api.post("/api/start/skip", { generation: this.generation });
+    await this.delivery.sending(async () => {
+      const { saved } = await this.stage.api.post("/api/start/skip", { generation: this.delivery.generation });
       this.store.set({ saved });
       await this.backToQuestions();
     });

@@ -11,8 +11,8 @@ import { COLOURS, drawScaleBar, drawText, strokeWithHalo } from "./marks.js";
 import { depthToSlice, edgeLetters, planeOfImage, planeToWorld, sliceToDepth, worldToPlane } from "./plane.js";
 import { fitPlaneToScreen, keptInSight, keptOnImage, panByScreen, resizedView, scaleBar, scaleLimits, zoomAboutScreen } from "./viewport.js";
 
+/** @import { Annotator } from "./annotator.js" */
 /** @import { Vector } from "./linalg.js" */
-/** @import { Stage } from "./stage.js" */
 /** @import { Side, State } from "./types.js" */
 /** @import { View } from "./viewport.js" */
 
@@ -22,13 +22,14 @@ export const PLANE_NAMES = ["sagittal", "coronal", "axial"];
 
 export class PlaneView {
   /**
-   * @param {Stage} stage
+   * @param {Annotator} annotator
    * @param {Side} side
    * @param {number} axis
    * @param {HTMLCanvasElement} canvas
    * @param {boolean} [warped] whether it shows the moving image warped onto this one
    */
-  constructor(stage, side, axis, canvas, warped = false) {
+  constructor(annotator, side, axis, canvas, warped = false) {
+    const { stage } = annotator;
     this.warped = warped;
     this.stage = stage;
     this.side = side;
@@ -41,7 +42,7 @@ export class PlaneView {
     this.size = { width: 0, height: 0 };
     this.complete = false;
     this.context = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
-    this.hand = new PlaneHand(this);
+    this.hand = new PlaneHand(this, annotator);
     this.machine = listenToHand(canvas, this.hand, (at, notches, modifiers) => this.hand.wheel(at, notches, modifiers));
     new ResizeObserver(() => this.resize()).observe(canvas);
     canvas.addEventListener("focus", () => (stage.active = this));

@@ -7,14 +7,15 @@ import { RefusedError } from "./api.js";
 import { make, number, rounded, unitName } from "./dom.js";
 import { extentOf } from "./figures.js";
 
-/** @import { Stage } from "./stage.js" */
+/** @import { Annotator } from "./annotator.js" */
 /** @import { Progress } from "./types.js" */
 
 /**
- * @param {Stage} stage
+ * @param {Annotator} annotator
  * @param {HTMLElement} leaf
  */
-export async function buildProgress(stage, leaf) {
+export async function buildProgress(annotator, leaf) {
+  const { stage } = annotator;
   /** @type {Progress} */
   const progress = await stage.api.get("/api/progress");
   if (stage.store.state.drawer !== "progress") return; // another leaf was opened meanwhile
@@ -33,7 +34,7 @@ export async function buildProgress(stage, leaf) {
     make("h2", {}, "When to stop"),
     ...(progress.stop.length ? progress.stop.map((rule) => make("p", {}, `${rule.met ? "✓" : "○"} ${rule.rule === "gain" ? (rule.met ? "The next answer would bring little." : "The next answer still brings something.") : rule.sentence}`)) : [make("p", { class: "quiet" }, "The project has no stop rule: stop when more answers bring little.")]),
     ...ranking(progress),
-    ...refitting(stage),
+    ...refitting(annotator),
     make("details", {}, make("summary", {}, "For statisticians"), make("p", { class: "quiet" }, `Expected information of the next answer: ${number(progress.next_gain)} nats. Uncertainty over ${progress.targets} targets. ${progress.model} ${progress.stop.filter((rule) => rule.rule === "gain").map((rule) => rule.sentence).join(" ")}`)),
   );
 }
@@ -59,19 +60,19 @@ export function progressInWords(progress, units, largest = Infinity) {
   return words;
 }
 
-/** @param {Stage} stage */
-function refitting(stage) {
-  const { role, readonly } = stage.annotator.project;
+/** @param {Annotator} annotator */
+function refitting({ stage, delivery }) {
+  const { role, readonly } = stage.project;
   if (role === "viewer" || readonly) return [];
   const told = make("span", { class: "quiet", role: "status" });
   const button = make("button", { type: "button", "data-act": "refit", onclick: async () => {
     button.disabled = true;
     told.textContent = " learning…";
     try {
-      const { model } = await stage.api.post("/api/refit", { generation: stage.annotator.generation });
+      const { model } = await stage.api.post("/api/refit", { generation: delivery.generation });
       told.textContent = " Done.";
       told.title = model;
-      stage.annotator.onWritten();
+      delivery.written();
     } catch (error) {
       if (!(error instanceof RefusedError)) throw error;
       told.textContent = ` ${error.message}`;

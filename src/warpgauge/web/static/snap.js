@@ -5,6 +5,7 @@
 
 import { RefusedError } from "./api.js";
 import { norm, subtract } from "./linalg.js";
+import { say } from "./message.js";
 
 /** @import { Vector } from "./linalg.js" */
 /** @import { Annotator } from "./annotator.js" */
@@ -25,33 +26,33 @@ export function proposedMark({ proposal, mark }) {
  * @param {Annotator} annotator
  */
 export async function snap(annotator) {
-  const { query, mark, task, own } = annotator.state;
-  if (!annotator.editable) {
-    annotator.explainLock();
+  const { query, mark, task, own } = annotator.store.state;
+  if (!annotator.marks.editable) {
+    annotator.marks.explainLock();
     return;
   }
   const ownChoice = task === "start" || task === "own";
   if (!own && task !== "answer") {
-    annotator.sayTask();
+    annotator.ownPoints.sayTask();
     return;
   }
   if (!mark) {
-    annotator.say("Click the match first: Snap looks around your own mark.", "warning");
+    say(annotator.store, "Click the match first: Snap looks around your own mark.", "warning");
     return;
   }
   const fixed = own ?? (query?.answer?.kind === "place" ? query.answer.fixed : null);
-  const about = ownChoice ? { query: null, generation: annotator.generation } : { query: query?.query, generation: query?.generation };
-  annotator.say("Comparing the images around your mark…");
+  const about = ownChoice ? { query: null, generation: annotator.delivery.generation } : { query: query?.query, generation: query?.generation };
+  say(annotator.store, "Comparing the images around your mark…");
   try {
     const { point, sentence } = await annotator.api.ask("/api/snap", { ...about, point: mark.point, fixed });
     // The mark was changed meanwhile: what was found is about another one.
-    if (annotator.state.mark !== mark) return;
+    if (annotator.store.state.mark !== mark) return;
     const from = mark.snappedFrom ?? mark.point;
     annotator.store.set({ proposal: point ? { base: mark, mark: { ...mark, point, snappedFrom: from } } : null });
-    annotator.say(point && screenDistance(annotator, mark.point, point) < VISIBLE ? `${sentence} Zoom in to see it.` : sentence);
+    say(annotator.store, point && screenDistance(annotator, mark.point, point) < VISIBLE ? `${sentence} Zoom in to see it.` : sentence);
   } catch (error) {
     if (!(error instanceof RefusedError)) throw error;
-    annotator.say(error.message, "error");
+    say(annotator.store, error.message, "error");
   }
 }
 
@@ -64,7 +65,7 @@ const VISIBLE = 8;
  * @param {Vector} other
  */
 function screenDistance(annotator, one, other) {
-  const scale = annotator.stage?.planesOf("moving").find((pane) => pane.visible)?.view.scale ?? Infinity;
+  const scale = annotator.stage.planesOf("moving").find((pane) => pane.visible)?.view.scale ?? Infinity;
   return norm(subtract(one, other)) * scale;
 }
 
@@ -74,12 +75,12 @@ function screenDistance(annotator, one, other) {
  * @returns {boolean} whether there was a proposal
  */
 export function takeProposal(annotator) {
-  const proposed = proposedMark(annotator.state);
-  if (!proposed || !annotator.editable) return false;
-  annotator.edit(proposed);
+  const proposed = proposedMark(annotator.store.state);
+  if (!proposed || !annotator.marks.editable) return false;
+  annotator.marks.edit(proposed);
   annotator.store.set({ proposal: null });
-  if (annotator.project.d === 3) annotator.stage?.setCross("moving", proposed.point);
-  annotator.say("Your mark was moved there; its size is still yours. Enter accepts, Z takes it back.");
+  if (annotator.stage.project.d === 3) annotator.stage.setCross("moving", proposed.point);
+  say(annotator.store, "Your mark was moved there; its size is still yours. Enter accepts, Z takes it back.");
   return true;
 }
 
@@ -88,8 +89,8 @@ export function takeProposal(annotator) {
  * @returns {boolean} whether there was a proposal
  */
 export function dropProposal(annotator) {
-  if (!proposedMark(annotator.state)) return false;
+  if (!proposedMark(annotator.store.state)) return false;
   annotator.store.set({ proposal: null });
-  annotator.say("The proposal is dropped; your mark is where you placed it.");
+  say(annotator.store, "The proposal is dropped; your mark is where you placed it.");
   return true;
 }

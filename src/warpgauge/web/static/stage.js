@@ -6,6 +6,7 @@
 import { largestSample } from "./colour.js";
 import { Ghost, PRECISE } from "./ghost.js";
 import { Link } from "./link.js";
+import { say } from "./message.js";
 import { Overlays } from "./overlays.js";
 import { withView } from "./planeview.js";
 import { differs, poseInWords, poseOfPairs } from "./pose.js";
@@ -13,12 +14,11 @@ import { TileSource } from "./tiles.js";
 import { indexToWorld, worldToPlane } from "./plane.js";
 import { centreWithinImage, panByScreen, turnedView, worldToScreen, zoomAboutScreen } from "./viewport.js";
 
-/** @import { Annotator } from "./annotator.js" */
 /** @import { Api } from "./api.js" */
 /** @import { Matrix, Vector } from "./linalg.js" */
 /** @import { PlaneView } from "./planeview.js" */
 /** @import { Store } from "./store.js" */
-/** @import { Colours, ImageInfo, Progress, Side, State } from "./types.js" */
+/** @import { Colours, Progress, Project, Side, State } from "./types.js" */
 /** @import { View } from "./viewport.js" */
 
 /** @type {Side[]} */
@@ -31,18 +31,17 @@ export class Stage {
   /**
    * @param {Store<State>} store
    * @param {Api} api
-   * @param {Annotator} annotator
-   * @param {Record<Side, ImageInfo>} images
+   * @param {Project} project
    */
-  constructor(store, api, annotator, images) {
+  constructor(store, api, project) {
     this.store = store;
     this.api = api;
-    this.annotator = annotator;
-    this.images = images;
+    this.project = project;
+    this.images = project.images;
     this.surround = "#777";
     const tell = (/** @type {string} */ sentence) => store.set({ message: sentence, tone: "error" });
     /** @param {Side} side */
-    const source = (side) => new TileSource(side, images[side], api, () => this.drawSoon(), tell);
+    const source = (side) => new TileSource(side, this.images[side], api, () => this.drawSoon(), tell);
     /** @type {Record<Side, TileSource>} */
     this.sources = { fixed: source("fixed"), moving: source("moving") };
     /** @type {PlaneView[]} */
@@ -68,6 +67,22 @@ export class Stage {
     /** Looks once more where the page chose to look; null once the expert has moved a view. @type {(() => void) | null} */
     this.lookAgain = null;
     store.watch([], () => this.drawSoon());
+  }
+
+  /** Whether what the model expects is kept from this visitor. */
+  get withheld() {
+    return this.project.role === "rater" && this.project.settings.hide_prediction;
+  }
+
+  /** Whether the hand is drawing a mark. */
+  get drawing() {
+    return this.panes.some((pane) => pane.hand.drawing);
+  }
+
+  /** The model changed: what was drawn from it does not hold. */
+  forgetModel() {
+    this.link.forget();
+    this.overlays.forget();
   }
 
   /** Give the keyboard to the images: to the plane that was used last, at first the moving one. */
@@ -133,7 +148,7 @@ export class Stage {
     this.store.set({ pose: found });
     if (this.lookAgain && !this.store.state.dirty) this.lookAgain();
     else this.turnViews();
-    if (words && this.store.state.turned) this.annotator.say(`The moving image is now ${words} to match (Y turns it back).${this.store.state.query?.answer ? "" : " Where is this point? Click it."}`);
+    if (words && this.store.state.turned) say(this.store, `The moving image is now ${words} to match (Y turns it back).${this.store.state.query?.answer ? "" : " Where is this point? Click it."}`);
   }
 
   /** Bring the views of the moving image to the pose that is wanted, about the match in question or else the middle. */
@@ -155,7 +170,7 @@ export class Stage {
   toggleTurned() {
     const { pose, turned } = this.store.state;
     if (!pose || !poseInWords(pose)) {
-      this.annotator.say(pose ? "Both images lie the same way." : "Three marks tell how the moving image lies.");
+      say(this.store, pose ? "Both images lie the same way." : "Three marks tell how the moving image lies.");
       return;
     }
     this.store.set({ turned: !turned });
@@ -170,7 +185,7 @@ export class Stage {
     const pixel = Math.min(...this.images.fixed.spacing);
     if (this.ghostOffered || progress.annotations === 0 || !(Number(progress.mean_sd) < PRECISE * pixel)) return;
     this.ghostOffered = true;
-    this.store.set({ ghost: !this.store.state.project?.settings.hide_prediction });
+    this.store.set({ ghost: !this.project.settings.hide_prediction });
   }
 
   /**

@@ -6,10 +6,11 @@
 import { contrastPanel } from "./contrast.js";
 import { make } from "./dom.js";
 import { icon } from "./icons.js";
-import { PlaneView } from "./planeview.js";
+import { PLANE_NAMES, PlaneView } from "./planeview.js";
 import { poseInWords } from "./pose.js";
 import { addReadout } from "./readout.js";
 
+/** @import { Annotator } from "./annotator.js" */
 /** @import { Stage } from "./stage.js" */
 /** @import { Side } from "./types.js" */
 
@@ -19,7 +20,7 @@ import { addReadout } from "./readout.js";
  * @param {Side} side
  * @param {HTMLElement} section
  */
-export function paneHead(stage, side, section) {
+function paneHead(stage, side, section) {
   const pane = () => {
     const own = stage.planesOf(side);
     return stage.active?.side === side ? stage.active : (own.find((one) => one.visible) ?? own[0]);
@@ -75,25 +76,57 @@ function turnedWords(stage) {
 }
 
 /**
- * @param {Stage} stage
+ * The canvas of a plane.
+ * @param {Annotator} annotator
  * @param {Side} side
  * @param {number} axis
- * @returns {HTMLCanvasElement}
+ * @param {string} name
+ * @param {boolean} [warped] whether it shows the moving image warped onto this one
+ * @returns {PlaneView}
  */
-export function planeCanvas(stage, side, axis) {
-  const canvas = make("canvas", { tabIndex: 0, role: "img", "aria-label": `${side} image` });
+export function addPlane(annotator, side, axis, name, warped = false) {
+  const canvas = make("canvas", { tabIndex: 0, role: "img", "aria-label": name });
   canvas.dataset.axis = String(axis);
-  stage.panes.push(new PlaneView(stage, side, axis, canvas));
-  return canvas;
+  const pane = new PlaneView(annotator, side, axis, canvas, warped);
+  annotator.stage.panes.push(pane);
+  return pane;
 }
 
 /**
- * @param {Stage} stage
+ * @param {Annotator} annotator
  * @param {Side} side
  * @param {HTMLElement} section
  */
-export function buildPane2d(stage, side, section) {
-  const planes = make("div", { class: "planes" }, planeCanvas(stage, side, 2));
-  section.replaceChildren(paneHead(stage, side, section), planes);
+export function buildPane(annotator, side, section) {
+  const { stage } = annotator;
+  const axes = stage.project.d === 3 ? [2, 1, 0] : [2];
+  const planes = make("div", { class: axes.length === 3 ? "planes d3" : "planes" }, ...axes.map((axis) => addPlane(annotator, side, axis, `${side} image`).canvas));
+  const head = paneHead(stage, side, section);
+  section.replaceChildren(head, planes);
   addReadout(stage, () => stage.planesOf(side), planes);
+  if (axes.length === 3) offerPlanes(stage, side, head, planes);
+}
+
+/**
+ * In 3D: all planes, the axial one large, or one of them alone.
+ * @param {Stage} stage
+ * @param {Side} side
+ * @param {HTMLElement} head
+ * @param {HTMLElement} planes
+ */
+function offerPlanes(stage, side, head, planes) {
+  const choose = make("select", { "aria-label": `Planes of the ${side} image` });
+  choose.append(make("option", { value: "" }, "all planes"), ...[2, 1, 0].map((axis) => make("option", { value: String(axis) }, PLANE_NAMES[axis])));
+  choose.addEventListener("change", () => stage.store.set({ maximised: choose.value === "" ? null : Number(choose.value) }));
+  head.insertBefore(choose, head.querySelector(".zoom"));
+  const arrange = () => {
+    const { maximised } = stage.store.state;
+    choose.value = maximised === null ? "" : String(maximised);
+    planes.classList.toggle("one", maximised !== null);
+    for (const canvas of planes.querySelectorAll("canvas")) {
+      canvas.classList.toggle("shown", canvas.dataset.axis === String(maximised));
+    }
+  };
+  stage.store.watch(["maximised"], arrange);
+  arrange();
 }
