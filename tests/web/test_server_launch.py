@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -81,16 +82,17 @@ def test_a_failure_of_the_server_gives_nothing_away(flat: Path, monkeypatch: pyt
 def test_the_links_are_told_once_with_their_secrets(flat: Path) -> None:
     """The launcher's link first, one line for each new rater; at the next launch no secret of a rater is known."""
     launch = prepare(flat, raters=["ada", "ben"])
-    lines = announcement(launch, "127.0.0.1")
+    lines = announcement(launch)
     launch.close()
     assert lines[0].startswith("The annotator is at http://127.0.0.1:")
     assert [line.split()[2] for line in lines if line.startswith("Link for")] == ["ada", "ben"]
     again = prepare(flat, raters=["ada", "ben"])
-    lines = announcement(again, "127.0.0.1")
+    lines = announcement(again)
     again.close()
     assert not any(line.startswith("Link for") for line in lines)
     assert sum("has a link already" in line for line in lines) == 2
-    assert any("not encrypted" in line for line in announcement(again, "0.0.0.0"))
+    elsewhere = replace(again, settings=replace(again.settings, host="0.0.0.0"))
+    assert any("not encrypted" in line for line in announcement(elsewhere))
 
 
 def test_a_project_keeps_its_port(flat: Path) -> None:

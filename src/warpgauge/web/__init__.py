@@ -9,8 +9,9 @@ from warpgauge.errors import MissingExtraError, install_advice
 
 try:
     from warpgauge.web.app import create_app
-    from warpgauge.web.auth import Link
+    from warpgauge.web.links import Link
     from warpgauge.web.server import Launch, prepare, serve
+    from warpgauge.web.settings import ServerSettings
 except ModuleNotFoundError as error:
     if error.name is None or error.name.partition(".")[0] not in ("fastapi", "starlette", "uvicorn", "pydantic"):
         raise
@@ -18,4 +19,4 @@ except ModuleNotFoundError as error:
         f"The annotator needs {error.name}, which is not installed; {install_advice('web')}."
     ) from error
 
-__all__ = ["Launch", "Link", "create_app", "prepare", "serve"]
+__all__ = ["Launch", "Link", "ServerSettings", "create_app", "prepare", "serve"]

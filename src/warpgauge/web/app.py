@@ -1,176 +1,49 @@
-"""The application: the files of the page, from a fixed list, and all routes, behind the guard."""
+"""The application: all routes, behind the guard."""
 
 from __future__ import annotations
 
-import hashlib
-import re
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from importlib import resources
-from importlib.resources.abc import Traversable
 from pathlib import Path
 
-from fastapi import APIRouter, FastAPI, Request
-from starlette.responses import Response
+from fastapi import FastAPI
 
 from warpgauge._version import __version__
 from warpgauge.project import Project
+from warpgauge.web.alignment_routes import alignment_router
 from warpgauge.web.app_state import Desk
 from warpgauge.web.auth import Gate
-from warpgauge.web.failures import REFUSALS, NotFoundError, add_handlers
-from warpgauge.web.image_routes import image_router, overlay_router, start_router
-from warpgauge.web.logins import LoginLog, TrustedProxy
-from warpgauge.web.operations import Metrics
+from warpgauge.web.failures import REFUSALS, add_handlers
+from warpgauge.web.image_routes import image_router
+from warpgauge.web.monitoring import Metrics
 from warpgauge.web.organiser_routes import organiser_router
+from warpgauge.web.overlay_routes import overlay_router
+from warpgauge.web.page_files import static_router
 from warpgauge.web.rater_routes import query_router, report_router
-from warpgauge.web.security import AllowedHosts, Guard
-
-# The page itself, from the fixed list of its files.
-#
-# Its address of the files carries their version, so that a browser keeps them for good and asks for none of them at the
-# next visit; modules name each other relatively and so stay within one version.
-
-
-def static_router(root_path: str = "") -> APIRouter:
-    """Return the routes of the page; its files are read now and never again.
-
-    Parameters
-    ----------
-    root_path : str
-        Path below which a proxy serves the page; put before every address in the page's files.
-    """
-    files = {name: _rooted(file, root_path) for name, file in page_files().items()}
-    version = version_of(files)
-    page = _versioned(files.get("index.html"), version, root_path)
-    router = APIRouter(include_in_schema=False)
-
-    @router.get("/")
-    async def index(request: Request) -> Response:
-        return _sent(page, request)
-
-    @router.get("/static/{name:path}")
-    async def static(name: str, request: Request) -> Response:
-        short = name.removeprefix(f"{version}/")
-        return _sent(files.get(short), request, lasting=short != name)
-
-    return router
-
-
-def _rooted(file: PageFile, root_path: str) -> PageFile:
-    if not root_path or not file.media_type.startswith("text/"):
-        return file
-    content = re.sub(rb"""(["'`(])/(api|static)/""", rb"\1" + root_path.encode() + rb"/\2/", file.content)
-    return PageFile(content, file.media_type, f'"{hashlib.sha256(content).hexdigest()[:32]}"')
-
-
-def _versioned(page: PageFile | None, version: str, root_path: str) -> PageFile | None:
-    if page is None:
-        return None
-    content = page.content.replace(f'"{root_path}/static/'.encode(), f'"{root_path}/static/{version}/'.encode())
-    return PageFile(content, page.media_type, f'"{version}"')
-
-
-def _sent(file: PageFile | None, request: Request, *, lasting: bool = False) -> Response:
-    if file is None:
-        raise NotFoundError("There is no such file of the page.")
-    keep = "max-age=31536000, immutable" if lasting else "no-cache"
-    headers = {"ETag": file.etag, "Cache-Control": f"private, {keep}"}
-    if request.headers.get("if-none-match") == file.etag:
-        return Response(status_code=304, headers=headers)
-    return Response(file.content, media_type=file.media_type, headers=headers)
-
-
-_TYPES = {
-    ".html": "text/html; charset=utf-8",
-    ".css": "text/css; charset=utf-8",
-    ".js": "text/javascript; charset=utf-8",
-    ".svg": "image/svg+xml",
-    ".png": "image/png",
-    ".ico": "image/x-icon",
-}
-_LEFT_OUT = ("node_modules", "__pycache__")
-
-
-@dataclass(frozen=True)
-class PageFile:
-    """A file of the page."""
-
-    content: bytes
-    media_type: str
-    etag: str
-
-
-def page_files() -> dict[str, PageFile]:
-    """Read all files of the page, by their path below ``static`` with ``/``."""
-    return dict(_files(resources.files("warpgauge.web") / "static", ""))
-
-
-def version_of(files: Mapping[str, PageFile]) -> str:
-    """Name the present content of all files together."""
-    text = "\n".join(f"{name} {file.etag}" for name, file in sorted(files.items()))
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def _files(folder: Traversable, prefix: str) -> Iterator[tuple[str, PageFile]]:
-    if not folder.is_dir():
-        return
-    for entry in sorted(folder.iterdir(), key=lambda item: item.name):
-        if entry.is_dir():
-            if entry.name not in _LEFT_OUT:
-                yield from _files(entry, f"{prefix}{entry.name}/")
-            continue
-        media_type = _TYPES.get("." + entry.name.rpartition(".")[2])
-        if media_type is not None:
-            content = entry.read_bytes()
-            yield (
-                f"{prefix}{entry.name}",
-                PageFile(content, media_type, f'"{hashlib.sha256(content).hexdigest()[:32]}"'),
-            )
-
-
-# The application: routes, behind the guard.
+from warpgauge.web.security import Guard
+from warpgauge.web.settings import ServerSettings
 
 
 def create_app(
-    project: Project | str | Path,
-    tokens: Mapping[str, str],
-    *,
-    host: str = "127.0.0.1",
-    allowed_hosts: Iterable[str] = (),
-    root_path: str = "",
-    https: bool = False,
-    proxy: TrustedProxy | None = None,
-    metrics: Metrics | None = None,
+    project: Project | str | Path, tokens: Mapping[str, str], settings: ServerSettings | None = None
 ) -> FastAPI:
-    """Make the application that serves one project.
+    """Return the application that serves one project.
 
     Parameters
     ----------
     project : Project or path
-        Images that are missing or changed are refused here, not at the first tile.
+        Its images are opened now: files that are missing or were changed are refused here, not at the first tile.
     tokens : mapping of token to name
         Secrets of this launch and whose they are; the hashes of the raters' own stand in the project.
-    host : str
-        What the server will be bound to.
-    allowed_hosts : iterable of str
-        Further names that may stand in a Host header.
-    root_path : str
-        Path below which a proxy serves the page, as in ``"/lesion"``.
-    https : bool
-        Whether a proxy in front speaks TLS with the browsers.
-    proxy : TrustedProxy, optional
-        The proxy in front, where it signs people on.
-    metrics : Metrics, optional
-        Figures of the requests.
+    settings : ServerSettings, optional
 
     Returns
     -------
     FastAPI
         An ASGI application; ``app.state.desk`` is what it works on.
     """
+    settings = settings or ServerSettings()
     opened = project if isinstance(project, Project) else Project.open(project)
-    names = list(allowed_hosts)
     gate = Gate(opened, tokens)
     desk = Desk(opened, gate)
 
@@ -194,29 +67,11 @@ def create_app(
         lifespan=lifespan,
         responses=REFUSALS,
     )
-    app.state.desk = desk
-    app.state.metrics, app.state.root_path, app.state.https = metrics, root_path, https
-    app.state.launch_tokens = dict(tokens)
+    app.state.desk, app.state.launch_tokens = desk, dict(tokens)
+    app.state.metrics = None if settings.metrics_port is None else Metrics()
     add_handlers(app)
-    for router in (
-        image_router(desk),
-        query_router(desk),
-        report_router(desk),
-        overlay_router(desk),
-        organiser_router(desk),
-        start_router(desk),
-        static_router(root_path),
-    ):
+    routers = (image_router, query_router, report_router, overlay_router, organiser_router, alignment_router)
+    for router in (*(make(desk) for make in routers), static_router(settings.root_path)):
         app.include_router(router)
-    app.add_middleware(
-        Guard,
-        gate=gate,
-        hosts=AllowedHosts(host, names),
-        log=LoginLog(None if opened.readonly else opened.folder),
-        root_path=root_path,
-        https=https,
-        proxy=proxy,
-        # Behind a proxy several servers with different ports share the cookie of the project.
-        cookie=f"warpgauge-{opened.id[:8]}" if names else None,
-    )
+    app.add_middleware(Guard, gate=gate, project=opened, settings=settings)
     return app

@@ -18,7 +18,7 @@ from warpgauge.errors import WarpgaugeError
 from warpgauge.evaluation import Assessment, AuditWatch, Evaluation, columns, evaluate_project
 from warpgauge.evaluation.columns import PRIMARY
 from warpgauge.maps.picture_parts import shown_units
-from warpgauge.project import SKIP_REASONS, Project
+from warpgauge.project import SKIP_REASONS, NotAllowedError, Project
 from warpgauge.session import Session
 from warpgauge.session.model import default_radius
 from warpgauge.web.answers import Answering
@@ -272,6 +272,16 @@ class Desk:
     def predicts(self, person: Person) -> bool:
         """Return whether a person may see where the model expects matches."""
         return person.role != "rater" or not self.project.settings.hide_prediction
+
+    def check_predicts(self, person: Person) -> None:
+        """Refuse where a person must not see what the model expects."""
+        if not self.predicts(person):
+            raise NotAllowedError("In this project raters are not shown where the model expects matches.")
+
+    def check_compares(self, person: Person) -> None:
+        """Refuse where a person must not see the transforms that were added."""
+        if not self.compares(person):
+            raise NotAllowedError("In a blind project raters do not see the transforms that are to be judged.")
 
     def posterior(self, person: Person) -> Posterior:
         """Return the model that a person may see: a rater's stays the same while they have a query before them."""

@@ -1,37 +1,27 @@
-"""Access: tokens (random, compared in constant time, stored only as a hash), who may do what, and people's links."""
+"""Access: tokens (random, compared in constant time, stored only as a hash), and who may do what."""
 
 from __future__ import annotations
 
 import hashlib
 import hmac
-import json
-import os
 import secrets
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Annotated
 
 from fastapi import Depends, Request
 
 from warpgauge.errors import InvalidInputError
-from warpgauge.project import NotAllowedError, Project, State, StorageError
-from warpgauge.project.kinds import ORGANISER
+from warpgauge.project import NotAllowedError, Project, StorageError
 from warpgauge.project.records import checked_name
-from warpgauge.project.trust import is_private, state_files
-
-# Access: tokens (random, compared in constant time, stored only as a hash), and who may do what.
-#
-# The last lines are the person behind a request, as a dependency of the routes.
 
 LONGEST_TOKEN = 200
 _UNTIL = ";until="
 _FRESH_SECONDS = 0.25
 _STALE_SECONDS = 10.0
-_KEPT_SECONDS = 30 * 24 * 3600
 
 
 @dataclass(frozen=True)
@@ -71,50 +61,6 @@ class _Known:
 def new_token() -> str:
     """Return a secret of 256 random bits that can stand in a link."""
     return secrets.token_urlsafe(32)
-
-
-def launcher_token(project: Project, name: str, *, renew: bool = False) -> str:
-    """Return the secret of the person who starts the server; it stays the same, so their link keeps working.
-
-    It is kept in a file that only this person can read, in their state folder, never in the project. Where that cannot
-    be kept, or others could read it, the secret is new at each start.
-
-    Parameters
-    ----------
-    project : Project
-    name : str
-    renew : bool
-        Make a new one; the former link ends.
-    """
-    key = hashlib.sha256(json.dumps([project.id, str(project.folder.resolve()), name]).encode()).hexdigest()
-    for file in state_files(f"links/{key}"):
-        try:
-            file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            if not is_private(file.parent):
-                continue
-            known = _kept_token(file)
-            if known and not renew:
-                return known
-            secret, fresh = new_token(), file.with_name(f"{file.name}.{secrets.token_hex(4)}")
-            fresh.touch(mode=0o600, exist_ok=False)
-            fresh.write_text(secret, encoding="ascii")
-            fresh.replace(file)
-            return secret
-        except OSError:
-            continue
-    return new_token()
-
-
-def _kept_token(file: Path) -> str | None:
-    """Return the token in a file that nobody else can read and that is not older than the cookie's life."""
-    try:
-        found = file.stat()
-        if (os.name == "posix" and found.st_mode & 0o077) or time.time() - found.st_mtime > _KEPT_SECONDS:
-            return None
-        text = file.read_text(encoding="ascii").strip()
-    except (OSError, ValueError):
-        return None
-    return text if 32 <= len(text) <= LONGEST_TOKEN else None
 
 
 def token_hash(token: str, days: float | None = None) -> str:
@@ -268,67 +214,3 @@ Writing = Annotated[Person, Depends(_writing)]
 """A rater or an organiser."""
 Organising = Annotated[Person, Depends(_organising)]
 """An organiser."""
-
-
-# People and their links at the start of a server: who organises, who gets a new token, who keeps theirs.
-
-
-@dataclass(frozen=True)
-class Link:
-    """A link for one person; the secret in it is shown this once."""
-
-    name: str
-    role: str
-    url: str
-
-
-def distinct(names: Sequence[str]) -> list[str]:
-    """Return the names without blanks around them; two that are the same are an error."""
-    clean = [name.strip() for name in names]
-    if len(set(clean)) < len(clean) or not all(clean):
-        raise InvalidInputError(f"The raters must be different names, got {', '.join(clean)!r}.")
-    return clean
-
-
-def make_organiser(project: Project, launcher: str) -> None:
-    """Register whoever launches as an organiser where nobody is registered, or where they are not known yet.
-
-    Whoever can start the server can write the project's files; a registered rater stays what they are.
-    """
-    state = project.state
-    if launcher not in state.raters:
-        by = launcher if not state.raters else _an_organiser(state)
-        if by is not None:
-            project.add_rater(launcher, "organiser", by=by)
-
-
-def _an_organiser(state: State) -> str | None:
-    return next((r.name for r in state.raters.values() if r.role == ORGANISER and not r.revoked), None)
-
-
-def has_tokens(project: Project) -> bool:
-    """Return whether anybody has a link that is still valid."""
-    return any(
-        record.token_hash and not record.revoked and not has_ended(record.token_hash)
-        for record in project.state.raters.values()
-    )
-
-
-def register(
-    project: Project, names: Sequence[str], days: float | None, new_links: bool
-) -> tuple[dict[str, str], list[str]]:
-    """Return each name a token, unless they have one; give the new tokens by name, and who had one."""
-    fresh: dict[str, str] = {}
-    kept: list[str] = []
-    for name in names:
-        known = project.state.raters.get(name)
-        valid = known is not None and known.token_hash and not known.revoked and not has_ended(known.token_hash)
-        if valid and not new_links:
-            kept.append(name)
-            continue
-        secret = new_token()
-        role = known.role if known is not None else "rater"
-        by = _an_organiser(project.state) or ORGANISER
-        project.add_rater(name, role, token_hash=token_hash(secret, days), by=by)  # type: ignore[arg-type]
-        fresh[name] = secret
-    return fresh, kept

@@ -1,93 +1,20 @@
-"""The address of a server (port, certificate, path below a proxy), and limits on connections without a valid token."""
+"""Limits on the number and duration of connections without a valid token.
+
+A request must be complete within a time, and only so many connections may be open that have not shown a valid token.
+A further one closes the oldest of them, but neither one whose request is being answered nor, below a higher limit,
+one that was opened a moment ago: whoever has a token gets in even while others open hundreds of connections a second.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import re
-import socket
-import ssl
 import time
-import zlib
 from collections import OrderedDict
-from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
-
-from warpgauge.errors import InvalidInputError
-from warpgauge.io.files import one_line
-
-# The address of a server: its port, its certificate, and the path below which a proxy serves it.
-
-BACKLOG = 2048
-_FIRST_PORT, _PORTS = 49152, 16384  # those that no service is assigned to
-
-
-def checked_root(root_path: str) -> str:
-    """Return the path without a slash at its end; one that no proxy would serve is an error."""
-    clean = root_path.rstrip("/")
-    if clean and re.fullmatch(r"(/[A-Za-z0-9_.~-]+)+", clean) is None:
-        raise InvalidInputError(
-            f"The root path must look like /lesion, of plain letters and digits, got {root_path!r}."
-        )
-    return clean
-
-
-def check_certificate(certfile: str | Path | None, keyfile: str | Path | None) -> None:
-    """Refuse a certificate and key that the server could not use."""
-    if certfile is None:
-        if keyfile is not None:
-            raise InvalidInputError("A key without a certificate is of no use: give --certfile as well.")
-        return
-    try:
-        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certfile, keyfile, password=lambda: "")
-    except (OSError, ValueError) as error:
-        raise InvalidInputError(
-            f"The certificate {Path(certfile).name!r} and its key cannot be used ({one_line(error)}); both must be PEM "
-            f"files, the key without a password."
-        ) from error
-
-
-def bind_near(host: str, port: int, project_id: str) -> socket.socket:
-    """Bind to the port, or for 0 to the project's usual one, so that links and open pages outlive a restart."""
-    if port == 0:
-        usual = _FIRST_PORT + zlib.crc32(project_id.encode()) % _PORTS
-        with suppress(InvalidInputError):
-            return _bind(host, usual)
-    return _bind(host, port)
-
-
-def _bind(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # With the protocol named asyncio turns off the delaying of small packets, which costs 40 ms a request.
-    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    try:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind((host, port))
-        listening.listen(BACKLOG)
-    except (OSError, OverflowError) as error:
-        listening.close()
-        raise InvalidInputError(
-            f"The server cannot be bound to {host!r}, port {port}: {error}; choose another port or host."
-        ) from error
-    return listening
-
-
-def url_of(host: str, port: int, tls: bool) -> str:
-    """Return the address of a server, for people."""
-    name = {"0.0.0.0": socket.gethostname(), "::": socket.gethostname()}.get(host, host)  # nosec B104
-    scheme = "https" if tls else "http"
-    return f"{scheme}://[{name}]:{port}" if ":" in name else f"{scheme}://{name}:{port}"
-
-
-# Limits on the number and duration of connections without a valid token.
-#
-# A request must be complete within a time, and only so many connections may be open that have not shown a valid token.
-# A further one closes the oldest of them, but neither one whose request is being answered nor, below a higher limit,
-# one that was opened a moment ago: whoever has a token gets in even while others open hundreds of connections a second.
 
 HEADER_SECONDS = 10.0
 BODY_SECONDS = 20.0

@@ -1,15 +1,12 @@
-"""Which names this server answers to, the checks before every route, and the headers of every response.
+"""The guard: checks before every route (Host, Origin, sizes, cookie), and the headers of every response.
 
-Checked are Host and Origin, sizes and the cookie. Nobody gets past it without a valid token, whatever routes there are
-behind it.
+Nobody gets past it without a valid token, whatever routes there are behind it.
 """
 
 from __future__ import annotations
 
-import ipaddress
 import logging
-import socket
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from urllib.parse import parse_qsl
 
 from starlette.concurrency import run_in_threadpool
@@ -18,79 +15,11 @@ from starlette.requests import cookie_parser
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from warpgauge.errors import InvalidInputError
-from warpgauge.project import StorageError
+from warpgauge.project import Project, StorageError
 from warpgauge.web.auth import Gate
-from warpgauge.web.logins import LoginLog, TrustedProxy, WrongTokens
-
-LOOPBACK_NAMES = frozenset({"127.0.0.1", "localhost", "::1"})
-_ANY = frozenset({"0.0.0.0", "::"})  # nosec B104  # compared with, not bound to
-
-
-def is_loopback(host: str) -> bool:
-    """Return whether a host to bind to can be reached from this machine only."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
-def split_host(header: str) -> tuple[str, int | None]:
-    """Split a Host header into name and port; the name is empty where the header is malformed."""
-    text, port = header.strip().lower(), ""
-    if text.startswith("["):
-        name, closed, rest = text[1:].partition("]")
-        if not closed or (rest and not rest.startswith(":")):
-            return "", None
-        port = rest[1:]
-    else:
-        name, _, port = text.partition(":")
-    if port and not (port.isascii() and port.isdigit() and len(port) <= 5):
-        return "", None
-    return name, int(port) if port else None
-
-
-class AllowedHosts:
-    """The names that may stand in a Host header.
-
-    Parameters
-    ----------
-    host : str
-        What the server is bound to. A server bound to every address answers to any address written in digits (no
-        foreign page can make a browser send that for another site) and to the machine's own name.
-    more : iterable of str
-        Further names, for instance that of a proxy.
-    """
-
-    def __init__(self, host: str = "127.0.0.1", more: Iterable[str] = ()) -> None:
-        self.host = host
-        names = {host.lower()} - _ANY
-        if is_loopback(host):
-            names |= LOOPBACK_NAMES
-        else:
-            names |= LOOPBACK_NAMES | {socket.gethostname().lower(), socket.getfqdn().lower()}
-        for name in more:
-            plain, _ = split_host(name)
-            if not plain:
-                raise InvalidInputError(f"{name!r} is not a host name; give a name such as annotate.example.org.")
-            names.add(plain)
-        self.names = frozenset(names)
-        self._any_address = host in _ANY
-
-    def allows(self, name: str) -> bool:
-        """Return whether this server answers to a name."""
-        if name in self.names:
-            return True
-        if not self._any_address:
-            return False
-        try:
-            ipaddress.ip_address(name)
-        except ValueError:
-            return False
-        return True
-
+from warpgauge.web.hosts import split_host
+from warpgauge.web.logins import LoginLog, WrongTokens
+from warpgauge.web.settings import ServerSettings
 
 logger = logging.getLogger("warpgauge.web")
 LARGEST_BODY = 64 * 1024
@@ -126,43 +55,14 @@ def cookie_name(scope: Scope, name: str | None = None) -> str:
 
 
 class Guard:
-    """Middleware around the whole application.
+    """Middleware around the whole application of one project."""
 
-    Parameters
-    ----------
-    app : ASGI application
-    gate : Gate
-    hosts : AllowedHosts
-    largest_body : int
-        Bytes that a request's body may have.
-    log : LoginLog, optional
-        Takes note of logins and refusals.
-    root_path : str
-        Path below which a proxy serves the page, as in ``"/lesion"``; empty by default.
-    https : bool
-        Whether a proxy in front speaks TLS with the browsers.
-    proxy : TrustedProxy, optional
-        The proxy in front, where it is known; it may sign people on.
-    cookie : str, optional
-        Name of the cookie; by default it has the server's port in it.
-    """
-
-    def __init__(
-        self,
-        app: ASGIApp,
-        gate: Gate,
-        hosts: AllowedHosts,
-        largest_body: int = LARGEST_BODY,
-        log: LoginLog | None = None,
-        root_path: str = "",
-        https: bool = False,
-        proxy: TrustedProxy | None = None,
-        cookie: str | None = None,
-    ) -> None:
-        self.proxy, self.cookie = proxy or TrustedProxy(), cookie
-        self.app, self.gate, self.hosts, self.largest_body = app, gate, hosts, largest_body
-        self.log, self.root_path, self.https = log or LoginLog(None), root_path, https
-        self.wrong = WrongTokens()
+    def __init__(self, app: ASGIApp, gate: Gate, project: Project, settings: ServerSettings) -> None:
+        self.app, self.gate, self.settings = app, gate, settings
+        self.log, self.wrong = LoginLog(None if project.readonly else project.folder), WrongTokens()
+        # Behind a proxy several servers with different ports share the cookie of the project; elsewhere its name has
+        # the server's port in it.
+        self.cookie = f"warpgauge-{project.id[:8]}" if settings.allowed_hosts else None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer, or hand on, one request."""
@@ -175,7 +75,7 @@ class Guard:
         send = _with_headers(send)
         self._below_root(scope)
         headers = Headers(scope=scope)
-        address = self.proxy.client(scope, headers)
+        address = self.settings.proxy.client(scope, headers)
         refused = self._foreign(scope, headers) or self._unfit(scope, headers)
         if refused is not None:
             self.log.write(address, f"refused with {refused.status_code}")
@@ -192,7 +92,7 @@ class Guard:
 
     async def _identified(self, scope: Scope, headers: Headers, address: str) -> Response | None:
         """Note whose request this is: signed on by the proxy, or with a token; a stranger's is refused."""
-        user, token = self.proxy.user(scope, headers), _cookie(headers, cookie_name(scope, self.cookie))
+        user, token = self.settings.proxy.user(scope, headers), _cookie(headers, cookie_name(scope, self.cookie))
         try:
             if user is not None:
                 person = await run_in_threadpool(self.gate.signed_on, user)
@@ -216,7 +116,7 @@ class Guard:
         """Refuse what another site's page asks for."""
         given = headers.getlist("host")
         name, _ = split_host(given[0]) if len(given) == 1 else ("", None)
-        if not self.hosts.allows(name):
+        if not self.settings.hosts.allows(name):
             return failure(403, "This server does not answer to that host name; use the link that it printed.")
         origin = headers.get("origin")
         if origin is not None and origin not in self._origins(scope, given[0]):
@@ -232,12 +132,14 @@ class Guard:
     def _below_root(self, scope: Scope) -> None:
         """Take the proxy's prefix off the path; proxies that take it off themselves are as good."""
         path = scope["path"]
-        if self.root_path and (path == self.root_path or path.startswith(f"{self.root_path}/")):
-            scope["path"] = path[len(self.root_path) :] or "/"
+        if self.settings.root_path and (
+            path == self.settings.root_path or path.startswith(f"{self.settings.root_path}/")
+        ):
+            scope["path"] = path[len(self.settings.root_path) :] or "/"
             scope["raw_path"] = scope["path"].encode("utf-8")
 
     def _origins(self, scope: Scope, host: str) -> tuple[str, ...]:
-        return (f"{scope['scheme']}://{host}", *((f"https://{host}",) if self.https else ()))
+        return (f"{scope['scheme']}://{host}", *((f"https://{host}",) if self.settings.behind_tls else ()))
 
     def _stranger(self, scope: Scope, headers: Headers, address: str, *, wrong: bool) -> Response:
         """Answer a request without a valid token; one with a wrong token is counted."""
@@ -246,7 +148,7 @@ class Guard:
             self.log.write(address, "wrong token")
             if self.wrong.too_many(address):
                 return _wait(scope)
-        return _stranger(scope, headers, self.root_path)
+        return _stranger(scope, headers, self.settings.root_path)
 
     def _unfit(self, scope: Scope, headers: Headers) -> Response | None:
         """Refuse what is too long or of another type than JSON, before it is read."""
@@ -255,15 +157,12 @@ class Guard:
         length = headers.get("content-length", "0")
         if not (length.isascii() and length.isdigit()):
             return failure(400, "The length of the request's body is not a number.")
-        if len(length) > 15 or int(length) > self.largest_body:
-            return self._too_large()
+        if len(length) > 15 or int(length) > LARGEST_BODY:
+            return _too_large()
         kind = headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind != "application/json":
             return failure(415, "The body of a request must be JSON: send it with Content-Type application/json.")
         return None
-
-    def _too_large(self) -> Response:
-        return failure(413, f"The body of a request may have {self.largest_body} bytes at most.")
 
     async def _login(self, scope: Scope, token: str, address: str) -> Response:
         """Turn the token of a link into a cookie, and take it out of the address."""
@@ -276,15 +175,15 @@ class Guard:
             self.log.write(address, "wrong token")
             return _wait(scope) if self.wrong.too_many(address) else _page(401, _NO_TOKEN)
         self.log.write(address, "login", person.name)
-        response = RedirectResponse(f"{self.root_path}/", 303)
+        response = RedirectResponse(f"{self.settings.root_path}/", 303)
         response.set_cookie(
             cookie_name(scope, self.cookie),
             token,
             max_age=COOKIE_SECONDS,
-            path=f"{self.root_path}/",
+            path=f"{self.settings.root_path}/",
             httponly=True,
             samesite="strict",
-            secure=self.https or scope["scheme"] == "https",
+            secure=self.settings.behind_tls or scope["scheme"] == "https",
         )
         response.headers["Cache-Control"] = "no-store"
         return response
@@ -297,7 +196,7 @@ class Guard:
             nonlocal seen
             message = await receive()
             seen += len(message.get("body", b""))
-            if seen > self.largest_body:
+            if seen > LARGEST_BODY:
                 raise _TooLargeError
             return message
 
@@ -310,13 +209,17 @@ class Guard:
             await self.app(scope, counted, noted)
         except _TooLargeError:
             if not started:
-                await self._too_large()(scope, receive, send)
+                await _too_large()(scope, receive, send)
         except Exception:
             logger.exception("%s %s failed", scope["method"], scope["path"])
             if started:
                 raise
             sentence = "The server failed at this request; the window in which it runs says more."
             await failure(500, sentence)(scope, receive, send)
+
+
+def _too_large() -> Response:
+    return failure(413, f"The body of a request may have {LARGEST_BODY} bytes at most.")
 
 
 class _TooLargeError(BaseException):

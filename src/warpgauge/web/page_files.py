@@ -1,0 +1,116 @@
+"""The page itself, from the fixed list of its files.
+
+The address of the files carries their version, so that a browser keeps them for good and asks for none of them at the
+next visit; modules name each other relatively and so stay within one version.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib import resources
+from importlib.resources.abc import Traversable
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from warpgauge.web.failures import NotFoundError
+
+
+def static_router(root_path: str = "") -> APIRouter:
+    """Return the routes of the page; its files are read now and never again.
+
+    Parameters
+    ----------
+    root_path : str
+        Path below which a proxy serves the page; put before every address in the page's files.
+    """
+    files = {name: _rooted(file, root_path) for name, file in page_files().items()}
+    version = version_of(files)
+    page = _versioned(files.get("index.html"), version, root_path)
+    router = APIRouter(include_in_schema=False)
+
+    @router.get("/")
+    async def index(request: Request) -> Response:
+        return _sent(page, request)
+
+    @router.get("/static/{name:path}")
+    async def static(name: str, request: Request) -> Response:
+        short = name.removeprefix(f"{version}/")
+        return _sent(files.get(short), request, lasting=short != name)
+
+    return router
+
+
+def _rooted(file: PageFile, root_path: str) -> PageFile:
+    if not root_path or not file.media_type.startswith("text/"):
+        return file
+    content = re.sub(rb"""(["'`(])/(api|static)/""", rb"\1" + root_path.encode() + rb"/\2/", file.content)
+    return PageFile(content, file.media_type, f'"{hashlib.sha256(content).hexdigest()[:32]}"')
+
+
+def _versioned(page: PageFile | None, version: str, root_path: str) -> PageFile | None:
+    if page is None:
+        return None
+    content = page.content.replace(f'"{root_path}/static/'.encode(), f'"{root_path}/static/{version}/'.encode())
+    return PageFile(content, page.media_type, f'"{version}"')
+
+
+def _sent(file: PageFile | None, request: Request, *, lasting: bool = False) -> Response:
+    if file is None:
+        raise NotFoundError("There is no such file of the page.")
+    keep = "max-age=31536000, immutable" if lasting else "no-cache"
+    headers = {"ETag": file.etag, "Cache-Control": f"private, {keep}"}
+    if request.headers.get("if-none-match") == file.etag:
+        return Response(status_code=304, headers=headers)
+    return Response(file.content, media_type=file.media_type, headers=headers)
+
+
+_TYPES = {
+    ".html": "text/html; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+    ".png": "image/png",
+    ".ico": "image/x-icon",
+}
+_LEFT_OUT = ("node_modules", "__pycache__")
+
+
+@dataclass(frozen=True)
+class PageFile:
+    """A file of the page."""
+
+    content: bytes
+    media_type: str
+    etag: str
+
+
+def page_files() -> dict[str, PageFile]:
+    """Read all files of the page, by their path below ``static`` with ``/``."""
+    return dict(_files(resources.files("warpgauge.web") / "static", ""))
+
+
+def version_of(files: Mapping[str, PageFile]) -> str:
+    """Name the present content of all files together."""
+    text = "\n".join(f"{name} {file.etag}" for name, file in sorted(files.items()))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _files(folder: Traversable, prefix: str) -> Iterator[tuple[str, PageFile]]:
+    if not folder.is_dir():
+        return
+    for entry in sorted(folder.iterdir(), key=lambda item: item.name):
+        if entry.is_dir():
+            if entry.name not in _LEFT_OUT:
+                yield from _files(entry, f"{prefix}{entry.name}/")
+            continue
+        media_type = _TYPES.get("." + entry.name.rpartition(".")[2])
+        if media_type is not None:
+            content = entry.read_bytes()
+            yield (
+                f"{prefix}{entry.name}",
+                PageFile(content, media_type, f'"{hashlib.sha256(content).hexdigest()[:32]}"'),
+            )

@@ -1,0 +1,107 @@
+"""How a project is served: address, people, certificate, proxy, processes and figures, as one checked value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+from warpgauge.errors import InvalidInputError
+from warpgauge.web.address import check_certificate, checked_root
+from warpgauge.web.auth import LONGEST_TOKEN
+from warpgauge.web.hosts import AllowedHosts
+from warpgauge.web.links import distinct
+from warpgauge.web.trusted_proxy import TrustedProxy
+from warpgauge.web.workers import check_workers
+
+
+@dataclass(frozen=True)
+class ServerSettings:
+    """Settings of a server; what cannot be served with is refused when the value is made.
+
+    Attributes
+    ----------
+    host : str
+        Address to bind to. Any other than this machine's own needs raters with tokens.
+    port : int
+        0 takes the project's usual one, always the same, or another one where that is not free.
+    rater : str, optional
+        Name of whoever launches, under which their answers are logged; ``"organiser"`` by default.
+    raters : sequence of str
+        People who each get a link of their own. One who has a link already keeps it; the organiser's page makes new
+        ones and revokes.
+    allowed_hosts : sequence of str
+        Further names that the server answers to, for instance a proxy's.
+    token : str, optional
+        The launcher's secret, at least 32 characters; by default a random one that outlives restarts.
+    certfile, keyfile : path, optional
+        Certificate (with its chain) and private key in PEM form: the server then speaks TLS.
+    root_path : str
+        Path below which a proxy serves the page, as in ``"/lesion"``.
+    mirror : path, optional
+        Folder for a second copy of the log, to which every event is appended before it is acknowledged.
+    link_days : float, optional
+        New links of raters end after so many days.
+    new_links : bool
+        Give the named raters and the launcher new links, also where they have one; the former ones end at once.
+    workers : int
+        Number of processes that serve the project on this port.
+    metrics_port : int, optional
+        Port on which figures for Prometheus are served.
+    log_format : {"text", "json"}
+        With ``"json"``, one JSON object per line on standard error, also one for each request.
+    user_header : str, optional
+        Header in which a trusted proxy names the person whom it signed on.
+    trusted_proxies : sequence of str
+        Addresses or networks of that proxy.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 0
+    rater: str | None = None
+    raters: tuple[str, ...] = ()
+    allowed_hosts: tuple[str, ...] = ()
+    token: str | None = None
+    certfile: str | None = None
+    keyfile: str | None = None
+    root_path: str = ""
+    mirror: str | None = None
+    link_days: float | None = None
+    new_links: bool = False
+    workers: int = 1
+    metrics_port: int | None = None
+    log_format: Literal["text", "json"] = "text"
+    user_header: str | None = None
+    trusted_proxies: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_workers(self.workers)
+        if self.token is not None and not 32 <= len(self.token) <= LONGEST_TOKEN:
+            raise InvalidInputError(
+                "A token that is given must have 32 to 200 characters; leave it out for a random one."
+            )
+        plain = {"root_path": checked_root(self.root_path), "raters": tuple(distinct(self.raters or ()))}
+        plain |= {name: tuple(getattr(self, name)) for name in ("allowed_hosts", "trusted_proxies")}
+        files = {name: getattr(self, name) for name in ("certfile", "keyfile", "mirror")}
+        plain |= {name: str(file) for name, file in files.items() if file is not None}
+        for name, value in plain.items():
+            object.__setattr__(self, name, value)
+        check_certificate(self.certfile, self.keyfile)
+        self.proxy, self.hosts  # noqa: B018  # an address, header or name that cannot be is refused now
+        if self.link_days is not None and not 0 < self.link_days <= 3650:
+            raise InvalidInputError(f"Links may be valid for up to 3650 days, got {self.link_days:g}.")
+
+    @cached_property
+    def hosts(self) -> AllowedHosts:
+        """The host names that the server answers to."""
+        return AllowedHosts(self.host, self.allowed_hosts)
+
+    @cached_property
+    def proxy(self) -> TrustedProxy:
+        """The proxy in front; it says who asks where it signs people on."""
+        return TrustedProxy(self.trusted_proxies, self.user_header)
+
+    @property
+    def behind_tls(self) -> bool:
+        """Whether a proxy in front speaks TLS with the browsers."""
+        return bool(self.allowed_hosts) and self.certfile is None
