@@ -25,6 +25,7 @@ import { SIDES, Stage } from "./stage.js";
 import { Store } from "./store.js";
 import { restoreTheme, surroundColour } from "./theme.js";
 import { drawPlace, spanOf } from "./thumbs.js";
+import { poseByRows } from "./turning.js";
 import { welcome, welcomed } from "./welcome.js";
 
 /** @import { Done, Project, Query, State } from "./types.js" */
@@ -133,7 +134,7 @@ async function open() {
       if (mine !== asking) return; // what is asked later is newer, in whatever order the answers come
       store.set({ rows: rows.rows, progress });
       showUncertainty(progress, project.units, extentOf(project.images.fixed));
-      stage.poseByRows();
+      poseByRows(stage);
       stage.ghostWhenKnown(progress);
     } catch (error) {
       if (!(error instanceof RefusedError)) throw error;

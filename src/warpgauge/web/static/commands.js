@@ -9,6 +9,7 @@ import { say } from "./message.js";
 import { activePane, arrow, preset, putMark, stretchSecond, turnMark } from "./shaping.js";
 import { snap } from "./snap.js";
 import { surroundColour, toggleTheme } from "./theme.js";
+import { toggleTurned } from "./turning.js";
 
 /** @import { Annotator } from "./annotator.js" */
 /** @import { Command } from "./keys.js" */
@@ -160,7 +161,7 @@ function seeCommands({ stage, store }) {
     { id: "fit", label: is3d ? "All planes; whole image" : "Whole image", keys: ["0"], shown: "0", group: SEE, run: fit },
     { id: "magnifier", label: "Magnifier", keys: ["u"], shown: "U", group: SEE, run: () => store.set({ magnifier: !store.state.magnifier }), pressed: () => store.state.magnifier },
     { id: "hide", label: "Hide the prediction", short: "Hide", keys: ["h"], shown: "H", group: SEE, run: () => store.set({ predictionHidden: stage.project.settings.hide_prediction || !store.state.predictionHidden }), pressed: () => store.state.predictionHidden, main: true },
-    { id: "turn", label: "Moving image turned to match, or upright", keys: ["y"], shown: "Y", group: SEE, run: () => stage.toggleTurned(), pressed: () => store.state.turned && store.state.pose !== null },
+    { id: "turn", label: "Moving image turned to match, or upright", keys: ["y"], shown: "Y", group: SEE, run: () => toggleTurned(stage), pressed: () => store.state.turned && store.state.pose !== null },
     { id: "ghost", label: "Show the pointer in the other image", keys: ["Shift+g"], shown: "⇧G", group: SEE, run: () => {
       stage.ghostOffered = true;
       store.set({ ghost: !store.state.ghost && !stage.project.settings.hide_prediction });

@@ -9,6 +9,7 @@ import { add, norm, subtract } from "./linalg.js";
 import { lookAtWhole } from "./looking.js";
 import { NO_MARK, certaintyOf } from "./markeditor.js";
 import { say } from "./message.js";
+import { poseByRows } from "./turning.js";
 
 /** @import { Delivery } from "./delivery.js" */
 /** @import { Vector } from "./linalg.js" */
@@ -143,7 +144,7 @@ export class OwnPoints {
     this.store.set({ task: "answer", own: null });
     this.delivery.show(next);
     // The list may have come while the start went on: then nothing was turned yet.
-    this.stage.poseByRows();
+    poseByRows(this.stage);
   }
 
   /** Go on without the guided start. */

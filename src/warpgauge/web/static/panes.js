@@ -9,6 +9,7 @@ import { icon } from "./icons.js";
 import { PLANE_NAMES, PlaneView } from "./planeview.js";
 import { poseInWords } from "./pose.js";
 import { addReadout } from "./readout.js";
+import { toggleTurned } from "./turning.js";
 
 /** @import { Annotator } from "./annotator.js" */
 /** @import { Stage } from "./stage.js" */
@@ -63,7 +64,7 @@ function paneHead(stage, side, section) {
  * @param {Stage} stage
  */
 function turnedWords(stage) {
-  const button = make("button", { type: "button", class: "bare", title: "Turned to match the fixed image (Y)", "data-turned": "", onclick: () => stage.toggleTurned() });
+  const button = make("button", { type: "button", class: "bare", title: "Turned to match the fixed image (Y)", "data-turned": "", onclick: () => toggleTurned(stage) });
   const show = () => {
     const { pose, turned } = stage.store.state;
     const words = pose ? poseInWords(pose) : "";

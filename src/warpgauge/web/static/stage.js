@@ -6,13 +6,11 @@
 import { largestSample } from "./colour.js";
 import { Ghost, PRECISE } from "./ghost.js";
 import { Link } from "./link.js";
-import { say } from "./message.js";
 import { Overlays } from "./overlays.js";
 import { withView } from "./planeview.js";
-import { differs, poseInWords, poseOfPairs } from "./pose.js";
 import { TileSource } from "./tiles.js";
 import { indexToWorld, worldToPlane } from "./plane.js";
-import { centreWithinImage, panByScreen, turnedView, worldToScreen, zoomAboutScreen } from "./viewport.js";
+import { centreWithinImage, worldToScreen, zoomAboutScreen } from "./viewport.js";
 
 /** @import { Api } from "./api.js" */
 /** @import { Matrix, Vector } from "./linalg.js" */
@@ -133,48 +131,6 @@ export class Stage {
   turnOf(side) {
     const { pose, turned } = this.store.state;
     return side === "moving" && turned && pose ? pose.turn : undefined;
-  }
-
-  /** Show the moving image as the marks placed so far say that it lies; nothing moves for a small change. */
-  poseByRows() {
-    const { rows, pose, task, aligning } = this.store.state;
-    if (this.images.fixed.size.length !== 2 || task !== "answer" || aligning) return;
-    // Nothing turns under a hand that is drawing; the next answer brings it.
-    if (this.panes.some((pane) => pane.machine.now)) return;
-    const pairs = rows.filter((row) => row.point && !row.disabled && !row.excluded).map((row) => ({ fixed: row.location, moving: /** @type {Vector} */ (row.point) }));
-    const found = poseOfPairs(pairs);
-    if (!found || !differs(pose, found)) return;
-    const words = poseInWords(found);
-    this.store.set({ pose: found });
-    if (this.lookAgain && !this.store.state.dirty) this.lookAgain();
-    else this.turnViews();
-    if (words && this.store.state.turned) say(this.store, `The moving image is now ${words} to match (Y turns it back).${this.store.state.query?.answer ? "" : " Where is this point? Click it."}`);
-  }
-
-  /** Bring the views of the moving image to the pose that is wanted, about the match in question or else the middle. */
-  turnViews() {
-    let { views } = this.store.state;
-    const { mark, predictionHidden, query } = this.store.state;
-    const about = mark?.point ?? (predictionHidden ? undefined : query?.prediction?.mean);
-    for (const pane of this.planesOf("moving")) {
-      let view = turnedView(pane.view, this.turnOf("moving"));
-      if (about) {
-        const [from, to] = [view, pane.view].map((one) => worldToScreen(pane.plane, one, about));
-        view = panByScreen(view, [to[0] - from[0], to[1] - from[1]]);
-      }
-      views = { ...views, moving: { ...views.moving, [pane.axis]: view } };
-    }
-    this.store.set({ views });
-  }
-
-  toggleTurned() {
-    const { pose, turned } = this.store.state;
-    if (!pose || !poseInWords(pose)) {
-      say(this.store, pose ? "Both images lie the same way." : "Three marks tell how the moving image lies.");
-      return;
-    }
-    this.store.set({ turned: !turned });
-    this.turnViews();
   }
 
   /**
