@@ -32,7 +32,7 @@ else
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test integrations notebooks lint bench audit sbom fuzz docs clean
+.PHONY: help demo test integrations notebooks lint bench audit workflows dist sbom fuzz docs clean
 
 help:  ## show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -145,6 +145,12 @@ audit: $(AUDIT_STAMP)  ## known advisories of all locked versions, where an inde
 	if [ $$left != 0 ] || { [ $$code != 0 ] && ! grep -q 'Found [0-9]* known' audit-output.txt; }; then \
 	  echo "NOT AUDITED ($$left packages): the index of advisories cannot be reached from here; run make audit where it can"; fi; \
 	rm -f audit-output.txt; exit $$code
+
+workflows: $(AUDIT_STAMP)  ## zizmor on the workflows: what they run is fixed, and none has more rights than it needs
+	$(VENV)-audit/bin/zizmor --offline --config .github/zizmor.yml .github/workflows
+
+dist: $(STAMP)  ## wheel and source distribution to dist/, by the locked build tools
+	$(BIN)/python -m build --no-isolation --outdir dist .
 
 sbom: $(STAMP) $(AUDIT_STAMP)  ## CycloneDX list of everything installed, to dist/warpgauge.cdx.json
 	mkdir -p dist

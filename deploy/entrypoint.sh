@@ -9,6 +9,8 @@
 #   WARPGAUGE_TOKEN_FILE     file with the secret of the organiser's link
 #   WARPGAUGE_WORKERS        number of processes (1)
 #   WARPGAUGE_DATABASE_FILE  file with the address of the database, password included
+#   WARPGAUGE_TRUST          1 where the project may name images outside its folder
+#   WARPGAUGE_LOOPS          folder of compiled loops to begin with, copied to NUMBA_CACHE_DIR
 #   WARPGAUGE_BIND           address to bind to (0.0.0.0)
 #   WARPGAUGE_PORT, WARPGAUGE_METRICS_PORT   ports (8000, 9100)
 set -eu
@@ -29,6 +31,10 @@ if [ -n "${WARPGAUGE_ORGANISER:-}" ]; then set -- --rater "$WARPGAUGE_ORGANISER"
 if [ -n "${WARPGAUGE_TOKEN_FILE:-}" ]; then set -- --token-file "$WARPGAUGE_TOKEN_FILE" "$@"; fi
 if [ -n "${WARPGAUGE_TRUSTED_PROXY:-}" ]; then set -- --trusted-proxy "$WARPGAUGE_TRUSTED_PROXY" "$@"; fi
 if [ -n "${WARPGAUGE_USER_HEADER:-}" ]; then set -- --user-header "$WARPGAUGE_USER_HEADER" "$@"; fi
-# A fresh container has no compiled loops; the first raters must not wait while the server compiles them.
+# Loops that were compiled with the image are there at once; on another kind of processor they are compiled now, so that
+# the first raters do not wait for it.
+if [ -n "${WARPGAUGE_LOOPS:-}" ] && [ -n "${NUMBA_CACHE_DIR:-}" ] && [ ! -e "$NUMBA_CACHE_DIR" ]; then
+  cp -R -p "$WARPGAUGE_LOOPS" "$NUMBA_CACHE_DIR"
+fi
 warpgauge prepare >/dev/null
 exec warpgauge annotate "${WARPGAUGE_PROJECT:-/project}" "$@"

@@ -1,5 +1,8 @@
 """Hashes of the locked versions: ``python requirements/lock.py`` writes them, ``--check`` says whether they fit.
 
+Run it with the Python of the environment that ``dev.txt`` was made from: ``server.txt``, what the image of deploy/
+installs, is the part of ``dev.txt`` that the extras of `SERVER` need there.
+
 For each ``NAME.txt`` with pinned versions this makes ``NAME.hashes.txt``: the same pins, each with the SHA-256 of every
 file that the index has of that version, so that the lock holds on every system. The index is the one that pip uses.
 """
@@ -11,10 +14,14 @@ import re
 import sys
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
+from importlib import metadata
 from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parent
-LOCKS = ("dev", "audit")
+LOCKS = ("dev", "audit", "server")
+# Extras of the server's image, and what builds the wheel in it.
+SERVER = "images,zarr,dicom,saliency,report,web,postgres,metrics"
+BUILDS = ("hatchling",)
 _FILE = re.compile(r"sha256=([0-9a-f]{64})[^>]*>\s*([^<]+?)\s*<")
 
 
@@ -22,6 +29,29 @@ def pins(file: Path) -> list[str]:
     """Return the pinned versions of a lock, as NAME==VERSION."""
     lines = [line.split(" ")[0].strip() for line in file.read_text(encoding="utf-8").splitlines()]
     return [line for line in lines if "==" in line and not line.startswith(("#", "-"))]
+
+
+def write_server() -> None:
+    """Write the part of dev.txt that the server needs."""
+    from packaging.requirements import Requirement
+    from packaging.utils import canonicalize_name
+
+    wanted: set[str] = set()
+    waiting = [Requirement(f"warpgauge[{SERVER}]"), *(Requirement(name) for name in BUILDS)]
+    seen: set[tuple[str, str]] = set()
+    while waiting:
+        one = waiting.pop()
+        name = canonicalize_name(one.name)
+        wanted.add(name)
+        for extra in ("", *one.extras):
+            if (name, extra) in seen:
+                continue
+            seen.add((name, extra))
+            needs = (Requirement(text) for text in metadata.requires(one.name) or [])
+            waiting += [need for need in needs if need.marker is None or need.marker.evaluate({"extra": extra})]
+    lines = [pin for pin in pins(FOLDER / "dev.txt") if canonicalize_name(pin.split("==")[0]) in wanted]
+    head = f"# What warpgauge[{SERVER}] needs of dev.txt, for deploy/Dockerfile; made by requirements/lock.py."
+    (FOLDER / "server.txt").write_text("\n".join([head, *lines]) + "\n", encoding="utf-8")
 
 
 def hashes(pin: str) -> list[str]:
@@ -64,6 +94,7 @@ def main() -> None:
         if late:
             sys.exit(f"requirements/{late[0]}.hashes.txt does not fit its lock: run python requirements/lock.py")
         return
+    write_server()
     for lock in LOCKS:
         write(lock)
 

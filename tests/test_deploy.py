@@ -208,3 +208,50 @@ def test_compose_and_image_fit_the_entry_point() -> None:
     copied = [word for line in lines if line.startswith("COPY") and "--from" not in line for word in line.split()[1:-1]]
     sources = [word for word in copied if not word.startswith("--")]
     assert all((DEPLOY.parent / source).exists() for source in sources)
+
+
+def test_images_are_fixed_by_digest_and_packages_by_hash() -> None:
+    """Nothing in the image can change without a change here, and it trusts no project by itself."""
+    lines = (DEPLOY / "Dockerfile").read_text().splitlines()
+    bases = [line.split()[1] for line in lines if line.startswith("FROM")]
+    services = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]
+    others = [one["image"] for one in services.values() if "build" not in one]
+    assert len(bases) == 2
+    assert len(others) == 3
+    for image in (*bases, *others):
+        assert re.fullmatch(r"[\w./-]+:[\w.-]+@sha256:[0-9a-f]{64}", image), image
+    text = " ".join(lines)
+    installs = re.findall(r"pip install ([^&]*)", text)
+    assert all("--require-hashes" in one or "--no-deps --no-build-isolation ." in one for one in installs)
+    assert "WARPGAUGE_TRUST" not in text
+    assert services["app1"]["environment"]["WARPGAUGE_TRUST"] == "${WARPGAUGE_TRUST:-}"
+
+
+def test_the_lock_of_the_image_is_a_part_of_the_lock_of_the_tests() -> None:
+    """What is served is what was tested, with every direct requirement of the server among it."""
+    folder = DEPLOY.parent / "requirements"
+    tested, served = ((folder / name).read_text().splitlines() for name in ("dev.txt", "server.txt"))
+    pins = [line for line in served if not line.startswith("#")]
+    assert set(pins) <= set(tested)
+    names = {pin.split("==")[0].lower().replace("_", "-") for pin in pins}
+    assert {"numpy", "fastapi", "uvicorn", "psycopg", "psycopg-binary", "zarr", "pydicom", "hatchling"} <= names
+    assert not {"pytest", "sphinx", "simpleitk", "playwright"} & names
+
+
+def test_the_entry_point_begins_with_the_loops_of_the_image(tmp_path: Path) -> None:
+    """Loops compiled with the image are copied to where they can be written, once."""
+    loops, cache, bin_ = tmp_path / "loops", tmp_path / "cache", tmp_path / "bin"
+    loops.mkdir()
+    (loops / "one.nbi").write_text("compiled")
+    bin_.mkdir()
+    (bin_ / "warpgauge").write_text('#!/bin/sh\necho "$1" "$(cat "$NUMBA_CACHE_DIR/one.nbi")" >> "$OUT"\n')
+    (bin_ / "warpgauge").chmod(0o755)
+    environment = {
+        "PATH": f"{bin_}:/usr/bin:/bin", "OUT": str(tmp_path / "out"), "WARPGAUGE_HOST": NAME,
+        "WARPGAUGE_LOOPS": str(loops), "NUMBA_CACHE_DIR": str(cache),
+    }  # fmt: skip
+    for _ in range(2):
+        subprocess.run(["/bin/sh", str(DEPLOY / "entrypoint.sh")], env=environment, check=True)
+        (cache / "one.nbi").write_text("compiled again")
+    said = [line for line in (tmp_path / "out").read_text().splitlines() if line.startswith("annotate")]
+    assert said == ["annotate compiled", "annotate compiled again"]

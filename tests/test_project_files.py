@@ -60,6 +60,38 @@ def test_workflows_and_templates_are_whole(path: Path) -> None:
                 assert target in targets
 
 
+def _unpinned(workflow: str) -> list[str]:
+    """Actions of a workflow that are not named by the hash of a commit with its version in a comment."""
+    used = re.findall(r"uses:\s*(.+)", workflow)
+    return [one for one in used if not re.fullmatch(r"[\w./-]+@[0-9a-f]{40} # v\d[\w.]*", one)]
+
+
+def test_every_action_is_named_by_the_hash_of_its_commit() -> None:
+    assert _unpinned("- uses: actions/checkout@v4") == ["actions/checkout@v4"]  # the check can fail
+    assert _unpinned(f"- uses: actions/checkout@{'0' * 40}") == [f"actions/checkout@{'0' * 40}"]
+    for path in sorted((ROOT / ".github" / "workflows").glob("*.yml")):
+        assert _unpinned(path.read_text()) == [], path.name
+
+
+def test_a_release_needs_the_tests_and_carries_its_bill_of_materials() -> None:
+    text = (ROOT / ".github" / "workflows" / "release.yml").read_text()
+    jobs = yaml.safe_load(text)["jobs"]
+    assert [jobs[name]["needs"] for name in ("build", "publish", "attach")] == ["test", "build", "publish"]
+    runs = [step.get("run", "") for step in jobs["test"]["steps"]]
+    assert "make test" in runs
+    assert any("Contact" in run for run in runs)
+    assert "pip install" not in text  # only locked tools, by make
+    assert "make dist sbom" in [step.get("run", "") for step in jobs["build"]["steps"]]
+    assert any("attest-build-provenance" in step.get("uses", "") for step in jobs["build"]["steps"])
+
+
+def test_updates_are_proposed_for_packages_actions_and_images() -> None:
+    content = yaml.safe_load((ROOT / ".github" / "dependabot.yml").read_text())
+    assert {one["package-ecosystem"] for one in content["updates"]} == {
+        "github-actions", "pip", "docker", "docker-compose",
+    }  # fmt: skip
+
+
 def test_the_hooks_are_the_checks_of_make_lint() -> None:
     hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"][0]["hooks"]
     lint = (ROOT / "Makefile").read_text().split("lint:")[1].split("\n\n")[0]
