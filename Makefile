@@ -81,7 +81,7 @@ lint: $(STAMP) $(PAGE_STAMP)  ## ruff, strict types of Python and of the page, i
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --config pyproject.toml
-	$(BIN)/bandit -q -c pyproject.toml -r src
+	$(BIN)/bandit -q -c pyproject.toml -r src paper
 	@if [ -x node_modules/.bin/tsc ]; then node_modules/.bin/tsc -p src/warpgauge/web/static; \
 	else echo "the page's types were not checked: TypeScript is not installed"; fi
 
@@ -129,7 +129,7 @@ integrations: $(INTEGRATIONS_STAMP) notebooks  ## tests against napari with Qt, 
 	  || { echo "make integrations failed: the tests above, or setting up $(INTEGRATIONS) (make clean removes it)"; exit 1; }
 
 bench: $(BENCH_STAMP)  ## every figure as a ratio against its bound, in this run, to docs/speed.md
-	MALLOC_TRIM_THRESHOLD_=1000000000 MALLOC_MMAP_THRESHOLD_=1000000000 $(BIN)/python benchmarks/run.py
+	MALLOC_TRIM_THRESHOLD_=1000000000 MALLOC_MMAP_THRESHOLD_=1000000000 PYTHONPATH=$(CURDIR) $(BIN)/python benchmarks/run.py
 	$(BIN)/python benchmarks/speed_page.py
 
 # The auditing tools have an environment of their own: they are no part of what is audited.

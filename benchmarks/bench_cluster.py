@@ -1,7 +1,8 @@
 """Many jobs and large maps: what a second worker gains, what a shard and a job cost, and what a lost worker loses.
 
-``python benchmarks/bench_cluster.py [--only NAME]`` runs these figures alone and prints the load of the machine beside
-them: a second worker gains nothing while other work takes the second core. Processor time is given where it says more.
+``PYTHONPATH=$PWD python benchmarks/bench_cluster.py [--only NAME]`` runs these figures alone and prints the load of the
+machine beside them: a second worker gains nothing while other work takes the second core. Processor time is given
+where it says more.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ from bench_core import EXTENT, annotations, prior
 from timing import Row
 
 import warpgauge as wg
+from paper.experiment import Experiment, Findings, Run, run_experiment
 from warpgauge.compute import Executor, InProcess, ProcessPool
 from warpgauge.compute.cluster import DaskCluster
 from warpgauge.core.parallel import one_blas_thread, only_one_thread
 from warpgauge.core.process import Posterior
-from warpgauge.experiments.experiment import Experiment, Findings, Run, run_experiment
 from warpgauge.io.stores import place_of
 from warpgauge.maps.sharded import ShardedMap, fill_shard, write_sharded_map
 

@@ -13,7 +13,6 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 PACKAGES = (
-    "experiments",
     "project",
     "session",
     "evaluation",
@@ -21,6 +20,9 @@ PACKAGES = (
     "report",
     "maps",
     "simulate",
+    "demo",
+    "core",
+    "io",
     "registration",
     "candidates",
     "io.images",

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tarfile
 import tomllib
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -176,6 +177,16 @@ def test_the_source_distribution_holds_what_its_tests_read_and_nothing_else(tmp_
         packed = {name.partition("/")[2] for name in archive.getnames()}
     assert packed - files("--cached", "--others") == {"PKG-INFO"}
     assert {name.partition("/")[0] for name in files("--cached") - packed} == {".ci", ".dockerignore"}
+
+
+def test_the_wheel_holds_the_package_and_not_the_studies(tmp_path: Path) -> None:
+    build = "import sys; from hatchling.build import build_wheel; build_wheel(sys.argv[1])"
+    subprocess.run([sys.executable, "-c", build, str(tmp_path)], cwd=ROOT, capture_output=True, check=True)
+    with zipfile.ZipFile(next(tmp_path.glob("*.whl"))) as archive:
+        packed = archive.namelist()
+    assert {name.partition("/")[0] for name in packed} == {"warpgauge", f"warpgauge-{__version__}.dist-info"}
+    assert "warpgauge/core/process.py" in packed
+    assert not [name for name in packed if "experiment" in name or "paper" in name]
 
 
 def test_one_version_everywhere() -> None:

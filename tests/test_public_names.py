@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import warpgauge as wg
+from warpgauge import core
 
 
 def _names_for_type_checkers() -> dict[str, str]:
@@ -32,6 +34,16 @@ def test_every_public_name_can_be_loaded(name: str) -> None:
     value = getattr(wg, name)
     assert callable(value)
     assert getattr(wg, name) is value
+
+
+def test_the_names_of_the_core_are_loaded_from_the_modules_that_type_checkers_read() -> None:
+    tree = ast.parse(Path(core.__file__).read_text("utf-8"))
+    block = next(node for node in tree.body if isinstance(node, ast.If))
+    expected = {name.name: str(node.module) for node in block.body for name in node.names}  # type: ignore[attr-defined]
+    assert expected == core._HOME_OF
+    assert set(core.__all__) == set(expected)
+    for name, module in expected.items():
+        assert getattr(core, name) is getattr(importlib.import_module(module), name)
 
 
 def test_subpackages_are_attributes_and_unknown_names_are_refused() -> None:

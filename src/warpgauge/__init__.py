@@ -52,8 +52,8 @@ _HOMES = {
     "warpgauge.session": "Session",
 }
 _SUBPACKAGES = (
-    "candidates", "core", "errors", "evaluation", "experiments", "geometry", "io", "maps", "project", "registration",
-    "report", "session", "simulate", "study",
+    "candidates", "core", "errors", "evaluation", "geometry", "io", "maps", "project", "registration", "report",
+    "session", "simulate", "study",
 )  # fmt: skip
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
 

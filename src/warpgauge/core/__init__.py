@@ -1,1 +1,50 @@
-"""The mathematics of the paper: numbers only, no image, file, web or command line."""
+"""The mathematics of the paper: numbers only, no image, file, web or command line.
+
+The public names of the package, beside those that ``warpgauge`` itself has, are loaded when they are first used: a
+command that needs one part need not wait for the compiler of the others. Modules inside warpgauge import each other
+directly.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from warpgauge.core.decisions import DecisionSuggester
+    from warpgauge.core.designs import balanced_order, disagreement_sizes, inclusion_probabilities
+    from warpgauge.core.error_scores import win_probabilities
+    from warpgauge.core.estimators import FEWEST_LOOKS, Draws, Predictions, log_evidence, single_draws
+    from warpgauge.core.expected_answers import fit_noise_model
+    from warpgauge.core.process import Posterior
+
+_HOMES = {
+    "decisions": "DecisionSuggester",
+    "designs": "balanced_order disagreement_sizes inclusion_probabilities",
+    "error_scores": "win_probabilities",
+    "estimators": "FEWEST_LOOKS Draws Predictions log_evidence single_draws",
+    "expected_answers": "fit_noise_model",
+    "process": "Posterior",
+}
+_HOME_OF = {name: f"warpgauge.core.{module}" for module, names in _HOMES.items() for name in names.split()}
+
+__all__ = [
+    "FEWEST_LOOKS",
+    "DecisionSuggester",
+    "Draws",
+    "Posterior",
+    "Predictions",
+    "balanced_order",
+    "disagreement_sizes",
+    "fit_noise_model",
+    "inclusion_probabilities",
+    "log_evidence",
+    "single_draws",
+    "win_probabilities",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name when it is first asked for (PEP 562)."""
+    if name not in _HOME_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = value = getattr(importlib.import_module(_HOME_OF[name]), name)
+    return value

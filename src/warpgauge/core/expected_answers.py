@@ -7,7 +7,8 @@ moving image, or its foreground, and the probability is the posterior's, Student
 (:func:`chance_in_box`, :func:`chance_in_region`). ``f`` is learned from answers and skips as a smooth field over the
 fixed image (:class:`AnswerField`). How it weighs a suggestion stands in :mod:`warpgauge.core.strategies`.
 
-The noise is learned from the ellipses drawn so far and the local image structure (:func:`fit_noise_model`).
+The noise is learned from the ellipses drawn so far and the local image structure
+(:func:`~warpgauge.core.fit_noise_model`).
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from warpgauge.evaluation.certificate import (
     read_certificate,
 )
 from warpgauge.evaluation.design_verdict import AuditWatch, DesignVerdict, design_verdict
-from warpgauge.evaluation.gate import GateResult, gate_project
+from warpgauge.evaluation.gate import GateResult, gate_audit, gate_project
 from warpgauge.evaluation.judge import Judge, judge
 from warpgauge.evaluation.result import Evaluation, Interval, TransformScores, summaries
 from warpgauge.evaluation.scores import evaluate, tied_groups
@@ -55,6 +55,7 @@ __all__ = [
     "evaluate_project",
     "further_annotations",
     "further_by_growth",
+    "gate_audit",
     "gate_project",
     "jacobian_determinants",
     "judge",

@@ -184,6 +184,17 @@ def decide(found: Comparison, level: float, units: str, seed: int = 0) -> GateRe
     )
 
 
+def gate_audit(
+    data: AuditData, margin: str | float = 0.0, *, level: float = LEVEL, units: str = "px", seed: int = 0
+) -> GateResult:
+    """Return whether the first transform of an audit is worse than the second, the baseline, by more than a margin.
+
+    `gate_project` does so with the audit of a project, where margin and level are described.
+    """
+    check_level(level)
+    return decide(compared(data, margin, units), level, units, seed)
+
+
 def check_level(level: float) -> None:
     """Refuse a level outside 0.5 to 1."""
     if not 0.5 < level < 1:
@@ -208,4 +219,4 @@ def gate_project(
     check_level(level)
     posterior = project_posterior(project) if len(Session(project).annotations()) else None
     data = audit_data(project, {"new": new, "baseline": baseline}, posterior)
-    return decide(compared(data, margin, project.units), level, project.units, seed)
+    return gate_audit(data, margin, level=level, units=project.units, seed=seed)

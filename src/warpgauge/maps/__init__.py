@@ -16,6 +16,7 @@ from warpgauge.maps.dense import (
 from warpgauge.maps.exceedance import exceedance_probability
 from warpgauge.maps.map_files import write_map
 from warpgauge.maps.picture_parts import (
+    OKABE_ITO,
     Plane,
     blended_map,
     deformation_grid,
@@ -32,6 +33,7 @@ from warpgauge.maps.sharded import ShardedMap, write_sharded_map
 
 __all__ = [
     "KINDS",
+    "OKABE_ITO",
     "Picture",
     "Plane",
     "Progress",

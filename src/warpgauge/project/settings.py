@@ -14,7 +14,7 @@ from warpgauge.errors import InvalidInputError
 _CHOICES: dict[str, tuple[str, ...]] = {
     "model": ("default", "paper"),
     "family": tuple(FAMILIES),
-    # The Suggester has more; none of them lowered the error faster, see docs/reproduction/suggestion.md.
+    # The Suggester has more; none of them lowered the error faster, see docs/paper/suggestion.md.
     "strategy": ("auto", "information", "entropy", "farthest", "random"),
     "order": ("list", "random"),
     "suggest_with": ("answers", "default"),

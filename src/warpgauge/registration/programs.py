@@ -21,7 +21,7 @@ from warpgauge.io.files import require
 Progress = Callable[[int, int], None]
 
 
-class Setting(Protocol):
+class RegistrationSetting(Protocol):
     """A way to register two images; picklable, so that it can cross to another process."""
 
     @property
@@ -56,7 +56,7 @@ class _Inputs:
 def run_registrations(
     fixed: Path,
     moving: Path,
-    settings: Sequence[Setting],
+    settings: Sequence[RegistrationSetting],
     folder: Path,
     *,
     jobs: int = 1,
@@ -71,7 +71,7 @@ def run_registrations(
     ----------
     fixed, moving : Path
         Images that the registration program itself can read.
-    settings : sequence of Setting
+    settings : sequence of RegistrationSetting
         Their names must differ; each gets a folder of its own below ``folder``.
     folder : Path
         Where transforms and logs go.
@@ -107,7 +107,7 @@ def run_registrations(
     return [results[name] for name in names]
 
 
-def _register(shared: _Inputs, setting: Setting) -> str:
+def _register(shared: _Inputs, setting: RegistrationSetting) -> str:
     """Run one setting; what happens in the worker."""
     folder = shared.folder / setting.name
     folder.mkdir(parents=True, exist_ok=True)

@@ -2,6 +2,8 @@
 
 from warpgauge.session.agreement import Agreement, IntraRater, LocationAgreement, RaterSummary
 from warpgauge.session.answer_writer import Saved, Start
+from warpgauge.session.check_questions import FLOOR as AUDIT_FLOOR
+from warpgauge.session.check_questions import ROUND as AUDIT_ROUND
 from warpgauge.session.fused_annotations import Mark
 from warpgauge.session.mark_list import ListRow
 from warpgauge.session.placement import Doubt
@@ -10,6 +12,8 @@ from warpgauge.session.queries import Prediction, Query
 from warpgauge.session.session import Session
 
 __all__ = [
+    "AUDIT_FLOOR",
+    "AUDIT_ROUND",
     "Agreement",
     "Curve",
     "Doubt",

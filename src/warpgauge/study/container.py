@@ -225,7 +225,7 @@ def _changed(values: Mapping[str, Any], default: Any) -> list[str]:
 
 
 def _write_program(target: Path, study: Study, method: MethodSpec) -> None:
-    ignored = shutil.ignore_patterns("__pycache__", "static", "experiments", "demo")
+    ignored = shutil.ignore_patterns("__pycache__", "static", "demo")
     shutil.copytree(Path(warpgauge.__file__).parent, target / "package" / "warpgauge", ignore=ignored)
     (target / "requirements.txt").write_text("".join(f"{line}\n" for line in _requirements()))
     shown = [pair.name for pair in study.pairs]

@@ -1,0 +1,160 @@
+"""``python -m paper NAME``: run a study and print what it found."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+from paper import NAMES, find_experiment
+from paper.experiment import compute_seconds, run_experiment
+from warpgauge.compute import choose_executor
+from warpgauge.errors import WarpgaugeError
+from warpgauge.io import plain
+
+
+def _studies() -> list[dict[str, Any]]:
+    """Return each study with its summary, the folders of data that it needs and its number of runs."""
+    rows: list[dict[str, Any]] = []
+    for name in NAMES:
+        try:
+            one = find_experiment(name)
+        except WarpgaugeError as error:  # one study that lacks a library must not hide the others
+            rows.append({"name": name, "summary": f"cannot be loaded: {error}", "needs": "", "runs": None})
+        else:
+            rows.append({"name": name, "summary": one.summary, "needs": ", ".join(one.needs), "runs": one.default_runs})
+    return rows
+
+
+class _Command(click.Command):
+    """A command whose help ends with the studies."""
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Studies"):
+            formatter.write_dl([(row["name"], row["summary"]) for row in _studies()])
+        super().format_epilog(ctx, formatter)
+
+
+@click.command(
+    cls=_Command,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+    epilog="""\b
+Examples:
+  python -m paper strategies --data data --jobs 2 --out results
+  python -m paper strategies --data data --dataset cima --runs 100 --out results
+  python -m paper strategies --data data --cluster local:4 --out results
+  python -m paper --list""",
+)
+@click.argument("name", required=False)
+@click.option(
+    "--data",
+    type=click.Path(path_type=Path),
+    envvar="WARPGAUGE_DATA",
+    help="Directory of the public data sets; WARPGAUGE_DATA by default.",
+)
+@click.option("--out", type=click.Path(path_type=Path), help="Folder for numbers, figures and what was computed.")
+@click.option("--runs", type=int, help="Runs per dataset; the study's own number by default.")
+@click.option("--jobs", type=int, default=1, show_default=True, help="Parallel processes.")
+@click.option("--scheduler", metavar="ADDRESS", help="Run on the workers of a Dask scheduler, as in tcp://host:8786.")
+@click.option("--cluster", metavar="local:N", help="Run on N Dask workers of this machine.")
+@click.option(
+    "--resume/--fresh",
+    default=True,
+    help="Continue where an earlier run ended (the default), or compute every run anew.",
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="The same seed gives the same files.")
+@click.option("--quick", is_flag=True, help="Run a small version for a quick look.")
+@click.option(
+    "--dataset", "datasets", multiple=True, help="Only this dataset of the study; may be given several times."
+)
+@click.option("--list", "show_list", is_flag=True, help="List the studies.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+def command(name: str | None, show_list: bool, as_json: bool, **options: Any) -> None:
+    """Repeat a study of the paper, or one of ours.
+
+    Writes the numbers of the study NAME to OUT/NAME.json and figures to OUT/NAME-*.png and .svg, and prints the
+    findings. Finished runs are kept in OUT/runs, so you can interrupt and resume a study. The result depends on the
+    data and the seed, not on the number of jobs. docs/paper describes the findings of each study.
+    """
+    if show_list:
+        _print_list(as_json)
+        return
+    if name is None:
+        raise click.UsageError("Name a study, as in 'python -m paper strategies'; --list shows them all.")
+    chosen = find_experiment(name)
+    out = options["out"]
+    if out is None:
+        raise click.UsageError("Give a folder for numbers and figures with --out.")
+    if options["data"] is None and chosen.needs:
+        raise click.UsageError(f"The study {name} reads {', '.join(chosen.needs)}: give their folder with --data.")
+    console = Console(stderr=True)
+    with (
+        choose_executor(options["jobs"], scheduler=options["scheduler"], cluster=options["cluster"]) as executor,
+        Progress(console=console, transient=True, disable=not console.is_terminal) as bar,
+    ):
+        task = bar.add_task(f"running {name}", total=None)
+        findings = run_experiment(
+            chosen,
+            options["data"] or Path(),
+            out,
+            runs=options["runs"],
+            executor=executor,
+            fresh=not options["resume"],
+            seed=options["seed"],
+            quick=options["quick"],
+            datasets=options["datasets"],
+            progress=lambda done, total: bar.update(task, completed=done, total=total),
+        )
+    if as_json:
+        _print_json({"experiment": name, "sentences": findings.sentences, "numbers": findings.numbers})
+        return
+    for sentence in findings.sentences:
+        click.echo(sentence)
+    click.echo(f"\nAll numbers: {out / name}.json (the runs took {compute_seconds(out, name):.0f} s of one core)")
+
+
+def _print_list(as_json: bool) -> None:
+    rows = _studies()
+    if as_json:
+        _print_json(rows)
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in rows[0]:
+        table.add_column(column, overflow="fold", justify="right" if column == "runs" else "left")
+    for row in rows:
+        table.add_row(*("" if value is None else str(value) for value in row.values()))
+    console = Console(highlight=False)
+    # Without a terminal rich would fold at 80 columns.
+    (console if console.is_terminal else Console(highlight=False, width=160)).print(table)
+
+
+def _print_json(value: Any) -> None:
+    click.echo(json.dumps(plain(value), indent=2, allow_nan=False))
+
+
+def run(arguments: list[str] | None = None) -> int:
+    """Run the command and return the exit code; a failure is one sentence on standard error."""
+    try:
+        command.main(args=arguments, prog_name="python -m paper", standalone_mode=False)
+    except click.exceptions.Exit as leaving:
+        return int(leaving.exit_code)
+    except click.Abort:
+        click.echo("paper: stopped; finished runs are kept.", err=True)
+        return 1
+    except click.ClickException as error:
+        error.show()
+        return int(error.exit_code)
+    except WarpgaugeError as error:
+        click.echo(f"paper: {error}", err=True)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(run())

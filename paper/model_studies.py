@@ -1,0 +1,360 @@
+"""Studies of the model: accuracy of the mean and calibration of regions, of the paper's model and the default one.
+
+Both models are given the same annotations. One run is one random split of one pair: half of the landmarks may be
+annotated, the other half is held out. They are annotated in an order that no model decides (farthest points as in the
+paper's Heuristic, and at random), so that both models see the same. The paper's weights come from one other pair (CIMA:
+another region, the same stains where it has them; lungs: another case; AFIDs: two other subjects); the default model
+learns from the pair's own annotations alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+
+import warpgauge as wg
+from paper.curves import SMALLEST_PX, deciles, disc, exact_answers, halves, paper_prior, rng_for
+from paper.datasets import DATASETS, Floats, LandmarkPair, folders
+from paper.experiment import Experiment, Findings, Result, Run
+from warpgauge.core import Posterior
+from warpgauge.errors import InvalidInputError
+from warpgauge.maps import OKABE_ITO
+
+ORDERS = ("farthest", "random")
+PAPER, GAUSSIAN, DEFAULT = "paper", "default, Gaussian tails", "default"
+SETS = tuple(name for name, one in DATASETS.items() if one.counts)
+QUICK_RUNS, QUICK_COUNTS = 4, 2
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """A model's posterior after some annotations, at the held-out points.
+
+    Attributes
+    ----------
+    error : float
+        N_2 error of its mean.
+    squares : (m,) array
+        Squared Mahalanobis lengths of the held-out matches, their own covariance included.
+    posterior : Posterior
+    """
+
+    error: float
+    squares: Floats
+    posterior: Posterior
+
+    def coverage(self, level: float) -> float:
+        """Share of the held-out matches inside their regions."""
+        return float(np.mean(self.squares <= self.posterior.squared_radius(level)))
+
+
+def teachers(pair: LandmarkPair, pairs: Sequence[LandmarkPair]) -> list[LandmarkPair]:
+    """Return the pairs that may train the paper's model for this one: alike where there are any, or others."""
+    known = DATASETS[pair.dataset]
+    return known.training(pair, pairs) or [other for other in pairs if known.apart(pair, other)]
+
+
+def plan(data: Path, runs: int, seed: int, quick: bool) -> list[Run]:
+    """Return ``runs`` runs for each dataset; pairs take turns in a random order, then training pairs."""
+    planned = []
+    for name in SETS:
+        counts, pairs = DATASETS[name].counts, DATASETS[name].all_pairs(data)
+        order = rng_for(seed, 5).permutation(len(pairs))
+        for at in range(min(runs, QUICK_RUNS) if quick else runs):
+            pair = pairs[order[at % len(pairs)]]
+            split = int(np.random.SeedSequence(seed, spawn_key=(at,)).generate_state(1)[0])
+            others = teachers(pair, pairs)
+            if not others:
+                raise InvalidInputError(f"The pair {pair.name!r} has no other pair of its dataset to train on.")
+            usable = [n for n in counts if n <= len(pair) // 2][: QUICK_COUNTS if quick else None]
+            parameters = {
+                "dataset": name,
+                "pair": pair.name,
+                "training": others[split % len(others)].name,
+                "split": split,
+                "counts": usable,
+            }
+            planned.append(Run(f"{name}-{seed}-{at:04d}-{len(usable)}", parameters))
+    return planned
+
+
+@lru_cache(maxsize=64)
+def _learned(teacher: LandmarkPair) -> wg.TransformationPrior:
+    """Learn the paper's weights from all landmarks of a pair."""
+    return paper_prior(teacher, [exact_answers(teacher.fixed, teacher.moving, disc(teacher))])
+
+
+def default_posterior(pair: LandmarkPair, given: wg.Annotations) -> Posterior:
+    """Return the default model, as a session has it for a pair without any training."""
+    return wg.default_posterior(given, pair.extent, SMALLEST_PX * pair.pixel, center=pair.middle)
+
+
+def _gaussian(posterior: Posterior) -> Posterior:
+    """Return the same model with Gaussian tails, calibrated as such."""
+    return replace(posterior.prior, tails=np.inf).condition(posterior.annotations, calibrate=True)
+
+
+def _measured(posterior: Posterior, points: Floats, truth: Floats, covariance: Floats) -> Measured:
+    misses = posterior.mean(points) - truth
+    covariances = posterior.annotation_covariance(points, covariance)
+    squares = np.einsum("na,na->n", misses, np.linalg.solve(covariances, misses[..., None])[..., 0])
+    return Measured(float(wg.displacement_norm(misses, 2)), squares, posterior)
+
+
+def measurements(data: Path, run: Run) -> dict[str, dict[int, dict[str, Measured]]]:
+    """Condition all models on the same annotations: by order, number of annotations, and model."""
+    name, split = str(run.parameters["dataset"]), int(run.parameters["split"])
+    by: Mapping[str, LandmarkPair] = {pair.name: pair for pair in DATASETS[name].all_pairs(data)}
+    if missing := {str(run.parameters[key]) for key in ("pair", "training")} - set(by):
+        raise InvalidInputError(f"The data have no pair {sorted(missing)[0]!r}, which this run is about.")
+    pair, paper = by[str(run.parameters["pair"])], _learned(by[str(run.parameters["training"])])
+    parts, covariance = halves(pair, split), disc(pair)
+    answers = exact_answers(parts.fixed, parts.moving, covariance)
+    found: dict[str, dict[int, dict[str, Measured]]] = {}
+    for order in ORDERS:
+        suggester = wg.Suggester(paper, parts.fixed, strategy=order, seed=split)
+        asked = suggester.suggest(max(run.parameters["counts"]))
+        found[order] = {}
+        for n in run.parameters["counts"]:
+            given = answers[np.asarray(asked[:n])]
+            default = default_posterior(pair, given)
+            models = {PAPER: paper.condition(given), GAUSSIAN: _gaussian(default), DEFAULT: default}
+            found[order][n] = {
+                label: _measured(one, parts.held_fixed, parts.held_moving, covariance) for label, one in models.items()
+            }
+    return found
+
+
+ERROR_MODELS = (PAPER, DEFAULT)
+# Aimed at: so many per cent less than the paper's model at 10 annotations, and at 40 or what comes nearest.
+ERROR_GOALS = {10: 10.0, 40: 5.0}
+
+
+def measure_errors(data: Path, run: Run) -> dict[str, Any]:
+    """Measure the N_2 error of both posterior means at the held-out landmarks, for both orders."""
+    found = measurements(data, run)
+    return {
+        "errors": {
+            order: [{"n": n, **{label: by[label].error for label in ERROR_MODELS}} for n, by in rows.items()]
+            for order, rows in found.items()
+        }
+    }
+
+
+def _gathered_errors(results: Sequence[Result]) -> dict[str, dict[str, dict[int, list[list[float]]]]]:
+    """Errors by dataset, order and number of annotations, one row (paper, default) per run."""
+    by: dict[str, dict[str, dict[int, list[list[float]]]]] = {}
+    for run, result in results:
+        for order, rows in result["errors"].items():
+            place = by.setdefault(str(run.parameters["dataset"]), {}).setdefault(order, {})
+            for row in rows:
+                place.setdefault(int(row["n"]), []).append([row[label] for label in ERROR_MODELS])
+    return by
+
+
+def report_errors(results: Sequence[Result]) -> Findings:
+    """Return mean errors, the difference with its deciles over runs, and by how many per cent the mean is smaller."""
+    numbers: dict[str, Any] = {}
+    told = []
+    for dataset, orders in _gathered_errors(results).items():
+        numbers[dataset] = {"unit": DATASETS[dataset].units}
+        for order, counts in orders.items():
+            rows = {n: _errors_numbers(np.array(values)) for n, values in counts.items()}
+            numbers[dataset][order] = rows
+            told.extend(_errors_sentences(DATASETS[dataset].title, DATASETS[dataset].units, order, rows))
+    return Findings(numbers, {"errors": _errors_figure(numbers)}, told)
+
+
+def _errors_numbers(errors: Any) -> dict[str, Any]:
+    low, middle, high = deciles(errors[:, 0] - errors[:, 1])
+    means = errors.mean(axis=0)
+    return {
+        "runs": len(errors),
+        "mean": dict(zip(ERROR_MODELS, means.tolist(), strict=True)),
+        "percent smaller": float(100 * (1 - means[1] / means[0])),
+        "paper minus default": {"first decile": low, "median": middle, "ninth decile": high},
+        "runs better": float(np.mean(errors[:, 1] < errors[:, 0])),
+    }
+
+
+def _errors_sentences(title: str, unit: str, order: str, rows: dict[int, dict[str, Any]]) -> list[str]:
+    told = []
+    for n, row in rows.items():
+        gain = row["paper minus default"]
+        told.append(
+            f"{title}, {order} order, n = {n}, {row['runs']} runs: mean N_2 error {row['mean'][PAPER]:.3g} {unit} "
+            f"(paper) and {row['mean'][DEFAULT]:.3g} {unit} (default), {row['percent smaller']:.1f} % smaller; "
+            f"median difference {gain['median']:.3g} (first and ninth decile {gain['first decile']:.3g} and "
+            f"{gain['ninth decile']:.3g}); "
+            f"smaller in {100 * row['runs better']:.0f} % of the runs."
+        )
+    for asked, percent in ERROR_GOALS.items():
+        n = min(rows, key=lambda count: abs(count - asked))
+        word = "is met" if rows[n]["percent smaller"] >= percent else "is missed"
+        told.append(
+            f"{title}, {order} order: the goal of an error {percent:g} % smaller at n = {n} {word} "
+            f"({rows[n]['percent smaller']:.1f} %)."
+        )
+    return told
+
+
+def _errors_figure(numbers: dict[str, Any]) -> Any:
+    """Draw one column per dataset: mean errors above, the difference in per cent of the paper's below."""
+    figure = Figure(figsize=(3.1 * len(numbers) + 0.4, 5.2), layout="constrained", facecolor="white")
+    places = figure.subplots(2, len(numbers), squeeze=False)
+    for column, (dataset, found) in enumerate(numbers.items()):
+        top, bottom = places[:, column]
+        for axes in (top, bottom):
+            axes.spines[["top", "right"]].set_visible(False)
+            axes.grid(color="#E4E4E4", linewidth=0.6)
+            axes.tick_params(labelsize=8)
+        for at, order in enumerate(ORDERS):
+            rows = found[order]
+            for label, style in ((PAPER, "--"), (DEFAULT, "-")):
+                means = [row["mean"][label] for row in rows.values()]
+                top.plot(
+                    list(rows), means, style, color=OKABE_ITO[at], marker="o", markersize=3, label=f"{label}, {order}"
+                )
+            smaller = [row["percent smaller"] for row in rows.values()]
+            bottom.plot(list(rows), smaller, "-", color=OKABE_ITO[at], marker="o", markersize=3, label=order)
+        bottom.axhline(0, color="black", linewidth=1)
+        top.set_title(DATASETS[dataset].title, fontsize=10)
+        top.set_ylabel(f"mean $N_2$ error ({found['unit']})", fontsize=8)
+        bottom.set_ylabel("smaller by, %", fontsize=8)
+        bottom.set_xlabel("number of annotations", fontsize=8)
+    places[0, 0].legend(fontsize=7, frameon=False)
+    return figure
+
+
+ACCURACY = Experiment(
+    "accuracy",
+    "error of the posterior mean against the number of annotations: the paper's model and the default one",
+    100,
+    plan,
+    measure_errors,
+    report_errors,
+    folders(SETS),
+)
+
+
+LEVELS = (0.5, 0.8, 0.95)
+COVERAGE_MODELS = (PAPER, GAUSSIAN, DEFAULT)
+# What is aimed at, for the levels that have an aim.
+COVERAGE_GOALS = {0.5: (0.45, 0.55), 0.95: (0.93, 0.97)}
+
+
+def measure_coverage(data: Path, run: Run) -> dict[str, Any]:
+    """Measure the coverage of every model's regions at the held-out landmarks, for both orders."""
+    found = measurements(data, run)
+    return {
+        "coverage": {
+            order: [
+                {"n": n, **{label: [one.coverage(level) for level in LEVELS] for label, one in by.items()}}
+                for n, by in rows.items()
+            ]
+            for order, rows in found.items()
+        },
+        "scale": {order: [by[DEFAULT].posterior.scale for by in rows.values()] for order, rows in found.items()},
+    }
+
+
+def _gathered_coverage(results: Sequence[Result]) -> dict[str, dict[str, dict[int, dict[str, list[list[float]]]]]]:
+    """Coverages by dataset, order, number of annotations and model, one row of levels per run."""
+    by: dict[str, dict[str, dict[int, dict[str, list[list[float]]]]]] = {}
+    for run, result in results:
+        for order, rows in result["coverage"].items():
+            place = by.setdefault(str(run.parameters["dataset"]), {}).setdefault(order, {})
+            for row in rows:
+                models = place.setdefault(int(row["n"]), {label: [] for label in COVERAGE_MODELS})
+                for label in COVERAGE_MODELS:
+                    models[label].append(row[label])
+    return by
+
+
+def _inside(level: float, share: float) -> bool:
+    low, high = COVERAGE_GOALS[level]
+    return low <= round(share, 3) <= high
+
+
+def report_coverage(results: Sequence[Result]) -> Findings:
+    """Return mean coverage with deciles over runs at every number of annotations, and where the goal is met."""
+    numbers: dict[str, Any] = {}
+    told = []
+    for dataset, orders in _gathered_coverage(results).items():
+        numbers[dataset] = {}
+        for order, counts in orders.items():
+            rows = {n: {label: _coverage_numbers(values) for label, values in by.items()} for n, by in counts.items()}
+            numbers[dataset][order] = rows
+            told.extend(_coverage_sentences(DATASETS[dataset].title, order, rows))
+    return Findings(numbers, {"coverage": _coverage_figure(numbers)}, told)
+
+
+def _coverage_numbers(values: list[list[float]]) -> dict[str, Any]:
+    array = np.array(values)
+    low, middle, high = deciles(array)
+    return {"runs": len(array), "mean": array.mean(axis=0), "first decile": low, "median": middle, "ninth decile": high}
+
+
+def _coverage_sentences(title: str, order: str, rows: dict[int, dict[str, dict[str, Any]]]) -> list[str]:
+    told = []
+    for label in COVERAGE_MODELS:
+        parts = ", ".join(
+            f"n = {n}: " + " / ".join(f"{100 * share:.0f}" for share in by[label]["mean"]) for n, by in rows.items()
+        )
+        runs = max(by[label]["runs"] for by in rows.values())
+        told.append(
+            f"{title}, {order} order, {label} model, {runs} runs, coverage of 50 / 80 / 95 % regions in %: {parts}."
+        )
+    for level, (low, high) in COVERAGE_GOALS.items():
+        at = LEVELS.index(level)
+        met = [n for n, by in rows.items() if _inside(level, by[DEFAULT]["mean"][at])]
+        missed = {n: by[DEFAULT]["mean"][at] for n, by in rows.items() if n not in met}
+        words = f"{title}, {order} order: the default model's {level:.0%} regions hold {low:.0%} to {high:.0%}"
+        if not missed:
+            told.append(f"{words} at every n.")
+        else:
+            other = ", ".join(f"{100 * share:.1f} % at n = {n}" for n, share in missed.items())
+            told.append(f"{words} at {len(met)} of {len(rows)} numbers of annotations, but {other}.")
+    return told
+
+
+def _coverage_figure(numbers: dict[str, Any]) -> Any:
+    """Draw one column per dataset and one row per order: coverage of each level, the paper's dashed, goals as bands."""
+    figure = Figure(figsize=(3.1 * len(numbers) + 0.4, 2.8 * len(ORDERS)), layout="constrained", facecolor="white")
+    places = figure.subplots(len(ORDERS), len(numbers), squeeze=False, sharey=True)
+    for column, (dataset, orders) in enumerate(numbers.items()):
+        for row, (order, counts) in enumerate(orders.items()):
+            axes = places[row, column]
+            axes.spines[["top", "right"]].set_visible(False)
+            axes.tick_params(labelsize=8)
+            for low, high in COVERAGE_GOALS.values():
+                axes.axhspan(100 * low, 100 * high, color="#E9E9E9")
+            for at, level in enumerate(LEVELS):
+                axes.axhline(100 * level, color="#9A9A9A", linewidth=0.8)
+                for label, style in ((PAPER, "--"), (DEFAULT, "-")):
+                    shares = [100 * by[label]["mean"][at] for by in counts.values()]
+                    name = f"{level:.0%}, {label}" if row == column == 0 else None
+                    axes.plot(list(counts), shares, style, color=OKABE_ITO[at], marker="o", markersize=3, label=name)
+            axes.set_ylim(30, 101)
+            axes.set_title(f"{DATASETS[dataset].title}, {order}", fontsize=9)
+            axes.set_xlabel("number of annotations", fontsize=8)
+    places[0, 0].set_ylabel("held-out landmarks inside, %", fontsize=8)
+    figure.legend(loc="outside lower center", ncols=6, fontsize=8, frameon=False)
+    return figure
+
+
+CALIBRATION = Experiment(
+    "calibration",
+    "coverage of the 50, 80 and 95 % regions against the number of annotations: the paper's model and the default one",
+    100,
+    plan,
+    measure_coverage,
+    report_coverage,
+    folders(SETS),
+)
