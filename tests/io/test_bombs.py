@@ -26,7 +26,7 @@ import pytest
 import tifffile
 from PIL import Image as Pillow
 
-from warpgauge.cli.maintenance import describe
+from warpgauge.cli.info import describe
 from warpgauge.errors import FileFormatError, FileTooLargeError, InvalidInputError
 from warpgauge.geometry import Grid
 from warpgauge.io.images import read_image

@@ -1,4 +1,4 @@
-"""``warpgauge certify`` and ``warpgauge gate``: verdicts that rest on random, sealed questions."""
+"""``warpgauge certify``: the verdict of random, sealed questions beside that of the model."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ import click
 
 from warpgauge.cli.arguments import chosen_transforms, trust_option
 from warpgauge.cli.output import json_option, print_json, print_table
-from warpgauge.errors import InvalidInputError, WarpgaugeError
-
-# ``warpgauge certify``: the verdict of random, sealed questions beside that of the model.
+from warpgauge.errors import InvalidInputError
 
 _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -99,68 +97,3 @@ def _check(path: Path, folder: Path | None, as_json: bool) -> None:
             click.echo(f"NOT CONFIRMED: {problem}")
     if problems:
         raise click.exceptions.Exit(1)
-
-
-# ``warpgauge gate``: a regression test of a registration pipeline, for continuous integration.
-
-_FAILED = 3
-
-
-class _WrongCallError(click.UsageError):
-    """A wrong call of the gate."""
-
-    exit_code = _FAILED
-
-
-class _Gate(click.Command):
-    """A command whose wrong calls end with 3: 1 and 2 are outcomes."""
-
-    def make_context(self, *arguments: Any, **options: Any) -> click.Context:
-        try:
-            return super().make_context(*arguments, **options)
-        except click.UsageError as error:
-            raise _WrongCallError(error.message, error.ctx) from error
-
-
-@click.command(
-    cls=_Gate,
-    epilog="""\b
-Examples:
-  warpgauge gate trial build/new.tfm --against baseline.tfm --margin 0.1mm
-  warpgauge gate trial bspline-2 --against bspline --margin 5%
-  warpgauge gate study.toml new --against baseline --margin 0.1mm""",
-)
-@trust_option
-@click.argument("project", type=click.Path(exists=True, path_type=Path))
-@click.argument("new")
-@click.option("--against", required=True, help="Baseline: a transform of the project, a file, or a study's method.")
-@click.option("--margin", default="0", show_default=True, help="Accepted difference in RMS error: 0.1mm, 0.1 or 5%.")
-@click.option("--level", type=float, default=0.95, show_default=True, help="One minus the error rate of codes 0 and 1.")
-@json_option
-def gate(project: Path, new: str, against: str, margin: str, level: float, as_json: bool) -> None:
-    """Test whether a transform is worse than a baseline.
-
-    Compares the transform NEW with the baseline by the audit of PROJECT (a project folder or a STUDY.toml). Exit codes:
-    0 not worse by the margin, 1 worse, 2 undecided (more audit answers are needed), 3 an error. Codes 0 and 1 are each
-    wrong in at most 1 - level of the audits.
-    """
-    try:
-        found = _gated(project, new, against, margin, level)
-    except WarpgaugeError as error:
-        click.echo(f"warpgauge: {error}", err=True)
-        raise click.exceptions.Exit(_FAILED) from None
-    print_json(found.to_dict()) if as_json else click.echo(found.sentence)
-    if found.code:
-        raise click.exceptions.Exit(found.code)
-
-
-def _gated(project: Path, new: str, against: str, margin: str, level: float) -> Any:
-    from warpgauge.evaluation import gate_project
-    from warpgauge.project import Project
-    from warpgauge.study import gate_study, read_study
-
-    if project.is_file():
-        return gate_study(read_study(project), new, against, margin=margin, level=level)
-    with Project.open(project) as opened:
-        first, second = (next(iter(chosen_transforms(opened, (name,)).values())) for name in (new, against))
-        return gate_project(opened, first, second, margin=margin, level=level)

@@ -16,7 +16,6 @@ from warpgauge.io.files import one_line, require
 if TYPE_CHECKING:
     from warpgauge.study import StudyResult
 
-
 # ``warpgauge new-study``: a study for data in the layout of a known challenge.
 
 

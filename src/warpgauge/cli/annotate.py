@@ -1,0 +1,116 @@
+"""``warpgauge annotate``: the page for the experts."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import click
+
+from warpgauge.cli.arguments import project_argument
+from warpgauge.cli.new import audit_settings
+from warpgauge.errors import InvalidInputError
+from warpgauge.io.files import read_text
+
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  warpgauge annotate lesion
+  warpgauge annotate lesion --raters ann,bob
+  warpgauge annotate lesion --host 0.0.0.0 --port 8765 --raters ann,bob --no-browser --certfile site.pem
+  warpgauge annotate lesion --mirror /backup/warpgauge
+  warpgauge annotate lesion --raters ann,bob --controls known.csv
+  warpgauge annotate lesion --workers 4 --log-format json --metrics-port 9100 --no-browser"""
+)
+@project_argument
+@click.option("--port", type=int, default=0, help="Port; a free one by default.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address; any but 127.0.0.1 needs --raters.")
+@click.option("--rater", help="Your name in the log; organiser by default.")
+@click.option("--raters", help="Names of raters, separated by commas; each gets a personal link.")
+@click.option("--link-days", type=float, help="New links expire after this many days; by default they do not expire.")
+@click.option(
+    "--new-links", is_flag=True, help="Make new links for the named raters and yourself; the old ones expire at once."
+)
+@click.option("--certfile", type=_FILE, help="Certificate with its chain, in PEM format; the server then uses TLS.")
+@click.option("--keyfile", type=_FILE, help="Private key of the certificate, if it is in a separate file.")
+@click.option(
+    "--allowed-host", "allowed_hosts", multiple=True, help="Additional host name to accept, such as that of a proxy."
+)
+@click.option("--root-path", default="", help="Path below which a proxy serves the page, such as /lesion.")
+@click.option("--mirror", type=click.Path(file_okay=False, path_type=Path), help="Folder for a second copy of the log.")
+@click.option("--workers", type=int, default=1, show_default=True, help="Number of processes that serve the page.")
+@click.option("--metrics-port", type=int, help='Port for Prometheus metrics; needs the extra "metrics".')
+@click.option(
+    "--log-format",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="json: one JSON object per line on standard error, including one for each request.",
+)
+@click.option("--user-header", help="Header in which a trusted proxy names the signed-on person.")
+@click.option("--trusted-proxy", "trusted_proxies", multiple=True, help="Address or network of that proxy.")
+@click.option("--token-file", type=_FILE, help="File with the secret of your own link, the same on several hosts.")
+@click.option("--no-browser", is_flag=True, help="Do not open a browser.")
+@click.option(
+    "--controls",
+    type=_FILE,
+    help="Landmark file with known matches: one question in 8 is one of these, and raters cannot tell which.",
+)
+@click.option("--audit", type=float, help="From now on, share of the questions drawn at random; see warpgauge new.")
+@click.option("--seal", is_flag=True, help="From now on, keep answers to audit questions sealed; see warpgauge new.")
+def annotate(
+    project: Path,
+    raters: str | None,
+    no_browser: bool,
+    audit: float | None,
+    seal: bool,
+    controls: Path | None,
+    token_file: Path | None,
+    **options: Any,
+) -> None:
+    """Annotate PROJECT in the browser.
+
+    Starts a server for the annotator's page and opens the page. With --mirror, every answer is also written to another
+    folder before it is acknowledged; see warpgauge recover. Ctrl-C stops the server with exit code 0, and nothing is
+    lost. /healthz and /readyz report whether the server runs and whether the log can be read. Needs the extra "web".
+    """
+    people = None if raters is None else [name.strip() for name in raters.split(",") if name.strip()]
+    with suppress(KeyboardInterrupt):  # one that comes while the project is being opened
+        from warpgauge.web import serve
+
+        if audit is not None or seal:
+            _set_audit(project, audit, seal, options["rater"])
+        if controls is not None:
+            click.echo(_add_controls(project, controls, options["rater"]))
+        token = None if token_file is None else read_text(token_file, "token file", 1000).strip()
+        serve(project, raters=people, open_browser=not no_browser, token=token, echo=click.echo, **options)
+
+
+def _add_controls(project: Path, file: Path, rater: str | None) -> str:
+    """Add the pairs of a file as control questions, and return what to say about it."""
+    from warpgauge.io.landmarks import read_landmarks
+    from warpgauge.project import Project
+    from warpgauge.project.kinds import ORGANISER
+    from warpgauge.session.check_questions import add_controls
+
+    with Project.open(project) as opened:
+        found = read_landmarks(file, fixed_grid=opened.fixed_grid, moving_grid=opened.moving_grid)
+        if found.moving_points is None:
+            raise InvalidInputError(
+                f"{file.name!r} has points of one image only; controls are pairs with known matches."
+            )
+        event = add_controls(opened, found.fixed_points, found.moving_points, rater or ORGANISER)
+    return f"{len(event.payload['fixed'])} control questions: one question in {event.payload['every']} is one of them."
+
+
+def _set_audit(project: Path, audit: float | None, seal: bool, rater: str | None) -> None:
+    """Change the project's settings of the audit."""
+    from warpgauge.project import Project
+    from warpgauge.project.kinds import ORGANISER
+
+    with Project.open(project) as opened:
+        opened.change_settings(rater or ORGANISER, **audit_settings(audit, seal, opened.settings.audit))

@@ -1,0 +1,147 @@
+"""``warpgauge convert landmarks|transform``: from one program's file to another's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from warpgauge.cli.landmarks import lossy_option, match_option, write_out
+from warpgauge.cli.output import json_option, print_facts, print_json
+from warpgauge.geometry import Grid
+from warpgauge.io.landmarks import FORMAT_NAMES
+from warpgauge.io.transforms import FORMATS
+
+_SOURCE = click.Path(exists=True, path_type=Path)
+_OUT = click.Path(path_type=Path)
+
+
+def _grid(image: Path | None) -> Grid | None:
+    from warpgauge.io.images import read_image
+
+    return None if image is None else read_image(image).grid
+
+
+@click.group()
+def convert() -> None:
+    """Convert landmark or transform files between formats."""
+
+
+@convert.command(
+    epilog="""\b
+Examples:
+  warpgauge convert landmarks bigwarp.csv pairs.json
+  warpgauge convert landmarks copd1_iBH.txt out.csv --moving copd1_eBH.txt \\
+      --fixed-image iBH.nii.gz --moving-image eBH.nii.gz
+  warpgauge convert landmarks pairs.json fixed.mrk.json --moving-out moving.mrk.json --lossy"""
+)
+@click.argument("source", type=_SOURCE)
+@click.argument("out", type=_OUT)
+@click.option("--moving", type=_SOURCE, help="File of the moving points, for formats with one file per image.")
+@click.option("--moving-out", type=_OUT, help="File for the moving points, for such formats.")
+@click.option("--from", "source_format", type=click.Choice(FORMAT_NAMES), help="Format to read; detected by default.")
+@click.option(
+    "--to", "out_format", type=click.Choice(FORMAT_NAMES), help="Format to write; chosen by the file name by default."
+)
+@click.option("--fixed-image", type=_SOURCE, help="Fixed image, to convert between voxel indices and world points.")
+@click.option("--moving-image", type=_SOURCE, help="Moving image, likewise.")
+@click.option("--frame", help="What the numbers of the source are: LPS, RAS, image, index, index1 or scaled.")
+@click.option("--out-frame", help="Frame to write, where the format has a choice (RAS, index, ...).")
+@click.option("--units", type=click.Choice(["px", "um", "mm"]), help="World units, if the source does not state them.")
+@click.option("--scale", type=float, help="Multiply the source's numbers by this.")
+@click.option("--dimension", type=click.Choice(["2", "3"]), help="For ANTs files whose z are all 0.")
+@match_option
+@click.option("--rater", help="Only this rater's rows; or, in a file that names none, who placed them.")
+@lossy_option
+@json_option
+def landmarks(source: Path, out: Path, **options: Any) -> None:
+    """Convert the landmarks in SOURCE to OUT.
+
+    If the target format cannot hold everything, that is an error unless you add --lossy.
+    """
+    from warpgauge.io.landmarks import read_landmarks
+
+    fixed_grid, moving_grid = _grid(options["fixed_image"]), _grid(options["moving_image"])
+    found = read_landmarks(
+        source,
+        options["moving"],
+        format=options["source_format"],
+        fixed_grid=fixed_grid,
+        moving_grid=moving_grid,
+        frame=options["frame"],
+        units=options["units"],
+        scale=options["scale"],
+        rater=options["rater"],
+        dimension=None if options["dimension"] is None else int(options["dimension"]),
+        match=options["match"],
+    )
+    lost = write_out(
+        found,
+        out,
+        options["moving_out"],
+        format=options["out_format"],
+        fixed_grid=fixed_grid,
+        moving_grid=moving_grid,
+        frame=options["out_frame"],
+        lossy=options["lossy"],
+    )
+    report = {
+        "points": len(found),
+        "read as": found.format,
+        "written": [str(path) for path in (out, options["moving_out"]) if path is not None],
+        "left out": list(lost) or "nothing",
+        "assumptions": list(found.assumptions),
+    }
+    print_json(report) if options["as_json"] else print_facts(report)
+
+
+@convert.command(
+    epilog="""\b
+Examples:
+  warpgauge convert transform TransformParameters.0.txt field.nii.gz --reference fixed.nii.gz
+  warpgauge convert transform 0GenericAffine.mat affine.tfm
+  warpgauge convert transform 1Warp.nii.gz 0GenericAffine.mat chain.mha --reference fixed.nii.gz
+  warpgauge convert transform field.nii.gz field.ome.zarr"""
+)
+@click.argument("sources", type=_SOURCE, nargs=-1, required=True)
+@click.argument("out", type=_OUT)
+@click.option(
+    "--format", "source_format", type=click.Choice(sorted(FORMATS)), help="Format to read; detected by default."
+)
+@click.option("--reference", type=_SOURCE, help="Image whose grid a field is sampled on (the fixed image).")
+@click.option("--moving-image", type=_SOURCE, help="Moving image, for formats that need its grid (FSL, Learn2Reg).")
+@click.option(
+    "--direction",
+    type=click.Choice(["fixed_to_moving", "moving_to_fixed"]),
+    default="fixed_to_moving",
+    show_default=True,
+    help="What the file maps; the other way is inverted.",
+)
+@click.option("--layout", help="Layout of an array or Learn2Reg file, if the file does not state it.")
+@click.option("--components", help="Order of the vector components of an array, if the file does not state it.")
+@click.option("--convention", type=click.Choice(["relative", "absolute"]), help="Displacements or positions.")
+@click.option("--frame", help="Frame of the vectors, if the file does not state it.")
+@json_option
+def transform(sources: tuple[Path, ...], out: Path, **options: Any) -> None:
+    """Convert one transform, or a chain, to OUT.
+
+    Several SOURCES form a chain, applied to points in this order.
+    """
+    from warpgauge.io.transforms import read_transform, write_transform
+
+    reference = _grid(options["reference"])
+    found = read_transform(
+        sources[0] if len(sources) == 1 else list(sources),
+        format=options["source_format"],
+        direction=options["direction"],
+        reference=reference,
+        moving=_grid(options["moving_image"]),
+        layout=options["layout"],
+        components=options["components"],
+        convention=options["convention"],
+        frame=options["frame"],
+    )
+    written = write_transform(found, out, grid=reference)
+    report = {"written": str(written), "dimension": found.d, **found.description.to_dict()}
+    print_json(report) if options["as_json"] else print_facts(report)

@@ -1,0 +1,187 @@
+"""``warpgauge register``: run real registrations on a project's images and add the results."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import numpy as np
+
+from warpgauge.cli.arguments import cluster_options, executor_for, project_argument, resume_option
+from warpgauge.cli.output import json_option, number, print_json, print_table, progress
+from warpgauge.cli.transforms import FEWEST
+from warpgauge.display import counted
+from warpgauge.project.transforms import IDENTITY
+
+if TYPE_CHECKING:
+    from warpgauge.compute import Executor
+    from warpgauge.project import Project
+    from warpgauge.registration import RegistrationResult
+
+# Likeness is compared on images of this size.
+_SHOWN = {2: 512, 3: 96}
+
+
+def _settings(preset: str, one_modality: bool) -> list[Any]:
+    from warpgauge.registration import DEFAULT_SETTINGS, paper_grid
+
+    if preset == "standard":
+        return list(DEFAULT_SETTINGS)
+    return list(paper_grid(one_modality=one_modality, quick=preset == "paper-quick"))
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  warpgauge register lesion
+  warpgauge register lung --preset paper-quick --one-modality --jobs 2
+  warpgauge register lesion --preset paper --time-limit 1800
+  warpgauge register lesion --preset paper --scheduler tcp://10.0.0.1:8786"""
+)
+@project_argument
+@click.option(
+    "--preset",
+    type=click.Choice(["standard", "paper-quick", "paper"]),
+    default="standard",
+    show_default=True,
+    help="standard: rigid, affine, B-splines, demons on reduced images. paper: 30 settings of elastix on the images as "
+    "they are; paper-quick: 6 of them with fewer iterations.",
+)
+@click.option("--one-modality", is_flag=True, help="Also mean squares, for images of one modality (paper).")
+@click.option("--jobs", type=int, default=2, show_default=True, help="Registrations that run in parallel.")
+@click.option(
+    "--time-limit", type=float, default=3600.0, show_default=True, help="Seconds that each registration may take."
+)
+@cluster_options
+@resume_option("run those too whose result the project has already")
+@click.option("--again", is_flag=True, help="The same as --fresh.")
+@json_option
+def register(project: Path, preset: str, as_json: bool, **options: Any) -> None:
+    """Run standard registrations on the images of PROJECT.
+
+    Runs every setting of a preset and adds the results as transforms. The expected duration is printed first. Each
+    registration runs in its own process, so a crash or a timeout ends only that one. At the end, each result is
+    compared with no registration (identity): by the mean error at the annotations, if there are at least three, and by
+    the similarity of the images' edges. Needs SimpleITK (the extra "registration") or itk-elastix (the extra
+    "elastix").
+    """
+    from warpgauge.maps import write_map
+    from warpgauge.project import Project
+    from warpgauge.registration import reduced_gray, run_registrations, write_input
+
+    with Project.open(project) as opened:
+        known, resume = opened.transform_names(), options["resume"] and not options["again"]
+        wanted = _settings(preset, options["one_modality"])
+        settings = [one for one in wanted if not resume or one.name not in known]
+        if 0 < len(settings) < len(wanted):
+            kept = [one.name for one in wanted if one not in settings]
+            them = "it" if len(kept) == 1 else "them"
+            click.echo(
+                f"note: the project has {', '.join(kept)} already; --fresh runs {them} again and replaces {them}.",
+                err=True,
+            )
+        folder = opened.folder / "registration"
+        folder.mkdir(exist_ok=True)
+        inputs = []
+        for role in ("fixed", "moving"):
+            path = folder / f"{role}.nrrd"
+            if preset == "standard":
+                write_map(*reduced_gray(opened.image(role)), path)
+            else:
+                write_input(opened.image(role), path)
+            inputs.append(path)
+        executor = _executor(options)
+
+        def add(result: RegistrationResult) -> None:
+            if result.path is not None:
+                opened.add_transform(result.name, result.path, replace=True)
+
+        with executor, progress("registering") as show:
+            _announce(settings, opened, executor.workers)
+            results = run_registrations(
+                inputs[0],
+                inputs[1],
+                settings,
+                folder,
+                executor=executor,
+                time_limit=options["time_limit"],
+                progress=show,
+                finished=add,
+            )
+        rows = _compared(opened, results) if settings else []
+        units = opened.units
+    failed = [one for one in results if one.path is None]
+    if as_json:
+        print_json(rows)
+    elif not settings:
+        click.echo("The project already has all results of this preset; --fresh runs them again.")
+    else:
+        columns = ["registration", "seconds", "result", f"error in {units}", "similarity"]
+        print_table(columns, [[row[key] for key in ("name", "seconds", "result", "error", "likeness")] for row in rows])
+        click.echo(
+            "\nerror: mean error at the annotations; similarity: correlation of the images' edges; identity: no "
+            "registration."
+        )
+    for row in rows:
+        if "worse" in str(row["result"]):
+            click.echo(f"note: {row['name']} is worse than no registration.", err=True)
+    if failed and len(failed) == len(results):
+        raise click.exceptions.Exit(1)
+
+
+def _executor(options: dict[str, Any]) -> Executor:
+    """Return where to run: in other processes even where one job at a time is asked for, as a crash ends them."""
+    from warpgauge.compute import ProcessPool
+
+    if options["scheduler"] is None and options["cluster"] is None:
+        return ProcessPool(options["jobs"])
+    return executor_for(options["jobs"], options["scheduler"], options["cluster"])
+
+
+def _announce(settings: list[Any], project: Project, jobs: int) -> None:
+    """Print the expected duration, if the settings have an estimate."""
+    known = [one.seconds(project.fixed_grid.size) for one in settings if hasattr(one, "seconds")]
+    if known:
+        wall = max(*known, sum(known) / max(1, jobs))
+        click.echo(
+            f"{counted(len(settings), 'registration')}, {jobs} at a time; about {number(round(wall))} s on an idle "
+            "machine.",
+            err=True,
+        )
+
+
+def _compared(project: Project, results: list[RegistrationResult]) -> list[dict[str, Any]]:
+    """Return a row for doing nothing and for each result, with what became of it."""
+    from warpgauge.io.transforms import AffineTransform
+    from warpgauge.registration import Likeness, reduced_gray
+    from warpgauge.session import Session
+
+    annotations = Session(project).annotations()
+    shown = _SHOWN[project.d]
+    alike = Likeness(*(reduced_gray(project.image(role), shown) for role in ("fixed", "moving")))
+
+    def measured(transform: Any) -> tuple[float | None, float]:
+        error = None
+        if len(annotations) >= FEWEST:
+            errors = np.linalg.norm(transform.map(annotations.fixed_points) - annotations.moving_points, axis=1)
+            error = float(np.nanmean(errors)) if np.isfinite(errors).any() else None
+        return error, alike(transform)
+
+    nothing = measured(AffineTransform(np.eye(project.d), np.zeros(project.d)))
+    rows = [{"name": IDENTITY, "seconds": 0.0, "result": "", "error": nothing[0], "likeness": nothing[1]}]
+    for one in results:
+        row: dict[str, Any] = {"name": one.name, "seconds": round(one.seconds, 1), "error": None, "likeness": None}
+        row["result"] = one.problem
+        if one.path is not None:
+            row["error"], row["likeness"] = measured(project.transform(one.name))
+            row["result"] = "added; worse than nothing" if _is_worse(row, nothing) else "added"
+        rows.append(row)
+    return rows
+
+
+def _is_worse(row: dict[str, Any], nothing: tuple[float | None, float]) -> bool:
+    """Return whether the annotations say that it is worse than doing nothing or, without them, the images."""
+    if nothing[0] is not None:
+        return row["error"] is None or bool(row["error"] > nothing[0])
+    return not row["likeness"] >= nothing[1]

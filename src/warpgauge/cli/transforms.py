@@ -1,0 +1,136 @@
+"""The transforms of a project: ``add-transform``, ``remove-transform``, ``rename-transform``."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from warpgauge.cli.arguments import project_argument
+from warpgauge.cli.output import json_option, number, print_facts, print_json
+from warpgauge.errors import SuspiciousDataWarning
+from warpgauge.io.transforms import FORMATS
+
+if TYPE_CHECKING:
+    from warpgauge.io.transforms import Transform
+    from warpgauge.project import Project
+
+# Fewer annotations say too little about a transform.
+FEWEST = 3
+_MOST_OUTSIDE = 0.5
+
+
+@click.command(
+    "add-transform",
+    epilog="""\b
+Examples:
+  warpgauge add-transform lesion bspline TransformParameters.1.txt
+  warpgauge add-transform lesion ants 1Warp.nii.gz 0GenericAffine.mat
+  warpgauge add-transform lesion full-size transform.h5 --scale 0.25
+  warpgauge add-transform lung vxm disp.npz --format learn2reg --layout current""",
+)
+@project_argument
+@click.argument("name")
+@click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
+@click.option("--format", "format_", type=click.Choice(sorted(FORMATS)), help="Format; detected by default.")
+@click.option("--direction", type=click.Choice(["fixed_to_moving", "moving_to_fixed"]), help="What the file maps.")
+@click.option("--layout", help="Layout of an array or Learn2Reg file, if the file does not state it.")
+@click.option("--components", help="Order of the vector components of an array, if the file does not state it.")
+@click.option("--convention", type=click.Choice(["relative", "absolute"]), help="Displacements or positions.")
+@click.option("--frame", help="Frame of the vectors, if the file does not state it.")
+@click.option(
+    "--scale",
+    type=float,
+    help="Multiply all coordinates of the transform by this: 0.25 for one made on images four times as large.",
+)
+@click.option("--replace", is_flag=True, help="Replace the transform that has this name already.")
+@json_option
+def add_transform(
+    project: Path, name: str, files: tuple[Path, ...], replace: bool, as_json: bool, **options: Any
+) -> None:
+    """Add a registration result to PROJECT.
+
+    FILES are copied into PROJECT as the transform NAME; several files form a chain, applied to points in this order. A
+    file that cannot be read is not added. The transform is then compared with the annotations. You are warned if a
+    common misreading (inverse, flipped axes, voxels instead of mm, another scale) fits clearly better, if the transform
+    is worse than no transform at all, or if it maps most targets outside the moving image.
+    """
+    from warpgauge.project import Project
+
+    told = {key.rstrip("_"): value for key, value in options.items() if value is not None}
+    with Project.open(project) as opened:
+        opened.add_transform(name, files, options=told, replace=replace)
+        added = opened.transform(name)
+        facts: dict[str, Any] = {"name": name, **added.description.to_dict(), **compared(opened, name, added)}
+    if as_json:
+        print_json(facts)
+        return
+    facts.pop("source", None)
+    print_facts({key: f"{number(value)} {opened.units}" if "error" in key else value for key, value in facts.items()})
+
+
+def compared(project: Project, name: str, transform: Transform) -> dict[str, float]:
+    """Compare a transform with the annotations and the targets of a project; warn of what is probably not meant.
+
+    Returns
+    -------
+    dict
+        Mean error at the annotations with the transform and without any, in world units; empty with few annotations.
+    """
+    from warpgauge.io.transforms import check_transform
+    from warpgauge.io.transforms.check import share_outside
+    from warpgauge.session import Session
+
+    outside = share_outside(transform, project.targets, project.moving_grid)
+    if outside > _MOST_OUTSIDE:
+        warnings.warn(
+            f"{name}: {outside:.0%} of the {len(project.targets)} targets are mapped outside the moving image or not "
+            f"at all; check that the transform belongs to these images, and its direction, units and scale.",
+            SuspiciousDataWarning,
+            stacklevel=2,
+        )
+    annotations = Session(project).annotations()
+    if len(annotations) < FEWEST:
+        return {}
+    named = transform.described(source=name, units=project.units)
+    check = check_transform(named, annotations, reference=project.fixed_grid, moving=project.moving_grid)
+    return {
+        "mean error at the annotations": check.as_given.mean_error,
+        "mean error without any transform": check.readings[1].mean_error,
+    }
+
+
+@click.command("remove-transform", epilog="\b\nExample:\n  warpgauge remove-transform lesion bspline")
+@project_argument
+@click.argument("name")
+@json_option
+def remove_transform(project: Path, name: str, as_json: bool) -> None:
+    """Remove the transform NAME from PROJECT.
+
+    Its files stay in the folder, and the log records the removal.
+    """
+    from warpgauge.project import Project
+
+    with Project.open(project) as opened:
+        opened.remove_transform(name)
+        left = opened.transform_names()
+    print_json({"removed": name, "transforms": left}) if as_json else click.echo(
+        f"removed {name}; the project has now: {', '.join(left) or 'no transform'}"
+    )
+
+
+@click.command("rename-transform", epilog="\b\nExample:\n  warpgauge rename-transform lesion result1 bspline")
+@project_argument
+@click.argument("name")
+@click.argument("new_name")
+@json_option
+def rename_transform(project: Path, name: str, new_name: str, as_json: bool) -> None:
+    """Rename the transform NAME of PROJECT to NEW_NAME."""
+    from warpgauge.project import Project
+
+    with Project.open(project) as opened:
+        opened.rename_transform(name, new_name)
+        left = opened.transform_names()
+    print_json({"renamed": name, "transforms": left}) if as_json else click.echo(f"{name} is now called {new_name}")
