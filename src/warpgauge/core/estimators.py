@@ -6,7 +6,7 @@ Sample-Efficient Model Evaluation"), so that every round may be drawn with other
 rounds have shown. No model enters; predictions, where given, make an estimate more precise and leave it unbiased.
 
 Intervals and sequences are for means of few skewed values, for quantiles, and for ranks from comparisons. Which
-interval holds was measured, see ``docs/paper/certified.md``: plain t intervals of squared errors are too short
+interval holds was measured, see ``docs/paper/evaluation.md``: plain t intervals of squared errors are too short
 at the upper end, the studentised bootstrap is at times too short for few weighted values, and the hull of the two held
 best.
 """
