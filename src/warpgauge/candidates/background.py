@@ -22,10 +22,10 @@ _END = 0.25  # share of the brightness range at either end in which a background
 _FEWEST_FLAT = 0.003  # share of the image that must be flat and at one end for a background to be there
 # Difference from the background, as a share of the range, from which on there is something in a picture or a volume.
 _SIGNAL, _BODY = 0.06, 0.1
-_UNEVEN = 0.2  # a background whose differences from a smooth one reach this share of the range is no background
+_UNEVEN = 0.2  # a background whose differences from a smooth one reach this share of the range is not a background
 _BRIDGE = 0.008  # gaps in tissue up to twice this share of the diagonal are closed
 _SPECK, _HOLE = 0.0005, 0.002  # smaller parts and smaller holes, as shares of the image, are dust and lumens
-_RECORDED = 27  # so many connected voxels of exactly the background value are padding, not a dark structure
+_RECORDED = 27  # at least this many connected voxels of exactly the background value are padding, not a dark structure
 
 
 class Found(NamedTuple):

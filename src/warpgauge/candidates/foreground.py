@@ -22,7 +22,7 @@ from warpgauge.geometry import Grid, array_order
 from warpgauge.io.images import Image
 
 Mask = NDArray[np.bool_]
-# The coarsest level with at least this many elements would be too coarse, the finest too slow: the first level below.
+# The finest level with fewer elements than this is read: finer ones are slow, coarser ones show too little.
 _MOST_ELEMENTS = {2: 400_000, 3: 10_000_000}
 # A foreground that leaves less than this of the image, or less than this outside, says nothing about the image.
 _LEAST_SHARE, _LEAST_BACKGROUND = 0.005, 0.005

@@ -27,7 +27,7 @@ def targets_from_domain(grid: Grid, count: int, *, method: Method = "regular", s
     grid : Grid
         Of the image.
     count : int
-        How many points: exactly so many at random, at most so many on a lattice.
+        Number of points: exactly this many at random, at most this many on a lattice.
     method : {"regular", "random"}
         Centres of equal cells that are as cubic as the image allows, or uniform random points.
     seed : int
@@ -78,7 +78,7 @@ def targets_from_labels(
     Parameters
     ----------
     labels : array of int
-        One label a pixel; on the grid.
+        One label per pixel; on the grid.
     grid : Grid
         Of the image.
     label : int or sequence of int

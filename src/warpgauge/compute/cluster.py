@@ -22,7 +22,7 @@ from warpgauge.errors import InvalidInputError, MissingExtraError, WarpgaugeErro
 # the scheduler may give one worker more than its share of what it has.
 _AHEAD_SHORT, _AHEAD_LONG = 32, 2
 _SHORT = 0.1  # seconds of a small job
-_ANY_PORT = "127.0.0.1:0"  # nobody else's machine, and in nobody's way
+_ANY_PORT = "127.0.0.1:0"  # only this machine, on any free port
 _LOOK = 2.0  # seconds between two looks at the number of workers
 _CONNECT = 20.0  # seconds to reach a scheduler
 _FIRST_WORKER = 600.0  # seconds until a queue has started the first worker
@@ -86,7 +86,7 @@ class DaskCluster(Executor):
             "distributed.worker.daemon": False,  # a job may start processes of its own
             "distributed.worker.profile.enabled": False,
             "distributed.admin.system-monitor.gil.enabled": False,
-            # Looking at themselves many times a second would take 4 % of two cores.
+            # At the default rates the monitoring takes 4 % of two cores.
             "distributed.admin.system-monitor.interval": "5s",
             "distributed.admin.tick.interval": "1s",
             "distributed.worker.memory.monitor-interval": "1s",
@@ -110,7 +110,7 @@ class DaskCluster(Executor):
         return max(1, sum(int(n) for n in self._client.nthreads().values()))
 
     def wait_for(self, workers: int) -> None:
-        """Wait until there are so many workers."""
+        """Wait until this many workers are connected."""
         self._client.wait_for_workers(workers, timeout=_FIRST_WORKER)
 
     def processes(self) -> list[int]:

@@ -1,4 +1,4 @@
-"""The interface of all executors, the one that runs everything in this process, and the one thread that a job has.
+"""The interface of all executors, and the one that runs everything in this process; every job has one thread.
 
 Jobs run side by side, so that threads within a job would only compete with each other. One thread also fixes the order
 of sums, which is why results do not depend on the number of workers.

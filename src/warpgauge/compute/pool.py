@@ -115,7 +115,7 @@ class _Processes:
 class _Worker:
     """A process and the job that it has at hand.
 
-    After a crash or an end by force it is no longer ``usable``, and another one has to take its place. After an
+    After a crash or a forced end it is no longer ``usable``, and another one has to take its place. After an
     exception it goes on.
     """
 
@@ -177,7 +177,7 @@ class _Worker:
     def leave(self) -> None:
         """Tell an idle process to end; one with a job at hand is ended."""
         if self.name is None:
-            self.connection.close()  # which the process hears
+            self.connection.close()  # which ends the process
         else:
             self.end()
 

@@ -38,7 +38,7 @@ class FurtherAnnotations:
         Until the best beats every other, and until every transform beats the next in the ranking, with probability
         ``level``; 0 where that is so already, None where more than ``cap`` would be needed.
     pairs : dict
-        The same for each pair of ranks (from 0) that was asked.
+        The same for each pair of ranks (from 0) that was asked for.
     chance : dict
         For each such pair, the predictive probability that it is decided (either way) after that many annotations, or
         after ``cap``.
@@ -49,7 +49,7 @@ class FurtherAnnotations:
         Standard deviation assumed for the further annotations (root mean variance over the directions); None where
         they are taken to be like those there are.
     locations : (m, d) array or None
-        Suggested locations in order, as far as they were needed; None where the estimate does not hang on them.
+        Suggested locations in order, as far as they were needed; None where the estimate does not depend on them.
     """
 
     best: int | None

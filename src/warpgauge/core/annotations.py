@@ -162,7 +162,7 @@ def ellipse_from_covariance(covariance: ArrayLike, alpha: float = 0.01) -> tuple
 
 
 def warn_of_one_spot(annotations: Annotations, smallest: float) -> None:
-    """Warn where all annotations lie on one spot: they tell of no other place, however many they are.
+    """Warn where all annotations lie on one spot: however many they are, they say nothing about other places.
 
     Parameters
     ----------

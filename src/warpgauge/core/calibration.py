@@ -179,9 +179,9 @@ def calibration(prior: TransformationPrior, annotations: Annotations) -> Calibra
     return Calibration(found, predicted.standardised, factor, predicted)
 
 
-# Pseudo-annotations that say "the factor is 1": they rule while there are few real ones.
+# Pseudo-annotations that say "the factor is 1": they dominate while there are few real ones.
 PRIOR_ANNOTATIONS = 2.0
-# With Student-t tails, so many say this factor: measured on public landmarks, see docs/model.md.
+# With Student-t tails this many pseudo-annotations say this factor; measured on public landmarks, see docs/model.md.
 T_PRIOR_ANNOTATIONS, T_PRIOR_FACTOR = 5.0, 1.3
 _LOG_FACTOR_BOUND = float(np.log(1e6))
 

@@ -14,7 +14,7 @@ from warpgauge.core.arrays import Floats, Ints, as_points
 from warpgauge.core.compiled import compile_loop, loop_array
 from warpgauge.errors import InvalidInputError
 
-# Of a larger population so many units are drawn first, without regard to where they lie; the search for neighbours
+# From a larger population this many units are drawn first, without regard to where they lie; the search for neighbours
 # grows with the square of their number.
 MOST_UNITS = 4000
 # Sizes of the nested samples within an ordered draw: the first 4, 8, 16, ... are each balanced.

@@ -86,7 +86,7 @@ class Draws:
         return weights
 
     def among(self, answered: Bools) -> Draws:
-        """Return the draws that were answered, each round taken for as much smaller as it lost.
+        """Return the answered draws, with the probabilities of each round lowered by the share that was answered.
 
         Estimates are then of the mean over the units that would be answered.
         """

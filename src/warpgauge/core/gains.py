@@ -27,10 +27,10 @@ TIE = 1e-9
 _ELITE = 512
 # With so few annotations nearly all bounds are loose, and bringing all up to date costs less than choosing.
 _FEW = 8
-# So many candidates that know of no annotation are brought up to date together, by matrix products.
+# From this many candidates on whose gains include no annotation, all are brought up to date by matrix products.
 _MANY = 256
-# Annotations nearest to a tile of candidates, given which alone a bound of their gains is taken; where there are fewer
-# than twice as many, exact gains cost no more.
+# Gains of a tile of candidates are bounded by the annotations nearest to it, this many. Where there are fewer than
+# twice as many, exact gains cost no more.
 _NEAREST = 48
 
 

@@ -31,7 +31,7 @@ class FitReport:
     converged : bool
         Whether the optimiser met its tolerance from the best start.
     message : str
-        The optimiser's own word.
+        Message of the optimiser.
     loss, initial_loss : float
         Mean leave-one-out loss over all training annotations, at the end and for the prior as given.
     evaluations : int

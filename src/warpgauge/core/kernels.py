@@ -141,7 +141,7 @@ class KernelBundle:
         return cls(family, smallest * 2.0 ** np.arange(int(levels)), np.full(int(levels), float(weight)))
 
     def with_weights(self, weights: ArrayLike) -> KernelBundle:
-        """Return the same bundle other weights."""
+        """Return the same bundle with other weights."""
         return KernelBundle(self.family, self.scales, weights)
 
     @property

@@ -46,7 +46,7 @@ def thread_count() -> int:
 
 
 def _executor() -> ThreadPoolExecutor:
-    global _pool  # noqa: PLW0603  # one pool a process, made when first needed
+    global _pool  # noqa: PLW0603  # one pool per process, made when first needed
     if _pool is None:
         _pool = ThreadPoolExecutor(max_workers=thread_count(), thread_name_prefix="warpgauge")
     return _pool

@@ -57,7 +57,7 @@ class PowerLawReport:
     slope : float
         Posterior mean of ``p``.
     log_amplitude_sd, slope_sd : float
-        How sure that is.
+        Posterior standard deviations of ``log a`` and of ``p``.
     annotations : int
         Number of annotations that it rests on, over all sets.
     narrow_trend : bool
@@ -269,7 +269,7 @@ def _log_posterior(prior: TransformationPrior, parts: Sequence[Annotations], cel
 
 
 def _narrowed(prior: TransformationPrior, sides: Floats) -> TransformationPrior:
-    """Return the prior a trend no wider than the narrow one."""
+    """Return the prior with a trend no wider than the narrow one."""
     translation = NARROW_TRANSLATION * float(np.linalg.norm(sides))
     given = float(prior.kernel.scales.max()) if prior.translation_sd is None else prior.translation_sd
     return replace(prior, linear_sd=min(prior.linear_sd, NARROW_LINEAR_SD), translation_sd=min(given, translation))

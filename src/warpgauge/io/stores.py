@@ -191,7 +191,7 @@ def place_of(location: PathLike) -> Place:
 
 
 def zarr_store(place: Place, *, read_only: bool = True) -> Any:
-    """Return the store by which the Zarr library reaches a place; a remote one heeds its attribute ``largest``."""
+    """Return the store by which the Zarr library reaches a place; a remote one obeys its attribute ``largest``."""
     storage = require("zarr.storage", "zarr")
     if isinstance(place, RemotePath):
         store = _bounded_objects()(place.store, read_only=read_only)

@@ -149,7 +149,7 @@ def matplotlib() -> Any:
 
 
 def coloured(values: ArrayLike, low: float, high: float, colours: str) -> NDArray[np.uint8]:
-    """Red, green and blue of values between ``low`` and ``high``, (*shape, 3) of 0 to 255; beyond them the end's."""
+    """Red, green and blue of values between ``low`` and ``high``, (*shape, 3) of 0 to 255; clipped at the ends."""
     if colours not in SCALES:
         raise InvalidInputError(f"The colour scale must be one of {', '.join(SCALES)}, got {colours!r}.")
     if not low < high:

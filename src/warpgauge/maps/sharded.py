@@ -33,7 +33,7 @@ from warpgauge.maps.dense import Progress, mapping, value_function
 from warpgauge.maps.map_files import map_key
 
 _TYPE = np.float32
-_MOST_SHARDS = 2**26  # of a map that is continued: its own, so that their number is no surprise
+_MOST_SHARDS = 2**26  # listed at most when a map is continued; all of them are its own
 
 
 @dataclass(frozen=True)

@@ -105,7 +105,7 @@ def array_affine(grid: Grid, offset: Floats | None = None) -> Floats:
 
 
 def moving_offset(project: Project) -> Floats:
-    """Return the shift in world units, (x, y[, z]), by which what belongs to the moving image is shown aside."""
+    """Return the shift in world units, (x, y[, z]), by which the layers of the moving image are moved aside."""
     corners = [_corners(grid) for grid in (project.fixed_grid, project.moving_grid)]
     width = float(np.ptp(corners[0][:, 0]))
     shift = np.zeros(project.d)

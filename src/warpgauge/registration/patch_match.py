@@ -21,7 +21,7 @@ STEPS = (1.0, 2.0)  # pixels between the samples of each scale
 PATCH = {2: 12, 3: 6}  # samples on each side of the point
 REACH = 8.0  # pixels: no match is looked for farther away
 NEARBY = 3.0  # pixels: another minimum within this is the same one
-DISTINCT = 1.15  # the next best minimum costs at least so many times as much
+DISTINCT = 1.15  # the next best minimum costs at least this many times as much
 ROUNDING = 1e-9  # costs below this are those of equal patches
 
 Sampler = Callable[[Floats], Floats]
@@ -41,7 +41,7 @@ class PatchMatch:
     ratio : float
         Cost of the next best minimum over that of the best.
     at_border : bool
-        Whether the best one lies at the end of what was looked through.
+        Whether the best one lies at the border of what was searched.
     """
 
     point: Floats
@@ -57,7 +57,7 @@ class PatchMatch:
 
 
 def match_patch(fixed: Sampler, moving: Sampler, at: Floats, start: Floats, linear: Floats, pixel: float) -> PatchMatch:
-    """Look around a mark for where the moving image looks as the fixed one does about a point.
+    """Find where, near a mark, the moving image looks like the fixed image about a point.
 
     Parameters
     ----------
@@ -124,7 +124,7 @@ def patch_corners(centre: Floats, linear: Floats, pixel: float) -> Floats:
 
 
 def local_map(points: Floats, matches: Floats, at: Floats) -> Floats:
-    """Return the linear part, at a point, of the affine map that landmarks say, the near ones above all."""
+    """Return the linear part, at a point, of the affine map fitted to landmarks, with most weight on the near ones."""
     offsets = points - at
     reach = 0.25 * float(np.ptp(np.vstack([points, at]), axis=0).max())
     weight = np.exp(-0.25 * np.square(np.linalg.norm(offsets, axis=1) / reach))[:, None]

@@ -113,7 +113,7 @@ class PipelineSetting:
         method.SetOptimizerScalesFromPhysicalShift()
         method.SetInitialTransform(affine, inPlace=True)
         method.Execute(fixed, moving)
-        # Mutual information can end at a heap of nearly nothing; edges that fit worse than before tell.
+        # Mutual information can end where the images barely overlap; then their edges fit worse than at the start.
         if _likeness(sitk, fixed, moving, affine) < _likeness(sitk, fixed, moving, start):
             affine.SetMatrix(start.GetMatrix())
             affine.SetTranslation(start.GetTranslation())

@@ -97,7 +97,7 @@ def run_registrations(
     by_name = {setting.name: setting for setting in settings}
     # In other processes even where there is one job at a time: a crash must not end this one.
     with nullcontext(executor) if executor is not None else ProcessPool(jobs) as chosen:
-        # A crash of a registration program is not the machine's: it would crash again.
+        # A registration program that has crashed would crash again, so nothing is retried.
         for outcome in chosen.run(_register, by_name, shared, retries=0, time_limit=time_limit):
             results[outcome.id] = one = _result(outcome, folder)
             if finished is not None:

@@ -30,7 +30,7 @@ _MOST_SAMPLES = 16_000
 _SHIFTS = {2: np.linspace(-0.3, 0.3, 9), 3: np.linspace(-0.2, 0.2, 3)}  # shares of the fixed image's sides
 _TURNS = 24  # turns of a picture that are tried, 15 degrees apart
 _REFINED = {2: 8, 3: 4}  # how many orientations are refined
-_LARGEST_SCALE = 1.5  # and its inverse: beyond it, spacings are wrong rather than images large
+_LARGEST_SCALE = 1.5  # at least its inverse: beyond these it is the spacings that are wrong
 _SAME = 0.3  # matrices (of scale 1) that differ by less, in norm, are one orientation
 # A mirroring, or another orientation of a volume, must be better by this share of the information to be believed.
 _MARGIN = 0.03
@@ -46,7 +46,7 @@ class Alignment:
     offset : (d,) array
     score, rival : float
         Normalised mutual information above its value for unrelated images, of this alignment and of the best with
-        another orientation; 0 says nothing in common.
+        another orientation; 0 means that they have nothing in common.
     method : str
         What was done and found, in a sentence.
     """

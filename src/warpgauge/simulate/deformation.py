@@ -122,7 +122,7 @@ class SimulatedDeformation(Transform):
         return flow(reverse, self._size + 2 * self._pad, self.squarings)
 
     def _reversed_flow(self, points_index: Floats) -> Floats:
-        """Follow the reversed velocity from (n, d) indices: the inverse but for the errors of the integration."""
+        """Follow the reversed velocity from (n, d) indices: the inverse, up to the errors of the integration."""
         size = self._size + 2 * self._pad
         return points_index + evaluated(self._backward, size, points_index + self._pad)
 

@@ -23,7 +23,7 @@ _GZIP = b"\x1f\x8b"
 
 
 def nifti_header(head: bytes) -> Any | None:
-    """Return nibabel's header object of the first 540 bytes of a file, or None where they are no NIfTI header."""
+    """Return nibabel's header object of the first 540 bytes of a file, or None where they are not a NIfTI header."""
     import nibabel
 
     for kind, length, start, magics in (

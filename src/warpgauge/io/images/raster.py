@@ -16,7 +16,7 @@ from warpgauge.io.images.samples import kept
 from warpgauge.io.images.stored import Array, StoredImage, StoredLevel
 from warpgauge.io.limits import check_memory
 
-# The most that one byte can unfold to: deflate's 1032, and for JPEG one bit a block of 64 samples with room to spare.
+# The most that one byte can unfold to: deflate's 1032, and for JPEG one bit per block of 64 samples with room to spare.
 _EXPANSION = {"PNG": 1032, "JPEG": 4096}
 _END = {"PNG": b"IEND\xaeB`\x82", "JPEG": b"\xff\xd9"}
 _ORIENTATION_TAG = 274

@@ -172,7 +172,7 @@ class Colour:
 
 
 def tiff_colour(path: Path, page: Any, samples: int, notes: list[str]) -> Colour:
-    """Choose the conversion for a page with that many samples a pixel, and say what it does."""
+    """Choose the conversion for a page with that many samples per pixel, and note what it does."""
     dtype = _dtype(path, page)
     photometric = int(page.photometric)
     if samples == 1:
@@ -353,7 +353,7 @@ def _from_resolution(page: Any, notes: list[str]) -> tuple[list[float], Units] |
     # The default of the standard is inch; tifffile's RESUNIT.NONE is false, so "or" would turn it into the default.
     unit = {2: ("inch", 25400.0), 3: ("cm", 10000.0)}.get(int(page.tags.valueof(_RESOLUTION_UNIT, 2)))
     if per_unit is None or unit is None or per_unit == (1.0, 1.0):
-        return None  # one pixel per inch is what programs write that know nothing
+        return None  # programs that do not know the resolution write one pixel per inch
     spacing = [unit[1] / value for value in per_unit]
     said = f"{per_unit[0]:g} x {per_unit[1]:g} pixels per {unit[0]}"
     if max(spacing) > _LARGEST_UM:

@@ -63,7 +63,7 @@ def likely_permutation(fixed_points: Floats, moving_points: Floats) -> Permutati
     as_given = _robust(fixed_points, moving_points)
     residuals = _residuals(as_given, fixed_points, moving_points)
     found = [_settled(as_given, fixed_points, moving_points)]
-    if np.array_equal(found[0][0], np.arange(n)):  # each point is best where it is, which most files are quick to show
+    if np.array_equal(found[0][0], np.arange(n)):  # no point has a better partner: the usual case, found quickly
         return None
     found += [_settled(start, fixed_points, moving_points) for start in _starts(fixed_points, moving_points)]
     order, better = min(found, key=lambda one: float(np.median(one[1])))

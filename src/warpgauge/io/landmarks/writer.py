@@ -1,4 +1,4 @@
-"""`write_landmarks`: world to the frame of a format, and a refusal to lose anything unasked."""
+"""`write_landmarks`: points of the world in the frame of a format; what it cannot hold is refused unless allowed."""
 
 from __future__ import annotations
 

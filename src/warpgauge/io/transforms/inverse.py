@@ -129,7 +129,7 @@ class NumericalInverse(Transform):
             if lost.any():
                 change[lost] = gap[lost] - (self.forward._extended(x[lost] - offset) - targets[lost])
             jacobian[:, :, axis] = change / self._h
-        # Where a neighbour on either side is undefined, the step of the identity is as good as any.
+        # Where a neighbour on either side is undefined, the step of the identity is taken.
         jacobian[~np.isfinite(jacobian).all(axis=(1, 2))] = np.eye(self.d)
         try:
             steps = np.linalg.solve(jacobian, -gap[:, :, None])
