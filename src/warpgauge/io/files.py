@@ -6,6 +6,8 @@ import hashlib
 import importlib
 import os
 import secrets
+import shutil
+import tempfile
 import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -196,6 +198,27 @@ def replace_file(file: Path, data: bytes) -> None:
         write_whole(file, data)
     except OSError as error:
         raise InvalidInputError(f"{file.name!r} cannot be written: {error.strerror or error}.") from error
+
+
+@contextmanager
+def replaced(file: Path) -> Iterator[Path]:
+    """Yield where to write a file or folder; it takes the place of ``file`` when the block ends without an error."""
+    scratch = Path(tempfile.mkdtemp(dir=file.parent, prefix=f".{file.name}."))
+    try:
+        yield scratch / file.name
+        if file.is_dir():
+            shutil.rmtree(file)
+        (scratch / file.name).replace(file)
+    except OSError as error:
+        raise InvalidInputError(f"{file.name!r} cannot be written: {error.strerror or error}.") from error
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def check_folder(file: Path) -> None:
+    """Refuse to write a file into a folder that does not exist."""
+    if not file.parent.is_dir():
+        raise InvalidInputError(f"There is no folder {str(file.parent)!r} to write {file.name!r} into; make it first.")
 
 
 def replace_text(file: Path, text: str) -> None:

@@ -21,8 +21,8 @@ from warpgauge.errors import InvalidInputError
 from warpgauge.geometry import Grid
 from warpgauge.io.transforms.base import Transform
 from warpgauge.io.transforms.in_memory import as_transform, can_map
+from warpgauge.maps.checkpoints import Checkpoint, map_key
 from warpgauge.maps.exceedance import exceedance_probability
-from warpgauge.maps.map_files import Checkpoint, map_key
 
 Progress = Callable[[int, int], None]
 PathLike = str | os.PathLike[str]

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from warpgauge.core.arrays import Floats
 from warpgauge.errors import InvalidInputError
 from warpgauge.geometry import Grid
+from warpgauge.io.files import check_folder, replace_file
 from warpgauge.maps.picture_parts import (
     ENTROPY_COLOURS,
     ERROR_COLOURS,
@@ -184,12 +185,8 @@ def save_picture(figure: Any, path: str | os.PathLike[str], *, dpi: float = 150)
     file = Path(path)
     if file.suffix.lower() not in (".png", ".svg"):
         raise InvalidInputError(f"{file.name!r} must end in .png or .svg to be written as a picture.")
-    if not file.parent.is_dir():
-        raise InvalidInputError(f"There is no folder {str(file.parent)!r} to write {file.name!r} into; make it first.")
-    try:
-        file.write_bytes(picture_bytes(figure, file.suffix[1:].lower(), dpi=dpi))
-    except OSError as error:
-        raise InvalidInputError(f"{file.name!r} cannot be written: {error.strerror or error}.") from error
+    check_folder(file)
+    replace_file(file, picture_bytes(figure, file.suffix[1:].lower(), dpi=dpi))
     return file
 
 

@@ -22,15 +22,15 @@ from warpgauge.core.arrays import Floats
 from warpgauge.core.process import Posterior
 from warpgauge.errors import FileFormatError, InvalidInputError
 from warpgauge.geometry import Grid
-from warpgauge.io.files import PathLike, one_line, require
+from warpgauge.io.files import PathLike, check_folder, one_line, require
 from warpgauge.io.images.pyramid import halve
 from warpgauge.io.ome_zarr_levels import Level, ShardIndex, create_group, levels_of, open_level
 from warpgauge.io.stores import Place, RemotePath, place_of, zarr_store
 from warpgauge.io.transforms.base import Transform
 from warpgauge.io.transforms.ome_field import NOTE, VECTORS
 from warpgauge.io.zarr_arrays import zarr_attributes
+from warpgauge.maps.checkpoints import map_key
 from warpgauge.maps.dense import Progress, mapping, value_function
-from warpgauge.maps.map_files import map_key
 
 _TYPE = np.float32
 _MOST_SHARDS = 2**26  # listed at most when a map is continued; all of them are its own
@@ -278,10 +278,7 @@ def _checked_place(location: PathLike) -> Place:
     if not place.name.lower().endswith(".zarr"):
         raise InvalidInputError(f"{place.name!r} must end in .zarr (as in map.ome.zarr) to be written as OME-Zarr.")
     if isinstance(place, Path):
-        if not place.parent.is_dir():
-            raise InvalidInputError(
-                f"There is no folder {str(place.parent)!r} to write {place.name!r} into; make it first."
-            )
+        check_folder(place)
         return place.resolve()
     if not place.url.startswith("s3://"):
         raise InvalidInputError(f"{place.url!r} can be read but not written; write to a folder or to s3://.")

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import shutil
-import tempfile
 import warnings
 from collections.abc import Iterator
 from functools import lru_cache
@@ -21,7 +19,7 @@ import numpy as np
 
 from warpgauge.errors import AmbiguousFileError, FileFormatError, InvalidInputError, SuspiciousDataWarning
 from warpgauge.geometry import Floats, Grid
-from warpgauge.io.files import foreign_decoder
+from warpgauge.io.files import foreign_decoder, replaced
 from warpgauge.io.images.frame import resolve_grid
 from warpgauge.io.images.ome_zarr import open_vectors
 from warpgauge.io.ome_zarr_levels import create_group, one_level, open_level
@@ -159,16 +157,27 @@ class LargeField(Transform):
             yield tuple(int(i) for i in cells[order[start]]), rows
 
 
-def write_ome_field(transform: Transform, file: Path, grid: Grid) -> int:
-    """Sample a transform on a grid and write its displacements, a shard at a time; return the number of NaN nodes."""
+def check_outside(outside: int, grid: Grid, name: str) -> None:
+    """Warn of nodes at which the transform is not defined, or refuse a field that has no others."""
+    if outside == grid.count:
+        raise InvalidInputError(f"{name!r} is not written: the transform is defined at none of the {outside} nodes.")
+    if outside:
+        warnings.warn(
+            f"{name}: {outside} of {grid.count} nodes lie outside the transform's domain and are written as NaN.",
+            SuspiciousDataWarning,
+            stacklevel=4,
+        )
+
+
+def write_ome_field(transform: Transform, file: Path, grid: Grid) -> None:
+    """Sample a transform on a grid and write its displacements, a shard at a time."""
     (level,) = one_level(grid, grid.d)
     note: dict[str, Any] = dict(VECTORS)
     if not np.array_equal(grid.direction, np.eye(grid.d)):
         note["direction"] = grid.direction.tolist()
-    temporary = Path(tempfile.mkdtemp(dir=file.parent, prefix=f".{file.name}."))
     outside = 0
-    try:
-        store = zarr_store(temporary / file.name, read_only=False)
+    with replaced(file) as place:
+        store = zarr_store(place, read_only=False)
         create_group(store, file.name.partition(".")[0], [level], np.float64, {NOTE: note})
         array = open_level(store, level)
         for shard in level.shards():
@@ -178,15 +187,7 @@ def write_ome_field(transform: Transform, file: Path, grid: Grid) -> int:
             outside += int(np.count_nonzero(np.isnan(vectors[:, 0])))
             shape = tuple(part.stop - part.start for part in region)
             array[(slice(None), *region)] = vectors.T.reshape(grid.d, *shape)
-        if outside < grid.count:
-            if file.is_dir():
-                shutil.rmtree(file)
-            (temporary / file.name).replace(file)
-    except OSError as error:
-        raise InvalidInputError(f"{file.name!r} cannot be written: {error.strerror or error}.") from error
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
-    return outside
+        check_outside(outside, grid, file.name)
 
 
 def _read_zarr(place: Place, options: Options) -> Transform:

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import gzip
 import os
-import tempfile
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 
-from warpgauge.errors import InvalidInputError, SuspiciousDataWarning
+from warpgauge.errors import InvalidInputError
 from warpgauge.geometry import Floats, Grid
-from warpgauge.io.files import replace_file
+from warpgauge.io.files import check_folder, replace_file, replaced
+from warpgauge.io.images.array_files import nifti_image, nrrd_header
 from warpgauge.io.transforms.base import Transform
 from warpgauge.io.transforms.chain import Chain
 from warpgauge.io.transforms.linear import AffineTransform
 from warpgauge.io.transforms.ngff import is_transformation, linear_parts, write_ngff
-from warpgauge.io.transforms.ome_field import write_ome_field
+from warpgauge.io.transforms.ome_field import check_outside, write_ome_field
 
 SUFFIXES = (".tfm", ".txt", ".nii", ".nii.gz", ".nrrd", ".mha", ".zarr", ".ngff.zarr")
 _BLOCK = 2**18
@@ -49,14 +48,13 @@ def write_transform(transform: Transform, path: str | os.PathLike[str], *, grid:
     suffix = next((s for s in sorted(SUFFIXES, key=len, reverse=True) if file.name.lower().endswith(s)), None)
     if suffix is None:
         raise InvalidInputError(f"{file.name!r} must end in {', '.join(SUFFIXES)} to be written as a transform.")
-    if not file.parent.is_dir():
-        raise InvalidInputError(f"There is no folder {str(file.parent)!r} to write {file.name!r} into; make it first.")
+    check_folder(file)
     if suffix == ".ngff.zarr":
         _write_group(transform, file, grid)
         return file
     if suffix == ".zarr":
         nodes = _grid(transform, grid, file.name)
-        _check_outside(write_ome_field(transform, file, nodes), nodes, file.name)
+        write_ome_field(transform, file, nodes)
         return file
     if suffix in (".tfm", ".txt"):
         data = _itk_text(transform, file.name)
@@ -84,11 +82,8 @@ def _write_group(transform: Transform, folder: Path, grid: Grid | None) -> None:
                 "give grid=, a grid along the axes."
             )
         vectors = _sampled(transform, nodes, folder.name)
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as scratch:
-        write_ngff(transform, Path(scratch) / "new", nodes, vectors)
-        if folder.exists():
-            folder.rename(Path(scratch) / "old")
-        (Path(scratch) / "new").rename(folder)
+    with replaced(folder) as place:
+        write_ngff(transform, place, nodes, vectors)
 
 
 def _flat(transform: Transform) -> Iterator[Transform]:
@@ -136,20 +131,8 @@ def _sampled(transform: Transform, grid: Grid, name: str) -> Floats:
     vectors = np.empty((grid.d, grid.count))
     for part, points in grid.blocks(_BLOCK):
         vectors[:, part] = (transform.map(points) - points).T
-    _check_outside(int(np.count_nonzero(np.isnan(vectors[0]))), grid, name)
+    check_outside(int(np.count_nonzero(np.isnan(vectors[0]))), grid, name)
     return vectors.reshape(grid.d, *grid.shape)
-
-
-def _check_outside(outside: int, grid: Grid, name: str) -> None:
-    """Warn of nodes at which the transform is not defined, or refuse a field that has no others."""
-    if outside == grid.count:
-        raise InvalidInputError(f"{name!r} is not written: the transform is defined at none of the {outside} nodes.")
-    if outside:
-        warnings.warn(
-            f"{name}: {outside} of {grid.count} nodes lie outside the transform's domain and are written as NaN.",
-            SuspiciousDataWarning,
-            stacklevel=4,
-        )
 
 
 def _interleaved(vectors: Floats) -> bytes:
@@ -161,39 +144,12 @@ def _text(values: Floats) -> str:
 
 
 def _nifti(vectors: Floats, grid: Grid) -> bytes:
-    """Write intent 1007 with LPS vectors in (X, Y, Z, 1, d), the layout that ITK writes and reads."""
-    import nibabel
-
-    affine = np.eye(4)
-    affine[: grid.d, : grid.d] = grid.affine[: grid.d, : grid.d]
-    affine[: grid.d, 3] = grid.origin
-    data = vectors.reshape(grid.d, 1, *((1,) * (3 - grid.d)), *grid.shape).T
-    image = nibabel.Nifti1Image(data, np.diag([-1.0, -1.0, 1.0, 1.0]) @ affine, dtype=np.float64)
-    image.header.set_intent(1007)
-    image.set_sform(image.affine, 1)
-    image.set_qform(image.affine, 1)
-    image.header.set_xyzt_units({"px": 0, "um": 3}.get(grid.units, 2))
-    return bytes(image.to_bytes())
+    return bytes(nifti_image(np.moveaxis(vectors, 0, -1), grid).to_bytes())
 
 
 def _nrrd(vectors: Floats, grid: Grid) -> bytes:
-    columns = (grid.direction * grid.spacing).T
-    directions = " ".join(f"({','.join(repr(float(x)) for x in column)})" for column in columns)
-    lines = [
-        "NRRD0004",
-        "type: double",
-        f"dimension: {grid.d + 1}",
-        "space: left-posterior-superior" if grid.d == 3 else "space dimension: 2",
-        f"sizes: {grid.d} {' '.join(map(str, grid.size))}",
-        f"space directions: none {directions}",
-        f"kinds: vector {' '.join(['domain'] * grid.d)}",
-        "endian: little",
-        "encoding: gzip",
-        f"space origin: ({','.join(repr(float(x)) for x in grid.origin)})",
-    ]
-    if grid.units == "um":
-        lines.append("space units: " + " ".join(['"um"'] * grid.d))
-    return ("\n".join(lines) + "\n\n").encode("ascii") + gzip.compress(_interleaved(vectors), _LEVEL, mtime=0)
+    header = nrrd_header(np.moveaxis(vectors, 0, -1), grid)
+    return header + gzip.compress(_interleaved(vectors), _LEVEL, mtime=0)
 
 
 def _metaimage(vectors: Floats, grid: Grid) -> bytes:
