@@ -13,7 +13,7 @@ from PIL import Image
 from scipy import ndimage
 
 from warpgauge.project import Project
-from warpgauge.web.pictures import half_width
+from warpgauge.web.sharpness import half_width
 from web.server_tools import Served, served
 
 

@@ -12,11 +12,13 @@ from starlette.responses import Response
 from warpgauge.geometry import Floats
 from warpgauge.project import NotAllowedError
 from warpgauge.project.transforms import alignment_of
-from warpgauge.web.app_state import Desk
+from warpgauge.web.app_state import AtDesk, Desk
 from warpgauge.web.auth import Asking, Person, Writing
 from warpgauge.web.failures import WRITE_REFUSALS, NotFoundError
 from warpgauge.web.plane_answers import RAW, Axis, LevelNumber, Small, parsed_part, plane_response
 from warpgauge.web.wire import Based, Given, Saved
+
+router = APIRouter()
 
 
 class AlignmentAnswer(Given):
@@ -53,36 +55,32 @@ class Aligned:
         return np.asarray(self._alignment.map(points))
 
 
-def alignment_router(desk: Desk) -> APIRouter:
-    """Return the routes of alignments."""
-    router = APIRouter()
+@router.get("/api/alignment", response_model=AlignmentAnswer)
+def alignment(desk: AtDesk, asking: Asking) -> dict[str, Any]:
+    """Return the rough alignment that was proposed last, and what was said to it."""
+    return _described(desk, asking)
 
-    @router.get("/api/alignment", response_model=AlignmentAnswer)
-    def alignment(asking: Asking) -> dict[str, Any]:
-        """Return the rough alignment that was proposed last, and what was said to it."""
-        return _described(desk, asking)
 
-    @router.post("/api/alignment", response_model=AlignedAnswer, responses=WRITE_REFUSALS)
-    def answer(body: AlignmentRequest, writing: Writing) -> dict[str, Any]:
-        """Accept or refuse the proposed alignment; an accepted one is what predictions begin with."""
-        if not _described(desk, writing)["asks"]:
-            raise NotAllowedError("There is no alignment that you are asked about.")
-        with desk.lock:
-            event = desk.project.answer_alignment(body.accepted, writing.name)
-            desk.changed()
-        return {"saved": {"generation": event.generation, "time": event.time}}
+@router.post("/api/alignment", response_model=AlignedAnswer, responses=WRITE_REFUSALS)
+def answer(body: AlignmentRequest, desk: AtDesk, writing: Writing) -> dict[str, Any]:
+    """Accept or refuse the proposed alignment; an accepted one is what predictions begin with."""
+    if not _described(desk, writing)["asks"]:
+        raise NotAllowedError("There is no alignment that you are asked about.")
+    with desk.lock:
+        event = desk.project.answer_alignment(body.accepted, writing.name)
+        desk.changed()
+    return {"saved": {"generation": event.generation, "time": event.time}}
 
-    @router.get("/api/alignment/warped", response_class=Response, responses={200: RAW})
-    def warped(
-        asking: Asking, axis: Axis = 2, index: Small = 0, level: LevelNumber = 0, part: str | None = None
-    ) -> Response:
-        """Return the moving image as the proposed alignment lays it over a plane of the fixed one, as /api/warped."""
-        desk.check_predicts(asking)
-        box = None if part is None else parsed_part(part)
-        samples, within, grid = desk.overlays.warped(Aligned(desk), axis, index, level, box)
-        return plane_response(samples, grid, axis, after=within.astype(np.uint8))
 
-    return router
+@router.get("/api/alignment/warped", response_class=Response, responses={200: RAW})
+def warped(
+    desk: AtDesk, asking: Asking, axis: Axis = 2, index: Small = 0, level: LevelNumber = 0, part: str | None = None
+) -> Response:
+    """Return the moving image as the proposed alignment lays it over a plane of the fixed one, as /api/warped."""
+    desk.check_predicts(asking)
+    box = None if part is None else parsed_part(part)
+    samples, within, grid = desk.overlays.warped(Aligned(desk), axis, index, level, box)
+    return plane_response(samples, grid, axis, after=within.astype(np.uint8))
 
 
 def _described(desk: Desk, person: Person) -> dict[str, Any]:

@@ -10,18 +10,28 @@ from fastapi import FastAPI
 
 from warpgauge._version import __version__
 from warpgauge.project import Project
-from warpgauge.web.alignment_routes import alignment_router
+from warpgauge.web import alignment_routes, image_routes, overlay_routes
 from warpgauge.web.app_state import Desk
 from warpgauge.web.auth import Gate
 from warpgauge.web.failures import REFUSALS, add_handlers
-from warpgauge.web.image_routes import image_router
 from warpgauge.web.monitoring import Metrics
 from warpgauge.web.organiser_routes import organiser_router
-from warpgauge.web.overlay_routes import overlay_router
 from warpgauge.web.page_files import static_router
 from warpgauge.web.rater_routes import query_router, report_router
 from warpgauge.web.security import Guard
 from warpgauge.web.settings import ServerSettings
+
+
+@asynccontextmanager
+async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
+    desk = app.state.desk
+    # FastAPI makes its routes when they are first needed and changes the process's warning filters for that, so it must
+    # not happen while other threads read images; and the first visitor need not wait for it.
+    app.openapi()
+    desk.start()
+    yield
+    desk.stop()
+    desk.project.close()
 
 
 def create_app(
@@ -32,7 +42,7 @@ def create_app(
     Parameters
     ----------
     project : Project or path
-        Its images are opened now: files that are missing or were changed are refused here, not at the first tile.
+        Images that are missing or changed are refused here, not at the first tile.
     tokens : mapping of token to name
         Secrets of this launch and whose they are; the hashes of the raters' own stand in the project.
     settings : ServerSettings, optional
@@ -47,16 +57,6 @@ def create_app(
     gate = Gate(opened, tokens)
     desk = Desk(opened, gate)
 
-    @asynccontextmanager
-    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        # FastAPI makes its routes when they are first needed and changes the process's warning filters for that, so
-        # it must not happen while other threads read images; and the first visitor need not wait for it.
-        app.openapi()
-        desk.start()
-        yield
-        desk.stop()
-        opened.close()
-
     app = FastAPI(
         title="warpgauge",
         version=__version__,
@@ -64,14 +64,21 @@ def create_app(
         openapi_url="/api/openapi.json",
         docs_url=None,
         redoc_url=None,
-        lifespan=lifespan,
+        lifespan=_lifespan,
         responses=REFUSALS,
     )
     app.state.desk, app.state.launch_tokens = desk, dict(tokens)
     app.state.metrics = None if settings.metrics_port is None else Metrics()
     add_handlers(app)
-    routers = (image_router, query_router, report_router, overlay_router, organiser_router, alignment_router)
-    for router in (*(make(desk) for make in routers), static_router(settings.root_path)):
+    for router in (
+        image_routes.router,
+        query_router(desk),
+        report_router(desk),
+        overlay_routes.router,
+        organiser_router(desk),
+        alignment_routes.router,
+        static_router(settings.root_path),
+    ):
         app.include_router(router)
     app.add_middleware(Guard, gate=gate, project=opened, settings=settings)
     return app

@@ -10,7 +10,9 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import Annotated, Any
+
+from fastapi import Depends, Request
 
 from warpgauge.core.process import Posterior
 from warpgauge.core.suggestion import compile_loops
@@ -24,7 +26,7 @@ from warpgauge.session.model import default_radius
 from warpgauge.web.answers import Answering
 from warpgauge.web.auth import Gate, Person
 from warpgauge.web.overlays import Kept, Overlays
-from warpgauge.web.pictures import Picture
+from warpgauge.web.tiled_image import TiledImage
 
 # The transforms that were added, ranked by what the annotations say so far.
 
@@ -148,15 +150,7 @@ QUIET_SECONDS = 3.0  # between two lines about an overview, and before the first
 
 
 class OverviewNews:
-    """Tells how far the overview of a large image without coarse levels is, from time to time.
-
-    Parameters
-    ----------
-    name : str
-        Of the image.
-    tell : callable
-        Prints a line.
-    """
+    """Reports from time to time how much of the overview of a large image without coarse levels is made."""
 
     def __init__(self, name: str, tell: Callable[[str], object]) -> None:
         self._name, self._tell = name, tell
@@ -164,7 +158,7 @@ class OverviewNews:
         self._told = False
 
     def report(self, done: int, rows: int) -> None:
-        """Take that so many rows are done; what is done quickly is not worth a line."""
+        """Report that so many rows are done; an overview that is made quickly is not worth a line."""
         if done < rows and time.monotonic() < self._due:
             return
         if done < rows:
@@ -177,11 +171,6 @@ class OverviewNews:
 
 class Desk:
     """A project at work.
-
-    Parameters
-    ----------
-    project : Project
-    gate : Gate
 
     Attributes
     ----------
@@ -197,7 +186,7 @@ class Desk:
         self.project, self.gate = project, gate
         self.lock = project.lock
         self.pictures = {
-            side: Picture(project.image(side), project.document.images[side].content_hash)
+            side: TiledImage(project.image(side), project.document.images[side].content_hash)
             for side in ("fixed", "moving")
         }
         if not project.readonly:
@@ -210,8 +199,6 @@ class Desk:
         self.answering = Answering(self)
         self.tell: Callable[[str], object] = logger.info
         self._wake, self._over = threading.Event(), threading.Event()
-
-    # --- in the background -------------------------------------------------------------------------------------------
 
     def start(self) -> None:
         """Prepare what the first picture needs, and refit the weights whenever that is due, in the background."""
@@ -241,11 +228,11 @@ class Desk:
             try:
                 picture.warm()
             except WarpgaugeError as error:
-                if not self._over.is_set():  # what ends with the server is no fault of the image
+                if not self._over.is_set():  # a server that ends interrupts the reading, which is not an error
                     logger.error("%s", error)
 
     def _refit(self) -> None:
-        if sys.platform == "linux":  # there a priority is that of one thread, and answers go before a refit
+        if sys.platform == "linux":  # only there a single thread can have a lower priority: answers come before a refit
             with suppress(OSError):
                 os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 10)
         while not self._over.is_set():
@@ -256,10 +243,8 @@ class Desk:
                 return
             try:
                 self.session.refit_if_due()
-            except WarpgaugeError as error:  # nobody waits for it, and the weights in force go on being used
+            except WarpgaugeError as error:  # nobody waits for it, and the present weights stay in use
                 logger.error("The weights were not refitted: %s", error)
-
-    # --- who may see what --------------------------------------------------------------------------------------------
 
     def compares(self, person: Person) -> bool:
         """Return whether a person may see the transforms that were added: not a rater who should be blind."""
@@ -320,3 +305,13 @@ class Desk:
             "start": self.answering.start(person),
             "images": {side: picture.describe() for side, picture in self.pictures.items()},
         }
+
+
+async def _desk(request: Request) -> Desk:
+    desk = request.app.state.desk
+    assert isinstance(desk, Desk)
+    return desk
+
+
+AtDesk = Annotated[Desk, Depends(_desk)]
+"""The project at work that a request is about."""

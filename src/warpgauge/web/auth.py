@@ -15,7 +15,7 @@ from typing import Annotated
 from fastapi import Depends, Request
 
 from warpgauge.errors import InvalidInputError
-from warpgauge.project import NotAllowedError, Project, StorageError
+from warpgauge.project import NotAllowedError, Project, State, StorageError
 from warpgauge.project.records import checked_name
 
 LONGEST_TOKEN = 200
@@ -64,13 +64,9 @@ def new_token() -> str:
 
 
 def token_hash(token: str, days: float | None = None) -> str:
-    """Return what is stored of a token; it is random and long, so that one round of a plain hash cannot be searched.
+    """Return what is stored of a token that ends after so many days, or never.
 
-    Parameters
-    ----------
-    token : str
-    days : float, optional
-        After so many days the token is not valid any more.
+    A token is random and long, so one round of a plain hash cannot be searched.
     """
     plain = "sha256:" + hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
     if days is None:
@@ -91,7 +87,7 @@ def valid_until(stored: str) -> datetime | None:
 
 
 def has_ended(stored: str) -> bool:
-    """Return whether a stored token was valid for some time only, and that is over."""
+    """Return whether the validity of a stored token was limited and is over."""
     until = valid_until(stored)
     try:
         return until is not None and until <= datetime.now(UTC)
@@ -99,8 +95,15 @@ def has_ended(stored: str) -> bool:
         return True
 
 
+def valid_link(state: State, name: str) -> str | None:
+    """Return what is stored of the token of a person's link, or None where they have none that is valid now."""
+    record = state.raters.get(name)
+    stored = None if record is None or record.revoked else record.token_hash
+    return stored if stored and not has_ended(stored) else None
+
+
 class Gate:
-    """Knows whose a token is.
+    """Finds out whose a token is.
 
     A tile must not wait for a suggestion that is being computed, so who is known is looked up afresh only when the
     project is free. The log decides on every write once more, by the roles of that very moment.
@@ -127,30 +130,22 @@ class Gate:
     def person(self, token: str | None, *, again: bool = True) -> Person | None:
         """Return whose token this is, with the role that they have now, or None.
 
-        Parameters
-        ----------
-        token : str
-        again : bool
-            Look into the log once more where it is not known: a rater may have been registered a moment ago.
+        With ``again`` the log is read once more where the token is not known: its rater may have been registered a
+        moment ago.
         """
         if not token or len(token) > LONGEST_TOKEN:
             return None
-        given, age = token_hash(token), time.monotonic() - self._known.time
-        if age > _FRESH_SECONDS:
-            with suppress(StorageError):  # who was known a moment ago may go on looking; a write is decided by the log
-                self._renew(wait=age > _STALE_SECONDS)
+        given = token_hash(token)
+        self._renew_if_old()
         found = self._find(given)
         if found is None and again:
-            self._renew(wait=True)  # a rater who was registered a moment ago
+            self._renew(wait=True)
             found = self._find(given)
         return found
 
     def signed_on(self, name: str) -> Person | None:
         """Return the person whom a trusted proxy has signed on: a rater, unless the project says otherwise."""
-        age = time.monotonic() - self._known.time
-        if age > _FRESH_SECONDS:
-            with suppress(StorageError):
-                self._renew(wait=age > _STALE_SECONDS)
+        self._renew_if_old()
         known = self._known.registered
         try:
             return known[name] if name in known else Person(checked_name(name), "rater")
@@ -160,6 +155,12 @@ class Gate:
     def renew(self) -> None:
         """Take note of people who were registered or revoked just now."""
         self._renew(wait=True)
+
+    def _renew_if_old(self) -> None:
+        age = time.monotonic() - self._known.time
+        if age > _FRESH_SECONDS:
+            with suppress(StorageError):  # who was known a moment ago may go on looking; a write is decided by the log
+                self._renew(wait=age > _STALE_SECONDS)
 
     def _find(self, given: str) -> Person | None:
         # Every hash is compared, so that the time tells nothing about which one was near.
@@ -178,11 +179,8 @@ class Gate:
         with self._project.lock:
             now, state = time.monotonic(), self._project.state
             known = list(self._launch)
-            known += [
-                (r.token_hash.partition(_UNTIL)[0], r.name)
-                for r in state.raters.values()
-                if r.token_hash and not r.revoked and not has_ended(r.token_hash)
-            ]
+            linked = [(valid_link(state, name), name) for name in state.raters]
+            known += [(stored.partition(_UNTIL)[0], name) for stored, name in linked if stored]
             people = tuple((stored, Person(name, state.role(name))) for stored, name in known)
             named = {r.name: None if r.revoked else Person(r.name, r.role) for r in state.raters.values()}
             return _Known(now, people, named)

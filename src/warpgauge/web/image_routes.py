@@ -8,7 +8,7 @@ import numpy as np
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
-from warpgauge.web.app_state import Desk
+from warpgauge.web.app_state import AtDesk
 from warpgauge.web.auth import Asking
 from warpgauge.web.failures import NotFoundError
 from warpgauge.web.plane_answers import RAW, Axis, LevelNumber, Side, Small, plane_response
@@ -17,56 +17,55 @@ from warpgauge.web.wire import OverviewsAnswer, ProjectAnswer
 
 UNCHANGED: dict[str, object] = {"description": "The copy that the browser has is still the same."}
 _COLUMNS = 256
+router = APIRouter()
 
 
-def image_router(desk: Desk) -> APIRouter:
-    """Return the routes of the project and its images."""
-    router = APIRouter()
+@router.get("/api/project", response_model=ProjectAnswer)
+def project(desk: AtDesk, asking: Asking) -> dict[str, object]:
+    """Return the project, its images, and who the visitor is."""
+    return desk.describe(asking)
 
-    @router.get("/api/project", response_model=ProjectAnswer)
-    def project(asking: Asking) -> dict[str, object]:
-        """Return the project, its images, and who the visitor is."""
-        return desk.describe(asking)
 
-    @router.get("/api/overviews", response_model=OverviewsAnswer)
-    def overviews(asking: Asking) -> dict[str, object]:
-        """Return how far the overviews are that are made of images without coarse levels; tiles wait for them."""
-        return {side: picture.overview() for side, picture in desk.pictures.items()}
+@router.get("/api/overviews", response_model=OverviewsAnswer)
+def overviews(desk: AtDesk, asking: Asking) -> dict[str, object]:
+    """Return how far the overviews are that are made of images without coarse levels; tiles wait for them."""
+    return {side: picture.overview() for side, picture in desk.pictures.items()}
 
-    @router.get("/api/images/{side}/tile", response_class=Response, responses={200: RAW, 304: UNCHANGED})
-    def tile(
-        side: Side,
-        request: Request,
-        asking: Asking,
-        axis: Axis = 2,
-        index: Small = 0,
-        level: LevelNumber = 0,
-        row: Small = 0,
-        column: Small = 0,
-        v: Annotated[str, Query(max_length=64)] = "",
-    ) -> Response:
-        """Return raw little-endian samples of a tile: rows, then columns, then channels."""
-        picture = desk.pictures[side]
-        tag = f'"{picture.version}-{axis}-{index}-{level}-{row}-{column}"'
-        lasting = v == picture.version
-        headers = {"ETag": tag, "Cache-Control": f"private, {'max-age=86400, immutable' if lasting else 'no-cache'}"}
-        samples = picture.tile(axis, index, level, row, column)
-        if request.headers.get("if-none-match") == tag:
-            return Response(status_code=304, headers=headers)
-        headers["X-Height"], headers["X-Width"] = str(samples.shape[0]), str(samples.shape[1])
-        headers["X-Channels"] = str(samples.shape[2] if samples.ndim == 3 else 1)
-        return Response(samples.tobytes(), media_type="application/octet-stream", headers=headers)
 
-    @router.get("/api/foreground/{side}", response_class=Response, responses={200: RAW})
-    def foreground(side: Side, asking: Asking, axis: Axis = 2, index: Small = 0) -> Response:
-        """Return where an image shows something, a byte for each element of a plane: 1 in the foreground."""
-        project = desk.project
-        found = project.fixed_foreground if side == "fixed" else project.moving_foreground
-        if found is None:
-            raise NotFoundError("This project was made without looking for a foreground.")
-        image = project.fixed_grid if side == "fixed" else project.moving_grid
-        grid = plane_grid(image, axis, index, _COLUMNS)
-        inside = found.contains(grid.points(0, grid.count)).reshape(grid.shape)
-        return plane_response(plane_array(grid, axis, inside).astype(np.uint8), grid, axis)
+@router.get("/api/images/{side}/tile", response_class=Response, responses={200: RAW, 304: UNCHANGED})
+def tile(
+    side: Side,
+    request: Request,
+    desk: AtDesk,
+    asking: Asking,
+    axis: Axis = 2,
+    index: Small = 0,
+    level: LevelNumber = 0,
+    row: Small = 0,
+    column: Small = 0,
+    v: Annotated[str, Query(max_length=64)] = "",
+) -> Response:
+    """Return raw little-endian samples of a tile: rows, then columns, then channels."""
+    picture = desk.pictures[side]
+    tag = f'"{picture.version}-{axis}-{index}-{level}-{row}-{column}"'
+    lasting = v == picture.version
+    headers = {"ETag": tag, "Cache-Control": f"private, {'max-age=86400, immutable' if lasting else 'no-cache'}"}
+    samples = picture.tile(axis, index, level, row, column)
+    if request.headers.get("if-none-match") == tag:
+        return Response(status_code=304, headers=headers)
+    headers["X-Height"], headers["X-Width"] = str(samples.shape[0]), str(samples.shape[1])
+    headers["X-Channels"] = str(samples.shape[2] if samples.ndim == 3 else 1)
+    return Response(samples.tobytes(), media_type="application/octet-stream", headers=headers)
 
-    return router
+
+@router.get("/api/foreground/{side}", response_class=Response, responses={200: RAW})
+def foreground(side: Side, desk: AtDesk, asking: Asking, axis: Axis = 2, index: Small = 0) -> Response:
+    """Return where an image shows something, a byte for each element of a plane: 1 in the foreground."""
+    project = desk.project
+    found = project.fixed_foreground if side == "fixed" else project.moving_foreground
+    if found is None:
+        raise NotFoundError("This project was made without looking for a foreground.")
+    image = project.fixed_grid if side == "fixed" else project.moving_grid
+    grid = plane_grid(image, axis, index, _COLUMNS)
+    inside = found.contains(grid.points(0, grid.count)).reshape(grid.shape)
+    return plane_response(plane_array(grid, axis, inside).astype(np.uint8), grid, axis)

@@ -15,7 +15,7 @@ from warpgauge.errors import InvalidInputError
 from warpgauge.project import Project, State
 from warpgauge.project.kinds import ORGANISER
 from warpgauge.project.trust import is_private, state_files
-from warpgauge.web.auth import LONGEST_TOKEN, has_ended, new_token, token_hash
+from warpgauge.web.auth import LONGEST_TOKEN, new_token, token_hash, valid_link
 
 _KEPT_SECONDS = 30 * 24 * 3600
 
@@ -55,22 +55,18 @@ def _an_organiser(state: State) -> str | None:
 
 def has_tokens(project: Project) -> bool:
     """Return whether anybody has a link that is still valid."""
-    return any(
-        record.token_hash and not record.revoked and not has_ended(record.token_hash)
-        for record in project.state.raters.values()
-    )
+    return any(valid_link(project.state, name) for name in project.state.raters)
 
 
 def register(
     project: Project, names: Sequence[str], days: float | None, new_links: bool
 ) -> tuple[dict[str, str], list[str]]:
-    """Return each name a token, unless they have one; give the new tokens by name, and who had one."""
+    """Give each person a link, unless they have one; return the new tokens by name, and who had a link already."""
     fresh: dict[str, str] = {}
     kept: list[str] = []
     for name in names:
         known = project.state.raters.get(name)
-        valid = known is not None and known.token_hash and not known.revoked and not has_ended(known.token_hash)
-        if valid and not new_links:
+        if valid_link(project.state, name) and not new_links:
             kept.append(name)
             continue
         secret = new_token()
@@ -82,17 +78,10 @@ def register(
 
 
 def launcher_token(project: Project, name: str, *, renew: bool = False) -> str:
-    """Return the secret of the person who starts the server; it stays the same, so their link keeps working.
+    """Return the secret of the person who starts the server; unless renewed it stays the same, and so does their link.
 
     It is kept in a file that only this person can read, in their state folder, never in the project. Where that cannot
     be kept, or others could read it, the secret is new at each start.
-
-    Parameters
-    ----------
-    project : Project
-    name : str
-    renew : bool
-        Make a new one; the former link ends.
     """
     key = hashlib.sha256(json.dumps([project.id, str(project.folder.resolve()), name]).encode()).hexdigest()
     for file in state_files(f"links/{key}"):

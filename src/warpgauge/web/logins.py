@@ -21,10 +21,7 @@ _ADDRESSES = 10_000
 class LoginLog:
     """Logins and refusals, one JSON object per line: time, address, what, who; never a token.
 
-    Parameters
-    ----------
-    folder : Path or None
-        Of the project; None writes nothing.
+    The file stands in the folder of the project; without a folder nothing is written.
     """
 
     def __init__(self, folder: Path | None) -> None:

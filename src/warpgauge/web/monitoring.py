@@ -70,16 +70,7 @@ def serve_metrics(host: str, port: int, metrics: Metrics | None) -> Any:
 
 
 class Probes:
-    """Middleware outside of everything else: health, readiness, and a line and figures for each request.
-
-    Parameters
-    ----------
-    app : ASGI application
-    project : Project
-    metrics : Metrics, optional
-    root_path : str
-        Path below which a proxy serves the page.
-    """
+    """Middleware outside of everything else: health, readiness, and a line and figures for each request."""
 
     def __init__(self, app: ASGIApp, project: Project, metrics: Metrics | None = None, root_path: str = "") -> None:
         self.app, self.project, self.metrics, self.root_path = app, project, metrics, root_path

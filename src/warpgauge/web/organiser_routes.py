@@ -25,12 +25,7 @@ Act = Literal["resolve", "exclude", "include", "ask_again"]
 
 
 class Organisation:
-    """The organiser's page.
-
-    Parameters
-    ----------
-    desk : Desk
-    """
+    """The organiser's page."""
 
     def __init__(self, desk: Desk) -> None:
         self.desk, self.session, self.project = desk, desk.session, desk.project
@@ -50,13 +45,7 @@ class Organisation:
             return {"locations": rows, "alpha": self.project.settings.alpha, "generation": state.generation}
 
     def register(self, request: RaterRequest, base: str, person: Person) -> dict[str, Any]:
-        """Register a person, give them a new link, or revoke them.
-
-        Parameters
-        ----------
-        base : str
-            Address of this server as the organiser's browser knows it.
-        """
+        """Register a person, give them a new link (below the server's address ``base``), or revoke them."""
         name = request.name
         with self.desk.lock:
             if name == person.name:

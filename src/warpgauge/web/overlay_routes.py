@@ -12,7 +12,7 @@ from warpgauge.errors import InvalidInputError
 from warpgauge.geometry import Floats
 from warpgauge.maps.dense import defined_rows
 from warpgauge.project import Project
-from warpgauge.web.app_state import Desk
+from warpgauge.web.app_state import AtDesk
 from warpgauge.web.auth import Asking
 from warpgauge.web.overlays import MapKind, with_mark
 from warpgauge.web.placements import read_placement
@@ -23,87 +23,90 @@ from warpgauge.web.wire_reports import LinesAnswer, LinkedAnswer, PointsAnswer, 
 Width = Annotated[int, Query(ge=8, le=512, description="Columns at most.")]
 TransformName = Annotated[str | None, Query(max_length=100)]
 MOST_POINTS = 100
+router = APIRouter()
 
 
-def overlay_router(desk: Desk) -> APIRouter:
-    """Return the routes of the overlays."""
-    router = APIRouter()
+@router.get("/api/linked", response_model=LinkedAnswer)
+def linked(
+    desk: AtDesk,
+    asking: Asking,
+    points: Annotated[str, Query(max_length=4000, description="x,y;x,y or x,y,z;x,y,z")],
+    side: Annotated[Side, Query(alias="from")] = "fixed",
+) -> dict[str, Any]:
+    """Map points of one image to the other by the posterior mean, for linked views."""
+    desk.check_predicts(asking)
+    mapped = desk.overlays.linked(desk.posterior(asking), side, parsed_points(points, desk.project.d))
+    return {"points": rows_or_null(mapped)}
 
-    @router.get("/api/linked", response_model=LinkedAnswer)
-    def linked(
-        asking: Asking,
-        points: Annotated[str, Query(max_length=4000, description="x,y;x,y or x,y,z;x,y,z")],
-        side: Annotated[Side, Query(alias="from")] = "fixed",
-    ) -> dict[str, Any]:
-        """Map points of one image to the other by the posterior mean, for linked views."""
-        desk.check_predicts(asking)
-        mapped = desk.overlays.linked(desk.posterior(asking), side, parsed_points(points, desk.project.d))
-        return {"points": rows_or_null(mapped)}
 
-    @router.get("/api/map/{kind}", response_class=Response, responses={200: RAW})
-    def overlay_map(
-        kind: MapKind,
-        asking: Asking,
-        transform: TransformName = None,
-        axis: Axis = 2,
-        index: Small = 0,
-        width: Width = 128,
-    ) -> Response:
-        """Return a map over a plane of the fixed image as raw float32; NaN where there is no value."""
-        desk.check_predicts(asking)  # deviations are scaled by residuals: a map of them locates what is hidden
-        if kind in ("error", "blended"):
-            desk.check_compares(asking)
-        values, grid, limits = desk.overlays.map(kind, desk.posterior(asking), transform, axis, index, width)
-        return plane_response(values.astype("<f4"), grid, axis, limits)
-
-    @router.get("/api/warped", response_class=Response, responses={200: RAW})
-    def warped(
-        asking: Asking,
-        axis: Axis = 2,
-        index: Small = 0,
-        level: LevelNumber = 0,
-        part: Annotated[str | None, Query(max_length=60, description="First column, first row, columns, rows.")] = None,
-        mark: Annotated[
-            str | None, Query(max_length=600, description="Fixed point; moving point; covariance, row by row.")
-        ] = None,
-    ) -> Response:
-        """Return the moving image at the posterior mean of a plane of the fixed image, as tiles are sent.
-
-        After the samples comes a byte for each element: 1 within the moving image, 0 where it has no sample. With a
-        mark, as if that mark were stored.
-        """
-        desk.check_predicts(asking)
-        posterior = desk.posterior(asking)
-        if mark is not None:
-            posterior = with_mark(posterior, *parsed_mark(mark, desk.project))
-        box = None if part is None else parsed_part(part)
-        samples, within, grid = desk.overlays.warped(posterior, axis, index, level, box)
-        return plane_response(samples, grid, axis, after=within.astype(np.uint8))
-
-    @router.get("/api/grid_lines", response_model=LinesAnswer)
-    def grid_lines(
-        asking: Asking, axis: Axis = 2, index: Small = 0, lines: Annotated[int, Query(ge=2, le=60)] = 20
-    ) -> dict[str, Any]:
-        """Return a square lattice over a plane of the fixed image, mapped into the moving image by the mean."""
-        desk.check_predicts(asking)
-        posterior = desk.posterior(asking)
-        steps = 60
-        found = plane_lines(desk.project.fixed_grid, axis, index, lines, steps)
-        mapped = posterior.mean(np.concatenate(found)).reshape(len(found), steps, -1)
-        return {"lines": [rows_or_null(line) for line in mapped]}
-
-    @router.get("/api/candidates", response_model=PointsAnswer)
-    def candidates(asking: Asking) -> dict[str, Any]:
-        """Return the points that may be asked for."""
-        return {"points": desk.project.candidates.tolist()}
-
-    @router.get("/api/transforms", response_model=TransformsAnswer)
-    def transforms(asking: Asking) -> dict[str, Any]:
-        """Return the transforms that were added, and their ranking so far."""
+@router.get("/api/map/{kind}", response_class=Response, responses={200: RAW})
+def overlay_map(
+    kind: MapKind,
+    desk: AtDesk,
+    asking: Asking,
+    transform: TransformName = None,
+    axis: Axis = 2,
+    index: Small = 0,
+    width: Width = 128,
+) -> Response:
+    """Return a map over a plane of the fixed image as raw float32; NaN where there is no value."""
+    desk.check_predicts(asking)  # deviations are scaled by residuals: a map of them locates what is hidden
+    if kind in ("error", "blended"):
         desk.check_compares(asking)
-        return desk.comparison.describe()
+    values, grid, limits = desk.overlays.map(kind, desk.posterior(asking), transform, axis, index, width)
+    return plane_response(values.astype("<f4"), grid, axis, limits)
 
-    return router
+
+@router.get("/api/warped", response_class=Response, responses={200: RAW})
+def warped(
+    desk: AtDesk,
+    asking: Asking,
+    axis: Axis = 2,
+    index: Small = 0,
+    level: LevelNumber = 0,
+    part: Annotated[str | None, Query(max_length=60, description="First column, first row, columns, rows.")] = None,
+    mark: Annotated[
+        str | None, Query(max_length=600, description="Fixed point; moving point; covariance, row by row.")
+    ] = None,
+) -> Response:
+    """Return the moving image at the posterior mean of a plane of the fixed image, as tiles are sent.
+
+    After the samples comes a byte for each element: 1 within the moving image, 0 where it has no sample. With a
+    mark, as if that mark were stored.
+    """
+    desk.check_predicts(asking)
+    posterior = desk.posterior(asking)
+    if mark is not None:
+        posterior = with_mark(posterior, *parsed_mark(mark, desk.project))
+    box = None if part is None else parsed_part(part)
+    samples, within, grid = desk.overlays.warped(posterior, axis, index, level, box)
+    return plane_response(samples, grid, axis, after=within.astype(np.uint8))
+
+
+@router.get("/api/grid_lines", response_model=LinesAnswer)
+def grid_lines(
+    desk: AtDesk, asking: Asking, axis: Axis = 2, index: Small = 0, lines: Annotated[int, Query(ge=2, le=60)] = 20
+) -> dict[str, Any]:
+    """Return a square lattice over a plane of the fixed image, mapped into the moving image by the mean."""
+    desk.check_predicts(asking)
+    posterior = desk.posterior(asking)
+    steps = 60
+    found = plane_lines(desk.project.fixed_grid, axis, index, lines, steps)
+    mapped = posterior.mean(np.concatenate(found)).reshape(len(found), steps, -1)
+    return {"lines": [rows_or_null(line) for line in mapped]}
+
+
+@router.get("/api/candidates", response_model=PointsAnswer)
+def candidates(desk: AtDesk, asking: Asking) -> dict[str, Any]:
+    """Return the points that may be asked for."""
+    return {"points": desk.project.candidates.tolist()}
+
+
+@router.get("/api/transforms", response_model=TransformsAnswer)
+def transforms(desk: AtDesk, asking: Asking) -> dict[str, Any]:
+    """Return the transforms that were added, and their ranking so far."""
+    desk.check_compares(asking)
+    return desk.comparison.describe()
 
 
 def parsed_points(text: str, d: int) -> Floats:

@@ -20,11 +20,14 @@ from warpgauge.maps import entropy_limits, entropy_map, error_map, known_share, 
 from warpgauge.maps.picture_parts import fitting_level
 from warpgauge.project import Project
 from warpgauge.web.failures import NotFoundError
-from warpgauge.web.pictures import Picture
 from warpgauge.web.planes import in_plane, part_of_plane, plane_array, plane_grid
+from warpgauge.web.tiled_image import TiledImage
 
-# The warped image in a view, updated during a drag: a part of a plane, with a mark that is not stored yet.
-
+MapKind = Literal["entropy", "sd", "error", "blended"]
+MOST_WARPED = 1 << 20
+MOST_MAPPED = 1 << 18
+_MOST_READ = 256 * 2**20
+_TOLERANCE = 1e-3  # of a pixel, for points through the inverse
 STEP = 8  # elements between the points at which the mean is computed
 
 
@@ -80,13 +83,9 @@ def warped_plane(
     sizes = np.array(frame.shape).reshape(-1, 1, 1)
     within = np.asarray(np.all((at >= -0.5) & (at <= sizes - 0.5), axis=0))
     channels = samples.reshape(*frame.shape, -1)
-    values = np.stack(
-        [
-            ndimage.map_coordinates(channels[..., c], at, output=np.float32, order=1, mode="nearest")
-            for c in range(channels.shape[-1])
-        ],
-        axis=-1,
-    )
+    each = np.moveaxis(channels, -1, 0)
+    sampled = [ndimage.map_coordinates(one, at, output=np.float32, order=1, mode="nearest") for one in each]
+    values = np.stack(sampled, axis=-1)
     return (values if samples.ndim > frame.d else values[..., 0]), within
 
 
@@ -95,17 +94,6 @@ def _spread(count: int) -> Floats:
     points = max(2, int(np.ceil((count - 1) / STEP)) + 1)
     at = np.linspace(0, points - 1, count) if count > 1 else np.zeros(1)
     return np.maximum(0.0, 1.0 - np.abs(at[:, None] - np.arange(points)))
-
-
-# Overlays: maps, the warped moving image, the deformed grid, and points through the model.
-#
-# Nothing here holds the session's lock: a posterior does not change once it is made.
-
-MapKind = Literal["entropy", "sd", "error", "blended"]
-MOST_WARPED = 1 << 20
-MOST_MAPPED = 1 << 18
-_MOST_READ = 256 * 2**20
-_TOLERANCE = 1e-3  # of a pixel, for points through the inverse
 
 
 class Kept:
@@ -151,16 +139,12 @@ class MeanTransform(FunctionTransform):
 
 
 class Overlays:
-    """Computes overlays of one project.
+    """Computes overlays of one project from its images.
 
-    Parameters
-    ----------
-    project : Project
-    pictures : dict
-        Both images.
+    Nothing here holds the session's lock: a posterior does not change once it is made.
     """
 
-    def __init__(self, project: Project, pictures: dict[str, Picture]) -> None:
+    def __init__(self, project: Project, pictures: dict[str, TiledImage]) -> None:
         self.project, self.pictures = project, pictures
         self._maps, self._transforms, self._inverses, self._levels = Kept(64), Kept(32), Kept(4), Kept(2)
         self._pixel = project.fixed_grid.pixel

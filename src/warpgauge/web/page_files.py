@@ -20,12 +20,9 @@ from warpgauge.web.failures import NotFoundError
 
 
 def static_router(root_path: str = "") -> APIRouter:
-    """Return the routes of the page; its files are read now and never again.
+    """Return the routes of the page, whose files are read once, now.
 
-    Parameters
-    ----------
-    root_path : str
-        Path below which a proxy serves the page; put before every address in the page's files.
+    The path below which a proxy serves the page is put before every address in them.
     """
     files = {name: _rooted(file, root_path) for name, file in page_files().items()}
     version = version_of(files)
