@@ -109,7 +109,10 @@ def test_a_first_visit_tells_of_the_guided_start_and_its_buttons_work_by_keyboar
         context.close()
 
 
-@pytest.mark.parametrize(("width", "height"), [(820, 1180), (700, 900), (1180, 820), (1280, 720), (1440, 900)])
+@pytest.mark.parametrize(
+    ("width", "height"),
+    [(820, 1180), (700, 900), (900, 600), (1024, 768), (1180, 820), (1280, 720), (1440, 900)],
+)
 def test_nothing_is_cut_off_on_tablets_and_small_windows(browser: Any, server: Served, width: int, height: int) -> None:
     """Every button of the footer and of the heads lies within the window, and nothing scrolls sideways."""
     sheet = open_sheet(browser, server, width=width, height=height)
@@ -127,9 +130,12 @@ def test_nothing_is_cut_off_on_tablets_and_small_windows(browser: Any, server: S
     assert wanted <= set(named), "every icon at the bottom has its name, whatever the width"
     for name in page.locator("#commands .name").all():
         assert name.evaluate("(one) => one.scrollWidth <= one.clientWidth"), "whole"
+    # A mark, so that its size is said, and what the line above says of it.
+    box = sheet.box("moving")
+    sheet.press_at("moving", box["width"] / 2, box["height"] / 2)
     boxes = []
     for element in page.locator(
-        "#commands button:visible, #alpha, #top button:visible, .pane-head button:visible"
+        "#commands button:visible, #alpha, #size-figure, #message, #saved, #top button:visible, .pane-head button:visible"
     ).all():
         box = element.bounding_box()
         assert box is not None
