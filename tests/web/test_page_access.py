@@ -134,8 +134,9 @@ def test_nothing_is_cut_off_on_tablets_and_small_windows(browser: Any, server: S
     box = sheet.box("moving")
     sheet.press_at("moving", box["width"] / 2, box["height"] / 2)
     boxes = []
+    told = "#alpha, #size-figure, #message, #saved"
     for element in page.locator(
-        "#commands button:visible, #alpha, #size-figure, #message, #saved, #top button:visible, .pane-head button:visible"
+        f"#commands button:visible, {told}, #top button:visible, .pane-head button:visible"
     ).all():
         box = element.bounding_box()
         assert box is not None

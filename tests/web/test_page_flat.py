@@ -97,7 +97,7 @@ def test_click_drag_edit_skip_undo_redo_and_reload_from_an_empty_project(browser
     third = stored(server.folder, 2, me)
     assert isinstance(third, Skipped)
     assert (third.reason, third.text) == ("torn_or_missing", "a fold")
-    # undo: the skip is taken back and its query shown; redo: it is there again
+    # undo: the skip is taken back and its query shown; redo: it is there again, and the open question comes back
     page.keyboard.press("z")
     sheet.wait_for_query(3)
     assert stored(server.folder, 2, me) is None
@@ -105,7 +105,11 @@ def test_click_drag_edit_skip_undo_redo_and_reload_from_an_empty_project(browser
     page.wait_for_function("() => document.getElementById('message').textContent.startsWith('Done again')")
     sheet.settle()
     assert isinstance(stored(server.folder, 2, me), Skipped)
+    sheet.wait_for_query(4)
+    assert sheet.state()["query"]["answer"] is None
     # the former ones, an edit of one that is stored
+    page.keyboard.press("Backspace")
+    sheet.wait_for_query(3)
     page.keyboard.press("Backspace")
     sheet.wait_for_query(2)
     before = stored(server.folder, 1, me)

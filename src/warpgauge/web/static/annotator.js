@@ -227,30 +227,41 @@ export class Annotator {
     });
   }
 
-  /** First what is drawn and not accepted, then what is stored. */
+  /** First what is drawn and not accepted, then what is stored: the question that is open again is shown. */
   async undo() {
-    if (!this.marks.stepBack()) await this.stored("undo");
-  }
-
-  async redo() {
-    if (!this.marks.stepForward()) await this.stored("redo");
-  }
-
-  /** @param {"undo" | "redo"} verb */
-  async stored(verb) {
-    await this.delivery.sending(async () => {
-      const { saved, query } = await this.api.post(`/api/${verb}`, { generation: this.delivery.generation });
-      this.marks.drafts.drop();
-      this.store.set({ saved });
+    if (this.marks.stepBack()) return;
+    await this.stored("undo", async (query) => {
       if ("done" in query) {
         this.show(query);
-        this.delivery.written();
         return;
       }
       const point = query.answer?.point ?? query.prediction?.mean;
       const seen = this.store.state.query?.query === query.query && (!point || this.stage.sees("moving", point));
       this.show(query, !seen);
-      say(this.store, verb === "undo" ? `Undone: question ${query.number} is as it was before.` : `Done again: question ${query.number}.`);
+      say(this.store, `Undone: question ${query.number} is as it was before.`);
+    });
+  }
+
+  /** The same way forth: the open question comes back, so that the next click does not change what was just redone. */
+  async redo() {
+    if (this.marks.stepForward()) return;
+    await this.stored("redo", async (query) => {
+      const next = await this.api.get("/api/query");
+      this.show(next);
+      if (!("done" in next)) say(this.store, `Done again${"number" in query ? `: question ${query.number}` : ""}. Where is this point? Click it.`);
+    });
+  }
+
+  /**
+   * @param {"undo" | "redo"} verb
+   * @param {(query: any) => Promise<void>} show what is shown then, given the question that was changed
+   */
+  async stored(verb, show) {
+    await this.delivery.sending(async () => {
+      const { saved, query } = await this.api.post(`/api/${verb}`, { generation: this.delivery.generation });
+      this.marks.drafts.drop();
+      this.store.set({ saved });
+      await show(query);
       this.delivery.written();
     });
   }
