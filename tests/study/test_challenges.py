@@ -16,8 +16,8 @@ from command_tools import ask, call
 from warpgauge.core.annotations import Annotations
 from warpgauge.io.landmarks import write_landmarks
 from warpgauge.study import new_study, read_study
-from warpgauge.study.challenges import learn2reg_field_figures
-from warpgauge.study.loader import load_pair
+from warpgauge.study.challenge_figures import learn2reg_field_figures
+from warpgauge.study.pair_files import load_pair
 
 FAST = "samples = 40\nbootstrap = 100\ntargets = 60\n"
 STAINS = ("CD31-3", "Cc10-5")

@@ -9,21 +9,21 @@ import pytest
 import warpgauge as wg
 from study_tools import make_pair, make_study, shift
 from warpgauge.errors import FileFormatError, InvalidInputError
-from warpgauge.study import Progress, read_study, run_study
-from warpgauge.study import pairs as pairs_module
+from warpgauge.study import Progress, read_study, run_study, runner
+from warpgauge.study.pairs import Job, PairOutcome
 
 
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Names of the pairs that were really computed."""
     made: list[str] = []
-    original = pairs_module.compute_pair
+    original = runner.compute_pair
 
-    def counting(job: pairs_module.Job) -> pairs_module.PairOutcome:
+    def counting(job: Job) -> PairOutcome:
         made.append(job.pair.name)
         return original(job)
 
-    monkeypatch.setattr(pairs_module, "compute_pair", counting)
+    monkeypatch.setattr(runner, "compute_pair", counting)
     return made
 
 

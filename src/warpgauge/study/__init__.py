@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from warpgauge.study.challenges import NewStudy, new_study, official_figures
+from warpgauge.study.challenge_figures import official_figures
+from warpgauge.study.challenge_files import NewStudy, new_study
 from warpgauge.study.container import write_container
 from warpgauge.study.description import (
     MethodSpec,
@@ -14,9 +15,10 @@ from warpgauge.study.description import (
     StudySettings,
     read_study,
 )
+from warpgauge.study.gate import gate_study
 from warpgauge.study.pairs import PairOutcome
 from warpgauge.study.result import MethodResult, StudyResult, summarise
-from warpgauge.study.runner import Progress, gate_study, run_study
+from warpgauge.study.runner import Progress, run_study
 from warpgauge.study.statistics import Bootstrap, PairedTest, hierarchical_bootstrap, holm, paired_tests
 
 if TYPE_CHECKING:

@@ -30,8 +30,7 @@ from warpgauge.study.description import (
     read_study,
     toml_value,
 )
-from warpgauge.study.loader import load_pair
-from warpgauge.study.pair_files import SUFFIX, read_grid, write_grid
+from warpgauge.study.pair_files import SUFFIX, load_pair, read_grid, write_grid
 
 _BASE = ("numpy", "scipy", "numba", "threadpoolctl", "nibabel", "h5py", "click", "rich")
 # Of a project, neither what others submitted nor what can be made again.

@@ -1,31 +1,26 @@
-"""Files of a pair: grids of its images, and landmarks that a method has mapped.
+"""Files of a pair: landmarks, targets, and the grids of its images.
 
-A grid is taken from the image, or from a small file ``*.grid.json`` if the image is not available. Mapped
-landmarks are what ANHIR and ACROBAT collect instead of transforms.
+A grid is taken from the image, or from a small file ``*.grid.json`` if the image is not available.
 """
 
 from __future__ import annotations
 
-import csv
-import io
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from warpgauge.core.arrays import Floats
+from warpgauge.candidates import targets_from_domain, targets_from_file, targets_from_mask
+from warpgauge.core.annotations import Annotations, fuse_raters
+from warpgauge.core.arrays import Floats, Ints
 from warpgauge.errors import FileFormatError, InvalidInputError
 from warpgauge.geometry import Grid
 from warpgauge.io.files import read_text, replace_file
 from warpgauge.io.images import read_image
-from warpgauge.io.landmarks import read_landmarks
-from warpgauge.io.transforms import Description
-from warpgauge.io.transforms.mapped_points import MappedPoints, points_description
+from warpgauge.io.landmarks import Landmarks, read_landmarks
 from warpgauge.project.document import grid_from_dict, grid_to_dict
-from warpgauge.study.description import MethodSpec, PairSpec
+from warpgauge.study.description import PairSpec, StudySettings
 
 SUFFIX = ".grid.json"
 
@@ -47,137 +42,91 @@ def write_grid(grid: Grid, path: Path) -> None:
     replace_file(path, (json.dumps(grid_to_dict(grid), indent=2) + "\n").encode())
 
 
-ACROBAT, ANHIR = "acrobat", "anhir-results"
-ACROBAT_COLUMNS = ("anon_id", "point_id", "ihc_x", "ihc_y", "he_x", "he_y")
-ANNOTATOR = "annotator"
-WARPED = "Warped source landmarks"
-
-
-def read_mapped(
-    file: Path, pair: PairSpec, method: MethodSpec, fixed: Grid | None, moving: Grid | None
-) -> MappedPoints:
-    """Read where a method mapped the fixed landmarks of a pair.
-
-    ``options = { format = "acrobat" }`` names the table of ACROBAT, which has all pairs in one file (the pair's name is
-    its ``anon_id``), and ``"anhir-results"`` the ``registration-results.csv`` of ANHIR, which names a file for each
-    pair. Any other file holds the landmarks of one pair, in the order or with the names of the fixed ones.
-    """
-    options: dict[str, Any] = dict(method.options)
-    if pair.landmarks is None:
-        raise InvalidInputError(f"The pair {pair.name!r} has no landmarks that could have been mapped.")
-    grids: dict[str, Any] = {"fixed_grid": fixed, "moving_grid": moving}
-    if options.get("format") == ACROBAT:
-        return _acrobat(file, pair, grids)
-    if options.get("format") == ANHIR:
-        file, options = anhir_file(file, pair.name), {}
-    given: dict[str, Any] = {**pair.landmark_options, **options}
-    if pair.moving_landmarks is None:  # the landmark file holds both sides, and so must this one
-        found = read_landmarks(file, **grids, **given)
-    else:
-        found = read_landmarks(pair.landmarks, file, **grids, **given)
-    if found.moving_points is None:
-        raise FileFormatError(
-            f"{file.name!r} lists points of one image; mapped landmarks need fixed and mapped points."
-        )
-    return MappedPoints(found.fixed_points, found.moving_points, description=_about(file, found.fixed_points))
-
-
-def _about(file: Path, points: Floats) -> Description:
-    about = points_description("mapped landmarks", file.name, points.shape[1])
-    return about.assuming("The method gave mapped landmarks, so that it is known at the landmarks alone.")
-
-
 @dataclass(frozen=True, eq=False)
-class AcrobatCase:
-    """Rows of one pair of ACROBAT's table: ids, points in the IHC image, and in the H&E image (NaN where empty)."""
+class LoadedPair:
+    """What one pair's evaluation needs; ``placements`` (R, n, d) are each rater's moving points, NaN if missing."""
 
-    ids: tuple[str, ...]
-    ihc: Floats
-    he: Floats
-
-
-def read_acrobat(file: Path) -> dict[str, dict[str, AcrobatCase]]:
-    """Read ACROBAT's table of points, in µm, by pair (``anon_id``) and by ``annotator``, "" without such a column."""
-    rows: dict[str, dict[str, list[tuple[str, list[float]]]]] = {}
-    for line, row in _rows(file, ACROBAT_COLUMNS):
-        numbers = [_number(row[name], name, file.name, line) for name in ACROBAT_COLUMNS[2:]]
-        if not np.isfinite(numbers[:2]).all():
-            raise FileFormatError(f"{file.name!r}, line {line}: ihc_x and ihc_y must be numbers.")
-        case = rows.setdefault(row["anon_id"].strip(), {})
-        case.setdefault(row.get(ANNOTATOR, "").strip(), []).append((row["point_id"].strip(), numbers))
-    return {
-        name: {who: _case(points, name, file) for who, points in annotators.items()}
-        for name, annotators in rows.items()
-    }
+    annotations: Annotations
+    placements: Floats
+    targets: Floats
+    region: str
+    fixed: Grid | None
+    moving: Grid | None
 
 
-def _case(points: list[tuple[str, list[float]]], case: str, file: Path) -> AcrobatCase:
-    ids = [name for name, _ in points]
-    if len(set(ids)) < len(ids):
-        twice = next(name for name in ids if ids.count(name) > 1)
-        raise FileFormatError(
-            f"{file.name!r}: the point {twice!r} of the pair {case!r} occurs twice; give one row per point, or a "
-            f"column {ANNOTATOR!r} that names who placed it."
+def load_pair(pair: PairSpec, settings: StudySettings) -> LoadedPair:
+    """Read landmarks, grids and targets of a pair that is not a project."""
+    fixed = None if pair.fixed is None else read_grid(pair.fixed)
+    moving = None if pair.moving is None else read_grid(pair.moving)
+    if pair.landmarks is None:
+        raise InvalidInputError(f"The pair {pair.name!r} has no landmarks.")
+    landmarks = read_landmarks(
+        pair.landmarks, pair.moving_landmarks, fixed_grid=fixed, moving_grid=moving, **pair.landmark_options
+    )
+    targets, region = _targets(pair, settings, fixed)
+    if pair.raters:
+        annotations, placements = _fused(pair, landmarks, fixed, moving)
+        return LoadedPair(annotations, placements, targets, region, fixed, moving)
+    sd = settings.sd if pair.sd is None else pair.sd
+    if sd is None and not landmarks.has_covariance[landmarks.active].all():
+        raise InvalidInputError(
+            f"Landmarks of the pair {pair.name!r} carry no covariance; give sd (their standard deviation in world "
+            "units) in [settings] or in the pair."
         )
-    values = np.array([numbers for _, numbers in points])
-    return AcrobatCase(tuple(ids), values[:, :2], values[:, 2:])
+    annotations = Annotations(*landmarks.to_annotation_arrays(None if sd is None else sd**2))
+    return LoadedPair(annotations, annotations.moving_points[None], targets, region, fixed, moving)
 
 
-def _acrobat(file: Path, pair: PairSpec, grids: Mapping[str, Any]) -> MappedPoints:
-    cases = read_acrobat(file)
-    if pair.name not in cases:
-        raise FileFormatError(f"{file.name!r} has no rows of the pair {pair.name!r} in its column anon_id")
-    assert pair.landmarks is not None
-    truth = read_landmarks(pair.landmarks, pair.moving_landmarks, **grids, **pair.landmark_options)
-    if len(cases[pair.name]) > 1:
-        raise FileFormatError(f"{file.name!r} has several rows per point of the pair {pair.name!r}; a method has one.")
-    case = next(iter(cases[pair.name].values()))
-    rows = {name: row for row, name in enumerate(case.ids)}
-    missing = [name for name in truth.names or () if name not in rows]
-    if truth.names is None or missing:
-        named = f"lacks the point {missing[0]!r}" if missing else "cannot be matched: the landmarks have no names"
-        raise FileFormatError(f"{file.name!r} {named} of the pair {pair.name!r}")
-    order = [rows[name] for name in truth.names]
-    return MappedPoints(truth.fixed_points, case.he[order], description=_about(file, truth.fixed_points))
+def _fused(pair: PairSpec, first: Landmarks, fixed: Grid | None, moving: Grid | None) -> tuple[Annotations, Floats]:
+    """Fuse the moving points of all raters of a pair; their scatter says how uncertain they are."""
+    if first.moving_points is None:
+        raise InvalidInputError(f"The landmarks of the pair {pair.name!r} are points of one image alone.")
+    keep = np.flatnonzero(first.active)
+    start = first.fixed_points[keep]
+    placed = [first.moving_points[keep]]
+    for file in pair.raters:
+        one = read_landmarks(file, fixed_grid=fixed, moving_grid=moving, **pair.landmark_options)
+        rows = _same_rows(pair, first, one, file)[keep]
+        if one.moving_points is None:
+            raise InvalidInputError(f"{file.name!r} of the pair {pair.name!r} lists points of one image alone.")
+        known = rows >= 0
+        if not np.allclose(one.fixed_points[rows[known]], start[known], rtol=1e-6, atol=1e-6):
+            raise InvalidInputError(
+                f"The raters of the pair {pair.name!r} did not answer for the same fixed points: those of "
+                f"{file.name!r} differ from the first rater's."
+            )
+        points = np.full(start.shape, np.nan)
+        points[known] = np.where(one.active[rows[known], None], one.moving_points[rows[known]], np.nan)
+        placed.append(points)
+    fused = fuse_raters(placed)
+    return Annotations(start, fused.points, fused.covariances), np.stack(placed)
 
 
-def anhir_file(file: Path, pair: str) -> Path:
-    """Return the file of warped landmarks that ``registration-results.csv`` of ANHIR names for a pair."""
-    text = read_text(file, "table of results")
-    reader = csv.DictReader(io.StringIO(text))
-    titles = reader.fieldnames or []
-    if WARPED not in titles:
-        raise FileFormatError(f"{file.name!r} has no column {WARPED!r}, as the results of ANHIR have.")
-    for row in reader:
-        if (row[titles[0]] or "").strip() == pair:
-            named = (row[WARPED] or "").strip()
-            if not named:
-                raise FileFormatError(f"{file.name!r} names no warped landmarks of the pair {pair!r}")
-            return inside(file.parent, named)
-    raise FileFormatError(f"{file.name!r} has no row of the pair {pair!r}")
+def _same_rows(pair: PairSpec, first: Landmarks, other: Landmarks, file: Path) -> Ints:
+    """Return the row of another rater's file for each landmark of the first rater, by name or by order; -1 if none."""
+    if first.names is not None and other.names is not None:
+        place = {name: row for row, name in enumerate(other.names)}
+        return np.array([place.get(name, -1) for name in first.names])
+    if len(first) != len(other):
+        raise InvalidInputError(
+            f"{file.name!r} of the pair {pair.name!r} has {len(other)} landmarks where the first rater has "
+            f"{len(first)}; give them names, so that they can be matched."
+        )
+    return np.arange(len(first))
 
 
-def inside(folder: Path, name: str) -> Path:
-    """Return a path that a submission names, which may not leave the submission's folder."""
-    path = (folder / name).resolve()
-    if not path.is_relative_to(folder.resolve()):
-        raise FileFormatError(f"The path {name!r} leads out of {folder.name!r}")
-    return path
-
-
-def _rows(file: Path, columns: tuple[str, ...]) -> list[tuple[int, dict[str, str]]]:
-    reader = csv.DictReader(io.StringIO(read_text(file, "table of points")))
-    missing = [name for name in columns if name not in (reader.fieldnames or [])]
-    if missing:
-        raise FileFormatError(f"{file.name!r} has no column {missing[0]!r}; ACROBAT's have {', '.join(columns)}.")
-    kept = [*columns, *({ANNOTATOR} & set(reader.fieldnames or []))]
-    return [(number, {key: row[key] or "" for key in kept}) for number, row in enumerate(reader, 2)]
-
-
-def _number(text: str, name: str, file: str, line: int) -> float:
-    if not text.strip():
-        return float("nan")
-    try:
-        return float(text)
-    except ValueError as error:
-        raise FileFormatError(f"{file!r}, line {line}: {name} is {text!r}, which is not a number.") from error
+def _targets(pair: PairSpec, settings: StudySettings, fixed: Grid | None) -> tuple[Floats, str]:
+    if pair.targets is not None:
+        return targets_from_file(pair.targets, grid=fixed), "file"
+    if fixed is None:
+        raise InvalidInputError(f"The pair {pair.name!r} has neither a fixed image nor a file of targets.")
+    if pair.mask is None:
+        return targets_from_domain(fixed, settings.targets), "domain"
+    image = read_image(pair.mask)
+    if image.grid.shape != fixed.shape:
+        raise InvalidInputError(
+            f"The mask of the pair {pair.name!r} has the size {image.grid.size}, but its fixed image {fixed.size}."
+        )
+    mask = image.read()
+    count = min(settings.targets, int(np.count_nonzero(mask)))
+    return targets_from_mask(mask, fixed, count, seed=settings.seed), "mask"

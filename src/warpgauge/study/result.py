@@ -15,7 +15,7 @@ from warpgauge.errors import InvalidInputError
 from warpgauge.evaluation import Interval, challenge_metrics, norm_name
 from warpgauge.evaluation.assessment import BASELINE
 from warpgauge.evaluation.sentences import probability
-from warpgauge.study.challenges import MAIN, official_figures
+from warpgauge.study.challenge_figures import MAIN, official_figures
 from warpgauge.study.description import Study
 from warpgauge.study.pairs import OVERLAP, PairOutcome, mean_overlap
 from warpgauge.study.statistics import (

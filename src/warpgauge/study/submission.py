@@ -21,8 +21,8 @@ from warpgauge._version import __version__
 from warpgauge.display import counted
 from warpgauge.errors import FileFormatError, InvalidInputError, WarpgaugeError
 from warpgauge.io.files import confined, plain, read_text, replace_file
+from warpgauge.study.challenge_tables import inside
 from warpgauge.study.description import METHOD, STUDY, Study, fill, read_study
-from warpgauge.study.pair_files import inside
 from warpgauge.study.pairs import OVERLAP
 from warpgauge.study.result import StudyResult
 from warpgauge.study.runner import run_study
