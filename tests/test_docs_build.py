@@ -76,7 +76,7 @@ def test_nothing_is_fetched_from_another_host(built: Path) -> None:
 
 def test_mathematics_is_drawn_by_the_browser_itself(built: Path) -> None:
     """Formulas are MathML; none is left as TeX."""
-    page = (built / "notation.html").read_text("utf-8")
+    page = (built / "conventions.html").read_text("utf-8")
     assert page.count("<math") > 20
     assert "\\mathcal" not in page
 
