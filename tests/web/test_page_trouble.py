@@ -167,6 +167,29 @@ def test_a_second_tab_resumes_where_the_work_is(browser: Any, folder: Path) -> N
         one.close()
 
 
+def test_a_revoked_rater_is_told_what_happened_and_whom_to_ask(browser: Any, folder: Path) -> None:
+    """The page says it at the next action and after a reload; what was saved stays, and guessing is not counted."""
+    with served(folder, "ada") as server:
+        sheet = open_sheet(browser, server, "ada")
+        page = sheet.page
+        sheet.press_at("moving", 150, 140)
+        sheet.accept()
+        server.client().post("/api/raters", json={"action": "revoke", "name": "ada"}).raise_for_status()
+        sheet.press_at("moving", 160, 150)
+        page.keyboard.press("Enter")
+        page.locator("#offline", has_text="not valid any more").wait_for()
+        said = page.locator("#message").text_content()
+        assert "The organiser has revoked your link" in said
+        assert "ask the organiser" in said
+        for _ in range(25):
+            page.reload()
+        assert "The organiser has revoked your link" in page.locator("body").text_content()
+        page.goto(server.links["ada"])
+        assert "The organiser has revoked your link" in page.locator("body").text_content()
+        assert answer(folder, 0, "ada") is not None
+        sheet.close()
+
+
 def test_two_blind_raters_see_only_their_own_and_the_organiser_sees_both(browser: Any, folder: Path) -> None:
     """Each rater's list, marks and drawer hold nothing of the other; the organiser compares, excludes and settles."""
     with served(folder, "ada,ben") as server:

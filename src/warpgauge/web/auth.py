@@ -51,11 +51,15 @@ class Person:
 
 @dataclass(frozen=True)
 class _Known:
-    """People with the hashes of their tokens, and by name (None for those who were revoked), as of a moment."""
+    """People with the hashes of their tokens, and by name (None for those who were revoked), as of a moment.
+
+    ``former`` has the hashes of tokens that were valid while this server ran, and why they are not any more.
+    """
 
     time: float
-    people: tuple[tuple[str, Person], ...]
+    people: tuple[tuple[str, Person], ...] = ()
     registered: Mapping[str, Person | None] = field(default_factory=dict)
+    former: Mapping[str, str] = field(default_factory=dict)
 
 
 def new_token() -> str:
@@ -102,6 +106,16 @@ def valid_link(state: State, name: str) -> str | None:
     return stored if stored and not has_ended(stored) else None
 
 
+def _why_ended(state: State, name: str) -> str:
+    """Return what happened to the former link of a person, and whom to ask."""
+    record = state.raters.get(name)
+    if record is not None and record.revoked:
+        return "The organiser has revoked your link. All that you saved is kept; ask the organiser how to go on."
+    if valid_link(state, name):
+        return "Your link was replaced by a newer one: open that one, or ask the organiser for it."
+    return "The time of your link is over. All that you saved is kept; ask the organiser for a new link."
+
+
 class Gate:
     """Finds out whose a token is.
 
@@ -119,6 +133,7 @@ class Gate:
     def __init__(self, project: Project, launch: Mapping[str, str]) -> None:
         self._project = project
         self._launch = [(token_hash(token), name) for token, name in launch.items()]
+        self._known = _Known(0.0)
         self._known = self._look()
 
     def at_once(self, token: str | None) -> Person | None:
@@ -142,6 +157,10 @@ class Gate:
             self._renew(wait=True)
             found = self._find(given)
         return found
+
+    def why_ended(self, token: str | None) -> str | None:
+        """Return why a token is not valid any more; None for one that was not valid while this server ran."""
+        return self._known.former.get(token_hash(token)) if token and len(token) <= LONGEST_TOKEN else None
 
     def signed_on(self, name: str) -> Person | None:
         """Return the person whom a trusted proxy has signed on: a rater, unless the project says otherwise."""
@@ -183,7 +202,9 @@ class Gate:
             known += [(stored.partition(_UNTIL)[0], name) for stored, name in linked if stored]
             people = tuple((stored, Person(name, state.role(name))) for stored, name in known)
             named = {r.name: None if r.revoked else Person(r.name, r.role) for r in state.raters.values()}
-            return _Known(now, people, named)
+            valid = {stored for stored, _ in people}
+            gone = {stored: _why_ended(state, one.name) for stored, one in self._known.people if stored not in valid}
+            return _Known(now, people, named, {**self._known.former, **gone})
 
 
 async def _asking(request: Request) -> Person:

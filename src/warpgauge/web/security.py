@@ -40,7 +40,7 @@ _PAGE = (
     '<!doctype html><html lang="en"><head><meta charset="utf-8">{head}<title>warpgauge</title></head>'
     "<body><p>{text}</p></body></html>"
 )
-_NO_TOKEN = "Open the link that warpgauge annotate printed, or ask the organiser for yours: a valid token is needed."
+_NO_TOKEN = "A valid link is needed: ask the organiser for yours, or open the one that warpgauge annotate printed."
 
 
 def failure(status: int, sentence: str) -> JSONResponse:
@@ -108,7 +108,7 @@ class Guard:
         except StorageError as error:
             return failure(503, str(error))
         if person is None:
-            return self._stranger(scope, headers, address, wrong=bool(token))
+            return self._stranger(scope, headers, address, token)
         scope.setdefault("state", {})["person"] = person
         return None
 
@@ -131,24 +131,26 @@ class Guard:
 
     def _below_root(self, scope: Scope) -> None:
         """Take the proxy's prefix off the path; proxies that take it off themselves are as good."""
-        path = scope["path"]
-        if self.settings.root_path and (
-            path == self.settings.root_path or path.startswith(f"{self.settings.root_path}/")
-        ):
-            scope["path"] = path[len(self.settings.root_path) :] or "/"
+        path, root = scope["path"], self.settings.root_path
+        if root and (path == root or path.startswith(f"{root}/")):
+            scope["path"] = path[len(root) :] or "/"
             scope["raw_path"] = scope["path"].encode("utf-8")
 
     def _origins(self, scope: Scope, host: str) -> tuple[str, ...]:
         return (f"{scope['scheme']}://{host}", *((f"https://{host}",) if self.settings.behind_tls else ()))
 
-    def _stranger(self, scope: Scope, headers: Headers, address: str, *, wrong: bool) -> Response:
-        """Answer a request without a valid token; one with a wrong token is counted."""
-        if wrong:
-            self.wrong.add(address)
-            self.log.write(address, "wrong token")
-            if self.wrong.too_many(address):
-                return _wait(scope)
-        return _stranger(scope, headers, self.settings.root_path)
+    def _stranger(self, scope: Scope, headers: Headers, address: str, token: str | None) -> Response:
+        """Answer a request without a valid token; a wrong one is counted, one that was valid is told what happened."""
+        waits = self._counted(scope, address, token) if token else None
+        return waits or _stranger(scope, headers, self.settings.root_path, self.gate.why_ended(token) or _NO_TOKEN)
+
+    def _counted(self, scope: Scope, address: str, token: str) -> Response | None:
+        """Count a wrong token, unless it was valid before; an address with too many of them has to wait."""
+        if self.gate.why_ended(token) is not None:
+            return None
+        self.wrong.add(address)
+        self.log.write(address, "wrong token")
+        return _wait(scope) if self.wrong.too_many(address) else None
 
     def _unfit(self, scope: Scope, headers: Headers) -> Response | None:
         """Refuse what is too long or of another type than JSON, before it is read."""
@@ -171,9 +173,7 @@ class Guard:
         except StorageError as error:
             return failure(503, str(error))
         if person is None:
-            self.wrong.add(address)
-            self.log.write(address, "wrong token")
-            return _wait(scope) if self.wrong.too_many(address) else _page(401, _NO_TOKEN)
+            return self._counted(scope, address, token) or _page(401, self.gate.why_ended(token) or _NO_TOKEN)
         self.log.write(address, "login", person.name)
         response = RedirectResponse(f"{self.settings.root_path}/", 303)
         response.set_cookie(
@@ -260,14 +260,14 @@ def _wait(scope: Scope) -> Response:
     return answer
 
 
-def _stranger(scope: Scope, headers: Headers, root_path: str) -> Response:
+def _stranger(scope: Scope, headers: Headers, root_path: str, sentence: str) -> Response:
     if scope["path"].startswith("/api/") or scope["method"] != "GET":
-        return failure(401, "A valid token is needed: open the link that warpgauge annotate printed.")
+        return failure(401, sentence)
     if scope["path"] == "/" and headers.get("sec-fetch-site") == "cross-site":
         # A strict cookie is not sent on a way that began at another site (a link in a mail); going on from our own
         # page sends it. That second request comes from this site, so that this cannot go round in circles.
         return _page(200, "Opening the annotator ...", f'<meta http-equiv="refresh" content="0; url={root_path}/">')
-    return _page(401, _NO_TOKEN)
+    return _page(401, sentence)
 
 
 def _page(status: int, text: str, head: str = "") -> Response:

@@ -165,7 +165,5 @@ async function offerOrganiser(annotator) {
 open().catch((error) => {
   const message = byId("message");
   message.className = "error";
-  message.textContent = error instanceof RefusedError && error.status === 401
-    ? "This link is not valid any more: open the link that the server printed."
-    : error.message;
+  message.textContent = error.message;
 });

@@ -137,7 +137,7 @@ function showMessage({ message, tone, connection, doubt }) {
   line.className = doubt ? "warning" : tone;
   byId("offline").hidden = connection === "ok";
   byId("offline").textContent = connection === "refused"
-    ? "The server does not know this browser any more: open the link that it printed. Your last action is kept here."
+    ? "Your link is not valid any more; the line at the bottom says why. Your last action is kept here."
     : "Not connected. Your last action is kept here and will be sent.";
 }
 
