@@ -1,12 +1,13 @@
 """The compiled loops behind :mod:`warpgauge.core.tiles`: one tile of points at a time, annotation by annotation.
 
 A tile is ``order[start:stop]``, the rows of some of the points. Arrays of a tile have one column for each of its points
-and room for a whole tile; a kernel comes as ``(family, breaks, table)`` as in :mod:`warpgauge.core.compiled`.
+and room for a whole tile. Named tuples cost a compiled loop nothing.
 """
 
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,6 +16,38 @@ from warpgauge.core.compiled import _kernel_of_squares, _squared_distances, boun
 
 # A distance this share beyond a scale counts as on either side of it; neighbouring quintics agree there.
 _MARGIN = 1e-12
+
+
+class Model(NamedTuple):
+    """What all tiles share: the kernel as in :mod:`warpgauge.core.compiled`, the annotations, and the trend.
+
+    ``weights`` is (L, d), or (L, 0) for no sums. ``coefficients`` (features, d) are the features of the trend, summed
+    over the annotations times their weights. ``b`` is the number of components that are whitened, 0 where no
+    covariances are wanted.
+    """
+
+    family: int
+    breaks: Floats
+    table: Floats
+    at_zero: float
+    locations: Floats
+    weights: Floats
+    features: int
+    center: Floats
+    translation_sd: float
+    linear_sd: float
+    coefficients: Floats
+    b: int
+
+
+class Room(NamedTuple):
+    """Arrays of one thread: scratch for one tile, and the sums and covariances of up to a group of tiles."""
+
+    place: Floats
+    kernel: Floats
+    whitened: Floats
+    shift: Floats
+    covariance: Floats
 
 
 @compile_loop
@@ -93,43 +126,27 @@ def _bundle_of_squares(
 
 
 @compile_loop
-def _fill_tile(
-    family: int,
-    breaks: Floats,
-    table: Floats,
-    points: Floats,
-    order: Ints,
-    start: int,
-    stop: int,
-    locations: Floats,
-    active: Ints,
-    weights: Floats,
-    stored: bool,
-    place: Floats,
-    kernel: Floats,
-    first_row: int,
-    column: int,
-    shift: Floats,
-) -> None:
+def _fill_tile(model: Model, points: Floats, rows: Ints, active: Ints, room: Room, kernel: Floats, column: int) -> None:
     """Kernel between the active annotations and a tile, and its sums over the annotations times their weights.
 
-    Row ``first_row + i`` of ``kernel`` becomes the kernel of annotation ``active[i]`` where it is ``stored``.
-    ``shift`` from ``column`` on becomes ``sum_l kappa(x, x_l) weights[l]``; ``weights`` is (L, d), or (L, 0) for no
-    sums. ``place`` (d + 1, tile) is scratch.
+    After the rows of the trend's features, row i of ``kernel`` becomes the kernel of annotation ``active[i]``, where
+    covariances are wanted. The sums from ``column`` on become ``sum_l kappa(x, x_l) weights[l]``.
     """
-    n, d = stop - start, points.shape[1]
+    breaks, table, weights = model.breaks, model.table, model.weights
+    place, shift = room.place, room.shift
+    n, d = rows.shape[0], points.shape[1]
     low, high = np.empty(d), np.empty(d)
-    bounding_box(points, order, start, stop, low, high)
+    bounding_box(points, rows, 0, n, low, high)
     for j in range(n):
         for a in range(d):
-            place[a, j] = points[order[start + j], a]
+            place[a, j] = points[rows[j], a]
     for a in range(weights.shape[1]):
         shift[a, column : column + n] = 0.0
     spare = place[d]
     for i in range(active.shape[0]):
-        x = locations[active[i]]
-        row = kernel[first_row + i] if stored else kernel[0]
-        if family == 0:
+        x = model.locations[active[i]]
+        row = kernel[model.features + i] if model.b > 0 else kernel[0]
+        if model.family == 0:
             first = _passed(breaks, _nearest_square(x, low, high) * (1 - _MARGIN))
             last = _passed(breaks, _farthest_square(x, low, high) * (1 + _MARGIN))
             if first == breaks.shape[0]:
@@ -139,7 +156,7 @@ def _fill_tile(
             _bundle_of_squares(breaks, table, first, last, n, row, spare)
         else:
             _squared_distances(x, place, row[:n])
-            _kernel_of_squares(family, breaks, table, row[:n])
+            _kernel_of_squares(model.family, breaks, table, row[:n])
         for a in range(weights.shape[1]):
             factor = weights[active[i], a]
             for j in range(n):
@@ -147,28 +164,14 @@ def _fill_tile(
 
 
 @compile_loop
-def _fill_trend(
-    points: Floats,
-    order: Ints,
-    start: int,
-    stop: int,
-    center: Floats,
-    translation_sd: float,
-    linear_sd: float,
-    coefficients: Floats,
-    kernel: Floats,
-    column: int,
-    shift: Floats,
-) -> None:
-    """Put the features of a trend into the first d + 1 rows of ``kernel`` and add their products to ``shift``.
-
-    ``coefficients`` (d + 1, d) are the features' sums over the annotations times their weights, or (d + 1, 0).
-    """
-    n, d = stop - start, points.shape[1]
+def _fill_trend(model: Model, points: Floats, rows: Ints, kernel: Floats, column: int, shift: Floats) -> None:
+    """Put the features of a trend into the first d + 1 rows of ``kernel`` and add their products to ``shift``."""
+    coefficients = model.coefficients
+    n, d = rows.shape[0], points.shape[1]
     for j in range(n):
-        kernel[0, j] = translation_sd
+        kernel[0, j] = model.translation_sd
         for a in range(d):
-            kernel[a + 1, j] = linear_sd * (points[order[start + j], a] - center[a])
+            kernel[a + 1, j] = model.linear_sd * (points[rows[j], a] - model.center[a])
     for a in range(coefficients.shape[1]):
         for f in range(d + 1):
             for j in range(n):
@@ -253,54 +256,27 @@ def _width(n: int) -> int:
 
 @compile_loop
 def fill_tiles(
-    family: int,
-    breaks: Floats,
-    table: Floats,
-    points: Floats,
-    order: Ints,
-    bounds: Ints,
-    locations: Floats,
-    active: Ints,
-    weights: Floats,
-    center: Floats,
-    translation_sd: float,
-    linear_sd: float,
-    coefficients: Floats,
-    features: int,
-    at_zero: float,
-    b: int,
-    panels: Ints,
-    factor: Floats,
-    place: Floats,
-    kernel_room: Floats,
-    whitened_room: Floats,
-    shift: Floats,
-    covariance: Floats,
+    model: Model, points: Floats, order: Ints, bounds: Ints, active: Ints, panels: Ints, factor: Floats, room: Room
 ) -> None:
-    """Put sums and covariances of the points ``order[bounds[0] : bounds[-1]]`` into ``shift`` and ``covariance``.
+    """Put sums and covariances of the points ``order[bounds[0] : bounds[-1]]`` into ``room``.
 
-    Tile t is ``order[bounds[t] : bounds[t + 1]]``. ``b`` is 0 where no covariances are wanted. ``panels`` and
-    ``factor`` are those of :class:`warpgauge.core.tiles.Panels`. One call for many tiles: between two calls a thread
-    has to wait for the interpreter's lock.
+    Tile t is ``order[bounds[t] : bounds[t + 1]]``. ``panels`` and ``factor`` are those of
+    :class:`warpgauge.core.tiles.Panels`. One call for many tiles: between two calls a thread has to wait for the
+    interpreter's lock.
     """
-    stored = b > 0
-    rows = max(1, features + (active.shape[0] if stored else 0))
+    b, features = model.b, model.features
+    height = max(1, features + (active.shape[0] if b > 0 else 0))
     for t in range(bounds.shape[0] - 1):
-        start, stop, column = bounds[t], bounds[t + 1], bounds[t] - bounds[0]
-        n = stop - start
+        rows, column = order[bounds[t] : bounds[t + 1]], bounds[t] - bounds[0]
+        n = rows.shape[0]
         width = _width(n)
-        kernel = kernel_room[: rows * width].reshape((rows, width))
-        _fill_tile(
-            family, breaks, table, points, order, start, stop, locations, active, weights, stored, place, kernel,
-            features, column, shift,
-        )  # fmt: skip
+        kernel = room.kernel[: height * width].reshape((height, width))
+        _fill_tile(model, points, rows, active, room, kernel, column)
         if features > 0:
-            _fill_trend(
-                points, order, start, stop, center, translation_sd, linear_sd, coefficients, kernel, column, shift
-            )
-        if stored:
-            _start_covariance(at_zero, features, kernel, b, n, column, covariance)
-            _subtract_explained(panels, factor, kernel, whitened_room, b, n, column, covariance)
+            _fill_trend(model, points, rows, kernel, column, room.shift)
+        if b > 0:
+            _start_covariance(model.at_zero, features, kernel, b, n, column, room.covariance)
+            _subtract_explained(panels, factor, kernel, room.whitened, b, n, column, room.covariance)
 
 
 @compile_loop

@@ -176,17 +176,23 @@ class _Run:
     def __init__(
         self, whitening: Whitening | None, kernel: PriorKernel, locations: Floats, weights: Floats | None
     ) -> None:
-        self.whitening, self.kernel = whitening, kernel
-        self.locations = loop_array(locations)
-        L = len(locations)
-        self.weights = np.empty((L, 0)) if weights is None else loop_array(weights)
-        self.parameters = kernel.bundle.loop_parameters
-        self.trend = kernel.trend
-        self.features = _feature_count(kernel, locations)
-        self.coefficients = np.ascontiguousarray(kernel.features(locations).T @ self.weights)
-        self.everything = np.arange(L, dtype=np.int64)
+        self.whitening = whitening
+        trend, weights = kernel.trend, np.empty((len(locations), 0)) if weights is None else loop_array(weights)
+        self.model = loops.Model(
+            *kernel.bundle.loop_parameters,
+            at_zero=kernel.bundle.at_zero,
+            locations=loop_array(locations),
+            weights=weights,
+            features=_feature_count(kernel, locations),
+            center=np.zeros(locations.shape[1]) if trend is None else loop_array(trend.center),
+            translation_sd=0.0 if trend is None else float(trend.translation_sd),
+            linear_sd=0.0 if trend is None else float(trend.linear_sd),
+            coefficients=np.ascontiguousarray(kernel.features(locations).T @ weights),
+            b=0 if whitening is None else whitening.b,
+        )
+        self.everything = np.arange(len(locations), dtype=np.int64)
         self.panels = panels_of([], upper=False) if whitening is None else whitening.panels()
-        self.reach_square = float(self.parameters[1][-1]) if self.parameters[0] == WENDLAND else np.inf
+        self.reach_square = float(self.model.breaks[-1]) if self.model.family == WENDLAND else np.inf
 
     def block(self, points: Floats, offset: int, sink: Sink) -> None:
         """Sort a block of points and work on its groups in threads."""
@@ -194,73 +200,44 @@ class _Run:
         bounds = np.array(tiles, dtype=np.int64)
 
         def worker() -> Callable[[int], None]:
-            buffers = _Buffers(self, points.shape[1])
+            room = _room(self.model)
 
             def work(group: int) -> None:
-                self._group(points, order, bounds[groups[group] : groups[group + 1] + 1], buffers, offset, sink)
+                self._group(points, order, bounds[groups[group] : groups[group + 1] + 1], room, offset, sink)
 
             return work
 
         over_items(worker, len(groups) - 1)
 
-    def _group(self, points: Floats, order: Ints, bounds: Ints, buffers: _Buffers, offset: int, sink: Sink) -> None:
+    def _group(self, points: Floats, order: Ints, bounds: Ints, room: loops.Room, offset: int, sink: Sink) -> None:
         active, panels = self.everything, self.panels
         if np.isfinite(self.reach_square):
             low, high = np.empty(points.shape[1]), np.empty(points.shape[1])
             compiled.bounding_box(points, order, bounds[0], bounds[-1], low, high)
-            active = loops.within_reach(self.locations, low, high, self.reach_square)
+            active = loops.within_reach(self.model.locations, low, high, self.reach_square)
             if self.whitening is not None:
-                if len(active) + self.features <= _SMALL_SHARE * len(self.locations):
+                if len(active) + self.model.features <= _SMALL_SHARE * len(self.everything):
                     panels = self.whitening.panels(active)
                 else:
                     active = self.everything
         # Crowded points can make more tiles of a group than there is room for.
         for first in range(0, len(bounds) - 1, _GROUP):
             part = bounds[first : first + _GROUP + 1]
-            self._tiles(points, order, part, active, panels, buffers)
-            sink(order[part[0] : part[-1]] + offset, buffers.shift, buffers.covariance)
-
-    def _tiles(
-        self, points: Floats, order: Ints, bounds: Ints, active: Ints, panels: Panels, buffers: _Buffers
-    ) -> None:
-        trend = self.trend
-        loops.fill_tiles(
-            *self.parameters,
-            points,
-            order,
-            bounds,
-            self.locations,
-            active,
-            self.weights,
-            buffers.center,
-            0.0 if trend is None else float(trend.translation_sd),
-            0.0 if trend is None else float(trend.linear_sd),
-            self.coefficients,
-            self.features,
-            self.kernel.bundle.at_zero,
-            0 if self.whitening is None else self.whitening.b,
-            panels.table,
-            panels.values,
-            buffers.place,
-            buffers.kernel,
-            buffers.whitened,
-            buffers.shift,
-            buffers.covariance,
-        )
+            loops.fill_tiles(self.model, points, order, part, active, panels.table, panels.values, room)
+            sink(order[part[0] : part[-1]] + offset, room.shift, room.covariance)
 
 
-class _Buffers:
-    """Arrays of one thread, used for one group after the other."""
-
-    def __init__(self, run: _Run, d: int) -> None:
-        L, b = len(run.locations), 0 if run.whitening is None else run.whitening.b
-        self.place = np.empty((d + 1, _WIDTH))
+def _room(model: loops.Model) -> loops.Room:
+    """Make the arrays of one thread, used for one group after the other."""
+    (L, d), b = model.locations.shape, model.b
+    return loops.Room(
+        place=np.empty((d + 1, _WIDTH)),
         # Zeros, as a few columns beyond a tile are multiplied too.
-        self.kernel = np.zeros(max(1, run.features + (L if b else 0)) * _WIDTH)
-        self.whitened = np.empty(b * 2 * _PANEL * _WIDTH)
-        self.shift = np.empty((d, _GROUP * TILE + 24))
-        self.covariance = np.empty((b * (b + 1) // 2, _GROUP * TILE + 24))
-        self.center = np.zeros(d) if run.trend is None else loop_array(run.trend.center)
+        kernel=np.zeros(max(1, model.features + (L if b else 0)) * _WIDTH),
+        whitened=np.empty(b * 2 * _PANEL * _WIDTH),
+        shift=np.empty((d, _GROUP * TILE + 24)),
+        covariance=np.empty((b * (b + 1) // 2, _GROUP * TILE + 24)),
+    )
 
 
 def sorted_tiles(points: Floats) -> tuple[Ints, list[int], list[int]]:
