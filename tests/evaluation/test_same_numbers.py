@@ -173,3 +173,36 @@ def test_the_default_model_of_a_grid_and_of_an_extent_are_one(project: Path) -> 
     assert by_grid.prior.kernel.scales.tolist() == [10.0, 20.0, 40.0, 80.0, 160.0]
     few = wg.default_posterior(annotations[np.arange(2)], opened.fixed_grid)
     assert few.prior.fit is None
+
+
+def test_a_tie_by_the_margin_is_told_alike_everywhere(tmp_path: Path) -> None:
+    """Two registrations 0.05 px apart: the annotations know the better one, which no place calls their failure.
+
+    The page's Progress once said that further points would change nothing, and its list of transforms that the
+    annotations did not separate them.
+    """
+    rng = np.random.default_rng(8)
+    pixels = rng.integers(0, 255, (100, 120)).astype(np.uint8)
+    for name in ("fixed.png", "moving.png"):
+        Image.fromarray(pixels).save(tmp_path / name)
+    folder = tmp_path / "pair"
+    call("new", folder, "--fixed", tmp_path / "fixed.png", "--moving", tmp_path / "moving.png", "--candidates", "20",
+         "--targets", "domain:80", "--foreground", "none")  # fmt: skip
+    with wg.Project.open(folder) as project:
+        session = wg.Session(project, rater="ann")
+        for point in rng.uniform(5, 90, (40, 2)):
+            session.volunteer(point, point + rng.normal([4.0, -3.0], 0.02), radius=0.05)
+    for name, shift in {"near": "4", "nearer": "3.95"}.items():
+        (tmp_path / f"{name}.txt").write_text(f"1 0 {shift}\n0 1 -3\n0 0 1\n")
+        call("add-transform", folder, name, tmp_path / f"{name}.txt")
+    found = ask("evaluate", folder)
+    assert found["outcome"] == "tied_by_margin"
+    assert not found["decided"]
+    assert found["verdict"].startswith("Both methods are equally good: their errors differ by less than the margin of")
+    with served(folder) as server:
+        listed, progress = (server.client().get(f"/api/{one}").json() for one in ("transforms", "progress"))
+    assert listed["verdict"] == progress["ranking"]["sentence"] == found["verdict"]
+    assert not listed["decided"]
+    assert not progress["ranking"]["decided"]
+    sharper = ask("evaluate", folder, "--margin", "0.01")
+    assert (sharper["outcome"], sharper["best"], sharper["decided"]) == ("decided", "near", True)

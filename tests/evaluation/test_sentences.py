@@ -2,40 +2,64 @@
 
 from __future__ import annotations
 
+import json
+import pickle
 import re
+from copy import deepcopy
+from dataclasses import replace
 
 import pytest
 
 from warpgauge.core.annotation_budget import FurtherAnnotations
 from warpgauge.core.calibration import Coverage
-from warpgauge.evaluation.sentences import (
-    Standing,
-    calibration,
-    joined,
-    judged_share,
-    length,
-    probability,
-    verdict,
-    without,
-)
-
-BEFORE = Standing("identity", 20.0, 15.0, 26.0, 0.0)
+from warpgauge.evaluation import Interval, Outcome, TransformScores, Verdict
+from warpgauge.evaluation.columns import Row
+from warpgauge.evaluation.sentences import calibration, joined, judged_share, length, probability, without
 
 
-def standings(count: int, best: list[float]) -> list[Standing]:
+def row(name: str, score: float, low: float, high: float, best: float) -> Row:
+    """A transform with such an RMS error, and nothing else."""
+    numbers = TransformScores(name, {}, {}, {}, 0.0, 0.0, {}, {}, {}, 0.0, {"rms": Interval(score, score, low, high)})
+    return Row(numbers, best=best)
+
+
+BEFORE = row("identity", 20.0, 15.0, 26.0, 0.0)
+
+
+def verdict(
+    order: list[Row],
+    groups: list[list[str]],
+    annotations: int,
+    further: FurtherAnnotations | None = None,
+    units: str | None = None,
+    baseline: str | None = None,
+    *,
+    margin: float = 0.0,
+) -> Verdict:
+    """The verdict of such rows; with a margin, the annotations separate the first of them from the others."""
+    return Verdict.of(
+        order, groups, separated=margin > 0 or len(groups[0]) == 1, baseline=baseline, further=further, units=units,
+        margin=margin, counts={"annotations": annotations, "targets": 9, "excluded_targets": 0, "samples": 100},
+    )  # fmt: skip
+
+
+def standings(count: int, best: list[float]) -> list[Row]:
     """m1 to mN with errors 1, 2, ..., N, intervals of half to twice that."""
-    return [Standing(f"m{k}", float(k), 0.5 * k, 2.0 * k, best[k - 1]) for k in range(1, count + 1)]
+    return [row(f"m{k}", float(k), 0.5 * k, 2.0 * k, best[k - 1]) for k in range(1, count + 1)]
 
 
-def decided(count: int) -> str:
+def decided(count: int) -> Verdict:
     order = [*standings(count, [0.97, *[0.0] * (count - 1)]), BEFORE]
     return verdict(order, [[one.name] for one in order], 25, None, "px", "identity")
 
 
-def tied(count: int, group: int, best: list[float], further: FurtherAnnotations | None = None) -> str:
+def tied(
+    count: int, group: int, best: list[float], further: FurtherAnnotations | None = None, margin: float = 0.0
+) -> Verdict:
     order = [*standings(count, best), BEFORE]
     names = [one.name for one in order]
-    return verdict(order, [names[:group], *[[name] for name in names[group:]]], 25, further, "px", "identity")
+    groups = [names[:group], *[[name] for name in names[group:]]]
+    return verdict(order, groups, 25, further, "px", "identity", margin=margin)
 
 
 def more(best: int | None) -> FurtherAnnotations:
@@ -97,7 +121,7 @@ def test_fifteen_methods_behind_the_best_are_counted() -> None:
 
 
 def test_no_method_may_be_better_than_doing_nothing() -> None:
-    worse = [Standing("identity", 0.5, 0.4, 0.6, 1.0), *standings(5, [0.0] * 5)]
+    worse = [row("identity", 0.5, 0.4, 0.6, 1.0), *standings(5, [0.0] * 5)]
     found = verdict(worse, [[one.name] for one in worse], 25, None, "px", "identity")
     assert found.startswith("No method is better than doing nothing: without registration")
     unclear = verdict(worse, [["identity", "m1"], ["m2", "m3", "m4", "m5"]], 25, None, "px", "identity")
@@ -105,6 +129,50 @@ def test_no_method_may_be_better_than_doing_nothing() -> None:
     assert verdict([BEFORE], [["identity"]], 3, None, "um", "identity") == (
         "Without registration the root mean square error is about 20 µm (90 % interval 15 to 26 µm)."
     )
+
+
+def test_a_tie_by_the_margin_blames_the_margin() -> None:
+    """Two that the annotations separate, by less than matters: it is neither decided nor the annotations' fault."""
+    assert tied(2, 2, [0.999, 0.001], more(30), margin=1.5) == (
+        "Both methods are equally good: their errors differ by less than the margin of 1.5 px. m1 has the smallest "
+        "root mean square error (probability over 0.99), about 1 px (90 % interval 0.5 to 2 px), against 20 px before "
+        "registration; next is m2 with about 2 px."
+    )
+    assert tied(5, 3, [1.0] + [0.0] * 4, margin=2.5).startswith("3 of the 5 methods are equally good: ")
+    assert tied(3, 3, [1.0] + [0.0] * 2, margin=2.5).startswith("All 3 methods are equally good: ")
+    found = verdict([*standings(1, [1.0]), BEFORE], [["m1", "identity"]], 25, None, "px", "identity", margin=30.0)
+    assert found.startswith("No method is better than doing nothing by more than the margin of 30 px: without regist")
+    assert "annotation" not in found
+
+
+def test_outcomes_are_codes_and_only_one_definition_says_decided() -> None:
+    """A verdict is decided where one transform beats all others, whether that is a method or doing nothing."""
+    worse = [row("identity", 0.5, 0.4, 0.6, 1.0), *standings(2, [0.0] * 2)]
+    found = {
+        Outcome.decided: decided(5),
+        Outcome.alone: decided(1),
+        Outcome.none_better: verdict(worse, [["identity"], ["m1"], ["m2"]], 25, None, None, "identity"),
+        Outcome.not_shown_better: verdict(worse, [["identity", "m1", "m2"]], 25, None, None, "identity"),
+        Outcome.undecided: tied(5, 2, [0.2] * 5),
+        Outcome.tied_by_margin: tied(5, 2, [0.2] * 5, margin=1.5),
+        Outcome.only_baseline: verdict([BEFORE], [["identity"]], 3, None, "um", "identity"),
+        Outcome.no_annotations: verdict(standings(2, [0.5, 0.5]), [["m1"], ["m2"]], 0),
+    }
+    assert {code: one.outcome for code, one in found.items()} == {code: code for code in Outcome}
+    assert {code for code, one in found.items() if one.decided} == {"decided", "alone", "none_better"}
+    assert found[Outcome.none_better].best == "identity"
+    assert not verdict(standings(1, [1.0]), [["m1"]], 4).decided  # nothing to compare it with
+
+
+def test_a_verdict_is_its_sentence_and_survives_copies() -> None:
+    """Scripts print, search and store it as text; its fields are copied with it."""
+    found = tied(5, 2, [0.2] * 5)
+    for copy in (pickle.loads(pickle.dumps(found)), replace(found), deepcopy(found)):
+        assert copy == found == str(found) == f"{found}"
+        assert (copy.outcome, copy.groups, copy.margin) == (found.outcome, found.groups, found.margin)
+    assert json.loads(json.dumps({"verdict": found})) == {"verdict": str(found)}
+    assert replace(found, units="mm").startswith(found.partition(":")[0])
+    assert "mm" in replace(found, units="mm")
 
 
 def test_without_annotations_nothing_is_said() -> None:

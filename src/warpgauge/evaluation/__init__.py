@@ -21,6 +21,7 @@ from warpgauge.evaluation.result import Evaluation, Interval, TransformScores, s
 from warpgauge.evaluation.scores import evaluate, tied_groups
 from warpgauge.evaluation.surrogate_metrics import Regularity, default_step, jacobian_determinants, regularity
 from warpgauge.evaluation.trust import Diagnostics, Outlier, Trust, diagnose, trust
+from warpgauge.evaluation.verdict import Outcome, Region, Verdict
 
 __all__ = [
     "Assessment",
@@ -36,14 +37,17 @@ __all__ = [
     "Interval",
     "Judge",
     "Judgement",
+    "Outcome",
     "Outlier",
     "RankDistribution",
+    "Region",
     "Regularity",
     "Sensitivity",
     "TransformScores",
     "Trust",
     "Truth",
     "Variation",
+    "Verdict",
     "assess",
     "audit_data",
     "certify_project",

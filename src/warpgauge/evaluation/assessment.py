@@ -9,7 +9,7 @@ they are, and projects with ``model = "paper"`` keep the paper's.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from numpy.typing import ArrayLike
@@ -21,12 +21,13 @@ from warpgauge.core.power_law import fitted_posterior
 from warpgauge.core.process import Posterior
 from warpgauge.display import Tabular
 from warpgauge.errors import InvalidInputError
+from warpgauge.evaluation import sentences
 from warpgauge.evaluation.judge import CENTRES, judge
 from warpgauge.evaluation.result import Evaluation
 from warpgauge.evaluation.scores import evaluate
-from warpgauge.evaluation.sentences import region_words
 from warpgauge.evaluation.transforms import converted
 from warpgauge.evaluation.trust import Trust, trust
+from warpgauge.evaluation.verdict import Verdict
 from warpgauge.geometry import Grid
 from warpgauge.io.transforms import read_transform
 from warpgauge.project import Project
@@ -53,8 +54,6 @@ class Assessment(Tabular):
         All that were judged, the baseline among them.
     targets : (n, d) array
         Fixed world points over which errors count.
-    region : str
-        What the targets stand for, in words: "the foreground of the fixed image".
     evaluation : Evaluation
     trust : Trust or None
         None where it was not asked for.
@@ -68,7 +67,6 @@ class Assessment(Tabular):
     judged_by: Truth
     transforms: dict[str, Any]
     targets: Floats
-    region: str
     evaluation: Evaluation
     trust: Trust | None
     problems: dict[str, str] = field(default_factory=dict)
@@ -80,18 +78,24 @@ class Assessment(Tabular):
         return self.evaluation.baseline
 
     @property
+    def region(self) -> str:
+        """What the targets stand for, in words: "the foreground of the fixed image"."""
+        return sentences.region_words("given") if self.verdict.region is None else self.verdict.region.words
+
+    @property
+    def verdict(self) -> Verdict:
+        """The verdict."""
+        return self.evaluation.verdict
+
+    @property
     def target_sentence(self) -> str:
         """What errors are averaged over, in a sentence."""
-        found = self.evaluation
-        left_out = ""
-        if found.excluded_targets:
-            left_out = f"; {found.excluded_targets} more lie outside the domain of some transform and are left out"
-        return f"Errors are over {found.targets} targets in {self.region}{left_out}."
+        return sentences.targets(self.evaluation.verdict)
 
     @property
     def title(self) -> str:
         """Title of the table, with what the targets stand for."""
-        return self.evaluation.titled(self.region)
+        return self.evaluation.title
 
     @property
     def sentences_before(self) -> list[str]:
@@ -101,7 +105,7 @@ class Assessment(Tabular):
     @property
     def sentence_after(self) -> str:
         """The verdict."""
-        return self.evaluation.verdict
+        return self.verdict
 
     def table(self) -> tuple[list[str], list[list[Any]]]:
         """Return the columns and rows of the evaluation's table."""
@@ -209,8 +213,8 @@ def assess(
     believed = None
     if with_trust:
         believed = trust(posterior, judged, points, judged_by=truth, pixel=None if grid is None else grid.pixel)
-    words = region_words(region)
-    return Assessment(posterior, truth, judged, points, words, result, believed, dict(problems or {}), units=units)
+    result = replace(result, verdict=result.verdict.with_trust(region, believed))
+    return Assessment(posterior, truth, judged, points, result, believed, dict(problems or {}), units=units)
 
 
 def project_posterior(project: Project) -> Posterior:

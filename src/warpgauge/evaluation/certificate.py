@@ -230,7 +230,7 @@ def _model(found: Assessment, names: list[str]) -> dict[str, Any]:
         "names": names,
         "win_probability": result.win_probability[np.ix_(rows, rows)].tolist(),
         "annotations": result.annotations,
-        "sentence": result.verdict,
+        "sentence": str(result.verdict),
     }  # fmt: skip
 
 

@@ -70,6 +70,8 @@ class Row:
         All its numbers.
     place, group : int or None
         Its position by the score, and the number of its tied group, both from 1.
+    best : float
+        Probability that its RMS error is the smallest.
     norm, statistic : str
         The norm that is shown, and the statistic at hand.
     """
@@ -77,6 +79,7 @@ class Row:
     scores: TransformScores
     place: int | None = None
     group: int | None = None
+    best: float = 0.0
     norm: str = PRIMARY
     statistic: str = SCORES[PRIMARY].statistic
 
@@ -84,6 +87,11 @@ class Row:
     def name(self) -> str:
         """Name of the transform."""
         return self.scores.name
+
+    @property
+    def rms(self) -> Interval:
+        """Median and interval of the true RMS error."""
+        return self.scores.statistics[SCORES[PRIMARY].statistic]
 
     @property
     def summary(self) -> Interval:
@@ -208,9 +216,9 @@ _WRITERS: dict[str, Callable[[Any], str]] = {
 
 def standing(evaluation: Evaluation) -> list[Row]:
     """Return the rows of an evaluation, the best transform first."""
-    groups = {name: place for place, group in enumerate(evaluation.tied, 1) for name in group}
-    ranked = evaluation.ranking(evaluation.norm)
-    return [Row(evaluation.scores[name], at, groups.get(name), evaluation.norm) for at, name in enumerate(ranked, 1)]
+    places = {name: place for place, name in enumerate(evaluation.ranking(evaluation.norm), 1)}
+    rows = [replace(row, place=places[row.name], norm=evaluation.norm) for row in evaluation.verdict.rows]
+    return sorted(rows, key=lambda row: places[row.name])
 
 
 def _by_mean(evaluation: Evaluation) -> bool:

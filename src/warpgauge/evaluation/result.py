@@ -13,9 +13,9 @@ from warpgauge.core.arrays import Floats
 from warpgauge.core.error_scores import Flag, norm_name
 from warpgauge.display import Tabular, counted
 from warpgauge.errors import InvalidInputError
-from warpgauge.evaluation import columns
-from warpgauge.evaluation.sentences import without
+from warpgauge.evaluation import columns, sentences
 from warpgauge.evaluation.surrogate_metrics import Regularity
+from warpgauge.evaluation.verdict import Verdict
 
 # What users call them; the first, second and fifth are the norms 1, 2 and infinity.
 STATISTICS = ("mean", "rms", "median", "p90", "max")
@@ -134,28 +134,12 @@ class Evaluation(Tabular):
     win_probability : (K, K) array
         Probability that the row's transform has a smaller mean squared error than the column's: exact by a posterior,
         from samples by an average.
-    annotations, targets, samples, seed : int
-        What it was computed from.
-    excluded_targets : int
-        Targets left out for all because some transform is not defined there.
+    verdict : Verdict
+        What they say: codes and numbers, and as text the sentence.
+    seed : int
+        Of the samples.
     tolerance, diagonal : float or None
         As given, in world units.
-    tied : list of list of str
-        The ranking by the 2-norm in groups: a transform is in the group of a better one that does not beat it with
-        probability 0.95 or more, or by more than the margin.
-    further : FurtherAnnotations or None
-        How many more annotations would decide; None where nothing is undecided or it was not asked for.
-    verdict : str
-        All that in a sentence.
-    units : str or None
-        World unit, where it is known.
-    baseline : str or None
-        Name of the transform that does nothing, where it is among them.
-    margin : float
-        Smallest difference of two scores that matters, in world units.
-    flags : tuple of warpgauge.evaluation.Flag
-        What a person should look at before any ranking: transforms that fit the annotations too well, annotations that
-        are probably wrong.
     candidate_weights : dict or None
         By a judge: weight of each transform in the median about which the truth is modelled. None by a posterior.
     sampled_targets : int
@@ -169,24 +153,68 @@ class Evaluation(Tabular):
     scores: dict[str, TransformScores]
     norms: tuple[str, ...]
     win_probability: Floats
-    annotations: int
-    targets: int
-    samples: int
+    verdict: Verdict
     seed: int
-    excluded_targets: int
     tolerance: float | None = None
     diagonal: float | None = None
-    tied: list[list[str]] = field(default_factory=list)
-    further: FurtherAnnotations | None = None
-    verdict: str = ""
     candidate_weights: dict[str, float] | None = None
-    units: str | None = None
-    baseline: str | None = None
-    margin: float = 0.0
-    flags: tuple[Flag, ...] = ()
     sampled_targets: int = 0
     without_flagged: Evaluation | None = None
     draws: dict[str, Floats] = field(default_factory=dict, repr=False)
+
+    @property
+    def annotations(self) -> int:
+        """Number of annotations behind it."""
+        return self.verdict.counts["annotations"]
+
+    @property
+    def targets(self) -> int:
+        """Number of targets that errors count over."""
+        return self.verdict.counts["targets"]
+
+    @property
+    def excluded_targets(self) -> int:
+        """Number of targets left out for all because some transform is not defined there."""
+        return self.verdict.counts["excluded_targets"]
+
+    @property
+    def samples(self) -> int:
+        """Number of posterior samples."""
+        return self.verdict.counts["samples"]
+
+    @property
+    def tied(self) -> list[list[str]]:
+        """The ranking by the 2-norm in groups.
+
+        A transform is in the group of a better one that does not beat it with probability 0.95 or more, or by more
+        than the margin.
+        """
+        return [list(group) for group in self.verdict.groups]
+
+    @property
+    def further(self) -> FurtherAnnotations | None:
+        """How many more annotations would decide; None where nothing is undecided or it was not asked for."""
+        return self.verdict.further
+
+    @property
+    def units(self) -> str | None:
+        """World unit, where it is known."""
+        return self.verdict.units
+
+    @property
+    def baseline(self) -> str | None:
+        """Name of the transform that does nothing, where it is among them."""
+        return self.verdict.baseline
+
+    @property
+    def margin(self) -> float:
+        """Smallest difference of two scores that matters, in world units."""
+        return self.verdict.margin
+
+    @property
+    def flags(self) -> tuple[Flag, ...]:
+        """What to look at before any ranking: transforms that fit too well, annotations that are probably wrong."""
+        return self.verdict.flags
 
     @property
     def notices(self) -> list[str]:
@@ -194,7 +222,7 @@ class Evaluation(Tabular):
         found = [flag.sentence for flag in self.flags]
         rows = [flag.row for flag in self.flags if flag.row is not None]
         if rows and self.without_flagged is not None:
-            found.append(without(rows, self.without_flagged.verdict))
+            found.append(sentences.without(rows, self.without_flagged.verdict))
         return found
 
     def ranking(self, norm: str | float = columns.PRIMARY) -> list[str]:
@@ -225,7 +253,8 @@ class Evaluation(Tabular):
     def to_dict(self) -> dict[str, Any]:
         """All numbers as plain Python values (not the draws)."""
         return {
-            "verdict": self.verdict,
+            "verdict": str(self.verdict),
+            **self.verdict.to_dict(),
             "annotations": self.annotations,
             "targets": self.targets,
             "excluded_targets": self.excluded_targets,
@@ -274,13 +303,7 @@ class Evaluation(Tabular):
     @property
     def title(self) -> str:
         """What the errors are, over how many targets and from how many annotations."""
-        return self.titled()
-
-    def titled(self, region: str = "") -> str:
-        """Return the title with what the targets stand for, in words."""
-        unit = f" in {self.units}" if self.units else ""
-        over = f"{counted(self.targets, 'target')}{f' in {region}' if region else ''}"
-        return f"RMS error{unit} over {over}, from {counted(self.annotations, 'annotation')}"
+        return sentences.title(self.verdict)
 
     @property
     def sentences_before(self) -> list[str]:

@@ -14,11 +14,11 @@ from warpgauge.core.arrays import Floats, as_points
 from warpgauge.core.error_scores import Flag, Judgement, Truth, displacement_norm, norm_name, rank_distribution
 from warpgauge.core.parallel import one_blas_thread
 from warpgauge.errors import InvalidInputError
-from warpgauge.evaluation.columns import PRIMARY, SCORES, draws_of
+from warpgauge.evaluation.columns import PRIMARY, SCORES, Row, draws_of
 from warpgauge.evaluation.result import Evaluation, Interval, TransformScores, positive, summaries
-from warpgauge.evaluation.sentences import Standing, verdict
 from warpgauge.evaluation.surrogate_metrics import Regularity, regularity
 from warpgauge.evaluation.transforms import Comparable, comparable, converted, function_of
+from warpgauge.evaluation.verdict import DECISIVE, Verdict
 from warpgauge.geometry import Grid
 
 # Up to so many targets are sampled jointly. Of more, every batch of samples has its own random part.
@@ -118,28 +118,35 @@ def evaluate(
             for name, one in scores.items()
         }
     units = diagonal.units if isinstance(diagonal, Grid) else None
-    groups_by_name = [[names[k] for k in group] for group in groups]
-    standings = _standings([names[k] for k in judged.order], names, draws)
-    sentence = verdict(standings, groups_by_name, len(truth.annotations), more, units, baseline)
+    found = Verdict.of(
+        _rows(scores, judged.order, groups, draws),
+        [[names[k] for k in group] for group in groups],
+        separated=all(judged.win[groups[0][0], k] >= DECISIVE for k in groups[0][1:]),
+        baseline=baseline,
+        counts={
+            "annotations": len(truth.annotations),
+            "targets": len(common.points),
+            "excluded_targets": common.excluded,
+            "samples": int(samples),
+        },
+        flags=tuple(truth.flags),
+        assumptions=(
+            *(["unseen_annotations"] if truth.candidate_weights is not None else []),
+            *(["common_targets"] if common.excluded else []),
+        ),
+        further=more,
+        units=units,
+        margin=float(margin),
+    )
     return Evaluation(
         scores=scores,
         norms=tuple(norm_name(p) for p in norms),
         win_probability=judged.win,
-        annotations=len(truth.annotations),
-        targets=len(common.points),
-        samples=int(samples),
+        verdict=found,
         seed=int(seed),
-        excluded_targets=common.excluded,
         tolerance=tolerance,
         diagonal=length,
-        tied=groups_by_name,
-        further=more,
-        verdict=sentence,
-        units=units,
-        baseline=baseline if baseline in names else None,
         candidate_weights=truth.candidate_weights,
-        margin=float(margin),
-        flags=tuple(truth.flags),
         sampled_targets=min(len(common.points), PART)
         if len(common.points) > MOST_JOINT_TARGETS
         else len(common.points),
@@ -185,15 +192,16 @@ def _sampled(
     return {key: np.concatenate([one[key] for one in found]) for key in found[0]}
 
 
-def _standings(order: Sequence[str], names: Sequence[str], draws: Mapping[str, Floats]) -> list[Standing]:
-    """Return the entries of the verdict, best first: median and interval of each transform's true RMS error."""
-    best = rank_distribution(draws["rms"]).best
-    found = []
-    for name in order:
-        k = names.index(name)
-        interval = Interval.of(draws["rms"][:, k])
-        found.append(Standing(name, interval.median, interval.low, interval.high, float(best[k])))
-    return found
+def _rows(
+    scores: Mapping[str, TransformScores],
+    order: Sequence[int],
+    groups: Sequence[Sequence[int]],
+    draws: Mapping[str, Floats],
+) -> list[Row]:
+    """Return the rows of the verdict, best first."""
+    best, every = rank_distribution(draws[SCORES[PRIMARY].statistic]).best, list(scores.values())
+    group = {k: number for number, members in enumerate(groups, 1) for k in members}
+    return [Row(every[k], at, group[k], float(best[k])) for at, k in enumerate(order, 1)]
 
 
 def _regularity(transform: Any, where: Any, mask: Any, step: float | None) -> Regularity | None:
@@ -258,11 +266,8 @@ def _holding(interval: Interval, score: float) -> tuple[float, float]:
     return min(interval.low, float(score)), max(interval.high, float(score))
 
 
-LEVEL = 0.95
-
-
 def tied_groups(
-    order: Sequence[int], win: Floats, level: float = LEVEL, *, scores: Floats | None = None, margin: float = 0.0
+    order: Sequence[int], win: Floats, level: float = DECISIVE, *, scores: Floats | None = None, margin: float = 0.0
 ) -> list[list[int]]:
     """Split a ranking into groups whose members cannot be distinguished.
 

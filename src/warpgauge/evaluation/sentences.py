@@ -6,11 +6,16 @@ sentences. It names the two or three methods that matter, and the error before r
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from warpgauge.core.annotation_budget import FurtherAnnotations
 from warpgauge.core.calibration import Coverage
+from warpgauge.display import counted
+
+if TYPE_CHECKING:
+    from warpgauge.evaluation.columns import Row
+    from warpgauge.evaluation.verdict import Verdict
 
 # At most this many tied methods are named, and only those with at least this probability of being the best.
 _MOST_NAMED = 3
@@ -32,17 +37,6 @@ def region_words(region: str) -> str:
     return REGIONS.get(region, region)
 
 
-@dataclass(frozen=True)
-class Standing:
-    """One transform in a verdict: its RMS error with 90 % interval, and its probability of being the best."""
-
-    name: str
-    score: float
-    low: float
-    high: float
-    best: float
-
-
 def length(value: float, units: str | None) -> str:
     """Write a length with three significant digits and its unit."""
     text = f"{value:.3g}" if 1e-3 <= abs(value) < 1e4 or value == 0 else f"{value:.2e}"
@@ -56,11 +50,6 @@ def probability(value: float) -> str:
     return "below 0.01" if value < 0.005 else f"{value:.2f}"
 
 
-def count(number: int, noun: str) -> str:
-    """Write a number with its noun: ``1 annotation``, ``2 annotations``."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
-
-
 def joined(words: Sequence[str]) -> str:
     """Join words by commas and "and"."""
     return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
@@ -71,126 +60,142 @@ def numbered(rows: Sequence[int]) -> str:
     return f"annotation{'' if len(rows) == 1 else 's'} {joined([str(row + 1) for row in rows])}"
 
 
-def verdict(
-    order: Sequence[Standing],
-    groups: Sequence[Sequence[str]],
-    annotations: int,
-    further: FurtherAnnotations | None = None,
-    units: str | None = None,
-    baseline: str | None = None,
-) -> str:
-    """Return at most two sentences: which transform is best, how large its error is, and how certain that is.
-
-    Parameters
-    ----------
-    order : sequence of Standing
-        Best first.
-    groups : sequence of sequences of str
-        Tied groups of names, best first: members of a group cannot be distinguished.
-    annotations : int
-    further : FurtherAnnotations, optional
-        How many more would decide the ranking.
-    units : str, optional
-        World unit.
-    baseline : str, optional
-        Name of the identity transform, if it is among them.
-    """
-    if not annotations:
-        return "There are no annotations yet, so the transforms cannot be compared."
-    by_name = {one.name: one for one in order}
-    before = by_name.get(baseline) if baseline is not None else None
-    methods = [one for one in order if one is not before]
-    if not methods:
-        return f"Without registration the root mean square error is {_error(order[0], units)}."
-    first = [by_name[name] for name in groups[0]]
-    if before is not None and before in first:
-        return _no_better(before, first, methods, annotations, units)
-    if len(methods) == 1:
-        return _alone(methods[0], before, units)
-    if len(first) == 1:
-        return _decided(methods, groups, before, annotations, units)
-    return _undecided(first, methods, before, annotations, further, units)
+def verdict(found: Verdict) -> str:
+    """Return at most two sentences: which transform is best, how large its error is, and how certain that is."""
+    return _VERDICTS[found.outcome](found)
 
 
-def _error(one: Standing, units: str | None) -> str:
-    low, high = length(one.low, None), length(one.high, units)
-    return f"about {length(one.score, units)} (90 % interval {low} to {high})"
+def progress(found: Verdict) -> str:
+    """Return what more annotations would change: nothing where it is known which transform is best."""
+    return "Further points are unlikely to change which is best." if found.decided else str(found)
 
 
-def _against(before: Standing | None, units: str | None) -> str:
-    return "" if before is None else f", against {length(before.score, units)} before registration"
+def title(found: Verdict) -> str:
+    """Return the title of a table: what the errors are, over how many targets and from how many annotations."""
+    unit = f" in {found.units}" if found.units else ""
+    over = counted(found.counts["targets"], "target") + (f" in {found.region.words}" if found.region else "")
+    return f"RMS error{unit} over {over}, from {counted(found.counts['annotations'], 'annotation')}"
 
 
-def _alone(one: Standing, before: Standing | None, units: str | None) -> str:
-    text = f"{one.name} has a root mean square error of {_error(one, units)}{_against(before, units)}."
-    if before is None:
+def targets(found: Verdict) -> str:
+    """Return what errors are averaged over, and how many targets are left out."""
+    excluded, region = found.counts["excluded_targets"], f" in {found.region.words}" if found.region else ""
+    left_out = f"; {excluded} more lie outside the domain of some transform and are left out" if excluded else ""
+    return f"Errors are over {found.counts['targets']} targets{region}{left_out}."
+
+
+def _row(found: Verdict, name: str | None) -> Row | None:
+    return next((row for row in found.rows if row.name == name), None)
+
+
+def _first(found: Verdict) -> list[Row]:
+    """Return the tied transforms that may be the best."""
+    return [row for name in found.groups[0] for row in found.rows if row.name == name]
+
+
+def _error(one: Row, units: str | None) -> str:
+    low, high = length(one.rms.low, None), length(one.rms.high, units)
+    return f"about {length(one.rms.median, units)} (90 % interval {low} to {high})"
+
+
+def _against(found: Verdict) -> str:
+    before = _row(found, found.baseline)
+    return "" if before is None else f", against {length(before.rms.median, found.units)} before registration"
+
+
+def _no_annotations(_: Verdict) -> str:
+    return "There are no annotations yet, so the transforms cannot be compared."
+
+
+def _only_baseline(found: Verdict) -> str:
+    return f"Without registration the root mean square error is {_error(found.rows[0], found.units)}."
+
+
+def _alone(found: Verdict) -> str:
+    one = found.methods[0]
+    text = f"{one.name} has a root mean square error of {_error(one, found.units)}{_against(found)}."
+    if found.baseline is None:
         return f"{text} There is no other method to compare it with."
     return f"{text} It is better than doing nothing with probability {probability(one.best)}."
 
 
-def _no_better(
-    before: Standing, first: Sequence[Standing], methods: Sequence[Standing], annotations: int, units: str | None
-) -> str:
-    best = methods[0]
-    if len(first) == 1:
-        return (
-            f"No method is better than doing nothing: without registration the root mean square error is "
-            f"{_error(before, units)}. The best method, {best.name}, has {_error(best, units)}."
-        )
+def _beside_nothing(found: Verdict) -> str:
+    """Return the error before registration and that of the best method."""
+    before, best = _row(found, found.baseline) or found.rows[0], found.methods[0]
     return (
-        f"{_fail_to(annotations)} show whether any method is better than doing nothing: "
-        f"without registration the root mean square error is {_error(before, units)}. The best method, {best.name}, "
-        f"has {_error(best, units)}."
+        f"without registration the root mean square error is {_error(before, found.units)}. The best method, "
+        f"{best.name}, has {_error(best, found.units)}."
     )
 
 
-def _decided(
-    methods: Sequence[Standing],
-    groups: Sequence[Sequence[str]],
-    before: Standing | None,
-    annotations: int,
-    units: str | None,
-) -> str:
-    best, second = methods[0], methods[1]
+def _none_better(found: Verdict) -> str:
+    return f"No method is better than doing nothing: {_beside_nothing(found)}"
+
+
+def _not_shown_better(found: Verdict) -> str:
+    return f"{_fail_to(found)} show whether any method is better than doing nothing: {_beside_nothing(found)}"
+
+
+def _decided(found: Verdict) -> str:
+    best, second = found.methods[:2]
     text = (
-        f"{best.name} is the best of {len(methods)} methods with probability {probability(best.best)}: its root mean "
-        f"square error is {_error(best, units)}{_against(before, units)}."
+        f"{best.name} is the best of {len(found.methods)} methods with probability {probability(best.best)}: its root "
+        f"mean square error is {_error(best, found.units)}{_against(found)}. Next is {second.name} with "
+        f"{_error(second, found.units)}"
     )
-    tied = [name for name in groups[1] if before is None or name != before.name]
-    if len(tied) < 2:
-        return f"{text} Next is {second.name} with {_error(second, units)}."
+    others = len([name for name in found.groups[1] if name != found.baseline]) - 1
+    return f"{text}, tied with {counted(others, 'other method')}." if others > 0 else f"{text}."
+
+
+def _tied_by_margin(found: Verdict) -> str:
+    margin, first = length(found.margin, found.units), _first(found)
+    if found.baseline in found.groups[0]:
+        return f"No method is better than doing nothing by more than the margin of {margin}: {_beside_nothing(found)}"
+    some = f"{len(first)} of the {len(found.methods)} methods are"
+    if len(first) == len(found.methods):
+        some = "Both methods are" if len(first) == 2 else f"All {len(first)} methods are"
+    best, second = first[:2]
     return (
-        f"{text} Next is {second.name} with {_error(second, units)}, tied with {count(len(tied) - 1, 'other method')}."
+        f"{some} equally good: their errors differ by less than the margin of {margin}. {best.name} has the smallest "
+        f"root mean square error (probability {probability(best.best)}), {_error(best, found.units)}{_against(found)}; "
+        f"next is {second.name} with about {length(second.rms.median, found.units)}."
     )
 
 
-def _undecided(
-    first: Sequence[Standing],
-    methods: Sequence[Standing],
-    before: Standing | None,
-    annotations: int,
-    further: FurtherAnnotations | None,
-    units: str | None,
-) -> str:
+def _undecided(found: Verdict) -> str:
+    first, units = _first(found), found.units
     likeliest = sorted(first, key=lambda one: -one.best)
     leader = likeliest[0]
     named = [one for one in likeliest[1:_MOST_NAMED] if one.best >= _WORTH_NAMING] or likeliest[1:2]
-    some = f"{len(first)} of the {len(methods)} methods could each be the best"
-    if len(first) == len(methods):
-        some = f"{'Either' if len(methods) == 2 else 'Any'} of the {len(methods)} methods could be the best"
-    more = "" if further is None else f", and {_more(further)}"
+    some = f"{len(first)} of the {len(found.methods)} methods could each be the best"
+    if len(first) == len(found.methods):
+        some = f"{'Either' if len(first) == 2 else 'Any'} of the {len(first)} methods could be the best"
+    more = "" if found.further is None else f", and {_more(found.further)}"
     close = joined([
-        f"{one.name} (about {length(one.score, units)}, probability {probability(one.best)})" for one in named
+        f"{one.name} (about {length(one.rms.median, units)}, probability {probability(one.best)})" for one in named
     ])  # fmt: skip
     return (
-        f"{some}: {_fail_to(annotations)} separate them{more}. {leader.name} is the most likely (probability "
+        f"{some}: {_fail_to(found)} separate them{more}. {leader.name} is the most likely (probability "
         f"{probability(leader.best)}), with a root mean square error of {_error(leader, units)}"
-        f"{_against(before, units)}; next {'is' if len(named) == 1 else 'are'} {close}."
+        f"{_against(found)}; next {'is' if len(named) == 1 else 'are'} {close}."
     )
 
 
-def _fail_to(annotations: int) -> str:
-    return f"{count(annotations, 'annotation')} {'does' if annotations == 1 else 'do'} not"
+_VERDICTS: dict[str, Callable[[Verdict], str]] = {
+    "no_annotations": _no_annotations,
+    "only_baseline": _only_baseline,
+    "alone": _alone,
+    "none_better": _none_better,
+    "not_shown_better": _not_shown_better,
+    "decided": _decided,
+    "tied_by_margin": _tied_by_margin,
+    "undecided": _undecided,
+}
+
+
+def _fail_to(found: Verdict) -> str:
+    annotations = found.counts["annotations"]
+    return f"{counted(annotations, 'annotation')} {'does' if annotations == 1 else 'do'} not"
 
 
 def _more(further: FurtherAnnotations) -> str:
@@ -213,8 +218,8 @@ def calibration(verdict_: str, coverage: Sequence[Coverage], fewest: int, outlie
     """
     total = coverage[0].count
     regions = joined([f"{one.inside} in the {100 * one.level:.0f} % region" for one in coverage])
-    found = f"when each of the {count(total, 'annotation')} is predicted from the others, there are {regions}"
-    few = f"{count(total, 'annotation')} {'is' if total == 1 else 'are'} too few to test the model"
+    found = f"when each of the {counted(total, 'annotation')} is predicted from the others, there are {regions}"
+    few = f"{counted(total, 'annotation')} {'is' if total == 1 else 'are'} too few to test the model"
     words = {
         "calibrated": f"The model is well calibrated: {found}",
         "overconfident": f"The model is overconfident, so do not rely on the ranking: {found}",

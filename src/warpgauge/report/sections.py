@@ -12,7 +12,7 @@ import numpy as np
 from warpgauge.core.arrays import Floats
 from warpgauge.display import counted
 from warpgauge.evaluation import Certificate, Trust, columns
-from warpgauge.evaluation.sentences import count, joined, judged_share, length, without
+from warpgauge.evaluation.sentences import joined, judged_share, length, without
 from warpgauge.report import charts
 from warpgauge.report.content import Content, annotation_rows, description, model, versions
 from warpgauge.report.map_section import MOST_SHOWN, map_pictures, overlay
@@ -70,7 +70,7 @@ def section_values(content: Content) -> dict[str, Any]:
         "score": columns.score_words(content.norm),
         "judged": "" if content.judged is None else judged_share(content.judged),
         "compared": joined(methods) if len(methods) <= _MOST_LISTED else f"{len(methods)} methods",
-        "annotations": count(content.evaluation.annotations, "annotation"),
+        "annotations": counted(content.evaluation.annotations, "annotation"),
         "version": versions()["warpgauge"],
         "suspects": _suspects(content),
         "results": _results(content),
@@ -182,7 +182,7 @@ def score_table(content: Content) -> Table:
         (row.name, [_cell(one.unit, one.value(row), found.samples) for one in shown]) for row in columns.standing(found)
     ]
     caption = (
-        f"Errors over {found.targets} targets, estimated from {count(found.annotations, 'annotation')}; best first. "
+        f"Errors over {found.targets} targets, estimated from {counted(found.annotations, 'annotation')}; best first. "
         f"90 % intervals in brackets ({found.samples} samples, seed {found.seed})."
     )
     flagged = frozenset(flag.transform for flag in found.flags if flag.transform is not None)

@@ -19,6 +19,7 @@ from warpgauge.core.suggestion import compile_loops
 from warpgauge.errors import WarpgaugeError
 from warpgauge.evaluation import Assessment, AuditWatch, Evaluation, columns, evaluate_project
 from warpgauge.evaluation.columns import PRIMARY
+from warpgauge.evaluation.sentences import progress
 from warpgauge.maps.picture_parts import shown_units
 from warpgauge.project import SKIP_REASONS, NotAllowedError, Project
 from warpgauge.session import Session
@@ -29,8 +30,6 @@ from warpgauge.web.overlays import Kept, Overlays
 from warpgauge.web.tiled_image import TiledImage
 
 # The transforms that were added, ranked by what the annotations say so far.
-
-_DECIDED = 0.95
 
 
 class Comparison:
@@ -83,8 +82,8 @@ class Comparison:
         return {
             "transforms": rows,
             "columns": heads,
-            "verdict": "" if result is None else result.verdict,
-            "decided": False if result is None else len(result.tied) == len(result.scores),
+            "verdict": "" if result is None else str(result.verdict),
+            "decided": result is not None and result.verdict.decided,
             "targets": "" if found is None else found.target_sentence,
             "flags": [] if result is None else result.notices,
             "units": self.project.units,
@@ -115,9 +114,8 @@ class Comparison:
         result = found.evaluation
         order = result.ranking()
         best = _finite(result.scores[order[0]].probability_best[PRIMARY])
-        decided = best is not None and best >= _DECIDED
-        sentence = "Further points are unlikely to change which is best." if decided else result.verdict
-        return {"order": order, "probability_best": best, "decided": decided, "sentence": sentence}
+        said = result.verdict
+        return {"order": order, "probability_best": best, "decided": said.decided, "sentence": progress(said)}
 
 
 def _finite(value: float) -> float | None:
