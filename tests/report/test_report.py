@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
@@ -224,7 +223,7 @@ def test_a_report_of_the_evaluation_alone(tmp_path: Path) -> None:
 def test_prior_alone_makes_no_claim(tmp_path: Path) -> None:
     given = scene(2)
     empty = given["posterior"].prior.condition(wg.Annotations.empty(2))
-    evaluation = replace(given["evaluation"], annotations=0)
+    evaluation = wg.evaluate(empty, given["transforms"], given["targets"], samples=20)
     page = Page(write_report(tmp_path / "r.html", evaluation=evaluation, posterior=empty).read_text("utf-8"))
     assert "There are no annotations, so this report cannot say how good a registration is." in page.text
 
