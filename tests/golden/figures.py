@@ -1,0 +1,305 @@
+"""The recorded figures: what each holds, and how new ones are compared with them.
+
+``python -m golden.figures [item ...]`` in the folder ``tests`` records them anew. Do this only where a figure is meant
+to change, and say why in the commit.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import platform
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import nibabel
+import numpy as np
+import scipy.linalg
+from threadpoolctl import threadpool_info
+
+import warpgauge as wg
+from command_tools import ask, call
+from golden.projects import add_gross, add_part, add_transforms, make_cima, make_lung, make_small, write_pairs
+from warpgauge import maps
+from warpgauge.evaluation import project_posterior
+
+HERE = Path(__file__).parent
+# With other versions or another processor, sums are rounded in another order. What is computed directly then changes by
+# less than 1e-6 (measured with OpenBLAS for an old processor and without AVX). Draws change one by one, because the
+# factor of a covariance may be another of equal right, so that all that is read from them is known up to the error of
+# that many draws: scores changed by up to 0.8 %, intervals by up to 10 %, probabilities by as many hundredths.
+ELSEWHERE = 1e-6
+SCORES_ELSEWHERE = 0.05
+DRAWN = frozenset({
+    "interval", "expected_squared_error", "root_expected_squared_error", "probability_best", "expected_rank",
+    "rank_probabilities", "statistics", "win_probability", "further_annotations", "ranking", "tied", "verdict",
+    "sentence", "shown", "errors_at_targets", "model_based", "contradictions", "commitment", "without_flagged",
+    "methods", "cases", "tests", "pairs", "stability", "judged",
+})  # fmt: skip
+# Numbers below this are rounding errors about 0, such as the spread of the Jacobians of an affine map.
+NOTHING = 1e-9
+
+
+def here() -> dict[str, Any]:
+    """Describe what rounding depends on."""
+    blas = sorted(
+        {f"{one['internal_api']} {one.get('version')} {one.get('architecture')}" for one in threadpool_info()}
+    )
+    return {"machine": platform.machine(), "numpy": np.__version__, "scipy": scipy.__version__, "blas": blas}
+
+
+def differences(before: Any, after: Any, exact: bool, path: str = "") -> Iterator[str]:
+    """Name every value that changed; keys may be added."""
+    if isinstance(before, dict) and isinstance(after, dict):
+        for key, value in before.items():
+            if key not in after:
+                yield f"{path}.{key} is gone"
+            elif exact or key not in DRAWN:
+                yield from differences(value, after[key], exact, f"{path}.{key}")
+    elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
+        for number, (one, other) in enumerate(zip(before, after, strict=True)):
+            yield from differences(one, other, exact, f"{path}[{number}]")
+    elif isinstance(before, float) and isinstance(after, float) and not exact:
+        share = SCORES_ELSEWHERE if "score" in path else ELSEWHERE
+        if abs(after - before) > max(share * abs(before), NOTHING):
+            yield f"{path}: {before!r} became {after!r}"
+    elif before != after:
+        yield f"{path}: {before!r} became {after!r}"
+
+
+def recorded(name: str) -> dict[str, Any]:
+    """Read the figures of an item, and what they were recorded with."""
+    content: dict[str, Any] = json.loads((HERE / "figures" / f"{name}.json").read_text(encoding="utf-8"))
+    return content
+
+
+# The items, each made from a fresh copy of a project.
+
+
+def _maps(place: Path, transform: str, factor: float, tolerance: float) -> dict[str, Any]:
+    """A few values and the mean of every kind of map, by the library and, in single precision, by the command."""
+    with wg.Project.open(place) as project:
+        posterior, one = project_posterior(project), project.transform(transform)
+        grid = project.fixed_grid.coarsened(factor)
+        made = {
+            "mean": wg.mean_map(posterior, grid),
+            "entropy": wg.entropy_map(posterior, grid),
+            "sd": maps.standard_deviation_map(posterior, grid),
+            "error": wg.error_map(posterior, one, grid),
+            "exceedance": maps.exceedance_map(posterior, one, grid, tolerance),
+            "significance": maps.significance_map(posterior, one, grid),
+        }
+    found = {kind: _values(array) for kind, array in made.items()}
+    found["exceedance"] = _rounded(found["exceedance"])
+    return found
+
+
+def _rounded(value: Any) -> Any:
+    """Leave out the last bits, in which loops that this process compiled and those from numba's cache differ."""
+    if isinstance(value, dict):
+        return {key: _rounded(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_rounded(one) for one in value]
+    return round(value, 12) if isinstance(value, float) else value
+
+
+def _values(array: np.ndarray) -> dict[str, Any]:
+    flat = np.asarray(array, dtype=np.float64).reshape(-1)
+    chosen = flat[np.linspace(0, flat.size - 1, 31).astype(int)]
+    return {
+        "shape": list(array.shape),
+        "defined": int(np.isfinite(flat).sum()),
+        "values": [float(x) if np.isfinite(x) else None for x in chosen],
+    }
+
+
+def _map_files(place: Path) -> dict[str, Any]:
+    """What ``warpgauge map`` says and writes, of every kind that is numbers."""
+    found: dict[str, Any] = {}
+    for kind in ("mean", "entropy", "sd", "error", "exceedance", "significance"):
+        file = place.parent / f"{kind}.nii.gz"
+        extra = ["--transform", "shift"] if kind in ("error", "exceedance", "significance") else []
+        extra += ["--tolerance", "2"] if kind == "exceedance" else []
+        told = ask("map", place, kind, file, *extra)
+        del told["written"]
+        found[kind] = {**told, **_values(np.asanyarray(nibabel.load(file).dataobj))}
+    found["exceedance"] = _rounded(found["exceedance"])
+    return found
+
+
+def _certificate(place: Path, *options: str) -> dict[str, Any]:
+    """A certificate without what names this project and this moment."""
+    content = ask("certify", place, *options)
+    for key in ("created", "digest", "software", "images"):
+        del content[key]
+    for key in ("id", "log"):
+        del content["project"][key]
+    for one in content["transforms"].values():
+        del one["hashes"]
+    del content["targets"]["hash"]
+    return content  # type: ignore[no-any-return]
+
+
+def _unsealed(place: Path) -> dict[str, Any]:
+    file = place.parent / "certificate.json"
+    content = _certificate(place, "--unseal", "--out", str(file))
+    return {"certificate": content, "check": ask("certify", "--check", file, place), "after": ask("evaluate", place)}
+
+
+def _undefined(place: Path) -> dict[str, Any]:
+    add_part(place)
+    paper = ask("evaluate", place, "--centre", "prior", "--tolerance", 1)
+    return {"evaluate": ask("evaluate", place), "prior": paper, "shown": call("evaluate", place).split("\n")}
+
+
+def _gross(place: Path) -> dict[str, Any]:
+    add_gross(place)
+    return {"evaluate": ask("evaluate", place), "shown": call("evaluate", place).split("\n")}
+
+
+def _points(place: Path) -> dict[str, Any]:
+    """A transform that is known at the targets and annotations only."""
+    with wg.Project.open(place) as project:
+        points = np.vstack([project.targets, wg.Session(project).annotations().fixed_points])
+        mapped = project.transform("turned").map(points).round(6)
+    add_transforms(place, {"points": write_pairs(place.parent / "points.csv", points, mapped)})
+    found = ask("evaluate", place)["transforms"]["points"]
+    del found["regularity"]  # a table of points has no derivative
+    return found  # type: ignore[no-any-return]
+
+
+def _tolerance(place: Path) -> dict[str, Any]:
+    found = ask("evaluate", place, "--tolerance", 1.5, "--margin", 0.3, "--fail-above", 1000)
+    table = place.parent / "errors.csv"
+    call("evaluate", place, "--landmarks", table)
+    with table.open(encoding="utf-8") as stream:
+        rows = [[_number(value) for value in row] for row in csv.reader(stream)]
+    return {"evaluate": found, "landmarks": rows, "shown": call("evaluate", place, "--tolerance", 1.5).split("\n")}
+
+
+def _number(text: str) -> float | str:
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def _report(place: Path) -> dict[str, Any]:
+    """All numbers of the report but those of this machine, this moment and this project."""
+    call("report", place, "--out", place.parent / "report.html", "--no-maps", "--tolerance", 1.5)
+    found = json.loads((place.parent / "report.json").read_text(encoding="utf-8"))
+    for key in ("created", "versions", "project", "images", "hashes", "transforms", "certificate", "evaluation"):
+        del found[key]  # the last two are items of their own
+    return found  # type: ignore[no-any-return]
+
+
+def _study(place: Path) -> dict[str, Any]:
+    """A study of three plain pairs and one of the project."""
+    folder, rng = place.parent, np.random.default_rng(5)
+    text = 'name = "plain"\n[settings]\nsd = 0.3\nsamples = 200\nbootstrap = 300\ntolerance = 4.0\n'
+    for n in range(3):
+        fixed = rng.uniform(0, 200, (25, 2)).round(6)
+        moving = (fixed + 4 * np.sin(fixed[:, ::-1] / 40 + n) + rng.normal(0, 0.3, fixed.shape)).round(6)
+        write_pairs(folder / f"case{n}.csv", fixed, moving)
+        targets = rng.uniform(10, 190, (60, 2)).round(6)
+        write_pairs(folder / f"targets{n}.csv", targets, targets)
+        for name, by in (("close", 0.5), ("far", 30.0)):
+            (folder / f"{name}-case{n}.txt").write_text(f"1 0 {by}\n0 1 {n}\n0 0 1\n")
+        text += f'[[pair]]\nname = "case{n}"\nlandmarks = "case{n}.csv"\ntargets = "targets{n}.csv"\n'
+    for name in ("close", "far"):
+        text += f'[[method]]\nname = "{name}"\ntransform = "{{method}}-{{pair}}.txt"\n'
+    (folder / "plain.toml").write_text(text)
+    (folder / "project.toml").write_text(
+        f'[settings]\nsamples = 300\nbootstrap = 200\n[[pair]]\nname = "it"\nproject = "{place.name}"\n'
+        '[[method]]\nname = "near"\n[[method]]\nname = "shift"\n'
+        '[[method]]\nname = "gone"\ntransform = "gone-{pair}.txt"\n'
+    )
+    return {name: ask("benchmark", folder / f"{name}.toml", "--out", folder / name) for name in ("plain", "project")}
+
+
+def _numbers(place: Path, *options: object) -> dict[str, Any]:
+    """``evaluate`` of a real project, without sentences that quote its landmarks."""
+    found = ask("evaluate", place, *options)
+    found["flags"] = [{key: one[key] for key in ("kind", "transform", "row", "p")} for one in found["flags"]]
+    if found["without_flagged"] is not None:
+        found["without_flagged"] = {key: found["without_flagged"][key] for key in ("annotations", "ranking", "tied")}
+    for one in found["transforms"].values():
+        for key in ("flags", "rank_probabilities", "statistics"):
+            del one[key]
+    del found["win_probability"]
+    return found  # type: ignore[no-any-return]
+
+
+def _aggregates(place: Path) -> dict[str, Any]:
+    """What a certificate of a real project says, without answers."""
+    content = _certificate(place)
+    return {key: content[key] for key in ("audit", "design_based", "model_based", "contradictions", "verdict")}
+
+
+Item = tuple[str, Callable[[Path], dict[str, Any]]]
+ITEMS: dict[str, Item] = {
+    "small-evaluate": ("small", lambda place: ask("evaluate", place)),
+    "small-prior": ("small", lambda place: ask("evaluate", place, "--centre", "prior", "--tolerance", 1.5)),
+    "small-tolerance": ("small", _tolerance),
+    "small-undefined": ("small", _undefined),
+    "small-gross": ("small", _gross),
+    "small-points": ("small", _points),
+    "small-maps": ("small", lambda place: _maps(place, "near", 4, 0.5)),
+    "small-map-files": ("small", _map_files),
+    "small-certificate": ("small", _certificate),
+    "small-report": ("small", _report),
+    "small-study": ("small", _study),
+    "sealed-evaluate": ("sealed", lambda place: ask("evaluate", place)),
+    "sealed-certificate": ("sealed", _certificate),
+    "sealed-opened": ("sealed", _unsealed),
+    "cima-evaluate": ("cima", lambda place: _numbers(place, "--samples", 300)),
+    "cima-prior": ("cima", lambda place: _numbers(place, "--centre", "prior", "--tolerance", 10)),
+    "cima-certificate": ("cima", _aggregates),
+    "cima-maps": ("cima", lambda place: _maps(place, "part", 24, 10.0)),
+    "lung-evaluate": ("lung", lambda place: _numbers(place, "--samples", 300, "--tolerance", 2)),
+    "lung-prior": ("lung", lambda place: _numbers(place, "--samples", 300, "--centre", "prior")),
+    "lung-maps": ("lung", lambda place: _maps(place, "NC_bspline_ASGD_003", 4, 2.0)),
+}
+REAL = ("cima", "lung")
+
+
+def make_project(kind: str, folder: Path, data: Path | None) -> Path:
+    """Make the project of an item."""
+    if kind in REAL:
+        assert data is not None
+        return make_cima(folder, data) if kind == "cima" else make_lung(folder, data)
+    return make_small(folder, sealed=kind == "sealed")
+
+
+def figures(name: str, project: Path, folder: Path) -> dict[str, Any]:
+    """Compute the figures of an item from a copy of its project."""
+    place = folder / project.name
+    shutil.copytree(project, place)
+    found: dict[str, Any] = json.loads(json.dumps(ITEMS[name][1](place), allow_nan=False))
+    return found
+
+
+def record(names: list[str]) -> None:
+    """Compute the figures of the items, of all by default, and write them beside this file."""
+    data = os.environ.get("WARPGAUGE_DATA")
+    made: dict[str, Path] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["XDG_STATE_HOME"] = folder  # where it is recorded which projects are trusted
+        for name in names or ITEMS:
+            kind = ITEMS[name][0]
+            if kind not in made:
+                (Path(folder) / kind).mkdir()
+                made[kind] = make_project(kind, Path(folder) / kind, data and Path(data))
+            with tempfile.TemporaryDirectory() as own:
+                found = {"recorded with": here(), "figures": figures(name, made[kind], Path(own))}
+            text = json.dumps(found, ensure_ascii=False, separators=(",", ":"))
+            (HERE / "figures" / f"{name}.json").write_text(text + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    record(sys.argv[1:])
