@@ -22,7 +22,7 @@ from warpgauge.io.transforms.base import Description, FunctionTransform
 from warpgauge.maps import write_map
 from warpgauge.maps.pictures import colour_ends
 from warpgauge.report import method_maps, write_report, writer
-from warpgauge.report.page import number, percent, sampled_cell
+from warpgauge.report.page import percent, rounded, sampled_cell
 
 pytest.importorskip("matplotlib")
 
@@ -317,7 +317,7 @@ def test_a_wrong_name_is_refused_before_anything_is_computed(monkeypatch: pytest
     ],
 )
 def test_numbers_are_rounded_to_three_digits(value: float | None, text: str) -> None:
-    assert number(value) == text
+    assert rounded(value) == text
 
 
 def test_shares_never_round_to_certainty() -> None:

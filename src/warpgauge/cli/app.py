@@ -95,8 +95,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "gate": ("gate", "gate"),
     "map": ("map_", "map_"),
     "report": ("report", "report"),
-    "new-study": ("studies", "new_study"),
-    "benchmark": ("studies", "benchmark"),
+    "new-study": ("new_study", "new_study"),
+    "benchmark": ("benchmark", "benchmark"),
     "copy": ("maintenance", "copy"),
     "recover": ("maintenance", "recover"),
     "prepare": ("maintenance", "prepare"),
@@ -104,7 +104,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "relink": ("maintenance", "relink"),
     "convert": ("convert", "convert"),
     "simulate": ("simulate", "simulate"),
-    "experiment": ("studies", "experiment"),
+    "experiment": ("experiment", "experiment"),
 }
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 
-def number(value: float | None, digits: int = 3) -> str:
+def rounded(value: float | None, digits: int = 3) -> str:
     """Write a number for people: so many significant digits, a dash where there is none."""
     if value is None or not np.isfinite(value):
         return "–"
@@ -68,7 +68,7 @@ def sampled_cell(share: float, samples: int) -> Cell:
     """Return a cell with a share of samples; none or all of them is not taken for certainty."""
     step = 100 / samples
     if share == 0:
-        return Cell(f"< {number(step, 1)}\u00a0%", share)
+        return Cell(f"< {rounded(step, 1)}\u00a0%", share)
     if share == 1:
         places = max(0, math.ceil(-math.log10(step)))
         most = math.floor((100 - step) * 10**places + 1e-9) / 10**places  # rounded, it could be 100
@@ -78,7 +78,7 @@ def sampled_cell(share: float, samples: int) -> Cell:
 
 def figure_cell(value: float | None, digits: int = 3) -> Cell:
     """Return a cell with a number."""
-    return Cell(number(value, digits), value)
+    return Cell(rounded(value, digits), value)
 
 
 def percent_cell(value: float | None) -> Cell:
@@ -94,6 +94,22 @@ def count_cell(value: int) -> Cell:
 def text_cell(text: Any) -> Cell:
     """Return a cell with plain text."""
     return Cell(str(text), None, numeric=False)
+
+
+def value_cell(unit: str, value: Any, samples: int) -> Cell:
+    """Return the cell of a column's value, written by what it is; a probability is a share of so many samples."""
+    if unit == "text":
+        return text_cell(value)
+    if value is None or isinstance(value, str):
+        return Cell(value or "–")
+    if unit in ("interval", "share interval"):
+        middle, low, high = map(percent if unit == "share interval" else rounded, value)
+        return Cell(f"{middle} ({low}\u00a0to\u00a0{high})", value[0])
+    if unit == "probability":
+        return sampled_cell(value, samples)
+    if unit == "figure":
+        return figure_cell(value, 4)
+    return percent_cell(value) if unit == "share" else figure_cell(value)
 
 
 @dataclass(frozen=True)
@@ -165,7 +181,7 @@ def _environment() -> Environment:
         loader=PackageLoader("warpgauge.report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
         lstrip_blocks=True, keep_trailing_newline=True,
     )  # fmt: skip
-    made.filters.update(number=number, percent=percent, sha256=_sha256)
+    made.filters.update(rounded=rounded, percent=percent, sha256=_sha256)
     return made
 
 

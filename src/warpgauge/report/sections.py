@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,6 @@ from warpgauge.report import charts
 from warpgauge.report.content import Content, annotation_rows, description, model, versions
 from warpgauge.report.map_section import MOST_SHOWN, map_pictures, overlay
 from warpgauge.report.page import (
-    BLANK,
     Cell,
     Table,
     chart,
@@ -25,12 +23,12 @@ from warpgauge.report.page import (
     download,
     facts,
     figure_cell,
-    number,
-    percent,
     percent_cell,
     photograph,
+    rounded,
     sampled_cell,
     text_cell,
+    value_cell,
 )
 from warpgauge.report.suspects import thumbnails
 from warpgauge.session.check_questions import RaterCertificate
@@ -118,7 +116,7 @@ def _without_flagged(content: Content) -> Table:
             low, high = score.interval[norm]
             cells += [
                 figure_cell(score.score[norm]),
-                Cell(f"{number(low)}\u00a0to\u00a0{number(high)}"),
+                Cell(f"{rounded(low)}\u00a0to\u00a0{rounded(high)}"),
                 sampled_cell(score.probability_best[norm], one.samples),
             ]
         rows.append((name, cells))
@@ -148,30 +146,10 @@ def _results(content: Content) -> dict[str, Any]:
         "intervals": chart(charts.intervals(found, norm, columns.score_head(norm, units))),
         "wins": chart(charts.wins(found, norm)) if len(content.methods) > 1 else None,
         "boxes": chart(charts.boxes(content.errors, label, found.tolerance)) if content.errors else None,
-        "medians": "; ".join(f"{name}: {number(float(np.median(one)))}" for name, one in content.errors.items()),
+        "medians": "; ".join(f"{name}: {rounded(float(np.median(one)))}" for name, one in content.errors.items()),
         "overlaid": overlaid,
         "overlay": None if picture is None else photograph(picture, dpi=150),
     }
-
-
-def _with_interval(value: tuple[float, float, float] | None, write: Callable[[float], str]) -> Cell:
-    if value is None:
-        return BLANK
-    middle, low, high = map(write, value)
-    return Cell(f"{middle} ({low}\u00a0to\u00a0{high})", value[0])
-
-
-def _cell(unit: str, value: Any, samples: int) -> Cell:
-    """Return the cell of a value, written by what it is."""
-    if unit == "interval":
-        return _with_interval(value, number)
-    if unit == "share interval":
-        return _with_interval(value, percent)
-    if unit == "probability":
-        return sampled_cell(value, samples)
-    if unit == "text":
-        return text_cell(value)
-    return percent_cell(value) if unit == "share" else figure_cell(value)
 
 
 def score_table(content: Content) -> Table:
@@ -179,7 +157,8 @@ def score_table(content: Content) -> Table:
     found = content.evaluation
     shown = columns.shown(found, columns.REPORT)
     rows = [
-        (row.name, [_cell(one.unit, one.value(row), found.samples) for one in shown]) for row in columns.standing(found)
+        (row.name, [value_cell(one.unit, one.value(row), found.samples) for one in shown])
+        for row in columns.standing(found)
     ]
     caption = (
         f"Errors over {found.targets} targets, estimated from {counted(found.annotations, 'annotation')}; best first. "
@@ -306,8 +285,8 @@ def _annotation_list(content: Content) -> Table | None:
     units = content.units
     listed = [
         (str(one["label"]), [
-            text_cell(", ".join(number(x, 5) for x in one["fixed"])),
-            text_cell(", ".join(number(x, 5) for x in one["moving"])),
+            text_cell(", ".join(rounded(x, 5) for x in one["fixed"])),
+            text_cell(", ".join(rounded(x, 5) for x in one["moving"])),
             figure_cell(one["sd"]), figure_cell(one["residual"]), figure_cell(one["mahalanobis"]),
             figure_cell(one["p"]),
             text_cell(_remark(one)),
@@ -428,8 +407,8 @@ def _biases(one: RaterCertificate) -> list[str]:
     assert one.bias_low is not None
     assert one.bias_high is not None
     parts = zip("xyz", one.bias, one.bias_low, one.bias_high, strict=False)
-    return [f"{axis} {number(value)} ({number(low)} to {number(high)})" for axis, value, low, high in parts]
+    return [f"{axis} {rounded(value)} ({rounded(low)} to {rounded(high)})" for axis, value, low, high in parts]
 
 
 def _interval(low: float | None, high: float | None) -> Cell:
-    return text_cell("-" if low is None or high is None else f"{number(low)} to {number(high)}")
+    return text_cell("-" if low is None or high is None else f"{rounded(low)} to {rounded(high)}")

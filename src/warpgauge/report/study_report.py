@@ -13,14 +13,12 @@ from typing import Any
 import numpy as np
 
 from warpgauge.evaluation import norm_name
-from warpgauge.evaluation.columns import score_head
+from warpgauge.evaluation.columns import REPORT, score_head
 from warpgauge.io.files import replace_text
 from warpgauge.maps.picture_parts import shown_units
 from warpgauge.report import charts
 from warpgauge.report.content import finite, versions
 from warpgauge.report.page import (
-    BLANK,
-    Cell,
     Table,
     chart,
     count_cell,
@@ -29,11 +27,10 @@ from warpgauge.report.page import (
     percent_cell,
     rendered,
     report_path,
-    sampled_cell,
     text_cell,
+    value_cell,
 )
-from warpgauge.study import StudyResult
-from warpgauge.study.result import MethodResult
+from warpgauge.study import StudyResult, columns
 
 _SIGNIFICANT = 0.05
 _LABEL_SCORE = "1\u00a0-\u00a0Dice"
@@ -92,7 +89,14 @@ def write_study_report(
         result=result,
         when=f"{when:%Y-%m-%d %H:%M} {when.tzname() or ''}",
         numbers_file=file.with_suffix(".json").name,
-        methods=_methods(result, shown),
+        methods=method_table(
+            result,
+            REPORT,
+            shown,
+            f"Best first. 90 % intervals from {result.study.settings.bootstrap} bootstrap rounds over pairs and "
+            "posterior samples.",
+            "methods-table",
+        ),
         tests=_tests(result, shown),
         pairs=_pairs(result),
         cases=_cases(result, shown),
@@ -103,49 +107,17 @@ def write_study_report(
     return file
 
 
-def ranking_score(result: StudyResult, units: str) -> str:
-    """Return the heading of the score that ranks."""
-    return _LABEL_SCORE if result.study.by_labels else score_head(norm_name(result.study.settings.p), units)
-
-
-def score_range(result: StudyResult, method: MethodResult) -> list[Cell]:
-    """Return the cells of the 90 % interval of a method's mean score."""
-    interval = method.score_interval
-    return range_cells(result, *((interval.low, interval.high) if interval else (None, None)))
-
-
-def range_cells(result: StudyResult, low: float | None, high: float | None) -> list[Cell]:
-    """Return the cells of a 90 % interval; one pair with labels alone has none."""
-    return [figure_cell(low), figure_cell(high)] if result.sampled else [BLANK, BLANK]
-
-
-def first_cell(result: StudyResult, method: MethodResult) -> Cell:
-    """Return the cell of the probability of being first; one pair with labels alone has none."""
-    return sampled_cell(method.probability_first, result.study.settings.bootstrap) if result.sampled else BLANK
-
-
-def _methods(result: StudyResult, units: str) -> Table:
+def method_table(result: StudyResult, place: str, units: str, caption: str, name: str) -> Table:
+    """Return the columns that a page shows of each method, best first, and of the identity."""
+    score = _LABEL_SCORE if result.study.by_labels else score_head(norm_name(result.study.settings.p), units)
+    kinds = [one.unit for one in columns.shown(result, place)][1:]
+    rounds = result.study.settings.bootstrap
     rows = [
-        (one.name, [
-            figure_cell(one.rank), figure_cell(one.mean_rank),
-            *range_cells(result, one.rank_interval.low, one.rank_interval.high), figure_cell(one.mean_score),
-            *score_range(result, one), first_cell(result, one), count_cell(one.cases), count_cell(one.missing),
-            figure_cell(one.acrobat), figure_cell(one.learn2reg_tre30), figure_cell(one.learn2reg_tre70),
-        ])
-        for one in result.methods
-    ]  # fmt: skip
-    before = result.baseline
-    if before is not None:
-        cells = [Cell("baseline"), *[BLANK] * 3, figure_cell(before["mean_score"]), *[BLANK] * 3]
-        rows.append((before["method"], [*cells, count_cell(before["cases"]), *[BLANK] * 4]))
-    return Table(
-        f"Best first. 90 % intervals from {result.study.settings.bootstrap} bootstrap rounds over pairs and posterior "
-        "samples.",
-        ("method", "rank", "mean rank", "from", "to", ranking_score(result, units), "from", "to",
-         "probability of being first", "cases", "missing", "ACROBAT", "TRE30", "TRE70"),
-        rows,
-        name="methods-table",
-    )  # fmt: skip
+        (head, [value_cell(unit, value, rounds) for unit, value in zip(kinds, values, strict=True)])
+        for head, *values in columns.cells(result, place)
+    ]
+    baseline = rows[-1][0] if len(rows) > len(result.methods) else None
+    return Table(caption, columns.headings(result, place, score), rows, baseline=baseline, name=name)
 
 
 def _rank_charts(result: StudyResult) -> dict[str, Any]:

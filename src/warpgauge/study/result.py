@@ -14,10 +14,12 @@ from warpgauge.display import Tabular, counted
 from warpgauge.errors import InvalidInputError
 from warpgauge.evaluation import Interval, challenge_metrics, norm_name
 from warpgauge.evaluation.assessment import BASELINE
+from warpgauge.evaluation.columns import CSV, TERMINAL, written
 from warpgauge.evaluation.sentences import probability
-from warpgauge.study.challenge_figures import MAIN, official_figures
+from warpgauge.study import columns
+from warpgauge.study.challenge_figures import official_figures
 from warpgauge.study.description import Study
-from warpgauge.study.pairs import OVERLAP, PairOutcome, mean_overlap
+from warpgauge.study.pairs import PairOutcome, mean_overlap
 from warpgauge.study.statistics import (
     Bootstrap,
     PairedTest,
@@ -28,8 +30,9 @@ from warpgauge.study.statistics import (
     stability_of,
 )
 
-LEVEL = 0.95
-_HEADS = {"dice": "Dice", "hd95": "HD95"}
+# Share of the bootstrap rounds within an interval, and the probability of being first from which on it is shown.
+INTERVAL = 0.9
+_SURE = 0.95
 _MOST_NOTICES = 10
 
 
@@ -79,6 +82,16 @@ class MethodResult:
     dice: float | None = None
     hd95: float | None = None
     surface_distance: float | None = None
+
+    @property
+    def rank_range(self) -> tuple[int, int]:
+        """Smallest and largest final rank in 90 % of the bootstrap rounds, each tail cut at 5 %."""
+        share = np.cumsum(self.rank_probabilities)
+        tail = (1 - INTERVAL) / 2
+        last = len(self.rank_probabilities) - 1
+        low = int(np.searchsorted(share, tail, side="right"))
+        high = int(np.searchsorted(share, 1 - tail - 1e-9))
+        return min(low, last) + 1, min(high, last) + 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,7 +145,7 @@ class StudyResult(Tabular):
         if self.study.by_labels:
             parts.append("There are no landmarks: methods are ranked by Dice, which does not say how large errors are.")
         best, count = self.methods[0], len(self.outcomes) - len(self.excluded)
-        sure = best.probability_first >= LEVEL
+        sure = best.probability_first >= _SURE
         chance = ", too few for a probability"
         if self.sampled:
             chance = f"{'' if sure else ', but only'} with probability {probability(best.probability_first)}"
@@ -180,63 +193,22 @@ class StudyResult(Tabular):
 
     def table(self) -> tuple[list[str], list[list[Any]]]:
         """Return the columns and rows of the table that `print` and ``warpgauge benchmark`` show."""
-        score = "mean 1 - Dice" if self.study.by_labels else "mean score"
-        columns = ["method", "rank", "mean rank", "90 % interval", "P(first)", score, "cases", "missing"]
-        rows: list[list[Any]] = [
-            [one.name, one.rank, one.mean_rank,
-             f"{one.rank_interval.low:.3g} to {one.rank_interval.high:.3g}" if self.sampled else "-",
-             f"{one.probability_first:.3f}" if self.sampled else "-", one.mean_score, one.cases, one.missing]
-            for one in self.methods
-        ]  # fmt: skip
-        before = self.baseline
-        if before is not None:
-            rows.append([before["method"], "baseline", "-", "-", "-", before["mean_score"], before["cases"], 0])
-        for name, values, still in self.figures_beside():
-            if name in (*_HEADS.values(), *MAIN.get(self.study.settings.challenge or "", ())):
-                columns.append(name)
-                for row, value in zip(rows, [*values, still], strict=False):
-                    row.append(value)
-        return columns, rows
-
-    def figures_beside(self) -> list[tuple[str, list[float | None], float | None]]:
-        """Return figures that do not influence the ranking: heading, value of each method, value of the identity.
-
-        Overlap where pairs have label images, and the official figures of the challenge that the study names.
-        """
-        found: list[tuple[str, list[float | None], float | None]] = []
-        still = mean_overlap(BASELINE, [one for one in self.outcomes if one.name not in self.excluded])
-        for name, head in _HEADS.items():
-            values = [getattr(one, name) for one in self.methods]
-            if any(value is not None for value in values):
-                found.append((head, values, still[name]))
-        official = dict.fromkeys(name for one in self.methods for name in one.official)
-        return [*found, *((name, [one.official.get(name) for one in self.methods], None) for name in official)]
+        units = [one.unit for one in columns.shown(self, TERMINAL)]
+        rows = [
+            [written(unit, value) for unit, value in zip(units, row, strict=True)]
+            for row in columns.cells(self, TERMINAL)
+        ]
+        return columns.headings(self, TERMINAL, "1 - Dice" if self.study.by_labels else "score"), rows
 
     def rows(self) -> list[dict[str, Any]]:
         """One flat row per method, best first."""
-        rows = []
-        for one in self.methods:
-            row: dict[str, Any] = {
-                "method": one.name,
-                "rank": one.rank,
-                "mean_rank": one.mean_rank,
-                "mean_rank_low": one.rank_interval.low,
-                "mean_rank_high": one.rank_interval.high,
-                "mean_score": one.mean_score,
-                "mean_score_low": one.score_interval.low if one.score_interval else None,
-                "mean_score_high": one.score_interval.high if one.score_interval else None,
-                "probability_first": one.probability_first,
-                "cases": one.cases,
-                "missing": one.missing,
-                "ACROBAT": one.acrobat,
-                "TRE30": one.learn2reg_tre30,
-                "TRE70": one.learn2reg_tre70,
-            }
-            row.update({name: getattr(one, name) for name in OVERLAP})
-            row.update(one.anhir or {})
-            row.update(one.official)
-            rows.append(row)
-        return rows
+        shown = columns.shown(self, CSV)
+        return [{column.key: column.value(one) for column in shown} for one in self.methods]
+
+    @property
+    def baseline_overlap(self) -> dict[str, float | None]:
+        """Overlap of the labels without registration, means over the pairs that are not left out."""
+        return mean_overlap(BASELINE, [one for one in self.outcomes if one.name not in self.excluded])
 
     @property
     def baseline(self) -> dict[str, Any] | None:

@@ -1,0 +1,96 @@
+"""``warpgauge benchmark``: many pairs, many methods, one table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from warpgauge.cli.arguments import cluster_options, executor_for, resume_option, trust_option
+from warpgauge.cli.mlflow_runs import mlflow_logger
+from warpgauge.cli.output import json_option, print_facts, print_json, print_table, progress
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  warpgauge benchmark study.toml --out results --jobs 2
+  warpgauge benchmark study.toml --out results --scheduler tcp://10.0.0.1:8786
+  warpgauge benchmark study.toml --leaderboard leaderboard.html
+  warpgauge benchmark study.toml --container evaluation   (a container for a challenge site; nothing is computed)"""
+)
+@trust_option
+@click.argument("study", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--out", type=click.Path(path_type=Path), help="Folder for results; STUDY-results beside it by default.")
+@click.option("--jobs", type=int, default=1, show_default=True, help="Pairs that are evaluated in parallel.")
+@cluster_options
+@resume_option("compute every pair anew")
+@click.option(
+    "--leaderboard", type=click.Path(dir_okay=False, path_type=Path), help="Also write a static, sortable HTML page."
+)
+@click.option(
+    "--mlflow", metavar="URI", help="Also log every method as a run to this MLflow tracking server or folder."
+)
+@click.option(
+    "--container",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Write an evaluation container as grand-challenge.org expects it to this new folder, and do nothing else.",
+)
+@json_option
+def benchmark(
+    study: Path,
+    out: Path | None,
+    jobs: int,
+    scheduler: str | None,
+    cluster: str | None,
+    resume: bool,
+    leaderboard: Path | None,
+    mlflow: str | None,
+    container: Path | None,
+    as_json: bool,
+) -> None:
+    """Compare methods over the pairs of a study.
+
+    Evaluates every method of STUDY (a TOML file, see docs/study.md) on every pair. Intervals come from a hierarchical
+    bootstrap over the pairs, which includes the uncertainty of each pair. Missing cases are listed and handled by the
+    study's rule. Finished pairs are kept, so you can interrupt and resume a run.
+    """
+    if container is not None:
+        _write_container(study, container, as_json)
+        return
+    from warpgauge.report.page import report_path
+    from warpgauge.study import run_study
+
+    if leaderboard is not None:
+        report_path(leaderboard)  # before anything is computed
+    logger = None if mlflow is None else mlflow_logger(mlflow)
+    folder = out or study.with_name(f"{study.stem}-results")
+    with executor_for(jobs, scheduler, cluster) as executor, progress("evaluating pairs") as show:
+        result = run_study(
+            study, folder, executor=executor, fresh=not resume, progress=lambda at: show(at.done, at.total)
+        )
+    (folder / "study.json").write_text(result.to_json())
+    if leaderboard is not None:
+        from warpgauge.report import write_leaderboard
+
+        write_leaderboard(leaderboard, result)
+    if logger is not None:
+        logger(result, folder / "study.json")
+    if as_json:
+        click.echo(result.to_json())
+        return
+    for sentence in result.sentences_before:
+        click.echo(sentence)
+    print_table(*result.table(), result.title)
+    click.echo(f"\n{result.verdict}\nAll numbers: {folder / 'study.json'}")
+    if leaderboard is not None:
+        click.echo(f"Leaderboard: {leaderboard}")
+
+
+def _write_container(study: Path, container: Path, as_json: bool) -> None:
+    from warpgauge.study import read_study, write_container
+
+    described = read_study(study)
+    folder = write_container(described, container)
+    facts = {"container": str(folder), "pairs": len(described.pairs), "next": f"docker build {folder}"}
+    print_json(facts) if as_json else print_facts(facts)

@@ -1,0 +1,140 @@
+"""The columns of a table of methods over a study, each written down once.
+
+The terminal, the report, the leaderboard and the CSV show the columns of `COLUMNS` that name them, in this order. A new
+column is one more entry here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from warpgauge.evaluation.columns import CSV, REPORT, TERMINAL
+from warpgauge.study.challenge_figures import MAIN
+from warpgauge.study.pairs import OVERLAP
+
+if TYPE_CHECKING:
+    from warpgauge.study.result import MethodResult, StudyResult
+
+LEADERBOARD = "leaderboard"
+_PAGES = (REPORT, LEADERBOARD)
+_OVERLAP_HEADS = {"dice": "Dice", "hd95": "HD95"}
+
+
+def _none(_: Mapping[str, Any]) -> None:
+    """Return nothing: most columns say nothing of the identity."""
+
+
+@dataclass(frozen=True)
+class StudyColumn:
+    """A column of the table of methods.
+
+    Attributes
+    ----------
+    key : str
+        Name in the CSV.
+    unit : {"text", "count", "length", "figure", "probability", "range"}
+        What a value is, which says how it is written. A range is the two ends of an interval as a tuple, a figure is
+        one that a challenge publishes.
+    value : callable
+        From a `MethodResult` to the value; None where there is none.
+    heads : mapping of str
+        Where it is shown, and its heading there; ``{score}`` is filled in. The CSV has the key instead.
+    baseline : callable
+        The same of `StudyResult.baseline`, for the row of the identity.
+    sampled : bool
+        Whether it rests on the bootstrap, so that one pair with labels alone has none; the CSV has it in any case.
+    """
+
+    key: str
+    unit: str
+    value: Callable[[MethodResult], Any]
+    heads: Mapping[str, str]
+    baseline: Callable[[Mapping[str, Any]], Any] = _none
+    sampled: bool = False
+
+
+def shown(result: StudyResult, place: str) -> list[StudyColumn]:
+    """Return the columns that a place shows of a result, in order."""
+    return [one for one in (*COLUMNS, *_figures(result)) if place in one.heads]
+
+
+def cells(result: StudyResult, place: str) -> list[list[Any]]:
+    """Return the values of the columns that a place shows: a row per method, best first, and one of the identity."""
+    columns = shown(result, place)
+    rows = [
+        [None if one.sampled and not result.sampled else one.value(method) for one in columns]
+        for method in result.methods
+    ]
+    before = result.baseline
+    return rows if before is None else [*rows, [one.baseline(before) for one in columns]]
+
+
+def headings(result: StudyResult, place: str, score: str) -> list[str]:
+    """Return the headings of the columns that a place shows; ``score`` is that of the score that ranks."""
+    return [one.heads[place].format(score=score) for one in shown(result, place)]
+
+
+def _figures(result: StudyResult) -> list[StudyColumn]:
+    """Return the columns of figures that do not influence the ranking.
+
+    Overlap where pairs have label images, and the official figures of the challenge that the study names.
+    """
+    found = []
+    still = result.baseline_overlap
+    for name, head in _OVERLAP_HEADS.items():
+        if any(getattr(one, name) is not None for one in result.methods):
+            places = {TERMINAL: head, LEADERBOARD: head}
+            found.append(StudyColumn(name, "figure", _attribute(name), places, _same(still[name])))
+    found += [StudyColumn(name, "figure", _attribute(name), {CSV: ""}) for name in OVERLAP]
+    anhir = dict.fromkeys(name for one in result.methods for name in one.anhir or {})
+    found += [StudyColumn(name, "figure", _entry("anhir", name), {CSV: ""}) for name in anhir]
+    ranks = MAIN.get(result.study.settings.challenge or "", ())
+    for name in dict.fromkeys(name for one in result.methods for name in one.official):
+        places = {LEADERBOARD: name, CSV: "", **({TERMINAL: name} if name in ranks else {})}
+        found.append(StudyColumn(name, "figure", _entry("official", name), places))
+    return found
+
+
+def _attribute(name: str) -> Callable[[MethodResult], Any]:
+    return lambda one: getattr(one, name)
+
+
+def _entry(figures: str, name: str) -> Callable[[MethodResult], Any]:
+    return lambda one: (getattr(one, figures) or {}).get(name)
+
+
+def _same(value: Any) -> Callable[[Mapping[str, Any]], Any]:
+    return lambda _: value
+
+
+def _everywhere(head: str) -> dict[str, str]:
+    return {TERMINAL: head, REPORT: head, LEADERBOARD: head, CSV: ""}
+
+
+COLUMNS: tuple[StudyColumn, ...] = (
+    StudyColumn("method", "text", lambda one: one.name, _everywhere("method"), lambda before: before["method"]),
+    StudyColumn("rank", "length", lambda one: one.rank, _everywhere("rank"), lambda _: "baseline"),
+    StudyColumn("rank_low", "count", lambda one: one.rank_range[0], {LEADERBOARD: "rank from"}, sampled=True),
+    StudyColumn("rank_high", "count", lambda one: one.rank_range[1], {LEADERBOARD: "rank to"}, sampled=True),
+    StudyColumn("mean_rank", "length", lambda one: one.mean_rank, _everywhere("mean rank")),
+    StudyColumn("mean_rank_low", "length", lambda one: one.rank_interval.low, {REPORT: "from", CSV: ""}, sampled=True),
+    StudyColumn("mean_rank_high", "length", lambda one: one.rank_interval.high, {REPORT: "to", CSV: ""}, sampled=True),
+    StudyColumn("mean_rank_interval", "range", lambda one: (one.rank_interval.low, one.rank_interval.high),
+                {TERMINAL: "90 % interval"}, sampled=True),
+    StudyColumn("probability_first", "probability", lambda one: one.probability_first,
+                {TERMINAL: "P(first)", CSV: "", **dict.fromkeys(_PAGES, "probability of being first")}, sampled=True),
+    StudyColumn("mean_score", "length", lambda one: one.mean_score,
+                {TERMINAL: "mean {score}", CSV: "", **dict.fromkeys(_PAGES, "{score}")},
+                lambda before: before["mean_score"]),
+    StudyColumn("mean_score_low", "length", lambda one: one.score_interval.low if one.score_interval else None,
+                {CSV: "", **dict.fromkeys(_PAGES, "from")}, sampled=True),
+    StudyColumn("mean_score_high", "length", lambda one: one.score_interval.high if one.score_interval else None,
+                {CSV: "", **dict.fromkeys(_PAGES, "to")}, sampled=True),
+    StudyColumn("cases", "count", lambda one: one.cases, _everywhere("cases"), lambda before: before["cases"]),
+    StudyColumn("missing", "count", lambda one: one.missing, _everywhere("missing"), lambda _: 0),
+    StudyColumn("ACROBAT", "length", lambda one: one.acrobat, {REPORT: "ACROBAT", CSV: ""}),
+    StudyColumn("TRE30", "length", lambda one: one.learn2reg_tre30, {REPORT: "TRE30", CSV: ""}),
+    StudyColumn("TRE70", "length", lambda one: one.learn2reg_tre70, {REPORT: "TRE70", CSV: ""}),
+)  # fmt: skip
