@@ -331,6 +331,13 @@ def test_the_organiser_sees_new_marks_by_themselves_sorted_with_units(browser: A
         assert {canvas.get_attribute("data-span") for canvas in pictures.all()} == spans
         rows = page.locator("#organiser tr", has=page.locator("button[data-act=keep]"))
         assert [row.text_content()[:7] for row in rows.all()] == ["Rater A", "Rater B"]
+        # Marks far apart are not taken together by default; those that agree are.
+        together = page.locator("button[data-act=resolve]")
+        assert together.get_attribute("class") == ""
+        assert "farther apart than their ±" in page.locator("[data-apart]").text_content()
+        page.locator("tr[data-place]", has_text="2 placed").last.click()
+        page.wait_for_selector("button.primary[data-act=resolve]")
+        assert page.locator("[data-apart]").count() == 0
         assert sheet.problems == []
         sheet.close()
 

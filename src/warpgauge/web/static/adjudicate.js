@@ -4,11 +4,12 @@
  * @module
  */
 
+import { confidenceRadius } from "./confidence.js";
 import { make, rounded } from "./dom.js";
 import { markFromCovariance } from "./ellipsoid.js";
 import { axesOfMark } from "./figures.js";
 import { wheelNotches } from "./gestures.js";
-import { norm, subtract } from "./linalg.js";
+import { dot, inverse, multiplyVector, norm, subtract } from "./linalg.js";
 import { drawPlace, spanOf } from "./thumbs.js";
 
 /** @import { Place, RaterMark } from "./organiser.js" */
@@ -21,6 +22,19 @@ const PLANES = { 2: "Axial", 1: "Coronal", 0: "Sagittal" };
 let named = false;
 /** Where the organiser looks; it outlasts what arrives meanwhile. @type {Look | null} */
 let look = null;
+
+/**
+ * Whether the marks that count lie no farther apart than their raters' own uncertainties explain.
+ * @param {RaterMark[]} marks
+ */
+export function marksAgree(marks) {
+  const counted = marks.filter((mark) => !mark.excluded && !mark.disabled);
+  return counted.every((one, i) => counted.slice(0, i).every((other) => {
+    const apart = subtract(one.point, other.point);
+    const spread = one.covariance.map((row, k) => row.map((value, j) => value + other.covariance[k][j]));
+    return dot(apart, multiplyVector(inverse(spread), apart)) <= confidenceRadius(apart.length, Math.min(one.alpha, other.alpha)) ** 2;
+  }));
+}
 
 /**
  * @param {Stage} stage
@@ -51,6 +65,7 @@ export function buildAdjudication(stage, box, place, does) {
   const skips = Object.entries(place.skips).map(([rater, reason], i) => make("p", { class: "quiet" }, `${named ? rater : `Another rater ${i + 1}`} skipped: ${reason.replaceAll("_", " ")}`));
   const apart = place.max_distance === null ? "" : `: marks up to ${rounded(place.max_distance)} ${does.units} apart`;
   const solid = stage.images.fixed.size.length === 3;
+  const agree = marksAgree(place.marks);
   box.replaceChildren(
     make("div", { class: "row head" }, make("strong", {}, `Location ${place.query + 1}${apart}`), make("span", { class: "spring" }), ...(solid ? planeButtons(stage, again) : []), names),
     ...(place.resolved ? [make("p", { class: "quiet" }, `Settled. ${place.resolved}`)] : []),
@@ -59,8 +74,9 @@ export function buildAdjudication(stage, box, place, does) {
     make("table", {},
       make("thead", {}, make("tr", {}, make("th", {}, "Mark"), make("th", { class: "num", title: "Half-axes of the region that the rater drew" }, `Drawn ±, ${does.units}`), make("th", { class: "num", title: "Distance from all marks together" }, `Off, ${does.units}`), make("th", {}, "Decide"))),
       make("tbody", {}, ...rows)), ...skips,
+    ...(agree ? [] : [make("p", { "data-apart": "" }, "The marks lie farther apart than their ± explains: keep one, exclude one, or ask again.")]),
     make("div", { class: "row foot" },
-      make("button", { type: "button", class: "primary", "data-act": "resolve", disabled: place.locked || place.marks.length === 0, onclick: () => void does.act("resolve", { text: "All marks are taken together." }) }, "Take all together"),
+      make("button", { type: "button", class: agree ? "primary" : "", "data-act": "resolve", disabled: place.locked || place.marks.length === 0, onclick: () => void does.act("resolve", { text: "All marks are taken together." }) }, "Take all together"),
       make("button", { type: "button", "data-act": "ask-all", onclick: () => void does.act("ask_again", {}) }, "Ask all again"), make("span", { class: "spring" }),
       make("button", { type: "button", "data-act": "next", onclick: does.next }, "Next disagreement")));
   stage.drawSoon();
