@@ -85,6 +85,29 @@ def test_a_click_is_as_sharp_as_image_and_hand_allow_and_then_the_experts_usual_
     sheet.close()
 
 
+def test_a_drag_at_the_rim_of_a_small_mark_scales_it_and_never_moves_it(browser: Any, server: Served, me: str) -> None:
+    """Marks of 5 and 8 screen pixels, caught at or just outside the rim: the centre stays to the last digit."""
+    sheet = open_sheet(browser, server, me)
+    scale = sheet.state()["views"]["moving"]["2"]["scale"]
+    for wanted, outside in ((5.0, 0.0), (5.0, 3.0), (8.0, 0.0), (8.0, 3.0)):
+        sheet.page.keyboard.press("Escape")
+        sheet.press_at("moving", 250, 250)
+        while half_lengths(sheet)[0] * SPACING * scale > wanted:
+            sheet.page.keyboard.press("[")
+        while half_lengths(sheet)[0] * SPACING * scale < wanted:
+            sheet.page.keyboard.press("]")
+        before, radius = sheet.state()["mark"]["point"], half_lengths(sheet)[0] * SPACING * scale
+        sheet.drag("moving", (250 + radius + outside, 250), (290, 250))
+        assert sheet.state()["mark"]["point"] == before
+        np.testing.assert_allclose(half_lengths(sheet), 40 * radius / (radius + outside) / (SPACING * scale), rtol=0.02)
+        # At the centre the same drag moves it, and its size stays.
+        sizes = half_lengths(sheet)
+        sheet.drag("moving", (250, 250), (270, 250))
+        assert sheet.state()["mark"]["point"][0] == pytest.approx(before[0] + 20 / scale)
+        np.testing.assert_allclose(half_lengths(sheet), sizes)
+    sheet.close()
+
+
 def test_the_wheel_zooms_over_a_mark_and_never_edits(browser: Any, server: Served, me: str) -> None:
     """Over a fresh mark, over its handles and with Shift or Alt: the view changes, the mark does not."""
     sheet = open_sheet(browser, server, me)

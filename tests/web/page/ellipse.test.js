@@ -111,6 +111,18 @@ test("what lies under the pointer: handles first, then the rim, then inside, the
   assert.equal(under([80, 80]), null);
 });
 
+test("the rim of a small ellipse is the rim, also where it is nearer to the centre than a handle catches", () => {
+  for (const radius of [3, 4, 6, 9]) {
+    const small = { centre: [5, 7], radii: [radius, radius], angle: 0.3 };
+    const under = (distance) => ellipse.handleUnderPoint(small, [5 + distance, 7], 9, 22);
+    for (const distance of [radius - 0.5, radius, radius + 3]) assert.equal(under(distance), "rim", `${radius}: ${distance}`);
+    for (const distance of [0, 1.5]) assert.equal(under(distance), "centre", `${radius}: ${distance}`);
+    const scaled = ellipse.dragHandle(small, "rim", [5 + radius, 7], [35, 7], { floor: 0.01, reach: 22 });
+    close(scaled.centre, small.centre);
+    close(scaled.radii, [30, 30]);
+  }
+});
+
 test("presets: a tiny disc, a medium disc, long along the given edge", () => {
   const start = { centre: [7, 8], radii: [5, 2], angle: 0.4 };
   assert.deepEqual(ellipse.presetEllipse("point", start, 2).radii, [1, 1]);

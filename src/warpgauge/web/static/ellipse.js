@@ -116,10 +116,11 @@ export function handlesOfEllipse(ellipse, reach) {
 }
 
 /**
- * What of an ellipse lies under a point.
+ * What of an ellipse lies under a point. The rim of a small ellipse lies near its centre: there the nearer one counts, so
+ * that a drag at the rim scales and does not move.
  * @param {Ellipse} ellipse
  * @param {Vector} point
- * @param {number} tolerance how near to a handle or to the rim counts, in the ellipse's units
+ * @param {number} tolerance how near to a handle or, from outside, to the rim counts, in the ellipse's units
  * @param {number} reach as for `handlesOfEllipse`
  * @returns {Handle | null}
  */
@@ -127,11 +128,12 @@ export function handleUnderPoint(ellipse, point, tolerance, reach) {
   const near = handlesOfEllipse(ellipse, reach)
     .map(({ name, point: at }) => ({ name, distance: norm(subtract(point, at)) }))
     .sort((one, other) => one.distance - other.distance)[0];
-  if (near.distance <= tolerance) return near.name;
   const level = levelOfPoint(ellipse, point);
   const fromCentre = norm(subtract(point, ellipse.centre));
-  // Distance to the rim along the ray from the centre: near enough to the true one for catching it.
-  if (level > 0 && Math.abs(fromCentre - fromCentre / level) <= tolerance / 2) return "rim";
+  // The rim along the ray from the centre: near enough to the true one for catching it.
+  const rim = level > 0 ? fromCentre / level : Infinity;
+  if (near.distance <= tolerance) return near.name === "centre" && fromCentre > Math.max(rim / 2, tolerance / 4) ? "rim" : near.name;
+  if (fromCentre - rim >= -tolerance / 2 && fromCentre - rim <= tolerance) return "rim";
   return level < 1 ? "inside" : null;
 }
 
