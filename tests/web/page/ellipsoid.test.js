@@ -6,7 +6,7 @@ import * as ellipse from "../../../src/warpgauge/web/static/ellipse.js";
 import * as ellipsoid from "../../../src/warpgauge/web/static/ellipsoid.js";
 import { isPositiveDefinite } from "../../../src/warpgauge/web/static/linalg.js";
 import { planeOfImage, planeToWorld, worldToPlane } from "../../../src/warpgauge/web/static/plane.js";
-import { close, flat, flipped, oblique, rotation, seeded } from "./helpers.js";
+import { close, flat, flipped, oblique, rimPoint, rotation, seeded } from "./helpers.js";
 
 /** An ellipsoid with known half-lengths and axes, so that surface points can be made without the code under test. */
 function known(seed) {
@@ -35,7 +35,7 @@ test("the section's rim lies on the ellipsoid, in every plane of oblique and fli
         const plane = planeOfImage(frame, axis);
         const depth = worldToPlane(plane, mark.point)[2] + 0.4;
         const section = ellipsoid.sectionOfMark(plane, mark, depth);
-        for (let t = 0; t < 6; t += 0.5) close(level(planeToWorld(plane, ellipse.rimPoint(section, t), depth)), 1, 1e-9);
+        for (let t = 0; t < 6; t += 0.5) close(level(planeToWorld(plane, rimPoint(section, t), depth)), 1, 1e-9);
       }
     }
   }
@@ -107,7 +107,7 @@ test("after thousands of random edits in all planes the covariance is symmetric 
     const before = ellipsoid.sectionOfMark(plane, mark, depth);
     const name = ["centre", "first", "second", "rim", "inside"][Math.floor(random() * 5)];
     const to = [before.centre[0] + random() * 8 - 4, before.centre[1] + random() * 8 - 4];
-    const after = ellipse.dragHandle(before, name, ellipse.rimPoint(before, random() * 6), to, { floor: 0.05, reach: 1 });
+    const after = ellipse.dragHandle(before, name, rimPoint(before, random() * 6), to, { floor: 0.05, reach: 1 });
     const edited = ellipsoid.markWithSection(plane, mark, depth, before, after);
     if (!ellipsoid.admissible(edited, 0.02, 1e4)) continue;
     taken += 1;

@@ -44,3 +44,16 @@ export const flipped = {
   origin: [5, 6, 7],
   direction: [[-1, 0, 0], [0, 1, 0], [0, 0, -1]],
 };
+
+/** The shape matrix of an ellipse, by its axes. */
+export function shapeFromEllipse({ radii: [a, b], angle }) {
+  const axes = [[Math.cos(angle), Math.sin(angle)], [-Math.sin(angle), Math.cos(angle)]];
+  return [0, 1].map((i) => [0, 1].map((j) => a * a * axes[0][i] * axes[0][j] + b * b * axes[1][i] * axes[1][j]));
+}
+
+/** A point of the rim of an ellipse. */
+export function rimPoint({ centre, radii: [a, b], angle }, t) {
+  const [c, s] = [Math.cos(angle), Math.sin(angle)];
+  const [x, y] = [a * Math.cos(t), b * Math.sin(t)];
+  return [centre[0] + c * x - s * y, centre[1] + s * x + c * y];
+}

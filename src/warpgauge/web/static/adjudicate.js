@@ -6,10 +6,10 @@
 
 import { confidenceRadius } from "./confidence.js";
 import { make, rounded } from "./dom.js";
-import { markFromCovariance } from "./ellipsoid.js";
+import { levelOfWorld, markFromCovariance } from "./ellipsoid.js";
 import { axesOfMark } from "./figures.js";
 import { wheelNotches } from "./gestures.js";
-import { dot, inverse, multiplyVector, norm, subtract } from "./linalg.js";
+import { norm, subtract } from "./linalg.js";
 import { drawPlace, spanOf } from "./thumbs.js";
 
 /** @import { Place, RaterMark } from "./organiser.js" */
@@ -30,9 +30,9 @@ let look = null;
 export function marksAgree(marks) {
   const counted = marks.filter((mark) => !mark.excluded && !mark.disabled);
   return counted.every((one, i) => counted.slice(0, i).every((other) => {
-    const apart = subtract(one.point, other.point);
-    const spread = one.covariance.map((row, k) => row.map((value, j) => value + other.covariance[k][j]));
-    return dot(apart, multiplyVector(inverse(spread), apart)) <= confidenceRadius(apart.length, Math.min(one.alpha, other.alpha)) ** 2;
+    const alpha = Math.min(one.alpha, other.alpha);
+    const shape = one.covariance.map((row, k) => row.map((value, j) => value + other.covariance[k][j]));
+    return levelOfWorld({ point: one.point, shape }, other.point) <= confidenceRadius(shape.length, alpha);
   }));
 }
 

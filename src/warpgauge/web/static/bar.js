@@ -3,12 +3,12 @@
  * @module
  */
 
+import { sparkline } from "./charts.js";
 import { ALPHAS } from "./commands.js";
 import { byId, clock, make, number, rounded, unitName } from "./dom.js";
 import { axesOfMark, sizeInWords } from "./figures.js";
 import { byFinger } from "./gestures.js";
 import { icon } from "./icons.js";
-import { sparkline } from "./sparkline.js";
 
 /** @import { Annotator } from "./annotator.js" */
 /** @import { Command } from "./keys.js" */

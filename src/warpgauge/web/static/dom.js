@@ -24,6 +24,20 @@ export function make(tag, properties = {}, ...children) {
 }
 
 /**
+ * An element of a drawing (SVG).
+ * @param {string} tag
+ * @param {Record<string, string | number>} attributes
+ * @param {...(Node | string)} children
+ * @returns {SVGElement}
+ */
+export function drawn(tag, attributes, ...children) {
+  const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, String(value));
+  element.append(...children);
+  return element;
+}
+
+/**
  * Run once nothing within an element is held down: a button that is rebuilt between press and release loses its click.
  * @param {HTMLElement} element
  * @param {() => void} run reads what is true then

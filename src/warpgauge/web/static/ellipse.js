@@ -25,20 +25,6 @@ export function axesOfEllipse(ellipse) {
 }
 
 /**
- * @param {Ellipse} ellipse
- * @returns {Matrix}
- */
-export function shapeFromEllipse(ellipse) {
-  const [[c, s]] = axesOfEllipse(ellipse);
-  const [a, b] = [ellipse.radii[0] ** 2, ellipse.radii[1] ** 2];
-  const off = c * s * (a - b);
-  return [
-    [c * c * a + s * s * b, off],
-    [off, s * s * a + c * c * b],
-  ];
-}
-
-/**
  * The ellipse of a shape matrix. Its first axis is the one nearer to `hint`, so that handles keep their places while
  * one axis grows past the other; a disc takes the hint itself.
  * @param {Vector} centre
@@ -60,18 +46,6 @@ export function ellipseFromShape(centre, shape, hint) {
   const quarter = Math.round((hint - angle) / (Math.PI / 2));
   const swapped = Math.abs(quarter) % 2 === 1;
   return { centre, radii: swapped ? [radii[1], radii[0]] : [radii[0], radii[1]], angle: angle + (quarter * Math.PI) / 2 };
-}
-
-/**
- * A point of the rim.
- * @param {Ellipse} ellipse
- * @param {number} t radians
- * @returns {Vector}
- */
-export function rimPoint(ellipse, t) {
-  const [first, second] = axesOfEllipse(ellipse);
-  const along = add(ellipse.centre, first, ellipse.radii[0] * Math.cos(t));
-  return add(along, second, ellipse.radii[1] * Math.sin(t));
 }
 
 /**
@@ -211,16 +185,6 @@ export function stretchedSecond(ellipse, factor, floor) {
  */
 export function turnedEllipse(ellipse, radians) {
   return { ...ellipse, angle: ellipse.angle + radians };
-}
-
-/**
- * What a click makes: the default disc.
- * @param {Vector} centre
- * @param {number} radius
- * @returns {Ellipse}
- */
-export function ellipseFromClick(centre, radius) {
-  return { centre, radii: [radius, radius], angle: 0 };
 }
 
 /**

@@ -88,15 +88,6 @@ export function shapeWorldToPlane(plane, shape_world) {
 }
 
 /**
- * @param {Plane} plane
- * @param {Matrix} shape_plane
- * @returns {Matrix}
- */
-export function shapePlaneToWorld(plane, shape_plane) {
-  return congruence(plane.toWorld, shape_plane);
-}
-
-/**
  * The section of the region by the plane at a depth, or null where the plane misses it.
  * @param {Plane} plane
  * @param {Mark} mark
@@ -232,8 +223,8 @@ export function scaledMark(mark, factor) {
 }
 
 /**
- * Squared Mahalanobis-like level of a point: 1 on the rim of the region.
- * @param {Mark} mark
+ * Level of a point: 1 on the rim of the region, growing with the distance from its centre.
+ * @param {Pick<Mark, "point" | "shape">} mark
  * @param {Vector} point_world
  * @returns {number}
  */

@@ -3,7 +3,7 @@
  * @module
  */
 
-const SVG = "http://www.w3.org/2000/svg";
+import { drawn } from "./dom.js";
 
 /** Paths on a 20 x 20 sheet. @type {Record<string, string>} */
 const PATHS = {
@@ -33,16 +33,8 @@ const PATHS = {
 
 /**
  * @param {string} name
- * @returns {SVGSVGElement | null} null where there is no drawing of that name
+ * @returns {SVGElement | null} null where there is no drawing of that name
  */
 export function icon(name) {
-  if (!PATHS[name]) return null;
-  const svg = document.createElementNS(SVG, "svg");
-  svg.setAttribute("viewBox", "0 0 20 20");
-  svg.setAttribute("class", "icon");
-  svg.setAttribute("aria-hidden", "true");
-  const path = document.createElementNS(SVG, "path");
-  path.setAttribute("d", PATHS[name]);
-  svg.append(path);
-  return svg;
+  return PATHS[name] ? drawn("svg", { viewBox: "0 0 20 20", class: "icon", "aria-hidden": "true" }, drawn("path", { d: PATHS[name] })) : null;
 }

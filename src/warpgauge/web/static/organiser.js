@@ -6,7 +6,7 @@
 import { RefusedError } from "./api.js";
 import { buildAdjudication } from "./adjudicate.js";
 import { byId, make, number, rounded, unitName, whenReleased } from "./dom.js";
-import { biasArrow } from "./biasarrow.js";
+import { biasArrow } from "./charts.js";
 import { certificateWords } from "./figures.js";
 import { scaleColour } from "./colour.js";
 

@@ -4,6 +4,7 @@
  */
 
 import { RefusedError } from "./api.js";
+import { chart } from "./charts.js";
 import { make, number, rounded, unitName } from "./dom.js";
 import { extentOf } from "./figures.js";
 
@@ -93,44 +94,4 @@ function ranking(progress) {
     make("p", { class: "quiet" }, `So far: ${order.join(", ")}.`),
     ...(best === null ? [] : [make("p", {}, `Probability that ${order[0]} is the best: ${Math.round(100 * best)} %.`)]),
   ];
-}
-
-const SVG = "http://www.w3.org/2000/svg";
-
-/**
- * A line through points, with its axes in words.
- * @param {number[][]} points
- * @param {string} across
- * @param {string} up
- * @param {{logarithmic?: boolean}} [scale] uncertainty falls by orders of magnitude: the last steps are to be seen too
- */
-export function chart(points, across, up, { logarithmic = false } = {}) {
-  const [width, height, left, bottom] = [360, 150, 44, 26];
-  const svg = document.createElementNS(SVG, "svg");
-  svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
-  svg.setAttribute("class", "chart");
-  svg.setAttribute("role", "img");
-  svg.setAttribute("aria-label", `${up} over ${across}`);
-  const draw = (/** @type {string} */ tag, /** @type {Record<string, string | number>} */ attributes, text = "") => {
-    const element = document.createElementNS(SVG, tag);
-    for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, String(value));
-    element.textContent = text;
-    svg.append(element);
-  };
-  const finite = points.filter((point) => point.every(Number.isFinite) && (!logarithmic || point[1] > 0));
-  const [last, top] = [Math.max(1, ...finite.map(([x]) => x)), Math.max(1e-12, ...finite.map(([, y]) => y))];
-  const low = logarithmic ? Math.min(top / 2, ...finite.map(([, y]) => y)) : 0;
-  const part = (/** @type {number} */ y) => (logarithmic ? Math.log(y / low) / Math.log(top / low) : y / top);
-  const at = (/** @type {number[]} */ [x, y]) => [left + (x / last) * (width - left - 8), height - bottom - part(y) * (height - bottom - 12)];
-  const ink = "currentColor";
-  draw("path", { d: `M${left} 8V${height - bottom}H${width - 8}`, fill: "none", stroke: ink, "stroke-opacity": 0.5 });
-  draw("text", { x: left - 4, y: 16, "text-anchor": "end", "font-size": 12, fill: ink }, finite.length ? rounded(top) : "");
-  draw("text", { x: left - 4, y: height - bottom, "text-anchor": "end", "font-size": 12, fill: ink }, rounded(low));
-  draw("text", { x: left + 6, y: 16, "font-size": 12, fill: ink }, logarithmic ? `${up} (logarithmic)` : up);
-  draw("text", { x: width - 8, y: height - 8, "text-anchor": "end", "font-size": 12, fill: ink }, `${last} ${across}`);
-  if (finite.length) {
-    draw("polyline", { points: finite.map((point) => at(point).join(",")).join(" "), fill: "none", stroke: ink, "stroke-width": 1.8 });
-    for (const point of finite.length < 60 ? finite : []) draw("circle", { cx: at(point)[0], cy: at(point)[1], r: 2.4, fill: ink });
-  }
-  return svg;
 }
