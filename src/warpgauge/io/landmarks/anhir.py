@@ -52,11 +52,9 @@ def _render(table: Table) -> str:
 FORMAT = Format(
     name="anhir",
     title="ANHIR/CIMA CSV",
-    pairs=False,
     parse=_parse,
     render=_render,
     write_frame=one_frame("index"),
-    holds=frozenset(),
     dimensions=(2,),
     pixels=True,
     scalable=True,

@@ -87,7 +87,6 @@ def _render(table: Table) -> str:
 FORMAT = Format(
     name="ants",
     title="ANTs points CSV",
-    pairs=False,
     parse=_parse,
     render=_render,
     write_frame=world_frame("LPS", "image", "RAS"),

@@ -76,14 +76,14 @@ class Format:
     ----------
     name, title : str
         What the ``format`` argument calls it, and what messages call it.
-    pairs : bool
-        Whether one file holds both sides.
     parse : callable
         ``(text, file name, dimension or None) -> Table``.
     render : callable
         ``Table -> text``; a format without pairs is given one side at a time, as ``fixed``.
     write_frame : callable
         ``(frame of the landmarks, requested frame or None) -> frame`` of the file, None when it cannot be had.
+    pairs : bool
+        Whether one file holds both sides.
     holds : frozenset of str
         Which of the optional things survive in a file.
     dimensions : tuple of int
@@ -96,11 +96,11 @@ class Format:
 
     name: str
     title: str
-    pairs: bool
     parse: Callable[[str, str, int | None], Table]
     render: Callable[[Table], str]
     write_frame: Callable[[Frame, str | None], FileFrame | None]
-    holds: frozenset[str]
+    pairs: bool = False
+    holds: frozenset[str] = frozenset()
     dimensions: tuple[int, ...] = (2, 3)
     pixels: bool = False
     scalable: bool = False

@@ -34,10 +34,8 @@ def _render(table: Table) -> str:
 FORMAT = Format(
     name="dirlab",
     title="DIR-Lab text file",
-    pairs=False,
     parse=_parse,
     render=_render,
     write_frame=one_frame("index1"),
-    holds=frozenset(),
     dimensions=(3,),
 )

@@ -66,7 +66,6 @@ def _render(table: Table) -> str:
 FORMAT = Format(
     name="napari",
     title="napari points CSV",
-    pairs=False,
     parse=_parse,
     render=_render,
     write_frame=one_frame("index", "scaled", "image", "LPS", "RAS"),

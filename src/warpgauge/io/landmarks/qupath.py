@@ -76,7 +76,6 @@ def _render(table: Table) -> str:
 FORMAT = Format(
     name="qupath",
     title="QuPath GeoJSON file",
-    pairs=False,
     parse=_parse,
     render=_render,
     write_frame=one_frame("index"),

@@ -157,7 +157,6 @@ def _render_fcsv(table: Table) -> str:
 JSON = Format(
     name="slicer-json",
     title="Slicer .mrk.json file",
-    pairs=False,
     parse=_parse_json,
     render=_render_json,
     write_frame=one_frame("LPS", "RAS"),
@@ -167,7 +166,6 @@ JSON = Format(
 FCSV = Format(
     name="slicer-fcsv",
     title="Slicer .fcsv file",
-    pairs=False,
     parse=_parse_fcsv,
     render=_render_fcsv,
     write_frame=one_frame("LPS", "RAS"),

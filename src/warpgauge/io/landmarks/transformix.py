@@ -61,9 +61,7 @@ def _render(table: Table) -> str:
 FORMAT = Format(
     name="transformix",
     title="transformix point file",
-    pairs=False,
     parse=_parse,
     render=_render,
     write_frame=world_frame("index", "LPS", "image"),
-    holds=frozenset(),
 )

@@ -53,100 +53,69 @@ def _centred_affine(p: Floats, _fixed: Floats, d: int) -> _MatrixAndOffset:
     return centred(p[: d * d].reshape(d, d), p[d * d : d * d + d], p[d * d + d :])
 
 
-def _only(d: int, wanted: int) -> None:
-    if d != wanted:
-        raise InvalidInputError(f"this kind exists in {wanted}D only, but the file says {d}D")
+def _kind(
+    d: int, count: int, matrix: Callable[[Floats, Floats], Floats], shift: slice, centre: slice | None = None
+) -> _Linear:
+    """Return the reader of a type that exists in d dimensions and has ``count`` parameters.
+
+    ``matrix`` is made of parameters and fixed parameters. Translation and centre stand at these places among the
+    parameters; without ``centre`` it is the first d of the fixed parameters.
+    """
+
+    def read(p: Floats, fixed: Floats, d_of_file: int) -> _MatrixAndOffset:
+        if d_of_file != d:
+            raise InvalidInputError(f"this kind exists in {d}D only, but the file says {d_of_file}D")
+        take(p, count, "parameters")
+        turned = matrix(p, fixed)
+        middle = _centre(fixed[:3] if matrix is _euler else fixed, d) if centre is None else p[centre]
+        return centred(turned, middle, p[shift] if shift.stop > shift.start else np.zeros(d))
+
+    return read
 
 
-def _rigid_2d(p: Floats, fixed: Floats, d: int) -> _MatrixAndOffset:
-    _only(d, 2)
-    take(p, 3, "parameters")
-    return centred(rotation_2d(p[0]), _centre(fixed, 2), p[1:])
+def _rigid_2d(p: Floats, _fixed: Floats) -> Floats:
+    return rotation_2d(p[0])
 
 
-def _centred_rigid_2d(p: Floats, _fixed: Floats, d: int) -> _MatrixAndOffset:
-    _only(d, 2)
-    take(p, 5, "parameters")
-    return centred(rotation_2d(p[0]), p[1:3], p[3:])
+def _similarity_2d(p: Floats, _fixed: Floats) -> Floats:
+    return np.asarray(p[0] * rotation_2d(p[1]))
 
 
-def _similarity_2d(p: Floats, fixed: Floats, d: int) -> _MatrixAndOffset:
-    _only(d, 2)
-    take(p, 4, "parameters")
-    return centred(p[0] * rotation_2d(p[1]), _centre(fixed, 2), p[2:])
-
-
-def _centred_similarity_2d(p: Floats, _fixed: Floats, d: int) -> _MatrixAndOffset:
-    _only(d, 2)
-    take(p, 6, "parameters")
-    return centred(p[0] * rotation_2d(p[1]), p[2:4], p[4:])
-
-
-def _zyx(fixed: Floats) -> bool:
-    """Return whether the fourth fixed parameter, after the centre, asks for the order Z Y X."""
+def _euler(p: Floats, fixed: Floats) -> Floats:
+    """Rotate by three angles; the fourth fixed parameter, after the centre, may ask for the order Z Y X."""
     if fixed.size > 4:
         raise InvalidInputError(f"it needs 3 or 4 fixed parameters (centre, ComputeZYX), but has {fixed.size}")
-    return fixed.size == 4 and bool(fixed[3] != 0)
+    return rotation_3d(p[:3], fixed.size == 4 and bool(fixed[3] != 0))
 
 
-def _euler_3d(p: Floats, fixed: Floats, d: int) -> _MatrixAndOffset:
-    _only(d, 3)
-    take(p, 6, "parameters")
-    return centred(rotation_3d(p[:3], _zyx(fixed)), _centre(fixed[:3], 3), p[3:])
+def _versor(p: Floats, _fixed: Floats) -> Floats:
+    return rotation_of_versor(p[:3])
 
 
-def _centred_euler_3d(p: Floats, fixed: Floats, d: int) -> _MatrixAndOffset:
-    _only(d, 3)
-    take(p, 9, "parameters")
-    return centred(rotation_3d(p[:3], _zyx(fixed)), p[3:6], p[6:])
+def _similarity_3d(p: Floats, _fixed: Floats) -> Floats:
+    return np.asarray(p[6] * rotation_of_versor(p[:3]))
 
 
-def _versor(p: Floats, fixed: Floats, d: int) -> _MatrixAndOffset:
-    _only(d, 3)
-    return centred(rotation_of_versor(take(p, 3, "parameters")), _centre(fixed, 3), np.zeros(3))
-
-
-def _versor_rigid(p: Floats, fixed: Floats, d: int) -> _MatrixAndOffset:
-    _only(d, 3)
-    take(p, 6, "parameters")
-    return centred(rotation_of_versor(p[:3]), _centre(fixed, 3), p[3:])
-
-
-def _similarity_3d(p: Floats, fixed: Floats, d: int) -> _MatrixAndOffset:
-    _only(d, 3)
-    take(p, 7, "parameters")
-    return centred(p[6] * rotation_of_versor(p[:3]), _centre(fixed, 3), p[3:6])
-
-
-def _scale_versor(p: Floats, fixed: Floats, d: int) -> _MatrixAndOffset:
-    _only(d, 3)
-    take(p, 9, "parameters")
+def _scale_versor(p: Floats, _fixed: Floats) -> Floats:
     # ITK adds (scale - 1) to the diagonal of the rotation; it does not multiply.
-    return centred(rotation_of_versor(p[:3]) + np.diag(p[6:] - 1), _centre(fixed, 3), p[3:6])
+    return rotation_of_versor(p[:3]) + np.diag(p[6:9] - 1)
 
 
-def _scale_skew_versor(p: Floats, fixed: Floats, d: int) -> _MatrixAndOffset:
-    _only(d, 3)
-    take(p, 15, "parameters")
-    matrix = rotation_of_versor(p[:3]) + np.diag(p[6:9] - 1)
+def _scale_skew_versor(p: Floats, fixed: Floats) -> Floats:
+    matrix = _scale_versor(p, fixed)
     matrix[[0, 0, 1, 1, 2, 2], [1, 2, 0, 2, 0, 1]] += p[9:]
-    return centred(matrix, _centre(fixed, 3), p[3:6])
+    return matrix
 
 
-def _compose_scale_skew_versor(p: Floats, fixed: Floats, d: int) -> _MatrixAndOffset:
-    _only(d, 3)
-    take(p, 12, "parameters")
+def _compose_scale_skew_versor(p: Floats, _fixed: Floats) -> Floats:
     skew = np.eye(3)
     skew[[0, 0, 1], [1, 2, 2]] = p[9:]
-    return centred(rotation_of_versor(p[:3]) @ np.diag(p[6:9]) @ skew, _centre(fixed, 3), p[3:6])
+    return np.asarray(rotation_of_versor(p[:3]) @ np.diag(p[6:9]) @ skew)
 
 
-def _quaternion_rigid(p: Floats, fixed: Floats, d: int) -> _MatrixAndOffset:
-    _only(d, 3)
-    take(p, 7, "parameters")
+def _quaternion(p: Floats, _fixed: Floats) -> Floats:
     # ITK does not scale the quaternion to length 1: a longer one also scales the points.
-    matrix = float(p[:4] @ p[:4]) * rotation_of_quaternion(p[:4])
-    return centred(matrix, _centre(fixed, 3), p[4:])
+    return float(p[:4] @ p[:4]) * rotation_of_quaternion(p[:4])
 
 
 LINEAR: dict[str, _Linear] = {
@@ -159,18 +128,18 @@ LINEAR: dict[str, _Linear] = {
     "FixedCenterOfRotationAffineTransform": _affine,
     "ScalableAffineTransform": _affine,
     "CenteredAffineTransform": _centred_affine,
-    "Rigid2DTransform": _rigid_2d,
-    "Euler2DTransform": _rigid_2d,
-    "CenteredRigid2DTransform": _centred_rigid_2d,
-    "Similarity2DTransform": _similarity_2d,
-    "CenteredSimilarity2DTransform": _centred_similarity_2d,
-    "Euler3DTransform": _euler_3d,
-    "CenteredEuler3DTransform": _centred_euler_3d,
-    "VersorTransform": _versor,
-    "VersorRigid3DTransform": _versor_rigid,
-    "Similarity3DTransform": _similarity_3d,
-    "ScaleVersor3DTransform": _scale_versor,
-    "ScaleSkewVersor3DTransform": _scale_skew_versor,
-    "ComposeScaleSkewVersor3DTransform": _compose_scale_skew_versor,
-    "QuaternionRigidTransform": _quaternion_rigid,
+    "Rigid2DTransform": _kind(2, 3, _rigid_2d, slice(1, 3)),
+    "Euler2DTransform": _kind(2, 3, _rigid_2d, slice(1, 3)),
+    "CenteredRigid2DTransform": _kind(2, 5, _rigid_2d, slice(3, 5), slice(1, 3)),
+    "Similarity2DTransform": _kind(2, 4, _similarity_2d, slice(2, 4)),
+    "CenteredSimilarity2DTransform": _kind(2, 6, _similarity_2d, slice(4, 6), slice(2, 4)),
+    "Euler3DTransform": _kind(3, 6, _euler, slice(3, 6)),
+    "CenteredEuler3DTransform": _kind(3, 9, _euler, slice(6, 9), slice(3, 6)),
+    "VersorTransform": _kind(3, 3, _versor, slice(3, 3)),
+    "VersorRigid3DTransform": _kind(3, 6, _versor, slice(3, 6)),
+    "Similarity3DTransform": _kind(3, 7, _similarity_3d, slice(3, 6)),
+    "ScaleVersor3DTransform": _kind(3, 9, _scale_versor, slice(3, 6)),
+    "ScaleSkewVersor3DTransform": _kind(3, 15, _scale_skew_versor, slice(3, 6)),
+    "ComposeScaleSkewVersor3DTransform": _kind(3, 12, _compose_scale_skew_versor, slice(3, 6)),
+    "QuaternionRigidTransform": _kind(3, 7, _quaternion, slice(4, 7)),
 }

@@ -59,13 +59,13 @@ def detect_format(path: Place) -> str:
         raise FileFormatError(f"{path.name!r} is a folder without Zarr metadata, so it holds no transform.")
     file = existing_file(path, "transform")
     head = read_head(file, _HEAD)
-    candidates = list(READERS.values())
+    possible = list(READERS.values())
     if head.startswith(_GZIP):
         with foreign_decoder(file, "gzip"):
             head = gzip_head(file, _HEAD)
-        candidates = [READERS["nifti"]]  # the only one that is packed as a whole
+        possible = [READERS["nifti"]]  # the only one that is packed as a whole
     suffix = file.suffix.lower()
-    best = max(candidates, key=lambda entry: entry.recognise(head, suffix))  # the first of equals
+    best = max(possible, key=lambda entry: entry.recognise(head, suffix))  # the first of equals
     if best.recognise(head, suffix) == NO:
         raise FileFormatError(
             f"{file.name!r} is not a transform that warpgauge knows: its content is not of elastix, ITK, ANTs, NIfTI, "
