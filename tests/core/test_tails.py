@@ -11,16 +11,9 @@ from scipy import stats
 import oracle
 import warpgauge as wg
 from models import make
-from warpgauge.core.calibration import (
-    T_PRIOR_ANNOTATIONS,
-    T_PRIOR_FACTOR,
-    beyond,
-    level_of,
-    mixing_factors,
-    normal_or_t,
-    squared_radius,
-)
 from warpgauge.core.error_scores import probability_of_smaller_error
+from warpgauge.core.leave_one_out import T_PRIOR_ANNOTATIONS, T_PRIOR_FACTOR
+from warpgauge.core.tails import beyond, level_of, mixing_factors, normal_or_t, squared_radius
 from warpgauge.errors import InvalidInputError
 
 NU = 4.0

@@ -16,8 +16,8 @@ from numpy.typing import ArrayLike
 
 from warpgauge.core.annotations import Annotations
 from warpgauge.core.arrays import Floats, as_points, thinned_rows
-from warpgauge.core.calibration import normal_or_t
 from warpgauge.core.process import Posterior
+from warpgauge.core.tails import normal_or_t
 from warpgauge.errors import InvalidInputError
 
 if TYPE_CHECKING:

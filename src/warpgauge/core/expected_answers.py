@@ -23,7 +23,7 @@ from scipy import special
 from scipy.spatial.distance import cdist
 
 from warpgauge.core.arrays import Bools, Floats, as_covariances
-from warpgauge.core.calibration import GAUSSIAN, squared_radius
+from warpgauge.core.tails import GAUSSIAN, squared_radius
 from warpgauge.errors import InvalidInputError
 
 # Nodes of the rules below. The tests hold them against exact probabilities: 0.01 for boxes, 0.09 for regions.

@@ -195,7 +195,7 @@ def fit_power_law(
 
 
 @runtime_checkable
-class Frame(Protocol):
+class HasExtent(Protocol):
     """Where an image lies: what `default_posterior` takes from a Grid."""
 
     @property
@@ -216,7 +216,7 @@ class Frame(Protocol):
 
 def default_posterior(
     annotations: Annotations,
-    extent: ArrayLike | Frame,
+    extent: ArrayLike | HasExtent,
     smallest: float | None = None,
     *,
     center: ArrayLike | None = None,
@@ -242,7 +242,7 @@ def default_posterior(
     noise : bool
         Learn an extra noise variance as well.
     """
-    if isinstance(extent, Frame):
+    if isinstance(extent, HasExtent):
         sides, middle, default = extent.extent, extent.centre, SMALLEST * extent.pixel
     else:
         sides = _checked_extent(extent)

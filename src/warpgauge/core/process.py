@@ -13,10 +13,11 @@ from numpy.typing import ArrayLike
 from warpgauge.core import compiled_tiles as loops
 from warpgauge.core.annotations import Annotations, ellipse_from_covariance
 from warpgauge.core.arrays import Floats, Ints, as_covariances, as_points, readonly
-from warpgauge.core.calibration import GAUSSIAN, check_tails, level_of, mixing_factors, scale_factor, squared_radius
 from warpgauge.core.compiled import loop_array
 from warpgauge.core.kernels import KernelBundle, PriorKernel, TrendKernel, prior_draws
+from warpgauge.core.leave_one_out import scale_factor
 from warpgauge.core.posterior_covariance import Conditioned, refuse_lost
+from warpgauge.core.tails import GAUSSIAN, check_tails, level_of, mixing_factors, squared_radius
 from warpgauge.display import counted
 from warpgauge.errors import InvalidInputError
 

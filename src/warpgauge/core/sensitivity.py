@@ -9,9 +9,9 @@ import numpy as np
 
 from warpgauge.core.annotations import Annotations
 from warpgauge.core.arrays import Floats, tied_ranks
-from warpgauge.core.calibration import left_out
 from warpgauge.core.error_scores import mean_squared_errors, win_probabilities
 from warpgauge.core.kernels import FAMILIES, KernelBundle
+from warpgauge.core.leave_one_out import left_out
 from warpgauge.core.process import Posterior
 
 FACTOR = 4.0

@@ -16,20 +16,13 @@ from scipy import special
 
 from warpgauge.core.annotations import Annotations
 from warpgauge.core.arrays import Floats, as_points
-from warpgauge.core.calibration import (
-    LEVELS,
-    Coverage,
-    adjusted_significance,
-    binomial_interval,
-    coverage,
-    scale_factor,
-    scaled_left_out,
-    squared_radius,
-)
+from warpgauge.core.calibration import LEVELS, Coverage, binomial_interval, coverage, scaled_left_out
 from warpgauge.core.error_scores import Flag, Truth
 from warpgauge.core.factors import mahalanobis
+from warpgauge.core.leave_one_out import scale_factor
 from warpgauge.core.process import Posterior
 from warpgauge.core.sensitivity import FACTOR, Sensitivity
+from warpgauge.core.tails import adjusted_significance, squared_radius
 from warpgauge.display import counted
 from warpgauge.errors import InvalidInputError
 from warpgauge.evaluation.sentences import calibration, judged_share, length

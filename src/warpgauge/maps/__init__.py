@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from warpgauge.core.calibration import adjusted_significance
+from warpgauge.core.tails import adjusted_significance
 from warpgauge.maps.dense import (
     Progress,
     entropy_map,

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from warpgauge.core.arrays import Bools, Floats
-from warpgauge.core.calibration import adjusted_significance, beyond
 from warpgauge.core.parallel import only_one_thread, over_items, over_rows, thread_count
 from warpgauge.core.process import Posterior
+from warpgauge.core.tails import adjusted_significance, beyond
 from warpgauge.errors import InvalidInputError
 from warpgauge.geometry import Grid
 from warpgauge.io.transforms.base import Transform

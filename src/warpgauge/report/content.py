@@ -13,7 +13,7 @@ import numpy as np
 
 from warpgauge._version import __version__
 from warpgauge.core.arrays import Floats
-from warpgauge.core.calibration import left_out
+from warpgauge.core.leave_one_out import left_out
 from warpgauge.core.process import Posterior
 from warpgauge.evaluation import Certificate, Evaluation, Trust
 from warpgauge.io.images import Image

@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from warpgauge.core.annotations import ellipse_from_covariance
-from warpgauge.core.calibration import beyond, scaled_left_out
+from warpgauge.core.calibration import scaled_left_out
 from warpgauge.core.factors import mahalanobis
 from warpgauge.core.process import Posterior
+from warpgauge.core.tails import beyond
 from warpgauge.geometry import Floats
 from warpgauge.project import Flag
 from warpgauge.session.fused_annotations import Mark

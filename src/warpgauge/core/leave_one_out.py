@@ -1,0 +1,100 @@
+"""Leave-one-out predictions of annotations (section III-F-2), and the factor on the covariance that they ask for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from warpgauge.core.arrays import Floats
+from warpgauge.core.factors import mahalanobis
+from warpgauge.core.posterior_covariance import Conditioned
+from warpgauge.core.tails import GAUSSIAN, beyond
+from warpgauge.display import counted
+
+# Pseudo-annotations that say "the factor is 1": they dominate while there are few real ones.
+PRIOR_ANNOTATIONS = 2.0
+# With Student-t tails this many pseudo-annotations say this factor; measured on public landmarks, see docs/model.md.
+T_PRIOR_ANNOTATIONS, T_PRIOR_FACTOR = 5.0, 1.3
+_LOG_FACTOR_BOUND = float(np.log(1e6))
+
+
+@dataclass(frozen=True, eq=False)
+class LeaveOneOut:
+    """How well each annotation is predicted by the others.
+
+    Attributes
+    ----------
+    residuals : (L, d) array
+        ``y_l`` minus its prediction.
+    covariances : (L, d, d) array
+        What the model says their covariance is: ``k_|A(l)(x_l, x_l) + Sigma_l + noise``.
+    mahalanobis : (L,) array
+        Mahalanobis length of each residual.
+    p : (L,) array
+        Probability of a length at least that large, by the chi-square distribution (by the F distribution where the
+        model has Student-t tails).
+    """
+
+    residuals: Floats
+    covariances: Floats
+    mahalanobis: Floats
+    p: Floats
+
+    def __repr__(self) -> str:
+        largest = f", largest Mahalanobis length {self.mahalanobis.max():.3g}" if len(self.mahalanobis) else ""
+        return f"<LeaveOneOut: {counted(len(self.residuals), 'annotation')}{largest}>"
+
+    @property
+    def standardised(self) -> Floats:
+        """Residuals whitened by their covariance, (L, d)."""
+        factors = np.linalg.cholesky(self.covariances)
+        return np.asarray(np.linalg.solve(factors, self.residuals[..., None])[..., 0])
+
+
+def left_out(conditioned: Conditioned, weights: Floats, tails: float = GAUSSIAN) -> LeaveOneOut:
+    """Predict each annotation from the others, given ``weights = K_AA^-1 (Y - mu(X))``.
+
+    ``y_l - mu_|A(l)(x_l) = D_ll^-1 q_l`` with covariance ``D_ll^-1``.
+    """
+    covariances = np.asarray(np.linalg.inv(conditioned.factor.diagonal_blocks()), dtype=np.float64)
+    residuals = np.einsum("lab,lb->la", covariances, weights)
+    squares = mahalanobis(residuals, covariances)
+    return LeaveOneOut(residuals, covariances, np.sqrt(squares), beyond(squares, conditioned.d, tails))
+
+
+def scale_factor(conditioned: Conditioned, weights: Floats, tails: float = GAUSSIAN) -> float:
+    """Factor on the posterior covariance that makes the leave-one-out residuals most likely, shrunk to 1.
+
+    Residual l is taken as ``N(0, c k_l + N_l)`` with ``k_l`` the leave-one-out posterior covariance and ``N_l`` the
+    annotation's own noise, which is not scaled. The penalty ``nu (log c + 1 / c) / 2`` is that of ``nu / d`` further
+    annotations whose residuals say 1; without noise the result is ``(nu + sum m_l) / (nu + L d)``.
+
+    With finite ``tails`` the residuals are Student-t with that covariance, so that few large ones count little, and
+    the penalty is that of five annotations that say 1.3.
+    """
+    if conditioned.count == 0:
+        return 1.0 if np.isinf(tails) else T_PRIOR_FACTOR
+    from scipy import optimize  # takes a while to load
+
+    count, said = (PRIOR_ANNOTATIONS, 1.0) if np.isinf(tails) else (T_PRIOR_ANNOTATIONS, T_PRIOR_FACTOR)
+    strength, d = count * conditioned.d, conditioned.d
+    predicted = left_out(conditioned, weights)
+    # Noise and leave-one-out covariance are diagonalised together: c k + N becomes c t + 1 - t with t from 0 to 1.
+    root_inverse = np.linalg.inv(np.linalg.cholesky(predicted.covariances))
+    shares, vectors = np.linalg.eigh(root_inverse @ conditioned.noise @ np.swapaxes(root_inverse, 1, 2))
+    t = np.maximum(1 - shares, 0)  # rounding alone can take it below 0
+    squares = np.square(np.einsum("lba,lbc,lc->la", vectors, root_inverse, predicted.residuals))
+
+    def loss(log_factor: float) -> float:
+        variance = np.exp(log_factor) * t + 1 - t
+        penalty = strength * (log_factor + said * np.exp(-log_factor))
+        if np.isinf(tails):
+            data = np.log(variance) + squares / variance
+            return float(0.5 * (data.sum() + penalty))
+        lengths = (squares / variance).sum(axis=1)
+        data = np.log(variance).sum() + (tails + d) * np.log1p(lengths / (tails - 2)).sum()
+        return float(0.5 * (data + penalty))
+
+    found = optimize.minimize_scalar(loss, bounds=(-_LOG_FACTOR_BOUND, _LOG_FACTOR_BOUND), method="bounded")
+    return float(np.exp(found.x))
