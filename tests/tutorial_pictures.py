@@ -1,5 +1,9 @@
 """Make the tutorials' pictures anew: ``.venv/bin/python tests/tutorial_pictures.py [PAGE ...]``.
 
+The pages are researcher, expert, organiser, and tissue: the annotator with two stains of scikit-image's
+immunohistochemistry section (acquired at the Center for Microscopy And Molecular Imaging; no known copyright
+restrictions), which the front page, the README and the page on annotating show.
+
 Runs the pages as the tests do, keeps the pictures that their commands write, and looks at the annotator and at the
 reports with Chromium. The pictures are scaled and reduced to a palette, so that each stays below 200 kB.
 
@@ -32,12 +36,12 @@ LARGEST = 200_000  # bytes
 EDGE = (147.0, 149.0)  # about where the epithelium of the expert's image ends
 
 
-def keep(source: Path, name: str, *, marks: bool = False) -> None:
+def keep(source: Path, name: str, *, marks: bool = False, prefix: str = "tutorial-") -> None:
     """Scale a picture to the width of a page and write it with a palette."""
     picture = Image.open(source).convert("RGB")
     if picture.width > WIDTH:
         picture = picture.resize((WIDTH, round(picture.height * WIDTH / picture.width)), Image.Resampling.LANCZOS)
-    aim = IMAGES / f"tutorial-{name}.png"
+    aim = IMAGES / f"{prefix}{name}.png"
     # MAXCOVERAGE keeps colours that only a few pixels have, those of marks; k-means brings the rest near the truth.
     method, steps = (Image.Quantize.MAXCOVERAGE, 3) if marks else (Image.Quantize.MEDIANCUT, 0)
     for colours in (256, 128, 64):
@@ -47,13 +51,13 @@ def keep(source: Path, name: str, *, marks: bool = False) -> None:
     print(f"{aim.name}: {aim.stat().st_size / 1000:.0f} kB")
 
 
-def shot(sheet: Sheet, name: str) -> None:
+def shot(sheet: Sheet, name: str, **options: Any) -> None:
     """Keep what the browser shows, once it has drawn it; a report has drawn all when it is loaded."""
     if sheet.page.evaluate("() => Boolean(globalThis.warpgauge)"):
         sheet.settle()
     path = Path(f"{name}-screen.png")
     sheet.page.screenshot(path=str(path))
-    keep(path, name, marks=True)
+    keep(path, name, marks=True, **options)
 
 
 def report(browser: Any, path: str, name: str, height: int) -> None:
@@ -170,6 +174,57 @@ def organiser(browser: Any, folder: Path) -> None:
     report(browser, "study.html", "study", 900)
 
 
+def _stained(folder: Path) -> wg.simulate.SimulatedDeformation:
+    """Write two stains of the section, one of them deformed, as colour pictures; return the true transformation."""
+    from skimage.color import hed2rgb, rgb2hed
+    from skimage.data import immunohistochemistry
+
+    densities = rgb2hed(immunohistochemistry())
+    grid = wg.Grid((512, 512))
+    truth = wg.simulate.random_deformation(grid, 12.0, 110.0, seed=4)
+    for name, shares in (("H", (1.0, 0.0, 0.1)), ("DAB", (0.35, 0.0, 1.0))):
+        colours = hed2rgb(densities * shares)
+        if name == "DAB":
+            channels = [wg.simulate.warp_image(colours[..., k], grid, truth, fill=1.0) for k in range(3)]
+            colours = np.stack(channels, axis=-1)
+        Image.fromarray((255 * np.clip(colours, 0, 1)).astype(np.uint8)).save(folder / f"{name}.png")
+    return truth
+
+
+def _tissue(sheet: Sheet, truth: wg.simulate.SimulatedDeformation) -> None:
+    """Draw an ellipse at the open question; then show the map of the uncertainty, and the list."""
+    sheet.page.keyboard.press("0")
+    sheet.settle()
+    x, y = screen_of(sheet, "moving", truth.map([sheet.state()["query"]["location"]])[0])
+    sheet.drag("moving", (x, y), (x + 30, y - 24))
+    shot(sheet, "2d", prefix="annotating-")
+    for key in ("Escape", "0", "m"):
+        sheet.page.keyboard.press(key)
+        sheet.settle()
+    shot(sheet, "map", prefix="annotating-")
+    sheet.page.keyboard.press("m")
+    sheet.page.keyboard.press("d")
+    sheet.page.wait_for_selector("#drawer tbody tr")
+    shot(sheet, "list", prefix="annotating-")
+
+
+def tissue(browser: Any, folder: Path) -> None:
+    """Let a simulated expert answer questions until one is in the middle, and keep what the page then shows."""
+    truth, rng = _stained(folder), np.random.default_rng(0)
+    files = {"fixed": folder / "H.png", "moving": folder / "DAB.png"}
+    with wg.Project.create(folder / "colon", **files, targets=400, settings={"budget": 30, "seed": 2}) as project:
+        session, placed = wg.Session(project, "ann"), 0
+        session.skip_start()
+        query = session.next_query()
+        while placed < 12 or np.abs(np.subtract(query.point, 256)).max() > 110:
+            answer = wg.simulate.EllipseAnnotator(scale=0.6).answer(query.point, truth.map([query.point])[0], rng)
+            session.place(query, answer.placement, covariance=answer.covariance)
+            query, placed = session.next_query(), placed + 1
+    page = Page(PAGES / "expert.md", folder)
+    page.visit = lambda links: _open_and(browser, links[0], lambda sheet: _tissue(sheet, truth))
+    page._annotate("warpgauge annotate colon --rater ann")
+
+
 def renew_outputs() -> None:
     """Let a comparison that fails mend the page instead."""
     compare = tutorial_tools.check
@@ -194,10 +249,11 @@ def main(names: list[str]) -> None:
     if "--outputs" in names:
         names.remove("--outputs")
         renew_outputs()
-    for name in names or ["researcher", "expert", "organiser"]:
+    for name in names or ["researcher", "expert", "organiser", "tissue"]:
         with tempfile.TemporaryDirectory() as folder, launched() as browser:
             os.chdir(folder)
-            {"researcher": researcher, "expert": expert, "organiser": organiser}[name](browser, Path(folder))
+            pages = {"researcher": researcher, "expert": expert, "organiser": organiser, "tissue": tissue}
+            pages[name](browser, Path(folder))
             os.chdir(ROOT)
 
 

@@ -111,7 +111,6 @@ def test_overlays_legends_and_linked_views(browser: Any, tmp_path: Path) -> None
         page.mouse.move(box["x"] + 332, box["y"] + 292)
         page.mouse.move(box["x"] + 20, box["y"] + 20)
         sheet.settle()
-        save_screenshot(sheet, "annotating-2d")
         page.keyboard.press("Escape")
         page.keyboard.press("0")
         sheet.settle()
@@ -131,7 +130,6 @@ def test_overlays_legends_and_linked_views(browser: Any, tmp_path: Path) -> None
                 legend = page.locator(".legend").text_content()
                 assert "not enough annotations" in legend
                 assert "sure" in legend
-                save_screenshot(sheet, "annotating-map")
             page.keyboard.press(key)
             sheet.settle()
             if key == "m":
@@ -306,7 +304,6 @@ def test_all_keys_are_listed_and_all_are_buttons_and_focus_is_visible(browser: A
     page = sheet.page
     page.keyboard.press("?")
     page.locator("dialog[open]").wait_for()
-    save_screenshot(sheet, "annotating-keys")
     keys = set(page.locator("dialog kbd").all_text_contents())
     signs = "Enter S N ⌫ Z ⇧Z H L C G M W + - 0 D Space I E B [ ] ⇧[ ⇧] ( ) K J O U A Q T ? Esc ←"
     wanted = set(signs.split())
@@ -342,7 +339,6 @@ def test_progress_list_and_presets(browser: Any, tmp_path: Path) -> None:
         page.locator("#drawer-button").click()
         page.wait_for_selector("#drawer tbody tr")
         sheet.settle()
-        save_screenshot(sheet, "annotating-list")
         page.locator("button[data-leaf=progress]").click()
         page.wait_for_selector("#drawer svg polyline")
         sheet.settle()
