@@ -24,8 +24,9 @@ import zarr
 from timing import Row
 
 from warpgauge.geometry import Grid
-from warpgauge.project import Draft, Project
-from warpgauge.session.model import default_prior, fit_payload
+from warpgauge.project import Event, Placement, Project
+from warpgauge.project.events import Ask, Place
+from warpgauge.session.prior import default_prior, fit_event
 
 CANDIDATES, ANNOTATIONS = 20_000, 200
 SIDE = 20_000  # pixels of the large image
@@ -95,16 +96,16 @@ def _annotate(folder: Path, grid: Grid) -> None:
     """Answer the first queries as an expert would, with ellipses, straight into the log."""
     rng = np.random.default_rng(2)
     with Project.open(folder) as project:
-        drafts = []
+        new: list[Event] = []
         for number in range(ANNOTATIONS):
             candidate = number * (CANDIDATES // ANNOTATIONS)
             point = project.candidates[candidate]
-            payload = {"point": point.tolist(), "candidate": candidate, "origin": "suggested", "gain": 1.0}
-            drafts.append(Draft("query", "organiser", number, payload))
-            drafts.append(Draft("place", "organiser", number, _placement(rng, grid, point)))
+            about: dict[str, Any] = {"rater": "organiser", "query": number}
+            new.append(Ask(**about, point=tuple(point.tolist()), candidate=candidate, origin="suggested", gain=1.0))
+            new.append(Place(**about, placement=Placement.drawn(**_placement(rng, grid, point))))
         # As after a session of so many answers: the last refit was at 163 of them, the next is due at 244.
-        weights = fit_payload(default_prior(grid, project.settings), {"source": "annotations", "annotations": 163})
-        project.append(*drafts, Draft("fit", "organiser", payload=weights))
+        prior = default_prior(grid, project.settings)
+        project.append(*new, fit_event(prior, "organiser", source="annotations", annotations=163))
 
 
 def _placement(rng: np.random.Generator, grid: Grid, point: np.ndarray) -> dict[str, Any]:

@@ -36,16 +36,18 @@ from web.server_tools import make_flat
 _APPENDS = """
 import sys, time, json
 sys.path[:0] = sys.argv[2:3]
-from warpgauge.project import Draft, Project
+from warpgauge.project import Placement, Project
+from warpgauge.project.events import Ask, Edit, Place
 times = []
 with Project.open(sys.argv[1], check_images=False) as project:
     number = len(project.state.queries)
-    project.append(Draft("query", "ada", number, {"point": [9.0, 9.0], "origin": "given"}))
-    body = {"point": [1.0, 2.0], "covariance": [[1.0, 0.0], [0.0, 1.0]], "alpha": 0.01}
-    project.append(Draft("place", "ada", number, body))
+    project.append(Ask(rater="ada", query=number, point=(9.0, 9.0), origin="given"))
+    mark = Placement.drawn([1.0, 2.0], [[1.0, 0.0], [0.0, 1.0]], alpha=0.01)
+    project.append(Place(rater="ada", query=number, placement=mark))
     for k in range(int(sys.argv[3])):
         start = time.perf_counter()
-        project.append(Draft("edit", "ada", number, {**body, "point": [float(k), 2.0]}))
+        moved = Placement.drawn([float(k), 2.0], [[1.0, 0.0], [0.0, 1.0]], alpha=0.01)
+        project.append(Edit(rater="ada", query=number, placement=moved))
         project.state
         times.append(time.perf_counter() - start)
 print(json.dumps(times))

@@ -18,7 +18,7 @@ from scipy import ndimage
 
 from command_tools import ask, call
 from warpgauge.cli.app import run
-from warpgauge.project import Placement, Project
+from warpgauge.project import Project
 
 WARPGAUGE = Path(sys.executable).with_name("warpgauge")
 SHIFT = np.array([4.0, -3.0])
@@ -62,7 +62,7 @@ def test_a_landmark_of_ones_own_choice(project: Path) -> None:
     with Project.open(project) as opened:
         assert [query.origin for query in opened.state.queries] == ["volunteered"] * 2
         assert opened.state.queries[1].point == (80.0, 60.0)
-        assert opened.state.answer("ann", 1).point == (84.0, 57.0)  # type: ignore[union-attr]
+        assert opened.state.placement("ann", 1).point == (84.0, 57.0)  # type: ignore[union-attr]
     call("undo", project, "--rater", "ann")
     assert ask("info", project)["placed"] == 1
 
@@ -74,7 +74,7 @@ def test_a_queried_point_is_moved(project: Path) -> None:
     near = np.add(query["point"], [2.0, 1.0])
     call("place", project, query["query"], text(near + SHIFT), "--at", text(near))
     with Project.open(project) as opened:
-        assert opened.state.answer("organiser", 0).fixed == tuple(near)  # type: ignore[union-attr]
+        assert opened.state.placement("organiser", 0).fixed == tuple(near)  # type: ignore[union-attr]
     far = np.add(query["point"], np.where(np.array(query["point"]) > 50, -20, 20))
     query = ask("suggest", project)
     assert "move_within" in call("place", project, query["query"], "1,1", "--at", text(far), code=1)
@@ -102,7 +102,7 @@ def test_coordinates_may_be_negative_and_options_are_still_checked(project: Path
     query = ask("suggest", project)
     assert "6 px outside" in notes("place", project, query["query"], "-6,20")
     with Project.open(project) as opened:
-        assert opened.state.answer("organiser", 0).point == (-6.0, 20.0)  # type: ignore[union-attr]
+        assert opened.state.placement("organiser", 0).point == (-6.0, 20.0)  # type: ignore[union-attr]
     assert "No such option" in call("place", project, "--att", "1,2", code=2)
 
 
@@ -117,10 +117,10 @@ def test_a_script_is_warned_of_a_slip_and_keeps_it(project: Path) -> None:
     call("undo", project, "--rater", "ann")
     assert notes("place", project, query["query"], text(wrong), "--yes", "--rater", "ann") == ""
     with Project.open(project) as opened:
-        kept = opened.state.answer("ann", query["query"])
-        assert isinstance(kept, Placement)
-        assert kept.flag is not None
-        assert kept.flag.confirmed
+        kept = opened.state.placement("ann", query["query"])
+        assert kept is not None
+        assert kept.doubt is not None
+        assert kept.doubt.confirmed
 
 
 @pytest.mark.parametrize("reply", ["n", "y"])

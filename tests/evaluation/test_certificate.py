@@ -95,7 +95,7 @@ def test_the_audit_is_read_from_the_log(trial):
     first = trial.state.audits[0]
     np.testing.assert_allclose(data.draws.probabilities[:16], first.probabilities)
     for row, query in enumerate(asked):
-        np.testing.assert_allclose(data.matches[row], trial.state.answer("ann", query.number).point)
+        np.testing.assert_allclose(data.matches[row], trial.state.placement("ann", query.number).point)
     delta = data.mapped[0] - data.mapped[1]
     linear = (delta * (data.mapped[0] + data.mapped[1] - 2 * data.matches)).sum(axis=1)
     squares = data.squares()
@@ -139,7 +139,7 @@ def test_opened_answers_stand_in_the_certificate_and_in_the_model(tmp_path, caps
     assert len(content["answers"]["targets"]) == 15
     with Project.open(tmp_path / "p") as project:
         assert len(Session(project).annotations()) == before + 15
-        assert project.state.unsealed[0].payload["certificate"] == content["digest"]
+        assert project.state.unsealed[0].certificate == content["digest"]
         project.add_transform("late", affine(tmp_path / "late.tfm", 1.0))
         again = wg.certify_project(project)
         assert again.content["transforms"]["late"]["after_opening"]

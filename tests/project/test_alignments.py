@@ -12,9 +12,10 @@ from PIL import Image
 from scipy import ndimage
 
 import warpgauge as wg
+from project.tools import draft
 from warpgauge.cli.app import app
 from warpgauge.errors import InvalidInputError
-from warpgauge.project import Draft, Project
+from warpgauge.project import Project
 
 
 @pytest.fixture
@@ -71,7 +72,7 @@ def test_annotations_overrule_it(pair: list[str], tmp_path: Path) -> None:
             "rival": 0.0,
             "method": "by hand",
         }
-        project.append(Draft("align", "ann", payload={**wrong, "accepted": True}))
+        project.append(draft("align", "ann", payload={**wrong, "accepted": True}))
         session = wg.Session(project, rater="ann")
         corners = np.array([[30.0, 30.0], [210.0, 30.0], [30.0, 150.0], [210.0, 150.0], [120.0, 90.0]])
         for point in corners:
@@ -97,6 +98,6 @@ def test_wrong_words_about_an_alignment(pair: list[str], tmp_path: Path) -> None
             project.answer_alignment(True, "ann")
         bad = {"matrix": [[1.0, 1.0], [1.0, 1.0]], "offset": [0.0, 0.0], "score": 0.0, "rival": 0.0, "accepted": True}
         with pytest.raises(InvalidInputError, match="invertible"):
-            project.append(Draft("align", "ann", payload=bad))
+            project.append(draft("align", "ann", payload=bad))
         with pytest.raises(InvalidInputError, match="accepted"):
-            project.append(Draft("align", "ann", payload={**bad, "accepted": "maybe"}))
+            project.append(draft("align", "ann", payload={**bad, "accepted": "maybe"}))

@@ -15,9 +15,9 @@ import pytest
 from PIL import Image
 
 from command_tools import call
-from project.tools import EITHER_STORE, edit, grid_points, place, query, run_statement, skip, write_images
+from project.tools import EITHER_STORE, draft, edit, grid_points, place, query, run_statement, skip, write_images
 from warpgauge.errors import InvalidInputError, SuspiciousDataWarning
-from warpgauge.project import Draft, NotAllowedError, Project, ProjectError, Settings, StorageError
+from warpgauge.project import NotAllowedError, Project, ProjectError, Settings, StorageError
 from warpgauge.project.postgres_schema import lock_key
 
 Make = Callable[..., Project]
@@ -119,7 +119,7 @@ def test_a_moved_project_with_copies_opens(make_project: Make, tmp_path: Path) -
         Path(shutil.move(project.folder, tmp_path / "far" / "away")) if (tmp_path / "far").mkdir() is None else None
     )
     with Project.open(folder) as moved:
-        assert moved.state.answer("ada", 0).point == (11.0, 12.0)
+        assert moved.state.placement("ada", 0).point == (11.0, 12.0)
         assert moved.image("moving").read().shape == (48, 64)
         assert moved.verify().ok
 
@@ -323,7 +323,7 @@ def test_an_older_log_is_brought_forward(make_project: Make) -> None:
     assert kept.execute("SELECT COUNT(*) FROM events").fetchone() == (4,)
     kept.close()
     with Project.open(project.folder) as again:
-        assert again.state.answer("ada", 0).point == (1.0, 1.0)
+        assert again.state.placement("ada", 0).point == (1.0, 1.0)
 
 
 def test_a_newer_project_is_refused(make_project: Make) -> None:
@@ -392,7 +392,7 @@ def test_two_openings_follow_each_other(make_project: Make) -> None:
         one.append(place(0))
         with pytest.raises(ConflictError, match="ada changed the answer of query 0") as caught:
             other.append(place(0, (1.0, 1.0), base_generation=seen))
-        assert caught.value.newer == one.events()[-1]
+        assert caught.value.newer == one.events()[-1].stamp
         assert other.state == one.state
 
 
@@ -418,17 +418,17 @@ def test_roles(make_project: Make) -> None:
     """Where people are registered, raters cannot organise and viewers cannot write; before, everybody may."""
     with make_project() as project:
         project.append(query(0), place(0))
-        project.append(Draft("exclude", "ada", 0, {"of": "ada"}), Draft("include", "ada", 0, {"of": "ada"}))
+        project.append(draft("exclude", "ada", 0, {"of": "ada"}), draft("include", "ada", 0, {"of": "ada"}))
         project.add_rater("ada", token_hash="h1")
         project.add_rater("vera", "viewer")
         assert project.state.role("organiser") == "organiser"
         with pytest.raises(NotAllowedError, match="ada is a rater of this project and may not exclude"):
-            project.append(Draft("exclude", "ada", 0, {"of": "ada"}))
+            project.append(draft("exclude", "ada", 0, {"of": "ada"}))
         with pytest.raises(NotAllowedError, match="vera is a viewer"):
             project.append(place(0, rater="vera"))
         with pytest.raises(NotAllowedError, match="ada is a rater of this project and may not change the settings"):
             project.change_settings("ada", alpha=0.1)
-        project.append(Draft("exclude", "organiser", 0, {"of": "ada"}))
+        project.append(draft("exclude", "organiser", 0, {"of": "ada"}))
         project.revoke_rater("ada")
         assert project.state.raters["ada"].token_hash is None
         with pytest.raises(NotAllowedError):

@@ -19,7 +19,7 @@ import pytest
 
 from project.tools import EITHER_STORE, clone, edit, place, query, step
 from project.zygote import Zygote, acknowledged, random_action
-from warpgauge.project import Event, Project, StorageError, replay
+from warpgauge.project import Entry, Project, StorageError, replay
 
 KILLS, ACTIONS, QUERIES = 50, 500, 6
 AT_ONCE = 5
@@ -49,7 +49,7 @@ def check_acknowledged(folder: Path, acks: list[dict[str, object]], before: int)
         assert len(events) - before - len(acks) in (0, 1)
         report = project.verify()
         assert report.ok, report.problems
-        assert replay(events) == project.state
+        assert replay(events, 2) == project.state
         return len(events)
 
 
@@ -125,7 +125,7 @@ def test_writers_at_once(zygote: Zygote, asked: Path, tmp_path: Path, writers: i
     with Project.open(asked, check_images=False) as project:
         assert [record.number for record in project.state.queries] == list(range(QUERIES + count * writers))
         for number in range(writers):
-            placed = [c.answer.point for (who, _), c in project.state.cells.items() if who == f"rater {number}"]
+            placed = [c.placement.point for (who, _), c in project.state.cells.items() if who == f"rater {number}"]
             assert sorted(placed) == [(float(x), 2.0) for x in range(count)]
 
 
@@ -144,7 +144,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", str(place)], check=True)
 
 
-def fill(project: Project, saved: list[Event]) -> None:
+def fill(project: Project, saved: list[Entry]) -> None:
     """Write until it fails, and keep what was acknowledged."""
     while True:
         saved += project.append(edit(0, (float(len(saved)), 3.0)))
@@ -162,7 +162,7 @@ def test_full_disk(small_disk: Path, asked: Path) -> None:
         assert "\n" not in str(caught.value)
         assert len(saved) > 20
         assert project.events()[QUERIES:] == saved
-        assert project.state == replay(project.events())
+        assert project.state == replay(project.events(), 2)
         assert project.state.generation == saved[-1].generation
         # Opened anew by another process, while the disk is still full.
         with Project.open(folder, check_images=False) as other:

@@ -8,18 +8,21 @@ import uuid
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import psycopg
 import pytest
 from PIL import Image
 
-from warpgauge.project import Draft, Project
+from warpgauge.project import Entry, Event, Project
 from warpgauge.project.document import write_document
+from warpgauge.project.events import read_event
 from warpgauge.project.postgres_schema import store_rows
 from warpgauge.project.trust import trust_new
 
 SIZE = (64, 48)
+PLACED = {"point": [11.0, 12.0], "covariance": [[1.0, 0.2], [0.2, 2.0]], "alpha": 0.01}
 # Tests of what every store of the log has to do run on each of them.
 EITHER_STORE = pytest.mark.parametrize("store", ["sqlite", "postgres"], indirect=True)
 
@@ -63,25 +66,35 @@ def grid_points(count_x: int = 8, count_y: int = 6) -> np.ndarray:
     return np.stack([x.ravel(), y.ravel()], axis=1)
 
 
-def query(number: int, point: tuple[float, float] = (10.0, 10.0), rater: str = "ada", **more: object) -> Draft:
-    return Draft("query", rater, number, {"point": list(point), "origin": "given", **more})
+def draft(
+    kind: str,
+    rater: str,
+    query: int | None = None,
+    payload: dict[str, Any] | None = None,
+    duration: float | None = None,
+    base_generation: int | None = None,
+) -> Event:
+    """An event of a 2D project, read from what the log would hold."""
+    return read_event(Entry(kind, rater, query, payload or {}, duration, base_generation, 0, "", ""), 2)
 
 
-def place(number: int, point: tuple[float, float] = (11.0, 12.0), rater: str = "ada", **more: object) -> Draft:
-    payload = {"point": list(point), "covariance": [[1.0, 0.2], [0.2, 2.0]], "alpha": 0.01}
-    return Draft("place", rater, number, payload, **more)  # type: ignore[arg-type]
+def query(number: int, point: tuple[float, float] = (10.0, 10.0), rater: str = "ada", **more: object) -> Event:
+    return draft("query", rater, number, {"point": list(point), "origin": "given", **more})
 
 
-def edit(number: int, point: tuple[float, float], rater: str = "ada", **more: object) -> Draft:
-    draft = place(number, point, rater, **more)
-    return Draft("edit", rater, number, draft.payload, draft.duration, draft.base_generation)
+def place(number: int, point: tuple[float, float] = (11.0, 12.0), rater: str = "ada", **more: Any) -> Event:
+    return draft("place", rater, number, {**PLACED, "point": list(point)}, **more)
 
 
-def skip(number: int, reason: str = "ambiguous", rater: str = "ada", text: str = "", **more: object) -> Draft:
-    return Draft("skip", rater, number, {"reason": reason, "text": text}, **more)  # type: ignore[arg-type]
+def edit(number: int, point: tuple[float, float], rater: str = "ada", **more: Any) -> Event:
+    return draft("edit", rater, number, {**PLACED, "point": list(point)}, **more)
 
 
-def step(project: Project, kind: str, rater: str = "ada") -> Draft:
+def skip(number: int, reason: str = "ambiguous", rater: str = "ada", text: str = "", **more: Any) -> Event:
+    return draft("skip", rater, number, {"reason": reason, "text": text}, **more)
+
+
+def step(project: Project, kind: str, rater: str = "ada") -> Event:
     """Undo or redo what is next."""
     steps = (project.state.done if kind == "undo" else project.state.undone)[rater]
-    return Draft(kind, rater, payload={"target": steps[-1].generation})
+    return draft(kind, rater, payload={"target": steps[-1].generation})

@@ -62,9 +62,8 @@ def acknowledged(path: Path) -> list[dict[str, Any]]:
 
 def random_action(project: Any, rng: random.Random) -> Any:
     """Do a random action, which may turn out not to be possible."""
-    from project.tools import edit, place, skip, step
+    from project.tools import draft, edit, place, skip, step
     from warpgauge.errors import InvalidInputError
-    from warpgauge.project import Draft
 
     rater, kind = rng.choice(RATERS), rng.choice(KINDS)
     number, point = rng.randrange(len(project.state.queries)), (rng.uniform(0, 60), rng.uniform(0, 40))
@@ -76,7 +75,7 @@ def random_action(project: Any, rng: random.Random) -> Any:
             "place": lambda: place(number, point, rater),
             "edit": lambda: edit(number, point, rater),
             "skip": lambda: skip(number, "ambiguous", rater, "cannot tell"),
-        }.get(kind, lambda: Draft(kind, rater, number))()
+        }.get(kind, lambda: draft(kind, rater, number))()
         return project.append(draft)[0]
     except InvalidInputError:
         return None

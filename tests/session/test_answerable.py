@@ -13,7 +13,7 @@ from warpgauge.core.expected_answers import chance_in_box
 from warpgauge.io.landmarks import read_landmarks
 from warpgauge.project import Project
 from warpgauge.session import Session
-from warpgauge.session.live_suggester import SKIP_REACHES
+from warpgauge.session.answer_chances import SKIP_REACHES
 
 NEVER = {"refit": "never"}
 
@@ -58,7 +58,7 @@ def test_a_session_asks_where_the_moving_image_shows_something(tmp_path: Path) -
     project.moving_foreground = LeftHalf()  # type: ignore[misc,assignment]
     session = Session(project, "ada")
     Rater(session, "ada").work(12)
-    matches = [session.project.state.answer("ada", number).point[0] for number in range(4, 12)]  # type: ignore[union-attr]
+    matches = [session.project.state.placement("ada", number).point[0] for number in range(4, 12)]  # type: ignore[union-attr]
     assert np.mean(np.array(matches) < WIDTH / 2 + 5) == 1.0
 
 

@@ -7,13 +7,14 @@ import json
 import numpy as np
 import pytest
 
+from project.tools import draft
 from session.tools import Rater, make
 from warpgauge.cli.app import run
 from warpgauge.core.estimators import Draws
 from warpgauge.errors import InvalidInputError, WarpgaugeError
-from warpgauge.project import Draft, NotAllowedError, Project
+from warpgauge.project import NotAllowedError, Project
 from warpgauge.session import Session
-from warpgauge.session.check_questions import question_candidates
+from warpgauge.session.audit_questions import question_candidates
 
 SEALED = {"audit": 0.3, "seal": True, "audit_seed": 5}
 
@@ -97,7 +98,7 @@ def test_sealed_answers_reach_no_prediction_export_or_other_person(tmp_path):
         numbers = audited(project)
         posterior = session.posterior()
         assert len(posterior.annotations) == 20 - len(numbers)
-        rests_on = {mark for fit in project.state.fits for mark in fit.payload["rests_on"]}
+        rests_on = {mark for fit in project.state.fits for mark in fit.told["rests_on"]}
         sealed = {project.state.answer("ann", number).generation for number in numbers}
         assert not rests_on & sealed
         for given in (session.landmarks(), session.landmarks("ann"), session.landmarks(fused=True)):
@@ -115,12 +116,12 @@ def test_opening_the_seal_makes_the_answers_ordinary(tmp_path):
         Rater(session, "ann").work(12)
         project.add_rater("ann")
         with pytest.raises(NotAllowedError):
-            project.append(Draft("unseal", "ann"))
-        project.append(Draft("unseal", "organiser"))
+            project.append(draft("unseal", "ann"))
+        project.append(draft("unseal", "organiser"))
         assert len(session.annotations()) == 12
         assert len(session.landmarks().fixed_points) == 12
         with pytest.raises(InvalidInputError, match="nothing to unseal"):
-            project.append(Draft("unseal", "organiser"))
+            project.append(draft("unseal", "organiser"))
 
 
 def test_undo_skips_and_a_second_rater(tmp_path):
@@ -189,9 +190,9 @@ def test_a_damaged_round_is_refused(tmp_path):
         number = len(project.state.queries)
         payload = {"point": list(drawn.points[5]), "origin": "audit", "audit": {"round": 0, "place": 5}}
         with pytest.raises(WarpgaugeError, match="is not question"):
-            project.append(Draft("query", "warpgauge", number, payload))
+            project.append(draft("query", "warpgauge", number, payload))
         with pytest.raises(WarpgaugeError, match="next round"):
-            project.append(Draft("audit", "warpgauge", payload=json.loads(json.dumps(round_payload(drawn)))))
+            project.append(draft("audit", "warpgauge", payload=json.loads(json.dumps(round_payload(drawn)))))
 
 
 def round_payload(drawn) -> dict:

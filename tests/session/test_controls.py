@@ -19,7 +19,7 @@ from warpgauge.errors import InvalidInputError
 from warpgauge.io.landmarks import Landmarks, write_landmarks
 from warpgauge.project import NotAllowedError, Project
 from warpgauge.session import Session
-from warpgauge.session.check_questions import EVERY, add_controls, rater_certificate, sd_interval
+from warpgauge.session.control_questions import EVERY, add_controls, rater_certificate, sd_interval
 from web.server_tools import answer, make_flat, served
 
 FIXED = np.array([[40.5, 50.5], [120.5, 60.5], [200.5, 150.5], [90.5, 200.5], [150.5, 110.5], [60.5, 130.5]])
@@ -89,7 +89,7 @@ def test_a_certificate_states_bias_scatter_and_coverage(tmp_path: Path) -> None:
         # The same by hand, from the log.
         state = project.state
         offsets = np.array(
-            [np.subtract(state.answer("ada", q.number).point, q.known) for q in state.queries if q.known]
+            [np.subtract(state.placement("ada", q.number).point, q.known) for q in state.queries if q.known]
         )
     assert found is not None
     assert found.controls == 6

@@ -17,7 +17,7 @@ from warpgauge.errors import InvalidInputError, SuspiciousDataWarning
 from warpgauge.project import ConflictError, Placement, Project
 from warpgauge.session import Session
 from warpgauge.session.live_suggester import wanted_records
-from warpgauge.session.model import default_covariance, default_prior
+from warpgauge.session.prior import default_covariance, default_prior
 
 STILL = {"suggest_with": "default", "refit": "never"}
 PAPERS = {"strategy": "entropy"}
@@ -102,7 +102,7 @@ def plain_chance(project: Project, posterior: Posterior) -> np.ndarray:
     answers, skips = np.ones(len(candidates)), np.zeros(len(candidates))
     for (_, number), cell in project.state.cells.items():
         squares = np.square(candidates - project.state.queries[number].point).sum(axis=1)
-        if isinstance(cell.answer, Placement):
+        if cell.placement is not None:
             answers += np.exp(-0.5 * squares / (0.08 * diagonal) ** 2)
         elif cell.answer is not None:
             skips += np.exp(-0.5 * squares / (0.06 * diagonal) ** 2)
@@ -127,10 +127,10 @@ def test_following_the_answers_is_the_same_as_starting_anew(tmp_path: Path, stra
             session.undo()
             assert session.next_query().number == query.number
             rater.answer(session.next_query())
-        done = [number for number in range(query.number) if isinstance(project.state.answer("ada", number), Placement)]
+        done = [number for number in range(query.number) if project.state.placement("ada", number) is not None]
         if step % 3 == 0 and done:
             number = int(rng.choice(done))
-            session.edit(number, true_map(np.array(project.state.queries[number].point)), radius=rng.uniform(1, 30))
+            session.place(number, true_map(np.array(project.state.queries[number].point)), radius=rng.uniform(1, 30))
         if step % 11 == 5 and done:
             session.disable(int(done[0]))
             session.enable(int(done[0]))
@@ -199,7 +199,7 @@ def test_prediction_is_the_posterior_in_the_moving_frame(tmp_path: Path, model: 
     query = session.next_query()
     prior = default_prior(project.fixed_grid, project.settings)
     state = project.state
-    placed = [state.answer("ada", number) for number in range(8)]
+    placed = [state.placement("ada", number) for number in range(8)]
     annotations = wg.Annotations(
         [state.queries[number].point for number in range(8)],
         [answer.point for answer in placed],
@@ -230,7 +230,7 @@ def test_the_prediction_of_a_former_answer_leaves_that_answer_out(tmp_path: Path
     slip = session.next_query()
     session.place(slip, np.add(true_map(np.array(slip.point)), [40.0, 0.0]), confirmed=True)
     state = project.state
-    others = [state.answer("ada", number) for number in range(10)]
+    others = [state.placement("ada", number) for number in range(10)]
     annotations = wg.Annotations(
         [state.queries[number].point for number in range(10)],
         [answer.point for answer in others],
@@ -269,7 +269,7 @@ def test_what_a_rater_has_before_them_does_not_jump(tmp_path: Path) -> None:
     before = view.mean(points)
     Rater(session, "ada").work(4)
     assert session.refit() is not None
-    assert [fit.payload["annotations"] for fit in project.state.fits] == [3, 5, 8, 12, 13]  # the last one is this
+    assert [fit.annotations for fit in project.state.fits] == [3, 5, 8, 12, 13]  # the last one is this
     assert session.prediction(held, "ben") is held.prediction
     assert session.view("ben") is view
     assert np.array_equal(session.view("ben").mean(points), before)
@@ -386,14 +386,15 @@ def test_two_tabs_of_one_rater(tmp_path: Path) -> None:
     saved = one.place(first, [10.0, 10.0], base_generation=first.generation)
     with pytest.raises(ConflictError) as caught:
         other.place(same, [20.0, 20.0], base_generation=same.generation)
-    assert caught.value.newer.payload["point"] == [10.0, 10.0]
+    assert (caught.value.newer.kind, caught.value.newer.generation) == ("place", saved.generation)
+    assert other.project.state.placement("ada", same.number).point == (10.0, 10.0)
     with pytest.raises(ConflictError):
         other.undo(base_generation=same.generation)
-    assert other.edit(same, [20.0, 20.0], base_generation=saved.generation).answer.point == (20.0, 20.0)
-    assert one.undo().answer.point == (10.0, 10.0)
+    assert other.place(same, [20.0, 20.0], base_generation=saved.generation).answer.placement.point == (20.0, 20.0)
+    assert one.undo().answer.placement.point == (10.0, 10.0)
     assert one.undo().answer is None
     assert one.undo() is None
-    assert other.redo().answer.point == (10.0, 10.0)
+    assert other.redo().answer.placement.point == (10.0, 10.0)
     other.project.close()
 
 
@@ -448,7 +449,7 @@ def test_processes_extend_one_list(tmp_path: Path) -> None:
     assert all([query.number for query in rater.seen] == list(range(9)) for rater in raters)
     candidates = [query.candidate for query in project.state.queries]
     assert len(candidates) == len(set(candidates)) == 9
-    counts = [fit.payload["annotations"] for fit in project.state.fits]
+    counts = [fit.annotations for fit in project.state.fits]
     assert counts == sorted(set(counts))  # no two processes logged the same refit
     assert project.verify().ok
     for rater in raters:
@@ -484,7 +485,7 @@ def test_the_ways_to_state_uncertainty(tmp_path: Path) -> None:
 
     def stored(**options: object) -> Placement:
         query = session.next_query()
-        return session.place(query, [50.0, 60.0], **options).answer
+        return session.place(query, [50.0, 60.0], **options).answer.placement
 
     assert np.allclose(stored().covariance, (1.0 / radius) ** 2 * np.eye(2))  # a tenth of 10 px
     assert np.allclose(stored(radius=3.0).covariance, (3.0 / radius) ** 2 * np.eye(2))

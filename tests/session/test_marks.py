@@ -5,11 +5,11 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
-from project.tools import query
+from project.tools import draft, query
 from project.zygote import random_action
 from session.tools import make
 from warpgauge.errors import InvalidInputError
-from warpgauge.project import Draft, Placement, State, replay
+from warpgauge.project import State, replay
 from warpgauge.session.fused_annotations import Mark, standing_marks
 
 
@@ -19,7 +19,7 @@ def by_hand(state: State, rater: str | None) -> dict[int, tuple[Mark, ...]]:
     best: dict[tuple[int, str], tuple[tuple[int, int], Mark]] = {}
     for (who, number), cell in state.cells.items():
         asked = state.queries[number]
-        if not isinstance(cell.answer, Placement) or cell.disabled or rater not in (None, who):
+        if cell.placement is None or cell.disabled or rater not in (None, who):
             continue
         if (who, number) in state.excluded:
             continue
@@ -43,7 +43,7 @@ def test_standing_marks_follow_the_log(tmp_path: Path) -> None:
             if rng.random() < 0.25:
                 whose, number = rng.choice(("ada", "ben")), rng.randrange(7)
                 try:
-                    project.append(Draft(rng.choice(("exclude", "include")), "zoe", number, {"of": whose}))
+                    project.append(draft(rng.choice(("exclude", "include")), "zoe", number, {"of": whose}))
                 except InvalidInputError:
                     continue
             elif random_action(project, rng) is None:
@@ -51,7 +51,7 @@ def test_standing_marks_follow_the_log(tmp_path: Path) -> None:
             done += 1
             for rater in (None, "ada"):
                 assert standing_marks(project.state, rater) == by_hand(project.state, rater)
-        read_anew = replay(project.events())
+        read_anew = replay(project.events(), 2)
         assert read_anew == project.state
         assert standing_marks(read_anew) == standing_marks(project.state)
         assert list(standing_marks(read_anew)) == sorted(standing_marks(project.state))

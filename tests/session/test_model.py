@@ -20,7 +20,7 @@ from warpgauge.io.landmarks import Landmarks, Skip
 from warpgauge.project import NotAllowedError, Project, Settings
 from warpgauge.session import Session
 from warpgauge.session.mark_list import _swap_gain
-from warpgauge.session.model import default_prior, default_radius
+from warpgauge.session.prior import default_prior, default_radius
 
 NEVER = {"refit": "never"}
 
@@ -51,11 +51,11 @@ def test_refits_come_at_growing_intervals(tmp_path: Path) -> None:
     session = Session(make(tmp_path / "p"), "ada")
     Rater(session, "ada").work(34)
     fits = session.project.state.fits
-    assert [fit.payload["annotations"] for fit in fits] == [3, 5, 8, 12, 18, 27]
-    assert all(fit.payload["source"] == "annotations" for fit in fits)
+    assert [fit.annotations for fit in fits] == [3, 5, 8, 12, 18, 27]
+    assert all(not fit.from_projects for fit in fits)
     assert session.progress().next_refit == 41
     assert "27 annotations" in session.progress().weights
-    assert np.array_equal(session.prior().kernel.weights, fits[-1].payload["weights"])
+    assert np.array_equal(session.prior().kernel.weights, fits[-1].weights)
 
 
 def test_a_refit_is_the_average_over_the_power_law(tmp_path: Path) -> None:
@@ -66,20 +66,20 @@ def test_a_refit_is_the_average_over_the_power_law(tmp_path: Path) -> None:
     event = session.refit()
     initial = default_prior(project.fixed_grid, project.settings)
     fitted = fit_power_law(initial, session.annotations(), project.fixed_grid.spacing * project.fixed_grid.size)
-    assert np.allclose(event.payload["weights"], fitted.kernel.weights)
-    assert event.payload["report"]["annotations"] == 12
+    assert np.allclose(event.weights, fitted.kernel.weights)
+    assert event.told["report"]["annotations"] == 12
     assert (session.prior().linear_sd, session.prior().translation_sd) == (fitted.linear_sd, fitted.translation_sd)
-    assert event.payload["report"]["slope"] == pytest.approx(fitted.fit.slope)
-    assert event.payload["noise"] == 0
+    assert event.told["report"]["slope"] == pytest.approx(fitted.fit.slope)
+    assert event.noise == 0
     noisy = session.refit(noise=True)
-    assert noisy.payload["noise"] > 0
-    assert session.prior().noise == noisy.payload["noise"]
+    assert noisy.noise > 0
+    assert session.prior().noise == noisy.noise
     assert session.posterior().prior.tails == 4.0
     paper = make(tmp_path / "paper", {"model": "paper"})
     session = Session(paper, "ada")
     Rater(session, "ada").work(12)
     fitted = wg.fit_kernel(default_prior(paper.fixed_grid, paper.settings), session.annotations())
-    assert np.allclose(session.refit().payload["weights"], fitted.kernel.weights)
+    assert np.allclose(session.refit().weights, fitted.kernel.weights)
 
 
 def test_a_refit_that_comes_late_is_dropped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,7 +110,7 @@ def test_no_refit_where_the_settings_say_so(tmp_path: Path) -> None:
         assert session.project.state.fits == []
         assert session.progress().next_refit is None
         assert (session.posterior().scale == 1.0) == (name == "paper")
-    assert session.refit().payload["annotations"] == 16
+    assert session.refit().annotations == 16
 
 
 def test_a_failed_refit_is_noted_and_work_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,7 +129,7 @@ def test_a_failed_refit_is_noted_and_work_goes_on(tmp_path: Path, monkeypatch: p
     assert len(calls) == 1
     assert "could not be refitted to 10 annotations" in session.notes[0]
     rater.work(2)
-    assert [fit.payload["annotations"] for fit in session.project.state.fits] == [11]
+    assert [fit.annotations for fit in session.project.state.fits] == [11]
 
 
 def test_weights_from_other_projects(tmp_path: Path) -> None:
@@ -142,13 +142,13 @@ def test_weights_from_other_projects(tmp_path: Path) -> None:
     project = make(tmp_path / "p")
     session = Session(project, "ben")
     event = session.fit_from([others[0], others[1].folder])
-    assert [source["project"] for source in event.payload["projects"]] == [other.id for other in others]
-    assert [source["annotations"] for source in event.payload["projects"]] == [12, 12]
-    assert event.payload["projects"][0]["log"] == others[0].events()[-1].digest
+    assert [source["project"] for source in event.told["projects"]] == [other.id for other in others]
+    assert [source["annotations"] for source in event.told["projects"]] == [12, 12]
+    assert event.told["projects"][0]["log"] == others[0].events()[-1].digest
     initial = default_prior(project.fixed_grid, project.settings)
     sides = project.fixed_grid.spacing * project.fixed_grid.size
     fitted = fit_power_law(initial, [Session(other).annotations() for other in others], sides)
-    assert np.allclose(event.payload["weights"], fitted.kernel.weights)
+    assert np.allclose(event.weights, fitted.kernel.weights)
     Rater(session, "ben").work(11)
     assert len(project.state.fits) == 1  # learned weights are not refitted
     assert "2 other projects" in session.progress().weights
@@ -170,8 +170,8 @@ def test_one_raters_annotations_keep_their_covariances(tmp_path: Path) -> None:
     rows = [0, 1, 3, 5]
     state = project.state
     assert np.array_equal(found.fixed_points, [state.queries[row].point for row in rows])
-    assert np.array_equal(found.moving_points, [state.answer("ada", row).point for row in rows])
-    assert np.allclose(found.covariances, [state.answer("ada", row).covariance for row in rows])
+    assert np.array_equal(found.moving_points, [state.placement("ada", row).point for row in rows])
+    assert np.allclose(found.covariances, [state.placement("ada", row).covariance for row in rows])
     session.enable(2)
     session.include(4, "ada")
     assert len(session.annotations()) == 6
@@ -185,7 +185,7 @@ def test_several_raters_are_fused(tmp_path: Path) -> None:
     Rater(session, "ben", 2, sd=1.5).work(5)
     Rater(session, "cyd", 3, sd=1.5).work(5)
     state = project.state
-    points = {who: np.array([state.answer(who, row).point for row in range(5)]) for who in ("ada", "ben", "cyd")}
+    points = {who: np.array([state.placement(who, row).point for row in range(5)]) for who in ("ada", "ben", "cyd")}
     click = 1 / np.sqrt(special.chdtri(2, 0.01))
     expected = wg.fuse_raters(points, floor=click)
     found = session.annotations()
@@ -224,7 +224,7 @@ def test_adjudication(tmp_path: Path) -> None:
     project.add_rater("ben")
     session.exclude(0, "ben", "wrong fold", rater="organiser")
     state = project.state
-    assert np.allclose(session.annotations().moving_points[0], state.answer("ada", 0).point)
+    assert np.allclose(session.annotations().moving_points[0], state.placement("ada", 0).point)
     with pytest.raises(NotAllowedError):
         session.ask_again(0, "ben", rater="ben")
     session.ask_again(0, "ben", rater="organiser")
@@ -281,7 +281,7 @@ def test_repeats_measure_the_error_within_a_rater(tmp_path: Path) -> None:
     assert len(session.annotations()) == 20
     state = project.state
     gaps = [
-        np.linalg.norm(np.subtract(state.answer("ada", q.number).point, state.answer("ada", q.same_as).point))
+        np.linalg.norm(np.subtract(state.placement("ada", q.number).point, state.placement("ada", q.same_as).point))
         for q in repeats
     ]
     told = session.intra_rater()
@@ -417,17 +417,17 @@ def test_gross_errors_and_swaps_are_flagged(tmp_path: Path) -> None:
     assert [row.flag for row in session.listing("ada")] == [""] * 40
     state = session.project.state
     a, b = 20, 31
-    points = state.answer("ada", a).point, state.answer("ada", b).point
-    session.edit(a, points[1], covariance=0.09 * np.eye(2), confirmed=True)
-    session.edit(b, points[0], covariance=0.09 * np.eye(2), confirmed=True)
+    points = state.placement("ada", a).point, state.placement("ada", b).point
+    session.place(a, points[1], covariance=0.09 * np.eye(2), confirmed=True)
+    session.place(b, points[0], covariance=0.09 * np.eye(2), confirmed=True)
     rows = session.listing("ada")
     assert {row.query: row.partner for row in rows if row.flag == "swapped"} == {a: b, b: a}
     assert "likely swapped" in rows[a].sentence
     session.undo()
     session.undo()
-    wrong = np.subtract(state.answer("ada", 10).point, [30.0, 35.0])
+    wrong = np.subtract(state.placement("ada", 10).point, [30.0, 35.0])
     with pytest.warns(SuspiciousDataWarning, match="from where the other landmarks say"):
-        session.edit(10, wrong, covariance=0.09 * np.eye(2))
+        session.place(10, wrong, covariance=0.09 * np.eye(2))
     flagged = [row.query for row in session.listing("ada") if row.flag == "outlier"]
     assert 10 in flagged
     assert min(session.listing("ada"), key=lambda row: row.p).query == 10

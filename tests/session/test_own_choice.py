@@ -7,12 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.typing import ArrayLike
 
 from session.tools import Rater, make, true_map
 from warpgauge.errors import InvalidInputError, SuspiciousDataWarning
 from warpgauge.io.landmarks import read_landmarks, write_landmarks
-from warpgauge.project import Placement
-from warpgauge.session import Session
+from warpgauge.project import Doubt, Placed
+from warpgauge.session import Query, Session, UnconfirmedError
 
 NEVER = {"refit": "never"}
 PLACES = np.array([[60.0, 50.0], [220.0, 70.0], [140.0, 190.0]])
@@ -72,7 +73,7 @@ def test_undoing_a_volunteered_landmark_leaves_nothing_to_ask(tmp_path: Path) ->
     assert (after.point, after.gain, after.position) == (before.point, before.gain, before.position)
     assert len(session.annotations()) == 3
     session.redo()
-    session.edit(number, true_map(PLACES[1]), fixed=PLACES[1])
+    session.place(number, session.drawn(true_map(PLACES[1]), fixed=PLACES[1]))
     assert np.allclose(session.annotations().fixed_points[-1], PLACES[1])
     assert [mark.origin for mark in session.listing("ada")][-1] == "volunteered"
 
@@ -92,18 +93,18 @@ def test_a_queried_point_may_be_moved_a_little(tmp_path: Path) -> None:
     query = session.next_query("ada")
     assert query is not None
     near = np.add(query.point, [6.0, -4.0])
-    saved = session.place(query, true_map(near), fixed=near, rater="ada")
-    assert isinstance(saved.answer, Placement)
-    assert saved.answer.fixed == tuple(near)
+    saved = session.place(query, session.drawn(true_map(near), fixed=near), rater="ada")
+    assert isinstance(saved.answer, Placed)
+    assert saved.answer.placement.fixed == tuple(near)
     assert saved.event.payload["origin"] == "moved"
     assert np.allclose(session.annotations().fixed_points, [near])
     assert [row.origin for row in session.listing()] == ["moved"]
     session.place(query.number, true_map(np.array(query.point)), rater="ben")
     assert np.allclose(session.annotations().fixed_points, [query.point, near])
     assert session.agreement().locations[0].max_distance is None
-    session.edit(query.number, true_map(near) + 0.5, rater="ada")  # stays where it was moved
+    session.place(query.number, true_map(near) + 0.5, rater="ada")  # stays where it was moved
     assert np.allclose(session.annotations().fixed_points, [query.point, near])
-    session.edit(query.number, true_map(np.array(query.point)), fixed=query.point, rater="ada")
+    session.place(query.number, session.drawn(true_map(np.array(query.point)), fixed=query.point), rater="ada")
     assert np.allclose(session.annotations().fixed_points, [query.point])
     for _ in range(2):
         session.undo("ada")
@@ -116,10 +117,10 @@ def test_a_queried_point_cannot_be_moved_far(tmp_path: Path) -> None:
     assert query is not None
     far = np.add(query.point, np.where(np.array(query.point) > 100, -15.0, 15.0))  # 21 px; 5 % of the diagonal are 19
     with pytest.raises(InvalidInputError, match=r"move_within allows 19\.2 px"):
-        session.place(query, true_map(far), fixed=far)
+        session.place(query, session.drawn(true_map(far), fixed=far))
     assert session.project.state.answer("ada", query.number) is None
     session.project.change_settings(move_within=0.1)
-    assert session.place(query, true_map(far), fixed=far).answer is not None
+    assert session.place(query, session.drawn(true_map(far), fixed=far)).answer is not None
 
 
 def test_moved_and_volunteered_landmarks_are_exported_where_they_lie(tmp_path: Path) -> None:
@@ -128,7 +129,7 @@ def test_moved_and_volunteered_landmarks_are_exported_where_they_lie(tmp_path: P
     query = session.next_query()
     assert query is not None
     near = np.add(query.point, [-5.0, -5.0])
-    session.place(query, true_map(near), fixed=near)
+    session.place(query, session.drawn(true_map(near), fixed=near))
     volunteer(session, PLACES[2])
     for fused in (False, True):
         path = tmp_path / f"{fused}.json"
@@ -174,6 +175,21 @@ def test_a_question_asked_before_the_start_is_chosen_anew(tmp_path: Path) -> Non
     assert session.next_query().number == held.number  # type: ignore[union-attr]  # later, nothing jumps
 
 
+def asked_about(session: Session, query: Query, point: ArrayLike, rater: str = "ada") -> Doubt | None:
+    """Place as the page does, and return why the rater is asked about it; None where it was saved."""
+    asking = Session(session.project, question=lambda doubt, who: doubt.question("px"))
+    before = session.project.state.generation
+    try:
+        asking.place(query, point, rater=rater)
+    except UnconfirmedError as error:
+        doubt, question = error.doubt, str(error)
+    else:
+        return None
+    assert session.project.state.generation == before, "nothing is written before it is confirmed"
+    assert question == doubt.question("px")
+    return doubt
+
+
 def test_a_slip_is_asked_about_saved_and_flagged(tmp_path: Path) -> None:
     """Far from a well-known prediction; the warning comes after the answer is on the disk."""
     session = Session(make(tmp_path / "p", NEVER), "ada")
@@ -182,31 +198,31 @@ def test_a_slip_is_asked_about_saved_and_flagged(tmp_path: Path) -> None:
     assert query is not None
     assert query.prediction is not None
     right = true_map(np.array(query.point))
-    assert session.doubt(query, right) is None
     wrong = np.add(right, [70.0 if right[0] < 150 else -70.0, 0.0])
-    doubt = session.doubt(query, wrong)
+    doubt = asked_about(session, query, wrong)
     assert doubt is not None
     assert doubt.outside is None
     # By hand: the length of the deviation in standard deviations of prediction and click together.
     sd = np.sqrt(query.prediction.sd**2 + (1.0 / np.sqrt(-2 * np.log(0.01))) ** 2)
     assert doubt.deviation == pytest.approx(np.linalg.norm(wrong - query.prediction.mean) / sd, rel=0.05)
-    assert doubt.question() == (
+    assert doubt.question("px") == (
         f"This is {doubt.distance:.3g} px from where the other landmarks say, {doubt.deviation:.2g} times the usual: "
         "keep it?"
     )
-    assert doubt.question(hide_prediction=True) is None
+    assert doubt.question("px", hide_prediction=True) is None
     with pytest.warns(SuspiciousDataWarning, match="times the usual; it is saved and flagged"):
         session.place(query, wrong)
-    answer = session.project.state.answer("ada", query.number)
-    assert isinstance(answer, Placement)
-    assert answer.flag is not None
-    assert (answer.flag.outside, answer.flag.confirmed) == (None, False)
-    assert answer.flag.deviation == pytest.approx(doubt.deviation)
+    kept = session.project.state.placement("ada", query.number)
+    assert kept is not None
+    assert kept.doubt is not None
+    assert (kept.doubt.outside, kept.doubt.confirmed) == (None, False)
+    assert kept.doubt.deviation == pytest.approx(doubt.deviation)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        session.edit(query, wrong + 1.0, confirmed=True)
+        session.place(query, wrong + 1.0, confirmed=True)
+    assert session.project.events()[-1].kind == "edit"
     assert session.listing("ada")[-1].questioned.confirmed  # type: ignore[union-attr]
-    session.edit(query, right)
+    assert asked_about(session, query, right) is None
     assert session.listing("ada")[-1].questioned is None
 
 
@@ -214,9 +230,9 @@ def test_outside_the_image_is_asked_about_from_the_first_placement_on(tmp_path: 
     session = Session(make(tmp_path / "p", NEVER), "ada")
     query = session.next_query()
     assert query is not None
-    doubt = session.doubt(query, [416.0, 100.0])
+    doubt = asked_about(session, query, [416.0, 100.0])
     assert doubt is not None
-    assert doubt.question(hide_prediction=True) == "This is 117 px outside the moving image: keep it?"
+    assert doubt.question("px", hide_prediction=True) == "This is 117 px outside the moving image: keep it?"
     with pytest.warns(SuspiciousDataWarning, match="117 px outside the moving image"):
         session.volunteer(PLACES[0], [416.0, 100.0])
 
@@ -228,7 +244,7 @@ def test_few_landmarks_or_a_wide_prediction_raise_no_question(tmp_path: Path) ->
         volunteer(session, place)
     query = session.next_query()
     assert query is not None
-    assert session.doubt(query, [150.0, 120.0]) is None
+    assert asked_about(session, query, [150.0, 120.0]) is None
 
 
 def test_a_blind_rater_is_asked_by_their_own_landmarks(tmp_path: Path) -> None:
@@ -238,4 +254,4 @@ def test_a_blind_rater_is_asked_by_their_own_landmarks(tmp_path: Path) -> None:
     query = session.next_query("ben")
     assert query is not None
     wrong = np.add(true_map(np.array(query.point)), [50.0 if query.point[0] < 150 else -50.0, 0.0])
-    assert session.doubt(query, wrong, rater="ben") is None
+    assert asked_about(session, query, wrong, rater="ben") is None

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from warpgauge.project import Settings
-from warpgauge.project.kinds import KINDS
+from warpgauge.project.events import KINDS
 
 DOCS = Path(__file__).parent.parent.parent / "docs"
 

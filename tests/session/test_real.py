@@ -31,7 +31,7 @@ def test_thirty_placements_on_a_cima_pair(data_dir: Path, tmp_path: Path) -> Non
         session.place(query, pairs.moving_points[row], base_generation=query.generation)
     asked = [query.candidate for query in project.state.queries]
     assert len(asked) == len(set(asked)) == 30
-    assert [fit.payload["annotations"] for fit in project.state.fits] == [3, 5, 8, 12, 18, 27]
+    assert [fit.annotations for fit in project.state.fits] == [3, 5, 8, 12, 18, 27]
     rest = np.setdiff1d(np.arange(len(pairs)), asked)
     fixed, moving = pairs.fixed_points[rest], pairs.moving_points[rest]
     posterior = session.posterior()

@@ -11,7 +11,7 @@ import pytest
 
 from session.tools import make, true_map
 from warpgauge.errors import InvalidInputError
-from warpgauge.project import Placement, Project
+from warpgauge.project import Project
 from warpgauge.session import Query, Session
 
 
@@ -38,7 +38,7 @@ def test_locations_are_shared_out(
             sessions[k].place(query, true_map(_at(query)), radius=2.0, confirmed=True)
             held[k] = sessions[k].next_query()
         state = projects[0].state
-        placed = Counter(number for (_, number), cell in state.cells.items() if isinstance(cell.answer, Placement))
+        placed = Counter(number for (_, number), cell in state.cells.items() if cell.placement is not None)
         assert sum(placed.values()) == 6 * raters
         assert max(placed.values()) == most
         assert held == [None] * raters

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from project.tools import draft
 from session.tools import Rater, make, true_map
 from warpgauge.project import Project
 from warpgauge.session import Query, Session
@@ -40,7 +41,7 @@ def test_undoing_a_slip_undoes_the_refit_that_rested_on_it(tmp_path: Path) -> No
     assert query is not None
     slip(session, query)  # the 12th, at which the weights are refitted
     during = uncertain(session)
-    assert session.project.state.fits[-1].payload["annotations"] == 12
+    assert session.project.state.fits[-1].annotations == 12
     assert not np.allclose(during, before)
     session.undo()
     np.testing.assert_allclose(uncertain(session), before, rtol=1e-9)
@@ -63,7 +64,7 @@ def test_a_redo_brings_the_refit_back(tmp_path: Path) -> None:
 
 
 TAKEN_OUT: dict[str, Callable[[Session], object]] = {
-    "edit": lambda session: session.edit(2, np.add(session.project.state.answer("ada", 2).point, [1.0, 0.0])),  # type: ignore[union-attr]
+    "edit": lambda session: session.place(2, np.add(session.project.state.placement("ada", 2).point, [1.0, 0.0])),  # type: ignore[union-attr]
     "disable": lambda session: session.disable(2),
     "exclude": lambda session: session.exclude(2, "ada"),
     "skip": lambda session: session.skip(2, "ambiguous"),
@@ -82,7 +83,7 @@ def test_a_fit_to_an_answer_that_was_changed_is_not_used(tmp_path: Path, how: st
     assert np.array_equal(session.prior().kernel.weights, initial)
     assert "changed or taken back" in session.weights()
     session.next_query()  # a refit is due at once
-    assert session.project.state.fits[-1].payload["annotations"] == (9 if how == "edit" else 8)
+    assert session.project.state.fits[-1].annotations == (9 if how == "edit" else 8)
     assert not np.array_equal(session.prior().kernel.weights, initial)
 
 
@@ -91,7 +92,7 @@ def test_weights_from_other_projects_rest_on_no_answer_here(tmp_path: Path) -> N
     Rater(Session(other, "ada"), "ada").work(8)
     session = Session(make(tmp_path / "p"), "ada")
     Rater(session, "ada").work(4)
-    weights = session.fit_from([other]).payload["weights"]
+    weights = session.fit_from([other]).weights
     session.undo()
     session.undo()
     assert np.array_equal(session.prior().kernel.weights, weights)
@@ -99,15 +100,14 @@ def test_weights_from_other_projects_rest_on_no_answer_here(tmp_path: Path) -> N
 
 def test_fits_of_earlier_versions_rest_on_the_answers_that_they_saw(tmp_path: Path) -> None:
     """Their events do not name the answers; those in force at the time are taken."""
-    from warpgauge.project import Draft
 
     session = Session(make(tmp_path / "p", {"refit": "never"}), "ada")
     Rater(session, "ada").work(6)
     event = session.refit()
     assert event is not None
-    payload = {key: value for key, value in event.payload.items() if key not in ("rests_on", "replaces")}
+    payload = {key: value for key, value in event.told.items() if key not in ("rests_on", "replaces")}
     payload["weights"] = [2 * weight for weight in payload["weights"]]
-    session.project.append(Draft("fit", "warpgauge", payload=payload))
+    session.project.append(draft("fit", "warpgauge", payload=payload))
     assert np.array_equal(session.prior().kernel.weights, payload["weights"])
     session.disable(3)
     assert "initial ones" in session.weights()
@@ -145,7 +145,7 @@ def test_what_was_put_aside_is_not_withdrawn(tmp_path: Path) -> None:
     aside = session.next_query()
     assert aside is not None
     session.another(aside)
-    session.edit(1, np.add(session.project.state.answer("ada", 1).point, [1.0, 0.0]))  # type: ignore[union-attr]
+    session.place(1, np.add(session.project.state.placement("ada", 1).point, [1.0, 0.0]))  # type: ignore[union-attr]
     session.next_query()
     assert aside.number not in session.project.state.withdrawn
 

@@ -41,7 +41,7 @@ def to_screen(view: dict[str, Any], point: Any) -> tuple[float, float]:
 
 def stored(folder: Path, query: int, who: str) -> Any:
     with Project.open(folder) as project:
-        return project.state.answer(who, query)
+        return project.state.placement(who, query) or project.state.answer(who, query)
 
 
 def check_drawn_is_stored(answer: Any, view: dict[str, Any], drawn: dict[str, Any]) -> None:
@@ -77,7 +77,8 @@ def test_click_drag_edit_skip_undo_redo_and_reload_from_an_empty_project(browser
     assert isinstance(first, Placement)
     half_lengths, _ = ellipse_from_covariance(first.covariance_world, first.alpha)
     np.testing.assert_allclose(half_lengths, [radius, radius], rtol=1e-9)
-    assert first.duration is not None
+    with Project.open(server.folder) as project:
+        assert project.state.answer(me, 0).stamp.duration is not None
     assert first.duration > 0
     assert page.locator("#saved").text_content().startswith("saved ")
     # 2: a drag

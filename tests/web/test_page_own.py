@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from warpgauge.project import Placement, Project
+from warpgauge.project import Project
 from web.page_tools import Sheet, bend, make_tissue_project, open_sheet
 from web.server_tools import Served, served
 
@@ -31,7 +31,7 @@ def events(server: Served, who: str) -> list[Any]:
     with Project.open(server.folder) as project:
         state = project.state
         cells = sorted((number, cell) for (name, number), cell in state.cells.items() if name == who)
-        return [(state.queries[number], cell.answer) for number, cell in cells if isinstance(cell.answer, Placement)]
+        return [(state.queries[number], cell.placement) for number, cell in cells if cell.placement is not None]
 
 
 def open_start(browser: Any, server: Served, who: str) -> Sheet:
@@ -109,7 +109,7 @@ def test_a_point_of_ones_own_and_one_near_the_question(browser: Any, tmp_path: P
         page.wait_for_function("number => globalThis.warpgauge.store.state.query?.query !== number", arg=asked)
         sheet.wait_for_query()
         with Project.open(server.folder) as project:
-            answer = project.state.answer("ada", asked)
+            answer = project.state.placement("ada", asked)
         scale = sheet.state()["views"]["fixed"]["2"]["scale"]
         np.testing.assert_allclose(answer.fixed, near, atol=3 / min(scale, 2))
         assert sheet.problems == []

@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from warpgauge.project import Project
-from warpgauge.session.check_questions import add_controls
+from warpgauge.session.control_questions import add_controls
 from web.page_tools import Sheet, bend, make_tissue_project, make_volume_project, open_sheet, tissue, wait_in_page
 from web.server_tools import Served, answer, served
 

@@ -28,8 +28,8 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
 
 def stored(folder: Path, query: int, who: str) -> tuple[Placement, Grid]:
     with Project.open(folder) as project:
-        answer = project.state.answer(who, query)
-        assert isinstance(answer, Placement)
+        answer = project.state.placement(who, query)
+        assert answer is not None
         return answer, project.moving_grid
 
 

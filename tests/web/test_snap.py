@@ -12,9 +12,10 @@ from click.testing import CliRunner
 from PIL import Image
 from scipy import ndimage
 
+from project.tools import draft
 from warpgauge.cli import app
 from warpgauge.errors import InvalidInputError
-from warpgauge.project import Draft, Project
+from warpgauge.project import Project
 from warpgauge.session import Session
 from warpgauge.session.queries import snap_use
 from web.page_tools import Sheet, open_sheet
@@ -67,7 +68,7 @@ def test_a_slip_is_corrected_and_the_log_has_both_places(tmp_path: Path) -> None
         shown = ada.get(f"/api/query/{query['query']}").json()["answer"]
         assert shown["snapped_from"] == mark.tolist()
         with Project.open(server.folder) as project:
-            stored = project.state.answer("ada", query["query"])
+            stored = project.state.placement("ada", query["query"])
         assert stored.snapped_from == tuple(mark)
         assert stored.point == tuple(found["point"])
 
@@ -256,16 +257,16 @@ def test_proposals_survive_in_the_store_and_change_no_answer(tmp_path: Path) -> 
         assert query is not None
         told = {"fixed": list(query.point), "mark": [50.0, 40.0], "proposed": [51.0, 40.5]}
         session.place(query, [50.0, 40.0], radius=1.0)
-        project.append(Draft("snap", "ada", query.number, told))
-        project.append(Draft("snap", "ada", None, {**told, "proposed": None}))
+        project.append(draft("snap", "ada", query.number, told))
+        project.append(draft("snap", "ada", None, {**told, "proposed": None}))
         assert snap_use(project.state, "ada", query.number) == "shown"
         assert snap_use(project.state, "ben", query.number) == ""
         own = session.volunteer(told["fixed"] + np.array([9.0, 9.0]), [60.0, 50.0], radius=1.0).query
         ben = session.volunteer([70.0, 70.0], [71.0, 71.0], radius=1.0, rater="ben").query
         with pytest.raises(InvalidInputError, match="is for ben only"):
-            project.append(Draft("snap", "ada", ben, told))
+            project.append(draft("snap", "ada", ben, told))
         with pytest.raises(InvalidInputError, match="The proposed place"):
-            project.append(Draft("snap", "ada", query.number, {**told, "proposed": [1.0]}))
+            project.append(draft("snap", "ada", query.number, {**told, "proposed": [1.0]}))
         assert session.undo("ada").query == own
         session.undo("ada")
         assert snap_use(project.state, "ada", query.number) == "shown", "what was asked for stays"
@@ -358,7 +359,7 @@ def test_the_page_proposes_until_enter_takes_it(browser: Any, pair: Served) -> N
     assert sheet.state()["query"]["query"] == query["query"]
     sheet.accept()
     with Project.open(pair.folder) as project:
-        stored = project.state.answer("ada", query["query"])
+        stored = project.state.placement("ada", query["query"])
     assert stored.point == tuple(moved["point"])
     assert stored.snapped_from == tuple(mark["point"])
     assert sheet.problems == []

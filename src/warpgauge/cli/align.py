@@ -55,9 +55,10 @@ def align(project: Path, accepted: bool | None, rater: str, as_json: bool) -> No
         if accepted is None:
             facts = propose(opened)
         else:
-            event = opened.answer_alignment(accepted, rater)
-            said = "accepted" if accepted else "refused"
-            facts = {"alignment": f"{said} by {rater}: {event.payload['method']}"}
+            opened.answer_alignment(accepted, rater)
+            record = opened.state.alignment
+            assert record is not None
+            facts = {"alignment": f"{record.status} by {rater}: {record.method}"}
     if as_json:
         print_json(facts)
         return

@@ -93,9 +93,8 @@ def annotate(
 def _add_controls(project: Path, file: Path, rater: str | None) -> str:
     """Add the pairs of a file as control questions, and return what to say about it."""
     from warpgauge.io.landmarks import read_landmarks
-    from warpgauge.project import Project
-    from warpgauge.project.kinds import ORGANISER
-    from warpgauge.session.check_questions import add_controls
+    from warpgauge.project import ORGANISER, Project
+    from warpgauge.session.control_questions import EVERY, add_controls
 
     with Project.open(project) as opened:
         found = read_landmarks(file, fixed_grid=opened.fixed_grid, moving_grid=opened.moving_grid)
@@ -103,14 +102,13 @@ def _add_controls(project: Path, file: Path, rater: str | None) -> str:
             raise InvalidInputError(
                 f"{file.name!r} has points of one image only; controls are pairs with known matches."
             )
-        event = add_controls(opened, found.fixed_points, found.moving_points, rater or ORGANISER)
-    return f"{len(event.payload['fixed'])} control questions: one question in {event.payload['every']} is one of them."
+        add_controls(opened, found.fixed_points, found.moving_points, rater or ORGANISER)
+    return f"{len(found)} control questions: one question in {EVERY} is one of them."
 
 
 def _set_audit(project: Path, audit: float | None, seal: bool, rater: str | None) -> None:
     """Change the project's settings of the audit."""
-    from warpgauge.project import Project
-    from warpgauge.project.kinds import ORGANISER
+    from warpgauge.project import ORGANISER, Project
 
     with Project.open(project) as opened:
         opened.change_settings(rater or ORGANISER, **audit_settings(audit, seal, opened.settings.audit))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,9 @@ from warpgauge.cli.output import json_option, number, print_facts, print_json, p
 from warpgauge.errors import InvalidInputError
 
 if TYPE_CHECKING:
+    from warpgauge.project import Placement, Project
     from warpgauge.session import Query, Saved, Session
+    from warpgauge.session.answers import Question
 
 
 def numbers(text: str, what: str) -> list[float]:
@@ -131,25 +134,43 @@ def place(project: Path, query: str | None, point: str | None, rater: str, as_js
     predict it. In a script it is saved with a warning. The log flags it either way.
     """
     from warpgauge.project import Project
-    from warpgauge.session import Session
+    from warpgauge.session import Session, UnconfirmedError
 
     number, match = _asked(query, point, options["match"], options["fixed"])
     fixed = None if options["fixed"] is None else numbers(options["fixed"], "--at")
     with Project.open(project) as opened:
-        session = Session(opened, rater)
-        drawn: dict[str, Any] = {
-            "covariance": _covariance(options["covariance"], opened.d),
-            "ellipse": _ellipse(options["ellipse"], options["angle"], opened.d),
-            "radius": options["radius"],
-            "alpha": options["alpha"],
-        }
-        confirmed = options["yes"] or _confirmed(session, number, match, {**drawn, "fixed": fixed})
-        if number is None:
-            assert fixed is not None
-            saved = session.volunteer(fixed, match, confirmed=confirmed, **drawn)
-        else:
-            saved = session.place(number, match, fixed=fixed, confirmed=confirmed, **drawn)
+        session = Session(opened, rater, question=_question(opened) if _asks() else None)
+        placement = session.drawn(
+            match,
+            _covariance(options["covariance"], opened.d),
+            ellipse=_ellipse(options["ellipse"], options["angle"], opened.d),
+            radius=options["radius"],
+            alpha=options["alpha"],
+            fixed=fixed,
+        )
+        try:
+            saved = _place(session, number, placement, options["yes"])
+        except UnconfirmedError as error:
+            click.confirm(str(error).removesuffix("?"), abort=True, err=True)
+            saved = _place(session, number, placement, True)
     _told(saved, as_json)
+
+
+def _place(session: Session, number: int | None, placement: Placement, confirmed: bool) -> Saved:
+    if number is not None:
+        return session.place(number, placement, confirmed=confirmed)
+    assert placement.fixed is not None
+    return session.volunteer(placement.fixed, placement, confirmed=confirmed)
+
+
+def _asks() -> bool:
+    """Return whether there is a terminal to ask on."""
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def _question(project: Project) -> Question:
+    """Return what asks about a placement that looks like a slip."""
+    return lambda doubt, rater: doubt.question(project.units, hide_prediction=project.settings.hide_prediction)
 
 
 def _asked(
@@ -173,18 +194,6 @@ def _asked(
     if not query.isdecimal():
         raise InvalidInputError(f"QUERY must be the number of a query, such as 3, got {query!r}.")
     return int(query), numbers(where, "POINT")
-
-
-def _confirmed(session: Session, number: int | None, match: list[float], placement: dict[str, Any]) -> bool:
-    """Ask about a placement that looks like a slip, if there is a terminal to ask on."""
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        return False
-    doubt = session.doubt(number, match, **placement)
-    question = None if doubt is None else doubt.question(hide_prediction=session.project.settings.hide_prediction)
-    if question is None:
-        return False
-    click.confirm(question.removesuffix("?"), abort=True, err=True)
-    return True
 
 
 def _covariance(text: str | None, d: int) -> Any:
@@ -311,12 +320,12 @@ def fit(project: Path, train: tuple[Path, ...], noise: bool, as_json: bool) -> N
 
     with Project.open(project) as opened:
         session = Session(opened)
-        event = session.fit_from(list(train), noise=noise) if train else session.refit(noise=noise)
-        if event is None:
+        learned = session.fit_from(list(train), noise=noise) if train else session.refit(noise=noise)
+        if learned is None:
             raise InvalidInputError("There are too few annotations to learn from; place some first, or use --train.")
         prior = session.prior()
         units = opened.units
-    facts: dict[str, Any] = {"generation": event.generation, "noise variance": prior.noise, **_plain(event.payload)}
+    facts: dict[str, Any] = {"generation": learned.generation, "noise variance": prior.noise, **_plain(learned.told)}
     if as_json:
         print_json({**facts, "scales": prior.kernel.scales, "weights": prior.kernel.weights})
         return
@@ -325,10 +334,10 @@ def fit(project: Path, train: tuple[Path, ...], noise: bool, as_json: bool) -> N
     print_facts(facts)
 
 
-def _plain(payload: Any) -> dict[str, Any]:
-    """Return what the event says besides the weights themselves, nested values flattened one level."""
+def _plain(told: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is said of a fit besides the weights themselves, nested values flattened one level."""
     facts: dict[str, Any] = {}
-    for key, value in payload.items():
+    for key, value in told.items():
         if key in ("weights", "scales", "noise"):
             continue
         if isinstance(value, dict):

@@ -16,7 +16,7 @@ from warpgauge.errors import AmbiguousFileError, FileFormatError, FileTooLargeEr
 from warpgauge.io.stores import Place, RemotePath
 
 if TYPE_CHECKING:
-    from warpgauge.project import Event
+    from warpgauge.project.values import AlignmentRecord
     from warpgauge.session import Session
 
 _LANDMARK_SUFFIXES = (".csv", ".json", ".fcsv")
@@ -113,11 +113,8 @@ def _snap(session: Session) -> dict[str, Any]:
     return {"snap": f"asked {counted(asked, 'time')}, shown {shown}, taken {taken}"} if asked else {}
 
 
-def _alignment(event: Event | None) -> str:
-    if event is None:
-        return "none"
-    said = {None: "proposed", True: "accepted", False: "refused"}[event.payload["accepted"]]
-    return f"{said} by {event.rater}: {event.payload['method']}"
+def _alignment(record: AlignmentRecord | None) -> str:
+    return "none" if record is None else f"{record.status} by {record.stamp.rater}: {record.method}"
 
 
 KINDS: dict[str, Callable[[Path], dict[str, Any]]] = {

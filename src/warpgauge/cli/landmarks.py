@@ -124,7 +124,7 @@ def import_(project: Path, file: Path, moving_file: Path | None, as_json: bool, 
 def _with_uncertainty(found: Landmarks, project: Project, radius: float | None) -> tuple[Landmarks, list[str]]:
     """Return landmarks with the uncertainty given for those that have none, and a sentence on what theirs is."""
     from warpgauge.core.annotations import confidence_radius
-    from warpgauge.session.model import default_radius
+    from warpgauge.session.prior import default_radius
 
     bare = ~found.has_covariance
     if found.moving_points is None or not bare.any():

@@ -26,7 +26,7 @@ from warpgauge.project import Project
 from warpgauge.registration import DEMO_SETTINGS, RegistrationResult, SimpleItkSetting, run_registrations
 from warpgauge.report import write_assessment
 from warpgauge.session import Session
-from warpgauge.session.model import default_radius
+from warpgauge.session.prior import default_radius
 from warpgauge.simulate import Annotator, EllipseAnnotator, IsotropicAnnotator
 
 # Size of the expert's ellipses, as a share of those that the paper's user drew on histology, in pixels: about 2 px off

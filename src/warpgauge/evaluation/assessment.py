@@ -32,7 +32,7 @@ from warpgauge.geometry import Grid
 from warpgauge.io.transforms import read_transform
 from warpgauge.project import Project
 from warpgauge.session import Session
-from warpgauge.session.model import PAPER, current_prior
+from warpgauge.session.prior import PAPER, current_prior
 
 BASELINE = "identity"
 SAMPLES = 1000
@@ -221,9 +221,9 @@ def project_posterior(project: Project) -> Posterior:
     """Return the posterior of the project's model given the current annotations, with all raters fused."""
     session, settings = Session(project), project.settings
     fits = project.state.fits
-    if settings.model == PAPER or (fits and fits[-1].payload["source"] == "projects"):
+    if settings.model == PAPER or (fits and fits[-1].from_projects):
         return session.posterior()
-    noise = bool(fits and fits[-1].payload.get("fitted_noise"))
+    noise = bool(fits and fits[-1].fitted_noise)
     prior = current_prior(project, None)  # with an accepted rough alignment, and nothing learned yet
     return fitted_posterior(prior, session.annotations(), project.fixed_grid.extent, noise=noise)
 

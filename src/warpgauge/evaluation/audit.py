@@ -20,7 +20,7 @@ from warpgauge.evaluation.judge import FEWEST, judge
 from warpgauge.evaluation.transforms import mapped_points
 from warpgauge.project import AuditRound, Project, State
 from warpgauge.session.fused_annotations import LocatedAnnotations, located_annotations
-from warpgauge.session.model import default_covariance
+from warpgauge.session.prior import default_covariance
 
 # Parts into which answers that are not sealed are split: each is predicted by a model that does not know it.
 FOLDS = 5

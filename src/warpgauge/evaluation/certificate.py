@@ -26,10 +26,10 @@ from warpgauge.evaluation.design_verdict import LEVEL, DesignVerdict, Estimate, 
 from warpgauge.evaluation.sentences import region_words
 from warpgauge.evaluation.transforms import converted
 from warpgauge.io.files import read_text
-from warpgauge.project import Draft, Project, State
+from warpgauge.project import ORGANISER, Project, State
+from warpgauge.project.events import Unseal
 
 FORMAT, SCHEMA = "warpgauge certificate", 1
-ORGANISER = "organiser"
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,7 +184,7 @@ def certify_project(
         }
         content["digest"] = digest_of(content)
         if unseal and data.sealed.any():
-            project.append(Draft("unseal", ORGANISER, payload={"certificate": content["digest"]}))
+            project.append(Unseal(rater=ORGANISER, certificate=content["digest"]))
     return Certificate(content, verdict, assessment)
 
 
@@ -236,7 +236,7 @@ def _model(found: Assessment, names: list[str]) -> dict[str, Any]:
 
 def _provenance(project: Project, transforms: Mapping[str, Any]) -> dict[str, Any]:
     state = project.state
-    opened = max((event.generation for event in state.unsealed), default=None)
+    opened = max((one.generation for one in state.unsealed), default=None)
     return {
         "project": {
             "id": project.id,

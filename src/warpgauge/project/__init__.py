@@ -5,42 +5,47 @@ log.
 """
 
 from warpgauge.project.errors import ConflictError, NotAllowedError, ProjectError, StorageError
+from warpgauge.project.events import Event, replay
 from warpgauge.project.integrity import VerifyReport, verify_project
-from warpgauge.project.kinds import replay
 from warpgauge.project.project import Project
-from warpgauge.project.records import (
+from warpgauge.project.settings import Settings
+from warpgauge.project.state import State
+from warpgauge.project.values import (
+    ORGANISER,
     ROLES,
     SKIP_REASONS,
     AuditRound,
     Cell,
-    Draft,
+    Doubt,
     Ellipse,
-    Event,
-    Flag,
+    Entry,
+    Placed,
     Placement,
     QueryRecord,
     Skipped,
+    Stamp,
 )
-from warpgauge.project.settings import Settings
-from warpgauge.project.state import State
 
 __all__ = [
+    "ORGANISER",
     "ROLES",
     "SKIP_REASONS",
     "AuditRound",
     "Cell",
     "ConflictError",
-    "Draft",
+    "Doubt",
     "Ellipse",
+    "Entry",
     "Event",
-    "Flag",
     "NotAllowedError",
+    "Placed",
     "Placement",
     "Project",
     "ProjectError",
     "QueryRecord",
     "Settings",
     "Skipped",
+    "Stamp",
     "State",
     "StorageError",
     "VerifyReport",

@@ -27,8 +27,8 @@ from warpgauge.io.numpy_files import read_array
 from warpgauge.io.stores import Place
 from warpgauge.project.document import Document, ForegroundRecord, ImageRecord, write_document
 from warpgauge.project.errors import ProjectError, project_content
+from warpgauge.project.event_log import now
 from warpgauge.project.images import Spacing, copy_into, image_problem, open_image, record_of, relative_path, unwritable
-from warpgauge.project.log import now
 from warpgauge.project.points import Progress, load, make_candidates, make_targets, read_on_grid, store
 from warpgauge.project.postgres_connection import stored_address
 from warpgauge.project.settings import Settings

@@ -15,20 +15,20 @@ from warpgauge.io.files import content_hash, one_line, sync_folder
 from warpgauge.project import sqlite_schema as schema
 from warpgauge.project.document import Document, read_document
 from warpgauge.project.errors import ProjectError, UntrustedProjectError, project_content
+from warpgauge.project.event_log import Row, entry_of, moment_of
+from warpgauge.project.events import replay
 from warpgauge.project.folder import load_foreground
 from warpgauge.project.images import image_problem
-from warpgauge.project.kinds import replay, sound_events
-from warpgauge.project.log import Row, event_of, moment_of
 from warpgauge.project.log_stores import open_log
 from warpgauge.project.points import load
 from warpgauge.project.postgres_connection import VARIABLE, address_in_force, shown_address, stored_address
-from warpgauge.project.records import chained
 from warpgauge.project.safeguards import EVENTS, Head, read_head, read_mirror, write_head
 from warpgauge.project.sqlite_log import FILE as LOG
 from warpgauge.project.sqlite_log import SqliteLog
 from warpgauge.project.sqlite_schema import SELECT, put_aside
 from warpgauge.project.state import State
 from warpgauge.project.trust import check_trust
+from warpgauge.project.values import chained
 
 # Integrity checks of a project; each problem is reported in one sentence, and nothing is repaired.
 
@@ -156,7 +156,7 @@ class _Verifier:
     def _replay(self, rows: list[Row], document: Document) -> State | None:
         try:
             with project_content("The annotation log"):
-                state = replay(sound_events((event_of(row) for row in rows), document.images["fixed"].grid.d))
+                state = replay((entry_of(row) for row in rows), document.images["fixed"].grid.d)
         except ProjectError as error:
             self.problems.append(str(error))
             return None
@@ -275,7 +275,7 @@ def recover_project(folder: Path, mirror: Path | None = None, *, accept_loss: bo
 
 def _check_replay(rows: list[Row], document: Document) -> None:
     with project_content("The recovered log", "use another copy"):
-        replay(sound_events((event_of(row) for row in rows), document.images["fixed"].grid.d))
+        replay((entry_of(row) for row in rows), document.images["fixed"].grid.d)
 
 
 def _in_database(folder: Path, document: Document, mirror: Path | None) -> Recovery:

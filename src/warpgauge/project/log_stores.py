@@ -9,12 +9,12 @@ from pathlib import Path
 from warpgauge.errors import InvalidInputError
 from warpgauge.project.document import Document, read_document, write_document
 from warpgauge.project.errors import ProjectError
-from warpgauge.project.log import EventLog, Row
+from warpgauge.project.event_log import EventLog, Row
 from warpgauge.project.postgres_connection import address_in_force, is_address, shown_address, stored_address
-from warpgauge.project.records import chained
 from warpgauge.project.safeguards import Head, write_head
 from warpgauge.project.sqlite_log import FILE, SqliteLog
 from warpgauge.project.trust import check_trust, trust_new
+from warpgauge.project.values import chained
 
 SQLITE = "sqlite"
 

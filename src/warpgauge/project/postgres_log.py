@@ -19,10 +19,10 @@ from warpgauge.errors import WarpgaugeError
 from warpgauge.io.files import one_line, require
 from warpgauge.project import postgres_schema as schema
 from warpgauge.project.errors import ProjectError, StorageError
-from warpgauge.project.log import BUSY_SECONDS, Decide, EventLog, Integrity, Row, chained_rows, event_of
+from warpgauge.project.event_log import BUSY_SECONDS, Decide, EventLog, Integrity, Row, chained_rows, entry_of
 from warpgauge.project.postgres_connection import Listener, connect, shown_address
-from warpgauge.project.records import Event
 from warpgauge.project.safeguards import Head
+from warpgauge.project.values import Entry
 
 _PAUSE = 0.5  # seconds after a failed connection within which no other is tried
 _UNSAVED = "the action was not saved; all that was saved before is still there."
@@ -161,7 +161,7 @@ class PostgresLog(EventLog):
         with self._reading() as connection:
             return self._query(connection, after)
 
-    def read(self, after: int = 0) -> list[Event]:
+    def read(self, after: int = 0) -> list[Entry]:
         """Return the events with a generation above ``after``, in order."""
         with self._lock:
             for attempt in (1, 2):  # a connection that was cut since is seen only now
@@ -175,7 +175,7 @@ class PostgresLog(EventLog):
             self._note(events)
             return events
 
-    def _since(self, connection: Any, after: int) -> tuple[list[Event], Row]:
+    def _since(self, connection: Any, after: int) -> tuple[list[Entry], Row]:
         """Return the events after a generation, and the last row; raise when the log lacks what was seen in it."""
         rows = self._query(connection, max(0, after - 1))
         known = self._last
@@ -187,9 +187,9 @@ class PostgresLog(EventLog):
                     f"{known.generation} of this project, which was acknowledged at {known.time}: an older copy of it "
                     f"was put back, so the action was not saved; stop the server and run warpgauge verify."
                 )
-        return [event_of(row) for row in rows if row[0] > after], rows[-1] if rows else (0, "")
+        return [entry_of(row) for row in rows if row[0] > after], rows[-1] if rows else (0, "")
 
-    def _note(self, events: Sequence[Event]) -> None:
+    def _note(self, events: Sequence[Entry]) -> None:
         if events and (self._last is None or events[-1].generation > self._last.generation):
             last = events[-1]
             self._last = Head(last.generation, last.digest, last.time)
@@ -209,7 +209,7 @@ class PostgresLog(EventLog):
 
     # --- writing -----------------------------------------------------------------------------------------------------
 
-    def append(self, after: int, decide: Decide) -> list[Event]:
+    def append(self, after: int, decide: Decide) -> list[Entry]:
         """Write events in one transaction; see `EventLog.append`."""
         with self._lock:
             for attempt in (1, 2):
@@ -230,7 +230,7 @@ class PostgresLog(EventLog):
                         raise self._unsaved(error) from error
             raise AssertionError  # both attempts return or raise
 
-    def _append(self, connection: Any, after: int, decide: Decide) -> list[Event]:
+    def _append(self, connection: Any, after: int, decide: Decide) -> list[Entry]:
         size: int | None = None
         rows: list[Row] = []
         try:
@@ -249,7 +249,7 @@ class PostgresLog(EventLog):
                 if not connection.closed:
                     connection.execute("ROLLBACK")
             raise
-        written = [event_of(row) for row in rows]
+        written = [entry_of(row) for row in rows]
         self._note([*fresh, *written])
         return written
 

@@ -18,17 +18,27 @@ from warpgauge.io.transforms import Transform
 from warpgauge.project import transforms
 from warpgauge.project.document import Document, read_document, write_document
 from warpgauge.project.errors import ProjectError
+from warpgauge.project.event_log import EventLog
+from warpgauge.project.event_store import EventStore, StateLock
+from warpgauge.project.events import (
+    Align,
+    ChangeSettings,
+    Event,
+    Register,
+    Relink,
+    SetTransform,
+    authorise,
+    read_event,
+)
 from warpgauge.project.folder import ProjectFolder, Wanted, create_project, settings_of
 from warpgauge.project.images import Spacing, relinked
 from warpgauge.project.integrity import VerifyReport, verify_project
-from warpgauge.project.kinds import ORGANISER, authorise, checked
-from warpgauge.project.log import EventLog, EventStore, StateLock
 from warpgauge.project.log_stores import open_log
 from warpgauge.project.points import Progress
-from warpgauge.project.records import Draft, Event
 from warpgauge.project.settings import Settings
 from warpgauge.project.state import State
 from warpgauge.project.trust import check_trust, trust_new
+from warpgauge.project.values import ORGANISER, Entry
 
 if TYPE_CHECKING:
     from warpgauge.registration.rough_alignment import Alignment
@@ -199,8 +209,8 @@ class Project(ProjectFolder):
     @property
     def alignment(self) -> Alignment | None:
         """The rough alignment, if one was proposed and accepted; None otherwise."""
-        event = self.state.alignment
-        return transforms.alignment_of(event) if event is not None and event.payload["accepted"] else None
+        record = self.state.alignment
+        return transforms.alignment_of(record) if record is not None and record.accepted else None
 
     def propose_alignment(self) -> Alignment:
         """Find a rough alignment of the two images and record it in the log, for a person to accept or refuse.
@@ -212,27 +222,27 @@ class Project(ProjectFolder):
         """
         transforms.check_alignable(self.settings)
         found = transforms.proposed(self)
-        self.append(Draft("align", transforms.PROGRAM, payload={**found.to_dict(), "accepted": None}))
+        self.append(Align(rater=transforms.PROGRAM, accepted=None, **found.to_dict()))
         return found
 
-    def answer_alignment(self, accepted: bool, rater: str = ORGANISER) -> Event:
+    def answer_alignment(self, accepted: bool, rater: str = ORGANISER) -> Entry:
         """Accept or refuse the alignment that was proposed last; an accepted one is the mean from then on."""
-        return self.append(transforms.answer_draft(self, accepted, rater))[0]
+        return self.append(transforms.answer_event(self, accepted, rater))[0]
 
     @property
     def state(self) -> State:
         """What the log says now, events of other processes included; not to be changed."""
         return self._store.state
 
-    def sync(self) -> list[Event]:
+    def sync(self) -> list[Entry]:
         """Read what other processes have written since, and return it."""
         return self._store.sync()
 
-    def events(self, after: int = 0) -> list[Event]:
+    def events(self, after: int = 0) -> list[Entry]:
         """Return the events of the log with a generation above ``after``."""
         return self._store.log.read(after)
 
-    def append(self, *drafts: Draft) -> tuple[Event, ...]:
+    def append(self, *new: Event) -> tuple[Entry, ...]:
         """Write events, all or none; when this returns they are on the disk.
 
         Raises
@@ -240,19 +250,19 @@ class Project(ProjectFolder):
         InvalidInputError
             When an event may not follow the state, as it is when no other process can write.
         ConflictError
-            When the same rater changed the same query after a draft's base generation.
+            When the same rater changed the same query after an event's base generation.
         NotAllowedError
             When the role of who acts does not allow it.
         StorageError
             When it could not be written; then nothing was.
         """
-        return self._store.append(*drafts)
+        return self._store.append(*new)
 
     def change_settings(self, rater: str = ORGANISER, **changes: Any) -> Settings:
         """Change settings, for all who use the project; the change is an event of the log."""
         if changes:
             self.settings.changed(**changes)  # names and values that cannot be are refused before anything is locked
-            self.append(Draft("settings", rater, payload={"changes": changes}))
+            self.append(ChangeSettings(rater=rater, changes=changes))
         return self.settings
 
     def relink(
@@ -277,14 +287,14 @@ class Project(ProjectFolder):
         told = {role: images[role] for role, path in given.items() if path is not None}
         if not told:
             return
-        payload = {"images": {r: {"path": i.path, "content_hash": i.content_hash} for r, i in told.items()}}
-        draft = checked(Draft("relink", rater, payload=payload), self.d)
+        paths = {role: {"path": one.path, "content_hash": one.content_hash} for role, one in told.items()}
+        event = read_event(Relink(rater=rater, images=paths), self.d)
 
-        def decide(state: State) -> list[Draft]:
+        def decide(state: State) -> list[Event]:
             # While no other process can write, so that two of them cannot cross.
-            authorise(state, draft)
+            authorise(state, event)
             write_document(self.folder, replace(read_document(self.folder), images=images))
-            return [draft]
+            return [event]
 
         self._store.write(decide)
         trust_new(self.folder, self.document)
@@ -305,24 +315,23 @@ class Project(ProjectFolder):
 
     def add_rater(
         self, name: str, role: Role = "rater", *, token_hash: str | None = None, by: str = ORGANISER
-    ) -> Event:
+    ) -> Entry:
         """Register a person, or change their role or token; the hash of the token is kept as it is given."""
-        return self._register(by, name=name, role=role, token_hash=token_hash, revoked=False)
+        return self._register(Register(rater=by, name=name, role=role, token_hash=token_hash))
 
-    def revoke_rater(self, name: str, *, by: str = ORGANISER) -> Event:
+    def revoke_rater(self, name: str, *, by: str = ORGANISER) -> Entry:
         """Take a person's rights away; what they did stays."""
         known = self.state.raters.get(name)
         if known is None:
             raise InvalidInputError(f"There is no registered rater {name!r}.")
-        return self._register(by, name=name, role=known.role, token_hash=None, revoked=True)
+        return self._register(Register(rater=by, name=name, role=known.role, revoked=True))
 
-    def _register(self, by: str, **payload: Any) -> Event:
+    def _register(self, person: Register) -> Entry:
         # The first registration makes an organiser of whoever does it, or nobody could do the second.
-        state, drafts = self.state, []
-        if not state.raters and not (payload["name"] == by and payload["role"] == ORGANISER):
-            first = {"name": by, "role": ORGANISER, "token_hash": None, "revoked": False}
-            drafts.append(Draft("rater", by, payload=first))
-        return self.append(*drafts, Draft("rater", by, payload=payload))[-1]
+        by, first = person.rater, []
+        if not self.state.raters and (person.name, person.role) != (by, ORGANISER):
+            first = [Register(rater=by, name=by, role=ORGANISER)]
+        return self.append(*first, person)[-1]
 
     def add_transform(
         self,
@@ -332,7 +341,7 @@ class Project(ProjectFolder):
         options: Mapping[str, Any] | None = None,
         replace: bool = False,
         rater: str = ORGANISER,
-    ) -> Event:
+    ) -> Entry:
         """Copy a registration result into the project and log it with its hashes.
 
         The copy is read first: one that cannot be read, or that has another dimension than the project, is not added.
@@ -354,10 +363,10 @@ class Project(ProjectFolder):
             raise InvalidInputError(
                 f"The project has a transform {name!r} already; choose another name, or pass replace=True."
             )
-        aim, payload = transforms.copy_transform(self.folder, name, files, options or {})
+        aim, added = transforms.copy_transform(self.folder, name, files, options or {}, rater)
         try:
-            transforms.check_copy(self.folder, payload, self.fixed_grid, self.moving_grid)
-            return self.append(Draft("transform", rater, payload=payload))[0]
+            transforms.check_copy(self.folder, added, self.fixed_grid, self.moving_grid)
+            return self.append(added)[0]
         except Exception:
             shutil.rmtree(aim, ignore_errors=True)
             raise
@@ -374,11 +383,11 @@ class Project(ProjectFolder):
             raise InvalidInputError(f"The project has no transform {name!r}; it has {known}.")
         return transforms.read_record(self.folder, record, self.fixed_grid, self.moving_grid, options)
 
-    def remove_transform(self, name: str, *, rater: str = ORGANISER) -> Event:
+    def remove_transform(self, name: str, *, rater: str = ORGANISER) -> Entry:
         """Take a transform out of the project's tables; its files stay."""
-        return self.append(Draft("transform", rater, payload={"name": name, "files": []}))[0]
+        return self.append(SetTransform(rater=rater, name=name))[0]
 
-    def rename_transform(self, name: str, new_name: str, *, rater: str = ORGANISER) -> Event:
+    def rename_transform(self, name: str, new_name: str, *, rater: str = ORGANISER) -> Entry:
         """Rename a transform; its files stay where they are."""
         return self.append(*transforms.renaming(self.state, name, new_name, rater))[0]
 
@@ -388,5 +397,5 @@ class Project(ProjectFolder):
 
     def fingerprint(self) -> str:
         """Digest of the last event: the same for two copies exactly when their logs are."""
-        events = self.events(max(0, self.state.generation - 1))
-        return events[-1].digest if events else ""
+        last = self.events(max(0, self.state.generation - 1))
+        return last[-1].digest if last else ""

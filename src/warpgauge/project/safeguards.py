@@ -15,7 +15,7 @@ from typing import Any
 from warpgauge.errors import InvalidInputError
 from warpgauge.io.files import locked, one_line
 from warpgauge.project.errors import ProjectError, StorageError
-from warpgauge.project.records import Event, canonical, chained
+from warpgauge.project.values import chained
 
 # The head of the log, kept beside it: the last acknowledged event, so that a truncated log is noticed.
 #
@@ -131,14 +131,6 @@ EVENTS = "events.jsonl"
 _COPIED = ("project.json", "candidates.npz", "targets.npz", "fixed_foreground.npz", "moving_foreground.npz")
 _LONGEST_LINE = 4 * 2**20
 Row = tuple[Any, ...]
-
-
-def row_of(event: Event) -> Row:
-    """Return an event as a row of the log, its digest last."""
-    return (
-        event.generation, event.time, event.rater, event.kind, event.query, event.duration, event.base_generation,
-        canonical(event.payload), event.digest,
-    )  # fmt: skip
 
 
 class Mirror:

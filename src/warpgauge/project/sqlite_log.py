@@ -23,10 +23,10 @@ from warpgauge.errors import SuspiciousDataWarning
 from warpgauge.io.files import one_line
 from warpgauge.project import sqlite_schema as schema
 from warpgauge.project.errors import ProjectError, StorageError
-from warpgauge.project.log import BUSY_SECONDS, Decide, EventLog, Integrity, Row, chained_rows, event_of
-from warpgauge.project.records import Event
+from warpgauge.project.event_log import BUSY_SECONDS, Decide, EventLog, Integrity, Row, chained_rows, entry_of
 from warpgauge.project.safeguards import FILE as HEAD
 from warpgauge.project.safeguards import Head, head_path, head_problem, read_head, write_head
+from warpgauge.project.values import Entry
 
 FILE = "annotations.sqlite"
 _T = TypeVar("_T")
@@ -99,7 +99,7 @@ class SqliteLog(EventLog):
         with self.reading() as connection:
             self._check_same(connection)
 
-    def read(self, after: int = 0) -> list[Event]:
+    def read(self, after: int = 0) -> list[Entry]:
         """Return the events with a generation above ``after``, in order."""
         with self.reading() as connection:
             self._check_same(connection)
@@ -107,7 +107,7 @@ class SqliteLog(EventLog):
         self._note(events)
         return events
 
-    def _note(self, events: Sequence[Event]) -> None:
+    def _note(self, events: Sequence[Entry]) -> None:
         """Remember what was read or written, in order."""
         for event in events:
             known = 0 if self._last is None else self._last.generation
@@ -179,7 +179,7 @@ class SqliteLog(EventLog):
         if problem is not None:
             raise StorageError(f"{problem} Nothing is written until warpgauge recover has settled it.")
 
-    def append(self, after: int, decide: Decide) -> list[Event]:
+    def append(self, after: int, decide: Decide) -> list[Entry]:
         """Write events in one transaction; see `EventLog.append`."""
         with self._lock:
             if self.readonly:
@@ -197,7 +197,7 @@ class SqliteLog(EventLog):
                     raise schema.unsaved(self.path, error) from error
                 time.sleep(random.uniform(0, 0.02))
 
-    def _append(self, after: int, decide: Decide) -> list[Event]:
+    def _append(self, after: int, decide: Decide) -> list[Entry]:
         connection = self._connected()
         if self.readonly:
             raise StorageError(
@@ -211,9 +211,9 @@ class SqliteLog(EventLog):
             if self._connection is not connection:
                 raise schema.operational("the file was replaced", sqlite3.SQLITE_BUSY)  # try again with the new one
             self._check_head(connection)
-            drafts = decide(_read(connection, after))
+            events = decide(_read(connection, after))
             last = connection.execute("SELECT generation, digest FROM events ORDER BY generation DESC LIMIT 1")
-            rows = chained_rows(drafts, *(last.fetchone() or (0, "")))
+            rows = chained_rows(events, *(last.fetchone() or (0, "")))
             connection.executemany(schema.INSERT, rows)
             if self.mirror is not None:
                 size = self.mirror.append(self.rows(self.mirror.known()))
@@ -225,7 +225,7 @@ class SqliteLog(EventLog):
             if self._connection is connection and connection.in_transaction:
                 connection.execute("ROLLBACK")
             raise
-        written = [event_of(row) for row in rows]
+        written = [entry_of(row) for row in rows]
         self._note(written)
         self._check_same(connection)
         if written:
@@ -384,8 +384,8 @@ class SqliteLog(EventLog):
         return connection
 
 
-def _read(connection: sqlite3.Connection, after: int) -> list[Event]:
+def _read(connection: sqlite3.Connection, after: int) -> list[Entry]:
     return [
-        event_of(row)
+        entry_of(row)
         for row in connection.execute(f"{schema.SELECT} WHERE generation > ? ORDER BY generation", (after,))
     ]

@@ -1,6 +1,6 @@
 """The state of a project: a fold over its log.
 
-`warpgauge.project.kinds.replay` applies events one after the other to an empty `State`; nothing else ever changes one.
+`warpgauge.project.events.replay` applies events one after the other to an empty `State`; nothing else ever changes one.
 """
 
 from __future__ import annotations
@@ -9,17 +9,22 @@ from copy import copy
 from dataclasses import dataclass, field
 from typing import Any
 
-from warpgauge.project.records import (
+from warpgauge.project.values import (
+    AlignmentRecord,
     Answer,
     AuditRound,
     Cell,
-    Event,
+    ControlsRecord,
+    FitRecord,
     Placement,
     Proposal,
     QueryRecord,
     RaterRecord,
+    Settled,
+    Stamp,
     Step,
     TransformRecord,
+    Unsealed,
 )
 
 _NOTHING = Cell()
@@ -40,11 +45,11 @@ class State:
     cells_at, changed_at : dict
         Of each location with answers, the keys of its cells, and the generation of the last event that changed one.
     touched : dict
-        ``(rater, query)`` to the last event that changed the cell.
+        ``(rater, query)`` to the stamp of the last event that changed the cell.
     done, undone : dict
         Of each rater, the actions that undo and redo would go over next, last first out.
     last_action : dict
-        Of each rater, the last event that changed any of their answers.
+        Of each rater, the stamp of the last event that changed any of their answers.
     trails : dict
         Of each rater, the queries in the order in which they were first answered or put aside.
     deferred : dict
@@ -53,26 +58,26 @@ class State:
         ``(rater, query)`` to the better places that were asked for there (`Proposal`), oldest first, taken or not;
         those for places of the rater's own choice are at ``(rater, None)``.
     excluded : dict
-        ``(rater, query)`` to the event by which the organiser took the mark out.
+        ``(rater, query)`` to the stamp of the event by which the organiser took the mark out.
     resolved : dict
-        Location to the event by which the organiser settled it.
+        Location to how the organiser settled it.
     batches : dict
         Name of an import to the number of its actions that are in force.
     raters, transforms : dict
         By name.
-    fits : list of Event
+    fits : list of FitRecord
         Learned weights, oldest first.
     fit_marks : dict
         Generation of a fit to the generations of the placements that it rests on; empty for fits to other projects.
     removed : dict
         Generation of an answer that is no longer in force to the generation of the event that took it out.
     withdrawn : dict
-        Suggestion that nobody had answered to the event that took it from the list.
+        Suggestion that nobody had answered to the stamp of the event that took it from the list.
     starts_skipped : dict
-        Rater to the event by which the guided start was skipped.
+        Rater to the stamp of the event by which the guided start was skipped.
     model_generation : int
         Of the last event that may have changed what the model is conditioned on.
-    alignment : Event or None
+    alignment : AlignmentRecord or None
         The last rough alignment that was proposed, accepted or refused.
     settings : dict
         Settings that were changed since the project was made, by name.
@@ -80,10 +85,10 @@ class State:
         Of the last event that changed settings, and of the last that linked images anew.
     audits : list of AuditRound
         Rounds of audit questions, oldest first.
-    controls : Event or None
-        The last one that named points with known matches.
-    unsealed : list of Event
-        By which sealed answers were opened, oldest first.
+    controls : ControlsRecord or None
+        Points with known matches that are in use.
+    unsealed : list of Unsealed
+        When sealed answers were opened, oldest first.
     derived : dict
         What others have computed from this state and would not compute again; a copy begins without.
     """
@@ -93,31 +98,31 @@ class State:
     cells: dict[tuple[str, int], Cell] = field(default_factory=dict)
     cells_at: dict[int, list[tuple[str, int]]] = field(default_factory=dict)
     changed_at: dict[int, int] = field(default_factory=dict)
-    touched: dict[tuple[str, int], Event] = field(default_factory=dict)
+    touched: dict[tuple[str, int], Stamp] = field(default_factory=dict)
     done: dict[str, list[Step]] = field(default_factory=dict)
     undone: dict[str, list[Step]] = field(default_factory=dict)
-    last_action: dict[str, Event] = field(default_factory=dict)
+    last_action: dict[str, Stamp] = field(default_factory=dict)
     trails: dict[str, list[int]] = field(default_factory=dict)
     deferred: dict[tuple[str, int], int] = field(default_factory=dict)
     proposals: dict[tuple[str, int | None], list[Proposal]] = field(default_factory=dict)
-    excluded: dict[tuple[str, int], Event] = field(default_factory=dict)
-    resolved: dict[int, Event] = field(default_factory=dict)
+    excluded: dict[tuple[str, int], Stamp] = field(default_factory=dict)
+    resolved: dict[int, Settled] = field(default_factory=dict)
     batches: dict[str, int] = field(default_factory=dict)
     raters: dict[str, RaterRecord] = field(default_factory=dict)
     transforms: dict[str, TransformRecord] = field(default_factory=dict)
-    fits: list[Event] = field(default_factory=list)
+    fits: list[FitRecord] = field(default_factory=list)
     fit_marks: dict[int, frozenset[int]] = field(default_factory=dict)
     removed: dict[int, int] = field(default_factory=dict)
-    withdrawn: dict[int, Event] = field(default_factory=dict)
-    starts_skipped: dict[str, Event] = field(default_factory=dict)
+    withdrawn: dict[int, Stamp] = field(default_factory=dict)
+    starts_skipped: dict[str, Stamp] = field(default_factory=dict)
     model_generation: int = 0
-    alignment: Event | None = None
+    alignment: AlignmentRecord | None = None
     settings: dict[str, Any] = field(default_factory=dict)
     settings_generation: int = 0
     images_generation: int = 0
     audits: list[AuditRound] = field(default_factory=list)
-    controls: Event | None = None
-    unsealed: list[Event] = field(default_factory=list)
+    controls: ControlsRecord | None = None
+    unsealed: list[Unsealed] = field(default_factory=list)
     derived: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
     def copy(self) -> State:
@@ -136,14 +141,18 @@ class State:
         return self.cells.get((rater, query), _NOTHING)
 
     def answer(self, rater: str, query: int) -> Answer:
-        """Placement, skip, or None."""
+        """Placement with its stamp, skip, or None."""
         return self.cell(rater, query).answer
+
+    def placement(self, rater: str, query: int) -> Placement | None:
+        """Return where the rater has placed the match, or None."""
+        return self.cell(rater, query).placement
 
     def in_model(self, rater: str, query: int) -> bool:
         """Return whether the rater's mark there is placed, active, not excluded, and not on a control question."""
         cell = self.cell(rater, query)
         used = not cell.disabled and (rater, query) not in self.excluded and not self.is_control(query)
-        return isinstance(cell.answer, Placement) and used
+        return cell.placement is not None and used
 
     def is_control(self, query: int) -> bool:
         """Return whether the match at the query's location is known: answers to it only measure the rater."""
@@ -156,7 +165,7 @@ class State:
 
     def is_sealed_round(self, drawn: AuditRound) -> bool:
         """Return whether a round of audit questions is sealed and was not opened since."""
-        return drawn.sealed and not any(event.generation > drawn.generation for event in self.unsealed)
+        return drawn.sealed and not any(opened.generation > drawn.generation for opened in self.unsealed)
 
     def is_taken(self, query: int) -> bool:
         """Return whether anybody has answered the query or put it aside."""

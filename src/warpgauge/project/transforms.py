@@ -18,10 +18,12 @@ from warpgauge.io.images.ome_zarr import is_zarr
 from warpgauge.io.transforms import Transform, detect_format, read_transform
 from warpgauge.io.transforms.elastix import initial_files
 from warpgauge.project.errors import ProjectError, project_content
+from warpgauge.project.events import Align, SetTransform
 from warpgauge.project.images import unwritable
-from warpgauge.project.records import Draft, Event, TransformRecord, checked_name
+from warpgauge.project.names import checked_name
 from warpgauge.project.settings import Settings
 from warpgauge.project.state import State
+from warpgauge.project.values import AlignmentRecord, TransformRecord
 
 if TYPE_CHECKING:
     from warpgauge.project.project import Project
@@ -39,15 +41,15 @@ IDENTITY = "identity"
 
 
 def copy_transform(
-    folder: Path, name: str, files: str | Path | Sequence[str | Path], options: Mapping[str, Any]
-) -> tuple[Path, dict[str, Any]]:
+    folder: Path, name: str, files: str | Path | Sequence[str | Path], options: Mapping[str, Any], rater: str
+) -> tuple[Path, SetTransform]:
     """Copy the files, and those that they draw in, into a folder of their own below ``transforms``.
 
     Returns
     -------
     folder : Path
-    payload : dict
-        Of the event that adds it.
+    added : SetTransform
+        The event that adds it.
     """
     label = checked_name(name, "The name of a transform")
     given = [files] if isinstance(files, str | Path) else list(files)
@@ -66,12 +68,13 @@ def copy_transform(
     except OSError as error:
         shutil.rmtree(aim, ignore_errors=True)
         raise unwritable(folder, error) from error
-    return aim, {
-        "name": label,
-        "files": [copy.relative_to(folder).as_posix() for copy in copies],
-        "hashes": [content_hash(copy) for copy in copies],
-        "options": {_SOURCES: len(main), **options},
-    }
+    return aim, SetTransform(
+        rater=rater,
+        name=label,
+        files=tuple(copy.relative_to(folder).as_posix() for copy in copies),
+        hashes=tuple(content_hash(copy) for copy in copies),
+        options={_SOURCES: len(main), **options},
+    )
 
 
 def _existing(file: str | Path) -> Path:
@@ -121,17 +124,17 @@ def refuse_reserved(name: str) -> None:
         )
 
 
-def check_copy(folder: Path, payload: Mapping[str, Any], fixed: Grid, moving: Grid) -> None:
+def check_copy(folder: Path, added: SetTransform, fixed: Grid, moving: Grid) -> None:
     """Refuse a copied transform that cannot be read, or that has another dimension than the project."""
-    transform = _read(folder, payload["files"], payload["options"], fixed, moving)
+    transform = _read(folder, added.files, added.options, fixed, moving)
     if transform.d != fixed.d:
         raise InvalidInputError(
-            f"{Path(payload['files'][0]).name!r} is a {transform.d}D transform, but the project is {fixed.d}D; it was "
+            f"{Path(added.files[0]).name!r} is a {transform.d}D transform, but the project is {fixed.d}D; it was "
             f"not added."
         )
 
 
-def renaming(state: State, name: str, new_name: str, rater: str) -> list[Draft]:
+def renaming(state: State, name: str, new_name: str, rater: str) -> list[SetTransform]:
     """Return the events that rename a transform; its files stay where they are."""
     record = state.transforms.get(name)
     if record is None:
@@ -140,14 +143,10 @@ def renaming(state: State, name: str, new_name: str, rater: str) -> list[Draft]:
     refuse_reserved(new_name)
     if new_name in state.transforms:
         raise InvalidInputError(f"The project has a transform {new_name!r} already; choose another name.")
-    payload = {
-        "name": new_name,
-        "files": list(record.files),
-        "hashes": list(record.hashes),
-        "options": dict(record.options),
-    }
-    removal = Draft("transform", rater, payload={"name": name, "files": []})
-    return [Draft("transform", rater, payload=payload), removal]
+    renamed = SetTransform(
+        rater=rater, name=new_name, files=record.files, hashes=record.hashes, options=dict(record.options)
+    )
+    return [renamed, SetTransform(rater=rater, name=name)]
 
 
 # A project's rough alignment: proposed by the program, shown as a picture, accepted or refused by a person.
@@ -175,11 +174,11 @@ def proposed(project: Project) -> Alignment:
     return align(*images, project.fixed_foreground, project.moving_foreground)
 
 
-def alignment_of(event: Event) -> Alignment:
-    """Return the alignment that an event of the log states."""
+def alignment_of(record: AlignmentRecord) -> Alignment:
+    """Return the alignment that the log states."""
     from warpgauge.registration.rough_alignment import Alignment
 
-    return Alignment.from_dict(event.payload)
+    return Alignment.from_dict(vars(record))
 
 
 def write_picture(project: Project, alignment: Alignment, path: Path) -> None:
@@ -227,10 +226,11 @@ def _checkerboard(one: NDArray[Any], other: NDArray[Any]) -> NDArray[Any]:
     return np.where((y + x) % 2 == 0, one, other)
 
 
-def answer_draft(project: Project, accepted: bool, rater: str) -> Draft:
+def answer_event(project: Project, accepted: bool, rater: str) -> Align:
     """Return the event that accepts or refuses the alignment that was proposed last."""
-    event = project.state.alignment
-    if event is None:
+    record = project.state.alignment
+    if record is None:
         raise InvalidInputError("No alignment was proposed; run warpgauge align, or Project.propose_alignment.")
     check_alignable(project.settings)
-    return Draft("align", rater, payload={**event.payload, "accepted": bool(accepted)})
+    told = {key: value for key, value in vars(record).items() if key not in ("accepted", "stamp")}
+    return Align(rater=rater, accepted=bool(accepted), **told)

@@ -19,7 +19,7 @@ from warpgauge.evaluation import Certificate, Evaluation, Trust
 from warpgauge.io.images import Image
 from warpgauge.report.map_section import MethodMaps
 from warpgauge.report.suspects import Suspect
-from warpgauge.session.check_questions import RaterCertificate
+from warpgauge.session.control_questions import RaterCertificate
 
 SCHEMA = 2
 _LIBRARIES = ("numpy", "scipy", "numba", "matplotlib", "nibabel", "SimpleITK")

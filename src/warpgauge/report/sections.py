@@ -31,7 +31,7 @@ from warpgauge.report.page import (
     value_cell,
 )
 from warpgauge.report.suspects import thumbnails
-from warpgauge.session.check_questions import RaterCertificate
+from warpgauge.session.control_questions import RaterCertificate
 
 _MOST_LISTED = 6
 # More than this is not a matter of single slips, so the rest is only listed.

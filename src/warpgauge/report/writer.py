@@ -35,7 +35,7 @@ from warpgauge.report.map_section import MethodMaps, method_maps
 from warpgauge.report.page import rendered, report_path
 from warpgauge.report.sections import landmark_csv, section_titles, section_values
 from warpgauge.report.suspects import suspects
-from warpgauge.session.check_questions import RaterCertificate, rater_certificates
+from warpgauge.session.control_questions import RaterCertificate, rater_certificates
 
 
 def write_report(

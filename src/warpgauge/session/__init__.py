@@ -1,12 +1,12 @@
 """The loop of suggesting, annotating and refitting on a project, without HTTP or a terminal."""
 
 from warpgauge.session.agreement import Agreement, IntraRater, LocationAgreement, RaterSummary
-from warpgauge.session.answer_writer import Saved, Start
-from warpgauge.session.check_questions import FLOOR as AUDIT_FLOOR
-from warpgauge.session.check_questions import ROUND as AUDIT_ROUND
+from warpgauge.session.answers import Saved, Start
+from warpgauge.session.audit_questions import FLOOR as AUDIT_FLOOR
+from warpgauge.session.audit_questions import ROUND as AUDIT_ROUND
 from warpgauge.session.fused_annotations import Mark
 from warpgauge.session.mark_list import ListRow
-from warpgauge.session.placement import Doubt
+from warpgauge.session.plausibility import UnconfirmedError
 from warpgauge.session.progress import Curve, Progress, StopRule
 from warpgauge.session.queries import Prediction, Query
 from warpgauge.session.session import Session
@@ -16,7 +16,6 @@ __all__ = [
     "AUDIT_ROUND",
     "Agreement",
     "Curve",
-    "Doubt",
     "IntraRater",
     "ListRow",
     "LocationAgreement",
@@ -29,4 +28,5 @@ __all__ = [
     "Session",
     "Start",
     "StopRule",
+    "UnconfirmedError",
 ]

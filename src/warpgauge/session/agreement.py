@@ -9,7 +9,7 @@ import numpy as np
 
 from warpgauge.core.annotations import ellipse_from_covariance
 from warpgauge.geometry import Floats
-from warpgauge.project import Placement, Skipped, State
+from warpgauge.project import Placed, Skipped, State
 from warpgauge.session.fused_annotations import LocatedAnnotations, Mark, all_marks
 
 
@@ -123,11 +123,12 @@ def intra_rater(state: State, rater: str) -> IntraRater | None:
         if query.origin != "repeat" or query.same_as is None:
             continue
         first, second = state.answer(rater, query.same_as), state.answer(rater, query.number)
-        if isinstance(first, Placement) and isinstance(second, Placement):
-            if first.fixed != second.fixed:
+        if isinstance(first, Placed) and isinstance(second, Placed):
+            one, other = first.placement, second.placement
+            if one.fixed != other.fixed:
                 continue  # matches of two points cannot be compared
-            d = len(first.point)
-            distances.append(float(np.linalg.norm(np.subtract(first.point, second.point))))
+            d = len(one.point)
+            distances.append(float(np.linalg.norm(np.subtract(one.point, other.point))))
         elif first is not None and second is not None and type(first) is not type(second):
             changed += 1
     if not distances and not changed:
@@ -141,12 +142,15 @@ def intra_rater(state: State, rater: str) -> IntraRater | None:
 
 def median_seconds(state: State, rater: str | None = None) -> float | None:
     """Return the median time for an answer, where times were told."""
-    told = [
-        cell.answer.duration
-        for (who, _), cell in state.cells.items()
-        if cell.answer is not None and cell.answer.duration is not None and (rater is None or who == rater)
-    ]
+    told = seconds(state, rater)
     return float(np.median(told)) if told else None
+
+
+def seconds(state: State, rater: str | None = None) -> list[float]:
+    """Return the time for each answer that told one, in the order of the answers."""
+    stamps = [cell.answer.stamp for (who, _), cell in state.cells.items() if rater in (None, who) and cell.answer]
+    ordered = sorted(stamps, key=lambda stamp: stamp.generation)
+    return [stamp.duration for stamp in ordered if stamp.duration is not None]
 
 
 def agreement(state: State, located: LocatedAnnotations, alpha: float) -> Agreement:
@@ -173,7 +177,8 @@ def agreement(state: State, located: LocatedAnnotations, alpha: float) -> Agreem
 
 
 def _summary(state: State, located: LocatedAnnotations, name: str) -> RaterSummary:
-    answers = [cell.answer for (who, _), cell in state.cells.items() if who == name]
+    cells = [cell for (who, _), cell in state.cells.items() if who == name]
+    placements = [cell.placement for cell in cells if cell.placement is not None]
     proposals = [one for (who, _), found in state.proposals.items() if who == name for one in found]
     fused, bias, bias_se, scatter = located.fused, None, None, None
     if fused is not None and name in fused.raters:
@@ -189,9 +194,9 @@ def _summary(state: State, located: LocatedAnnotations, name: str) -> RaterSumma
     return RaterSummary(
         name,
         state.role(name),
-        sum(isinstance(answer, Placement) for answer in answers),
+        len(placements),
         sum(who == name for who, _ in state.deferred),
-        dict(Counter(answer.reason for answer in answers if isinstance(answer, Skipped))),
+        dict(Counter(cell.answer.reason for cell in cells if isinstance(cell.answer, Skipped))),
         median_seconds(state, name),
         bias,
         bias_se,
@@ -199,7 +204,7 @@ def _summary(state: State, located: LocatedAnnotations, name: str) -> RaterSumma
         intra_rater(state, name),
         len(proposals),
         sum(one.proposed is not None for one in proposals),
-        sum(isinstance(answer, Placement) and answer.snapped_from is not None for answer in answers),
+        sum(placement.snapped_from is not None for placement in placements),
     )
 
 
@@ -232,5 +237,5 @@ def _location(
         covariance,
         half_lengths,
         axes,
-        None if settled is None else str(settled.payload["text"]),
+        None if settled is None else settled.text,
     )

@@ -10,7 +10,7 @@ import numpy as np
 
 from warpgauge.core.annotations import Annotations, FusedPlacements, fuse_raters
 from warpgauge.geometry import Floats
-from warpgauge.project import Placement, QueryRecord, State
+from warpgauge.project import Placed, Placement, QueryRecord, State
 
 
 @dataclass(frozen=True)
@@ -19,10 +19,20 @@ class Mark:
 
     rater: str
     query: QueryRecord
-    placement: Placement
+    placed: Placed
     disabled: bool
     excluded: bool
     control: bool = False
+
+    @property
+    def placement(self) -> Placement:
+        """What the rater drew."""
+        return self.placed.placement
+
+    @property
+    def generation(self) -> int:
+        """Of the event that placed or last edited it."""
+        return self.placed.generation
 
     @property
     def active(self) -> bool:
@@ -107,7 +117,7 @@ def all_marks(state: State, rater: str | None = None, *, sealed: bool = False) -
 
 def _mark(state: State, who: str, number: int) -> Mark | None:
     cell = state.cells[who, number]
-    if not isinstance(cell.answer, Placement):
+    if not isinstance(cell.answer, Placed):
         return None
     excluded = (who, number) in state.excluded
     return Mark(who, state.queries[number], cell.answer, cell.disabled, excluded, state.is_control(number))

@@ -12,7 +12,7 @@ from warpgauge.core.factors import mahalanobis
 from warpgauge.core.process import Posterior
 from warpgauge.core.tails import beyond
 from warpgauge.geometry import Floats
-from warpgauge.project import Flag
+from warpgauge.project import Doubt
 from warpgauge.session.fused_annotations import Mark
 from warpgauge.session.model import View
 
@@ -51,7 +51,7 @@ class ListRow:
         Why the model does not use it, if so.
     origin : str
         Who chose the place: ``"suggested"``, ``"moved"``, ``"volunteered"``, ...
-    questioned : warpgauge.project.Flag or None
+    questioned : warpgauge.project.Doubt or None
         Why the rater was asked about it when it was placed, if so.
     generation, time, duration
         Of the event that placed or last edited it.
@@ -79,7 +79,7 @@ class ListRow:
     time: str
     duration: float | None
     origin: str
-    questioned: Flag | None
+    questioned: Doubt | None
 
 
 class _LeftOut:
@@ -146,11 +146,11 @@ def list_rows(marks: list[Mark], view: View, units: str) -> list[ListRow]:
                 sentence,
                 mark.disabled,
                 mark.excluded,
-                placement.generation,
-                placement.time,
-                placement.duration,
+                mark.generation,
+                mark.placed.time,
+                mark.placed.stamp.duration,
                 mark.origin,
-                placement.flag,
+                placement.doubt,
             )
         )
     return _with_swaps(rows, [view.located.row_of(mark) for mark in marks], view)

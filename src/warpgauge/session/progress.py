@@ -13,7 +13,7 @@ from warpgauge.core.gains import entropy_constant
 from warpgauge.core.process import Posterior
 from warpgauge.display import counted
 from warpgauge.geometry import Floats
-from warpgauge.project import Placement, Settings, Skipped, State
+from warpgauge.project import Settings, Skipped, State
 from warpgauge.session.agreement import median_seconds
 from warpgauge.session.fused_annotations import all_marks
 from warpgauge.session.mark_list import ListRow, list_rows
@@ -215,7 +215,7 @@ class Overview:
             if left == 0:
                 reasons.append("No candidate is left to ask for.")
             cells = [cell for (who, _), cell in state.cells.items() if rater in (None, who)]
-            placed = sum(isinstance(cell.answer, Placement) for cell in cells)
+            placed = sum(cell.placement is not None for cell in cells)
             skipped = sum(isinstance(cell.answer, Skipped) for cell in cells)
             return Progress(
                 len(view.located),
@@ -312,8 +312,7 @@ class Overview:
             )
         if fit is None:
             return "The weights of the kernel are the initial ones; nothing has been learned yet."
-        count = fit.payload["annotations"]
-        if fit.payload["source"] == "projects":
-            others = counted(len(fit.payload["projects"]), "other project")
-            return f"The weights were learned from {others} ({counted(count, 'annotation')})."
-        return f"The weights were refitted to {counted(count, 'annotation')}."
+        count = counted(fit.annotations, "annotation")
+        if fit.from_projects:
+            return f"The weights were learned from {counted(fit.projects, 'other project')} ({count})."
+        return f"The weights were refitted to {count}."

@@ -12,7 +12,9 @@ from numpy.typing import ArrayLike
 from warpgauge.core.annotations import confidence_radius, ellipse_from_covariance
 from warpgauge.core.process import Posterior
 from warpgauge.geometry import Floats, Grid
-from warpgauge.project import Cell, Draft, Placement, Project, QueryRecord, Settings, Skipped, State
+from warpgauge.project import Cell, Project, QueryRecord, Settings, State
+from warpgauge.project.events import Ask
+from warpgauge.project.values import Answer
 
 PROGRAM = "warpgauge"  # who acts where nobody does: suggestions and automatic fits
 START_MARKS = 3  # landmarks of a guided start: they settle rotation, mirroring and scale
@@ -58,7 +60,7 @@ class Query:
     generation: int
 
     @property
-    def answer(self) -> Placement | Skipped | None:
+    def answer(self) -> Answer:
         """The rater's answer so far."""
         return self.cell.answer
 
@@ -165,8 +167,7 @@ def shared_out(state: State, settings: Settings, rater: str, numbers: Sequence[i
         query = state.queries[number]
         keys = state.cells_at.get(query.location, ())
         placed = sum(
-            who != rater and asked == number and isinstance(state.cells[who, asked].answer, Placement)
-            for who, asked in keys
+            who != rater and asked == number and state.cells[who, asked].placement is not None for who, asked in keys
         )
         if query.origin != "suggested" or query.for_rater is not None:
             wanted.append((number, 1_000_000))
@@ -179,9 +180,7 @@ def position(state: State, rater: str, number: int) -> int:
     """Return the 1-based position of a query among those that a rater has placed or put aside."""
     trail = state.trails.get(rater, [])
     earlier = trail[: trail.index(number)] if number in trail else trail
-    return 1 + sum(
-        isinstance(state.answer(rater, other), Placement) or (rater, other) in state.deferred for other in earlier
-    )
+    return 1 + sum(state.placement(rater, other) is not None or (rater, other) in state.deferred for other in earlier)
 
 
 def number_for(state: State, rater: str, number: int) -> int:
@@ -212,15 +211,15 @@ def snap_use(state: State, rater: str, number: int) -> str:
     ``"taken"``, ``"shown"`` (and not taken), ``"nothing found"``, ``"withheld"`` (`is_unaided` when it was placed), or
     ``""`` where none was asked for.
     """
-    query, answer = state.queries[number], state.answer(rater, number)
-    if isinstance(answer, Placement) and answer.snapped_from is not None:
+    query, placement = state.queries[number], state.placement(rater, number)
+    if placement is not None and placement.snapped_from is not None:
         return "taken"
     asked = list(state.proposals.get((rater, number), ()))
     if query.origin == "volunteered":  # its first proposals came before it was a query
         asked += [one for one in state.proposals.get((rater, None), ()) if one.fixed == query.point]
     if any(one.proposed is not None for one in asked):
         return "shown"
-    if isinstance(answer, Placement) and answer.unaided:
+    if placement is not None and placement.unaided:
         return "withheld"
     return "nothing found" if asked else ""
 
@@ -265,22 +264,24 @@ def room(state: State, settings: Settings, rater: str) -> int | None:
     return None if settings.budget is None else max(0, settings.budget - placed_locations(state, rater))
 
 
-def suggestion_drafts(project: Project, state: State, chosen: Sequence[tuple[int, float]]) -> list[Draft]:
-    """Write suggestions as the next queries of the list."""
-    drafts = []
-    for step, (candidate, gain) in enumerate(chosen):
-        payload = {
-            "point": project.candidates[candidate].tolist(),
-            "candidate": int(candidate),
-            "origin": "suggested",
-            "gain": gain,
-        }
-        drafts.append(Draft("query", PROGRAM, len(state.queries) + step, payload))
-    return drafts
+def suggestions(project: Project, state: State, chosen: Sequence[tuple[int, float]]) -> list[Ask]:
+    """Ask for candidates, each with its gain, as the next queries of the list."""
+    first, points = len(state.queries), project.candidates
+    return [
+        Ask(
+            rater=PROGRAM,
+            query=first + step,
+            point=tuple(points[candidate].tolist()),
+            candidate=int(candidate),
+            origin="suggested",
+            gain=gain,
+        )
+        for step, (candidate, gain) in enumerate(chosen)
+    ]
 
 
-def repeat_drafts(state: State, settings: Settings, last_chance: bool) -> list[Draft]:
-    """Write the repeats that are due.
+def repeats(state: State, settings: Settings, last_chance: bool) -> list[Ask]:
+    """Ask for the repeats that are due.
 
     Of every ``1 / repeat_fraction`` locations one, picked at random, is asked again ``repeat_lag`` to twice as many
     queries later (a batch more in random order). When the list comes to its end, those that wait are asked at once.
@@ -289,22 +290,30 @@ def repeat_drafts(state: State, settings: Settings, last_chance: bool) -> list[D
         return []
     repeated = {query.same_as for query in state.queries if query.origin == "repeat"}
     shared = locations_in_list(state)
-    drafts: list[Draft] = []
+    due_now: list[QueryRecord] = []
     for rank in _picked(settings, len(shared)):
         query = shared[rank]
         extra = int(_generator(settings, "lag", rank).integers(settings.repeat_lag + 1))
         due = query.number + settings.repeat_lag + extra + (settings.growth if settings.order == "random" else 0)
-        if is_retracted(state, query) or query.number in repeated or (not last_chance and len(state.queries) < due):
-            continue
-        payload = {
-            "point": list(query.point),
-            "candidate": query.candidate,
-            "origin": "repeat",
-            "same_as": query.number,
-            "gain": query.gain,
-        }
-        drafts.append(Draft("query", PROGRAM, len(state.queries) + len(drafts), payload))
-    return drafts
+        if not is_retracted(state, query) and query.number not in repeated:
+            due_now += [query] if last_chance or len(state.queries) >= due else []
+    return [asked_anew(state, query, "repeat", ahead=step) for step, query in enumerate(due_now)]
+
+
+def asked_anew(
+    state: State, first: QueryRecord, origin: str, *, rater: str = PROGRAM, of: str | None = None, ahead: int = 0
+) -> Ask:
+    """Ask for a location once more, of one rater or of all; ``ahead`` queries are written before, at the same time."""
+    return Ask(
+        rater=rater,
+        query=len(state.queries) + ahead,
+        point=first.point,
+        candidate=first.candidate,
+        origin=origin,
+        same_as=first.number,
+        for_rater=of,
+        gain=first.gain,
+    )
 
 
 def _picked(settings: Settings, count: int) -> list[int]:

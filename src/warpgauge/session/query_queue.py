@@ -7,8 +7,10 @@ from dataclasses import dataclass
 
 from warpgauge.core.process import Posterior
 from warpgauge.errors import InvalidInputError
-from warpgauge.project import Draft, Event, Placement, State
-from warpgauge.session.check_questions import asked_of, needs_round, question_draft, round_draft, slots, with_controls
+from warpgauge.project import Entry, State
+from warpgauge.project.events import Ask, Withdraw
+from warpgauge.session.audit_questions import asked_of, audit_question, audit_round, needs_round, slots
+from warpgauge.session.control_questions import with_controls
 from warpgauge.session.model import Model, View
 from warpgauge.session.progress import Overview
 from warpgauge.session.queries import (
@@ -16,15 +18,16 @@ from warpgauge.session.queries import (
     Prediction,
     Query,
     after,
+    asked_anew,
     before,
     open_queries,
     position,
     predict,
-    repeat_drafts,
+    repeats,
     room,
     shared_out,
     stale_suggestions,
-    suggestion_drafts,
+    suggestions,
 )
 
 UNKNOWN = 0.25  # share of the image's diagonal: a standard deviation beyond it says nothing
@@ -96,22 +99,14 @@ class QueryQueue:
                 raise InvalidInputError(f"There is no query {number} for {who}; the list has {len(state.queries)}.")
             return self._hand_out(state, number, who)
 
-    def ask_again(self, who: str, number: int, of: str | None) -> Event:
+    def ask_again(self, who: str, number: int, of: str | None) -> Entry:
         """Ask one rater or all for a location again; the new answer replaces the previous one."""
         with self.project.lock:
             queries = self.project.state.queries
             if not 0 <= number < len(queries):
                 raise InvalidInputError(f"There is no query {number}; the list has {len(queries)}.")
             first = queries[queries[number].location]
-            payload = {
-                "point": list(first.point),
-                "candidate": first.candidate,
-                "origin": "again",
-                "same_as": first.number,
-                "for_rater": of,
-                "gain": first.gain,
-            }
-            return self.project.append(Draft("query", who, len(queries), payload))[0]
+            return self.project.append(asked_anew(self.project.state, first, "again", rater=who, of=of))[0]
 
     def prediction(self, who: str, number: int) -> Prediction:
         """Predict the match of a query; for the rater's current query, as predicted when it was handed out."""
@@ -134,7 +129,7 @@ class QueryQueue:
     def _hand_out(self, state: State, number: int, who: str) -> Query:
         record, settings = state.queries[number], self.project.settings
         view = self.model.shown(state, who)
-        answered = isinstance(state.answer(who, number), Placement)
+        answered = state.placement(who, number) is not None
         # A former answer is compared with what the other locations say: its own mark would only agree with itself.
         posterior = view.without(record.location) if answered else view.posterior
         prediction = predict(posterior, record.point, self.project.moving_grid, settings.alpha)
@@ -175,39 +170,38 @@ class QueryQueue:
         stale = stale_suggestions(self.project.state)
         if stale:
             try:
-                self.project.append(*(Draft("withdraw", PROGRAM, number) for number in stale))
+                self.project.append(*(Withdraw(rater=PROGRAM, query=number) for number in stale))
             except InvalidInputError:
                 # Somebody answered one meanwhile, in another process: it stays, and so do the others until next time.
                 return
 
-    def _with_audit(self, state: State, drafts: list[Draft]) -> list[Draft]:
+    def _with_audit(self, state: State, asked: list[Ask]) -> list[Ask]:
         """Replace some suggestions by audit questions, in the share that the settings state."""
         share = self.project.settings.audit
-        if share == 0 or not drafts:
-            return drafts
-        first = int(drafts[0].query or 0)
+        if share == 0 or not asked:
+            return asked
+        first = asked[0].at
         if not state.audits and not self._draw_round(state):
-            return drafts
+            return asked
         state = self.project.state
-        chosen = slots(state, share, len(drafts))
+        chosen = slots(state, share, len(asked))
         if any(chosen) and needs_round(self.project, state) and not self._draw_round(state):
-            return drafts
+            return asked
         state = self.project.state
         if len(state.queries) != first:  # another process extended the list meanwhile; writing will find out
-            return drafts
+            return asked
         used, left = 0, len(state.audits[-1].targets) - asked_of(state, state.audits[-1])
-        result = list(drafts)
+        result = list(asked)
         for step, audited in enumerate(chosen):
             if audited and used < left:
-                result[step] = question_draft(state, first + step, drafts[step].payload["gain"], used)
+                result[step] = audit_question(state, first + step, asked[step].gain, used)
                 used += 1
         return result
 
     def _draw_round(self, state: State) -> bool:
         """Draw and log a round of audit questions; False where no target is left."""
-        drawn = round_draft(
-            self.project, state, lambda: self.model.view(state, None).posterior, self.model.default_covariance
-        )
+        posterior, default = (lambda: self.model.view(state, None).posterior), self.model.default_covariance
+        drawn = audit_round(self.project, state, posterior, default)
         if drawn is None:
             return False
         with suppress(InvalidInputError):  # another process drew the round: it serves as well
@@ -227,21 +221,21 @@ class QueryQueue:
             count = count if allowed is None else min(count, max(0, allowed - aside))
             if count and any(rule.met for rule in self.overview.rules(state) if rule.name != "budget"):
                 count = 0
-        drafts = repeat_drafts(state, settings, last_chance=count == 0)
-        if not drafts and count:
+        asked = repeats(state, settings, last_chance=count == 0)
+        if not asked and count:
             chosen = suggester.best(count)
             if not beyond and settings.stop_gain is not None:
                 chosen = [(index, gain) for index, gain in chosen if gain >= settings.stop_gain]
-            drafts = self._with_audit(state, suggestion_drafts(self.project, state, chosen))
-            drafts = with_controls(self.project.state, drafts)
-            if not drafts:
-                drafts = repeat_drafts(state, settings, last_chance=True)
-        if not drafts:
+            asked = self._with_audit(state, suggestions(self.project, state, chosen))
+            asked = with_controls(self.project.state, asked)
+            if not asked:
+                asked = repeats(state, settings, last_chance=True)
+        if not asked:
             return False
         try:
-            self.project.append(*drafts)
+            self.project.append(*asked)
         except InvalidInputError:
             # Another process extended the list first: its queries serve as well.
-            if len(self.project.state.queries) == int(drafts[0].query or 0):
+            if len(self.project.state.queries) == asked[0].at:
                 raise
         return True

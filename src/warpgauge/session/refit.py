@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -24,21 +23,24 @@ from warpgauge.core.process import TransformationPrior
 from warpgauge.display import counted
 from warpgauge.errors import InvalidInputError, WarpgaugeError
 from warpgauge.io.files import PathLike
-from warpgauge.project import ConflictError, Draft, Event, Project, Settings
+from warpgauge.project import ConflictError, Project, Settings, State
+from warpgauge.project.events import Fit
+from warpgauge.project.values import FitRecord
 from warpgauge.session.fused_annotations import LocatedAnnotations, located_annotations, standing_marks
-from warpgauge.session.model import PAPER, Model, default_covariance, default_prior, fit_payload
+from warpgauge.session.model import Model
+from warpgauge.session.prior import PAPER, default_covariance, default_prior, fit_event
 from warpgauge.session.queries import PROGRAM
 
 FEWEST = 3
 
 
-def next_refit(settings: Settings, fit: Event | None) -> int | None:
+def next_refit(settings: Settings, fit: FitRecord | None) -> int | None:
     """Return at how many annotations the weights are refitted next, given the current fit; None for never."""
-    if settings.refit == "never" or settings.model == PAPER or (fit and fit.payload["source"] == "projects"):
+    if settings.refit == "never" or settings.model == PAPER or (fit and fit.from_projects):
         return None
     if fit is None:
         return settings.refit_first
-    last = int(fit.payload["annotations"])
+    last = fit.annotations
     return max(settings.refit_first, last + 1, int(np.ceil(last * settings.refit_growth)))
 
 
@@ -50,18 +52,26 @@ def fitted_prior(project: Project, sets: Sequence[Annotations], noise: bool) -> 
     return fit_power_law(initial, sets, project.fixed_grid.extent, noise)
 
 
-def own_fit(project: Project, located: LocatedAnnotations, generation: int, noise: bool) -> dict[str, Any]:
+def own_fit(project: Project, located: LocatedAnnotations, state: State, noise: bool) -> Fit:
     """Fit the weights to the project's own annotations and describe the result for the log."""
     count = len(located)
     if count < FEWEST:
         raise InvalidInputError(f"Refitting the weights needs at least {FEWEST} annotations, there are {count}.")
     fitted = fitted_prior(project, [located.annotations], noise)
-    marks = sorted(mark.placement.generation for group in located.marks for mark in group)
-    provenance = {"source": "annotations", "annotations": count, "at_generation": generation, "rests_on": marks}
-    return fit_payload(fitted, {**provenance, "fitted_noise": noise})
+    marks = sorted(mark.generation for group in located.marks for mark in group)
+    return fit_event(
+        fitted,
+        PROGRAM,
+        source="annotations",
+        annotations=count,
+        at_generation=state.generation,
+        rests_on=marks,
+        fitted_noise=noise,
+        replaces=state.fits[-1].generation if state.fits else 0,
+    )
 
 
-def trained_fit(project: Project, others: Sequence[Project], noise: bool) -> dict[str, Any]:
+def trained_fit(project: Project, others: Sequence[Project], noise: bool, rater: str) -> Fit:
     """Fit the weights to the annotations of other projects and describe the result for the log."""
     if not others:
         raise InvalidInputError("Learning from other projects needs at least one of them.")
@@ -79,8 +89,7 @@ def trained_fit(project: Project, others: Sequence[Project], noise: bool) -> dic
         )
     fitted = fitted_prior(project, sets, noise)
     total = sum(len(found) for found in sets)
-    provenance = {"source": "projects", "annotations": total, "projects": sources, "fitted_noise": noise}
-    return fit_payload(fitted, provenance)
+    return fit_event(fitted, rater, source="projects", annotations=total, projects=sources, fitted_noise=noise)
 
 
 def _shifted(project: Project, other: Project) -> Annotations:
@@ -114,21 +123,22 @@ class Refitter:
         self._busy = threading.Lock()
         self._failed_at = 0
 
-    def refit(self, noise: bool = False) -> Event | None:
+    def refit(self, noise: bool = False) -> FitRecord | None:
         """Refit the weights to the annotations and log them; None where another process did meanwhile."""
         with self.project.lock:
             state = self.project.state.copy()
             located = self.model.view(state, None).located
-        payload = own_fit(self.project, located, state.generation, noise)
-        payload["replaces"] = state.fits[-1].generation if state.fits else 0
         try:
-            event = self.project.append(Draft("fit", PROGRAM, payload=payload))[0]
+            return self._log(own_fit(self.project, located, state, noise))
         except ConflictError:
             return None
-        self._prepare()
-        return event
 
-    def refit_if_due(self) -> Event | None:
+    def _log(self, fit: Fit) -> FitRecord:
+        entry = self.project.append(fit)[0]
+        self._prepare()
+        return FitRecord(told=entry.payload, stamp=entry.stamp)
+
+    def refit_if_due(self) -> FitRecord | None:
         """Refit when the number of annotations has reached the next step; a failure goes to ``notes``."""
         if not self._busy.acquire(blocking=False):
             return None
@@ -148,20 +158,18 @@ class Refitter:
         finally:
             self._busy.release()
 
-    def fit_from(self, others: Sequence[Project | PathLike], noise: bool, rater: str) -> Event:
+    def fit_from(self, others: Sequence[Project | PathLike], noise: bool, rater: str) -> FitRecord:
         """Learn the weights from other projects; from then on they are not refitted automatically."""
         opened = [other if isinstance(other, Project) else Project.open(other, check_images=False) for other in others]
         try:
             if any(other.id == self.project.id for other in opened):
                 raise InvalidInputError("A project cannot be among the other projects that it learns from.")
-            payload = trained_fit(self.project, opened, noise)
+            fit = trained_fit(self.project, opened, noise, rater)
         finally:
             for given, project in zip(others, opened, strict=True):
                 if not isinstance(given, Project):
                     project.close()
-        event = self.project.append(Draft("fit", rater, payload=payload))[0]
-        self._prepare()
-        return event
+        return self._log(fit)
 
     def _prepare(self) -> None:
         """Build the Suggester for the last fit now, so that the next query does not have to wait for it."""

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from warpgauge.core.annotations import Annotations
@@ -11,14 +14,16 @@ from warpgauge.core.process import Posterior, TransformationPrior
 from warpgauge.errors import InvalidInputError
 from warpgauge.io.files import PathLike
 from warpgauge.io.landmarks import Landmarks
-from warpgauge.project import Draft, Event, Project, Skipped
-from warpgauge.project.records import checked_name
+from warpgauge.project import Entry, Placement, Project, Skipped, events
+from warpgauge.project.names import checked_name
+from warpgauge.project.values import FitRecord
 from warpgauge.session.agreement import Agreement, IntraRater, agreement, intra_rater
-from warpgauge.session.answer_writer import AnswerWriter, Ellipse, Saved, Start
-from warpgauge.session.exchange import fused_landmarks, import_drafts, import_problems, raters_landmarks
+from warpgauge.session.answers import Answers, Question, Saved, Start
+from warpgauge.session.import_checks import import_problems
+from warpgauge.session.landmark_exchange import fused_landmarks, import_events, raters_landmarks
 from warpgauge.session.mark_list import ListRow
 from warpgauge.session.model import Model, View
-from warpgauge.session.placement import Doubt
+from warpgauge.session.prior import default_radius
 from warpgauge.session.progress import Overview, Progress
 from warpgauge.session.queries import PROGRAM, Prediction, Query, number_of
 from warpgauge.session.query_queue import QueryQueue
@@ -43,6 +48,10 @@ class Session:
     decided : callable, optional
         Returns in a sentence that the audit decides which transform is best, or None: what the stop rule
         ``stop_decided`` asks (`warpgauge.evaluation.AuditWatch.decided`).
+    question : callable, optional
+        Given a `Doubt` and a rater, returns what to ask before a placement that looks like a slip is saved, or None.
+        What is asked raises `UnconfirmedError`, unless the placement is confirmed. By default nobody is asked: such a
+        placement is saved with a `SuspiciousDataWarning`. The log flags it either way.
 
     Attributes
     ----------
@@ -57,6 +66,7 @@ class Session:
         *,
         auto_refit: bool = True,
         decided: Callable[[], str | None] | None = None,
+        question: Question | None = None,
     ) -> None:
         self.project, self.auto_refit = project, auto_refit
         self.rater = None if rater is None else checked_name(rater)
@@ -65,7 +75,7 @@ class Session:
         self._model = Model(project)
         self._overview = Overview(self._model, decided)
         self._queue = QueryQueue(self._model, self._overview)
-        self._writer = AnswerWriter(self._model)
+        self._answers = Answers(self._model, question)
         self._refitter = Refitter(self._model)
         self.notes = self._refitter.notes
 
@@ -89,7 +99,7 @@ class Session:
     def another(self, query: int | Query, rater: str | None = None) -> Query | None:
         """Put a query aside and hand out the next best instead; it comes again when nothing else is left."""
         who = self._who(rater)
-        self.project.append(Draft("defer", who, number_of(query)))
+        self.project.append(events.Defer(rater=who, query=number_of(query)))
         return self.next_query(who)
 
     def previous(self, query: int | Query | None = None, rater: str | None = None) -> Query | None:
@@ -106,81 +116,92 @@ class Session:
         """Hand out any query of the list."""
         return self._queue.at(self._who(rater), number_of(query))
 
-    def place(
+    def drawn(
         self,
-        query: int | Query,
         point: ArrayLike,
-        *,
         covariance: ArrayLike | None = None,
-        ellipse: Ellipse | None = None,
+        *,
+        ellipse: tuple[ArrayLike, ArrayLike] | None = None,
         radius: float | None = None,
         alpha: float | None = None,
         fixed: ArrayLike | None = None,
         snapped_from: ArrayLike | None = None,
+    ) -> Placement:
+        """Return a placement for `place` and `volunteer`, as `Placement.drawn` makes it.
+
+        ``alpha`` is the project's by default, and so is the radius where no uncertainty is given.
+        """
+        settings, d = self.project.settings, self.project.d
+        if covariance is None and ellipse is None:
+            size = default_radius(self.project.fixed_grid, settings) if radius is None else radius
+            ellipse, radius = (np.full(d, size), np.eye(d)), None
+        return Placement.drawn(
+            point,
+            covariance,
+            alpha=settings.alpha if alpha is None else alpha,
+            ellipse=ellipse,
+            radius=radius,
+            fixed=fixed,
+            snapped_from=snapped_from,
+        )
+
+    def place(
+        self,
+        query: int | Query,
+        point: ArrayLike | Placement,
+        covariance: ArrayLike | None = None,
+        *,
+        radius: float | None = None,
+        ellipse: tuple[ArrayLike, ArrayLike] | None = None,
+        alpha: float | None = None,
         confirmed: bool = False,
         duration: float | None = None,
         base_generation: int | None = None,
         rater: str | None = None,
     ) -> Saved:
-        """Save where the rater sees the match; a skipped query may be placed too.
+        """Save where the rater sees the match, or, of a query that is placed already, the change.
 
         Parameters
         ----------
-        point : (d,) array
-            In the moving image's world.
+        point : (d,) array or Placement
+            In the moving image's world. A `Placement` (see `drawn`) may also say which point of the fixed image was
+            marked instead of the queried one, at most ``move_within`` away; without that, a point which was moved
+            before stays where it was moved.
         covariance : (d, d) array, optional
-        ellipse : (half_lengths, axes), optional
-            Drawn to hold the match with probability ``1 - alpha``; axes are orthonormal columns.
         radius : float, optional
             Of a disc or ball; the project's default radius where nothing is given.
+        ellipse : (half_lengths, axes), optional
+            Drawn to hold the match with probability ``1 - alpha``; axes are orthonormal columns.
         alpha : float, optional
             The project's by default.
-        fixed : (d,) array, optional
-            The point of the fixed image that was marked instead of the queried one, at most ``move_within`` away.
-        snapped_from : (d,) array, optional
-            Where the rater's own mark was, if the images around it moved it to ``point``.
         confirmed : bool
             The rater was asked about a placement outside the image or far from a prediction that is known well, and
-            keeps it. Otherwise such a placement is saved with a `SuspiciousDataWarning`; the log flags it either way.
+            keeps it; see ``question`` of the session.
         duration : float, optional
             Seconds.
         base_generation : int, optional
             ``Query.generation``: a change by the same rater since then raises `ConflictError`.
         """
-        who, drawn = self._who(rater), self._writer.drawn(point, covariance, ellipse, radius, alpha, snapped_from)
-        return self._writer.place("place", who, number_of(query), drawn, fixed, confirmed, duration, base_generation)
-
-    def edit(
-        self,
-        query: int | Query,
-        point: ArrayLike,
-        *,
-        covariance: ArrayLike | None = None,
-        ellipse: Ellipse | None = None,
-        radius: float | None = None,
-        alpha: float | None = None,
-        fixed: ArrayLike | None = None,
-        snapped_from: ArrayLike | None = None,
-        confirmed: bool = False,
-        duration: float | None = None,
-        base_generation: int | None = None,
-        rater: str | None = None,
-    ) -> Saved:
-        """Change a placement; parameters as for `place`. Without ``fixed`` a moved point stays where it was moved."""
-        who, drawn = self._who(rater), self._writer.drawn(point, covariance, ellipse, radius, alpha, snapped_from)
-        return self._writer.place("edit", who, number_of(query), drawn, fixed, confirmed, duration, base_generation)
+        placement = self._placement(point, covariance, ellipse, radius, alpha)
+        action = events.Place(
+            rater=self._who(rater),
+            query=number_of(query),
+            placement=placement,
+            duration=duration,
+            base_generation=base_generation,
+        )
+        return self._answers.place(action, confirmed)
 
     def volunteer(
         self,
         fixed: ArrayLike,
-        moving: ArrayLike,
+        moving: ArrayLike | Placement,
         covariance: ArrayLike | None = None,
         *,
-        ellipse: Ellipse | None = None,
         radius: float | None = None,
+        ellipse: tuple[ArrayLike, ArrayLike] | None = None,
         alpha: float | None = None,
         name: str = "",
-        snapped_from: ArrayLike | None = None,
         confirmed: bool = False,
         duration: float | None = None,
         rater: str | None = None,
@@ -190,33 +211,29 @@ class Session:
         Parameters
         ----------
         fixed, moving : (d,) arrays
-            Corresponding points in the worlds of the two images.
-        covariance, ellipse, radius, alpha, snapped_from, confirmed, duration
+            Corresponding points in the worlds of the two images; ``moving`` may be a `Placement`.
+        covariance, radius, ellipse, alpha, confirmed, duration
             As for `place`.
         name : str
             What the place is, for lists and exports.
         """
-        who, drawn = self._who(rater), self._writer.drawn(moving, covariance, ellipse, radius, alpha, snapped_from)
-        return self._writer.volunteer(who, fixed, drawn, name, confirmed, duration)
+        placement = replace(self._placement(moving, covariance, ellipse, radius, alpha), fixed=None)
+        action = events.Place(rater=self._who(rater), placement=placement, duration=duration)
+        return self._answers.volunteer(action, fixed, name, confirmed)
 
-    def doubt(
+    def _placement(
         self,
-        query: int | Query | None,
-        point: ArrayLike,
-        *,
-        covariance: ArrayLike | None = None,
-        ellipse: Ellipse | None = None,
-        radius: float | None = None,
-        alpha: float | None = None,
-        fixed: ArrayLike | None = None,
-        rater: str | None = None,
-    ) -> Doubt | None:
-        """Return why the rater should confirm a placement before it is saved, or None; nothing is saved.
-
-        ``query`` is None for a landmark that is volunteered at ``fixed``; other parameters are those of `place`.
-        """
-        who, drawn = self._who(rater), self._writer.drawn(point, covariance, ellipse, radius, alpha)
-        return self._writer.doubt(who, None if query is None else number_of(query), drawn, fixed)
+        point: ArrayLike | Placement,
+        covariance: ArrayLike | None,
+        ellipse: tuple[ArrayLike, ArrayLike] | None,
+        radius: float | None,
+        alpha: float | None,
+    ) -> Placement:
+        if not isinstance(point, Placement):
+            return self.drawn(point, covariance, ellipse=ellipse, radius=radius, alpha=alpha)
+        if any(given is not None for given in (covariance, ellipse, radius, alpha)):
+            raise InvalidInputError("A Placement says its uncertainty itself; give nothing besides.")
+        return point
 
     def skip(
         self,
@@ -229,43 +246,45 @@ class Session:
         rater: str | None = None,
     ) -> Saved:
         """Save that the rater cannot or will not place this query; ``reason`` is one of `SKIP_REASONS`."""
-        told = {"reason": reason, "text": text}
-        return self._writer.save("skip", self._who(rater), number_of(query), told, duration, base_generation)
+        about = self._about(query, rater, base_generation)
+        return self._answers.save(events.Skip(**about, reason=reason, text=text, duration=duration))
 
     def restore(self, query: int | Query, *, base_generation: int | None = None, rater: str | None = None) -> Saved:
         """Take a skip back: the query is open again."""
-        return self._writer.save("restore", self._who(rater), number_of(query), {}, None, base_generation)
+        return self._answers.save(events.Restore(**self._about(query, rater, base_generation)))
 
     def disable(
         self, query: int | Query, text: str = "", *, base_generation: int | None = None, rater: str | None = None
     ) -> Saved:
         """Take the rater's own placement out of the model, without losing it."""
-        told = {"text": text}
-        return self._writer.save("disable", self._who(rater), number_of(query), told, None, base_generation)
+        return self._answers.save(events.Disable(**self._about(query, rater, base_generation), text=text))
 
     def enable(self, query: int | Query, *, base_generation: int | None = None, rater: str | None = None) -> Saved:
         """Take a disabled placement into the model again."""
-        return self._writer.save("enable", self._who(rater), number_of(query), {}, None, base_generation)
+        return self._answers.save(events.Enable(**self._about(query, rater, base_generation)))
+
+    def _about(self, query: int | Query, rater: str | None, base_generation: int | None = None) -> dict[str, Any]:
+        return {"rater": self._who(rater), "query": number_of(query), "base_generation": base_generation}
 
     def undo(self, rater: str | None = None, *, base_generation: int | None = None) -> Saved | None:
         """Undo the rater's last action (place, edit, skip, restore, disable, enable, or a whole import), if any."""
-        return self._writer.undo("undo", self._who(rater), base_generation)
+        return self._answers.undo(self._who(rater), base_generation)
 
     def redo(self, rater: str | None = None, *, base_generation: int | None = None) -> Saved | None:
         """Redo what was undone last; None where there is nothing."""
-        return self._writer.undo("redo", self._who(rater), base_generation)
+        return self._answers.redo(self._who(rater), base_generation)
 
     def undo_import(self) -> Saved | None:
         """Undo the last import for all its raters, unless they have acted since; None if there is no such import."""
-        return self._writer.undo_import()
+        return self._answers.undo_import()
 
     def start(self, rater: str | None = None) -> Start:
         """Return whether the guided start is due for a rater."""
-        return self._writer.start(self._who(rater))
+        return self._answers.start(self._who(rater))
 
-    def skip_start(self, rater: str | None = None) -> Event:
+    def skip_start(self, rater: str | None = None) -> Entry:
         """Save that the rater skips the guided start."""
-        return self.project.append(Draft("start", self._who(rater), payload={"skipped": True}))[0]
+        return self.project.append(events.SkipStart(rater=self._who(rater)))[0]
 
     def warm(self) -> None:
         """Bring the model and the gains up to date now, so that the first query does not wait for it."""
@@ -302,18 +321,18 @@ class Session:
         with self._lock:
             return self._model.prior(self.project.state)
 
-    def refit(self, *, noise: bool = False) -> Event | None:
+    def refit(self, *, noise: bool = False) -> FitRecord | None:
         """Refit the weights to the annotations by the method of the project's model, and log them.
 
         Other threads are not held up. None where another process logged a fit meanwhile.
         """
         return self._refitter.refit(noise)
 
-    def refit_if_due(self) -> Event | None:
+    def refit_if_due(self) -> FitRecord | None:
         """Refit when the number of annotations has reached the next step of the settings; `notes` has failures."""
         return self._refitter.refit_if_due()
 
-    def fit_from(self, others: Sequence[Project | PathLike], *, noise: bool = False, rater: str = PROGRAM) -> Event:
+    def fit_from(self, others: Sequence[Project | PathLike], *, noise: bool = False, rater: str = PROGRAM) -> FitRecord:
         """Learn the weights from other projects and log them; from then on they are not refitted automatically."""
         return self._refitter.fit_from(others, noise, rater)
 
@@ -352,25 +371,25 @@ class Session:
             state = self.project.state
             return agreement(state, self._model.view(state, None).located, self.project.settings.alpha)
 
-    def exclude(self, query: int | Query, of: str, text: str = "", *, rater: str | None = None) -> Event:
+    def exclude(self, query: int | Query, of: str, text: str = "", *, rater: str | None = None) -> Entry:
         """Take a rater's mark out of the model; the rater's own list is not changed."""
-        return self.project.append(Draft("exclude", self._who(rater), number_of(query), {"of": of, "text": text}))[0]
+        return self.project.append(events.Exclude(**self._about(query, rater), of=of, text=text))[0]
 
-    def include(self, query: int | Query, of: str, text: str = "", *, rater: str | None = None) -> Event:
+    def include(self, query: int | Query, of: str, text: str = "", *, rater: str | None = None) -> Entry:
         """Take an excluded mark into the model again."""
-        return self.project.append(Draft("include", self._who(rater), number_of(query), {"of": of, "text": text}))[0]
+        return self.project.append(events.Include(**self._about(query, rater), of=of, text=text))[0]
 
-    def resolve(self, query: int | Query, text: str = "", *, rater: str | None = None) -> Event:
+    def resolve(self, query: int | Query, text: str = "", *, rater: str | None = None) -> Entry:
         """Settle a location as it stands: the fusion of its marks is taken."""
-        return self.project.append(Draft("resolve", self._who(rater), number_of(query), {"text": text}))[0]
+        return self.project.append(events.Resolve(**self._about(query, rater), text=text))[0]
 
-    def ask_again(self, query: int | Query, of: str | None = None, *, rater: str | None = None) -> Event:
+    def ask_again(self, query: int | Query, of: str | None = None, *, rater: str | None = None) -> Entry:
         """Ask one rater or all for a location again; the new answer replaces the previous one."""
         return self._queue.ask_again(self._who(rater), number_of(query), of)
 
     def import_landmarks(
         self, landmarks: Landmarks, rater: str | None = None, *, shared: bool = False
-    ) -> tuple[Event, ...]:
+    ) -> tuple[Entry, ...]:
         """Take landmarks in as answers, all or none; one `undo` takes them back.
 
         Parameters
@@ -385,7 +404,7 @@ class Session:
         """
         with self._lock:
             state, default = self.project.state, self._model.default_covariance
-            return self.project.append(*import_drafts(self.project, state, landmarks, rater, shared, default))
+            return self.project.append(*import_events(self.project, state, landmarks, rater, shared, default))
 
     def import_problems(self, landmarks: Landmarks) -> list[str]:
         """Return what is probably wrong with landmarks for this project, one clause each; nothing is written."""

@@ -84,11 +84,9 @@ def warped(
 
 
 def _described(desk: Desk, person: Person) -> dict[str, Any]:
-    event = desk.project.state.alignment
-    if event is None or not desk.predicts(person):
+    record = desk.project.state.alignment
+    if record is None or not desk.predicts(person):
         return {"status": "none", "method": "", "asks": False}
-    said = event.payload["accepted"]
-    status = "proposed" if said is None else "accepted" if said else "refused"
     # What one says counts for all: in a blind project the organiser decides.
-    asks = said is None and person.writes and (person.organises or not desk.project.settings.blind)
-    return {"status": status, "method": str(event.payload["method"]), "asks": asks}
+    decides = person.writes and (person.organises or not desk.project.settings.blind)
+    return {"status": record.status, "method": record.method, "asks": record.accepted is None and decides}

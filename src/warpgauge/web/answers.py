@@ -11,14 +11,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from warpgauge.errors import InvalidInputError, WarpgaugeError
-from warpgauge.project import ConflictError, NotAllowedError, Placement, Skipped, State
+from warpgauge.project import ConflictError, NotAllowedError, Skipped, State
 from warpgauge.session import Query, Saved
-from warpgauge.session.placement import propose_match
 from warpgauge.session.queries import is_settled, is_unaided, number_for
+from warpgauge.session.snap import propose_match
 from warpgauge.web.auth import Person
-from warpgauge.web.failures import LockedError, NotFoundError, UnconfirmedError
-from warpgauge.web.placements import described, predicted, read_placement, rough
-from warpgauge.web.wire import PlaceRequest, SkipRequest, SnapRequest, VolunteerRequest
+from warpgauge.web.failures import LockedError, NotFoundError
+from warpgauge.web.wire import (
+    PlaceRequest,
+    SkipRequest,
+    SnapRequest,
+    VolunteerRequest,
+    described,
+    predicted,
+    rough,
+)
 
 if TYPE_CHECKING:
     from warpgauge.web.app_state import Desk
@@ -121,18 +128,12 @@ class Answering:
 
     def place(self, number: int, request: PlaceRequest, person: Person) -> dict[str, Any]:
         """Save a placement, or the change of one, and give what comes next."""
-        point, covariance = read_placement(self.project, request.point, request.covariance)
+        placement = request.placement(self.project.d)
 
         def write() -> Saved:
-            self._confirmed(number, point, covariance, request, person)
-            known = isinstance(self.project.state.answer(person.name, number), Placement)
-            return (self.session.edit if known else self.session.place)(
+            return self.session.place(
                 number,
-                point,
-                covariance=covariance,
-                alpha=request.alpha,
-                fixed=request.fixed,
-                snapped_from=request.snapped_from,
+                placement,
                 confirmed=request.confirmed,
                 duration=request.duration,
                 base_generation=request.generation,
@@ -169,43 +170,19 @@ class Answering:
 
     def volunteer(self, request: VolunteerRequest, person: Person) -> dict[str, Any]:
         """Save a landmark of the person's own choice."""
-        point, covariance = read_placement(self.project, request.moving, request.covariance)
+        placement = request.placement(self.project.d, "moving")
         with self.desk.lock:
             self._recent(request.generation)
-            self._confirmed(None, point, covariance, request, person)
             saved = self.session.volunteer(
                 request.fixed,
-                point,
-                covariance,
-                alpha=request.alpha,
+                placement,
                 name=request.name,
-                snapped_from=request.snapped_from,
                 confirmed=request.confirmed,
                 duration=request.duration,
                 rater=person.name,
             )
             self.desk.changed()
             return {"saved": _saved(saved), "query": saved.query, "start": self.start(person)}
-
-    def _confirmed(
-        self,
-        number: int | None,
-        point: Any,
-        covariance: Any,
-        request: PlaceRequest | VolunteerRequest,
-        person: Person,
-    ) -> None:
-        """Refuse a placement that looks like a slip until the person was asked about it."""
-        if request.confirmed:
-            return
-        doubt = self.session.doubt(
-            number, point, covariance=covariance, alpha=request.alpha, fixed=request.fixed, rater=person.name
-        )
-        if doubt is not None:
-            hidden = not self.desk.predicts(person)
-            question = doubt.question(hide_prediction=hidden)
-            if question is not None:
-                raise UnconfirmedError(question, doubt.outside, None if hidden else doubt.deviation)
 
     def skip_start(self, generation: int, person: Person) -> dict[str, Any]:
         """Save that the person skips the guided start."""
@@ -218,8 +195,8 @@ class Answering:
     def refit(self, generation: int) -> dict[str, Any]:
         """Refit the weights now; other requests are answered meanwhile."""
         self._recent(generation)
-        event = self.session.refit()
-        saved = None if event is None else {"generation": event.generation, "time": event.time}
+        fit = self.session.refit()
+        saved = None if fit is None else {"generation": fit.generation, "time": fit.time}
         return {"saved": saved, "model": self.session.weights()}
 
     def skip(self, number: int, request: SkipRequest, person: Person) -> dict[str, Any]:

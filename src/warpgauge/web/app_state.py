@@ -21,9 +21,9 @@ from warpgauge.evaluation import Assessment, AuditWatch, Evaluation, columns, ev
 from warpgauge.evaluation.columns import PRIMARY
 from warpgauge.evaluation.sentences import progress
 from warpgauge.maps.picture_parts import shown_units
-from warpgauge.project import SKIP_REASONS, NotAllowedError, Project
+from warpgauge.project import SKIP_REASONS, Doubt, NotAllowedError, Project
 from warpgauge.session import Session
-from warpgauge.session.model import default_radius
+from warpgauge.session.prior import default_radius
 from warpgauge.web.answers import Answering
 from warpgauge.web.auth import Gate, Person
 from warpgauge.web.overlays import Kept, Overlays
@@ -191,7 +191,7 @@ class Desk:
             for picture in self.pictures.values():
                 picture.image.keep_overview(project.folder / "cache" / f"overview-{picture.version}.npy")
         self.audit = AuditWatch(project)
-        self.session = Session(project, auto_refit=False, decided=self.audit.decided)
+        self.session = Session(project, auto_refit=False, decided=self.audit.decided, question=self._question)
         self.overlays = Overlays(project, self.pictures)
         self.comparison = Comparison(project, self.overlays)
         self.answering = Answering(self)
@@ -255,6 +255,11 @@ class Desk:
     def predicts(self, person: Person) -> bool:
         """Return whether a person may see where the model expects matches."""
         return person.role != "rater" or not self.project.settings.hide_prediction
+
+    def _question(self, doubt: Doubt, name: str) -> str | None:
+        """Return what to ask a person about a placement that looks like a slip; see `Session`."""
+        hidden = self.project.settings.hide_prediction and self.project.known.role(name) == "rater"
+        return doubt.question(self.project.units, hide_prediction=hidden)
 
     def check_predicts(self, person: Person) -> None:
         """Refuse where a person must not see what the model expects."""

@@ -16,7 +16,7 @@ from fastapi import Depends, Request
 
 from warpgauge.errors import InvalidInputError
 from warpgauge.project import NotAllowedError, Project, State, StorageError
-from warpgauge.project.records import checked_name
+from warpgauge.project.names import checked_name
 
 LONGEST_TOKEN = 200
 _UNTIL = ";until="

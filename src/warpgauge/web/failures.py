@@ -12,6 +12,7 @@ from starlette.responses import JSONResponse
 
 from warpgauge.errors import WarpgaugeError
 from warpgauge.project import ConflictError, NotAllowedError, ProjectError, StorageError
+from warpgauge.session import UnconfirmedError
 from warpgauge.web.security import failure
 from warpgauge.web.wire import ErrorAnswer
 
@@ -32,22 +33,6 @@ WRITE_REFUSALS: dict[int | str, dict[str, Any]] = {
 
 class NotFoundError(WarpgaugeError):
     """What was asked for is not there."""
-
-
-class UnconfirmedError(WarpgaugeError):
-    """The placement looks like a slip, and the rater was not asked yet; nothing was written.
-
-    Attributes
-    ----------
-    outside : float or None
-        Distance from the moving image, in world units.
-    deviation : float or None
-        Standard deviations from the prediction; None also where the rater may not see predictions.
-    """
-
-    def __init__(self, question: str, outside: float | None, deviation: float | None) -> None:
-        super().__init__(question)
-        self.outside, self.deviation = outside, deviation
 
 
 class LockedError(NotAllowedError):

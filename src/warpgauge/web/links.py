@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from warpgauge.errors import InvalidInputError
-from warpgauge.project import Project, State
-from warpgauge.project.kinds import ORGANISER
+from warpgauge.project import ORGANISER, Project, State
 from warpgauge.project.trust import is_private, state_files
 from warpgauge.web.auth import LONGEST_TOKEN, new_token, token_hash, valid_link
 

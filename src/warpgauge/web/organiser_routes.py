@@ -10,10 +10,10 @@ from fastapi import APIRouter, Request
 
 from warpgauge.core.annotations import ellipse_from_covariance
 from warpgauge.errors import InvalidInputError
-from warpgauge.project import Event
+from warpgauge.project import Entry
 from warpgauge.project.state import State
 from warpgauge.session import IntraRater, LocationAgreement, Mark, RaterSummary
-from warpgauge.session.check_questions import rater_certificate
+from warpgauge.session.control_questions import rater_certificate
 from warpgauge.web.app_state import Desk
 from warpgauge.web.auth import Organising, Person, new_token, token_hash
 from warpgauge.web.failures import WRITE_REFUSALS, NotFoundError
@@ -91,11 +91,11 @@ class Organisation:
     def _unchanged(state: State, number: int, generation: int) -> None:
         """Refuse to judge what the organiser has not seen: a location that was changed since, or judged already."""
         location = state.queries[number].location
-        events = [event for (_, query), event in state.touched.items() if state.queries[query].location == location]
-        events += [event for (_, query), event in state.excluded.items() if state.queries[query].location == location]
+        changes = [*state.touched.items(), *state.excluded.items()]
+        stamps = [stamp for (_, query), stamp in changes if state.queries[query].location == location]
         settled = state.resolved.get(location)
         asked = max(query.generation for query in state.queries if query.location == location)
-        newest = max([asked, *(event.generation for event in events), settled.generation if settled else 0])
+        newest = max([asked, *(stamp.generation for stamp in stamps), settled.generation if settled else 0])
         if newest > generation:
             raise InvalidInputError(
                 f"The location of query {number} was changed at generation {newest}, after what you saw; reload and "
@@ -103,7 +103,7 @@ class Organisation:
             )
 
 
-def _saved(event: Event) -> dict[str, Any]:
+def _saved(event: Entry) -> dict[str, Any]:
     return {"generation": event.generation, "time": event.time}
 
 
@@ -173,15 +173,15 @@ def _mark(mark: Mark) -> dict[str, Any]:
         "origin": "suggested" if mark.origin == "audit" else mark.origin,
         "control": mark.control,
         "fixed": list(mark.fixed_point),
-        "flagged": placement.flag is not None,
+        "flagged": placement.doubt is not None,
         "point": list(placement.point),
         "covariance": _rows(placement.covariance),
         "ellipse": {"half_lengths": half_lengths.tolist(), "axes": axes.tolist()},
         "alpha": placement.alpha,
         "disabled": mark.disabled,
         "excluded": mark.excluded,
-        "generation": placement.generation,
-        "time": placement.time,
+        "generation": mark.generation,
+        "time": mark.placed.time,
     }
 
 

@@ -11,13 +11,14 @@ from starlette.responses import Response
 from warpgauge.errors import InvalidInputError
 from warpgauge.geometry import Floats
 from warpgauge.maps.dense import defined_rows
-from warpgauge.project import Project
+from warpgauge.project import Placement, Project
+from warpgauge.session.plausibility import check_placement
 from warpgauge.web.app_state import AtDesk
 from warpgauge.web.auth import Asking
 from warpgauge.web.overlays import MapKind, with_mark
-from warpgauge.web.placements import read_placement
 from warpgauge.web.plane_answers import RAW, Axis, LevelNumber, Side, Small, parsed_part, plane_response
 from warpgauge.web.planes import plane_lines
+from warpgauge.web.wire import drawn_placement
 from warpgauge.web.wire_reports import LinesAnswer, LinkedAnswer, PointsAnswer, TransformsAnswer
 
 Width = Annotated[int, Query(ge=8, le=512, description="Columns at most.")]
@@ -136,8 +137,12 @@ def parsed_mark(text: str, project: Project) -> tuple[Floats, Floats, Floats]:
         raise InvalidInputError(
             f"A mark must be written as fixed;moving;covariance with {d}, {d} and {d * d} numbers."
         ) from None
-    point, checked = read_placement(project, moving, covariance.tolist())
-    return np.array(fixed), point, checked
+    drawn = drawn_placement(d, point=moving, covariance=covariance.tolist(), alpha=project.settings.alpha)
+    if not np.isfinite(moving).all():
+        raise InvalidInputError("The coordinates of a placement must be finite numbers.")
+    placement = Placement.read(drawn.payload(), d)
+    check_placement(project, placement)
+    return np.array(fixed), np.array(placement.point), placement.covariance_world
 
 
 def rows_or_null(points: Floats) -> list[list[float] | None]:

@@ -22,8 +22,8 @@ _HEAD = """/**
 
 def _models() -> Iterable[type[wire.Given] | type[wire.Sent]]:
     for module in (wire, wire_reports):
-        for found in vars(module).values():
-            if isinstance(found, type) and issubclass(found, wire.Given | wire.Sent):
+        for name, found in vars(module).items():
+            if not name.startswith("_") and isinstance(found, type) and issubclass(found, wire.Given | wire.Sent):
                 yield found
 
 

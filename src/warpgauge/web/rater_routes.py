@@ -9,12 +9,12 @@ from fastapi import APIRouter, Path, Query
 from starlette.responses import JSONResponse
 
 from warpgauge.project import ConflictError, State
-from warpgauge.session import ListRow
+from warpgauge.session import ListRow, UnconfirmedError
+from warpgauge.session.agreement import seconds
 from warpgauge.session.queries import number_for, snap_use
 from warpgauge.web.app_state import Desk
 from warpgauge.web.auth import Asking, Person, Writing
-from warpgauge.web.failures import WRITE_REFUSALS, UnconfirmedError
-from warpgauge.web.placements import described, rough
+from warpgauge.web.failures import WRITE_REFUSALS
 from warpgauge.web.wire import (
     Based,
     ConfirmAnswer,
@@ -32,6 +32,8 @@ from warpgauge.web.wire import (
     VolunteeredAnswer,
     VolunteerRequest,
     WriteAnswer,
+    described,
+    rough,
 )
 from warpgauge.web.wire_reports import ListAnswer, ProgressAnswer
 
@@ -131,16 +133,16 @@ def written(desk: Desk, body: Based, person: Person, write: Callable[[], dict[st
     except ConflictError as error:
         return _conflict(desk, error, body.model_dump(), person)
     except UnconfirmedError as error:
-        return _unconfirmed(desk, error, body.model_dump())
+        return _unconfirmed(desk, error, body.model_dump(), person)
 
 
-def _unconfirmed(desk: Desk, error: UnconfirmedError, yours: dict[str, Any]) -> JSONResponse:
+def _unconfirmed(desk: Desk, error: UnconfirmedError, yours: dict[str, Any], person: Person) -> JSONResponse:
     """Answer a placement that looks like a slip: the question, and nothing written."""
     answer = ConfirmAnswer.model_validate(
         {
             "error": str(error),
-            "outside": error.outside,
-            "deviation": error.deviation,
+            "outside": error.doubt.outside,
+            "deviation": error.doubt.deviation if desk.predicts(person) else None,
             "yours": yours,
             "generation": desk.project.state.generation,
         }
@@ -190,7 +192,7 @@ class Reports:
             for who, number, skip in skips:
                 row = _empty(number, state, who)
                 row.update(skipped=True, reason=skip.reason, text=skip.text, generation=skip.generation)
-                row.update(time=skip.time, duration=skip.duration)
+                row.update(time=skip.time, duration=skip.stamp.duration)
                 rows.append(row)
             generation = state.generation
             for row in rows:
@@ -205,7 +207,7 @@ class Reports:
         whose = person.name if person.role == "rater" else None
         with self.desk.lock:
             found = self.session.progress(whose)
-            seconds = _seconds(self.project.state, whose)
+            times = seconds(self.project.state, whose)
         ranking, compares = None, self.desk.compares(person)
         # Who is kept from the transforms is not told what the audit says of them.
         stop = [
@@ -237,17 +239,11 @@ class Reports:
             "stop": stop,
             "done": found.done,
             "reasons": list(found.reasons),
-            "seconds": seconds,
+            "seconds": times,
             "median_seconds": found.median_seconds,
             "model": found.weights,
             "ranking": ranking,
         }
-
-
-def _seconds(state: State, whose: str | None) -> list[float]:
-    answers = [cell.answer for (who, _), cell in state.cells.items() if whose in (None, who) and cell.answer]
-    told = sorted((one.generation, one.duration) for one in answers if one.duration is not None)
-    return [duration for _, duration in told]
 
 
 def _empty(number: int, state: State, who: str) -> dict[str, Any]:

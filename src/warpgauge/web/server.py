@@ -22,8 +22,7 @@ import uvicorn
 from warpgauge.core.parallel import one_blas_thread
 from warpgauge.errors import InvalidInputError, WarpgaugeError
 from warpgauge.io.files import one_line
-from warpgauge.project import Project
-from warpgauge.project.kinds import ORGANISER
+from warpgauge.project import ORGANISER, Project
 from warpgauge.web.address import BACKLOG, bind_near, url_of
 from warpgauge.web.app import create_app
 from warpgauge.web.connections import bounded_protocol, keep_logs_quiet, raise_file_limit

@@ -5,11 +5,17 @@ Both are checked. Points are world coordinates x, y[, z]; every write carries th
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from dataclasses import MISSING, fields
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, FiniteFloat
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, FiniteFloat, create_model
 
+from warpgauge.errors import InvalidInputError
 from warpgauge.io.landmarks.model import text_problem
+from warpgauge.project import Placed, Placement, Skipped
+from warpgauge.project.content_checks import Matrix, Vector
+from warpgauge.project.values import Answer as Answered
+from warpgauge.session import Prediction
 
 Role = Literal["rater", "organiser", "viewer"]
 
@@ -33,6 +39,20 @@ class ErrorAnswer(Given):
     """Why a request was refused, in one sentence."""
 
     error: str
+
+
+# What a placement is on the wire follows from its fields.
+SHARED = tuple(one.name for one in fields(Placement) if "wire" in one.metadata)
+
+
+def _shared_fields(types: dict[Any, Any], *left_out: str, defaults: bool) -> dict[str, Any]:
+    """Return the fields of a placement for a model; ``types`` says what each of their types is on the wire."""
+    hints, chosen = get_type_hints(Placement), dict[str, Any]()
+    for one in fields(Placement):
+        if one.name in SHARED and one.name not in left_out:
+            default = one.default if defaults and one.default is not MISSING else ...
+            chosen[one.name] = types[hints[one.name]], Field(default, description=one.metadata["wire"] or None)
+    return chosen
 
 
 class Level(Given):
@@ -142,18 +162,36 @@ class PredictionAnswer(Given):
     outside: bool
 
 
-class PlaceAnswer(Given):
+if TYPE_CHECKING:
+    _PlacementAnswer = Given
+else:
+    _GIVEN = {Vector: list[float], Matrix: list[list[float]], float: float, Vector | None: list[float] | None}
+    _PlacementAnswer = create_model("_PlacementAnswer", __base__=Given, **_shared_fields(_GIVEN, defaults=False))
+
+
+class PlaceAnswer(_PlacementAnswer):
     """An answer that placed the match."""
 
     kind: Literal["place"] = "place"
-    point: list[float]
-    covariance: list[list[float]]
-    alpha: float
-    fixed: list[float] | None = Field(description="Point of the fixed image marked instead of the queried one.")
-    snapped_from: list[float] | None = Field(description="The mark before a proposal from the images was taken.")
     flagged: bool = Field(description="It lies outside the image or far from a prediction that was known well.")
     generation: int
     time: str
+
+
+def predicted(prediction: Prediction) -> dict[str, Any]:
+    """Describe a prediction."""
+    return {
+        "mean": prediction.mean.tolist(),
+        "covariance": prediction.covariance.tolist(),
+        "ellipse": {"half_lengths": prediction.half_lengths.tolist(), "axes": prediction.axes.tolist()},
+        "alpha": prediction.alpha,
+        "outside": not prediction.inside,
+    }
+
+
+def rough(value: float) -> float:
+    """Round to one significant digit, for a person who must not find out a prediction from the digits."""
+    return float(f"{value:.0e}")
 
 
 class SnapAnswer(Given):
@@ -174,6 +212,15 @@ class SkipAnswer(Given):
 
 
 Answer = Annotated[PlaceAnswer | SkipAnswer, Field(discriminator="kind")]
+
+
+def described(answer: Answered, *, hidden: bool = False) -> dict[str, Any] | None:
+    """Describe an answer; where predictions are hidden, not whether it was far from one."""
+    if isinstance(answer, Placed):
+        placement, flagged = answer.placement, not hidden and answer.placement.doubt is not None
+        told = {name: getattr(placement, name) for name in SHARED}
+        return {"kind": "place", **told, "flagged": flagged, "generation": answer.generation, "time": answer.time}
+    return SkipAnswer.model_validate(answer).model_dump() if isinstance(answer, Skipped) else None
 
 
 class QueryAnswer(Given):
@@ -283,9 +330,9 @@ class ConflictAnswer(Given):
 # What the page sends, checked before anything else looks at it.
 
 Coordinate = Annotated[FiniteFloat, Field(ge=-1e12, le=1e12)]
-Entry = Annotated[FiniteFloat, Field(ge=-1e24, le=1e24)]
+Element = Annotated[FiniteFloat, Field(ge=-1e24, le=1e24)]
 Point = Annotated[list[Coordinate], Field(min_length=2, max_length=3)]
-Matrix = Annotated[list[Annotated[list[Entry], Field(min_length=2, max_length=3)]], Field(min_length=2, max_length=3)]
+Spread = Annotated[list[Annotated[list[Element], Field(min_length=2, max_length=3)]], Field(min_length=2, max_length=3)]
 Generation = Annotated[int, Field(ge=0, le=2**53, description="Of the state that the sender saw.")]
 Alpha = Annotated[FiniteFloat, Field(ge=1e-6, le=0.9)]
 Duration = Annotated[FiniteFloat, Field(ge=0, le=1e8)]
@@ -315,16 +362,40 @@ class Based(Sent):
     generation: Generation
 
 
-class PlaceRequest(Based):
-    """Place, or move, the match of a query."""
+class _PlacingRequest(Based):
+    """A placement, whether its rater was asked about it, and how long it took."""
 
-    point: Point
-    covariance: Matrix
-    alpha: Alpha
-    fixed: Point | None = Field(None, description="Point of the fixed image marked instead of the queried one.")
-    snapped_from: Point | None = Field(None, description="The mark before a proposal from the images was taken.")
     confirmed: bool = Field(False, description="The rater was asked and keeps a placement that looks like a slip.")
     duration: Duration | None = None
+
+    def placement(self, d: int, point: str = "point") -> Placement:
+        """Return what the rater drew; the field ``point`` is named otherwise for a place of their own choice."""
+        told = {name: getattr(self, name) for name in SHARED if name in type(self).model_fields}
+        return drawn_placement(d, **{**told, "point": getattr(self, point)})
+
+
+def drawn_placement(d: int, **told: Any) -> Placement:
+    """Return a placement that was sent; refuse another dimension than the project's."""
+    if not len(told["point"]) == len(told["covariance"]) == d or any(len(row) != d for row in told["covariance"]):
+        raise InvalidInputError(f"A placement in this project has {d} coordinates and a {d} x {d} matrix.")
+    return Placement.drawn(**told)
+
+
+if TYPE_CHECKING:
+    _PlacementRequest = _PlacingRequest
+    _OwnPlacementRequest = _PlacingRequest
+else:
+    _SENT = {Vector: Point, Matrix: Spread, float: Alpha, Vector | None: Point | None}
+    _PlacementRequest = create_model(
+        "_PlacementRequest", __base__=_PlacingRequest, **_shared_fields(_SENT, defaults=True)
+    )
+    _OwnPlacementRequest = create_model(
+        "_OwnPlacementRequest", __base__=_PlacingRequest, **_shared_fields(_SENT, "point", "fixed", defaults=True)
+    )
+
+
+class PlaceRequest(_PlacementRequest):
+    """Place, or move, the match of a query."""
 
 
 class SnapRequest(Based):
@@ -335,17 +406,12 @@ class SnapRequest(Based):
     fixed: Point | None = Field(None, description="Point of the fixed image marked instead of the queried one.")
 
 
-class VolunteerRequest(Based):
+class VolunteerRequest(_OwnPlacementRequest):
     """Save a landmark of the rater's own choice."""
 
     fixed: Point
     moving: Point
-    covariance: Matrix
-    alpha: Alpha
     name: Text = ""
-    snapped_from: Point | None = Field(None, description="The mark before a proposal from the images was taken.")
-    confirmed: bool = Field(False, description="The rater was asked and keeps a placement that looks like a slip.")
-    duration: Duration | None = None
 
 
 class SkipRequest(Based):

@@ -225,12 +225,12 @@
  */
 /**
  * @typedef {object} PlaceAnswer An answer that placed the match.
- * @property {"place"} kind
  * @property {number[]} point
  * @property {number[][]} covariance
  * @property {number} alpha
  * @property {number[] | null} fixed Point of the fixed image marked instead of the queried one.
  * @property {number[] | null} snapped_from The mark before a proposal from the images was taken.
+ * @property {"place"} kind
  * @property {boolean} flagged It lies outside the image or far from a prediction that was known well.
  * @property {number} generation
  * @property {string} time
@@ -238,13 +238,13 @@
 /**
  * @typedef {object} PlaceRequest Place, or move, the match of a query.
  * @property {number} generation Of the state that the sender saw.
+ * @property {boolean} [confirmed] The rater was asked and keeps a placement that looks like a slip.
+ * @property {number | null} [duration]
  * @property {number[]} point
  * @property {number[][]} covariance
  * @property {number} alpha
  * @property {number[] | null} [fixed] Point of the fixed image marked instead of the queried one.
  * @property {number[] | null} [snapped_from] The mark before a proposal from the images was taken.
- * @property {boolean} [confirmed] The rater was asked and keeps a placement that looks like a slip.
- * @property {number | null} [duration]
  */
 /**
  * @typedef {object} PointsAnswer World points of the fixed image.
@@ -460,14 +460,14 @@
 /**
  * @typedef {object} VolunteerRequest Save a landmark of the rater's own choice.
  * @property {number} generation Of the state that the sender saw.
- * @property {number[]} fixed
- * @property {number[]} moving
- * @property {number[][]} covariance
- * @property {number} alpha
- * @property {string} [name]
- * @property {number[] | null} [snapped_from] The mark before a proposal from the images was taken.
  * @property {boolean} [confirmed] The rater was asked and keeps a placement that looks like a slip.
  * @property {number | null} [duration]
+ * @property {number[][]} covariance
+ * @property {number} alpha
+ * @property {number[] | null} [snapped_from] The mark before a proposal from the images was taken.
+ * @property {number[]} fixed
+ * @property {number[]} moving
+ * @property {string} [name]
  */
 /**
  * @typedef {object} VolunteeredAnswer A volunteered landmark.

@@ -1,0 +1,123 @@
+"""The log together with the state that results from it, followed and written by one process."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from typing import Self
+
+from warpgauge.project.errors import project_content
+from warpgauge.project.event_log import EventLog
+from warpgauge.project.events import Event, advance, check_sequence, read_event, replay
+from warpgauge.project.state import State
+from warpgauge.project.values import Entry
+
+_ADVICE = "run warpgauge verify, and warpgauge recover where there is a mirror"
+
+
+class StateLock:
+    """A lock that a thread may take several times over; while it is held, the log is read once and not again.
+
+    Attributes
+    ----------
+    fresh : bool
+        Whether the state was brought up to date since the lock was taken.
+    """
+
+    def __init__(self) -> None:
+        self._lock, self._depth = threading.RLock(), 0
+        self.fresh = False
+
+    def acquire(self, blocking: bool = True) -> bool:
+        """Take it; False where another thread has it and this one is not to wait."""
+        taken = self._lock.acquire(blocking=blocking)
+        if taken:
+            self._depth += 1
+            self.fresh = self.fresh and self._depth > 1
+        return taken
+
+    def release(self) -> None:
+        """Release the lock once; it is free after as many calls as it was taken."""
+        self._depth -= 1
+        self._lock.release()
+
+    def __enter__(self) -> Self:
+        self.acquire()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+
+class EventStore:
+    """A log that is followed and written by one process, from any of its threads.
+
+    Parameters
+    ----------
+    log : EventLog
+    d : int
+        Dimension of the points in it.
+    """
+
+    def __init__(self, log: EventLog, d: int) -> None:
+        self.log = log
+        self.d = d
+        self.lock = StateLock()
+        self._state = State()
+        with project_content("The annotation log", _ADVICE):
+            replay(self.log.read(), d, self._state)
+        self.log.begin()
+
+    @property
+    def known(self) -> State:
+        """What the log said when it was last looked at."""
+        return self._state
+
+    @property
+    def state(self) -> State:
+        """What the log says, events of other processes included: now, or when the caller took the lock and asked."""
+        with self.lock:
+            if not self.lock.fresh:
+                self.sync()
+            return self._state
+
+    def sync(self) -> list[Entry]:
+        """Read what other processes have written since, and return it."""
+        with self.lock:
+            found = self._apply(self.log.read(self._state.generation))
+            self.lock.fresh = True
+            return found
+
+    def _apply(self, entries: Iterable[Entry]) -> list[Entry]:
+        """Advance the state by what others wrote."""
+        fresh = [entry for entry in entries if entry.generation > self._state.generation]
+        with project_content("The annotation log", _ADVICE):
+            replay(fresh, self.d, self._state)
+        return fresh
+
+    def append(self, *events: Event) -> tuple[Entry, ...]:
+        """Write events, all or none; see `Project.append`."""
+        clean = [read_event(event, self.d) for event in events]
+
+        def decide(state: State) -> Sequence[Event]:
+            check_sequence(state, clean)
+            return clean
+
+        return self.write(decide)
+
+    def write(self, decide: Callable[[State], Sequence[Event]]) -> tuple[Entry, ...]:
+        """Write what ``decide`` says, while no other process can write; what it raises ends it without a trace."""
+        with self.lock:
+            decided: list[Event] = []
+
+            def on_fresh(fresh: list[Entry]) -> Sequence[Event]:
+                # Called again when the log had to try again: what is known is not applied twice.
+                self._apply(fresh)
+                decided[:] = decide(self._state)
+                return decided
+
+            written = self.log.append(self._state.generation, on_fresh)
+            for event, entry in zip(decided, written, strict=True):
+                advance(self._state, event, entry.stamp)
+            self.lock.fresh = True
+            return tuple(written)

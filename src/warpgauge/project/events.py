@@ -1,0 +1,1018 @@
+"""The kinds of events: one class for each, with what it holds, who may write it, when it may follow, and what it does.
+
+A new kind is one class here. Stored events are read by the same checks as new ones are written. The rules hold for
+writing and for replay alike; those on new names (`warpgauge.project.names`) for writing only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from warpgauge.core.kernels import FAMILIES
+from warpgauge.errors import InvalidInputError, WarpgaugeError
+from warpgauge.io.files import one_line
+from warpgauge.project.content_checks import Matrix, Vector, number, points, text, vector, whole
+from warpgauge.project.errors import ConflictError, NotAllowedError, ProjectError
+from warpgauge.project.names import check_new_name, checked_name
+from warpgauge.project.settings import Settings
+from warpgauge.project.state import State
+from warpgauge.project.values import (
+    DESIGNS,
+    ORGANISER,
+    ORIGINS,
+    ROLES,
+    SKIP_REASONS,
+    AlignmentRecord,
+    AuditRound,
+    Cell,
+    ControlsRecord,
+    Entry,
+    FitRecord,
+    Placed,
+    Placement,
+    Proposal,
+    QueryRecord,
+    RaterRecord,
+    Settled,
+    Skipped,
+    Stamp,
+    Step,
+    TransformRecord,
+    Unsealed,
+    canonical,
+)
+
+KINDS: dict[str, type[Event]] = {}
+_LARGEST_PAYLOAD = 1_000_000
+_HEADER = ("rater", "query", "duration", "base_generation", "batch")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Event:
+    """An event that is to be written, or that was read from the log.
+
+    A subclass declares the keys of its payload as fields, each with its check, and says in `_rule` what it may follow
+    and in `_apply` what it does.
+
+    Attributes
+    ----------
+    rater : str
+        Who acts.
+    query : int or None
+        Number of the query that it is about.
+    duration : float or None
+        Seconds that the rater took.
+    base_generation : int or None
+        Generation of the state that the rater saw; a newer change by the same rater of the same query is a conflict.
+    batch : str or None
+        The import that it belongs to.
+    """
+
+    kind: ClassVar[str] = ""
+    about_query: ClassVar[bool | None] = True
+    """Whether it names a query; None where it may."""
+    organisers_only: ClassVar[bool] = False
+    """Whether only organisers may write it; all others are for everybody but viewers."""
+    undoable: ClassVar[bool] = False
+    """Whether it is an action of a rater on an answer of their own, which undo and redo go over."""
+    words: ClassVar[str] = ""
+    """What a person does by it, after "may not"; the name of the kind by default."""
+
+    rater: str
+    query: int | None = None
+    duration: float | None = None
+    base_generation: int | None = None
+    batch: str | None = None
+
+    def __init_subclass__(cls) -> None:
+        if "kind" in vars(cls):
+            KINDS[cls.kind] = cls
+
+    @classmethod
+    def read(cls, payload: Mapping[str, Any], d: int, **header: Any) -> Self:
+        """Check what a payload holds, which is the one check of content, and return the event."""
+        checked = {one.name: one.metadata["read"](payload, one.name, d) for one in fields(cls) if one.metadata}
+        return cls(**cls._content(payload, d, checked), **header)
+
+    @classmethod
+    def _content(cls, payload: Mapping[str, Any], d: int, checked: dict[str, Any]) -> dict[str, Any]:
+        """Check what concerns several fields, or those that do not check themselves; return all of them."""
+        return checked
+
+    def payload(self) -> dict[str, Any]:
+        """Return what the log keeps, in values that JSON has; without the batch, which `stored_text` adds."""
+        return self._fields()
+
+    @property
+    def at(self) -> int:
+        """Number of the query, 0 where there is none."""
+        return self.query or 0
+
+    @property
+    def whose(self) -> str:
+        """Whose answer it changes."""
+        return self.rater
+
+    def allowed(self, role: str) -> bool:
+        """Return whether somebody of this role may write it."""
+        return role == ORGANISER or (role != "viewer" and not self.organisers_only)
+
+    def check(self, state: State) -> None:
+        """Raise when it may not follow this state."""
+        self._check_query(state)
+        self._check_conflict(state)
+        self._rule(state)
+
+    def _check_query(self, state: State) -> None:
+        if self.query is not None and not 0 <= self.query < len(state.queries):
+            raise InvalidInputError(f"There is no query {self.query}; the list has {len(state.queries)}, from 0 on.")
+
+    def _rule(self, state: State) -> None:
+        """Raise when the rule of this kind does not allow it."""
+
+    def _check_conflict(self, state: State) -> None:
+        """Refuse what is based on a state after which the same rater changed the same query."""
+        newer = None if self.base_generation is None else self._newest(state)
+        if newer is not None and newer.generation > (self.base_generation or 0):
+            where = "" if self.query is None else f" of query {self.query}"
+            raise ConflictError(
+                f"{newer.rater} changed the answer{where} at {newer.time} (generation {newer.generation}, "
+                f"{newer.kind}), after generation {self.base_generation} on which this {self.kind} was based; look at "
+                f"it and decide again.",
+                newer,
+            )
+
+    def _newest(self, state: State) -> Stamp | None:
+        return state.touched.get((self.whose, self.at))
+
+    def _check_asked(self, state: State) -> None:
+        """Refuse what is about a query that this rater is not asked."""
+        if self.query is not None and not state.queries[self.query].asks(self.rater):
+            raise InvalidInputError(
+                f"Query {self.query} is for {state.queries[self.query].for_rater} only, not for {self.rater}."
+            )
+
+    def apply(self, state: State, stamp: Stamp) -> None:
+        """Change the state, in place; only `advance` calls this."""
+        self._apply(state, stamp)
+
+    def _apply(self, state: State, stamp: Stamp) -> None:
+        """Change nothing, unless the kind says so."""
+
+    def _fields(self) -> dict[str, Any]:
+        """Return the fields of the subclass, for a record that has the same."""
+        return {one.name: getattr(self, one.name) for one in fields(self) if one.name not in _HEADER}
+
+
+# How fields are read that need no more than their key: metadata for `dataclasses.field`.
+_TEXT = {"read": lambda payload, key, d: text(payload, key)}
+_NAME = {"read": lambda payload, key, d: checked_name(payload.get(key))}
+
+
+def _point(what: str, *, optional: bool = False) -> dict[str, Any]:
+    """Return how a point is read; an optional one may be missing."""
+
+    def read(payload: Mapping[str, Any], key: str, d: int) -> Vector | None:
+        value = payload.get(key)
+        return None if optional and value is None else vector(value, d, what)
+
+    return {"read": read}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ask(Event):
+    """A location enters the list; see `QueryRecord`."""
+
+    kind = "query"
+    words = "ask again"
+    point: Vector
+    origin: str
+    candidate: int | None = None
+    same_as: int | None = None
+    for_rater: str | None = None
+    gain: float | None = None
+    name: str = ""
+    audit: tuple[int, int] | None = None
+    known: Vector | None = None
+
+    @classmethod
+    def _content(cls, payload: Mapping[str, Any], d: int, checked: dict[str, Any]) -> dict[str, Any]:
+        origin, gain, only = payload.get("origin"), payload.get("gain"), payload.get("for_rater")
+        if origin not in ORIGINS:
+            raise InvalidInputError(f"The origin of a query must be one of {', '.join(ORIGINS)}, got {origin!r}.")
+        drawn, known = payload.get("audit"), payload.get("known")
+        if (drawn is None) != (origin != "audit"):
+            raise InvalidInputError("A query of the origin audit, and no other, names its round and its place in it.")
+        place = None if drawn is None else (int(drawn["round"]), int(drawn["place"]))
+        if (known is None) != (origin != "control"):
+            raise InvalidInputError("A query of the origin control, and no other, names its known match.")
+        return {
+            "audit": place,
+            "known": None if known is None else vector(known, d, "The known match"),
+            "point": vector(payload.get("point"), d, "The queried point"),
+            "candidate": whole(payload.get("candidate")),
+            "origin": origin,
+            "same_as": whole(payload.get("same_as")),
+            "for_rater": None if only is None else checked_name(only),
+            "gain": None if gain is None else number(gain, "The gain of a query"),
+            "name": text(payload, "name"),
+        }
+
+    def payload(self) -> dict[str, Any]:
+        """Return what the log keeps; ``audit`` and ``known`` only where there is such a thing."""
+        told = self._fields()
+        audit, known = told.pop("audit"), told.pop("known")
+        drawn = {} if audit is None else {"audit": {"round": audit[0], "place": audit[1]}}
+        return {**told, **drawn, **({} if known is None else {"known": known})}
+
+    def allowed(self, role: str) -> bool:
+        """Return whether somebody of this role may write it: asking again is for organisers."""
+        return super().allowed(role) and (role == ORGANISER or self.origin != "again")
+
+    def _check_query(self, state: State) -> None:
+        """Pass: the query enters the list by this event."""
+
+    def _rule(self, state: State) -> None:
+        if self.query != len(state.queries):
+            raise InvalidInputError(f"The next query has the number {len(state.queries)}, not {self.query}.")
+        first = self.same_as
+        if first is not None and (not 0 <= first < self.query or state.queries[first].same_as is not None):
+            raise InvalidInputError(f"Query {self.query} cannot repeat query {first}: that is not a first query.")
+        if self.audit is not None:
+            self._check_audit(state, *self.audit)
+        if self.known is not None:
+            controls = state.controls
+            pairs = () if controls is None else zip(controls.fixed, controls.moving, strict=True)
+            if (self.point, self.known) not in list(pairs):
+                raise InvalidInputError(f"Query {self.query} is not one of the control questions of the project.")
+
+    def _check_audit(self, state: State, number: int, place: int) -> None:
+        """Questions of a round are asked in the order drawn, each once, at the point drawn, of all raters."""
+        if not 0 <= number < len(state.audits):
+            raise InvalidInputError(f"There is no round {number} of the audit; there are {len(state.audits)}.")
+        drawn = state.audits[number]
+        asked = sum(query.audit is not None and query.audit[0] == number for query in state.queries)
+        if place != asked or place >= len(drawn.targets) or self.point != drawn.points[place]:
+            raise InvalidInputError(f"Query {self.query} is not question {asked} of round {number} of the audit.")
+        if self.for_rater is not None or self.same_as is not None:
+            raise InvalidInputError("An audit question is a new location that all raters are asked.")
+
+    def _apply(self, state: State, stamp: Stamp) -> None:
+        number, told = len(state.queries), self._fields()
+        state.queries.append(QueryRecord(number=number, generation=stamp.generation, batch=self.batch, **told))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Withdraw(Event):
+    """A suggestion that nobody has answered or put aside is taken from the list."""
+
+    kind = "withdraw"
+
+    def _rule(self, state: State) -> None:
+        if state.queries[self.at].origin != "suggested" or self.at in state.withdrawn or state.is_taken(self.at):
+            raise InvalidInputError(f"Query {self.at} is not an open suggestion, so it cannot be withdrawn.")
+
+    def _apply(self, state: State, stamp: Stamp) -> None:
+        state.withdrawn[self.at] = stamp
+
+
+@dataclass(frozen=True, kw_only=True)
+class Action(Event):
+    """An action of a rater on an answer of their own; ``needs`` says what the answer has to be for it."""
+
+    undoable = True
+    needs: ClassVar[tuple[str, ...]] = ()
+
+    def _rule(self, state: State) -> None:
+        self._check_asked(state)
+        answer = state.answer(self.rater, self.at)
+        has = {Placed: "placed", Skipped: "skipped", type(None): "not answered"}[type(answer)]
+        if has not in self.needs:
+            raise InvalidInputError(
+                f"{self.rater} cannot {self.kind} query {self.at}, which is {has}; it would have to be "
+                f"{' or '.join(self.needs)}."
+            )
+
+    def _after(self, before: Cell, stamp: Stamp) -> Cell:
+        """Return what the action makes of a cell."""
+        return Cell()
+
+    def _apply(self, state: State, stamp: Stamp) -> None:
+        before = state.cell(self.rater, self.at)
+        after = self._after(before, stamp)
+        step = Step(stamp.generation, self.at, before, after, self.batch)
+        state.done.setdefault(self.rater, []).append(step)
+        _count_batch(state, self.batch, 1)
+        state.undone[self.rater] = []
+        state.last_action[self.rater] = stamp
+        _set_cell(state, self.rater, self.at, after, stamp)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place(Action):
+    """A match is placed."""
+
+    kind = "place"
+    needs: ClassVar[tuple[str, ...]] = ("not answered", "skipped")
+    placement: Placement
+
+    @classmethod
+    def _content(cls, payload: Mapping[str, Any], d: int, checked: dict[str, Any]) -> dict[str, Any]:
+        return {"placement": Placement.read(payload, d)}
+
+    def payload(self) -> dict[str, Any]:
+        """Return what the log keeps."""
+        return self.placement.payload()
+
+    def _after(self, before: Cell, stamp: Stamp) -> Cell:
+        return Cell(Placed(placement=self.placement, stamp=stamp))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Edit(Place):
+    """A placement is changed; one that was switched off stays so."""
+
+    kind = "edit"
+    needs = ("placed",)
+
+    def _after(self, before: Cell, stamp: Stamp) -> Cell:
+        return Cell(Placed(placement=self.placement, stamp=stamp), before.disabled)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Skip(Action):
+    """A query is declined, for one of `SKIP_REASONS`."""
+
+    kind = "skip"
+    needs = ("not answered", "placed")
+    text: str = field(default="", metadata=_TEXT)
+    reason: str
+
+    @classmethod
+    def _content(cls, payload: Mapping[str, Any], d: int, checked: dict[str, Any]) -> dict[str, Any]:
+        reason = payload.get("reason")
+        if reason not in SKIP_REASONS:
+            raise InvalidInputError(f"The reason of a skip must be one of {', '.join(SKIP_REASONS)}, got {reason!r}.")
+        return {**checked, "reason": reason}
+
+    def _after(self, before: Cell, stamp: Stamp) -> Cell:
+        return Cell(Skipped(reason=self.reason, text=self.text, stamp=stamp))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Restore(Action):
+    """A skip is taken back: the query is open again."""
+
+    kind = "restore"
+    needs = ("skipped",)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Defer(Action):
+    """A query is put aside."""
+
+    kind = "defer"
+    needs = ("not answered",)
+    undoable = False
+
+    def _apply(self, state: State, stamp: Stamp) -> None:
+        state.deferred[self.rater, self.at] = stamp.generation
+        _extend_trail(state, self.rater, self.at)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Snap(Event):
+    """A better place for a mark was asked of the images, and perhaps shown; no answer changes. See `Proposal`."""
+
+    kind = "snap"
+    about_query = None
+    fixed: Vector = field(metadata=_point("The point of the fixed image"))
+    mark: Vector = field(metadata=_point("The mark"))
+    proposed: Vector | None = field(default=None, metadata=_point("The proposed place", optional=True))
+
+    def _rule(self, state: State) -> None:
+        self._check_asked(state)
+
+    def _apply(self, state: State, stamp: Stamp) -> None:
+        found = Proposal(self.fixed, self.mark, self.proposed, stamp.generation)
+        state.proposals.setdefault((self.rater, self.query), []).append(found)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Undo(Event):
+    """The rater's last action is taken back; ``target`` is its generation."""
+
+    kind = "undo"
+    about_query = False
+    target: int
+
+    @classmethod
+    def _content(cls, payload: Mapping[str, Any], d: int, checked: dict[str, Any]) -> dict[str, Any]:
+        return {"target": int(payload["target"])}
+
+    def _newest(self, state: State) -> Stamp | None:
+        return state.last_action.get(self.rater)
+
+    @staticmethod
+    def steps(state: State) -> dict[str, list[Step]]:
+        """Return the actions of each rater that can be undone (or redone), the next one last."""
+        return state.done
+
+    def _rule(self, state: State) -> None:
+        steps = self.steps(state).get(self.rater, [])
+        if not steps:
+            raise InvalidInputError(f"{self.rater} has nothing to {self.kind}.")
+        if self.target != steps[-1].generation:
+            raise InvalidInputError(
+                f"The next action to {self.kind} is not the one of generation {self.target}; look again."
+            )
+
+    def _apply(self, state: State, stamp: Stamp) -> None:
+        taken = self.steps(state)
+        back = taken is state.done
+        step = taken[self.rater].pop()
+        (state.undone if back else state.done).setdefault(self.rater, []).append(step)
+        state.last_action[self.rater] = stamp
+        _count_batch(state, step.batch, -1 if back else 1)
+        _set_cell(state, self.rater, step.query, step.before if back else step.after, stamp)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Redo(Undo):
+    """What was undone last is done again."""
+
+    kind = "redo"
+
+    @staticmethod
+    def steps(state: State) -> dict[str, list[Step]]:
+        """Return the actions of each rater that can be redone, the next one last."""
+        return state.undone
+
+
+@dataclass(frozen=True, kw_only=True)
+class Disable(Action):
+    """A placement is taken out of the model by its rater, without being lost."""
+
+    kind = "disable"
+    needs = ("placed",)
+    text: str = field(default="", metadata=_TEXT)
+
+    def _rule(self, state: State) -> None:
+        super()._rule(state)
+        if state.cell(self.rater, self.at).disabled == (self.kind == "disable"):
+            raise InvalidInputError(f"The placement of {self.rater} at query {self.at} is {self.kind}d already.")
+
+    def _after(self, before: Cell, stamp: Stamp) -> Cell:
+        return Cell(before.answer, self.kind == "disable")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Enable(Disable):
+    """A disabled placement is taken into the model again."""
+
+    kind = "enable"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Exclude(Event):
+    """The organiser takes a rater's mark out of the model; ``of`` says whose."""
+
+    kind = "exclude"
+    organisers_only = True
+    of: str = field(metadata=_NAME)
+    text: str = field(default="", metadata=_TEXT)
+
+    @property
+    def whose(self) -> str:
+        """Whose answer it changes."""
+        return self.of
+
+    def _rule(self, state: State) -> None:
+        excluded = (self.of, self.at) in state.excluded
+        if excluded or state.placement(self.of, self.at) is None:
+            raise InvalidInputError(
+                f"{self.of} has no mark at query {self.at} that could be excluded"
+                f"{': it is excluded already' if excluded else ''}."
+            )
+
+    def _apply(self, state: State, stamp: Stamp) -> None:
+        state.excluded[self.of, self.at] = stamp
+        given = _in_force(state.cell(self.of, self.at))
+        if given is not None:
+            state.removed[given] = stamp.generation
+        self._note_change(state, stamp)
+
+    def _note_change(self, state: State, stamp: Stamp) -> None:
+        state.changed_at[state.queries[self.at].location] = stamp.generation
+        state.model_generation = stamp.generation
+
+
+@dataclass(frozen=True, kw_only=True)
+class Include(Exclude):
+    """An excluded mark is put back into the model."""
+
+    kind = "include"
+
+    def _rule(self, state: State) -> None:
+        if (self.of, self.at) not in state.excluded:
+            raise InvalidInputError(f"The mark of {self.of} at query {self.at} is not excluded.")
+
+    def _apply(self, state: State, stamp: Stamp) -> None:
+        del state.excluded[self.of, self.at]
+        state.removed.pop(_in_force(state.cell(self.of, self.at)) or 0, None)
+        self._note_change(state, stamp)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resolve(Event):
+    """The organiser settles a location as it stands."""
+
+    kind = "resolve"
+    organisers_only = True
+    text: str = field(default="", metadata=_TEXT)
+
+    def _apply(self, state: State, stamp: Stamp) -> None:
+        state.resolved[state.queries[self.at].location] = Settled(text=self.text, stamp=stamp)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Register(Event):
+    """A person is registered, or their role or token is changed."""
+
+    kind = "rater"
+    about_query = False
+    organisers_only = True
+    words = "register or revoke people"
+    name: str
+    role: str
+    token_hash: str | None = None
+    revoked: bool = False
+
+    @classmethod
+    def _content(cls, payload: Mapping[str, Any], d: int, checked: dict[str, Any]) -> dict[str, Any]:
+        role, token = payload.get("role"), payload.get("token_hash")
+        if role not in ROLES:
+            raise InvalidInputError(f"A role must be one of {', '.join(ROLES)}, got {role!r}.")
+        if token is not None and not (isinstance(token, str) and 0 < len(token) <= 500):
+            raise InvalidInputError("The hash of a rater's token must be a short text.")
+        name, revoked = checked_name(payload.get("name")), bool(payload.get("revoked", False))
+        return {"name": name, "role": role, "token_hash": token, "revoked": revoked}
+
+    def _apply(self, state: State, stamp: Stamp) -> None:
+        state.raters[self.name] = RaterRecord(**self._fields(), generation=stamp.generation)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SkipStart(Event):
+    """A rater skips the guided start."""
+
+    kind = "start"
+    about_query = False
+    skipped: bool = True
+
+    @classmethod
+    def _content(cls, payload: Mapping[str, Any], d: int, checked: dict[str, Any]) -> dict[str, Any]:
+        return {"skipped": bool(payload.get("skipped", True))}
+
+    def _apply(self, state: State, stamp: Stamp) -> None:
+        state.starts_skipped[self.rater] = stamp
+
+
+@dataclass(frozen=True, kw_only=True)
+class Align(Event):
+    """A rough alignment is proposed (``accepted`` is None), or answered."""
+
+    kind = "align"
+    about_query = False
+    accepted: bool | None
+    matrix: Matrix
+    offset: Vector
+    score: float
+    rival: float
+    method: str
+
+    @classmethod
+    def _content(cls, payload: Mapping[str, Any], d: int, checked: dict[str, Any]) -> dict[str, Any]:
+        accepted = payload.get("accepted")
+        if accepted not in (None, True, False):
+            raise InvalidInputError(
+                f"An alignment is accepted (true), refused (false) or proposed (null), got {accepted!r}."
+            )
+        rows = points(payload.get("matrix") or [], d, "The matrix of an alignment")
+        if len(rows) != d or not abs(float(np.linalg.det(np.array(rows)))) > 0:
+            raise InvalidInputError(f"The matrix of an alignment must be an invertible {d} x {d} matrix.")
+        return {
+            "accepted": accepted,
+            "matrix": rows,
+            "offset": vector(payload.get("offset"), d, "The offset of an alignment"),
+            "score": number(payload.get("score"), "The score of an alignment"),
+            "rival": number(payload.get("rival"), "The rival of an alignment"),
+            "method": text(payload, "method"),
+        }
+
+    def _apply(self, state: State, stamp: Stamp) -> None:
+        state.alignment = AlignmentRecord(**self._fields(), stamp=stamp)
+        state.model_generation = stamp.generation
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fit(Event):
+    """Learned weights; ``told`` is the whole payload, unknown keys included.
+
+    Keys are family, scales, weights, noise; and in all but early versions linear_sd, translation_sd, report, source,
+    annotations, at_generation, rests_on, fitted_noise, replaces, projects.
+    """
+
+    kind = "fit"
+    about_query = False
+    told: Mapping[str, Any]
+
+    @classmethod
+    def _content(cls, payload: Mapping[str, Any], d: int, checked: dict[str, Any]) -> dict[str, Any]:
+        for key in ("scales", "weights"):
+            values = [number(value, f"Each of the {key}") for value in payload[key]]
+            if not values or min(values) <= 0 or len(values) != len(payload["scales"]):
+                raise InvalidInputError(f"A fit needs one positive weight for each positive scale, got {key} {values}.")
+        family = payload.get("family")
+        if family not in FAMILIES:
+            raise InvalidInputError(f"A fit names the kernel family {str(family)[:40]!r}, which is unknown.")
+        for key in ("noise", "linear_sd", "translation_sd"):
+            if key in payload and payload[key] is not None and number(payload[key], f"The {key} of a fit") < 0:
+                raise InvalidInputError(f"The {key} of a fit must not be negative, got {payload[key]!r}.")
+        number(payload.get("noise"), "The noise of a fit")
+        told = dict(payload)
+        if "rests_on" in told:
+            told["rests_on"] = sorted(int(generation) for generation in told["rests_on"])
+        return {"told": told}
+
+    def payload(self) -> dict[str, Any]:
+        """Return what the log keeps."""
+        return dict(self.told)
+
+    def _rule(self, state: State) -> None:
+        """Refuse a fit that replaces another one than the last: of two refits at once one is late."""
+        replaces = self.told.get("replaces")
+        if replaces is not None and state.fits and state.fits[-1].generation != replaces:
+            newer = state.fits[-1].stamp
+            late = f"The weights were fitted anew at generation {newer.generation}; this fit is late."
+            raise ConflictError(late, newer)
+
+    def _apply(self, state: State, stamp: Stamp) -> None:
+        fit = FitRecord(told=self.told, stamp=stamp)
+        state.fits.append(fit)
+        known = () if fit.from_projects else self.told.get("rests_on")
+        if known is None:  # fits of earlier versions say only when they looked
+            seen = self.told.get("at_generation", stamp.generation)
+            known = [
+                cell.answer.generation
+                for (rater, query), cell in state.cells.items()
+                if cell.answer is not None and cell.answer.generation <= seen and state.in_model(rater, query)
+            ]
+        state.fit_marks[stamp.generation] = frozenset(known)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SetTransform(Event):
+    """A registration result is added, or, without files, removed; ``more`` are keys of other versions."""
+
+    kind = "transform"
+    about_query = False
+    name: str
+    files: tuple[str, ...] = ()
+    hashes: tuple[str, ...] = ()
+    options: Mapping[str, Any] = field(default_factory=dict)
+    more: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def _content(cls, payload: Mapping[str, Any], d: int, checked: dict[str, Any]) -> dict[str, Any]:
+        files, hashes, options = payload.get("files", []), payload.get("hashes", []), payload.get("options", {})
+        texts = isinstance(files, list) and isinstance(hashes, list) and all(isinstance(t, str) for t in files + hashes)
+        if not texts or len(files) != len(hashes) or len(files) > 1000 or not isinstance(options, dict):
+            raise InvalidInputError("A transform needs a list of files, a hash for each, and options.")
+        for file in files:
+            parts = file.split("/")
+            if parts[0] != "transforms" or len(parts) < 2 or "\\" in file or set(parts) & {"", ".", ".."}:
+                raise InvalidInputError(
+                    f"The file {file[:80]!r} of a transform does not lie in the folder 'transforms'."
+                )
+        name = checked_name(payload.get("name"), "The name of a transform")
+        more = {key: value for key, value in payload.items() if key not in ("name", "files", "hashes", "options")}
+        return {"name": name, "files": tuple(files), "hashes": tuple(hashes), "options": options, "more": more}
+
+    def payload(self) -> dict[str, Any]:
+        """Return what the log keeps."""
+        told = {"name": self.name, "files": list(self.files), **self.more}
+        return {**told, "hashes": list(self.hashes), "options": dict(self.options)} if self.files else told
+
+    def _rule(self, state: State) -> None:
+        if not self.files and self.name not in state.transforms:
+            raise InvalidInputError(f"There is no transform {self.name!r} to remove.")
+
+    def _apply(self, state: State, stamp: Stamp) -> None:
+        if not self.files:
+            del state.transforms[self.name]
+            return
+        record = TransformRecord(self.name, self.files, self.hashes, dict(self.options), stamp.generation)
+        state.transforms[self.name] = record
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChangeSettings(Event):
+    """Settings are changed, for all who use the project."""
+
+    kind = "settings"
+    about_query = False
+    organisers_only = True
+    words = "change the settings"
+    changes: Mapping[str, Any]
+
+    @classmethod
+    def _content(cls, payload: Mapping[str, Any], d: int, checked: dict[str, Any]) -> dict[str, Any]:
+        changes = payload.get("changes")
+        if not isinstance(changes, dict) or not changes:
+            raise InvalidInputError("A change of settings needs the settings that change.")
+        clean = Settings.from_dict(changes).to_dict()
+        return {"changes": {name: clean[name] for name in changes}}
+
+    def _apply(self, state: State, stamp: Stamp) -> None:
+        state.settings.update(self.changes)
+        state.settings_generation = stamp.generation
+
+
+@dataclass(frozen=True, kw_only=True)
+class DrawAudit(Event):
+    """A round of audit questions is drawn."""
+
+    kind = "audit"
+    about_query = False
+    drawn: AuditRound
+
+    @classmethod
+    def _content(cls, payload: Mapping[str, Any], d: int, checked: dict[str, Any]) -> dict[str, Any]:
+        targets = tuple(int(target) for target in payload["targets"])
+        shares = tuple(number(share, "An inclusion probability") for share in payload["probabilities"])
+        rows = points(payload["points"], d, "The points of an audit")
+        candidates = tuple(whole(one) for one in payload["candidates"])
+        population, before = int(payload["population"]), int(payload["drawn_before"])
+        design, known = payload.get("design"), payload.get("transforms", {})
+        if design not in DESIGNS or not len(targets) == len(shares) == len(rows) == len(candidates) > 0:
+            raise InvalidInputError(
+                "A round of an audit needs a design, and for each target a point and a probability."
+            )
+        if len(set(targets)) < len(targets) or not 0 <= min(targets) <= max(targets) < population:
+            raise InvalidInputError("A round of an audit draws each target at most once, from those that there are.")
+        if not all(0 < share <= 1 + 1e-9 for share in shares) or not 0 <= before < population:
+            raise InvalidInputError("The inclusion probabilities of an audit must lie above 0 and not above 1.")
+        round_, sealed, seed = int(payload["round"]), bool(payload.get("sealed", False)), int(payload["seed"])
+        names = {checked_name(name, "The name of a transform"): int(at) for name, at in known.items()}
+        drawn = AuditRound(round_, design, sealed, population, before, seed, targets, rows, candidates, shares, names)
+        return {"drawn": drawn}
+
+    def payload(self) -> dict[str, Any]:
+        """Return what the log keeps."""
+        told = dict(vars(self.drawn))
+        del told["generation"]
+        return {"round": told.pop("number"), **told}
+
+    def _rule(self, state: State) -> None:
+        if self.drawn.number != len(state.audits):
+            raise InvalidInputError(f"The next round of the audit is {len(state.audits)}, not {self.drawn.number}.")
+
+    def _apply(self, state: State, stamp: Stamp) -> None:
+        state.audits.append(replace(self.drawn, generation=stamp.generation))
+
+
+@dataclass(frozen=True, kw_only=True)
+class AddControls(Event):
+    """Pairs with known matches are mixed into the questions from now on, one in ``every``."""
+
+    kind = "controls"
+    about_query = False
+    organisers_only = True
+    words = "add control questions"
+    fixed: tuple[Vector, ...]
+    moving: tuple[Vector, ...]
+    every: int
+    seed: int
+
+    @classmethod
+    def _content(cls, payload: Mapping[str, Any], d: int, checked: dict[str, Any]) -> dict[str, Any]:
+        fixed, moving = (points(payload[side], d, f"The {side} points of controls") for side in ("fixed", "moving"))
+        every = int(payload["every"])
+        if not fixed or len(fixed) != len(moving) or not 2 <= every <= 1000:
+            raise InvalidInputError(
+                "Controls are pairs of a fixed and a moving point; one is asked among 2 questions or more."
+            )
+        return {"fixed": fixed, "moving": moving, "every": every, "seed": int(payload["seed"])}
+
+    def _apply(self, state: State, stamp: Stamp) -> None:
+        state.controls = ControlsRecord(**self._fields(), stamp=stamp)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unseal(Event):
+    """Sealed answers are opened, by a certificate."""
+
+    kind = "unseal"
+    about_query = False
+    organisers_only = True
+    words = "open sealed answers"
+    certificate: str = field(default="", metadata=_TEXT)
+
+    def _rule(self, state: State) -> None:
+        if not any(state.is_sealed_round(drawn) for drawn in state.audits):
+            raise InvalidInputError("No answer is sealed, so there is nothing to unseal.")
+
+    def _apply(self, state: State, stamp: Stamp) -> None:
+        state.unsealed.append(Unsealed(certificate=self.certificate, stamp=stamp))
+        state.model_generation = stamp.generation
+
+
+@dataclass(frozen=True, kw_only=True)
+class Relink(Event):
+    """Images are linked anew in ``project.json``: path and content hash of each, by role."""
+
+    kind = "relink"
+    about_query = False
+    organisers_only = True
+    words = "link images"
+    images: Mapping[str, Mapping[str, str]]
+
+    @classmethod
+    def _content(cls, payload: Mapping[str, Any], d: int, checked: dict[str, Any]) -> dict[str, Any]:
+        images = payload.get("images")
+        if not isinstance(images, dict) or not images:
+            raise InvalidInputError("Linking images anew needs the images.")
+        return {
+            "images": {
+                checked_name(role, "The role of an image"): {key: text(one, key) for key in ("path", "content_hash")}
+                for role, one in images.items()
+            }
+        }
+
+    def _apply(self, state: State, stamp: Stamp) -> None:
+        state.images_generation = stamp.generation
+
+
+@dataclass(frozen=True, kw_only=True)
+class Note(Event):
+    """A remark for people; it changes nothing."""
+
+    kind = "note"
+    about_query = False
+    text: str = field(default="", metadata=_TEXT)
+
+
+def _set_cell(state: State, rater: str, query: int, cell: Cell, stamp: Stamp) -> None:
+    """Write an answer into the state, with all that follows from it."""
+    before = _in_force(state.cell(rater, query))
+    after = None if (rater, query) in state.excluded else _in_force(cell)
+    if before != after:
+        if before is not None:
+            state.removed[before] = stamp.generation
+        state.removed.pop(after or 0, None)
+    location = state.queries[query].location
+    if (rater, query) not in state.cells:
+        state.cells_at.setdefault(location, []).append((rater, query))
+    state.cells[rater, query] = cell
+    state.changed_at[location] = stamp.generation
+    state.touched[rater, query] = stamp
+    state.deferred.pop((rater, query), None)
+    _extend_trail(state, rater, query)
+    state.model_generation = stamp.generation
+
+
+def _extend_trail(state: State, rater: str, query: int) -> None:
+    trail = state.trails.setdefault(rater, [])
+    if query not in trail:
+        trail.append(query)
+
+
+def _in_force(cell: Cell) -> int | None:
+    """Return the generation of an answer that counts, or None."""
+    return None if cell.answer is None or cell.disabled else cell.answer.generation
+
+
+def _count_batch(state: State, batch: str | None, change: int) -> None:
+    if batch is not None:
+        state.batches[batch] = state.batches.get(batch, 0) + change
+
+
+def read_event(entry: Entry | Event, d: int) -> Event:
+    """Check an entry of the log, or an event that is to be written, without regard to the state.
+
+    Parameters
+    ----------
+    entry : Entry or Event
+    d : int
+        Dimension of the project's points.
+
+    Returns
+    -------
+    Event
+        With plain values only, which can be stored.
+    """
+    kind = KINDS.get(entry.kind)
+    if kind is None:
+        raise InvalidInputError(f"An event must be one of {', '.join(KINDS)}, got {entry.kind!r}.")
+    rater, query, base = checked_name(entry.rater), entry.query, entry.base_generation
+    told, batch = (
+        (entry.payload(), entry.batch) if isinstance(entry, Event) else (entry.payload, entry.payload.get("batch"))
+    )
+    if kind.about_query is not None and kind.about_query != (query is not None):
+        raise InvalidInputError(f"An event {entry.kind!r} {'needs' if query is None else 'has no'} query.")
+    if entry.duration is not None and not number(entry.duration, "The duration") >= 0:
+        raise InvalidInputError(f"The duration must be seconds, at least 0, got {entry.duration!r}.")
+    event = kind.read(
+        told,
+        d,
+        rater=rater,
+        query=None if query is None else int(query),
+        duration=None if entry.duration is None else float(entry.duration),
+        base_generation=None if base is None else int(base),
+    )
+    if (kind.undoable or kind is Ask) and batch is not None:
+        event = replace(event, batch=checked_name(batch, "The name of a batch"))
+    stored_text(event)
+    return event
+
+
+def stored_text(event: Event) -> str:
+    """Return the payload of an event as the log stores it."""
+    payload = event.payload() if event.batch is None else {**event.payload(), "batch": event.batch}
+    try:
+        stored = canonical(payload)
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(f"The payload of an event {event.kind!r} is not plain JSON: {error}.") from error
+    if len(stored) > _LARGEST_PAYLOAD:
+        raise InvalidInputError(
+            f"The payload of an event {event.kind!r} has {len(stored)} characters, more than a million."
+        )
+    return stored
+
+
+def authorise(state: State, event: Event) -> None:
+    """Raise when the role of who acts does not allow it."""
+    role = state.role(event.rater)
+    if not event.allowed(role):
+        article = "an" if role[0] in "aeiou" else "a"
+        words = event.kind if role == "viewer" else event.words or event.kind
+        raise NotAllowedError(f"{event.rater} is {article} {role} of this project and may not {words}.")
+
+
+def check_names(state: State, event: Event) -> None:
+    """Check the names that a new event would bring into the project."""
+    known = {*state.raters, *state.trails}  # a trail has everybody who ever answered or put something aside
+    names = [event.name] if isinstance(event, Register) else []
+    names = names if names and not state.raters else [event.rater, *names]
+    for name in names:
+        if name not in known:
+            check_new_name(name, known)
+    if isinstance(event, SetTransform) and event.name not in state.transforms:
+        check_new_name(event.name, state.transforms, "The name of a transform")
+
+
+def advance(state: State, event: Event, stamp: Stamp) -> None:
+    """Apply one event to the state, in place; an event that cannot follow it says that the log is damaged."""
+    try:
+        if stamp.generation != state.generation + 1:
+            raise ProjectError(f"generation {state.generation + 1} was expected")
+        event.check(state)
+        event.apply(state, stamp)
+    except (WarpgaugeError, KeyError, TypeError, IndexError) as error:
+        raise ProjectError(f"Event {stamp.generation} of the log cannot be applied: {error}") from error
+    state.generation = stamp.generation
+
+
+def replay(entries: Iterable[Entry], d: int, state: State | None = None) -> State:
+    """Apply entries of a log to a state (an empty one by default), in place, and return it.
+
+    They are checked as strictly as new events: the log may come from anywhere.
+    """
+    result = State() if state is None else state
+    for entry in entries:
+        try:
+            event = read_event(entry, d)
+        except InvalidInputError as error:
+            raise ProjectError(
+                f"Event {entry.generation} of the log ({entry.kind!s:.20}) is damaged: {one_line(error)}."
+            ) from error
+        advance(result, event, entry.stamp)
+    return result
+
+
+def check_sequence(state: State, events: Iterable[Event]) -> None:
+    """Check new events one after the other, each on the state that the former leave; raise at the first that fails."""
+    new = list(events)
+    after = state if len(new) == 1 else state.copy()
+    for event in new:
+        authorise(after, event)
+        check_names(after, event)
+        event.check(after)
+        if len(new) > 1:
+            stamp = Stamp(event.rater, event.kind, event.query, after.generation + 1, "", event.duration)
+            advance(after, replace(event, base_generation=None), stamp)

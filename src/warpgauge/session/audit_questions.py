@@ -1,0 +1,186 @@
+"""Audit questions: targets drawn at random with known probabilities and mixed with the suggestions.
+
+A round is drawn ahead and logged (event ``audit``); its questions enter the list one by one, at places of the list
+that nobody can guess. Raters are shown the same for them as for suggestions. What answers say is worked out in
+`warpgauge.evaluation.audit`; nothing here looks at one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Callable
+
+import numpy as np
+from scipy.spatial import cKDTree
+
+from warpgauge.core.arrays import Ints
+from warpgauge.core.designs import balanced_order, disagreement_sizes, inclusion_probabilities
+from warpgauge.core.process import Posterior
+from warpgauge.errors import WarpgaugeError
+from warpgauge.geometry import Floats
+from warpgauge.project import AuditRound, Project, State
+from warpgauge.project.events import Ask, DrawAudit
+from warpgauge.session.queries import PROGRAM, is_free
+
+# Questions of a round: the design of disagreement follows what is known, so that its rounds are short.
+ROUND = {"uniform": 64, "disagreement": 16}
+# Share of the probability that is spread evenly; no weight exceeds its inverse times the mean weight.
+FLOOR = 0.25
+
+
+def slots(state: State, share: float, count: int) -> list[bool]:
+    """Return which of the next ``count`` locations are audit questions: a random one in every 1 / share locations.
+
+    Places come from the seed of the first round, which nobody can guess.
+    """
+    if not state.audits or share == 0:
+        return [False] * count
+    before = sum(query.origin in ("suggested", "audit") for query in state.queries)
+    seed = state.audits[0].seed
+    return [is_slot(seed, share, before + step) for step in range(count)]
+
+
+def is_slot(seed: int, share: float, rank: int) -> bool:
+    """Return whether the question of this rank is the one drawn by the seed among its 1 / share neighbours."""
+    stretch = int(np.floor(rank * share + 1e-9))
+    for part in (stretch - 1, stretch, stretch + 1):
+        low, high = (int(np.ceil(one / share - 1e-9)) for one in (part, part + 1))
+        if part >= 0 and low <= rank < high:
+            digest = hashlib.sha256(f"{seed}\0slot\0{part}".encode()).digest()
+            return rank == low + int.from_bytes(digest[:8], "big") % (high - low)
+    return False
+
+
+def asked_of(state: State, drawn: AuditRound) -> int:
+    """Return how many questions of a round are in the list."""
+    return sum(query.audit is not None and query.audit[0] == drawn.number for query in state.queries)
+
+
+def pending_candidates(state: State) -> set[int]:
+    """Return the candidates that the round in use will ask for; they are not suggested."""
+    if not state.audits:
+        return set()
+    drawn = state.audits[-1]
+    return {one for one in drawn.candidates[asked_of(state, drawn) :] if one is not None}
+
+
+def needs_round(project: Project, state: State) -> bool:
+    """Return whether a new round is due: none yet, the last one all asked, or transforms or settings changed."""
+    if not state.audits:
+        return True
+    drawn, settings = state.audits[-1], project.settings
+    if asked_of(state, drawn) == len(drawn.targets):
+        return True
+    known = _transforms(state) if _design(project, state) == "disagreement" else {}
+    return drawn.transforms != known or drawn.sealed != settings.seal
+
+
+def _design(project: Project, state: State) -> str:
+    several = len(state.transforms) > 1 and project.settings.audit_design == "auto"
+    return "disagreement" if several else "uniform"
+
+
+def _transforms(state: State) -> dict[str, int]:
+    return {name: record.generation for name, record in state.transforms.items()}
+
+
+def audit_round(project: Project, state: State, posterior: Callable[[], Posterior], noise: Floats) -> DrawAudit | None:
+    """Draw a round; None where no target is left.
+
+    Parameters
+    ----------
+    posterior : callable
+        Returns what the answers that are not sealed say; called where transforms disagree.
+    noise : (d, d) array
+        Covariance of a placement.
+    """
+    number, settings = len(state.audits), project.settings
+    gone = {state.audits[query.audit[0]].targets[query.audit[1]] for query in state.queries if query.audit is not None}
+    left = np.setdiff1d(np.arange(len(project.targets)), np.array(sorted(gone), dtype=np.int64))
+    if not len(left):
+        return None
+    seed = secrets.randbits(32) if settings.audit_seed is None else _derived(settings.audit_seed, number)
+    design = _design(project, state)
+    sizes = _sizes(project, state, left, posterior, noise) if design == "disagreement" else np.ones(len(left))
+    shares = inclusion_probabilities(sizes, min(ROUND[design], len(left)))
+    order = balanced_order(project.targets[left], shares, np.random.default_rng(seed))
+    candidates = question_candidates(project, state)[left[order]]
+    points = [
+        tuple((project.targets[target] if candidate < 0 else project.candidates[candidate]).tolist())
+        for target, candidate in zip(left[order], candidates, strict=True)
+    ]
+    drawn = AuditRound(
+        number=number,
+        design=design,
+        sealed=settings.seal,
+        population=len(project.targets),
+        drawn_before=len(gone),
+        seed=seed,
+        targets=tuple(left[order].tolist()),
+        points=tuple(points),
+        candidates=tuple(None if one < 0 else int(one) for one in candidates),
+        probabilities=tuple(np.minimum(shares[order], 1.0).tolist()),
+        transforms=_transforms(state) if design == "disagreement" else {},
+    )
+    return DrawAudit(rater=PROGRAM, drawn=drawn)
+
+
+def _derived(seed: int, number: int) -> int:
+    return int.from_bytes(hashlib.sha256(f"{seed}\0audit\0{number}".encode()).digest()[:4], "big")
+
+
+def question_candidates(project: Project, state: State) -> Ints:
+    """Return for each target the candidate that is asked in its place, -1 for the target itself.
+
+    A candidate stands for the target that it is nearest to, if it lies in that target's own cell (within half the
+    typical distance between targets) and is not in the list yet: a place that can be recognised, like all suggestions.
+    """
+    targets, candidates = project.targets, project.candidates
+    found = np.full(len(targets), -1, dtype=np.int64)
+    if len(targets) < 2:
+        return found
+    tree = cKDTree(targets)
+    reach = 0.5 * float(np.median(tree.query(targets, k=2)[0][:, 1]))
+    taken = {query.candidate for query in state.queries if query.candidate is not None and not is_free(state, query)}
+    distances, nearest = tree.query(candidates)
+    for candidate in np.argsort(-distances, kind="stable"):  # the nearest comes last and stays
+        if distances[candidate] <= reach and int(candidate) not in taken:
+            found[nearest[candidate]] = candidate
+    return found
+
+
+def _sizes(project: Project, state: State, rows: Ints, posterior: Callable[[], Posterior], noise: Floats) -> Floats:
+    """Sizes by the disagreement of the transforms that can be read; even where fewer than two can."""
+    points, mapped = project.targets[rows], []
+    for name in state.transforms:
+        try:
+            mapped.append(project.transform(name).map(points))
+        except WarpgaugeError:  # shown wherever transforms are listed; the draw goes on without it
+            continue
+    if len(mapped) < 2:
+        return np.ones(len(rows))
+    return disagreement_sizes(np.stack(mapped), posterior().covariance(points) + noise, FLOOR)
+
+
+def audit_question(state: State, number: int, gain: float | None, ahead: int = 0) -> Ask:
+    """Write the next question of the round in use as query ``number``.
+
+    Parameters
+    ----------
+    gain : float or None
+        Of the suggestion whose place it takes: raters may see it, and it must not tell.
+    ahead : int
+        Questions of the round that are written at the same time, before this one.
+    """
+    drawn = state.audits[-1]
+    place = asked_of(state, drawn) + ahead
+    return Ask(
+        rater=PROGRAM,
+        query=number,
+        point=drawn.points[place],
+        candidate=drawn.candidates[place],
+        origin="audit",
+        gain=gain,
+        audit=(drawn.number, place),
+    )

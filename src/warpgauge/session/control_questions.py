@@ -1,0 +1,172 @@
+"""Control questions, whose answers are known, and what they and repeats say about each rater.
+
+The pairs are logged once (event ``controls``); their questions replace suggestions one by one, at places of the list
+that nobody can guess. The model never uses an answer to one: they only measure the rater.
+"""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from warpgauge.core.annotations import confidence_radius
+from warpgauge.core.calibration import binomial_interval
+from warpgauge.core.factors import mahalanobis
+from warpgauge.errors import InvalidInputError
+from warpgauge.geometry import Floats
+from warpgauge.project import Entry, Placement, Project, QueryRecord, State
+from warpgauge.project.content_checks import plain_rows
+from warpgauge.project.events import AddControls, Ask
+from warpgauge.session.agreement import intra_rater
+from warpgauge.session.audit_questions import is_slot
+from warpgauge.session.fused_annotations import all_marks
+
+EVERY = 8  # of so many questions one is a control question
+LEVEL = 0.95
+
+
+def add_controls(project: Project, fixed: Floats, moving: Floats, rater: str, *, seed: int | None = None) -> Entry:
+    """Log pairs with known matches; from now on they are mixed into the questions, each once.
+
+    Parameters
+    ----------
+    project : Project
+    fixed, moving : (n, d) array
+        Points and their known matches, world units.
+    rater : str
+        An organiser.
+    seed : int, optional
+        Of their places in the list; one that nobody can guess by default.
+    """
+    for points, grid, side in ((fixed, project.fixed_grid, "fixed"), (moving, project.moving_grid, "moving")):
+        outside = np.flatnonzero(~grid.contains(points))
+        if len(outside):
+            raise InvalidInputError(
+                f"Control {outside[0] + 1} lies outside the {side} image, at "
+                f"{', '.join(f'{value:.4g}' for value in points[outside[0]])}; a control question needs a match that "
+                f"can be marked: leave it out."
+            )
+    drawn = secrets.randbits(32) if seed is None else seed
+    added = AddControls(rater=rater, fixed=plain_rows(fixed), moving=plain_rows(moving), every=EVERY, seed=drawn)
+    return project.append(added)[0]
+
+
+def with_controls(state: State, asked: list[Ask]) -> list[Ask]:
+    """Replace suggestions by control questions where one is due."""
+    controls = state.controls
+    if controls is None:
+        return asked
+    place = sum(bool(query.known) and query.generation > controls.generation for query in state.queries)
+    rank = sum(query.origin in ("suggested", "audit", "control") for query in state.queries)
+    result = list(asked)
+    for step, ask in enumerate(asked):
+        due = is_slot(controls.seed, 1 / controls.every, rank + step)
+        if place < len(controls.fixed) and ask.origin == "suggested" and due:
+            # It keeps the gain of the suggestion in whose stead it is asked: nothing gives it away.
+            point, known = controls.fixed[place], controls.moving[place]
+            result[step] = replace(ask, point=point, candidate=None, origin="control", known=known)
+            place += 1
+    return result
+
+
+@dataclass(frozen=True, eq=False)
+class RaterCertificate:
+    """Precision of a rater, with 95 % intervals.
+
+    Attributes
+    ----------
+    controls : int
+        Control questions placed.
+    bias, bias_low, bias_high : (d,) array or None
+        Mean offset from the known matches, and its interval by Student's t; from two controls on.
+    sd, sd_low, sd_high : float or None
+        Standard deviation of one placement in one direction about the bias, and its interval by chi-square.
+    inside, inside_low, inside_high : int, float, float
+        Known matches within the region that the rater drew, and the binomial interval of that share.
+    repeats : int
+        Locations placed twice.
+    repeat_sd, repeat_low, repeat_high : float or None
+        Standard deviation of one placement in one direction, from those.
+    """
+
+    controls: int
+    bias: Floats | None
+    bias_low: Floats | None
+    bias_high: Floats | None
+    sd: float | None
+    sd_low: float | None
+    sd_high: float | None
+    inside: int
+    inside_low: float
+    inside_high: float
+    repeats: int
+    repeat_sd: float | None
+    repeat_low: float | None
+    repeat_high: float | None
+
+
+def rater_certificate(state: State, rater: str) -> RaterCertificate | None:
+    """Return what control questions and repeats say about a rater; None where there is neither."""
+    pairs = [
+        (mark.query, mark.placement)
+        for mark in all_marks(state, rater, sealed=True)
+        if mark.query.known and not mark.moved
+    ]
+    intra = intra_rater(state, rater)
+    repeats = 0 if intra is None else intra.pairs
+    if not pairs and not repeats:
+        return None
+    d = len(state.queries[0].point)
+    offsets = np.array([_offset(query, placement) for query, placement in pairs]).reshape(len(pairs), d)
+    inside = sum(_holds(query, placement) for query, placement in pairs)
+    low, high = binomial_interval(inside, len(pairs)) if pairs else (0.0, 1.0)
+    repeat_sd: tuple[float | None, ...] = (None, None, None)
+    if intra is not None and repeats:
+        repeat_sd = (intra.sd, *sd_interval(intra.sd, repeats * d))
+    return RaterCertificate(len(pairs), *_bias(offsets), *_scatter(offsets), inside, low, high, repeats, *repeat_sd)
+
+
+def rater_certificates(state: State) -> dict[str, RaterCertificate]:
+    """Return the certificates of all raters who have one."""
+    found = {name: rater_certificate(state, name) for name in sorted(state.who_answered())}
+    return {name: one for name, one in found.items() if one is not None}
+
+
+def sd_interval(sd: float, freedom: int, level: float = LEVEL) -> tuple[float, float]:
+    """Return the interval of a standard deviation that was estimated with so many degrees of freedom."""
+    from scipy import stats  # takes longer to load than all of the core
+
+    low, high = stats.chi2.ppf([(1 + level) / 2, (1 - level) / 2], freedom)
+    return float(sd * np.sqrt(freedom / low)), float(sd * np.sqrt(freedom / high))
+
+
+def _bias(offsets: Floats) -> tuple[Floats | None, Floats | None, Floats | None]:
+    from scipy import stats
+
+    count = len(offsets)
+    if count < 2:
+        return None, None, None
+    mean = offsets.mean(axis=0)
+    half = stats.t.ppf((1 + LEVEL) / 2, count - 1) * offsets.std(axis=0, ddof=1) / np.sqrt(count)
+    return mean, mean - half, mean + half
+
+
+def _scatter(offsets: Floats) -> tuple[float | None, float | None, float | None]:
+    count = len(offsets)
+    if count < 2:
+        return None, None, None
+    freedom = offsets.shape[1] * (count - 1)
+    sd = float(np.sqrt(np.square(offsets - offsets.mean(axis=0)).sum() / freedom))
+    return (sd, *sd_interval(sd, freedom))
+
+
+def _offset(query: QueryRecord, placement: Placement) -> Floats:
+    return np.subtract(placement.point, query.known or ())
+
+
+def _holds(query: QueryRecord, placement: Placement) -> bool:
+    offset = _offset(query, placement)
+    square = mahalanobis(offset[None], placement.covariance_world[None])[0]
+    return bool(square <= confidence_radius(len(offset), placement.alpha) ** 2)

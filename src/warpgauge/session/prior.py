@@ -1,0 +1,113 @@
+"""The prior of a project: sensible before anything is learned, then with the weights of the last fit.
+
+Scales double from ``smallest_scale_px`` pixels (times the geometric mean of the fixed image's spacing) until one
+reaches the longest side of the image. The default model (:mod:`warpgauge.core.power_law`) has an affine trend about
+the middle of the image, weights that follow a power law of the scale, and Student-t tails. The paper's model has the
+identity as its mean and Gaussian tails; as it does not say what weights to begin with, they grow with the square of
+the scale, as smooth deformations do, and add up to the square of 2 % of the image's diagonal.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from warpgauge.core import power_law
+from warpgauge.core.annotations import confidence_radius
+from warpgauge.core.hyperparameters import FitReport
+from warpgauge.core.kernels import KernelBundle
+from warpgauge.core.process import TransformationPrior
+from warpgauge.geometry import Floats, Grid
+from warpgauge.project import Project, Settings, State
+from warpgauge.project.events import Fit
+from warpgauge.project.values import FitRecord
+from warpgauge.session.fused_annotations import standing_marks
+
+TYPICAL_SHARE = 0.02
+# Uncertainty of an accepted rough alignment: of its shift, as a share of the diagonal, and of each matrix entry.
+ALIGNED_SHARE, ALIGNED_LINEAR_SD = 0.1, 0.2
+PAPER = "paper"
+
+
+def default_scales(grid: Grid, settings: Settings) -> Floats:
+    """Scales in world units, doubling until one reaches the image's longest side."""
+    smallest = settings.smallest_scale_px * grid.pixel
+    return power_law.doubling_scales(smallest, float(grid.extent.max()))
+
+
+def aligned(state: State) -> int | None:
+    """Return the generation at which a rough alignment of the two images was accepted, or None."""
+    record = state.alignment
+    return record.generation if record is not None and record.accepted else None
+
+
+def default_prior(grid: Grid, settings: Settings) -> TransformationPrior:
+    """Return the prior of a project that has learned nothing yet."""
+    if settings.model != PAPER:
+        smallest = settings.smallest_scale_px * grid.pixel
+        return power_law.default_prior(grid.extent, center=grid.centre, smallest=smallest, family=settings.family)
+    scales = default_scales(grid, settings)
+    weights = (TYPICAL_SHARE * grid.diagonal) ** 2 * scales**2 / np.sum(scales**2)
+    return TransformationPrior(KernelBundle(settings.family, scales, weights))
+
+
+def fit_in_force(state: State) -> FitRecord | None:
+    """Return the last fit whose annotations are all unchanged, or None for the initial weights.
+
+    A fit that rested on an answer which was since undone, changed or taken out is not used; it counts again when the
+    answer is back.
+    """
+    standing: set[int] | None = None
+    for fit in reversed(state.fits):
+        rests_on = state.fit_marks[fit.generation]
+        if rests_on and standing is None:  # costs as much as there are answers, so only where it matters
+            standing = {mark.generation for marks in standing_marks(state).values() for mark in marks}
+        if not rests_on or (standing is not None and rests_on <= standing):
+            return fit
+    return None
+
+
+def current_prior(project: Project, fit: FitRecord | None) -> TransformationPrior:
+    """Return the prior with the weights of the current fit, if there is one."""
+    prior = default_prior(project.fixed_grid, project.settings)
+    alignment = project.alignment
+    if alignment is not None and project.settings.model != PAPER:
+        # As sure as a trend of images that lie nearly alike, twice over: a person has looked at it.
+        shift_sd = ALIGNED_SHARE * project.fixed_grid.diagonal
+        prior = replace(prior, about=alignment.map, translation_sd=shift_sd, linear_sd=ALIGNED_LINEAR_SD)
+    if fit is None:
+        return prior
+    kernel = KernelBundle(fit.family, fit.scales, fit.weights)
+    trended = replace(prior, linear_sd=fit.trend[0], translation_sd=fit.trend[1]) if fit.trend else prior
+    return trended.with_kernel(kernel, fit.noise)
+
+
+def default_covariance(grid: Grid, settings: Settings) -> Floats:
+    """Covariance of a plain click: the disc or ball of the default radius at the project's level."""
+    sd = default_radius(grid, settings) / confidence_radius(grid.d, settings.alpha)
+    return np.asarray(sd**2 * np.eye(grid.d))
+
+
+def default_radius(grid: Grid, settings: Settings) -> float:
+    """Radius of a plain click in world units; a tenth of the smallest scale unless the settings say otherwise."""
+    if settings.default_radius is not None:
+        return settings.default_radius
+    return 0.1 * settings.smallest_scale_px * grid.pixel
+
+
+def fit_event(prior: TransformationPrior, rater: str, **provenance: Any) -> Fit:
+    """Return the event that logs a fitted prior, with where its weights came from."""
+    report = prior.fit
+    told = {
+        "family": prior.kernel.family,
+        "scales": prior.kernel.scales.tolist(),
+        "weights": prior.kernel.weights.tolist(),
+        "noise": float(prior.noise),
+        "linear_sd": prior.linear_sd,
+        "translation_sd": prior.translation_sd,
+        "report": dict(vars(report)) if isinstance(report, FitReport | power_law.PowerLawReport) else None,
+        **provenance,
+    }
+    return Fit(rater=rater, told=told)
