@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import resources
-from importlib.resources.abc import Traversable
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response
@@ -45,7 +44,7 @@ def _rooted(file: PageFile, root_path: str) -> PageFile:
     if not root_path or not file.media_type.startswith("text/"):
         return file
     content = re.sub(rb"""(["'`(])/(api|static)/""", rb"\1" + root_path.encode() + rb"/\2/", file.content)
-    return PageFile(content, file.media_type, f'"{hashlib.sha256(content).hexdigest()[:32]}"')
+    return PageFile.of(content, file.media_type)
 
 
 def _versioned(page: PageFile | None, version: str, root_path: str) -> PageFile | None:
@@ -66,14 +65,11 @@ def _sent(file: PageFile | None, request: Request, *, lasting: bool = False) -> 
 
 
 _TYPES = {
-    ".html": "text/html; charset=utf-8",
-    ".css": "text/css; charset=utf-8",
-    ".js": "text/javascript; charset=utf-8",
-    ".svg": "image/svg+xml",
-    ".png": "image/png",
-    ".ico": "image/x-icon",
+    "html": "text/html; charset=utf-8",
+    "css": "text/css; charset=utf-8",
+    "js": "text/javascript; charset=utf-8",
+    "svg": "image/svg+xml",
 }
-_LEFT_OUT = ("node_modules", "__pycache__")
 
 
 @dataclass(frozen=True)
@@ -84,30 +80,21 @@ class PageFile:
     media_type: str
     etag: str
 
+    @classmethod
+    def of(cls, content: bytes, media_type: str) -> PageFile:
+        """Return a file with the tag of its content."""
+        return cls(content, media_type, f'"{hashlib.sha256(content).hexdigest()[:32]}"')
+
 
 def page_files() -> dict[str, PageFile]:
-    """Read all files of the page, by their path below ``static`` with ``/``."""
-    return dict(_files(resources.files("warpgauge.web") / "static", ""))
+    """Read all files of the page, by their names."""
+    entries = [
+        (entry, entry.name.rpartition(".")[2]) for entry in (resources.files("warpgauge.web") / "static").iterdir()
+    ]
+    return {entry.name: PageFile.of(entry.read_bytes(), _TYPES[kind]) for entry, kind in entries if kind in _TYPES}
 
 
 def version_of(files: Mapping[str, PageFile]) -> str:
     """Name the present content of all files together."""
     text = "\n".join(f"{name} {file.etag}" for name, file in sorted(files.items()))
     return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def _files(folder: Traversable, prefix: str) -> Iterator[tuple[str, PageFile]]:
-    if not folder.is_dir():
-        return
-    for entry in sorted(folder.iterdir(), key=lambda item: item.name):
-        if entry.is_dir():
-            if entry.name not in _LEFT_OUT:
-                yield from _files(entry, f"{prefix}{entry.name}/")
-            continue
-        media_type = _TYPES.get("." + entry.name.rpartition(".")[2])
-        if media_type is not None:
-            content = entry.read_bytes()
-            yield (
-                f"{prefix}{entry.name}",
-                PageFile(content, media_type, f'"{hashlib.sha256(content).hexdigest()[:32]}"'),
-            )
