@@ -6,7 +6,7 @@ import json
 import math
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -20,12 +20,44 @@ from warpgauge.io.files import PathLike, one_line, read_text
 MISSING_RULES = ("worst rank", "exclude", "error")
 CHALLENGES = ("anhir", "learn2reg", "acrobat")
 LABELS = ("fixed_labels", "moving_labels")
+PATHS = ("project", "landmarks", "moving_landmarks", "fixed", "moving", "mask", "targets", *LABELS)
 FITS = ("pair", "together")
 # In an evaluation container: the study's file, and the name of the one method.
 STUDY, METHOD = "study.toml", "submission"
 # Keys of a pair that say nothing without landmarks.
 _OF_LANDMARKS = ("moving_landmarks", "targets", "mask", "raters", "sd", "diagonal", "landmark_options")
 _FIELD = re.compile(r"\{(\w*)\}")
+
+
+def _one_of(choices: Collection[str], default: str | None) -> Any:
+    return field(default=default, metadata={"choices": tuple(choices)})
+
+
+def _number(default: float | None = None, low: float | None = None, high: float = math.inf, whole: bool = False) -> Any:
+    """Declare a number between two ends; above 0 where there is no lower one."""
+    return field(default=default, metadata={"limits": (low, high, whole)})
+
+
+def _check_fields(settings: Any) -> None:
+    """Check every field by what its declaration says; None is allowed where it is the default."""
+    for one in fields(settings):
+        value = getattr(settings, one.name)
+        if value is None and one.default is None:
+            continue
+        choices = one.metadata.get("choices", (value,))
+        if value not in choices:
+            raise InvalidInputError(f"{one.name} must be one of {', '.join(choices)}, got {value!r}.")
+        if "limits" in one.metadata:
+            _check_number(one.name, value, *one.metadata["limits"])
+
+
+def _check_number(name: str, value: Any, low: float | None = None, high: float = math.inf, whole: bool = False) -> None:
+    number = isinstance(value, int if whole else int | float) and not isinstance(value, bool)
+    if not number or not (value > 0 if low is None else low <= value <= high):
+        kind = "a whole number" if whole else "a number"
+        bound = "above 0" if low is None else f"of at least {low:g}"
+        limit = "" if math.isinf(high) else f" and at most {high:g}"
+        raise InvalidInputError(f"{name} must be {kind} {bound}{limit}, got {value!r}.")
 
 
 @dataclass(frozen=True)
@@ -55,16 +87,16 @@ class StudySettings:
     """
 
     norm: float | str = 2.0
-    tolerance: float | None = None
-    missing: str = "worst rank"
-    most_outside: float = 0.5
-    samples: int = SAMPLES
-    bootstrap: int = 2000
-    targets: int = 1000
-    sd: float | None = None
-    seed: int = 0
-    centre: str = "candidates"
-    challenge: str | None = None
+    tolerance: float | None = _number()
+    missing: str = _one_of(MISSING_RULES, "worst rank")
+    most_outside: float = _number(0.5, 0, 1)
+    samples: int = _number(SAMPLES, 1, whole=True)
+    bootstrap: int = _number(2000, 1, whole=True)
+    targets: int = _number(1000, 1, whole=True)
+    sd: float | None = _number()
+    seed: int = _number(0, 0, whole=True)
+    centre: str = _one_of(CENTRES, "candidates")
+    challenge: str | None = _one_of(CHALLENGES, None)
 
     @property
     def p(self) -> float:
@@ -75,19 +107,7 @@ class StudySettings:
         object.__setattr__(self, "norm", math.inf if self.norm == "inf" else self.norm)
         if self.norm not in (1, 2, math.inf):
             raise InvalidInputError(f'The norm of a study must be 1, 2 or "inf", got {self.norm!r}.')
-        if self.missing not in MISSING_RULES:
-            raise InvalidInputError(f"missing must be one of {', '.join(MISSING_RULES)}, got {self.missing!r}.")
-        if self.centre not in CENTRES:
-            raise InvalidInputError(f"centre must be one of {', '.join(CENTRES)}, got {self.centre!r}.")
-        if self.challenge not in (None, *CHALLENGES):
-            raise InvalidInputError(f"challenge must be one of {', '.join(CHALLENGES)}, got {self.challenge!r}.")
-        for name in ("samples", "bootstrap", "targets"):
-            _check(name, getattr(self, name), whole=True, low=1)
-        for name in ("tolerance", "sd"):
-            if getattr(self, name) is not None:
-                _check(name, getattr(self, name), low=1e-300)
-        _check("most_outside", self.most_outside, low=0, high=1)
-        _check("seed", self.seed, whole=True, low=0)
+        _check_fields(self)
 
 
 @dataclass(frozen=True)
@@ -106,19 +126,15 @@ class ModelSettings:
         Whether an extra noise is learned as well.
     """
 
-    family: str = "wendland"
-    smallest_scale: float | None = None
-    fit: str = "pair"
+    family: str = _one_of(FAMILIES, "wendland")
+    smallest_scale: float | None = _number()
+    fit: str = _one_of(FITS, "pair")
     noise: bool = False
 
     def __post_init__(self) -> None:
-        for name, choices in (("family", tuple(FAMILIES)), ("fit", FITS)):
-            if getattr(self, name) not in choices:
-                raise InvalidInputError(f"{name} must be one of {', '.join(choices)}, got {getattr(self, name)!r}.")
+        _check_fields(self)
         if not isinstance(self.noise, bool):
             raise InvalidInputError(f"noise must be true or false, got {self.noise!r}.")
-        if self.smallest_scale is not None:
-            _check("smallest_scale", self.smallest_scale, low=1e-300)
 
 
 @dataclass(frozen=True)
@@ -249,16 +265,10 @@ def read_study(path: PathLike) -> Study:
         raise InvalidInputError(f"{file.name!r}: {error}") from error
 
 
-def _check(name: str, value: Any, *, whole: bool = False, low: float, high: float = math.inf) -> None:
-    number = isinstance(value, int if whole else int | float) and not isinstance(value, bool)
-    if not number or not low <= value <= high:
-        kind = "a whole number" if whole else "a number"
-        bound = "above 0" if low == 1e-300 else f"of at least {low:g}"
-        limit = "" if math.isinf(high) else f" and at most {high:g}"
-        raise InvalidInputError(f"{name} must be {kind} {bound}{limit}, got {value!r}.")
-
-
-def _check_keys(values: Mapping[str, Any], known: set[str], where: str) -> None:
+def _check_keys(values: Mapping[str, Any], known: Any, where: str) -> None:
+    """Refuse keys that are not among those named, or not among the fields of a class."""
+    if isinstance(known, type):
+        known = {one.name for one in fields(known)}
     unknown = sorted(set(values) - known)
     if unknown:
         raise InvalidInputError(f"There is no {unknown[0]!r} in {where}; there are {', '.join(sorted(known))}.")
@@ -274,7 +284,7 @@ def _tables(content: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
 def _settings(kind: Any, values: Any, where: str) -> Any:
     if not isinstance(values, Mapping):
         raise InvalidInputError(f"{where} must be a table.")
-    _check_keys(values, {entry.name for entry in fields(kind)}, where)
+    _check_keys(values, kind, where)
     return kind(**values)
 
 
@@ -287,16 +297,15 @@ def _text(values: Mapping[str, Any], key: str, where: str) -> str:
 
 def _pair(values: Mapping[str, Any], folder: Path) -> PairSpec:
     name = _text(values, "name", "Every [[pair]]")
-    paths = ("project", "landmarks", "moving_landmarks", "fixed", "moving", "mask", "targets", *LABELS)
-    _check_keys(values, {*paths, "name", "sd", "diagonal", "landmark_options", "raters"}, f"the pair {name!r}")
-    found = {key: folder / _text(values, key, f"The pair {name!r}") for key in paths if key in values}
+    _check_keys(values, PairSpec, f"the pair {name!r}")
+    paths: dict[str, Any] = {key: folder / _text(values, key, f"The pair {name!r}") for key in PATHS if key in values}
     options = dict(values.get("landmark_options", {}))
     raters = values.get("raters", [])
     if not isinstance(raters, list) or not all(isinstance(one, str) and one.strip() for one in raters):
         raise InvalidInputError(f"raters of the pair {name!r} must be a list of paths.")
     others = tuple(folder / one for one in raters)
     sd, diagonal = values.get("sd"), values.get("diagonal")
-    return PairSpec(name, sd=sd, diagonal=diagonal, landmark_options=options, raters=others, **found)
+    return PairSpec(name, sd=sd, diagonal=diagonal, landmark_options=options, raters=others, **paths)
 
 
 def _check_pair(pair: PairSpec) -> None:
@@ -331,12 +340,12 @@ def _check_pair(pair: PairSpec) -> None:
         raise InvalidInputError(f"The pair {pair.name!r} has a mask but no fixed image.")
     for key in ("sd", "diagonal"):
         if getattr(pair, key) is not None:
-            _check(f"{key} of the pair {pair.name!r}", getattr(pair, key), low=1e-300)
+            _check_number(f"{key} of the pair {pair.name!r}", getattr(pair, key))
 
 
 def _method(values: Mapping[str, Any]) -> MethodSpec:
     name = _text(values, "name", "Every [[method]]")
-    _check_keys(values, {"name", "transform", "mapped_landmarks", "options"}, f"the method {name!r}")
+    _check_keys(values, MethodSpec, f"the method {name!r}")
     given = values.get("transform", [])
     patterns = [given] if isinstance(given, str) else given
     if not isinstance(patterns, list) or not all(isinstance(one, str) and one.strip() for one in patterns):
