@@ -93,7 +93,7 @@ def annotate(project: Path, truth: Path, rater: str, as_json: bool, **options: A
 
     The expert knows the true transform and makes errors like the users in the paper.
     """
-    from warpgauge.demo.run import answer_queries
+    from warpgauge.demo.simulated_expert import answer_queries
     from warpgauge.io.transforms import read_transform
     from warpgauge.project import Project
     from warpgauge.session import Session

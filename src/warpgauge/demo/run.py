@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -17,6 +16,7 @@ from warpgauge import maps
 from warpgauge.core.arrays import Floats
 from warpgauge.core.error_scores import displacement_norm
 from warpgauge.demo.image_pairs import DemoPair, make_pair
+from warpgauge.demo.simulated_expert import answer_queries
 from warpgauge.errors import InvalidInputError, WarpgaugeError
 from warpgauge.evaluation import Assessment, Evaluation, evaluate_project
 from warpgauge.evaluation.columns import PRIMARY
@@ -26,8 +26,6 @@ from warpgauge.project import Project
 from warpgauge.registration import DEMO_SETTINGS, RegistrationResult, SimpleItkSetting, run_registrations
 from warpgauge.report import write_assessment
 from warpgauge.session import Session
-from warpgauge.session.prior import default_radius
-from warpgauge.simulate import Annotator, EllipseAnnotator, IsotropicAnnotator
 
 # Size of the expert's ellipses, as a share of those that the paper's user drew on histology, in pixels: about 2 px off
 # in 2D, and in 3D, where a pixel is 2 mm, about as many mm as people are when they place points in a brain.
@@ -253,56 +251,3 @@ def _write_maps(folder: Path, project: Project, found: Assessment) -> dict[str, 
     )
     files["uncertainty map"] = save_picture(map_picture(deviation, width=6.0), out / "uncertainty.png")
     return files
-
-
-Progress = Callable[[int, int], None]
-
-
-def expert(session: Session, user: str, scale: float) -> Annotator:
-    """Return the simulated expert: the default disc, or the paper's log-normal ellipses in fixed pixels."""
-    grid, settings = session.project.fixed_grid, session.project.settings
-    if user == "isotropic":
-        return IsotropicAnnotator(scale * default_radius(grid, settings))
-    return EllipseAnnotator(scale=scale, pixel_size=grid.pixel)
-
-
-def answer_queries(
-    session: Session,
-    truth: Any,
-    count: int,
-    user: str = "ellipses",
-    scale: float = 1.0,
-    seed: int = 0,
-    progress: Progress | None = None,
-) -> dict[str, Any]:
-    """Answer the next queries with the true match plus noise; a match outside the moving image is skipped.
-
-    Returns
-    -------
-    dict
-        How many were placed and skipped, and the mean distance of the placements from the truth.
-    """
-    someone, rng = expert(session, user, scale), np.random.default_rng(seed)
-    placed, skipped, distances = 0, 0, []
-    for done in range(count):
-        query = session.next_query()
-        if query is None:
-            break
-        point = np.asarray(query.point)
-        match = truth.map(point[None])[0]
-        answer = someone.answer(point, match, rng) if np.isfinite(match).all() else None
-        # Nobody can mark a place that is not on the picture.
-        if answer is None or answer.placement is None or not session.project.moving_grid.contains(answer.placement):
-            session.skip(query, "outside_image" if answer is None or answer.reason is None else answer.reason)
-            skipped += 1
-        else:
-            session.place(query, answer.placement, covariance=answer.covariance)
-            distances.append(float(np.linalg.norm(answer.placement - match)))
-            placed += 1
-        if progress is not None:
-            progress(done + 1, count)
-    return {
-        "placed": placed,
-        "skipped": skipped,
-        "mean distance from the truth": float(np.mean(distances)) if distances else None,
-    }

@@ -1,0 +1,64 @@
+"""A simulated expert who answers the questions of a session, from the known true transform."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from warpgauge.session import Session
+from warpgauge.session.prior import default_radius
+from warpgauge.simulate import Annotator, EllipseAnnotator, IsotropicAnnotator
+
+Progress = Callable[[int, int], None]
+
+
+def expert(session: Session, user: str, scale: float) -> Annotator:
+    """Return the simulated expert: the default disc, or the paper's log-normal ellipses in fixed pixels."""
+    grid, settings = session.project.fixed_grid, session.project.settings
+    if user == "isotropic":
+        return IsotropicAnnotator(scale * default_radius(grid, settings))
+    return EllipseAnnotator(scale=scale, pixel_size=grid.pixel)
+
+
+def answer_queries(
+    session: Session,
+    truth: Any,
+    count: int,
+    user: str = "ellipses",
+    scale: float = 1.0,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> dict[str, Any]:
+    """Answer the next queries with the true match plus noise; a match outside the moving image is skipped.
+
+    Returns
+    -------
+    dict
+        How many were placed and skipped, and the mean distance of the placements from the truth.
+    """
+    someone, rng = expert(session, user, scale), np.random.default_rng(seed)
+    placed, skipped, distances = 0, 0, []
+    for done in range(count):
+        query = session.next_query()
+        if query is None:
+            break
+        point = np.asarray(query.point)
+        match = truth.map(point[None])[0]
+        answer = someone.answer(point, match, rng) if np.isfinite(match).all() else None
+        # Nobody can mark a place that is not on the picture.
+        if answer is None or answer.placement is None or not session.project.moving_grid.contains(answer.placement):
+            session.skip(query, "outside_image" if answer is None or answer.reason is None else answer.reason)
+            skipped += 1
+        else:
+            session.place(query, answer.placement, covariance=answer.covariance)
+            distances.append(float(np.linalg.norm(answer.placement - match)))
+            placed += 1
+        if progress is not None:
+            progress(done + 1, count)
+    return {
+        "placed": placed,
+        "skipped": skipped,
+        "mean distance from the truth": float(np.mean(distances)) if distances else None,
+    }
