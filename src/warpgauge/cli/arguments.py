@@ -1,4 +1,4 @@
-"""Arguments and options that commands share: a project, an image, and where many jobs run."""
+"""Arguments and options that commands share: a project, images, transforms, and where many jobs run."""
 
 from __future__ import annotations
 
@@ -51,6 +51,19 @@ rater_option = click.option(
     envvar="WARPGAUGE_RATER",
     help="Name of the rater; the variable WARPGAUGE_RATER changes the default.",
 )
+
+
+def array_options(command: _Command) -> _Command:
+    """Add what an array of vectors may leave open: --layout, --components, --convention and --frame."""
+    options = (
+        click.option("--layout", help="Layout of an array or Learn2Reg file, if the file does not state it."),
+        click.option("--components", help="Order of the vector components of an array, if the file does not state it."),
+        click.option("--convention", type=click.Choice(["relative", "absolute"]), help="Displacements or positions."),
+        click.option("--frame", help="Frame of the vectors, if the file does not state it."),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
 
 
 def chosen_transforms(project: Project, names: tuple[str, ...]) -> dict[str, Any]:
@@ -115,7 +128,7 @@ class ImagePath(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # gen
     _file = click.Path(exists=True, path_type=Path)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Place:
-        """Return a path or a remote one; what neither is ends the command with a sentence."""
+        """Return an existing path, or a remote one for an address; click refuses everything else."""
         if isinstance(value, RemotePath) or is_url(value):
             return value if isinstance(value, RemotePath) else RemotePath(value)
         found: Path = self._file.convert(value, param, ctx)

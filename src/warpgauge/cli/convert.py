@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from warpgauge.cli.arguments import array_options
 from warpgauge.cli.landmarks import lossy_option, match_option, write_out
 from warpgauge.cli.output import json_option, print_facts, print_json
 from warpgauge.geometry import Grid
@@ -118,10 +119,7 @@ Examples:
     show_default=True,
     help="What the file maps; the other way is inverted.",
 )
-@click.option("--layout", help="Layout of an array or Learn2Reg file, if the file does not state it.")
-@click.option("--components", help="Order of the vector components of an array, if the file does not state it.")
-@click.option("--convention", type=click.Choice(["relative", "absolute"]), help="Displacements or positions.")
-@click.option("--frame", help="Frame of the vectors, if the file does not state it.")
+@array_options
 @json_option
 def transform(sources: tuple[Path, ...], out: Path, **options: Any) -> None:
     """Convert one transform, or a chain, to OUT.
@@ -137,10 +135,7 @@ def transform(sources: tuple[Path, ...], out: Path, **options: Any) -> None:
         direction=options["direction"],
         reference=reference,
         moving=_grid(options["moving_image"]),
-        layout=options["layout"],
-        components=options["components"],
-        convention=options["convention"],
-        frame=options["frame"],
+        **{name: options[name] for name in ("layout", "components", "convention", "frame")},
     )
     written = write_transform(found, out, grid=reference)
     report = {"written": str(written), "dimension": found.d, **found.description.to_dict()}

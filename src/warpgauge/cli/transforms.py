@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from warpgauge.cli.arguments import project_argument
+from warpgauge.cli.arguments import array_options, project_argument
 from warpgauge.cli.output import json_option, number, print_facts, print_json
 from warpgauge.errors import SuspiciousDataWarning
 from warpgauge.io.transforms import FORMATS
@@ -36,10 +36,7 @@ Examples:
 @click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
 @click.option("--format", "format_", type=click.Choice(sorted(FORMATS)), help="Format; detected by default.")
 @click.option("--direction", type=click.Choice(["fixed_to_moving", "moving_to_fixed"]), help="What the file maps.")
-@click.option("--layout", help="Layout of an array or Learn2Reg file, if the file does not state it.")
-@click.option("--components", help="Order of the vector components of an array, if the file does not state it.")
-@click.option("--convention", type=click.Choice(["relative", "absolute"]), help="Displacements or positions.")
-@click.option("--frame", help="Frame of the vectors, if the file does not state it.")
+@array_options
 @click.option(
     "--scale",
     type=float,
