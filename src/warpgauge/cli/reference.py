@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import click
 
 from warpgauge.cli.app import app
 
+SHARED = {"--cluster", "--json", "--scheduler", "--trust"}
 _HEAD = """# Command reference
 
-Generated from the commands themselves (`python -m warpgauge.cli.reference > docs/commands.md`); a test compares them.
+Generated from the commands themselves (`python -m warpgauge.cli.reference > docs/commands.md`); a test compares them. Every command has
+`--help`. Options that many commands share are listed once:
+
+{shared}
 
 Shell completion: `eval "$(_WARPGAUGE_COMPLETE=bash_source warpgauge)"` in bash, `zsh_source` in zsh, and
 `_WARPGAUGE_COMPLETE=fish_source warpgauge | source` in fish.
@@ -40,11 +45,27 @@ def commands(command: click.Command, context: click.Context) -> Iterator[click.C
 
 def reference() -> str:
     """Return the page as Markdown."""
-    parts = [_HEAD]
+    found: dict[str, str] = {}
+    parts = []
     for context in commands(app, root_context()):
         context.terminal_width = context.max_content_width = 100
-        parts.append(f"## {context.command_path}\n\n```text\n{context.get_help()}\n```\n")
-    return "\n".join(parts)
+        with _without_shared(context.command) as shared:
+            parts.append(f"## {context.command_path}\n\n```text\n{context.get_help()}\n```\n")
+        found |= {one.opts[0]: one.help or "" for one in shared if isinstance(one, click.Option)}
+    lines = [f"- `{name}`: {text}" for name, text in sorted(found.items())]
+    return "\n".join([_HEAD.format(shared="\n".join(lines)), *parts])
+
+
+@contextmanager
+def _without_shared(command: click.Command) -> Iterator[list[click.Parameter]]:
+    """Take the options that many commands share, and that of help, off a command for a while; yield what was taken."""
+    before, helped = command.params, command.add_help_option
+    command.params = [one for one in before if not SHARED & set(one.opts)]
+    command.add_help_option = False
+    try:
+        yield [one for one in before if SHARED & set(one.opts)]
+    finally:
+        command.params, command.add_help_option = before, helped
 
 
 if __name__ == "__main__":
