@@ -13,8 +13,8 @@ from warpgauge.cli.app import app
 SHARED = {"--cluster", "--json", "--scheduler", "--trust"}
 _HEAD = """# Command reference
 
-Generated from the commands themselves (`python -m warpgauge.cli.reference > docs/commands.md`); a test compares them. Every command has
-`--help`. Options that many commands share are listed once:
+Generated from the commands themselves (`python -m warpgauge.cli.reference > docs/commands.md`); a test compares them.
+Every command has `--help`. Options that many commands share are listed once:
 
 {shared}
 
