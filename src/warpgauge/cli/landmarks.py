@@ -122,7 +122,7 @@ def import_(project: Path, file: Path, moving_file: Path | None, as_json: bool, 
 
 
 def _with_uncertainty(found: Landmarks, project: Project, radius: float | None) -> tuple[Landmarks, list[str]]:
-    """Return landmarks with the uncertainty given for those that have none, and a sentence on what theirs is."""
+    """Give landmarks without uncertainty the one asked for, and say in a sentence what it is."""
     from warpgauge.core.annotations import confidence_radius
     from warpgauge.session.prior import default_radius
 
@@ -146,7 +146,7 @@ def _with_uncertainty(found: Landmarks, project: Project, radius: float | None) 
 
 
 def _refuse_problems(problems: list[str], name: str, force: bool) -> None:
-    """Refuse landmarks that are probably wrong, or say why they are where they are forced."""
+    """Refuse landmarks that are probably wrong; with --force, only print why."""
     if not problems:
         return
     sentence = f"{name!r}: {'; '.join(problems)}"
@@ -156,7 +156,7 @@ def _refuse_problems(problems: list[str], name: str, force: bool) -> None:
 
 
 def _only_rater(found: Any) -> str | None:
-    """Return a name where the file names nobody: 'import'."""
+    """Return the rater 'import' where the file names nobody."""
     named = found.raters is not None and any(found.raters)
     return None if named else "import"
 

@@ -131,7 +131,7 @@ def register(project: Path, preset: str, as_json: bool, **options: Any) -> None:
 
 
 def _executor(options: dict[str, Any]) -> Executor:
-    """Return where to run: in other processes even where one job at a time is asked for, as a crash ends them."""
+    """Return where to run: always in other processes, so that a crash ends one registration only."""
     from warpgauge.compute import ProcessPool
 
     if options["scheduler"] is None and options["cluster"] is None:
@@ -152,7 +152,7 @@ def _announce(settings: list[Any], project: Project, jobs: int) -> None:
 
 
 def _compared(project: Project, results: list[RegistrationResult]) -> list[dict[str, Any]]:
-    """Return a row for doing nothing and for each result, with what became of it."""
+    """Return a row for no registration and for each result, with what became of it."""
     from warpgauge.io.transforms import AffineTransform
     from warpgauge.registration import Likeness, reduced_gray
     from warpgauge.session import Session
@@ -181,7 +181,7 @@ def _compared(project: Project, results: list[RegistrationResult]) -> list[dict[
 
 
 def _is_worse(row: dict[str, Any], nothing: tuple[float | None, float]) -> bool:
-    """Return whether the annotations say that it is worse than doing nothing or, without them, the images."""
+    """Return whether a result is worse than no registration, by the annotations or, without any, by the images."""
     if nothing[0] is not None:
         return row["error"] is None or bool(row["error"] > nothing[0])
     return not row["likeness"] >= nothing[1]

@@ -69,7 +69,7 @@ def add_transform(
 
 
 def compared(project: Project, name: str, transform: Transform) -> dict[str, float]:
-    """Compare a transform with the annotations and the targets of a project; warn of what is probably not meant.
+    """Compare a transform with the annotations and the targets of a project; warn of probable mistakes.
 
     Returns
     -------

@@ -65,7 +65,7 @@ BLANK = Cell("–")
 
 
 def sampled_cell(share: float, samples: int) -> Cell:
-    """Return a cell with a share of samples; none or all of them is not taken for certainty."""
+    """Return a cell with a share of samples; none or all of them is shown as a bound, not as certainty."""
     step = 100 / samples
     if share == 0:
         return Cell(f"< {rounded(step, 1)}\u00a0%", share)

@@ -20,7 +20,7 @@ from warpgauge.study.result import StudyResult, summarise
 
 @dataclass(frozen=True)
 class Progress:
-    """One pair is done: how many of how many, its name, and whether it was there already."""
+    """A pair is done: how many of how many are, its name, and whether its result was there already."""
 
     done: int
     total: int

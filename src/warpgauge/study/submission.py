@@ -128,7 +128,7 @@ def _names(inputs: list[Mapping[str, Any]]) -> list[str]:
 
 
 def _pair_of(study: Study, names: list[str], key: str) -> str:
-    """Return the pair whose name an input has: the whole of it without suffixes, or between other signs."""
+    """Return the pair that an input names: by its whole name without suffixes, or by a part between separators."""
     fits = [
         pair.name
         for pair in study.pairs
