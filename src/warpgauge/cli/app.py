@@ -104,7 +104,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "relink": ("maintenance", "relink"),
     "convert": ("convert", "convert"),
     "simulate": ("simulate", "simulate"),
-    "experiment": ("experiment", "experiment"),
+    "experiment": ("moved", "experiment"),
 }
 
 

@@ -1,4 +1,4 @@
-"""``warpgauge experiment``: where the paper's studies are now."""
+"""Commands that went elsewhere: ``warpgauge experiment`` says where the paper's studies are now."""
 
 from __future__ import annotations
 
