@@ -22,7 +22,8 @@ from warpgauge.candidates import (
     to_gray,
 )
 from warpgauge.candidates.corners import blocks, core_shape, count_blocks
-from warpgauge.candidates.structure import harris_strength, thin
+from warpgauge.candidates.peaks import thin
+from warpgauge.candidates.structure import harris_strength
 from warpgauge.errors import InvalidInputError, MissingExtraError, SuspiciousDataWarning
 
 RNG = np.random.default_rng(3)

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 from warpgauge._version import __version__
 
 if TYPE_CHECKING:
-    from warpgauge.core.annotations import Annotations, covariance_from_ellipse, ellipse_from_covariance, fuse_raters
+    from warpgauge.core.annotations import Annotations, covariance_from_ellipse, ellipse_from_covariance
     from warpgauge.core.calibration import calibration, leave_one_out_residuals
     from warpgauge.core.error_scores import displacement_norm, error_score
     from warpgauge.core.hyperparameters import fit_kernel, leave_one_out_loss
     from warpgauge.core.kernels import KernelBundle
     from warpgauge.core.power_law import default_posterior
     from warpgauge.core.process import TransformationPrior
+    from warpgauge.core.rater_fusion import fuse_raters
     from warpgauge.core.suggestion import Suggester
     from warpgauge.core.tickets import exact_interval
     from warpgauge.evaluation import certify_project, evaluate, evaluate_project, gate_project, judge
@@ -32,7 +33,8 @@ if TYPE_CHECKING:
 
 # The public names that each module holds.
 _HOMES = {
-    "warpgauge.core.annotations": "Annotations covariance_from_ellipse ellipse_from_covariance fuse_raters",
+    "warpgauge.core.annotations": "Annotations covariance_from_ellipse ellipse_from_covariance",
+    "warpgauge.core.rater_fusion": "fuse_raters",
     "warpgauge.core.calibration": "calibration leave_one_out_residuals",
     "warpgauge.core.hyperparameters": "fit_kernel leave_one_out_loss",
     "warpgauge.core.kernels": "KernelBundle",

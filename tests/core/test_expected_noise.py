@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.linalg import inv, sqrtm
 
-from warpgauge.core.expected_answers import fit_noise_model
+from warpgauge.core.noise_model import fit_noise_model
 from warpgauge.errors import InvalidInputError
 
 

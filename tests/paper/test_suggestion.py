@@ -12,7 +12,7 @@ import warpgauge as wg
 from paper import default_setting, suggestion_parts, suggestion_study
 from paper.datasets import elastix_lung_registrations
 from paper.experiment import Run
-from warpgauge.core.expected_answers import fit_noise_model
+from warpgauge.core.noise_model import fit_noise_model
 
 
 def oracle_kernel(prior: wg.TransformationPrior, d: int):  # type: ignore[no-untyped-def]

@@ -9,7 +9,7 @@ import httpx
 import numpy as np
 import pytest
 
-from warpgauge.core.annotations import fuse_raters
+from warpgauge.core.rater_fusion import fuse_raters
 from web.server_tools import Served, answer, events_of, make_flat, served
 
 

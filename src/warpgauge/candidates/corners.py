@@ -12,20 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warpgauge.candidates.foreground import Foreground, ForegroundMask
-from warpgauge.candidates.structure import (
-    TRUNCATE,
-    Peaks,
-    Pool,
-    count_nonzero,
-    gray_rule,
-    harris_strength,
-    local_maxima,
-    no_peaks,
-    sensitivity,
-    thin,
-    to_gray,
-    vertex_offsets,
-)
+from warpgauge.candidates.peaks import Peaks, Pool, local_maxima, no_peaks, thin, vertex_offsets
+from warpgauge.candidates.structure import TRUNCATE, count_nonzero, gray_rule, harris_strength, sensitivity, to_gray
 from warpgauge.compute import Executor, InProcess
 from warpgauge.errors import InvalidInputError, SuspiciousDataWarning
 from warpgauge.geometry import Floats, Grid, array_order

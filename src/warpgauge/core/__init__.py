@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from warpgauge.core.designs import balanced_order, disagreement_sizes, inclusion_probabilities
     from warpgauge.core.error_scores import win_probabilities
     from warpgauge.core.estimators import FEWEST_LOOKS, Draws, Predictions, log_evidence, single_draws
-    from warpgauge.core.expected_answers import fit_noise_model
+    from warpgauge.core.noise_model import fit_noise_model
     from warpgauge.core.process import Posterior
 
 _HOMES = {
@@ -21,7 +21,7 @@ _HOMES = {
     "designs": "balanced_order disagreement_sizes inclusion_probabilities",
     "error_scores": "win_probabilities",
     "estimators": "FEWEST_LOOKS Draws Predictions log_evidence single_draws",
-    "expected_answers": "fit_noise_model",
+    "noise_model": "fit_noise_model",
     "process": "Posterior",
 }
 _HOME_OF = {name: f"warpgauge.core.{module}" for module, names in _HOMES.items() for name in names.split()}

@@ -8,7 +8,7 @@ goes on by what is there, and a cluster writes the same bytes as one process.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
@@ -164,17 +164,6 @@ def write_sharded_map(
             show.done(name)
     _write_attributes(task, complete=True)
     return Written(task.place, sum(counts) - filled, filled, len(task.levels))
-
-
-def fill_shards(
-    task: ShardedMap, shards: Iterable[ShardIndex], executor: Executor | None = None
-) -> Iterator[tuple[str, float]]:
-    """Fill some shards of the full resolution, and yield id and seconds of each; to estimate what a whole map takes."""
-    _prepare(task, fresh=False)
-    jobs = {_name(0, shard): (0, shard) for shard in shards}
-    for outcome in (executor or InProcess()).run(fill_shard, jobs, task):
-        outcome.result()
-        yield outcome.id, outcome.seconds
 
 
 def fill_shard(task: ShardedMap, job: tuple[int, ShardIndex]) -> None:

@@ -24,7 +24,7 @@ from warpgauge.io.files import require
 from warpgauge.io.images import Image
 from warpgauge.maps import write_map
 from warpgauge.maps.picture_parts import fitting_level
-from warpgauge.registration.programs import stop_when_metric_settles
+from warpgauge.registration.simpleitk import stop_when_metric_settles
 
 Kind = Literal["rigid", "affine", "bspline", "demons"]
 # Elements along the longest side: of the search for a start, of its refinement, and of everything after it.

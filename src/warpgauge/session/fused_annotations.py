@@ -8,7 +8,8 @@ from functools import cached_property
 
 import numpy as np
 
-from warpgauge.core.annotations import Annotations, FusedPlacements, fuse_raters
+from warpgauge.core.annotations import Annotations
+from warpgauge.core.rater_fusion import FusedPlacements, fuse_raters
 from warpgauge.geometry import Floats
 from warpgauge.project import Placed, Placement, QueryRecord, State
 

@@ -13,8 +13,9 @@ from warpgauge.simulate.annotators import (
     SkippingAnnotator,
 )
 from warpgauge.simulate.answers import SKIP_REASONS, Annotator, Answer, SimulatedAnswers
-from warpgauge.simulate.deformation import InverseDeformation, SimulatedDeformation, random_deformation, warp_image
+from warpgauge.simulate.deformation import InverseDeformation, SimulatedDeformation, random_deformation
 from warpgauge.simulate.velocity import VelocityField, random_velocity
+from warpgauge.simulate.warped_images import warp_image
 
 __all__ = [
     "CIMA_LOG_MEAN",

@@ -8,8 +8,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from warpgauge.core.annotations import Annotations, confidence_radius, fuse_raters
+from warpgauge.core.annotations import Annotations, confidence_radius
 from warpgauge.core.arrays import Floats
+from warpgauge.core.rater_fusion import fuse_raters
 from warpgauge.errors import InvalidInputError
 from warpgauge.simulate.answers import Annotator, Answer, checked_reason, positive, true_matches
 from warpgauge.simulate.velocity import checked_rng

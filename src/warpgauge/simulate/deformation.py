@@ -1,4 +1,4 @@
-"""Deformations that are known exactly (the flow of a velocity field, its inverse, its folds), and deformed images."""
+"""Deformations that are known exactly: the flow of a velocity field, its inverse and its folds."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from scipy.ndimage import map_coordinates, spline_filter
+from numpy.typing import ArrayLike
 
 from warpgauge.core.arrays import Bools, Floats, Ints
 from warpgauge.core.parallel import over_rows
@@ -21,7 +20,7 @@ from warpgauge.simulate.flow_loops import evaluate_field, invert_points, node_de
 from warpgauge.simulate.velocity import VelocityField, random_velocity
 
 # A world point on the border comes back from the index frame with rounding: this much of an index counts as on it.
-_BORDER = 1e-6
+BORDER = 1e-6
 _TOLERANCE = 1e-8  # of the inverse, in pixels
 
 
@@ -101,7 +100,7 @@ class SimulatedDeformation(Transform):
 
     def _inside(self, index: Floats) -> Bools:
         with np.errstate(invalid="ignore"):
-            return np.asarray(((index >= -_BORDER) & (index <= self._size - 1 + _BORDER)).all(axis=1))
+            return np.asarray(((index >= -BORDER) & (index <= self._size - 1 + BORDER)).all(axis=1))
 
     def _domain(self, points: Floats) -> Bools:
         return self._inside(self.grid.world_to_index(points))
@@ -276,106 +275,3 @@ def evaluated(field: Floats, size: Ints, points_index: Floats) -> Floats:
     points = np.ascontiguousarray(points_index)
     over_rows(lambda a, b: evaluate_field(field, size, points, a, b, out), len(points), COST)
     return out
-
-
-_BLOCK = 2**18
-
-
-def warp_image(
-    array: ArrayLike,
-    grid: Grid,
-    deformation: SimulatedDeformation,
-    *,
-    moving_grid: Grid | None = None,
-    order: int = 1,
-    fill: float = 0,
-) -> NDArray[Any]:
-    """Deform an image, so that what is seen at ``x`` in the fixed image is seen at ``phi(x)`` in the result.
-
-    ``moving(y) = array(inverse_map(y))``: each element of the result is sampled from the given image, which is aligned
-    with the fixed one (another stain or modality of it, or itself).
-
-    Parameters
-    ----------
-    array : array of ``grid.shape``, or of that and one more axis of channels
-        The image, on ``grid``.
-    grid : Grid
-        Of ``array``; need not be that of the deformation.
-    deformation : SimulatedDeformation
-        Maps fixed to moving points.
-    moving_grid : Grid, optional
-        Of the result; ``grid`` by default.
-    order : {0, 1, 3}
-        Nearest element (for labels), linear, or cubic. An integer image stays of its type with 0 and 1 (rounded to
-        the nearest integer); a cubic may overshoot, so that an integer image comes back as float64.
-    fill : float
-        Value of elements whose origin lies beyond the outer pixel centres of ``grid`` or of the deformation's grid.
-
-    Returns
-    -------
-    array of ``moving_grid.shape`` (and channels)
-    """
-    image = np.asarray(array)
-    target = grid if moving_grid is None else moving_grid
-    _check(image, grid, target, deformation, order)
-    kind = np.dtype(np.float64) if order == 3 and image.dtype.kind != "f" else image.dtype
-    if not _storable(fill, kind):
-        raise InvalidInputError(f"The fill value {fill!r} cannot be stored in an image of type {kind}; choose another.")
-    channels = image.reshape(*grid.shape, -1)
-    out = np.full((target.count, channels.shape[-1]), fill, dtype=kind)
-    sources = [_source(channels[..., c], order) for c in range(channels.shape[-1])]
-    for rows, points in target.blocks(_BLOCK):
-        coordinates, inside = _origins(points, grid, deformation)
-        for c, source in enumerate(sources):
-            out[rows, c][inside] = _sampled(source, coordinates, order, kind)
-    return out.reshape(*target.shape, *image.shape[grid.d :])
-
-
-def _origins(points: Floats, grid: Grid, deformation: SimulatedDeformation) -> tuple[Floats, NDArray[np.bool_]]:
-    """Array coordinates in the source image of those moving points that have any, and which they are."""
-    fixed = deformation.inverse_map(points)
-    index = grid.world_to_index(fixed)
-    top = np.asarray(grid.size) - 1
-    with np.errstate(invalid="ignore"):
-        inside = np.asarray(((index >= -_BORDER) & (index <= top + _BORDER)).all(axis=1))
-    # What lies within the rounding of the border is put on it.
-    kept = np.clip(index[inside], 0, top)
-    return np.ascontiguousarray(array_order(kept).T), inside
-
-
-def _storable(fill: float, kind: np.dtype[Any]) -> bool:
-    if kind.kind == "f":
-        return True
-    low, high = (0, 1) if kind.kind == "b" else (np.iinfo(kind).min, np.iinfo(kind).max)
-    return bool(np.isfinite(fill)) and fill == int(fill) and low <= fill <= high
-
-
-def _sampled(source: NDArray[Any], coordinates: Floats, order: int, kind: np.dtype[Any]) -> NDArray[Any]:
-    if order == 0:  # by index rather than by a spline of degree 0, which would take labels through float64
-        return np.asarray(source[tuple(np.rint(coordinates).astype(np.intp))])
-    values = map_coordinates(source, coordinates, output=np.float64, order=order, mode="mirror", prefilter=False)
-    return np.asarray(np.rint(values) if kind.kind in "iu" else values)
-
-
-def _source(channel: NDArray[Any], order: int) -> NDArray[Any]:
-    if order != 3:
-        return np.ascontiguousarray(channel)
-    return np.asarray(spline_filter(channel, order=3, output=np.float64, mode="mirror"))
-
-
-def _check(image: NDArray[Any], grid: Grid, target: Grid, deformation: SimulatedDeformation, order: int) -> None:
-    if image.shape[: grid.d] != grid.shape or image.ndim > grid.d + 1:
-        raise InvalidInputError(
-            f"The image must have the shape {grid.shape} of its grid, and at most one axis of channels more, "
-            f"got {image.shape}."
-        )
-    if grid.d != deformation.d or target.d != deformation.d:
-        raise InvalidInputError(f"A {deformation.d}D deformation cannot warp an image on a {grid.d}D grid.")
-    if order not in (0, 1, 3):
-        raise InvalidInputError(f"order must be 0 (nearest), 1 (linear) or 3 (cubic), got {order!r}.")
-    if image.dtype.kind not in "biuf" or image.dtype == np.float16:
-        raise InvalidInputError(f"warp_image takes integers, booleans, float32 and float64, got {image.dtype}.")
-    if image.dtype.kind == "b" and order != 0:
-        raise InvalidInputError("A boolean image is a mask: warp it with order=0, or convert it to numbers.")
-    if order == 3 and not np.isfinite(image).all():
-        raise InvalidInputError("A cubic spline spreads a NaN over the whole image; use order=1 or fill the gaps.")

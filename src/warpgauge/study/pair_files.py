@@ -12,8 +12,9 @@ from pathlib import Path
 import numpy as np
 
 from warpgauge.candidates import targets_from_domain, targets_from_file, targets_from_mask
-from warpgauge.core.annotations import Annotations, fuse_raters
+from warpgauge.core.annotations import Annotations
 from warpgauge.core.arrays import Floats, Ints
+from warpgauge.core.rater_fusion import fuse_raters
 from warpgauge.errors import FileFormatError, InvalidInputError
 from warpgauge.geometry import Grid
 from warpgauge.io.files import read_text, replace_file

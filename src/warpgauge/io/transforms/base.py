@@ -216,7 +216,7 @@ class Transform(ABC):
         tolerance : float
             Largest residual in world units that a numerical solution may have; points without one are masked.
         """
-        from warpgauge.io.transforms.inverse import NumericalInverse
+        from warpgauge.io.transforms.inverse import NumericalInverse  # a kind of transform, so it builds on this module
 
         return NumericalInverse(self, tolerance=tolerance)
 

@@ -1,0 +1,139 @@
+"""Maxima of an array: found, refined below the pixel, kept in a bounded pool, and thinned by distance."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import ndimage
+from scipy.spatial import cKDTree
+
+from warpgauge.geometry import Floats
+
+_CHUNK = 4096
+# A vertex farther from its pixel than this belongs to another pixel; the fit has failed there.
+_FARTHEST_VERTEX = 1.0
+
+
+@dataclass
+class Peaks:
+    """Maxima of an array: flat index, position in array order (with sub-pixel part), strength, whether refined."""
+
+    flat: NDArray[np.int64]
+    position: Floats
+    strength: Floats
+    refined: NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return len(self.flat)
+
+    def take(self, rows: NDArray[np.int64] | NDArray[np.bool_]) -> Peaks:
+        """Return some of the peaks."""
+        return Peaks(self.flat[rows], self.position[rows], self.strength[rows], self.refined[rows])
+
+    def order(self) -> NDArray[np.int64]:
+        """Return the rows by falling strength; equal strengths by their place in the array."""
+        return np.asarray(np.lexsort((self.flat, -self.strength)))
+
+
+def no_peaks(d: int) -> Peaks:
+    """Return an empty set."""
+    return Peaks(np.zeros(0, np.int64), np.zeros((0, d)), np.zeros(0), np.zeros(0, bool))
+
+
+def local_maxima(strength: Floats) -> NDArray[np.bool_]:
+    """Return where a positive strength is not exceeded by any of its 3^d - 1 neighbours."""
+    return np.asarray((strength == ndimage.maximum_filter(strength, size=3, mode="nearest")) & (strength > 0))
+
+
+def vertex_offsets(strength: Floats, rows: NDArray[np.int64]) -> tuple[Floats, NDArray[np.bool_]]:
+    """Fit a quadratic to the 3^d neighbourhood of each row; return the offsets of the vertices, and which are sound.
+
+    ``rows`` are (n, d) array indices that are not on the edge of ``strength``. With differences g and H of the
+    neighbourhood the vertex is at ``-H^-1 g``; it is sound when H is negative definite and the vertex near.
+    """
+    d = rows.shape[1]
+
+    def at(*steps: tuple[int, int]) -> Floats:
+        index = [rows[:, axis].copy() for axis in range(d)]
+        for axis, step in steps:
+            index[axis] += step
+        return np.asarray(strength[tuple(index)], dtype=np.float64)
+
+    centre = at()
+    gradient = np.zeros((len(rows), d))
+    hessian = np.zeros((len(rows), d, d))
+    for a in range(d):
+        up, down = at((a, 1)), at((a, -1))
+        gradient[:, a] = (up - down) / 2
+        hessian[:, a, a] = up + down - 2 * centre
+    for a, b in itertools.combinations(range(d), 2):
+        mixed = (at((a, 1), (b, 1)) - at((a, 1), (b, -1)) - at((a, -1), (b, 1)) + at((a, -1), (b, -1))) / 4
+        hessian[:, a, b] = hessian[:, b, a] = mixed
+    sound = np.linalg.eigvalsh(hessian)[:, -1] < -1e-9 * centre
+    offsets = np.zeros((len(rows), d))
+    offsets[sound] = -np.linalg.solve(hessian[sound], gradient[sound][..., np.newaxis])[..., 0]
+    sound &= np.all(np.abs(offsets) <= _FARTHEST_VERTEX, axis=1)
+    offsets[~sound] = 0.0
+    return offsets, sound
+
+
+class Pool:
+    """The strongest peaks seen so far, at most ``size`` of them, whatever the order in which they come."""
+
+    def __init__(self, d: int, size: int) -> None:
+        self.peaks = no_peaks(d)
+        self.size = size
+        self.dropped = 0
+        self._waiting: list[Peaks] = []
+
+    def add(self, peaks: Peaks) -> None:
+        """Add peaks; they are merged once as many are waiting as the pool holds."""
+        self._waiting.append(peaks)
+        if sum(map(len, self._waiting)) >= self.size:
+            self._merge()
+
+    def _merge(self) -> None:
+        parts = [self.peaks, *self._waiting]
+        merged = Peaks(
+            np.concatenate([part.flat for part in parts]),
+            np.concatenate([part.position for part in parts]),
+            np.concatenate([part.strength for part in parts]),
+            np.concatenate([part.refined for part in parts]),
+        )
+        self._waiting = []
+        self.dropped += max(0, len(merged) - self.size)
+        self.peaks = merged.take(merged.order()[: self.size])
+
+    def strongest(self) -> Peaks:
+        """Return the peaks by falling strength."""
+        self._merge()
+        return self.peaks
+
+
+def thin(points_world: Floats, min_distance: float, count: int | None) -> NDArray[np.int64]:
+    """Choose rows greedily from the first on, each farther than ``min_distance`` from all chosen before."""
+    limit = len(points_world) if count is None else count
+    chosen: list[int] = []
+    if min_distance <= 0:
+        return np.arange(min(limit, len(points_world)))
+    for start in range(0, len(points_world), _CHUNK):
+        rows = np.arange(start, min(start + _CHUNK, len(points_world)))
+        if chosen:
+            nearest, _ = cKDTree(points_world[chosen]).query(
+                points_world[rows], distance_upper_bound=min_distance * 1.01
+            )
+            rows = rows[nearest > min_distance]
+        if not len(rows):
+            continue
+        neighbours = cKDTree(points_world[rows]).query_ball_point(points_world[rows], min_distance)
+        alive = np.ones(len(rows), dtype=bool)
+        for i, row in enumerate(rows):
+            if alive[i]:
+                alive[neighbours[i]] = False
+                chosen.append(int(row))
+                if len(chosen) == limit:
+                    return np.array(chosen)
+    return np.array(chosen, dtype=np.int64)
