@@ -134,11 +134,15 @@ def test_memory_above_the_result_is_that_of_a_block(name: str, monkeypatch: pyte
         "sd": lambda grid: maps.standard_deviation_map(posterior(), grid),
     }[name]
     make_map(wg.Grid((20, 20)))
-    peaks = []
-    for side in (256, 512):
+
+    def peak(side: int) -> int:
         tracemalloc.start()
         result = make_map(wg.Grid((side, side), [60 / side, 60 / side]))
-        peaks.append(tracemalloc.get_traced_memory()[1] - result.nbytes)
+        found = tracemalloc.get_traced_memory()[1] - result.nbytes
         tracemalloc.stop()
-    assert peaks[1] < 1.2 * peaks[0] + 2**18
-    assert peaks[1] < 8 * 2**20
+        return found
+
+    assert peak(512) < 8 * 2**20
+    # Whether two threads hold their arrays at the same moment is up to the machine: growth is measured with one.
+    monkeypatch.setenv("WARPGAUGE_THREADS", "1")
+    assert peak(512) < 1.2 * peak(256) + 2**18
