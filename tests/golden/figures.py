@@ -78,6 +78,14 @@ def recorded(name: str) -> dict[str, Any]:
     return content
 
 
+def brief(value: Any) -> Any:
+    """Leave out, anywhere in it, what follows from other figures or would be much of the same."""
+    if isinstance(value, dict):
+        left_out = ("statistics", "rank_probabilities", "win_probability", "landmark_statistics", "program")
+        return {key: brief(one) for key, one in value.items() if key not in left_out}
+    return [brief(one) for one in value] if isinstance(value, list) else value
+
+
 # The items, each made from a fresh copy of a project.
 
 
@@ -148,18 +156,22 @@ def _certificate(place: Path, *options: str) -> dict[str, Any]:
 def _unsealed(place: Path) -> dict[str, Any]:
     file = place.parent / "certificate.json"
     content = _certificate(place, "--unseal", "--out", str(file))
-    return {"certificate": content, "check": ask("certify", "--check", file, place), "after": ask("evaluate", place)}
+    return {
+        "certificate": content,
+        "check": ask("certify", "--check", file, place),
+        "after": brief(ask("evaluate", place)),
+    }
 
 
 def _undefined(place: Path) -> dict[str, Any]:
     add_part(place)
-    paper = ask("evaluate", place, "--centre", "prior", "--tolerance", 1)
+    paper = brief(ask("evaluate", place, "--centre", "prior", "--tolerance", 1))
     return {"evaluate": ask("evaluate", place), "prior": paper, "shown": call("evaluate", place).split("\n")}
 
 
 def _gross(place: Path) -> dict[str, Any]:
     add_gross(place)
-    return {"evaluate": ask("evaluate", place), "shown": call("evaluate", place).split("\n")}
+    return {"evaluate": brief(ask("evaluate", place)), "shown": call("evaluate", place).split("\n")}
 
 
 def _points(place: Path) -> dict[str, Any]:
@@ -179,7 +191,7 @@ def _tolerance(place: Path) -> dict[str, Any]:
     call("evaluate", place, "--landmarks", table)
     with table.open(encoding="utf-8") as stream:
         rows = [[_number(value) for value in row] for row in csv.reader(stream)]
-    return {"evaluate": found, "landmarks": rows, "shown": call("evaluate", place, "--tolerance", 1.5).split("\n")}
+    return {"evaluate": found, "landmarks": rows[::3], "shown": call("evaluate", place, "--tolerance", 1.5).split("\n")}
 
 
 def _number(text: str) -> float | str:
@@ -219,7 +231,8 @@ def _study(place: Path) -> dict[str, Any]:
         '[[method]]\nname = "near"\n[[method]]\nname = "shift"\n'
         '[[method]]\nname = "gone"\ntransform = "gone-{pair}.txt"\n'
     )
-    return {name: ask("benchmark", folder / f"{name}.toml", "--out", folder / name) for name in ("plain", "project")}
+    told = {name: ask("benchmark", folder / f"{name}.toml", "--out", folder / name) for name in ("plain", "project")}
+    return brief(told)  # type: ignore[no-any-return]
 
 
 def _numbers(place: Path, *options: object) -> dict[str, Any]:
