@@ -11,7 +11,8 @@ from typing import Any
 
 from golden.stored import STORED, unpacked
 from warpgauge.errors import WarpgaugeError
-from warpgauge.project import Draft, Project
+from warpgauge.project import Entry, Project
+from warpgauge.project.events import read_event
 
 FILE = STORED / "refusals.json"
 POINT = {"point": [10.0, 10.0], "covariance": [[1.0, 0.0], [0.0, 1.0]], "alpha": 0.01}
@@ -151,7 +152,9 @@ ATTEMPTS: list[Attempt] = [
 def write(project: Project, attempt: Attempt) -> None:
     """Write one event to the log; the one place here that knows how."""
     kind, rater, query, payload, *more = attempt
-    project.append(Draft(kind, rater, query, payload, **(more[0] if more else {})))
+    about = more[0] if more else {}
+    entry = Entry(kind, rater, query, payload, about.get("duration"), about.get("base_generation"), 0, "", "")
+    project.append(read_event(entry, project.d))
 
 
 def sentences(folder: Path) -> Iterator[str]:
