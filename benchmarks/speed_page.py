@@ -54,8 +54,8 @@ def page(result: dict[str, Any]) -> str:
     for module, title in PARTS.items():
         rows = [row for row in result["rows"] if row["module"] == module]
         if rows:
-            heads = "| work | against | times | ratio | at most | of processor time |"
-            lines += ["", f"### {title}", "", heads, "|---|---|---|---|---|---|"]
+            heads = "| work | against | ratio (at most) | times |"
+            lines += ["", f"### {title}", "", heads, "|---|---|---|---|"]
             lines += [_line(row) for row in rows]
     if result["curves"]:
         lines += ["", "## Growth", ""]
@@ -91,10 +91,9 @@ def _line(row: dict[str, Any]) -> str:
         times = f"{_time(row['seconds'])}, {_time(row['bound_seconds'])}" + (f"; {row['note']}" if row["note"] else "")
     ratio = "" if row["ratio"] is None else f"{row['ratio']:.2f}"
     if row["reached"] is False:
-        ratio = f"**{ratio}** (missed)"
-    limit = "" if row["limit"] is None else f"{row['limit']:g}"
-    processor = "" if row["processor_ratio"] is None else f"{row['processor_ratio']:.2f}"
-    return f"| {row['work']} | {row['bound']} | {times} | {ratio} | {limit} | {processor} |"
+        ratio = f"**{ratio}, missed**"
+    limit = "" if row["limit"] is None else f" ({row['limit']:g})"
+    return f"| {row['work']} | {row['bound']} | {ratio}{limit} | {times} |"
 
 
 def _time(seconds: float) -> str:
