@@ -32,12 +32,8 @@ def write_leaderboard(
         Ends in ``.html``. The file needs no other file and loads nothing.
     result : StudyResult
         From `warpgauge.study.run_study`.
-    title : str, optional
-        The study's name by default.
-    units : str
-        What one world unit is, where all pairs share it.
-    created : datetime, optional
-        Now by default.
+    title, units, created
+        As `write_study_report` takes them.
     """
     file = report_path(out_html)
     numbers = json.dumps(finite(result.to_dict()), indent=2, allow_nan=False)

@@ -224,22 +224,13 @@ class StudyResult(Tabular):
         """One flat row per pair and method, and one for the identity, which has no rank."""
         rows = []
         for outcome in self.outcomes:
-            case_ranks = ranks(outcome.scores)
-            for k, method in enumerate(outcome.methods):
-                row: dict[str, Any] = {"pair": outcome.name, "method": method}
-                row["missing"] = outcome.missing.get(method)
-                row["excluded"] = outcome.name in self.excluded
-                present = method not in outcome.missing
-                interval = Interval.of(outcome.draws[:, k]) if present and not self.study.by_labels else None
-                row["score"] = float(outcome.scores[k]) if present else None
-                row["low"], row["high"] = (interval.low, interval.high) if interval else (None, None)
-                row["rank"] = float(case_ranks[k])
-                classical = outcome.landmark_errors.get(method)
-                row["landmark_mean"] = float(np.mean(classical)) if classical else None
-                row["calibration"] = outcome.verdict
-                row["official"] = outcome.official.get(method, {})
-                row.update(outcome.overlap_of(method))
-                rows.append(row)
+            for k, (method, rank) in enumerate(zip(outcome.methods, ranks(outcome.scores), strict=True)):
+                scored = None
+                if method not in outcome.missing:
+                    drawn = None if self.study.by_labels else Interval.of(outcome.draws[:, k])
+                    scored = (float(outcome.scores[k]), *((drawn.low, drawn.high) if drawn else (None, None)))
+                errors = outcome.landmark_errors.get(method)
+                rows.append(self._case(outcome, method, scored, float(rank), errors))
             rows += self._baseline_row(outcome)
         return rows
 
@@ -249,23 +240,30 @@ class StudyResult(Tabular):
         if BASELINE in outcome.methods or (found is None and not self.study.by_labels):
             return []
         norm = norm_name(self.study.settings.p)
-        low, high = found["interval"][norm] if found else (None, None)
-        return [
-            {
-                "pair": outcome.name,
-                "method": BASELINE,
-                "missing": None,
-                "excluded": outcome.name in self.excluded,
-                "score": found["score"][norm] if found else 1 - outcome.overlap[BASELINE]["dice"],
-                "low": low,
-                "high": high,
-                "rank": None,
-                "landmark_mean": float(np.mean(outcome.initial_errors)) if outcome.initial_errors else None,
-                "calibration": outcome.verdict,
-                "official": {},
-                **outcome.overlap_of(BASELINE),
-            }
-        ]
+        scored = (found["score"][norm], *found["interval"][norm]) if found else None
+        if scored is None:
+            scored = 1 - outcome.overlap[BASELINE]["dice"], None, None
+        return [self._case(outcome, BASELINE, scored, None, outcome.initial_errors)]
+
+    def _case(
+        self, outcome: PairOutcome, method: str, scored: tuple[Any, ...] | None, rank: float | None, errors: Any
+    ) -> dict[str, Any]:
+        """Return the row of a method on a pair, from its score with its interval, and its errors at the landmarks."""
+        score, low, high = scored or (None, None, None)
+        return {
+            "pair": outcome.name,
+            "method": method,
+            "missing": outcome.missing.get(method),
+            "excluded": outcome.name in self.excluded,
+            "score": score,
+            "low": low,
+            "high": high,
+            "rank": rank,
+            "landmark_mean": float(np.mean(errors)) if errors else None,
+            "calibration": outcome.verdict,
+            "official": outcome.official.get(method, {}),
+            **outcome.overlap_of(method),
+        }
 
     def to_dict(self) -> dict[str, Any]:
         """All numbers as plain Python values."""
