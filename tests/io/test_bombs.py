@@ -33,7 +33,8 @@ from warpgauge.io.images import read_image
 from warpgauge.io.landmarks import read_landmarks
 from warpgauge.io.limits import check_memory, memory_limit, physical_memory
 from warpgauge.io.transforms import read_transform
-from warpgauge.io.zarr_arrays import check_packed, open_array, zstd_bound
+from warpgauge.io.zarr_arrays import open_array
+from warpgauge.io.zarr_chunks import check_packed, zstd_bound
 
 GRID = Grid((4, 3), [1.0, 1.0], [0.0, 0.0], np.eye(2), "px")
 HUGE = 60_000

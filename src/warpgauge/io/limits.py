@@ -14,6 +14,7 @@ from pathlib import Path
 from warpgauge.errors import FileTooLargeError, InvalidInputError
 
 VARIABLE = "WARPGAUGE_MEMORY"
+INFLATION = 1032  # the most that one byte of deflate (zip, gzip, PNG) can unfold to
 UNFOLDS = 4  # a file that holds at least this share of what it unfolds to is large itself, not a bomb
 _LEAST = 2**30
 _SIZE = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([kKmMgGtT]?)([iI]?)[bB]?\s*")

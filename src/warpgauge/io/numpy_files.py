@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 
 from warpgauge.errors import FileFormatError
 from warpgauge.io.files import read_head
-from warpgauge.io.limits import check_memory
+from warpgauge.io.limits import INFLATION, check_memory
 
-INFLATION = 1032  # the most that one byte of deflate can unfold to
 _ZIP = b"PK"
 _NPY = b"\x93NUMPY"
 _HEADERS: dict[tuple[int, int], Callable[[Any], Any]] = {

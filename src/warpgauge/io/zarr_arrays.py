@@ -4,18 +4,16 @@ A Zarr description names the type of its numbers and the codecs of its chunks. A
 ``pickle``, which runs what the chunk says; its Blosc trusts the length in a chunk's header, so that a truncated chunk
 is read beyond its end; and a description of a few bytes can promise any number of samples, a chunk of a few bytes
 unfold to gigabytes. The description is therefore read and checked here, as plain JSON and against lists of what is
-allowed, before the Zarr library sees the folder, and every packed chunk is checked before it is unpacked.
+allowed, before the Zarr library sees the folder, and every packed chunk is checked before it is unpacked
+(:mod:`warpgauge.io.zarr_chunks`).
 """
 
 from __future__ import annotations
 
-import bz2
 import json
-import lzma
 import math
 import os
 import re
-import zlib
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -25,6 +23,7 @@ from warpgauge.errors import FileFormatError, FileTooLargeError, WarpgaugeError
 from warpgauge.io.files import read_text, require
 from warpgauge.io.limits import check_memory
 from warpgauge.io.stores import Place, RemotePath, zarr_store
+from warpgauge.io.zarr_chunks import check_before_decoding, checked_codecs
 
 DESCRIPTIONS = ("zarr.json", ".zarray", ".zgroup")
 _CODECS = frozenset({
@@ -41,10 +40,6 @@ _MOST_IN_SHARD = 2**20
 _FEW_CHUNKS = 4096  # an array of more chunks than these needs chunks of at least so many samples
 _LARGEST_AXIS = 2**40
 _AT_ONCE = 4  # chunks that are unpacked at the same time
-_BLOSC_HEADER = 16
-_ZSTD_FRAME, _ZSTD_SKIPPED, _ZSTD_BLOCK = 0xFD2FB528, 0x184D2A50, 2**17
-_DEFLATE = 1032  # the most that one byte of deflate can unfold to
-_PIECE = 2**20
 _LARGEST_PIECE = 2**31 - 1  # what Blosc can unpack at once
 
 
@@ -87,13 +82,13 @@ def open_array(folder: Place, check: Callable[[tuple[int, ...]], None] = lambda 
     version = _check_description(folder, check)
     store = _regular_files()(folder, read_only=True) if isinstance(folder, Path) else zarr_store(folder)
     store.largest = _LARGEST_DESCRIPTION
-    with zarr.config.set(_checked_codecs()):
+    with zarr.config.set(checked_codecs()):
         array = zarr.open_array(store, mode="r", zarr_format=version)
     expected = math.prod(array.shards or array.chunks) * array.dtype.itemsize
     store.largest = max(2 * expected + 2**20, _LARGEST_DESCRIPTION)
     if version == 2:
         for codec in (array.metadata.compressor, *(array.metadata.filters or ())):
-            _check_before_decoding(codec, expected)
+            check_before_decoding(codec, expected)
     return array
 
 
@@ -251,122 +246,3 @@ def _names_3(name: str, codecs: Any, depth: int = 0) -> set[str]:
             elif inner is not None:
                 names.add("shards within shards")
     return names
-
-
-def check_packed(codec: str, chunk: Any, expected: int) -> None:
-    """Refuse a packed chunk that would unfold to much more than a chunk holds, before it is unpacked.
-
-    Parameters
-    ----------
-    codec : str
-        Name of the codec.
-    chunk : bytes-like
-        As stored.
-    expected : int
-        Bytes that it has to unfold to.
-    """
-    view = memoryview(chunk).cast("B")
-    limit = 2 * expected + 2**20
-    if codec == "blosc":
-        promised = int.from_bytes(view[12:_BLOSC_HEADER], "little") if len(view) >= _BLOSC_HEADER else -1
-        if promised != len(view):
-            raise ValueError(f"a Blosc chunk has {len(view)} bytes but its header says {promised}")
-        size = int.from_bytes(view[4:8], "little")
-    elif codec == "lz4":
-        size = int.from_bytes(view[:4], "little")
-    elif codec == "zstd":
-        size = zstd_bound(view)
-    elif codec in _STREAMS:
-        size = _counted(_STREAMS[codec](), view, limit)
-    else:
-        return
-    if size > limit:
-        raise ValueError(f"a chunk that holds {expected} bytes would unfold to {size} or more")
-
-
-_STREAMS: dict[str, Callable[[], Any]] = {
-    "gzip": lambda: zlib.decompressobj(31),
-    "zlib": zlib.decompressobj,
-    "bz2": bz2.BZ2Decompressor,
-    "lzma": lzma.LZMADecompressor,
-}
-
-
-def _counted(stream: Any, packed: memoryview, limit: int) -> int:
-    """Count what a stream unfolds to, up to a little more than the limit."""
-    if isinstance(stream, bz2.BZ2Decompressor | lzma.LZMADecompressor):
-        count, data = 0, bytes(packed)
-        while not stream.eof and count <= limit:
-            part = stream.decompress(data, _PIECE)
-            if not part and not data:
-                break
-            count, data = count + len(part), b""
-        return count
-    if len(packed) * _DEFLATE <= limit:
-        return 0
-    count, rest = 0, bytes(packed)
-    while rest and not stream.eof and count <= limit:
-        count += len(stream.decompress(rest, _PIECE))
-        rest = stream.unconsumed_tail
-    return count
-
-
-def zstd_bound(packed: memoryview) -> int:
-    """Return the most that a Zstandard stream can unfold to, by the headers of its blocks, without unpacking it."""
-    at, total = 0, 0
-    while at + 4 < len(packed):
-        magic = int.from_bytes(packed[at : at + 4], "little")
-        at += 4
-        if magic & 0xFFFFFFF0 == _ZSTD_SKIPPED:
-            at += 4 + int.from_bytes(packed[at : at + 4], "little")
-            continue
-        if magic != _ZSTD_FRAME:
-            break  # the decoder says what is wrong
-        flags = packed[at]
-        single, field = flags >> 5 & 1, (0, 2, 4, 8)[flags >> 6]
-        at += 1 + (1 - single) + (0, 1, 2, 4)[flags & 3] + (field or single)
-        last = False
-        while not last and at + 3 <= len(packed):
-            header = int.from_bytes(packed[at : at + 3], "little")
-            last, kind, size = bool(header & 1), header >> 1 & 3, header >> 3
-            at += 3 + (1 if kind == 1 else size)
-            total += size if kind < 2 else _ZSTD_BLOCK
-        at += 4 if flags >> 2 & 1 else 0
-    return total
-
-
-def _check_before_decoding(codec: Any, expected: int) -> None:
-    """Put the check before the decoder of a Zarr 2 codec."""
-    if codec is None:
-        return
-    name, decode = str(codec.codec_id), codec.decode
-
-    def checked(chunk: Any, out: Any = None) -> Any:
-        check_packed(name, chunk, expected)
-        return decode(chunk, out)
-
-    codec.decode = checked
-
-
-@cache
-def _checked_codecs() -> dict[str, str]:
-    """Register codecs of Zarr 3 with the check, and return the settings by which zarr finds them."""
-    from zarr.codecs import BloscCodec, GzipCodec, ZstdCodec
-    from zarr.registry import register_codec
-
-    settings = {}
-    for name, base in (("blosc", BloscCodec), ("gzip", GzipCodec), ("zstd", ZstdCodec)):
-        kind = _checked_codec(name, base)
-        qualified = f"{kind.__module__}.{kind.__name__}"
-        register_codec(name, kind, qualname=qualified)
-        settings[f"codecs.{name}"] = qualified
-    return settings
-
-
-def _checked_codec(name: str, base: Any) -> Any:
-    async def decode_single(self: Any, chunk_bytes: Any, chunk_spec: Any) -> Any:
-        expected = math.prod(chunk_spec.shape) * chunk_spec.dtype.to_native_dtype().itemsize
-        check_packed(name, chunk_bytes.to_bytes(), expected)
-        return await base._decode_single(self, chunk_bytes, chunk_spec)
-
-    return type(f"Checked{base.__name__}", (base,), {"_decode_single": decode_single, "__module__": __name__})

@@ -14,10 +14,10 @@ from warpgauge.io.images.frame import Frame
 from warpgauge.io.images.orientation import orientation_note, oriented, oriented_size
 from warpgauge.io.images.samples import kept
 from warpgauge.io.images.stored import Array, StoredImage, StoredLevel
-from warpgauge.io.limits import check_memory
+from warpgauge.io.limits import INFLATION, check_memory
 
-# The most that one byte can unfold to: deflate's 1032, and for JPEG one bit per block of 64 samples with room to spare.
-_EXPANSION = {"PNG": 1032, "JPEG": 4096}
+# The most that one byte can unfold to; for JPEG one bit per block of 64 samples, with room to spare.
+_EXPANSION = {"PNG": INFLATION, "JPEG": 4096}
 _END = {"PNG": b"IEND\xaeB`\x82", "JPEG": b"\xff\xd9"}
 _ORIENTATION_TAG = 274
 

@@ -19,10 +19,10 @@ from warpgauge.errors import FileFormatError
 from warpgauge.io.files import TEXT_LIMIT
 from warpgauge.io.images.frame import Frame
 from warpgauge.io.images.stored import Array, Region, RegionReader, StoredImage, StoredLevel
-from warpgauge.io.limits import check_memory, shown_bytes
+from warpgauge.io.limits import INFLATION, check_memory, shown_bytes
 
 # The most that one byte of each kind can unfold to: deflate's is known, bzip2's is a generous bound.
-_EXPANSION = {"gzip": 1032, "zlib": 1032, "bzip2": 2_000_000}
+_EXPANSION = {"gzip": INFLATION, "zlib": INFLATION, "bzip2": 2_000_000}
 _CHUNK = 2**20
 _TRAILING = 4096  # bytes after the samples that raise no suspicion
 

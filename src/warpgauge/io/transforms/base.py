@@ -321,6 +321,11 @@ def no_points(name: str, what: str) -> str:
     )
 
 
+def world_frame(d: int) -> str:
+    """Return what a `Description` calls the world of images: LPS in 3D, as ITK has it."""
+    return "world, LPS" if d == 3 else "world"
+
+
 def default_units(d: int) -> str:
     """Return the unit of files that name none: millimetres by the convention of medical volumes, else not stated."""
     return "mm" if d == 3 else "unstated"

@@ -26,6 +26,7 @@ from warpgauge.io.transforms.base import (
     Transform,
     default_units,
     grid_of_header,
+    world_frame,
 )
 from warpgauge.io.transforms.chain import Chain, SumTransform
 from warpgauge.io.transforms.elastix_parameters import ParameterTable, beside, read_parameters
@@ -147,7 +148,7 @@ class _Context:
         return Description(
             format=TITLE,
             kind=kind,
-            frame="world, LPS" if self.d == 3 else "world",
+            frame=world_frame(self.d),
             units=default_units(self.d),
             assumptions=("elastix maps fixed points to moving points in the world of the images (LPS in 3D).",),
             source=self.name,

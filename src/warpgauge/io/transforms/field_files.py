@@ -10,6 +10,7 @@ import numpy as np
 
 from warpgauge.errors import AmbiguousFileError, FileFormatError, InvalidInputError, SuspiciousDataWarning
 from warpgauge.geometry import Grid
+from warpgauge.io.transforms.base import world_frame
 from warpgauge.io.transforms.field import (
     DisplacementField,
     Vectors,
@@ -122,7 +123,7 @@ def finish_field(
     about = field_description(stored.file_format, order=order, kind=kind)
     about = replace(
         about,
-        frame="world, LPS" if grid.d == 3 else "world",
+        frame=world_frame(grid.d),
         units=grid.units,
         source=stored.name,
         assumptions=("The field maps fixed points to moving points and stands on the fixed image.", *notes),

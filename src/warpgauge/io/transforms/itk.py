@@ -12,8 +12,7 @@ import numpy as np
 from warpgauge.errors import AmbiguousFileError, FileFormatError, SuspiciousDataWarning
 from warpgauge.geometry import Floats
 from warpgauge.io.files import existing_file, foreign_decoder, read_head, read_text
-from warpgauge.io.limits import check_memory
-from warpgauge.io.numpy_files import INFLATION
+from warpgauge.io.limits import INFLATION, check_memory
 from warpgauge.io.transforms import ants
 from warpgauge.io.transforms.base import BY_SIGNATURE, NO, Format, Transform, check_room
 from warpgauge.io.transforms.chain import Chain

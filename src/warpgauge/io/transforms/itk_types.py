@@ -12,7 +12,7 @@ import numpy as np
 from warpgauge.errors import FileFormatError, InvalidInputError
 from warpgauge.geometry import Floats, Grid
 from warpgauge.io.transforms import linear
-from warpgauge.io.transforms.base import Description, Transform, default_units, grid_of_header
+from warpgauge.io.transforms.base import Description, Transform, default_units, grid_of_header, world_frame
 from warpgauge.io.transforms.field import DisplacementField, Vectors, field_description
 from warpgauge.io.transforms.itk_linear import LINEAR, take
 from warpgauge.io.transforms.splines import BSplineTransform, KernelSpline, bspline_description
@@ -88,7 +88,7 @@ def itk_description(file_format: str, path_name: str, d: int, kind: str) -> Desc
     return Description(
         format=file_format,
         kind=kind,
-        frame="world, LPS" if d == 3 else "world",
+        frame=world_frame(d),
         units=default_units(d),
         assumptions=("ITK files map fixed points to moving points in the world of the images (LPS in 3D).",),
         source=path_name,

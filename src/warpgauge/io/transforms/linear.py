@@ -12,7 +12,16 @@ from numpy.typing import ArrayLike
 from warpgauge.errors import FileFormatError, InvalidInputError
 from warpgauge.geometry import Floats
 from warpgauge.io.files import read_text
-from warpgauge.io.transforms.base import BY_CONTENT, NO, Description, Format, Transform, default_units, flipped
+from warpgauge.io.transforms.base import (
+    BY_CONTENT,
+    NO,
+    Description,
+    Format,
+    Transform,
+    default_units,
+    flipped,
+    world_frame,
+)
 
 
 class AffineTransform(Transform):
@@ -169,7 +178,7 @@ def read_matrix(path: Path, frame: str | None = None) -> AffineTransform:
     about = Description(
         format=TITLE,
         kind="affine",
-        frame="world, LPS" if d == 3 else "world",
+        frame=world_frame(d),
         units=default_units(d),
         assumptions=(note,),
         source=path.name,

@@ -21,6 +21,7 @@ from warpgauge.io.transforms.base import (
     Transform,
     default_units,
     flipped,
+    world_frame,
 )
 
 TOLERANCE = 1e-4
@@ -120,7 +121,7 @@ def points_description(file_format: str, name: str, d: int, units: str | None = 
     return Description(
         format=file_format,
         kind="already mapped points",
-        frame="world, LPS" if d == 3 else "world",
+        frame=world_frame(d),
         units=units or default_units(d),
         interpolation="none: only listed points are mapped",
         outside=f"masked (NaN) at every point that is not within {TOLERANCE:g} world units of a listed fixed point",

@@ -22,7 +22,7 @@ from warpgauge.geometry import Grid, Units
 from warpgauge.io.files import foreign_decoder, require
 from warpgauge.io.images.frame import length_unit
 from warpgauge.io.limits import check_memory, size_on_disk
-from warpgauge.io.transforms.base import Description, Format, Transform
+from warpgauge.io.transforms.base import Description, Format, Transform, world_frame
 from warpgauge.io.transforms.chain import Chain
 from warpgauge.io.transforms.field_files import StoredField, as_floats, finish_field
 from warpgauge.io.transforms.linear import AffineTransform
@@ -162,7 +162,7 @@ class _Reader:
         about = Description(
             format=FORMAT,
             kind=kind,
-            frame="world, LPS" if d == 3 else "world",
+            frame=world_frame(d),
             units=axes.units or "px",
             source=self.name,
         )
