@@ -88,7 +88,7 @@ class TransformationPrior:
         check_tails(self.tails)
 
     def with_kernel(self, kernel: KernelBundle, noise: float | None = None) -> TransformationPrior:
-        """Return the same prior another kernel and, where given, another noise variance."""
+        """Return the same prior with another kernel and, where given, another noise variance."""
         return replace(self, kernel=kernel, noise=self.noise if noise is None else noise, fit=None)
 
     def scalar_kernel(self, d: int) -> PriorKernel:
