@@ -25,7 +25,7 @@ from warpgauge.study.pair_files import read_grid
 from warpgauge.study.pairs import Job, PairOutcome
 
 # Change it whenever the content of a stored result changes: old ones are then computed anew.
-SCHEMA = 5
+SCHEMA = 6
 
 
 def job_key(job: Job) -> str:
