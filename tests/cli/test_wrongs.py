@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import pickle
 import re
 import subprocess
 import sys
@@ -22,8 +23,10 @@ from scipy import ndimage
 
 import warpgauge as wg
 from study_tools import make_study
-from warpgauge.cli.app import OPTIONS, app, in_options, run
+from warpgauge.cli.app import OPTIONS, Options, app, run
 from warpgauge.cli.reference import commands, root_context
+from warpgauge.errors import ANY, InvalidInputError, say
+from warpgauge.errors import told as told_in
 
 SHIFT = np.array([14.0, -9.0])
 WARPGAUGE = Path(sys.executable).with_name("warpgauge")
@@ -356,15 +359,29 @@ def test_an_elastix_file_without_its_initial_transform_is_recognised(tmp_path: P
 
 
 def test_messages_speak_the_language_of_the_command_line() -> None:
-    assert in_options("pass match='name' or match='row'.") == "pass --match name or --match row."
-    assert in_options("give format=, or frame='LPS'", {"--from"}) == "give --from, or --frame LPS"
-    assert in_options("leave scale= out; x=3 stays") == "leave --scale out; x=3 stays"
-    assert in_options("pass dimension=2, scale=0.25.") == "pass --dimension 2, --scale 0.25."
-    assert in_options("needs grid=, or fresh=True") == "needs --reference, or --fresh"
-    assert in_options("a frame=2x stays") == "a frame=2x stays"
-    assert in_options("relink(moving=PATH, accept_changed=True).") == (
-        "warpgauge relink PROJECT --moving PATH --accept-changed."
-    )
+    """What names an argument by `say` names the option instead; text that only looks like an argument stays."""
+
+    def both(text: str, available: tuple[str, ...] = ()) -> list[str]:
+        error = InvalidInputError(text)
+        again = pickle.loads(pickle.dumps(error))  # as from another process
+        assert str(again) == str(error)
+        return [str(error), told_in(again, Options(available))]
+
+    assert both(f"pass {say('match', 'name')} or {say('match', 'row')}.") == [
+        "pass match='name' or match='row'.", "pass --match name or --match row.",
+    ]  # fmt: skip
+    assert both(f"give {say('format')}, or {say('frame', 'LPS')}", ("--from",))[1] == "give --from, or --frame LPS"
+    assert both(f"leave {say('scale')} out; units=3 and d=3 stay") == [
+        "leave scale= out; units=3 and d=3 stay", "leave --scale out; units=3 and d=3 stay",
+    ]  # fmt: skip
+    assert both(f"pass {say('dimension', 2)}, {say('scale', 0.25)}, {say('spacing', ANY)}.") == [
+        "pass dimension=2, scale=0.25, spacing=....", "pass --dimension 2, --scale 0.25, --spacing.",
+    ]  # fmt: skip
+    assert both(f"needs {say('grid')}, or {say('fresh', True)}")[1] == "needs --reference, or --fresh"
+    assert both(f"{say('d', 3)} has no option") == ["d=3 has no option"] * 2
+    assert both(f"{say('relink', ('moving', True))}.") == [
+        "relink(moving=PATH, accept_changed=True).", "warpgauge relink PROJECT --moving PATH --accept-changed.",
+    ]  # fmt: skip
     known = {
         option
         for context in commands(app, root_context())

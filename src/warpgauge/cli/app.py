@@ -7,20 +7,20 @@ from __future__ import annotations
 
 import ast
 import importlib
-import re
 import signal
 import sys
 import warnings
 from collections.abc import Collection, Sequence
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import click
 
 from warpgauge._version import __version__
-from warpgauge.errors import WarpgaugeError, WarpgaugeWarning
+from warpgauge.errors import ANY, WarpgaugeError, WarpgaugeWarning, Wording, told
 
-# Arguments of the library that messages name, and the options that stand for them, the likelier first.
+# Arguments of the library, and the options that stand for them in messages, the likelier first.
 OPTIONS: dict[str, tuple[str, ...]] = {
     "accept_changed": ("--accept-changed",),
     "components": ("--components",),
@@ -43,32 +43,33 @@ OPTIONS: dict[str, tuple[str, ...]] = {
     "spacing": ("--spacing",),
     "units": ("--units",),
 }
-_VALUE = r"=(?:'(?P<value>[^']*)'|(?P<number>-?\d+(?:\.\d+)?)(?![\d.]*\w)|True|\.\.\.|(?=[\s,;.)]|$))"
-_ARGUMENT = re.compile(rf"(?<![\w.-])(?P<name>{'|'.join(OPTIONS)}){_VALUE}")
-_RELINK = re.compile(r"relink\((\w+)=PATH(?P<changed>, accept_changed=True)?\)")
 
 
-def in_options(message: str, available: Collection[str] = ()) -> str:
-    """Return a message with Python arguments written as options of the command line.
+class Options(Wording):
+    """Names arguments as options of the command line.
 
     Parameters
     ----------
-    message : str
     available : collection of str
         The options of the command at hand; among several that could stand for an argument, the one it has is named.
     """
 
-    def option(found: re.Match[str]) -> str:
-        choices = OPTIONS[found["name"]]
-        chosen = next((one for one in choices if one in available), choices[0])
-        given = found["value"] if found["value"] is not None else found["number"]
-        return chosen if given is None else f"{chosen} {given}"
+    def __init__(self, available: Collection[str] = ()) -> None:
+        self.available = available
 
-    def command(found: re.Match[str]) -> str:
-        accept = " --accept-changed" if found["changed"] else ""
-        return f"warpgauge relink PROJECT --{found[1].replace('_', '-')} PATH{accept}"
+    def argument(self, name: str, value: Any) -> str:
+        """Return the option that stands for an argument, with its value; other arguments stay as Python has them."""
+        if name not in OPTIONS:
+            return super().argument(name, value)
+        choices = OPTIONS[name]
+        chosen = next((one for one in choices if one in self.available), choices[0])
+        if value is None or value is True or value == ANY:
+            return chosen
+        return f"{chosen} {value:g}" if isinstance(value, float) else f"{chosen} {value}"
 
-    return _ARGUMENT.sub(option, _RELINK.sub(command, message))
+    def relink(self, role: str, accept: bool) -> str:
+        """Return the command that links an image of a project again."""
+        return f"warpgauge relink PROJECT --{role.replace('_', '-')} PATH{' --accept-changed' if accept else ''}"
 
 
 # Command name to the module of this package and the command in it, in the order of the help page.
@@ -164,7 +165,7 @@ def _options_of(arguments: Sequence[str] | None) -> set[str]:
 
 def _show_note(message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:
     prefix = "note" if issubclass(category, WarpgaugeWarning) else f"note ({category.__name__})"
-    click.echo(f"{prefix}: {in_options(str(message))}", err=True)
+    click.echo(f"{prefix}: {told(message, Options())}", err=True)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
@@ -181,7 +182,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
         error.show()
         return int(error.exit_code)
     except WarpgaugeError as error:
-        click.echo(f"warpgauge: {in_options(str(error), _options_of(arguments))}", err=True)
+        click.echo(f"warpgauge: {told(error, Options(_options_of(arguments)))}", err=True)
         return 1
     except OSError as error:
         click.echo(f"warpgauge: {error.filename or 'a file'}: {error.strerror or error}.", err=True)

@@ -15,6 +15,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from warpgauge.display import number
+from warpgauge.errors import told
 from warpgauge.io.files import plain
 
 __all__ = ["json_option", "number", "print_facts", "print_json", "print_table", "progress"]
@@ -49,18 +50,18 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], title: st
 
 def print_facts(facts: Mapping[str, Any], title: str | None = None) -> None:
     """Print names and values below each other; what the library says in its own arguments is told as options."""
-    from warpgauge.cli.app import in_options
+    from warpgauge.cli.app import Options
 
     if title:
         click.echo(title)
     width = max((len(name) for name in facts), default=0)
     for name, value in facts.items():
         if isinstance(value, list) and value and all(isinstance(item, str) for item in value):
-            lines = [in_options(item) for item in value]
+            lines = [told(item, Options()) for item in value]
         elif isinstance(value, list):
             lines = [", ".join(number(item) for item in value) or "none"]
         else:
-            lines = [in_options(value) if isinstance(value, str) else number(value)]
+            lines = [told(value, Options()) if isinstance(value, str) else number(value)]
         for place, line in enumerate(lines):
             click.echo(f"  {'' if place else name:<{width}}  {line}")
 

@@ -20,7 +20,7 @@ import numpy as np
 from warpgauge.compute import Executor, InProcess, report_progress
 from warpgauge.core.arrays import Floats
 from warpgauge.core.process import Posterior
-from warpgauge.errors import FileFormatError, InvalidInputError
+from warpgauge.errors import FileFormatError, InvalidInputError, say
 from warpgauge.geometry import Grid
 from warpgauge.io.files import PathLike, check_folder, one_line, require
 from warpgauge.io.images.pyramid import halve
@@ -291,7 +291,7 @@ def _prepare(task: ShardedMap, fresh: bool) -> set[str]:
         if not fresh:
             raise InvalidInputError(
                 f"{place.name!r} holds a map of another posterior, grid, transform or setting; give another name, or "
-                f"replace it by fresh=True."
+                f"replace it by {say('fresh', True)}."
             )
         _remove(place)
         _create(task)

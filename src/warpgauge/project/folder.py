@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from warpgauge._version import __version__
 from warpgauge.candidates import Foreground, find_foreground, foreground_from_mask
 from warpgauge.compute import Executor
-from warpgauge.errors import InvalidInputError, SuspiciousDataWarning
+from warpgauge.errors import InvalidInputError, SuspiciousDataWarning, say
 from warpgauge.geometry import Floats, Grid
 from warpgauge.io.files import sync_folder
 from warpgauge.io.images import Image, read_image
@@ -286,8 +286,8 @@ def _check_pair(fixed: Image, moving: Image) -> None:
         raise InvalidInputError(f"The fixed image is {one.d}D and the moving image {other.d}D; both must be the same.")
     if one.units != other.units:
         raise InvalidInputError(
-            f"The fixed image is in {one.units} and the moving image in {other.units}; give spacing= and units=, so "
-            f"that displacements between them have one unit."
+            f"The fixed image is in {one.units} and the moving image in {other.units}; give {say('spacing')} and "
+            f"{say('units')}, so that displacements between them have one unit."
         )
     ratio = float(np.prod(one.spacing) / np.prod(other.spacing)) ** (1 / one.d)
     if not 1 / 50 < ratio < 50:

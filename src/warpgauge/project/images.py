@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from warpgauge.errors import InvalidInputError, WarpgaugeError
+from warpgauge.errors import InvalidInputError, Message, WarpgaugeError, say
 from warpgauge.geometry import Grid
 from warpgauge.io.files import one_line, read_text, write_whole
 from warpgauge.io.images import Image, read_image
@@ -113,9 +113,9 @@ def image_problem(folder: Path, record: ImageRecord, role: str, *, thorough: boo
     """
     name, path = role.replace("_", " "), found_at(folder, record)
     if not _is_there(path):
-        return (
+        return Message(
             f"The {name} image is not at {str(path)!r}, where the project looks for it; put it there, or tell where it "
-            f"is with relink({role}=PATH)."
+            f"is with {say('relink', (role, False))}."
         )
     try:
         image = read_image(path, spacing=record.spacing, units=record.units)
@@ -126,10 +126,9 @@ def image_problem(folder: Path, record: ImageRecord, role: str, *, thorough: boo
     except Exception as error:  # whatever its record and its file cause together
         return f"The {name} image at {str(path)!r} cannot be read any more: {one_line(error)}."
     if content != record.content_hash:
-        return (
+        return Message(
             f"The {name} image at {str(path)!r} has changed since the project was made, so that placements may no "
-            f"longer fit it; put back the former file, or accept the new one with relink({role}=PATH, "
-            f"accept_changed=True)."
+            f"longer fit it; put back the former file, or accept the new one with {say('relink', (role, True))}."
         )
     if not same_grid(image.grid, record.grid):
         return f"The {name} image at {str(path)!r} is read with another frame than when the project was made."
@@ -201,7 +200,7 @@ def relinked(folder: Path, record: ImageRecord, role: str, path: Place, accept_c
     if changed and not accept_changed:
         raise InvalidInputError(
             f"{str(path)!r} is not the {role.replace('_', ' ')} image of the project: its content differs; if it is "
-            f"meant all the same, pass accept_changed=True."
+            f"meant all the same, pass {say('accept_changed', True)}."
         )
     if not same_grid(image.grid, record.grid):
         raise InvalidInputError(

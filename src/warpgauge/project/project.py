@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from warpgauge.compute import Executor
 from warpgauge.display import html_facts
-from warpgauge.errors import InvalidInputError, SuspiciousDataWarning
+from warpgauge.errors import InvalidInputError, SuspiciousDataWarning, say
 from warpgauge.io.files import PathLike
 from warpgauge.io.stores import place_of
 from warpgauge.io.transforms import Transform
@@ -361,7 +361,7 @@ class Project(ProjectFolder):
         transforms.refuse_reserved(name)
         if name in self.state.transforms and not replace:
             raise InvalidInputError(
-                f"The project has a transform {name!r} already; choose another name, or pass replace=True."
+                f"The project has a transform {name!r} already; choose another name, or pass {say('replace', True)}."
             )
         aim, added = transforms.copy_transform(self.folder, name, files, options or {}, rater)
         try:

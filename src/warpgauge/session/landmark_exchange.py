@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from warpgauge.errors import InvalidInputError
+from warpgauge.errors import InvalidInputError, say
 from warpgauge.geometry import Floats
 from warpgauge.io.landmarks import Landmarks, Skip
 from warpgauge.project import SKIP_REASONS, Event, Placement, Project, Skipped, State, events
@@ -33,7 +33,7 @@ def import_events(
     if landmarks.d != project.d or landmarks.units != project.units:
         raise InvalidInputError(
             f"The landmarks are {landmarks.d}D in {landmarks.units}, the project is {project.d}D in {project.units}; "
-            f"read them with the project's grids, or with units= and scale=."
+            f"read them with the project's grids, or with {say('units')} and {say('scale')}."
         )
     covariances = np.broadcast_to(default, (len(landmarks), *default.shape)).copy()
     if landmarks.covariances is not None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from warpgauge.errors import FileFormatError, InvalidInputError
+from warpgauge.errors import ANY, FileFormatError, InvalidInputError, Message, say
 from warpgauge.geometry import UNITS, Floats, Grid, Units
 from warpgauge.io.stores import Place
 
@@ -80,7 +80,7 @@ def resolve_grid(
     if frame.spacing is None:
         if units is not None:
             raise InvalidInputError(
-                f"{path.name!r} has no physical spacing, so units={units!r} needs spacing=... as well."
+                f"{path.name!r} has no physical spacing, so {say('units', units)} needs {say('spacing', ANY)} as well."
             )
         return Grid(frame.size), ["The file has no physical spacing: spacing 1 and units px."]
     if units is None and frame.units is None:
@@ -105,7 +105,8 @@ def _with_given_spacing(
     unit = units or frame.units
     if unit is None:
         raise InvalidInputError(
-            f"{path.name!r} has no units, so the spacing {spacing!r} needs units='um', units='mm' or units='px'."
+            f"{path.name!r} has no units, so the spacing {spacing!r} needs {say('units', 'um')}, {say('units', 'mm')} "
+            f"or {say('units', 'px')}."
         )
     grid = _grid(frame, path, values, unit)  # type: ignore[arg-type]  # one of UNITS, checked
     said = "none" if frame.spacing is None else f"{frame.spacing.tolist()} {frame.units or 'without unit'}"
@@ -118,7 +119,10 @@ def _unitless(frame: Frame, path: Place) -> tuple[Grid, list[str]]:
     physical = _grid(frame, path, frame.spacing, "px")
     direction = physical.direction
     origin = direction @ (np.linalg.solve(direction, physical.origin) / physical.spacing)
-    note = f"The file's spacing {frame.spacing.tolist()} has no unit, so spacing 1 and units px; give units= to use it."
+    note = Message(
+        f"The file's spacing {frame.spacing.tolist()} has no unit, so spacing 1 and units px; give {say('units')} to "
+        "use it."
+    )
     return Grid(frame.size, None, origin, direction, "px"), [note]  # type: ignore[arg-type]  # None is the default
 
 

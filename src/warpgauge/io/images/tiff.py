@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from warpgauge.errors import AmbiguousFileError, FileFormatError
+from warpgauge.errors import ANY, AmbiguousFileError, FileFormatError, say
 from warpgauge.geometry import Units
 from warpgauge.io.files import foreign_decoder, require
 from warpgauge.io.images.frame import Frame, length_unit
@@ -276,7 +276,7 @@ def tiff_frame(path: Path, tiff: Any, series: Any, size: tuple[int, ...], notes:
     spacing, units = found
     if not all(np.isfinite(s) and s > 0 for s in spacing):
         raise FileFormatError(
-            f"{path.name!r} has a pixel size of {spacing} {units}, which no pixel has; give spacing=...."
+            f"{path.name!r} has a pixel size of {spacing} {units}, which no pixel has; give {say('spacing', ANY)}."
         )
     if swapped:
         spacing[:2] = spacing[1::-1]

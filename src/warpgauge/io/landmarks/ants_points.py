@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from warpgauge.errors import AmbiguousFileError
+from warpgauge.errors import AmbiguousFileError, say
 from warpgauge.geometry import Floats
 from warpgauge.io.landmarks.base import NAMES, FileFrame, Format, Side, Table, stack, world_frame
 from warpgauge.io.landmarks.text import (
@@ -57,7 +57,8 @@ def _dimension(values: Floats, d: int | None, name: str) -> int:
         fail(name, None, "points with a z that is not 0, but 2D points were asked for", "read it as 3D")
     if d is None and flat:
         raise AmbiguousFileError(
-            f"{name!r}: every z is 0, so the points are 2D or lie in one plane of a volume; pass dimension=2 or 3."
+            f"{name!r}: every z is 0, so the points are 2D or lie in one plane of a volume; pass "
+            f"{say('dimension', 2)} or 3."
         )
     return d or 3
 

@@ -6,7 +6,7 @@ import warnings
 
 import numpy as np
 
-from warpgauge.errors import SuspiciousDataWarning
+from warpgauge.errors import SuspiciousDataWarning, say
 from warpgauge.geometry import Floats, Grid
 from warpgauge.io.landmarks.permutation import likely_permutation
 
@@ -104,5 +104,5 @@ def warn_of_zero_index(name: str, points_file: Floats) -> None:
     if smallest < 1:
         _warn(
             f"{name!r} has the voxel index {smallest:g}, but its indices should count from 1; if they count from 0, "
-            f"pass frame='index'."
+            f"pass {say('frame', 'index')}."
         )

@@ -6,7 +6,7 @@ from typing import NamedTuple, cast
 
 import numpy as np
 
-from warpgauge.errors import AmbiguousFileError, InvalidInputError
+from warpgauge.errors import AmbiguousFileError, InvalidInputError, say
 from warpgauge.geometry import UNITS, Floats, Grid
 from warpgauge.io.landmarks.base import FILE_FRAMES, FileFrame, Format, Side
 from warpgauge.io.landmarks.model import Frame
@@ -52,9 +52,13 @@ def file_frame(side: Side, requested: str | None, name: str) -> FileFrame:
         raise InvalidInputError(f"frame must be one of {', '.join(FILE_FRAMES)}, got {requested!r}.")
     frame = cast(FileFrame, requested or side.frame)
     if frame == "unknown":
-        raise AmbiguousFileError(f"{name!r} does not say whether its points are LPS or RAS; pass frame='LPS' or 'RAS'.")
+        raise AmbiguousFileError(
+            f"{name!r} does not say whether its points are LPS or RAS; pass {say('frame', 'LPS')} or 'RAS'."
+        )
     if frame == "RAS" and side.points.shape[1] == 2:
-        raise InvalidInputError(f"{name!r} holds 2D points, which have no RAS frame; use frame='image' or 'LPS'.")
+        raise InvalidInputError(
+            f"{name!r} holds 2D points, which have no RAS frame; use {say('frame', 'image')} or 'LPS'."
+        )
     return frame
 
 
@@ -66,12 +70,12 @@ def affine(frame: FileFrame, d: int, grid: Grid | None, kind: Format, units: str
     elif frame == "unstated" and grid is not None and not is_plain(grid):
         raise AmbiguousFileError(
             f"{name!r}: {kind.with_article} does not say whether its numbers count from the image corner or include "
-            f"the origin and direction that this grid has; pass frame='scaled' for the first or "
-            f"frame='image' for the second."
+            f"the origin and direction that this grid has; pass {say('frame', 'scaled')} for the first or "
+            f"{say('frame', 'image')} for the second."
         )
     elif frame == "scaled":
         if grid is None:
-            raise InvalidInputError(f"{name!r}: frame='scaled' needs the grid of the image; pass it.")
+            raise InvalidInputError(f"{name!r}: {say('frame', 'scaled')} needs the grid of the image; pass it.")
         matrix, offset = grid.direction, grid.origin
     elif frame in ("index", "index1"):
         matrix, offset = _index_affine(frame, d, grid, kind, units, name)
@@ -84,7 +88,8 @@ def _index_affine(
     if grid is None and not kind.pixels and units != "px":
         raise AmbiguousFileError(
             f"{name!r}: {kind.with_article} with voxel indices needs the image's grid to become world points; pass "
-            f"fixed_grid= and moving_grid= (the same Grid when both images share it), or units='px' to stay in voxels."
+            f"{say('fixed_grid')} and {say('moving_grid')} (the same Grid when both images share it), or "
+            f"{say('units', 'px')} to stay in voxels."
         )
     if grid is None and units not in (None, "px"):
         raise InvalidInputError(f"{name!r}: voxel indices become {units} only by the image's grid; pass it.")

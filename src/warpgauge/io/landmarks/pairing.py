@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import replace
 
 from warpgauge.display import counted
-from warpgauge.errors import AmbiguousFileError, FileFormatError, InvalidInputError
+from warpgauge.errors import AmbiguousFileError, FileFormatError, InvalidInputError, say
 from warpgauge.io.landmarks.base import Side, Table
 
 MATCHES: tuple[str, ...] = ("row", "name", "index")
@@ -75,7 +75,9 @@ def _reordered(fixed: Side, moving: Side, fixed_name: str, moving_name: str, kin
     for side, name in ((fixed, fixed_name), (moving, moving_name)):
         if not _identifies(_labels(side, kind)):
             article = "a name" if kind == "name" else "an index"
-            raise FileFormatError(f"{name!r} does not give every point {article} of its own; use match='row'.")
+            raise FileFormatError(
+                f"{name!r} does not give every point {article} of its own; use {say('match', 'row')}."
+            )
     labels, others = _labels(fixed, kind) or (), _labels(moving, kind) or ()
     missing = sorted(set(labels) - set(others))
     if missing:
@@ -103,8 +105,8 @@ def _refuse_displaced(fixed: Side, moving: Side, fixed_name: str, moving_name: s
             if counts[label] == 1 and places.get(label, row) != row:
                 raise AmbiguousFileError(
                     f"The point {label!r} is number {row + 1} in {fixed_name!r} and number {places[label] + 1} in "
-                    f"{moving_name!r}; pass match={kind!r} to pair points by {kind}, or match='row' to pair them as "
-                    f"they stand."
+                    f"{moving_name!r}; pass {say('match', kind)} to pair points by {kind}, or {say('match', 'row')} to "
+                    f"pair them as they stand."
                 )
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from warpgauge.errors import FileFormatError, FileTooLargeError, InvalidInputError, SuspiciousDataWarning
+from warpgauge.errors import FileFormatError, FileTooLargeError, InvalidInputError, SuspiciousDataWarning, say
 from warpgauge.geometry import Floats, Grid
 from warpgauge.io.files import PathLike, read_text
 from warpgauge.io.landmarks import checks, frames
@@ -110,7 +110,8 @@ def _parse(file: Path, kind: str | None, d: int | None) -> tuple[Format, Table]:
         )
     if d is not None and table.d != d:
         raise FileFormatError(
-            f"{file.name!r} holds {table.d}D points, but {d}D was expected; check the file, the grids and dimension=."
+            f"{file.name!r} holds {table.d}D points, but {d}D was expected; check the file, the grids and "
+            f"{say('dimension')}."
         )
     return found, table
 
@@ -223,8 +224,8 @@ class Assembler:
         for side in sides:
             if self.frame is not None and side.frame_stated and side.frame != self.frame:
                 warnings.warn(
-                    f"{self.name!r} says that its points are {side.frame}, but frame={self.frame!r} was asked for and "
-                    f"is used; is that meant?",
+                    f"{self.name!r} says that its points are {side.frame}, but {say('frame', self.frame)} was asked "
+                    f"for and is used; is that meant?",
                     SuspiciousDataWarning,
                     stacklevel=5,
                 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from warpgauge.errors import AmbiguousFileError, FileFormatError, InvalidInputError
+from warpgauge.errors import AmbiguousFileError, FileFormatError, InvalidInputError, say
 from warpgauge.io.landmarks import (
     anhir,
     ants_points,
@@ -61,7 +61,7 @@ def format_of_path(path: Path) -> Format:
         if path.name.lower().endswith(suffix):
             return FORMATS[name]
     raise InvalidInputError(
-        f"The name {path.name!r} does not say which landmark format to write; pass format=, one of "
+        f"The name {path.name!r} does not say which landmark format to write; pass {say('format')}, one of "
         f"{', '.join(FORMATS)}."
     )
 
@@ -105,7 +105,7 @@ def _bare_numbers(name: str) -> Format:
         return FORMATS["dirlab"]
     raise AmbiguousFileError(
         f"{name!r} holds bare numbers without a header, which may be indices from 0 or 1 or world points; pass "
-        f"format='dirlab' if they are voxel indices from 1, or give the file a header line."
+        f"{say('format', 'dirlab')} if they are voxel indices from 1, or give the file a header line."
     )
 
 
@@ -124,5 +124,5 @@ def _csv_format(text: str, first: str, name: str) -> Format:
         return FORMATS["csv"]
     raise FileFormatError(
         f"{name!r} begins with {shown(first)}, which is the header of no landmark format known here "
-        f"({', '.join(FORMATS)}); pass format= if it is one of them."
+        f"({', '.join(FORMATS)}); pass {say('format')} if it is one of them."
     )

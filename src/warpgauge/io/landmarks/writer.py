@@ -10,7 +10,7 @@ from typing import TypeVar
 import numpy as np
 
 from warpgauge.display import counted
-from warpgauge.errors import InvalidInputError
+from warpgauge.errors import InvalidInputError, say
 from warpgauge.geometry import Floats, Grid
 from warpgauge.io.files import PathLike
 from warpgauge.io.landmarks import base, frames
@@ -34,7 +34,7 @@ class LandmarkLossError(InvalidInputError):
         What would be lost and was not allowed to be.
     """
 
-    def __init__(self, title: str, lost: tuple[str, ...], remedy: str = "pass lossy=True") -> None:
+    def __init__(self, title: str, lost: tuple[str, ...], remedy: str = f"pass {say('lossy', True)}") -> None:
         self.title, self.lost = title, lost
         super().__init__(
             f"A {title} cannot hold all of these landmarks and would lose: {', '.join(lost)}; {remedy} to leave that "
@@ -141,7 +141,7 @@ class _Writer:
         """The frame of the file."""
         frame = self.kind.write_frame(self.landmarks.frame, self.requested)
         if frame is None:
-            raise InvalidInputError(f"A {self.kind.title} cannot be written with frame={self.requested!r}.")
+            raise InvalidInputError(f"A {self.kind.title} cannot be written with {say('frame', self.requested)}.")
         return frames.file_frame(
             base.Side(self.landmarks.fixed_points, frame), frame if self.requested else None, self.name
         )
@@ -152,7 +152,7 @@ class _Writer:
         if needs_grid and landmarks.units != "px" and any(grid is None for grid in self.grids[:count]):
             raise InvalidInputError(
                 f"Landmarks in {landmarks.units} become voxel indices only by the grids of their images; pass "
-                f"fixed_grid= and, for pairs, moving_grid=."
+                f"{say('fixed_grid')} and, for pairs, {say('moving_grid')}."
             )
         for grid in self.grids[:count]:
             if needs_grid and grid is not None and grid.units != landmarks.units:

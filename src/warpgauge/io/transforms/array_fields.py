@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from warpgauge.errors import AmbiguousFileError, FileFormatError, InvalidInputError
+from warpgauge.errors import AmbiguousFileError, FileFormatError, InvalidInputError, Message, say
 from warpgauge.io.files import existing_file, foreign_decoder
 from warpgauge.io.limits import check_memory, size_on_disk
 from warpgauge.io.numpy_files import read_array
@@ -27,7 +27,9 @@ def read_array_field(path: Path, options: Options) -> DisplacementField:
     """
     name, reference, components = path.name, options.reference, options.components
     if reference is None:
-        raise AmbiguousFileError(f"{name!r} holds numbers without a place in the world; give reference=, a Grid.")
+        raise AmbiguousFileError(
+            f"{name!r} holds numbers without a place in the world; give {say('reference')}, a Grid."
+        )
     axes, reverse = _layout(name, reference.d, options.layout, components)
     sizes = dict(zip("xyz", reference.size, strict=False)) | {"c": reference.d}
     wanted = tuple(sizes[axis] for axis in axes)
@@ -39,26 +41,29 @@ def read_array_field(path: Path, options: Options) -> DisplacementField:
     vectors = np.ascontiguousarray(vectors[::-1] if reverse else vectors)
     notes = [f"The array is read with axes {axes!r} and components {components!r}, as the caller says."]
     stored = StoredField(name, "Zarr" if zarr else "NumPy", vectors, reference, None, notes)
-    chosen = choose_frame(stored, options.frame, "give frame='LPS', 'RAS' or 'index' (voxels)")
+    chosen = choose_frame(stored, options.frame, f"give {say('frame', 'LPS')}, 'RAS' or 'index' (voxels)")
     absolute = choose_convention(name, options.convention, "relative")
     if options.convention is None:
-        notes.append("The vectors are taken as displacements; give convention='absolute' for positions.")
+        notes.append(
+            Message(f"The vectors are taken as displacements; give {say('convention', 'absolute')} for positions.")
+        )
     return finish_field(stored, chosen, absolute=absolute, moving=options.moving)
 
 
 def _layout(name: str, d: int, layout: str | None, components: str | None) -> tuple[str, bool]:
     known = ", ".join(map(repr, LAYOUTS[d]))
     if layout is None:
-        raise AmbiguousFileError(f"{name!r} does not say the order of its axes; give layout=, one of {known}.")
+        raise AmbiguousFileError(f"{name!r} does not say the order of its axes; give {say('layout')}, one of {known}.")
     if layout not in LAYOUTS[d]:
-        raise InvalidInputError(f"layout= of a {d}D array must be one of {known}, got {layout!r}.")
+        raise InvalidInputError(f"{say('layout')} of a {d}D array must be one of {known}, got {layout!r}.")
     forward = "xyz"[:d]
     if components is None:
         raise AmbiguousFileError(
-            f"{name!r} does not say the order of its components; give components={forward!r} or {forward[::-1]!r}."
+            f"{name!r} does not say the order of its components; give {say('components', forward)} or "
+            f"{forward[::-1]!r}."
         )
     if components not in (forward, forward[::-1]):
-        raise InvalidInputError(f"components= must be {forward!r} or {forward[::-1]!r}, got {components!r}.")
+        raise InvalidInputError(f"{say('components')} must be {forward!r} or {forward[::-1]!r}, got {components!r}.")
     return layout, components != forward
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from warpgauge.errors import InvalidInputError, SuspiciousDataWarning
+from warpgauge.errors import InvalidInputError, Message, SuspiciousDataWarning, say
 from warpgauge.geometry import Floats, Grid
 from warpgauge.io.transforms.base import Transform
 from warpgauge.io.transforms.chain import Chain
@@ -194,7 +194,8 @@ def _readings(t: Transform, fixed: Floats, true: Floats, grid: Grid | None, movi
             lambda: (moving.index_to_world(t.map(grid.world_to_index(fixed))), true),
         )
     for factor in _SCALES:
-        yield f"coordinates times {factor:g} (scale={factor:g})", partial(_at_scale, t, fixed, true, factor)
+        name = Message(f"coordinates times {factor:g} ({say('scale', factor)})")
+        yield name, partial(_at_scale, t, fixed, true, factor)
     if isinstance(t, Chain) and len(t.transforms) > 1:
         yield "order of the chain reversed", lambda: (t.reversed_order().map(fixed), true)
 
@@ -236,8 +237,10 @@ def _message(errors: dict[str, Floats], better: list[str], units: str, source: s
     text += f" and {nothing.mean_error:.3g}{unit} without any transform"
     if better:
         found = [_summary(name, errors[name]) for name in better[:3]]
-        listed = " or ".join(f"{reading.mean_error:.3g}{unit} if read as {reading.name!r}" for reading in found)
+        listed = " or ".join(
+            f"{reading.mean_error:.3g}{unit} if read as '{Message(reading.name).marked}'" for reading in found
+        )
         text += f", but {listed}; check how the file is meant"
     elif given.mean_error > nothing.mean_error:
         text += ", so it makes things worse; check that it belongs to these images, and its direction, units and scale"
-    return text + "."
+    return Message(text + ".")

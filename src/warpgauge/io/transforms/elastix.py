@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from warpgauge.errors import FileFormatError, InvalidInputError, SuspiciousDataWarning
+from warpgauge.errors import FileFormatError, InvalidInputError, Message, SuspiciousDataWarning, say
 from warpgauge.geometry import Floats, Grid
 from warpgauge.io.transforms import linear
 from warpgauge.io.transforms.base import (
@@ -109,13 +109,13 @@ def _with_directions(transform: Transform, table: ParameterTable, options: Optio
         return chain.described(source=table.path.name, assumptions=(note, *transform.description.assumptions))
     note = (
         'UseDirectionCosines is "false": points are origin + spacing * index of each image, its direction ignored; '
-        "give reference= and moving= to map true world points."
+        f"give {say('reference')} and {say('moving')} to map true world points."
     )
     direction = table.numbers("Direction", d * d).reshape(d, d).T if "Direction" in table else np.eye(d)
     if not np.allclose(direction, np.eye(d), atol=1e-6):
         warnings.warn(f"{table.path.name}: {note}", SuspiciousDataWarning, stacklevel=4)
     return transform.described(
-        frame="world without direction cosines", assumptions=(note, *transform.description.assumptions)
+        frame="world without direction cosines", assumptions=(Message(note), *transform.description.assumptions)
     )
 
 

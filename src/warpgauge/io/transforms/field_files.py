@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from warpgauge.errors import AmbiguousFileError, FileFormatError, InvalidInputError, SuspiciousDataWarning
+from warpgauge.errors import AmbiguousFileError, FileFormatError, InvalidInputError, Message, SuspiciousDataWarning, say
 from warpgauge.geometry import Grid
 from warpgauge.io.transforms.base import world_frame
 from warpgauge.io.transforms.field import (
@@ -69,7 +69,7 @@ def components_first(values: Vectors) -> Vectors:
 def choose_frame(stored: StoredField, asked: str | None, advice: str) -> str:
     """Settle what the components are: as the file says, else as the caller says, else an error."""
     if asked is not None and asked not in FRAMES:
-        raise InvalidInputError(f"frame= of a field must be one of {', '.join(FRAMES)}, got {asked!r}.")
+        raise InvalidInputError(f"{say('frame')} of a field must be one of {', '.join(FRAMES)}, got {asked!r}.")
     if asked is None and stored.frame is None:
         raise AmbiguousFileError(f"{stored.name!r} does not say what its vectors are; {advice}.")
     if asked is None:
@@ -84,11 +84,11 @@ def choose_convention(name: str, asked: str | None, default: str | None) -> bool
     chosen = asked or default
     if chosen is None:
         raise AmbiguousFileError(
-            f"{name!r} does not say whether its vectors are displacements or positions; give convention='relative' or "
-            f"convention='absolute'."
+            f"{name!r} does not say whether its vectors are displacements or positions; give "
+            f"{say('convention', 'relative')} or {say('convention', 'absolute')}."
         )
     if chosen not in CONVENTIONS:
-        raise InvalidInputError(f"convention= must be 'relative' or 'absolute', got {asked!r}.")
+        raise InvalidInputError(f"{say('convention')} must be 'relative' or 'absolute', got {asked!r}.")
     return chosen == "absolute"
 
 
@@ -140,7 +140,11 @@ def _from_index(stored: StoredField, absolute: bool, moving: Grid | None, notes:
     grid = stored.grid
     other = moving or grid
     if moving is None:
-        notes.append("The moving image is taken to have the grid of the field; give moving= where it has another.")
+        notes.append(
+            Message(
+                f"The moving image is taken to have the grid of the field; give {say('moving')} where it has another."
+            )
+        )
     if other.d != grid.d:
         raise InvalidInputError(f"The moving grid is {other.d}D, but the field in {stored.name!r} is {grid.d}D.")
     notes.append("The vectors are in voxels along the axes of the image, turned into world units.")
@@ -157,7 +161,7 @@ def with_reference(stored: StoredField, reference: Grid | None) -> StoredField:
         return stored
     if reference is None:
         raise AmbiguousFileError(
-            f"{stored.name!r} does not say where its nodes lie in the world; give reference=, a Grid."
+            f"{stored.name!r} does not say where its nodes lie in the world; give {say('reference')}, a Grid."
         )
     if reference.size != stored.grid.size:
         raise InvalidInputError(

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from warpgauge.errors import AmbiguousFileError, FileFormatError, InvalidInputError
+from warpgauge.errors import AmbiguousFileError, FileFormatError, InvalidInputError, say
 from warpgauge.geometry import Floats, Grid
 from warpgauge.io.files import existing_file, is_text
 from warpgauge.io.transforms.base import Description, Format, Options, Transform
@@ -45,10 +45,13 @@ def read_fsl(path: Path, options: Options) -> Transform:
     reference, moving, text = options.reference, options.moving, is_text(file)
     if text and options.convention is not None:
         raise InvalidInputError(
-            f"convention= is for FSL warp fields, but {path.name!r} is text, as flirt matrices are; leave it out."
+            f"{say('convention')} is for FSL warp fields, but {path.name!r} is text, as flirt matrices are; leave it "
+            "out."
         )
     if moving is None or (text and reference is None):
-        needed = "reference= and moving=, the grids of the fixed and the moving image" if text else "moving=, its grid"
+        needed = f"{say('moving')}, its grid"
+        if text:
+            needed = f"{say('reference')} and {say('moving')}, the grids of the fixed and the moving image"
         raise AmbiguousFileError(
             f"{file.name!r} is in FSL's coordinates, which depend on the size and orientation of the images; give "
             f"{needed}."

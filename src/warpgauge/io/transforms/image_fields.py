@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from warpgauge.errors import FileFormatError
+from warpgauge.errors import FileFormatError, say
 from warpgauge.geometry import Grid
 from warpgauge.io.files import existing_file, foreign_decoder, read_head
 from warpgauge.io.images import metaimage, nifti, nrrd_files
@@ -250,7 +250,8 @@ def _read(path: Path, options: Options) -> Transform:
     frame = choose_frame(
         stored,
         options.frame,
-        "give frame='LPS', 'RAS' or 'index', or format='learn2reg' or 'fsl' where it is one of those",
+        f"give {say('frame', 'LPS')}, 'RAS' or 'index', or {say('format', 'learn2reg')} or 'fsl' where it is one of "
+        "those",
     )
     absolute = choose_convention(stored.name, options.convention, "relative")
     return finish_field(stored, frame, absolute=absolute, moving=options.moving)

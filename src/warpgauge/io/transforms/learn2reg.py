@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from warpgauge.errors import AmbiguousFileError, FileFormatError, InvalidInputError
+from warpgauge.errors import AmbiguousFileError, FileFormatError, InvalidInputError, say
 from warpgauge.geometry import Grid
 from warpgauge.io.files import existing_file, read_head
 from warpgauge.io.transforms.array_fields import load_numpy
@@ -31,9 +31,11 @@ def read_learn2reg(path: Path, options: Options) -> DisplacementField:
     layout, reference = options.layout, options.reference
     file = existing_file(path, "field")
     if layout is None:
-        raise AmbiguousFileError(f"{file.name!r}: give layout='current' for (X, Y, Z, 3) or '2020' for (3, X, Y, Z).")
+        raise AmbiguousFileError(
+            f"{file.name!r}: give {say('layout', 'current')} for (X, Y, Z, 3) or '2020' for (3, X, Y, Z)."
+        )
     if layout not in _LAYOUTS:
-        raise InvalidInputError(f"layout= of a Learn2Reg field is 'current' or '2020', got {layout!r}.")
+        raise InvalidInputError(f"{say('layout')} of a Learn2Reg field is 'current' or '2020', got {layout!r}.")
     packed = read_head(file, 2) == b"PK"
     vectors = _components_first(file, layout, packed)
     notes = [f"Learn2Reg layout {layout!r}: displacements in voxels of the fixed image, added to its indices."]
@@ -71,12 +73,14 @@ def _components_first(file: Path, layout: str, packed: bool) -> Vectors:
 
 def _own_grid(file: Path, packed: bool, layout: str) -> Grid:
     if packed or layout == "2020":
-        raise AmbiguousFileError(f"{file.name!r} does not say where its voxels lie; give reference=, the fixed grid.")
+        raise AmbiguousFileError(
+            f"{file.name!r} does not say where its voxels lie; give {say('reference')}, the fixed grid."
+        )
     stored = with_reference(load_nifti(file), None)
     if np.array_equal(np.abs(stored.grid.affine), np.eye(4)):
         raise AmbiguousFileError(
-            f"{file.name!r} has the identity as its matrix, as fields saved without a header have; give reference=, "
-            f"the fixed grid."
+            f"{file.name!r} has the identity as its matrix, as fields saved without a header have; give "
+            f"{say('reference')}, the fixed grid."
         )
     return stored.grid
 

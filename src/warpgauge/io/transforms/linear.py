@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from warpgauge.errors import FileFormatError, InvalidInputError
+from warpgauge.errors import FileFormatError, InvalidInputError, Message, say
 from warpgauge.geometry import Floats
 from warpgauge.io.files import read_text
 from warpgauge.io.transforms.base import (
@@ -157,7 +157,7 @@ def read_matrix(path: Path, frame: str | None = None) -> AffineTransform:
         The world of the matrix; LPS by default.
     """
     if frame not in (None, "LPS", "RAS"):
-        raise InvalidInputError(f"frame= of a matrix is 'LPS' or 'RAS', got {frame!r}.")
+        raise InvalidInputError(f"{say('frame')} of a matrix is 'LPS' or 'RAS', got {frame!r}.")
     rows = read_numbers(path)
     d = rows.shape[1] - 1
     if d not in (2, 3) or rows.shape[0] not in (d, d + 1):
@@ -168,19 +168,21 @@ def read_matrix(path: Path, frame: str | None = None) -> AffineTransform:
     if rows.shape[0] == d + 1 and not np.allclose(rows[d], [0] * d + [1], atol=1e-9):
         raise FileFormatError(f"{path.name!r}: the last row of an affine matrix is 0 ... 0 1, not {rows[d].tolist()}.")
     matrix, offset = rows[:d, :d], rows[:d, d]
-    note = "The matrix maps fixed to moving world points (column vectors); a flirt matrix needs format='fsl'."
+    note = (
+        f"The matrix maps fixed to moving world points (column vectors); a flirt matrix needs {say('format', 'fsl')}."
+    )
     if frame == "RAS":
         signs = np.array([-1.0, -1.0, 1.0])[:d]
         matrix, offset = matrix * np.outer(signs, signs), offset * signs
         note += " Its RAS world is turned into LPS."
     elif frame is None and d == 3:
-        note += " Its world is taken to be LPS; give frame='RAS' where it is not."
+        note += f" Its world is taken to be LPS; give {say('frame', 'RAS')} where it is not."
     about = Description(
         format=TITLE,
         kind="affine",
         frame=world_frame(d),
         units=default_units(d),
-        assumptions=(note,),
+        assumptions=(Message(note),),
         source=path.name,
     )
     return AffineTransform(matrix, offset, about)

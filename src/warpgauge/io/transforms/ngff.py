@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from warpgauge.core.arrays import Floats
-from warpgauge.errors import AmbiguousFileError, FileFormatError
+from warpgauge.errors import AmbiguousFileError, FileFormatError, say
 from warpgauge.geometry import Grid, Units
 from warpgauge.io.files import foreign_decoder, require
 from warpgauge.io.images.frame import length_unit
@@ -140,7 +140,7 @@ class _Reader:
             return len(values)
         if self.reference is not None:
             return self.reference.d
-        raise AmbiguousFileError(f"{self.name!r} does not say its dimension; give reference=, the fixed grid.")
+        raise AmbiguousFileError(f"{self.name!r} does not say its dimension; give {say('reference')}, the fixed grid.")
 
     def read(self, entry: Any, axes: _Axes, depth: int) -> Transform:
         """Read a transformation whose numbers follow the given axes."""

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from warpgauge.errors import AmbiguousFileError, FileFormatError, InvalidInputError, SuspiciousDataWarning
+from warpgauge.errors import AmbiguousFileError, FileFormatError, InvalidInputError, SuspiciousDataWarning, say
 from warpgauge.geometry import Floats, Grid
 from warpgauge.io.files import foreign_decoder, replaced
 from warpgauge.io.images.frame import resolve_grid
@@ -56,12 +56,13 @@ def read_ome_field(place: Place, options: Options) -> Transform:
     forward = "xyz"[: grid.d]
     if components is None and not known:
         raise AmbiguousFileError(
-            f"{name!r} does not say the order of its components; give components={forward!r} or {forward[::-1]!r}."
+            f"{name!r} does not say the order of its components; give {say('components', forward)} or "
+            f"{forward[::-1]!r}."
         )
     if components not in (None, forward, forward[::-1]):
-        raise InvalidInputError(f"components= must be {forward!r} or {forward[::-1]!r}, got {components!r}.")
+        raise InvalidInputError(f"{say('components')} must be {forward!r} or {forward[::-1]!r}, got {components!r}.")
     about = StoredField(name, "OME-Zarr", np.empty(0), grid, "LPS" if known else None, notes)
-    chosen = choose_frame(about, options.frame, "give frame='LPS', 'RAS' or 'index' (voxels)")
+    chosen = choose_frame(about, options.frame, f"give {say('frame', 'LPS')}, 'RAS' or 'index' (voxels)")
     absolute = choose_convention(name, options.convention, "relative")
     plain = chosen == "LPS" and not absolute and components in (None, forward)
     if plain and math.prod(array.shape) * array.dtype.itemsize > _WHOLE:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from warpgauge.errors import AmbiguousFileError, InvalidInputError
+from warpgauge.errors import AmbiguousFileError, InvalidInputError, say
 from warpgauge.geometry import Grid
 from warpgauge.io.files import existing_file
 from warpgauge.io.stores import Place, place_of
@@ -77,16 +77,17 @@ def read_transform(
         Where the file is damaged, or of no kind that is read.
     """
     if direction not in ("fixed_to_moving", "moving_to_fixed"):
-        raise InvalidInputError(f"direction= is 'fixed_to_moving' or 'moving_to_fixed', got {direction!r}.")
+        raise InvalidInputError(f"{say('direction')} is 'fixed_to_moving' or 'moving_to_fixed', got {direction!r}.")
     if format is not None and format not in FORMATS:
-        raise InvalidInputError(f"format= must be one of {', '.join(FORMATS)}, got {format!r}.")
+        raise InvalidInputError(f"{say('format')} must be one of {', '.join(FORMATS)}, got {format!r}.")
     options = Options(_grid(reference, "reference"), _grid(moving, "moving"), layout, components, convention, frame, d)
     taken: set[str] = set()
     transform = _read(source, format, options, taken)
     unused = sorted(options.given() - taken)
     if unused:
         raise InvalidInputError(
-            f"{unused[0]}= does not apply to {transform.description.format} transforms; leave it out, or give format=."
+            f"{say(unused[0])} does not apply to {transform.description.format} transforms; leave it out, or give "
+            f"{say('format')}."
         )
     if scale is not None:
         _refuse_reference_scale(source, format)
@@ -107,14 +108,14 @@ def _refuse_reference_scale(source: Source, format_name: str | None) -> None:
             if on_reference and not (found == "zarr" and ome_field.is_ome(place_of(one))):
                 raise InvalidInputError(
                     f"{Path(one).name!r}: a field of format {found!r} stands on the grid of the reference image, so it "
-                    f"has no scale of its own; leave scale= out."
+                    f"has no scale of its own; leave {say('scale')} out."
                 )
 
 
 def _grid(value: Any, name: str) -> Grid | None:
     grid = getattr(value, "grid", value)
     if grid is not None and not isinstance(grid, Grid):
-        raise InvalidInputError(f"{name}= must be a Grid or an image with a grid, got {type(value).__name__}.")
+        raise InvalidInputError(f"{say(name)} must be a Grid or an image with a grid, got {type(value).__name__}.")
     return grid
 
 
@@ -129,7 +130,7 @@ def _read(source: Source, format_name: str | None, options: Options, taken: set[
         taken.add("d")
         dimension = options.d or (options.reference.d if options.reference else None)
         if dimension is None:
-            raise AmbiguousFileError("A function does not say its dimension; give d=2 or d=3, or reference=.")
+            raise AmbiguousFileError(f"A function does not say its dimension; give d=2 or d=3, or {say('reference')}.")
         return FunctionTransform(source, dimension)
     raise InvalidInputError(
         f"read_transform takes a path, a list of paths in the order of application to points, or a function, got "
@@ -166,7 +167,7 @@ def _refuse_double_chains(sources: Sequence[Any], members: Sequence[Transform]) 
 def _read_path(path: Place, format_name: str | None, options: Options, taken: set[str]) -> Transform:
     found = format_name or detect_format(path)
     if found == CALLABLE:
-        raise InvalidInputError(f"format='callable' is for Python functions, but {path.name!r} is a path.")
+        raise InvalidInputError(f"{say('format', 'callable')} is for Python functions, but {path.name!r} is a path.")
     if isinstance(path, Path) and not path.is_dir():
         existing_file(path, "transform")
     elif found not in ("zarr", "ngff"):

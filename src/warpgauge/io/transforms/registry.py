@@ -5,7 +5,7 @@ The name of a file decides only if its content cannot. A new format is a module 
 
 from __future__ import annotations
 
-from warpgauge.errors import FileFormatError
+from warpgauge.errors import FileFormatError, say
 from warpgauge.io.files import existing_file, foreign_decoder, read_head
 from warpgauge.io.images.samples import gzip_head
 from warpgauge.io.stores import Place, RemotePath
@@ -69,6 +69,6 @@ def detect_format(path: Place) -> str:
     if best.recognise(head, suffix) == NO:
         raise FileFormatError(
             f"{file.name!r} is not a transform that warpgauge knows: its content is not of elastix, ITK, ANTs, NIfTI, "
-            f"NRRD, MetaImage, NumPy, Warpy, a matrix or mapped points; give format= if it is."
+            f"NRRD, MetaImage, NumPy, Warpy, a matrix or mapped points; give {say('format')} if it is."
         )
     return best.name

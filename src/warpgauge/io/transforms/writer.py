@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from warpgauge.errors import InvalidInputError
+from warpgauge.errors import InvalidInputError, say
 from warpgauge.geometry import Floats, Grid
 from warpgauge.io.files import check_folder, replace_file, replaced
 from warpgauge.io.images.array_files import nifti_image, nrrd_header
@@ -79,7 +79,7 @@ def _write_group(transform: Transform, folder: Path, grid: Grid | None) -> None:
         if not np.allclose(nodes.direction, np.eye(nodes.d)):
             raise InvalidInputError(
                 f"{folder.name!r} is not written: the grid is turned, and fields of OME-NGFF stand along the axes; "
-                "give grid=, a grid along the axes."
+                f"give {say('grid')}, a grid along the axes."
             )
         vectors = _sampled(transform, nodes, folder.name)
     with replaced(folder) as place:
@@ -121,7 +121,7 @@ def _itk_text(transform: Transform, name: str) -> bytes:
 def _grid(transform: Transform, grid: Grid | None, name: str) -> Grid:
     nodes = grid or transform.support
     if nodes is None:
-        raise InvalidInputError(f"{name!r} holds a field, which needs grid=, the grid of the fixed image.")
+        raise InvalidInputError(f"{name!r} holds a field, which needs {say('grid')}, the grid of the fixed image.")
     if nodes.d != transform.d:
         raise InvalidInputError(f"The grid is {nodes.d}D, but the transform is {transform.d}D.")
     return nodes
