@@ -89,7 +89,7 @@ export function buildBar({ stage, store, marks }) {
   for (const id of ["message", "choice", "bottom"]) seen.observe(byId(id));
 }
 
-/** Why a question is asked is said where the message and its choice leave room. */
+/** Hide why the question is asked where the message and its buttons need the room. */
 function makeWay() {
   const end = Math.max(...["message", "choice"].map((id) => byId(id).getBoundingClientRect().right));
   byId("why").style.visibility = end + 12 > byId("why").getBoundingClientRect().left ? "hidden" : "";

@@ -18,7 +18,7 @@ import { toggleTurned } from "./turning.js";
 
 export const ALPHAS = [0.01, 0.05, 0.1, 0.32, 0.5];
 const [ANSWER, SHAPE, SEE, OVERLAY, PAGE] = ["Answer", "Shape of your mark", "Seeing", "Overlays", "Page"];
-/** What shows something that the model expects. */
+/** Commands that show what the model expects: not offered where raters must not see that. */
 const FROM_MODEL = ["hide", "ghost", "layout", "link", "map", "warp", "compare", "lens", "grid"];
 /** @type {WarpMode[]} */
 export const WARPS = ["off", "opacity", "checkerboard", "flicker", "difference", "lens"];

@@ -40,7 +40,7 @@ export function contrastPanel(stage, side) {
   let channel = -1;
   const colours = () => stage.store.state.colours[side];
   const change = (/** @type {Partial<Colours>} */ part) => stage.setColours(side, { ...colours(), ...part });
-  // Of 16 bits an image often uses few: the sliders and the histogram span those, and what else was ever shown.
+  // An image often uses a small part of 16 bits: sliders and histogram span that part and every window that was shown.
   let range = rangeOf(stage.sources[side].pixels(), top, [...colours().windows, ...(looksLikeCt(image) ? CT_WINDOWS.map((one) => windowOf(image, one)) : [])]);
   const slider = (/** @type {string} */ name) => make("input", { type: "range", min: "0.3", max: "3", step: "any", "aria-label": name, oninput: () => apply() });
   const [dark, bright, gamma] = ["Dark at", "Bright at", "Gamma"].map(slider);
@@ -122,7 +122,7 @@ function windowOf({ offset, scale }, [, middle, width]) {
 }
 
 /**
- * The samples that are worth a slider: all of 8 bits; of 16 those that occur, and the ends of windows.
+ * Range of samples that the sliders span: all 8 bits, or of 16 bits what occurs and the ends of windows.
  * @param {number[][]} pixels
  * @param {number} top largest sample
  * @param {{low: number, high: number}[]} windows

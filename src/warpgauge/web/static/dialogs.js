@@ -34,10 +34,10 @@ export function ask(title, content, onKey) {
   return new Promise((done) => {
     /** @param {KeyboardEvent} event */
     const key = (event) => {
-      // What is pressed here is meant for here alone.
+      // Keys pressed in a dialog do nothing on the page behind it.
       event.stopPropagation();
       const typing = event.target instanceof HTMLInputElement && event.target.type === "text";
-      // Whoever went to a button means that one.
+      // The key belongs to the button that has the focus.
       if (event.key === "Enter" && event.target instanceof HTMLButtonElement) return;
       const answer = onKey ? onKey(event.key, typing) : null;
       if (answer === null) return;

@@ -29,7 +29,7 @@ export function keyOfEvent(event) {
   // For signs the shift is part of the sign; for letters and named keys it is a modifier.
   const sign = letter && key.toUpperCase() === key;
   const shift = event.shiftKey && !sign ? "Shift+" : "";
-  // AltGr, which writes signs on many keyboards, is told as Ctrl and Alt.
+  // AltGr, with which many keyboards write signs, is reported as Ctrl and Alt.
   const written = sign && event.ctrlKey && event.altKey;
   const control = (event.ctrlKey || event.metaKey) && !written ? "Ctrl+" : "";
   return `${control}${event.altKey && !written ? "Alt+" : ""}${shift}${key}`;

@@ -12,7 +12,7 @@ import { keptOnImage, panByScreen, worldToScreen } from "./viewport.js";
 /** @import { Stage } from "./stage.js" */
 /** @import { Prediction, Query, State } from "./types.js" */
 
-/** Pixels around a mark that are always shown, and the share of an image that is, up to so many pixels. */
+/** What is always shown around a mark: this many pixels, or this share of the image up to a number of pixels. */
 const CONTEXT = 40;
 const PART = 0.16;
 const MOST = 400;

@@ -145,7 +145,7 @@ export class Overlays {
   }
 
   /**
-   * What is not foreground is dimmed: questions come from the rest.
+   * Dim the background: questions come from the foreground.
    * @param {PlaneView} pane
    * @param {CanvasRenderingContext2D} context
    * @param {View} view
@@ -244,7 +244,7 @@ export class Overlays {
   }
 
   /**
-   * The warped moving image under a view, with what is drawn and not accepted where it is live.
+   * The warped moving image under a view; it already follows a mark that is drawn and not accepted.
    * @param {PlaneView} pane
    * @param {CanvasRenderingContext2D} context
    * @param {View} view

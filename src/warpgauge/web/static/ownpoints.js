@@ -138,7 +138,7 @@ export class OwnPoints {
     });
   }
 
-  /** Nothing can be answered between the old task and the question that follows. */
+  /** The question is read first, so that nothing can be answered between the old task and it. */
   async backToQuestions() {
     const next = await this.stage.api.get("/api/query");
     this.store.set({ task: "answer", own: null });

@@ -128,7 +128,7 @@ export class PlaneView {
     const whole = fitPlaneToScreen(this.plane, known, known.turn);
     if (known.width > 1 && known.scale === whole.scale && known.centre.every((value, k) => value === whole.centre[k])) return this.fitted;
     const view = resizedView(known, this.size.width, this.size.height);
-    // Only what the former size showed counts; a plane that was hidden showed nothing.
+    // A point that was out of sight before may stay so.
     return point && known.width > 1 ? keptInSight(known, view, worldToPlane(this.plane, point), 48) : view;
   }
 
@@ -215,7 +215,7 @@ export class PlaneView {
     context.fillRect(at[0] - radius, at[1] - radius, 2 * radius, 2 * radius);
     this.stage.sources[this.side].draw(context, this.plane, view, this.depth, state.colours[this.side]);
     drawPlaneMarks(this, context, view, state);
-    // The centre, free in its middle, and how long things are in here.
+    // A cross that leaves the centre free, and a scale bar of the magnified picture.
     strokeWithHalo(context, "#fff", () => {
       for (const [dx, dy] of [[1, 0], [-1, 0], [0, 1], [0, -1]]) {
         context.moveTo(at[0] + 5 * dx, at[1] + 5 * dy);

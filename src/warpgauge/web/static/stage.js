@@ -57,7 +57,7 @@ export class Stage {
     this.scheduled = false;
     /** @type {() => void} */
     this.onPicture = () => {};
-    /** Kept when all that is first seen of both images is there; a failing tile holds up nothing for long. */
+    /** Resolves when the first view of both images is drawn, and after 3 s at the latest: a tile may fail. */
     this.pictured = new Promise((done) => {
       this.onPicture = () => done(undefined);
       setTimeout(done, 3000);
@@ -221,7 +221,7 @@ export class Stage {
     this.store.set({ views, cross: { ...this.store.state.cross, [side]: point_world } });
   }
 
-  /** A plane has got its first size: look where the page chose to look before, once all have theirs. */
+  /** A plane has got its first size; once all planes have theirs, look where the page chose to look before. */
   arrived() {
     if (this.panes.some((pane) => !pane.warped && !pane.visible && pane.canvas.offsetParent !== null)) return;
     this.lookAgain?.();
@@ -241,7 +241,7 @@ export class Stage {
   }
 
   /**
-   * Window and level by dragging: right is more contrast off, down is darker.
+   * Window and level by dragging: to the right for less contrast, down for darker.
    * @param {Side} side
    * @param {Colours} start
    * @param {Vector} shift_screen

@@ -13,7 +13,7 @@ import { dot, inverse, multiplyVector, norm, scaled, subtract } from "./linalg.j
 const VECTORS = { haematoxylin: [0.65, 0.7, 0.29], eosin: [0.07, 0.99, 0.11], dab: [0.27, 0.57, 0.78] };
 /** Density that is shown black. */
 const DARKEST = 1.2;
-/** What has less density is background; the stains are the outermost directions but so many of them. */
+/** Pixels of less density are background; the stains are the directions at these quantiles of the angle. */
 const BACKGROUND = 0.15;
 const OUTERMOST = 0.01;
 const FEWEST = 500; // stained pixels that tell anything
