@@ -23,11 +23,13 @@ export const REASONS = [
  * @param {string} title
  * @param {Node[]} content
  * @param {(key: string, typing: boolean) => string | null} [onKey] answer that a key stands for
+ * @param {boolean} [low] whether it stands in the place of the bottom bar, so that the images stay in sight as they are
  * @returns {Promise<string>}
  */
-export function ask(title, content, onKey) {
+export function ask(title, content, onKey, low = false) {
   const dialog = /** @type {HTMLDialogElement} */ (byId("dialog"));
   if (dialog.open) dialog.close("");
+  dialog.classList.toggle("low", low);
   const heading = make("h2", { tabIndex: -1, id: "dialog-title" }, title);
   dialog.setAttribute("aria-labelledby", "dialog-title");
   dialog.replaceChildren(heading, ...content);
@@ -78,7 +80,7 @@ export async function askReason() {
   const reason = await ask("Why can you not tell?", [make("div", { class: "choices" }, ...buttons, text), hint, cancelButton()], (key, typing) => {
     if (typing) return key === "Enter" ? "other" : null;
     return REASONS[["1", "2", "3", "4", "5"].indexOf(key)]?.[0] ?? null;
-  });
+  }, true);
   return reason ? { reason, text: text.value.trim() } : null;
 }
 
