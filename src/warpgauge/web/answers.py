@@ -6,7 +6,7 @@ A write is answered only when the log has it; what comes next is computed after 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from warpgauge.project import ConflictError, NotAllowedError, Skipped, State
 from warpgauge.session import Query, Saved
 from warpgauge.session.queries import is_settled, is_unaided, number_for
 from warpgauge.session.snap import propose_match
+from warpgauge.web.app_state import NO_START, Desk
 from warpgauge.web.auth import Person
 from warpgauge.web.failures import LockedError, NotFoundError
 from warpgauge.web.wire import (
@@ -27,25 +28,14 @@ from warpgauge.web.wire import (
     rough,
 )
 
-if TYPE_CHECKING:
-    from warpgauge.web.app_state import Desk
-
-
 UNAIDED = "No help at this place: some are marked by eye alone, so that both kinds of marks can be compared."
 
 
 class Answering:
-    """What raters do to queries.
-
-    Parameters
-    ----------
-    desk : Desk
-    """
+    """What raters do to queries."""
 
     def __init__(self, desk: Desk) -> None:
         self.desk, self.session, self.project = desk, desk.session, desk.project
-
-    # --- looking -----------------------------------------------------------------------------------------------------
 
     def current(self, person: Person) -> dict[str, Any]:
         """Return the person's current query, or that there is none."""
@@ -90,7 +80,7 @@ class Answering:
             "disabled": query.cell.disabled,
             "locked": self._locked(state, query.number, person),
             **_steps(state, person),
-            "start": self.start(person),
+            "start": self.desk.guided_start(person),
         }
 
     def _done(self, person: Person, reasons: list[str]) -> dict[str, Any]:
@@ -101,30 +91,18 @@ class Answering:
             "reasons": reasons,
             "generation": state.generation,
             **steps,
-            "start": self.start(person),
+            "start": self.desk.guided_start(person),
         }
 
     def _unknown(self, person: Person, reason: str) -> dict[str, Any]:
         """Return why nothing follows now; the log may be out of reach, so it is not read."""
         state = self.project.known
-        start = {"due": False, "volunteered": 0, "wanted": 0, "sentence": ""}
         steps = _steps(state, person)
-        return {"done": True, "reasons": [reason], "generation": state.generation, **steps, "start": start}
-
-    def start(self, person: Person) -> dict[str, Any]:
-        """Return whether the guided start is due, and how many landmarks it still needs."""
-        if not person.writes:
-            return {"due": False, "volunteered": 0, "wanted": 0, "sentence": ""}
-        found = self.session.start(person.name)
-        left = found.wanted - found.volunteered
-        sentence = f"Mark {_count(left)} that you recognise in both images." if found.due else ""
-        return {"due": found.due, "volunteered": found.volunteered, "wanted": found.wanted, "sentence": sentence}
+        return {"done": True, "reasons": [reason], "generation": state.generation, **steps, "start": NO_START}
 
     def _reasons(self, person: Person) -> list[str]:
         reasons = list(self.session.progress(person.name if person.role == "rater" else None).reasons)
         return reasons or ["Every location has been answered and no candidate is left."]
-
-    # --- writing -----------------------------------------------------------------------------------------------------
 
     def place(self, number: int, request: PlaceRequest, person: Person) -> dict[str, Any]:
         """Save a placement, or the change of one, and give what comes next."""
@@ -182,7 +160,7 @@ class Answering:
                 rater=person.name,
             )
             self.desk.changed()
-            return {"saved": _saved(saved), "query": saved.query, "start": self.start(person)}
+            return {"saved": _saved(saved), "query": saved.query, "start": self.desk.guided_start(person)}
 
     def skip_start(self, generation: int, person: Person) -> dict[str, Any]:
         """Save that the person skips the guided start."""
@@ -190,7 +168,7 @@ class Answering:
             self._recent(generation)
             event = self.session.skip_start(person.name)
             saved = {"generation": event.generation, "time": event.time}
-            return {"saved": saved, "start": self.start(person)}
+            return {"saved": saved, "start": self.desk.guided_start(person)}
 
     def refit(self, generation: int) -> dict[str, Any]:
         """Refit the weights now; other requests are answered meanwhile."""
@@ -271,8 +249,6 @@ class Answering:
                 return {"saved": _saved(saved), "query": self.current(person)}
             return {"saved": _saved(saved), "query": self.shown(self.session.go_to(saved.query, person.name), person)}
 
-    # --- checks ------------------------------------------------------------------------------------------------------
-
     def _recent(self, generation: int) -> State:
         state = self.project.state
         if generation > state.generation:
@@ -303,11 +279,6 @@ class Answering:
 
 def _saved(saved: Saved) -> dict[str, Any]:
     return {"generation": saved.generation, "time": saved.time}
-
-
-def _count(places: int) -> str:
-    words = {1: "one place", 2: "two places", 3: "three places"}
-    return words.get(places, f"{places} places")
 
 
 def _steps(state: State, person: Person) -> dict[str, bool]:

@@ -24,7 +24,6 @@ from warpgauge.maps.picture_parts import shown_units
 from warpgauge.project import SKIP_REASONS, Doubt, NotAllowedError, Project
 from warpgauge.session import Session
 from warpgauge.session.prior import default_radius
-from warpgauge.web.answers import Answering
 from warpgauge.web.auth import Gate, Person
 from warpgauge.web.overlays import Kept, Overlays
 from warpgauge.web.tiled_image import TiledImage
@@ -144,6 +143,7 @@ def _cell(value: Any) -> Any:
 
 logger = logging.getLogger("warpgauge.web")
 _GATHERED = 0.2  # seconds from an answer to the look whether a refit is due
+NO_START: dict[str, Any] = {"due": False, "volunteered": 0, "wanted": 0, "sentence": ""}
 QUIET_SECONDS = 3.0  # between two lines about an overview, and before the first
 
 
@@ -194,7 +194,6 @@ class Desk:
         self.session = Session(project, auto_refit=False, decided=self.audit.decided, question=self._question)
         self.overlays = Overlays(project, self.pictures)
         self.comparison = Comparison(project, self.overlays)
-        self.answering = Answering(self)
         self.tell: Callable[[str], object] = logger.info
         self._wake, self._over = threading.Event(), threading.Event()
 
@@ -277,6 +276,16 @@ class Desk:
             return self.session.view(person.name)
         return self.session.posterior()
 
+    def guided_start(self, person: Person) -> dict[str, Any]:
+        """Return whether the guided start is due, and how many landmarks it still needs."""
+        if not person.writes:
+            return NO_START
+        found = self.session.start(person.name)
+        left = found.wanted - found.volunteered
+        places = {1: "one place", 2: "two places", 3: "three places"}.get(left, f"{left} places")
+        sentence = f"Mark {places} that you recognise in both images." if found.due else ""
+        return {"due": found.due, "volunteered": found.volunteered, "wanted": found.wanted, "sentence": sentence}
+
     def describe(self, person: Person) -> dict[str, Any]:
         """Return what ``/api/project`` answers."""
         project = self.project
@@ -305,7 +314,7 @@ class Desk:
                 "snap": settings.snap,
                 "move_within": settings.move_within * project.fixed_grid.diagonal,
             },
-            "start": self.answering.start(person),
+            "start": self.guided_start(person),
             "images": {side: picture.describe() for side, picture in self.pictures.items()},
         }
 

@@ -12,6 +12,7 @@ from warpgauge.project import ConflictError, State
 from warpgauge.session import ListRow, UnconfirmedError
 from warpgauge.session.agreement import seconds
 from warpgauge.session.queries import number_for, snap_use
+from warpgauge.web.answers import Answering
 from warpgauge.web.app_state import Desk
 from warpgauge.web.auth import Asking, Person, Writing
 from warpgauge.web.failures import WRITE_REFUSALS
@@ -56,7 +57,7 @@ _PLACE: dict[int | str, dict[str, Any]] = {
 def query_router(desk: Desk) -> APIRouter:
     """Return the routes of asking and answering."""
     router = APIRouter()
-    answering = desk.answering
+    answering = Answering(desk)
 
     @router.get("/api/query", response_model=QueryAnswer | DoneAnswer)
     def current(asking: Asking) -> dict[str, Any]:
