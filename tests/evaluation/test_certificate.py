@@ -15,7 +15,7 @@ from command_tools import call
 from session.tools import Rater, lattice, make, true_map
 from warpgauge.cli.app import run
 from warpgauge.errors import InvalidInputError
-from warpgauge.evaluation import AuditWatch, audit_data, check_certificate, read_certificate
+from warpgauge.evaluation import AuditWatch, audit_data, check_certificate, project_comparison, read_certificate
 from warpgauge.evaluation.certificate import digest_of
 from warpgauge.evaluation.gate import read_margin
 from warpgauge.project import Project
@@ -88,7 +88,7 @@ def test_python_shows_what_the_command_line_prints(trial):
 
 def test_the_audit_is_read_from_the_log(trial):
     """Rows, probabilities and answers are those of the log; the difference of two transforms is linear in the match."""
-    data = audit_data(trial, {name: trial.transform(name) for name in trial.transform_names()}, None)
+    data = audit_data(trial, project_comparison(trial).among(trial.transform_names()))
     asked = [query for query in trial.state.queries if query.audit is not None]
     assert len(data.draws) == len(asked) == 25
     assert data.sealed.all()

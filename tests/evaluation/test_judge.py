@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,11 +10,11 @@ from scipy import stats
 import oracle
 import warpgauge as wg
 from warpgauge.errors import InvalidInputError
-from warpgauge.evaluation import error_model, further_by_growth, scores
+from warpgauge.evaluation import Comparison, PaperJudge, error_model, further_by_growth, scores
 from warpgauge.evaluation.cross_fit import CrossFit, Widening
 from warpgauge.evaluation.error_model import ErrorModel
-from warpgauge.evaluation.transforms import CandidateSet, weighted_median
-from warpgauge.evaluation.trust import gross_errors, too_good
+from warpgauge.evaluation.evidence import Evidence, weighted_median
+from warpgauge.evaluation.flags import gross_errors, too_good
 
 SCALES = (40.0, 160.0)
 
@@ -60,6 +61,11 @@ class Shift:
         return mapped
 
 
+def evidence(transforms: dict[str, object], known: object) -> Evidence:
+    """The transforms as estimates of the truth."""
+    return Evidence.of(Comparison.of(transforms, None, known))  # type: ignore[arg-type]
+
+
 def three() -> dict[str, object]:
     return {"a": near_truth(1, 2.0), "b": near_truth(2, 3.0), "c": near_truth(3, 4.0)}
 
@@ -73,9 +79,9 @@ def test_weights_mean_and_samples_equal_the_slow_version(monkeypatch: pytest.Mon
     given = annotated(3, count=6)
     given = elongated(given) if shape == "elongated" else given
     targets = np.random.default_rng(5).uniform(0, 400, (4, 2))
-    model = ErrorModel.fit(CandidateSet(three(), posterior(given, SCALES)))
+    model = ErrorModel.fit(evidence(three(), posterior(given, SCALES)))
     X = given.fixed_points
-    values = [model.candidates.at(at) for at in (X, targets)]
+    values = [model.evidence.at(at) for at in (X, targets)]
     uneven = [(np.ones(6), np.ones(4)), (values[0].disagreement, values[1].disagreement)]
     weights, mean, joint = oracle.error_model(
         lambda scale: lambda x, y: oracle.kernel("wendland", [scale], [1.0], x, y),
@@ -94,7 +100,7 @@ def test_weights_mean_and_samples_equal_the_slow_version(monkeypatch: pytest.Mon
         (values[0].directions, values[1].directions),
     )
     np.testing.assert_allclose(model.weights.reshape(-1), weights, atol=1e-10)
-    np.testing.assert_allclose(model.mean(targets), mean, rtol=1e-9)
+    np.testing.assert_allclose(model.mean(targets, values[1]), mean, rtol=1e-9)
     found, covariances = model.moments(targets, values[1])
     np.testing.assert_allclose(found, mean, rtol=1e-9)
     blocks = [joint[2 * i : 2 * i + 2, 2 * i : 2 * i + 2] for i in range(4)]
@@ -111,10 +117,9 @@ def test_cross_fitting_predicts_each_annotation_without_its_fold() -> None:
     """With as many folds as annotations, moving one match leaves its own prediction as it was, and no other's."""
     given = annotated(7, count=5)
     moved = wg.Annotations(given.fixed_points, given.moving_points + np.eye(5)[:, [2]] * 3.0, given.covariances)
-    candidates = CandidateSet(three(), posterior(given, SCALES))
-    other = CandidateSet(three(), posterior(moved, SCALES))
-    other.weights, other._scales, other._typical = candidates.weights, candidates._scales, candidates._typical
-    first, second = (one.fallback.annotations.moving_points - CrossFit.of(one).residuals for one in (candidates, other))
+    one = evidence(three(), posterior(given, SCALES))
+    other = replace(one, comparison=evidence(three(), posterior(moved, SCALES)).comparison)
+    first, second = (each.posterior.annotations.moving_points - CrossFit.of(each).residuals for each in (one, other))
     changed = np.abs(first - second).max(axis=1)
     assert changed[2] < 1e-9
     assert (np.delete(changed, 2) > 1e-6).all()
@@ -156,8 +161,8 @@ def test_scales_that_no_two_annotations_can_show_count_once() -> None:
     fixed = 100.0 * np.array([[x, y] for x in range(4) for y in range(4)])
     given = wg.Annotations.isotropic(fixed, bent(fixed), 0.5)
     two = {"a": Shift((1.0, 0.0)), "b": Shift((0.0, 1.0))}
-    model = ErrorModel.fit(CandidateSet(two, posterior(given, (20.0, 50.0, 90.0, 400.0))))
-    assert {float(cell.shape.kernel.scales[0]) for cell in model.cells} <= {90.0, 400.0}
+    model = ErrorModel.fit(evidence(two, posterior(given, (20.0, 50.0, 90.0, 400.0))))
+    assert {float(component.shape.kernel.scales[0]) for component in model.components} <= {90.0, 400.0}
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -234,8 +239,7 @@ def test_a_single_transform_is_judged_by_its_own_residuals() -> None:
 def test_where_a_candidate_is_undefined_the_others_decide() -> None:
     known = posterior(annotated(0))
     shifts = {"a": Shift((1.0, 0.0)), "b": Shift((2.0, 5.0)), "c": Shift((9.0, 1.0), edge=100.0)}
-    found = CandidateSet(shifts, known)
-    found.weights = np.ones(3)
+    found = replace(evidence(shifts, known), weights=np.ones(3))
     median = found.at(np.array([[200.0, 50.0], [50.0, 60.0]])).median
     np.testing.assert_allclose(median, [[202.0, 51.0], [51.5, 62.5]])
 
@@ -243,7 +247,7 @@ def test_where_a_candidate_is_undefined_the_others_decide() -> None:
 def test_where_none_is_defined_the_posterior_stands_in() -> None:
     known = posterior(annotated(0))
     point = np.array([[50.0, 60.0]])
-    values = CandidateSet({"a": Shift((1.0, 0.0), edge=100.0)}, known).at(point)
+    values = evidence({"a": Shift((1.0, 0.0), edge=100.0)}, known).at(point)
     np.testing.assert_array_equal(values.median, known.mean(point))
 
 
@@ -290,7 +294,7 @@ def test_a_transform_that_has_seen_the_annotations_is_flagged_and_no_evidence() 
     assert json.loads(result.to_json())["transforms"]["attack"]["flags"][0]["kind"] == "too_good"
     row = next(row for row in result.rows() if row["transform"] == "attack")
     assert row["flags"] == "too_good"
-    assert too_good(honest, given) == ()
+    assert too_good(Comparison.of(honest, None, posterior(given))) == ()
     assert result.flags[0].sentence.endswith("It is scored, but not used to estimate the true transformation.")
     alone = wg.judge(posterior(given), {"attack": spline.mean})
     assert set(alone.candidate_weights) == {"attack"}  # type: ignore[union-attr]
@@ -341,10 +345,11 @@ def test_gross_errors_are_flagged_and_the_verdict_without_them_is_given() -> Non
     moved[[3, 11]] += [[60.0, 0.0], [0.0, -80.0]]
     wrong = wg.Annotations(given.fixed_points, moved, given.covariances)
     transforms = three()
-    assert [flag.row for flag in gross_errors(transforms, wrong)] == [3, 11]
+    flags = gross_errors(Comparison.of(transforms, None, posterior(wrong)))
+    assert [flag.row for flag in flags] == [3, 11]
     x, y = given.fixed_points[3]
-    assert gross_errors(transforms, wrong)[0].sentence.startswith(f"Annotation 4, at ({x:.5g}, {y:.5g}) in the fixed")
-    assert gross_errors(transforms, given) == ()
+    assert flags[0].sentence.startswith(f"Annotation 4, at ({x:.5g}, {y:.5g}) in the fixed")
+    assert gross_errors(Comparison.of(transforms, None, posterior(given))) == ()
     targets = annotated(9, count=50).fixed_points
     result = wg.evaluate(wg.judge(posterior(wrong), transforms), transforms, targets, samples=200)
     assert result.annotations == 20
@@ -418,7 +423,9 @@ def test_growth_of_a_lead_by_hand() -> None:
 
 def test_few_annotations_are_judged_by_the_posterior() -> None:
     known = posterior(annotated(0, count=3))
-    assert wg.judge(known, three()) is known
+    judge = wg.judge(known, three())
+    assert isinstance(judge, PaperJudge)
+    assert judge.posterior is known
 
 
 def test_bad_input_is_told_in_a_sentence() -> None:

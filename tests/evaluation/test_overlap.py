@@ -14,8 +14,8 @@ import warpgauge as wg
 from command_tools import ask, call
 from test_napari_layers import flat_project
 from warpgauge.errors import InvalidInputError
-from warpgauge.evaluation.surrogate_metrics import label_overlap, surface_distances
-from warpgauge.evaluation.transforms import landmark_table
+from warpgauge.evaluation import Comparison, landmark_table, project_posterior
+from warpgauge.evaluation.overlap import label_overlap, surface_distances
 
 GRID = wg.Grid((40, 36, 20), [0.8, 1.0, 2.5], [5.0, -3.0, 10.0], units="mm")
 
@@ -139,8 +139,8 @@ def test_overlap_and_landmarks_beside_the_verdict(tmp_path: Path) -> None:
     near = [float(row["error"]) for row in rows if row["transform"] == "near"]
     assert max(near) < 1e-6
     with wg.Project.open(place) as project:
-        annotations = wg.Session(project).annotations()
-    expected = landmark_table(annotations, {"far": lambda x: x + np.array([30.0, 0.0])})[4]
+        known = project_posterior(project)
+    expected = landmark_table(Comparison.of({"far": lambda x: x + np.array([30.0, 0.0])}, None, known))[4]
     row = next(row for row in rows if (row["annotation"], row["transform"]) == ("5", "far"))
     assert float(row["error"]) == pytest.approx(expected["error"])
     assert float(row["error_in_sd"]) == pytest.approx(float(row["error"]) / float(row["sd"]))

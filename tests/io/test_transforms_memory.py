@@ -14,7 +14,7 @@ from scipy.ndimage import gaussian_filter
 import warpgauge as wg
 from transform_tools import need
 from warpgauge.errors import AmbiguousFileError, InvalidInputError, SuspiciousDataWarning, WarpgaugeError
-from warpgauge.evaluation.assessment import assess
+from warpgauge.evaluation import Comparison, Scene, evaluate_comparison
 from warpgauge.geometry import Floats, Grid
 
 GRIDS = {
@@ -215,8 +215,8 @@ def test_paths_and_chains_are_taken_by_evaluate_judge_error_map_and_a_project(tm
     given = {"twice": [half, half], "once": half, "off": off, "object": sitk.TranslationTransform(2, (9.0, 0.0))}
     order = ["twice", "once", "off", "object"]
     assert wg.evaluate(wg.judge(posterior, given), given, fixed).ranking() == order
-    assessed = assess(posterior, given, fixed, grid=grid, samples=50)
-    assert [name for name in assessed.evaluation.ranking() if name != "identity"] == order
+    compared = Comparison.of(given, fixed, posterior, scene=Scene(grid, grid.units))
+    assert evaluate_comparison(compared, samples=50).ranking() == order
     assert np.nanmean(wg.error_map(posterior, [half, half], grid)) < np.nanmean(wg.error_map(posterior, off, grid))
 
 
@@ -227,7 +227,7 @@ def test_paths_and_chains_are_taken_by_evaluate_judge_error_map_and_a_project(tm
         (object(), "'mine' is an object of type object"),
         (np.zeros((50, 60, 2)), r"got \(50, 60, 2\); an array given as it is holds mapped targets"),
         (lambda points: None, "'mine' is a function that returns an object of type NoneType"),
-        (lambda points: points[:3], r"must give an array of shape \(20, 2\) for the targets, got \(3, 2\)"),
+        (lambda points: points[:3], r"'mine' is a function that gave shape \(3, 2\) for points of shape \(40, 2\)"),
         ("nowhere.tfm", "nowhere.tfm"),
     ],
 )

@@ -36,10 +36,6 @@ def page_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_report(
         folder / "report.html",
         evaluation=wg.evaluate(average, transforms, targets, samples=100),
-        posterior=posterior,
-        judged_by=average,
-        transforms=transforms,
-        targets=targets,
         fixed=image,
     )
 

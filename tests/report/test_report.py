@@ -16,7 +16,7 @@ import warpgauge as wg
 from page_parser import Page
 from report_tools import assert_consistent
 from warpgauge.errors import InvalidInputError
-from warpgauge.evaluation import trust
+from warpgauge.evaluation import Evaluation, trust
 from warpgauge.io.images import Image
 from warpgauge.io.transforms.base import Description, FunctionTransform
 from warpgauge.maps import write_map
@@ -51,6 +51,11 @@ def scene(d: int, *, overconfident: bool = False) -> dict[str, Any]:
     return {"evaluation": evaluation, "posterior": posterior, "transforms": transforms, "targets": targets}
 
 
+def scored(d: int) -> Evaluation:
+    evaluation: Evaluation = scene(d)["evaluation"]
+    return evaluation
+
+
 def fixed_image(d: int, folder: Path) -> Image:
     grid = wg.Grid((50, 40) if d == 2 else (20, 18, 10), [2.0, 2.5] if d == 2 else [5.0, 5.5, 10.0], units="mm")
     values = np.random.default_rng(0).uniform(size=grid.shape)
@@ -65,7 +70,7 @@ def report(
     image = fixed_image(request.param, folder)
     path = write_report(
         folder / "report.html",
-        **scene(request.param),
+        scored(request.param),
         fixed=image,
         moving=image,
         title=f"Pair {HOSTILE}",
@@ -180,7 +185,7 @@ def test_the_json_has_everything(report: tuple[Page, dict[str, Any], Path]) -> N
     assert numbers["versions"]["warpgauge"] == wg.__version__
     assert numbers["transforms"][HOSTILE]["assumptions"] == ["The units are mm, as ITK has it."]
     assert "The units are mm, as ITK has it." in page.text
-    assert numbers["transforms"]["none"] is None
+    assert numbers["transforms"]["none"]["kind"] == "Python function '<lambda>'"
     assert len(numbers["annotations"]) == 30
     assert numbers["annotations"][3]["label"] == f"{HOSTILE} 3"
     assert numbers["evaluation"]["seed"] == 0
@@ -197,34 +202,32 @@ def test_calibration_that_failed_is_said_before_any_ranking(tmp_path: Path) -> N
     """The warning is the first thing after the title, and the calibration stands before the results."""
     given = scene(2, overconfident=True)
     assert trust(given["posterior"]).verdict == "overconfident"
-    page = Page(write_report(tmp_path / "r.html", **given, maps=False).read_text("utf-8"))
+    page = Page(write_report(tmp_path / "r.html", given["evaluation"], maps=False).read_text("utf-8"))
     assert page.text.index("The model is overconfident") < page.text.index(given["evaluation"].verdict)
     assert page.text.index("The model is overconfident") < min(page.text.index(name) for name in ("shift", "none"))
     titles = [said for level, said in page.headings if level == 2]
     assert titles[:2] == ["Can these numbers be trusted?", "Which method is best?"]
     good = scene(2)
     assert trust(good["posterior"]).verdict == "calibrated"
-    page = Page(write_report(tmp_path / "g.html", **good, maps=False).read_text("utf-8"))
+    page = Page(write_report(tmp_path / "g.html", good["evaluation"], maps=False).read_text("utf-8"))
     assert "The model is overconfident" not in page.text
     first = page.text[page.text.rindex("Registration report") :]
     assert 0 < first.index(good["evaluation"].verdict) < 60
 
 
 def test_a_report_of_the_evaluation_alone(tmp_path: Path) -> None:
-    """Transforms, targets and images may be missing; what cannot be shown is said."""
-    given = scene(2)
-    path = write_report(tmp_path / "r.html", evaluation=given["evaluation"], posterior=given["posterior"])
+    """Images may be missing; what cannot be shown is said."""
+    path = write_report(tmp_path / "r.html", scored(2))
     page = Page(path.read_text("utf-8"))
     assert "No maps were made" in page.text
-    assert "The transforms were not given" in page.text
     assert json.loads(path.with_suffix(".json").read_text("utf-8"))["maps"] is None
 
 
 def test_prior_alone_makes_no_claim(tmp_path: Path) -> None:
     given = scene(2)
     empty = given["posterior"].prior.condition(wg.Annotations.empty(2))
-    evaluation = wg.evaluate(empty, given["transforms"], given["targets"], samples=20)
-    page = Page(write_report(tmp_path / "r.html", evaluation=evaluation, posterior=empty).read_text("utf-8"))
+    evaluation = wg.evaluate(empty, given["transforms"], given["targets"], samples=50)
+    page = Page(write_report(tmp_path / "r.html", evaluation).read_text("utf-8"))
     assert "There are no annotations, so this report cannot say how good a registration is." in page.text
 
 
@@ -233,7 +236,8 @@ def test_maps_of_methods_are_the_errors_to_be_expected(tmp_path: Path) -> None:
     given = scene(2)
     image = fixed_image(2, tmp_path)
     transforms = {**given["transforms"], "far": lambda x: truth(x) + np.array([300.0, 0.0])}
-    made = method_maps(given["posterior"], transforms, image.grid, tolerance=2.0, fixed=image, elements=20)
+    evaluation = wg.evaluate(given["posterior"], transforms, given["targets"], samples=50, tolerance=2.0)
+    made = method_maps(evaluation, image.grid, fixed=image, elements=20)
     assert made.grid.size == (20, 16)
     np.testing.assert_allclose(made.expected["far"], 300.0, rtol=0.05)
     assert made.exceedance["far"].min() == pytest.approx(1.0)
@@ -252,10 +256,7 @@ def test_the_report_of_a_judge_is_consistent(tmp_path: Path) -> None:
     transforms["plain"] = transforms.pop(HOSTILE)
     judged = wg.judge(given["posterior"], transforms)
     evaluation = wg.evaluate(judged, transforms, given["targets"], samples=200, diagonal=image.grid)
-    path = write_report(
-        tmp_path / "r.html", evaluation=evaluation, posterior=given["posterior"], judged_by=judged,
-        transforms=transforms, targets=given["targets"], fixed=image, moving=image,
-    )  # fmt: skip
+    path = write_report(tmp_path / "r.html", evaluation, fixed=image, moving=image)
     assert_consistent(path)
 
 
@@ -268,10 +269,7 @@ def test_one_to_fifteen_methods_fit_on_the_page(tmp_path: Path, count: int) -> N
     transforms["identity"] = lambda x: x + 30.0
     judged = wg.judge(given["posterior"], transforms)
     evaluation = wg.evaluate(judged, transforms, given["targets"], samples=100, diagonal=image.grid, further=0)
-    path = write_report(
-        tmp_path / "r.html", evaluation=evaluation, posterior=given["posterior"], judged_by=judged,
-        transforms=transforms, targets=given["targets"], fixed=image, moving=image,
-    )  # fmt: skip
+    path = write_report(tmp_path / "r.html", evaluation, fixed=image, moving=image)
     assert_consistent(path)
     page = Page(path.read_text("utf-8"))
     title = next(given["alt"] or "" for given in page.of("img") if "expected error" in (given["alt"] or ""))
@@ -283,15 +281,13 @@ def test_one_to_fifteen_methods_fit_on_the_page(tmp_path: Path, count: int) -> N
 
 
 def test_wrong_calls_are_refused(tmp_path: Path) -> None:
-    given = scene(2)
+    evaluation = scored(2)
     with pytest.raises(InvalidInputError, match=r"must end in \.html"):
-        write_report(tmp_path / "r.pdf", **given)
-    with pytest.raises(InvalidInputError, match="the evaluation is of"):
-        write_report(tmp_path / "r.html", **{**given, "transforms": {"other": lambda x: x}})
+        write_report(tmp_path / "r.pdf", evaluation)
     with pytest.raises(InvalidInputError, match="2 labels were given for 30"):
-        write_report(tmp_path / "r.html", **given, labels=["a", "b"])
+        write_report(tmp_path / "r.html", evaluation, labels=["a", "b"])
     with pytest.raises(InvalidInputError, match="There is no folder"):
-        write_report(tmp_path / "missing" / "r.html", **given)
+        write_report(tmp_path / "missing" / "r.html", evaluation)
     assert not list(tmp_path.iterdir())
 
 

@@ -24,7 +24,7 @@ def check_sides(fixed_labels: Path | None, moving_labels: Path | None) -> None:
 
 def overlaps(transforms: Mapping[str, Any], fixed_labels: Path, moving_labels: Path) -> dict[str, Any]:
     """Return the overlap of the labels in two files after each transform."""
-    from warpgauge.evaluation.surrogate_metrics import label_overlap
+    from warpgauge.evaluation.overlap import label_overlap
     from warpgauge.io.images import read_image
 
     fixed, moving = read_image(fixed_labels), read_image(moving_labels)
@@ -110,8 +110,7 @@ def evaluate(project: Path, transforms: tuple[str, ...], as_json: bool, **option
     groups of tied transforms; 'outside' is the share of targets outside the transform's domain. With '--centre prior'
     (and in projects with '--model paper'), 'error' is the paper's score, against the posterior mean.
     """
-    from warpgauge.evaluation import evaluate_project
-    from warpgauge.evaluation.transforms import landmark_table
+    from warpgauge.evaluation import evaluate_project, landmark_table
     from warpgauge.project import Project
 
     limit, needed = options.pop("fail_above"), options.pop("probability")
@@ -122,8 +121,8 @@ def evaluate(project: Path, transforms: tuple[str, ...], as_json: bool, **option
         found = evaluate_project(opened, chosen, **options)
     beside = overlaps(found.transforms, *labels) if labels[0] is not None else {}
     if table is not None:
-        write_landmark_table(table, landmark_table(found.posterior.annotations, found.transforms))
-    decided = _decide(found.evaluation, [name for name in chosen if name in transforms or name != found.baseline],
+        write_landmark_table(table, landmark_table(found.comparison))
+    decided = _decide(found, [name for name in chosen if name in transforms or name != found.baseline],
                       limit, needed)  # fmt: skip
     if as_json:
         overlap = {name: one.to_dict() for name, one in beside.items()}
@@ -132,7 +131,7 @@ def evaluate(project: Path, transforms: tuple[str, ...], as_json: bool, **option
         _show(found)
         if beside:
             click.echo()
-            show_overlaps(beside, found.units)
+            show_overlaps(beside, found.units or "px")
         if decided is not None:
             for name, (probability, passed) in decided.items():
                 word = "passes" if passed else "FAILS"

@@ -1,28 +1,17 @@
-"""Scores of registrations, ranks with their probabilities, and the interface of the models that judge by them.
-
-Scores are p-norms, the expected error and the error score e(x). `Truth` is everything that `evaluate` needs from a
-model of the truth. It is implemented by the paper's `Posterior`, which knows the annotations only, and by the `Judge`,
-which knows the transforms to be judged as well; nothing else asks which of the two it is.
-"""
+"""Scores of registrations (p-norms, the expected error, the error score e(x)), and ranks with their probabilities."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from warpgauge.core.annotations import Annotations
-from warpgauge.core.arrays import Floats, as_points, thinned_rows
+from warpgauge.core.arrays import Floats, as_points
 from warpgauge.core.process import Posterior
 from warpgauge.core.tails import normal_or_t
 from warpgauge.errors import InvalidInputError
-
-if TYPE_CHECKING:
-    from warpgauge.core.annotation_budget import FurtherAnnotations
-    from warpgauge.core.sensitivity import Sensitivity
 
 
 def _lengths(errors: ArrayLike) -> Floats:
@@ -192,147 +181,11 @@ def win_probabilities(posterior: Posterior, points: ArrayLike, mapped: ArrayLike
     return _win_probabilities(posterior, at, stacked)
 
 
-# Comparing each transform with each takes all pairs of points; a random part of so many serves for more.
-_MOST_POINTS = 4000
-
-
 def norm_name(p: float) -> str:
     """Name of a norm in tables: ``1``, ``2``, ``inf``."""
     return "inf" if np.isinf(p) else f"{p:g}"
 
 
-@dataclass(frozen=True, eq=False)
-class Judgement:
-    """Scores and win probabilities that rank the transforms.
-
-    Attributes
-    ----------
-    scores : dict
-        (K,) point scores by the norm's name.
-    squared : (K,) array
-        Expected mean squared error over the targets.
-    win : (K, K) array
-        Probability that the row's transform has a smaller mean squared error than the column's.
-    order : list of int
-        Best first, by the mean squared error.
-    """
-
-    scores: dict[str, Floats]
-    squared: Floats
-    win: Floats
-    order: list[int]
-
-
-@dataclass(frozen=True)
-class Flag:
-    """Something that a person should look at before reading any ranking.
-
-    Attributes
-    ----------
-    kind : {"too_good", "gross_error"}
-        A transform that fits the annotations better than their stated precision allows, so that it has probably seen
-        them; or an annotation that the transforms and the other annotations contradict.
-    sentence : str
-    transform : str or None
-        Which transform, for ``"too_good"``.
-    row : int or None
-        Row of the annotation, from 0, for ``"gross_error"``; sentences count from 1.
-    p : float or None
-        Probability of something as odd by chance, where it was computed.
-    """
-
-    kind: str
-    sentence: str
-    transform: str | None = None
-    row: int | None = None
-    p: float | None = None
-
-
 def ascending(values: Floats) -> list[int]:
     """Return the order of values, smallest first; equal ones stay in their order."""
     return [int(k) for k in np.argsort(values, kind="stable")]
-
-
-def posterior_judgement(posterior: Posterior, points: Floats, mapped: Floats, norms: Sequence[float]) -> Judgement:
-    """Judge (K, n, d) mapped targets by distances from the posterior mean; win probabilities are exact.
-
-    Scores are those of Eq. (target_set_displacements_on_annotations).
-    """
-    errors = mapped - posterior.mean(points)
-    scores = {norm_name(p): np.array([displacement_norm(one, p) for one in errors]) for p in norms}
-    squared = mean_squared_errors(errors)
-    rows = thinned_rows(len(points), _MOST_POINTS)
-    trace = posterior.d * np.mean(np.square(posterior.standard_deviation(points)))
-    return Judgement(
-        scores, squared + trace, win_probabilities(posterior, points[rows], mapped[:, rows]), ascending(squared)
-    )
-
-
-class Truth(Protocol):
-    """Interface of a model of the true transformation.
-
-    Points are (n, d) fixed world points; ``mapped`` is (K, n, d), their images under the K transforms to be judged.
-    """
-
-    @property
-    def d(self) -> int:
-        """Dimension."""
-        ...
-
-    @property
-    def annotations(self) -> Annotations:
-        """The annotations that the model knows."""
-        ...
-
-    @property
-    def candidate_weights(self) -> dict[str, float] | None:
-        """Weight of each transform in the model of the truth; None where it knows the annotations only."""
-        ...
-
-    @property
-    def flags(self) -> tuple[Flag, ...]:
-        """Suspicious transforms and annotations, to check before you read a ranking."""
-        ...
-
-    def without_flagged(self) -> Truth | None:
-        """Return what the truth may be without the annotations that are flagged; None where none is."""
-        ...
-
-    def mean(self, points: ArrayLike) -> Floats:
-        """Return the expected true matches of (n, d) points."""
-        ...
-
-    def sample(self, points: ArrayLike, count: int, seed: int = 0) -> Floats:
-        """Draw joint samples of the true matches, (count, n, d)."""
-        ...
-
-    def judgement(
-        self, points: Floats, mapped: Floats, norms: Sequence[float], draws: Mapping[str, Floats]
-    ) -> Judgement:
-        """Score the transforms, compare each with each, and put them in order.
-
-        ``draws`` holds (samples, K) draws of each norm (``"norm 2"``) and statistic (``"rms"``) of the true error.
-        """
-        ...
-
-    def expected_errors(self, points: Floats, mapped: Floats) -> Floats:
-        """Error to be expected of each transform at every point, (K, n)."""
-        ...
-
-    def further(
-        self,
-        judgement: Judgement,
-        points: Floats,
-        mapped: Floats,
-        *,
-        cap: int,
-        samples: int,
-        seed: int = 0,
-        candidates: ArrayLike | None = None,
-    ) -> FurtherAnnotations:
-        """Estimate how many more annotations would decide the ranking."""
-        ...
-
-    def sensitivity(self, names: Sequence[str], points: Floats, mapped: Floats, *, factor: float) -> Sensitivity:
-        """Rank again under changed assumptions."""
-        ...

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
@@ -22,12 +22,8 @@ from warpgauge.display import counted
 from warpgauge.errors import InvalidInputError
 
 if TYPE_CHECKING:
-    from warpgauge.core import error_scores
-    from warpgauge.core.annotation_budget import FurtherAnnotations
-    from warpgauge.core.error_scores import Judgement
     from warpgauge.core.hyperparameters import FitReport
     from warpgauge.core.power_law import PowerLawReport
-    from warpgauge.core.sensitivity import Sensitivity
 
 MeanFunction = Callable[[Floats], Floats]
 
@@ -343,54 +339,3 @@ class Posterior:
         solved = self.conditioned.factor.solve(residuals.transpose(1, 0, 2)).reshape(L, samples * d)
         block = self.conditioned.kernel.matrix(points, self.annotations.fixed_points)
         return np.asarray((block @ solved).reshape(len(points), samples, d).transpose(1, 0, 2))
-
-    # What follows makes it serve as what transforms are judged by (`warpgauge.core.error_scores.Truth`). The equations
-    # are in modules of their own that build on this one, so they are imported late.
-
-    @property
-    def candidate_weights(self) -> None:
-        """Nothing: a posterior knows no transforms."""
-        return
-
-    @property
-    def flags(self) -> tuple[error_scores.Flag, ...]:
-        """Nothing: a posterior alone has no transforms to compare the annotations with."""
-        return ()
-
-    def without_flagged(self) -> None:
-        """Nothing: no annotation is flagged."""
-        return
-
-    def judgement(
-        self, points: Floats, mapped: Floats, norms: Sequence[float], draws: Mapping[str, Floats]
-    ) -> Judgement:
-        """Judge transforms by their distances from the posterior mean, as the paper does; ``draws`` are not used."""
-        from warpgauge.core.error_scores import posterior_judgement
-
-        return posterior_judgement(self, points, mapped, norms)
-
-    def expected_errors(self, points: Floats, mapped: Floats) -> Floats:
-        """Distance of each transform from the posterior mean at every point, (K, n)."""
-        return np.asarray(np.linalg.norm(mapped - self.mean(points), axis=2))
-
-    def further(
-        self,
-        judgement: Judgement,
-        points: Floats,
-        mapped: Floats,
-        *,
-        cap: int,
-        samples: int,
-        seed: int = 0,
-        candidates: ArrayLike | None = None,
-    ) -> FurtherAnnotations:
-        """Estimate how many more annotations would decide the ranking, by what each takes from the variance."""
-        from warpgauge.core.annotation_budget import further_annotations
-
-        return further_annotations(self, points, mapped, candidates=candidates, cap=cap, seed=seed)
-
-    def sensitivity(self, names: Sequence[str], points: Floats, mapped: Floats, *, factor: float) -> Sensitivity:
-        """Rank again with other kernels, other noise, and each annotation left out."""
-        from warpgauge.core.sensitivity import sensitivity
-
-        return sensitivity(self, names, points, mapped, factor=factor)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -15,6 +15,8 @@ from warpgauge.core.leave_one_out import left_out
 from warpgauge.core.process import Posterior
 
 FACTOR = 4.0
+# What can be changed, by its code, and the kind under which it is shown.
+KINDS = {"weights": "kernel", "family": "kernel", "noise": "noise", "left_out": "left out"}
 
 
 @dataclass(frozen=True)
@@ -26,6 +28,8 @@ class Variation:
     name : str
         What was changed; annotations are counted from 1.
     kind : {"kernel", "noise", "left out"}
+    code : {"weights", "family", "noise", "left_out"}
+        What is changed, for programs.
     ranking : tuple of str
         By the 2-norm against the changed posterior mean, best first.
     best_changes : bool
@@ -40,12 +44,16 @@ class Variation:
     """
 
     name: str
-    kind: str
+    code: str
     ranking: tuple[str, ...]
     best_changes: bool
     kendall_distance: float
     spearman: float | None
     lead: float | None
+    kind: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "kind", KINDS[self.code])
 
 
 @dataclass(frozen=True)
@@ -102,15 +110,15 @@ def sensitivity(
     base = mean_squares(mapped, posterior.mean(points))
     describe = Describer(list(names), base)
     variations = []
-    for name, kind, changed in model_changes(posterior, factor):
+    for code, name, changed in model_changes(posterior, factor):
         other = changed()
         lead = None
         if len(names) > 1:
             win = win_probabilities(other, points, mapped)[describe.best]
             lead = float(np.delete(win, describe.best).min())
-        variations.append(describe(name, kind, mean_squares(mapped, other.mean(points)), lead))
+        variations.append(describe(name, code, mean_squares(mapped, other.mean(points)), lead))
     for number, mean in enumerate(means_without_each(posterior, points), 1):
-        variations.append(describe(f"without annotation {number}", "left out", mean_squares(mapped, mean), None))
+        variations.append(describe(f"without annotation {number}", "left_out", mean_squares(mapped, mean), None))
     return Sensitivity(tuple(describe.names[k] for k in describe.order), tuple(variations))
 
 
@@ -120,7 +128,7 @@ def mean_squares(mapped: Floats, mean: Floats) -> Floats:
 
 
 def model_changes(posterior: Posterior, factor: float) -> list[tuple[str, str, Callable[[], Posterior]]]:
-    """Return names, kinds and makers of posteriors with another kernel or another noise."""
+    """Return codes, names and makers of posteriors with another kernel or another noise."""
     prior, given = posterior.prior, posterior.annotations
     kernel = prior.kernel
 
@@ -133,15 +141,15 @@ def model_changes(posterior: Posterior, factor: float) -> list[tuple[str, str, C
         return lambda: noisier.condition(scaled, calibrate=posterior.calibrates)
 
     changes = [
-        (f"kernel weights x {factor:g}", "kernel", with_kernel(kernel.with_weights(kernel.weights * factor))),
-        (f"kernel weights / {factor:g}", "kernel", with_kernel(kernel.with_weights(kernel.weights / factor))),
+        ("weights", f"kernel weights x {factor:g}", with_kernel(kernel.with_weights(kernel.weights * factor))),
+        ("weights", f"kernel weights / {factor:g}", with_kernel(kernel.with_weights(kernel.weights / factor))),
     ]
     for family in FAMILIES:
         if family != kernel.family:
             other = KernelBundle(family, kernel.scales, kernel.weights)
-            changes.append((f"kernel family {family}", "kernel", with_kernel(other)))
-    changes.append((f"noise x {factor:g}", "noise", with_noise(factor)))
-    changes.append((f"noise / {factor:g}", "noise", with_noise(1 / factor)))
+            changes.append(("family", f"kernel family {family}", with_kernel(other)))
+    changes.append(("noise", f"noise x {factor:g}", with_noise(factor)))
+    changes.append(("noise", f"noise / {factor:g}", with_noise(1 / factor)))
     return changes
 
 
@@ -168,7 +176,7 @@ class Describer:
         self.order = [int(k) for k in np.argsort(squares, kind="stable")]
         self.best = self.order[0]
 
-    def __call__(self, name: str, kind: str, squares: Floats, lead: float | None) -> Variation:
+    def __call__(self, name: str, code: str, squares: Floats, lead: float | None) -> Variation:
         """Describe the ranking that (K,) mean squared errors under a change give."""
         order = [int(k) for k in np.argsort(squares, kind="stable")]
         K = len(order)
@@ -179,7 +187,7 @@ class Describer:
             spearman = _correlation(tied_ranks(self.base), tied_ranks(squares))
         return Variation(
             name,
-            kind,
+            code,
             tuple(self.names[k] for k in order),
             bool(squares[self.best] > squares.min()),
             float(np.mean(signs[0] * signs[1] < 0)) if K > 1 else 0.0,

@@ -18,13 +18,13 @@ from warpgauge.core.error_scores import displacement_norm
 from warpgauge.demo.image_pairs import DemoPair, make_pair
 from warpgauge.demo.simulated_expert import answer_queries
 from warpgauge.errors import InvalidInputError, WarpgaugeError
-from warpgauge.evaluation import Assessment, Evaluation, evaluate_project
+from warpgauge.evaluation import Evaluation, evaluate_project
 from warpgauge.evaluation.columns import PRIMARY
 from warpgauge.io.transforms import Transform
 from warpgauge.maps.pictures import Picture, displayable, map_picture, save_picture
 from warpgauge.project import Project
 from warpgauge.registration import DEMO_SETTINGS, RegistrationResult, SimpleItkSetting, run_registrations
-from warpgauge.report import write_assessment
+from warpgauge.report import write_report
 from warpgauge.session import Session
 
 # Size of the expert's ellipses, as a share of those that the paper's user drew on histology, in pixels: about 2 px off
@@ -143,7 +143,7 @@ def run_demo(
         with clock.step("maps and report"), bar("maps and report") as show:
             files = _write_maps(folder, project, found)
             show(1, 2)
-            files["report"] = write_assessment(
+            files["report"] = write_report(
                 folder / "report.html",
                 found,
                 fixed=project.image("fixed"),
@@ -226,7 +226,7 @@ def _true_scores(pair: DemoPair, transforms: dict[str, Transform], targets: Floa
     return {name: displacement_norm(values[defined] - truth[defined], 2) for name, values in mapped.items()}
 
 
-def _write_maps(folder: Path, project: Project, found: Assessment) -> dict[str, Path]:
+def _write_maps(folder: Path, project: Project, found: Evaluation) -> dict[str, Path]:
     """Write maps of the uncertainty, and of the errors of the best and the worst registration."""
     posterior, transforms, evaluation = found.posterior, found.transforms, found.evaluation
     grid = project.fixed_grid.coarsened(max(1.0, max(project.fixed_grid.size) / (256 if project.d == 2 else 96)))

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from warpgauge.core.annotation_budget import FurtherAnnotations, further_annotations, further_by_growth
-from warpgauge.core.error_scores import Flag, Judgement, RankDistribution, Truth, norm_name
+from warpgauge.core.error_scores import RankDistribution, norm_name
 from warpgauge.core.sensitivity import Sensitivity, Variation, sensitivity
-from warpgauge.evaluation.assessment import Assessment, assess, evaluate_project, project_posterior
 from warpgauge.evaluation.audit import AuditData, audit_data
 from warpgauge.evaluation.certificate import (
     Certificate,
@@ -14,20 +13,30 @@ from warpgauge.evaluation.certificate import (
     project_certificate,
     read_certificate,
 )
+from warpgauge.evaluation.comparison import Comparison, Scene, Values, landmark_table
 from warpgauge.evaluation.design_verdict import AuditWatch, DesignVerdict, design_verdict
+from warpgauge.evaluation.diagnostics import Diagnostics, Outlier, Trust, diagnose, trust
+from warpgauge.evaluation.flags import Flag
 from warpgauge.evaluation.gate import GateResult, gate_audit, gate_project
 from warpgauge.evaluation.judge import Judge, judge
+from warpgauge.evaluation.paper_judge import PaperJudge
+from warpgauge.evaluation.project_evaluation import (
+    evaluate_comparison,
+    evaluate_project,
+    project_comparison,
+    project_posterior,
+)
+from warpgauge.evaluation.regularity import Regularity, default_step, jacobian_determinants, regularity
 from warpgauge.evaluation.result import Evaluation, Interval, TransformScores, summaries
 from warpgauge.evaluation.scores import evaluate, tied_groups
-from warpgauge.evaluation.surrogate_metrics import Regularity, default_step, jacobian_determinants, regularity
-from warpgauge.evaluation.trust import Diagnostics, Outlier, Trust, diagnose, trust
+from warpgauge.evaluation.truth import Judgement, Truth
 from warpgauge.evaluation.verdict import Outcome, Region, Verdict
 
 __all__ = [
-    "Assessment",
     "AuditData",
     "AuditWatch",
     "Certificate",
+    "Comparison",
     "DesignVerdict",
     "Diagnostics",
     "Evaluation",
@@ -39,16 +48,18 @@ __all__ = [
     "Judgement",
     "Outcome",
     "Outlier",
+    "PaperJudge",
     "RankDistribution",
     "Region",
     "Regularity",
+    "Scene",
     "Sensitivity",
     "TransformScores",
     "Trust",
     "Truth",
+    "Values",
     "Variation",
     "Verdict",
-    "assess",
     "audit_data",
     "certify_project",
     "check_certificate",
@@ -56,6 +67,7 @@ __all__ = [
     "design_verdict",
     "diagnose",
     "evaluate",
+    "evaluate_comparison",
     "evaluate_project",
     "further_annotations",
     "further_by_growth",
@@ -63,8 +75,10 @@ __all__ = [
     "gate_project",
     "jacobian_determinants",
     "judge",
+    "landmark_table",
     "norm_name",
     "project_certificate",
+    "project_comparison",
     "project_posterior",
     "read_certificate",
     "regularity",

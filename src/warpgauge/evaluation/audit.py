@@ -14,10 +14,9 @@ import numpy as np
 
 from warpgauge.core.arrays import Bools, Floats, Ints
 from warpgauge.core.estimators import Draws, Predictions
-from warpgauge.core.process import Posterior
 from warpgauge.errors import FileFormatError, InvalidInputError
-from warpgauge.evaluation.judge import FEWEST, judge
-from warpgauge.evaluation.transforms import mapped_points
+from warpgauge.evaluation.comparison import Comparison, mapped
+from warpgauge.evaluation.judge import FEWEST, judge_of
 from warpgauge.project import AuditRound, Project, State
 from warpgauge.session.fused_annotations import LocatedAnnotations, located_annotations
 from warpgauge.session.prior import default_covariance
@@ -142,50 +141,86 @@ def _plain(array: Floats | None) -> Any:
     return plain.tolist()
 
 
-def audit_data(project: Project, transforms: Mapping[str, Any], posterior: Posterior | None) -> AuditData:
+def audited_points(project: Project) -> Floats | None:
+    """Return the points that were marked in answer to audit questions, or asked where not answered; None for none."""
+    asked = _asked(project)
+    return None if asked is None else asked.points
+
+
+def audit_data(project: Project, comparison: Comparison) -> AuditData:
     """Gather the audit of a project, sealed answers included.
 
     Parameters
     ----------
     project : Project
-    transforms : mapping of name to transform
-    posterior : Posterior or None
-        What the annotations that are not sealed say, for predictions; None for none.
+    comparison : Comparison
+        Of the transforms to certify, over the project's targets. Its annotations, which are not sealed, serve for
+        predictions where there are enough.
     """
-    if not transforms:
+    if not comparison.transforms:
         raise InvalidInputError("There is no transform to certify; add some with warpgauge add-transform.")
-    with project.lock:
-        state = project.state
-        default = default_covariance(project.fixed_grid, project.settings)
-        located = located_annotations(state, project.d, default, sealed=True)
-        asked = [query.number for query in state.queries if query.audit is not None]
-        reached = [number for number in asked if state.is_taken(number)]
-    if not reached:
+    asked = _asked(project)
+    if asked is None:
         share = project.settings.audit
-        todo = "annotate PROJECT" if asked or share else "annotate PROJECT --audit 0.3"
+        drawn = any(query.audit is not None for query in project.state.queries)
+        todo = "annotate PROJECT" if drawn or share else "annotate PROJECT --audit 0.3"
         raise InvalidInputError(
             f"No audit question has been answered, so there is nothing to certify; answer some with warpgauge {todo}."
         )
-    draws = _draws(state, reached)
-    rows = [located.row_at(number) for number in reached]
-    points, matches, covariances = _answers(state, located, reached, rows, project.d)
-    mapped = np.stack([mapped_points(name, one, points) for name, one in transforms.items()])
-    mapped[~np.isfinite(mapped).all(axis=2)] = np.nan
-    sealed = np.array([state.is_sealed(number) for number in reached], dtype=bool)
-    designs = [state.audits[number].design for number in draws.rounds]
-    if designs.count("disagreement") < _BY_DISAGREEMENT * len(designs):
-        posterior = None
-    predicted, means = _predicted(posterior, transforms, np.asarray(project.targets), draws.rows, points)
+    if comparison.audited is None or not np.array_equal(comparison.audited, asked.points):
+        values = mapped(comparison.transforms.values(), asked.points)
+    else:
+        values = comparison.values.audited
+    predicted, means = None, None
+    if asked.designs.count("disagreement") >= _BY_DISAGREEMENT * len(asked.designs):
+        predicted, means = _predicted(comparison, asked.draws.rows, asked.points)
     return AuditData(
-        tuple(transforms),
-        draws,
-        np.array([row is not None for row in rows], dtype=bool),
-        matches,
-        covariances,
-        mapped,
+        tuple(comparison.transforms),
+        asked.draws,
+        asked.answered,
+        asked.matches,
+        asked.covariances,
+        values,
         predicted,
         means,
-        sealed,
+        asked.sealed,
+        asked.moved,
+        asked.waiting,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Asked:
+    """The audit questions that raters have reached, with their answers, whatever the transforms."""
+
+    draws: Draws
+    designs: list[str]
+    points: Floats
+    answered: Bools
+    matches: Floats
+    covariances: Floats
+    sealed: Bools
+    moved: int
+    waiting: int
+
+
+def _asked(project: Project) -> _Asked | None:
+    """Return the audit questions that raters have reached; None without any."""
+    with project.lock:
+        state = project.state
+        asked = [query.number for query in state.queries if query.audit is not None]
+        reached = [number for number in asked if state.is_taken(number)]
+        if not reached:
+            return None
+        default = default_covariance(project.fixed_grid, project.settings)
+        located = located_annotations(state, project.d, default, sealed=True)
+    draws = _draws(state, reached)
+    rows = [located.row_at(number) for number in reached]
+    return _Asked(
+        draws,
+        [state.audits[number].design for number in draws.rounds],
+        *_answers(state, located, reached, rows, project.d),
+        np.array([state.is_sealed(number) for number in reached], dtype=bool),
         sum(row is not None and located.marks[row][0].moved for row in rows),
         len(asked) - len(reached),
     )
@@ -207,8 +242,8 @@ def _draws(state: State, reached: list[int]) -> Draws:
 
 def _answers(
     state: State, located: LocatedAnnotations, reached: list[int], rows: list[int | None], d: int
-) -> tuple[Floats, Floats, Floats]:
-    """Return the points that were marked (asked, where not answered), the matches, and their covariances."""
+) -> tuple[Floats, Bools, Floats, Floats]:
+    """Return the points that were marked (asked, where not answered), which are answered, matches and covariances."""
     points = np.array([state.queries[number].point for number in reached], dtype=np.float64)
     matches, covariances = np.full((len(rows), d), np.nan), np.full((len(rows), d, d), np.nan)
     given = located.annotations
@@ -216,32 +251,26 @@ def _answers(
         if row is not None:
             points[at], matches[at] = given.fixed_points[row], given.moving_points[row]
             covariances[at] = given.covariances[row]
-    return points, matches, covariances
+    return points, np.array([row is not None for row in rows], dtype=bool), matches, covariances
 
 
-def _predicted(
-    posterior: Posterior | None, transforms: Mapping[str, Any], targets: Floats, drawn: Ints, points: Floats
-) -> tuple[Floats | None, Floats | None]:
+def _predicted(comparison: Comparison, drawn: Ints, points: Floats) -> tuple[Floats | None, Floats | None]:
     """Return expected squared errors at the drawn targets and their means over all targets, (K, n) each.
 
     Answers that the posterior knows (not sealed) are predicted by models fitted without them, in `FOLDS` parts.
     """
-    if posterior is None or len(posterior.annotations) < FEWEST + FOLDS:
+    given = comparison.annotations
+    if len(given) < FEWEST + FOLDS:
         return None, None
-    mapped = np.stack([mapped_points(name, one, targets) for name, one in transforms.items()])
-    defined = np.isfinite(mapped).all(axis=(0, 2))
-    known = {tuple(point): row for row, point in enumerate(posterior.annotations.fixed_points.tolist())}
+    values, defined = comparison.values.targets, comparison.common
+    known = {tuple(point): row for row, point in enumerate(given.fixed_points.tolist())}
     own = np.array([known.get(tuple(point), -1) for point in points.tolist()], dtype=np.int64)
     folds = np.where(own >= 0, np.cumsum(own >= 0) % FOLDS, -1)
-    predicted, means = np.empty((len(mapped), len(points))), np.empty((len(mapped), len(points)))
+    predicted, means = np.empty((len(values), len(points))), np.empty((len(values), len(points)))
     for fold in np.unique(folds):
         here = folds == fold
-        model = posterior
-        if fold >= 0:
-            kept = np.setdiff1d(np.arange(len(posterior.annotations)), own[here])
-            model = posterior.prior.condition(posterior.annotations[kept], calibrate=posterior.calibrates)
-        centre = judge(model, transforms).mean(targets)
-        squares = np.square(mapped - centre).sum(axis=2)
+        model = judge_of(comparison if fold < 0 else comparison.without(own[here]))
+        squares = np.square(values - model.mean_over(comparison)).sum(axis=2)
         average = squares[:, defined].mean(axis=1)
         means[:, here] = average[:, None]
         # Where a transform is not defined the question is not used, whatever is predicted.

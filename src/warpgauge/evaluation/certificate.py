@@ -19,17 +19,22 @@ import numpy as np
 from warpgauge._version import __version__
 from warpgauge.display import counted, html_table, text_table
 from warpgauge.errors import FileFormatError, InvalidInputError
-from warpgauge.evaluation.assessment import Assessment, evaluate_project
 from warpgauge.evaluation.audit import AuditData, audit_data
 from warpgauge.evaluation.columns import PRIMARY
 from warpgauge.evaluation.design_verdict import LEVEL, DesignVerdict, Estimate, contradicting, design_verdict
+from warpgauge.evaluation.project_evaluation import evaluate_comparison, project_centre, project_comparison
+from warpgauge.evaluation.result import Evaluation
 from warpgauge.evaluation.sentences import region_words
-from warpgauge.evaluation.transforms import converted
 from warpgauge.io.files import read_text
 from warpgauge.project import ORGANISER, Project, State
 from warpgauge.project.events import Unseal
 
-FORMAT, SCHEMA = "warpgauge certificate", 1
+# In schema 1 the commitment also covers what transforms and model gave at the answers, to the last bit.
+FORMAT, SCHEMA, SCHEMAS = "warpgauge certificate", 2, (1, 2)
+_COMMITTED = (
+    "population", "targets", "probabilities", "rounds", "answered", "matches", "covariances", "sealed", "moved",
+    "waiting",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,13 +47,13 @@ class Certificate:
         All of it, as plain values; ``content["digest"]`` covers the rest.
     verdict : DesignVerdict
         The audit's.
-    assessment : Assessment or None
-        The model's, from answers that are not sealed; None where there are none, or the certificate was read.
+    evaluation : Evaluation or None
+        The model's, from answers that are not sealed; None where there are none.
     """
 
     content: dict[str, Any]
     verdict: DesignVerdict
-    assessment: Assessment | None = None
+    evaluation: Evaluation | None = None
 
     @property
     def decided(self) -> bool:
@@ -132,7 +137,7 @@ def certify_project(
     seed: int = 0,
     signed_off_by: str = "",
     unseal: bool = False,
-    assessment: Assessment | None = None,
+    evaluation: Evaluation | None = None,
     created: datetime | None = None,
 ) -> Certificate:
     """Certify a project's transforms: by its model and by its audit.
@@ -151,19 +156,20 @@ def certify_project(
     unseal : bool
         Open the sealed answers afterwards, and record that in the log: from then on they are used like all others.
         The certificate then holds the answers.
-    assessment : Assessment, optional
+    evaluation : Evaluation, optional
         The model's verdict on the same transforms, where it is known already.
     created : datetime, optional
         Now by default.
     """
     if transforms is None:
         transforms = {name: project.transform(name) for name in project.transform_names()}
-    transforms = converted(transforms)
-    if assessment is None:
-        assessment = _assessment(project, transforms, seed)
-    data = audit_data(project, transforms, None if assessment is None else assessment.posterior)
+    comparison = project_comparison(project, transforms) if evaluation is None else evaluation.comparison
+    if evaluation is None and len(comparison.annotations):
+        centre = project_centre(project)
+        evaluation = evaluate_comparison(comparison, centre=centre, seed=seed, further=False, with_trust=False)
+    data = audit_data(project, comparison.among(transforms))
     verdict = design_verdict(data, level=level, seed=seed)
-    model = None if assessment is None else _model(assessment, list(transforms))
+    model = None if evaluation is None else _model(evaluation, list(transforms))
     contradictions = [] if model is None else contradicting(verdict, model, project.units)
     with project.lock:
         content: dict[str, Any] = {
@@ -185,39 +191,34 @@ def certify_project(
         content["digest"] = digest_of(content)
         if unseal and data.sealed.any():
             project.append(Unseal(rater=ORGANISER, certificate=content["digest"]))
-    return Certificate(content, verdict, assessment)
+    return Certificate(content, verdict, evaluation)
 
 
-def project_certificate(project: Project, assessment: Assessment) -> Certificate | None:
+def project_certificate(project: Project, evaluation: Evaluation) -> Certificate | None:
     """Return the certificate of a project beside a verdict of its model; None without enough audit answers."""
     names = project.transform_names()
-    if not project.state.audits or not names or not set(names) <= set(assessment.transforms):
+    if not project.state.audits or not names or not set(names) <= set(evaluation.transforms):
         return None
     try:
-        chosen = {name: assessment.transforms[name] for name in names}
-        return certify_project(project, chosen, assessment=assessment)
+        chosen = {name: evaluation.transforms[name] for name in names}
+        return certify_project(project, chosen, evaluation=evaluation)
     except InvalidInputError:
         return None
 
 
-def commitment(data: AuditData) -> str:
-    """Return a hash of the answers and all other data behind the audit's verdict."""
-    text = json.dumps(data.to_dict(), sort_keys=True, separators=(",", ":"), allow_nan=False)
+def commitment(data: AuditData, schema: int = SCHEMA) -> str:
+    """Return a hash of the draws and the answers behind the audit's verdict.
+
+    What follows from them and from the transforms is not covered: another version may round it differently.
+    """
+    content = data.to_dict()
+    if schema > 1:
+        content = {key: content[key] for key in _COMMITTED}
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return "sha256:" + hashlib.sha256(text.encode("ascii")).hexdigest()
 
 
-def _assessment(project: Project, transforms: Mapping[str, Any], seed: int) -> Assessment | None:
-    """Return the model's verdict; None where no answer is open."""
-    try:
-        return evaluate_project(project, transforms, seed=seed, further=False, with_trust=False)
-    except InvalidInputError as error:
-        if "There are no annotations yet" in str(error):
-            return None
-        raise
-
-
-def _model(found: Assessment, names: list[str]) -> dict[str, Any]:
-    result = found.evaluation
+def _model(result: Evaluation, names: list[str]) -> dict[str, Any]:
     order = list(result.scores)
     rows = [order.index(name) for name in names]
     return {
@@ -296,7 +297,7 @@ def read_certificate(path: str | PathLike[str]) -> dict[str, Any]:
         content = json.loads(read_text(path, "certificate"))
     except json.JSONDecodeError as error:
         raise FileFormatError(f"{str(path)!r} is not JSON: {error.msg} in line {error.lineno}.") from error
-    if not isinstance(content, dict) or content.get("format") != FORMAT or content.get("schema") != SCHEMA:
+    if not isinstance(content, dict) or content.get("format") != FORMAT or content.get("schema") not in SCHEMAS:
         raise FileFormatError(
             f"{str(path)!r} is not a warpgauge certificate, or was written in another version of the format."
         )
@@ -325,7 +326,7 @@ def check_certificate(content: Mapping[str, Any], project: Project | None = None
 
 def _check_answers(content: Mapping[str, Any], data: AuditData) -> list[str]:
     problems = []
-    if commitment(data) != content["commitment"]:
+    if commitment(data, content["schema"]) != content["commitment"]:
         problems.append("The answers are not those that the certificate was made with.")
     again = design_verdict(data, level=content["design_based"]["level"], seed=content["seeds"]["intervals"])
     if not _same_verdict(again.to_dict(), content["design_based"]):
@@ -359,15 +360,11 @@ def _check_project(content: Mapping[str, Any], project: Project) -> list[str]:
 
 def _check_sealed(content: Mapping[str, Any], project: Project) -> list[str]:
     """Recompute the verdict from an unchanged project, for a certificate that does not hold the answers."""
-    again = certify_project(
-        project,
-        {name: project.transform(name) for name in content["transforms"]},
-        level=content["design_based"]["level"],
-        seed=content["seeds"]["intervals"],
-    )
-    if again.content["commitment"] == content["commitment"] and _same_verdict(
-        again.content["design_based"], content["design_based"]
-    ):
+    transforms = {name: project.transform(name) for name in content["transforms"]}
+    data = audit_data(project, project_comparison(project, transforms).among(transforms))
+    again = design_verdict(data, level=content["design_based"]["level"], seed=content["seeds"]["intervals"])
+    same = commitment(data, content["schema"]) == content["commitment"]
+    if same and _same_verdict(again.to_dict(), content["design_based"]):
         return []
     return ["The verdict does not follow from the project's answers: recomputing it gives a different one."]
 

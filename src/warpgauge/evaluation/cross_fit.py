@@ -21,7 +21,7 @@ from scipy import special
 from warpgauge.core.arrays import Floats
 from warpgauge.core.factors import mahalanobis
 from warpgauge.evaluation.error_model import ErrorModel, joint_samples
-from warpgauge.evaluation.transforms import CandidateSet
+from warpgauge.evaluation.evidence import Evidence, EvidenceValues
 
 _LOG_FACTOR_SD = 1.0
 _LOG_TAILS, _LOG_TAILS_SD = float(np.log(6.0)), 1.0
@@ -104,17 +104,17 @@ class CrossFit:
     squares: Floats
 
     @classmethod
-    def of(cls, candidates: CandidateSet) -> CrossFit:
-        """Fit without each fold of the candidates' annotations, drawn at random, and predict the fold."""
-        given = candidates.fallback.annotations
-        values = candidates.at(given.fixed_points)
-        noise = candidates.fallback.prior.total_noise(given.covariances)
+    def of(cls, evidence: Evidence) -> CrossFit:
+        """Fit without each fold of the annotations, drawn at random, and predict the fold."""
+        given = evidence.posterior.annotations
+        values = evidence.at_annotations
+        noise = evidence.posterior.prior.total_noise(given.covariances)
         L, d = given.fixed_points.shape
         fold_of = np.random.default_rng(_SEED).permutation(L) % min(_FOLDS, L)
         models, residuals, squares = [], np.empty((L, d)), np.empty(L)
         for fold in range(int(fold_of.max()) + 1):
             out = np.flatnonzero(fold_of == fold)
-            model = ErrorModel.fit(candidates, np.flatnonzero(fold_of != fold), values)
+            model = ErrorModel.fit(evidence, np.flatnonzero(fold_of != fold))
             mean, covariance = model.moments(given.fixed_points[out], values[out])
             residuals[out] = given.moving_points[out] - mean
             squares[out] = mahalanobis(residuals[out], covariance + model.noise_factor * noise[out]) / d
@@ -122,9 +122,9 @@ class CrossFit:
         return cls(tuple(models), residuals, squares)
 
     @property
-    def candidates(self) -> CandidateSet:
+    def evidence(self) -> Evidence:
         """The transforms about whose median the truth is modelled."""
-        return self.models[0].candidates
+        return self.models[0].evidence
 
     @property
     def noise_factor(self) -> float:
@@ -136,17 +136,15 @@ class CrossFit:
         """How far the truth strays from the models' means."""
         return Widening.of_squares(self.squares, self.residuals.shape[1])
 
-    def mean(self, points: Floats) -> Floats:
-        """Return the expected matches of (n, d) points."""
-        here = self.candidates.at(points)
-        return np.asarray(np.mean([model.mean_at(points, here) for model in self.models], axis=0))
+    def mean(self, points: Floats, here: EvidenceValues) -> Floats:
+        """Return the expected matches of (n, d) points; ``here`` is what the transforms say there."""
+        return np.asarray(np.mean([model.mean(points, here) for model in self.models], axis=0))
 
-    def sample(self, points: Floats, count: int, rng: np.random.Generator) -> Floats:
+    def sample(self, points: Floats, here: EvidenceValues, count: int, rng: np.random.Generator) -> Floats:
         """Draw joint samples of the true matches, (count, n, d), an equal share from each model, widened."""
-        here = self.candidates.at(points)
         model_of = rng.permutation(np.arange(count) % len(self.models))
         samples = joint_samples(self.models, points, here, model_of, rng)
-        means = np.stack([model.mean_at(points, here) for model in self.models])
+        means = np.stack([model.mean(points, here) for model in self.models])
         spread = self.widening.draw(points, count, rng)
         for row, at in enumerate(model_of):
             samples[row] = means[at] + spread[row][:, None] * (samples[row] - means[at])

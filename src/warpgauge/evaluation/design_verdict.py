@@ -23,10 +23,9 @@ from warpgauge.core.estimators import (
     single_draws,
 )
 from warpgauge.errors import InvalidInputError, WarpgaugeError
-from warpgauge.evaluation.assessment import project_posterior
 from warpgauge.evaluation.audit import AuditData, audit_data
+from warpgauge.evaluation.project_evaluation import project_comparison
 from warpgauge.project import Project
-from warpgauge.session import Session
 
 LEVEL = 0.95
 # Fewer answers than this give no interval worth stating.
@@ -324,9 +323,8 @@ class AuditWatch:
 
     def _made(self) -> DesignVerdict | None:
         try:
-            transforms = {name: self.project.transform(name) for name in self.project.transform_names()}
-            posterior = project_posterior(self.project) if len(Session(self.project).annotations()) else None
-            return design_verdict(audit_data(self.project, transforms, posterior))
+            compared = project_comparison(self.project).among(self.project.transform_names())
+            return design_verdict(audit_data(self.project, compared))
         except WarpgaugeError:  # too few answers, or a transform that cannot be read, which is shown elsewhere
             return None
 

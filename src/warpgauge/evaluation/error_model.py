@@ -8,8 +8,8 @@ how far they disagree at x. The error is partly a smooth field ``g`` of scale rh
 combination of the transforms' own differences with standard normal ``z``, and partly an affine map, the error of a
 registration that failed as a whole: ``b_j`` are 1 and the standardised coordinates, ``u_j`` standard normal vectors.
 Size v, scale, unevenness, the shares eta and tau and the factor f on the stated noise are averaged with the weight that
-the annotations give them (the evidence), but for half of the weight, for which the noise is at most the stated one. For
-given rho, p, eta and tau the covariance of the whitened annotations is ``v B + f I``: one eigendecomposition of B
+the annotations give them (their likelihood), but for half of the weight, for which the noise is at most the stated one.
+For given rho, p, eta and tau the covariance of the whitened annotations is ``v B + f I``: one eigendecomposition of B
 serves every v and f.
 """
 
@@ -25,7 +25,7 @@ import numpy as np
 from warpgauge.core.arrays import Floats, Ints
 from warpgauge.core.kernels import KernelBundle, prior_draws
 from warpgauge.core.parallel import one_blas_thread
-from warpgauge.evaluation.transforms import CandidateSet, CandidateValues
+from warpgauge.evaluation.evidence import Evidence, EvidenceValues
 
 UNEVENNESS = (0.0, 1.0)
 ALONG = (0.3, 1.0, 3.0)
@@ -60,20 +60,20 @@ class Between:
 
 @dataclass(frozen=True, eq=False)
 class Shape:
-    """Shape of an error of unit size: its scale, unevenness, share along the candidates, and affine share."""
+    """Shape of an error of unit size: scale, unevenness, share along the transforms' differences, and affine share."""
 
     kernel: KernelBundle
     power: float
     along: float
     trend: float
 
-    def smooth(self, between: Between, here: CandidateValues, there: CandidateValues) -> Floats:
-        """Covariance (n, m) of each component, without the candidates' differences, between two sets of points."""
+    def smooth(self, between: Between, here: EvidenceValues, there: EvidenceValues) -> Floats:
+        """Covariance (n, m) of each coordinate, without the transforms' differences, between two sets of points."""
         uneven = (here.disagreement**self.power)[:, None]
         field = uneven * between.matrix(self.kernel) * there.disagreement**self.power
         return np.asarray(field + self.trend**2 * here.affine @ there.affine.T)
 
-    def covariance(self, between: Between, here: CandidateValues, there: CandidateValues) -> Floats:
+    def covariance(self, between: Between, here: EvidenceValues, there: EvidenceValues) -> Floats:
         """Covariance (n d, m d) between two sets of points."""
         left, right = (one.directions.reshape(-1, one.directions.shape[2]) for one in (here, there))
         smooth, result, d = self.smooth(between, here, there), self.along**2 * left @ right.T, here.directions.shape[1]
@@ -81,13 +81,13 @@ class Shape:
             result[a::d, a::d] += smooth
         return np.asarray(result)
 
-    def variance(self, here: CandidateValues) -> Floats:
+    def variance(self, here: EvidenceValues) -> Floats:
         """Covariance (n, d, d) at each point."""
         even = np.square(here.disagreement**self.power) + self.trend**2 * np.square(here.affine).sum(axis=1)
         along = self.along**2 * here.directions @ here.directions.transpose(0, 2, 1)
         return np.asarray(even[:, None, None] * np.eye(here.directions.shape[1]) + along)
 
-    def field(self, draws: Floats, here: CandidateValues, combined: Floats, affine: Floats) -> Floats:
+    def field(self, draws: Floats, here: EvidenceValues, combined: Floats, affine: Floats) -> Floats:
         """Errors (s, n, d) of smooth draws (s, n, d), and normal numbers (s, K) and (s, d + 1, d) for the rest."""
         along = np.einsum("ndk,sk->snd", here.directions, self.along * combined)
         uneven = (here.disagreement**self.power)[:, None]
@@ -95,7 +95,7 @@ class Shape:
 
 
 @dataclass(frozen=True, eq=False)
-class Cell:
+class Component:
     """One shape of the error, with the annotations' decomposition."""
 
     shape: Shape
@@ -110,60 +110,57 @@ class ErrorModel:
 
     Attributes
     ----------
-    candidates : CandidateSet
+    evidence : Evidence
     rows : (L,) array of int
         Which of the annotations it was fitted to.
     locations : (L, d) array
-    values : CandidateValues
+    values : EvidenceValues
         At the locations.
     noise : (L, d, d) array
-    cells : tuple of Cell
+    components : tuple of Component
     sizes : (V,) array
         The variances v.
     weights : (C, F, V) array
-        Of every cell, noise factor and size; adds up to 1.
+        Of every component, noise factor and size; adds up to 1.
     """
 
-    candidates: CandidateSet
+    evidence: Evidence
     rows: Ints
     locations: Floats
-    values: CandidateValues
+    values: EvidenceValues
     noise: Floats
-    cells: tuple[Cell, ...]
+    components: tuple[Component, ...]
     sizes: Floats
     weights: Floats
 
     @classmethod
     @one_blas_thread()
-    def fit(
-        cls, candidates: CandidateSet, rows: Ints | None = None, values: CandidateValues | None = None
-    ) -> ErrorModel:
+    def fit(cls, evidence: Evidence, rows: Ints | None = None) -> ErrorModel:
         """Weigh every combination by some of the annotations (all by default)."""
-        posterior = candidates.fallback
+        posterior = evidence.posterior
         given = posterior.annotations
-        known = candidates.at(given.fixed_points) if values is None else values
         kept = np.arange(len(given)) if rows is None else rows
-        here = known[kept]
+        here = evidence.at_annotations[kept]
         locations, noise = given.fixed_points[kept], posterior.prior.total_noise(given.covariances)[kept]
         residuals = given.moving_points[kept] - here.median
         whitening = _block_diagonal(np.linalg.inv(np.linalg.cholesky(noise)))
         white = whitening @ residuals.reshape(-1)
         sizes = _size_grid(noise, residuals)
         factors = np.asarray(NOISE_FACTORS)
-        cells, evidence, between = [], [], Between(locations, locations)
+        components, likelihoods, between = [], [], Between(locations, locations)
         for shape in starmap(
             Shape, product(_distinguishable(posterior.prior.kernel, locations), UNEVENNESS, ALONG, TREND)
         ):
             values_, Q = np.linalg.eigh(whitening @ shape.covariance(between, here, here) @ whitening.T)
             # A covariance has none below 0; what rounding leaves there is none.
-            cell = Cell(shape, np.maximum(values_, 0.0), whitening.T @ Q, Q.T @ white)
-            spread = _spread(cell, factors, sizes)
-            evidence.append(-0.5 * (np.square(cell.rotated) / spread + np.log(spread)).sum(axis=2))
-            cells.append(cell)
-        weights = _noise_weights(np.stack(evidence))
+            component = Component(shape, np.maximum(values_, 0.0), whitening.T @ Q, Q.T @ white)
+            spread = _spread(component, factors, sizes)
+            likelihoods.append(-0.5 * (np.square(component.rotated) / spread + np.log(spread)).sum(axis=2))
+            components.append(component)
+        weights = _noise_weights(np.stack(likelihoods))
         used = [i for i, one in enumerate(weights) if one.sum() >= _NEGLIGIBLE]
         return cls(
-            candidates, kept, locations, here, noise, tuple(cells[i] for i in used), sizes,
+            evidence, kept, locations, here, noise, tuple(components[i] for i in used), sizes,
             np.asarray(weights[used] / weights[used].sum()),
         )  # fmt: skip
 
@@ -182,44 +179,44 @@ class ErrorModel:
         """Expected part of the stated variances that is noise; factors above 1 count as 1."""
         return float(self.weights.sum(axis=(0, 2)) @ np.minimum(NOISE_FACTORS, 1.0))
 
-    def mean(self, points: Floats) -> Floats:
-        """Return the expected matches of (n, d) points."""
-        return self.mean_at(points, self.candidates.at(points))
-
-    def mean_at(self, points: Floats, here: CandidateValues) -> Floats:
-        """Return the expected matches where the candidates' values are known."""
+    def mean(self, points: Floats, here: EvidenceValues) -> Floats:
+        """Return the expected matches of (n, d) points; ``here`` is what the transforms say there."""
         result, between = here.median.copy(), Between(points, self.locations)
-        for cell, weights in zip(self.cells, self.weights, strict=True):
-            shrunk = np.einsum("fv,fvm->m", weights, self.sizes[:, None] / _spread(cell, NOISE_FACTORS, self.sizes))
-            result += self._predicted(cell, between, here, (cell.basis @ (shrunk * cell.rotated))[:, None])[0]
+        for component, weights in zip(self.components, self.weights, strict=True):
+            shrunk = np.einsum(
+                "fv,fvm->m", weights, self.sizes[:, None] / _spread(component, NOISE_FACTORS, self.sizes)
+            )
+            result += self._predicted(
+                component, between, here, (component.basis @ (shrunk * component.rotated))[:, None]
+            )[0]
         return result
 
-    def moments(self, points: Floats, here: CandidateValues) -> tuple[Floats, Floats]:
+    def moments(self, points: Floats, here: EvidenceValues) -> tuple[Floats, Floats]:
         """Return mean (n, d) and covariance (n, d, d) of the true match of each point."""
         n, d = points.shape
         mean, second, within = np.zeros((n, d)), np.zeros((n, d, d)), np.zeros((n, d, d))
         between = Between(points, self.locations)
-        for cell, weights in zip(self.cells, self.weights, strict=True):
-            rotated = cell.shape.covariance(between, here, self.values) @ cell.basis
-            spread = _spread(cell, NOISE_FACTORS, self.sizes)
-            means = (self.sizes[:, None] / spread * cell.rotated) @ rotated.T
+        for component, weights in zip(self.components, self.weights, strict=True):
+            rotated = component.shape.covariance(between, here, self.values) @ component.basis
+            spread = _spread(component, NOISE_FACTORS, self.sizes)
+            means = (self.sizes[:, None] / spread * component.rotated) @ rotated.T
             means = means.reshape(*means.shape[:2], n, d)
             mean += np.einsum("fv,fvni->ni", weights, means)
             second += np.einsum("fv,fvni,fvnj->nij", weights, means, means, optimize=True)
             explained = np.einsum("fv,fvm->m", weights, np.square(self.sizes)[:, None] / spread)
             by_point = rotated.reshape(n, d, -1)
-            within += np.sum(weights * self.sizes) * cell.shape.variance(here) - np.einsum(
+            within += np.sum(weights * self.sizes) * component.shape.variance(here) - np.einsum(
                 "nim,m,njm->nij", by_point, explained, by_point, optimize=True
             )
         return here.median + mean, within + second - mean[:, :, None] * mean[:, None, :]
 
-    def sample(self, points: Floats, here: CandidateValues, count: int, rng: np.random.Generator) -> Floats:
+    def sample(self, points: Floats, here: EvidenceValues, count: int, rng: np.random.Generator) -> Floats:
         """Draw joint samples of the true matches, (count, n, d)."""
         return joint_samples([self], points, here, np.zeros(count, dtype=np.int64), rng)
 
     def corrected(
-        self, cell: Cell, sizes: Floats, factors: Floats, fields: Floats, between: Between, here: CandidateValues,
-        rng: np.random.Generator,
+        self, component: Component, sizes: Floats, factors: Floats, fields: Floats, between: Between,
+        here: EvidenceValues, rng: np.random.Generator,
     ) -> Floats:  # fmt: skip
         """Turn (s, n + all annotations, d) fields of the prior into samples that know the annotations, (s, n, d).
 
@@ -229,59 +226,59 @@ class ErrorModel:
         combined = rng.standard_normal((count, here.directions.shape[2]))
         affine = rng.standard_normal((count, here.affine.shape[1], self.d))
         root = np.sqrt(sizes)[:, None, None]
-        free = root * cell.shape.field(fields[:, :n], here, combined, affine)
-        seen = root * cell.shape.field(fields[:, n + self.rows], self.values, combined, affine)
+        free = root * component.shape.field(fields[:, :n], here, combined, affine)
+        seen = root * component.shape.field(fields[:, n + self.rows], self.values, combined, affine)
         roots = _block_diagonal(np.asarray(np.linalg.cholesky(self.noise)))
         placed = np.sqrt(factors)[:, None] * (rng.standard_normal((count, roots.shape[0])) @ roots.T)
-        missed = cell.rotated[:, None] - cell.basis.T @ (seen.reshape(count, -1) + placed).T
-        shrunk = sizes * missed / (factors + np.multiply.outer(cell.eigenvalues, sizes))
-        return np.asarray(here.median + free + self._predicted(cell, between, here, cell.basis @ shrunk))
+        missed = component.rotated[:, None] - component.basis.T @ (seen.reshape(count, -1) + placed).T
+        shrunk = sizes * missed / (factors + np.multiply.outer(component.eigenvalues, sizes))
+        return np.asarray(here.median + free + self._predicted(component, between, here, component.basis @ shrunk))
 
-    def _predicted(self, cell: Cell, between: Between, here: CandidateValues, weights: Floats) -> Floats:
+    def _predicted(self, component: Component, between: Between, here: EvidenceValues, weights: Floats) -> Floats:
         """Covariance with the annotations times (L d, s) weights, (s, n, d)."""
         n, d = here.median.shape
-        block = cell.shape.smooth(between, here, self.values)
+        block = component.shape.smooth(between, here, self.values)
         smooth = (block @ weights.reshape(len(self.locations), -1)).reshape(n, d, -1)
         at = self.values.directions.reshape(-1, self.values.directions.shape[2])
-        along = here.directions @ (cell.shape.along**2 * (at.T @ weights))
+        along = here.directions @ (component.shape.along**2 * (at.T @ weights))
         return np.asarray((smooth + along).transpose(2, 0, 1))
 
 
 @one_blas_thread()
 def joint_samples(
-    models: Sequence[ErrorModel], points: Floats, here: CandidateValues, model_of: Ints, rng: np.random.Generator
+    models: Sequence[ErrorModel], points: Floats, here: EvidenceValues, model_of: Ints, rng: np.random.Generator
 ) -> Floats:
     """Draw one joint sample of the true matches from the model that each entry of ``model_of`` names, (count, n, d).
 
     The models belong to one candidate set. Samples of one scale share the factor of their prior, the costly part.
     """
     n, d = points.shape
-    everywhere = np.concatenate([points, models[0].candidates.fallback.annotations.fixed_points])
+    everywhere = np.concatenate([points, models[0].evidence.posterior.annotations.fixed_points])
     samples = np.empty((len(model_of), n, d))
     betweens = {id(model): Between(points, model.locations) for model in models}
-    parts: dict[float, list[tuple[ErrorModel, Cell, Ints, Floats, Floats]]] = {}
+    parts: dict[float, list[tuple[ErrorModel, Component, Ints, Floats, Floats]]] = {}
     for at, model in enumerate(models):
         rows = np.flatnonzero(model_of == at)
         chosen = np.unravel_index(systematic(model.weights.reshape(-1), len(rows), rng), model.weights.shape)
-        for i, cell in enumerate(model.cells):
+        for i, component in enumerate(model.components):
             own = chosen[0] == i
             if own.any():
                 factors, sizes = np.asarray(NOISE_FACTORS)[chosen[1][own]], model.sizes[chosen[2][own]]
-                scale = float(cell.shape.kernel.scales[0])
-                parts.setdefault(scale, []).append((model, cell, rows[own], sizes, factors))
+                scale = float(component.shape.kernel.scales[0])
+                parts.setdefault(scale, []).append((model, component, rows[own], sizes, factors))
     for same in parts.values():
         fields = prior_draws(same[0][1].shape.kernel, everywhere, sum(len(rows) for _, _, rows, _, _ in same), rng)
         start = 0
-        for model, cell, rows, sizes, factors in same:
+        for model, component, rows, sizes, factors in same:
             drawn = fields[start : start + len(rows)]
-            samples[rows] = model.corrected(cell, sizes, factors, drawn, betweens[id(model)], here, rng)
+            samples[rows] = model.corrected(component, sizes, factors, drawn, betweens[id(model)], here, rng)
             start += len(rows)
     return samples
 
 
-def _spread(cell: Cell, factors: Floats | tuple[float, ...], sizes: Floats) -> Floats:
+def _spread(component: Component, factors: Floats | tuple[float, ...], sizes: Floats) -> Floats:
     """Variances (F, V, L d) of the rotated annotations."""
-    return np.asarray(np.asarray(factors)[:, None, None] + np.multiply.outer(sizes, cell.eigenvalues))
+    return np.asarray(np.asarray(factors)[:, None, None] + np.multiply.outer(sizes, component.eigenvalues))
 
 
 def _distinguishable(kernel: KernelBundle, locations: Floats) -> list[KernelBundle]:
@@ -303,10 +300,13 @@ def _size_grid(noise: Floats, residuals: Floats) -> Floats:
     return np.asarray(np.geomspace(lowest, 3 * max(seen, stated), _SIZES) ** 2)
 
 
-def _noise_weights(evidence: Floats) -> Floats:
-    """Turn log evidence (C, F, V) into weights: a share for noise up to the stated one, the rest for any."""
-    learned = evidence + np.log(NOISE_PRIOR)[:, None]
-    small = np.where((np.asarray(NOISE_FACTORS) <= 1)[:, None], evidence, -np.inf)
+def _noise_weights(likelihoods: Floats) -> Floats:
+    """Turn log likelihoods (C, F, V) into weights.
+
+    Noise up to the stated one keeps a fixed share of the weight; the rest goes to noise of any size.
+    """
+    learned = likelihoods + np.log(NOISE_PRIOR)[:, None]
+    small = np.where((np.asarray(NOISE_FACTORS) <= 1)[:, None], likelihoods, -np.inf)
     any_, up_to = np.exp(learned - learned.max()), np.exp(small - small.max())
     return np.asarray(_UP_TO_STATED * up_to / up_to.sum() + (1 - _UP_TO_STATED) * any_ / any_.sum())
 

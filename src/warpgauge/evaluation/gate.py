@@ -15,19 +15,18 @@ import numpy as np
 
 from warpgauge.core.estimators import Contributions, contributions, mean_interval
 from warpgauge.errors import InvalidInputError
-from warpgauge.evaluation.assessment import project_posterior
 from warpgauge.evaluation.audit import AuditData, audit_data
 from warpgauge.evaluation.design_verdict import FEWEST, LEVEL
+from warpgauge.evaluation.project_evaluation import project_comparison
 from warpgauge.project import Project
-from warpgauge.session import Session
 
 STATUS = {0: "not worse", 1: "worse", 2: "undecided"}
 _MARGIN = re.compile(r"\s*([0-9.eE+-]+)\s*(mm|um|px|%)?\s*")
 
 
 @dataclass(frozen=True)
-class Comparison:
-    """A new transform against a baseline on one pair of images, in mean squared errors.
+class Excess:
+    """Error of a new transform beyond that of a baseline on one pair of images, in mean squared errors.
 
     Attributes
     ----------
@@ -134,7 +133,7 @@ def read_margin(text: str | float, units: str, baseline: float | None = None) ->
     return value
 
 
-def compared(data: AuditData, margin: str | float, units: str) -> Comparison:
+def compared(data: AuditData, margin: str | float, units: str) -> Excess:
     """Compare the first transform of an audit with the second, the baseline."""
     usable = data.usable
     if usable.sum() < FEWEST:
@@ -155,10 +154,10 @@ def compared(data: AuditData, margin: str | float, units: str) -> Comparison:
     # new^2 < (baseline + margin)^2, linear in the mean squares: the square root is taken at the estimate.
     share = size / baseline if baseline > 0 else 0.0
     beyond = of((1.0, -1.0 - share), -size * baseline - size**2)
-    return Comparison(of((1.0, -1.0)), beyond, baseline, sizes[0], size, int(usable.sum()))
+    return Excess(of((1.0, -1.0)), beyond, baseline, sizes[0], size, int(usable.sum()))
 
 
-def decide(found: Comparison, level: float, units: str, seed: int = 0) -> GateResult:
+def decide(found: Excess, level: float, units: str, seed: int = 0) -> GateResult:
     """Return the outcome for one pair of images."""
     two_sided = 1 - 2 * (1 - level)
     excess, beyond = mean_interval(found.excess, two_sided, seed), mean_interval(found.beyond, two_sided, seed)
@@ -217,6 +216,10 @@ def gate_project(
         One minus the error rate of either answer.
     """
     check_level(level)
-    posterior = project_posterior(project) if len(Session(project).annotations()) else None
-    data = audit_data(project, {"new": new, "baseline": baseline}, posterior)
-    return gate_audit(data, margin, level=level, units=project.units, seed=seed)
+    return gate_audit(gate_data(project, new, baseline), margin, level=level, units=project.units, seed=seed)
+
+
+def gate_data(project: Project, new: Any, baseline: Any) -> AuditData:
+    """Return the audit of a project for a new transform and a baseline."""
+    pair = {"new": new, "baseline": baseline}
+    return audit_data(project, project_comparison(project, pair).among(pair))

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from warpgauge.core.annotation_budget import FurtherAnnotations
 from warpgauge.core.arrays import Floats
-from warpgauge.core.error_scores import Flag, norm_name
+from warpgauge.core.error_scores import norm_name
+from warpgauge.core.process import Posterior
 from warpgauge.display import Tabular, counted
 from warpgauge.errors import InvalidInputError
 from warpgauge.evaluation import columns, sentences
-from warpgauge.evaluation.surrogate_metrics import Regularity
+from warpgauge.evaluation.comparison import Comparison
+from warpgauge.evaluation.diagnostics import Trust
+from warpgauge.evaluation.flags import Flag
+from warpgauge.evaluation.regularity import Regularity
+from warpgauge.evaluation.truth import Truth
 from warpgauge.evaluation.verdict import Verdict
+from warpgauge.io.transforms import Transform
 
 # What users call them; the first, second and fifth are the norms 1, 2 and infinity.
 STATISTICS = ("mean", "rms", "median", "p90", "max")
@@ -128,6 +134,10 @@ class Evaluation(Tabular):
 
     Attributes
     ----------
+    comparison : Comparison
+        What was compared: the transforms with their values, the targets, and the posterior.
+    judged_by : Truth
+        The model of the truth that the scores were made with.
     scores : dict
         :class:`TransformScores` by name.
     norms : tuple of str
@@ -148,8 +158,12 @@ class Evaluation(Tabular):
         The same without the annotations that are flagged as gross errors; None where none is.
     draws : dict
         Posterior draws (samples, K) of each norm (under ``"norm 2"`` and so on) and of each statistic.
+    trust : Trust or None
+        Calibration of the model and sensitivity of the ranking; None where it was not asked for.
     """
 
+    comparison: Comparison = field(repr=False)
+    judged_by: Truth = field(repr=False)
     scores: dict[str, TransformScores]
     norms: tuple[str, ...]
     win_probability: Floats
@@ -161,6 +175,41 @@ class Evaluation(Tabular):
     sampled_targets: int = 0
     without_flagged: Evaluation | None = None
     draws: dict[str, Floats] = field(default_factory=dict, repr=False)
+    trust: Trust | None = None
+
+    def trusted(self, trust: Trust) -> Evaluation:
+        """Return the evaluation with what is known of its model."""
+        return replace(self, trust=trust, verdict=self.verdict.with_trust(trust))
+
+    @property
+    def evaluation(self) -> Evaluation:
+        """The evaluation itself."""
+        return self
+
+    @property
+    def posterior(self) -> Posterior:
+        """What the annotations alone say: for maps and calibration."""
+        return self.comparison.posterior
+
+    @property
+    def transforms(self) -> dict[str, Transform]:
+        """All transforms that were judged, the baseline among them."""
+        return dict(self.comparison.transforms)
+
+    @property
+    def problems(self) -> dict[str, str]:
+        """Transforms that could not be read, and why."""
+        return dict(self.comparison.problems)
+
+    @property
+    def region(self) -> str:
+        """What the targets stand for, in words: "the foreground of the fixed image"; empty where not stated."""
+        return "" if self.verdict.region is None else self.verdict.region.words
+
+    @property
+    def target_sentence(self) -> str:
+        """What errors are averaged over, in a sentence."""
+        return sentences.targets(self.verdict)
 
     @property
     def annotations(self) -> int:
@@ -252,6 +301,17 @@ class Evaluation(Tabular):
 
     def to_dict(self) -> dict[str, Any]:
         """All numbers as plain Python values (not the draws)."""
+        return {**self._scores_dict(), **({} if self.verdict.region is None else self._scene_dict())}
+
+    def _scene_dict(self) -> dict[str, Any]:
+        return {
+            "target_set": {"region": self.region, "sentence": self.target_sentence},
+            "units": self.units or "px",
+            "unreadable": self.problems,
+            "trust": None if self.trust is None else self.trust.sentence,
+        }
+
+    def _scores_dict(self) -> dict[str, Any]:
         return {
             "verdict": str(self.verdict),
             **self.verdict.to_dict(),
@@ -307,8 +367,9 @@ class Evaluation(Tabular):
 
     @property
     def sentences_before(self) -> list[str]:
-        """What to look at before any score."""
-        return [f"look at this: {one}" for one in self.notices]
+        """What to look at before any score, and whether the model can be trusted."""
+        notices = [f"look at this: {one}" for one in self.notices]
+        return notices if self.trust is None else [*notices, self.trust.sentence]
 
     @property
     def sentence_after(self) -> str:

@@ -15,9 +15,9 @@ from warpgauge.evaluation import sentences
 from warpgauge.evaluation.columns import Row
 
 if TYPE_CHECKING:
-    from warpgauge.core.error_scores import Flag
     from warpgauge.core.sensitivity import Sensitivity
-    from warpgauge.evaluation.trust import Trust
+    from warpgauge.evaluation.diagnostics import Trust
+    from warpgauge.evaluation.flags import Flag
 
 # Probability with which one transform must beat another for the pair to count as decided.
 DECISIVE = 0.95
@@ -153,14 +153,10 @@ class Verdict(str):
         """The transforms without the one that does nothing, best first."""
         return [row for row in self.rows if row.name != self.baseline]
 
-    def with_trust(self, region: str, trust: Trust | None) -> Verdict:
-        """Return the verdict with what the targets stand for, and with what is known of the model."""
-        about = Region.of(region)
-        if trust is None:
-            return replace(self, region=about)
+    def with_trust(self, trust: Trust) -> Verdict:
+        """Return the verdict with what is known of the model."""
         return replace(
             self,
-            region=about,
             known=trust.diagnostics.known,
             calibration=trust.verdict,
             sensitivity=trust.sensitivity,

@@ -6,14 +6,13 @@ from warpgauge.report.content import Content
 from warpgauge.report.leaderboard import write_leaderboard
 from warpgauge.report.map_section import MethodMaps, method_maps
 from warpgauge.report.study_report import write_study_report
-from warpgauge.report.writer import report_page, write_assessment, write_project_report, write_report
+from warpgauge.report.writer import report_page, write_project_report, write_report
 
 __all__ = [
     "Content",
     "MethodMaps",
     "method_maps",
     "report_page",
-    "write_assessment",
     "write_leaderboard",
     "write_project_report",
     "write_report",

@@ -12,8 +12,7 @@ from typing import Any
 
 from warpgauge._version import __version__
 from warpgauge.errors import InvalidInputError
-from warpgauge.evaluation import evaluate_project, project_posterior
-from warpgauge.evaluation.transforms import landmark_table
+from warpgauge.evaluation import Comparison, evaluate_project, landmark_table, project_posterior
 from warpgauge.io.files import plain, replace_file
 from warpgauge.io.transforms import write_transform
 from warpgauge.io.transforms.ngff import linear_parts
@@ -58,15 +57,15 @@ def write_bids(project: Project, folder: Path, entities: str) -> list[Path]:
     if len(set(names.values())) < len(names):
         raise InvalidInputError("Two transforms have the same BIDS label; rename one (letters and digits count).")
     found = evaluate_project(project) if names else None
-    annotations = project_posterior(project).annotations
-    if not len(annotations):
+    posterior = project_posterior(project)
+    if not len(posterior.annotations):
         raise InvalidInputError("The project has no annotations yet, so there is nothing to write.")
     place = folder.joinpath(*entities.split("_"))
     _describe(folder)
     place.mkdir(parents=True, exist_ok=True)
     start = place / entities
-    rows = landmark_table(annotations, {} if found is None else found.transforms)
-    written = _table(start, rows or _bare(annotations), project.units)
+    unmapped = Comparison.of({"identity": lambda points: points}, None, posterior)
+    written = _table(start, landmark_table(unmapped if found is None else found.comparison), project.units)
     for name, label in names.items():
         transform = project.transform(name)
         suffix = ".tfm" if linear_parts(transform) else ".nii.gz"
@@ -74,7 +73,7 @@ def write_bids(project: Project, folder: Path, entities: str) -> list[Path]:
         written.append(write_transform(transform, file, grid=project.fixed_grid))
         grid = project.fixed_grid
         coarse = grid.coarsened(max(1.0, max(grid.size) / _MOST[grid.d]))
-        values = error_map(project_posterior(project), transform, coarse)
+        values = error_map(posterior, transform, coarse)
         written.append(Path(write_map(values, coarse, Path(f"{start}_space-fixed_desc-{label}_error.nii.gz"))))
     if found is not None:
         text = json.dumps(plain(found.to_dict()), indent=2, allow_nan=False) + "\n"
@@ -115,10 +114,6 @@ def _describe(folder: Path) -> None:
         "GeneratedBy": [{"Name": "warpgauge", "Version": __version__}],
     }
     _write(file, json.dumps(about, indent=2) + "\n")
-
-
-def _bare(annotations: Any) -> list[dict[str, Any]]:
-    return landmark_table(annotations, {"identity": lambda points: points})
 
 
 def _table(start: Path, rows: list[dict[str, Any]], units: str) -> list[Path]:

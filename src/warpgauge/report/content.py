@@ -17,6 +17,7 @@ from warpgauge.core.leave_one_out import left_out
 from warpgauge.core.process import Posterior
 from warpgauge.evaluation import Certificate, Evaluation, Trust
 from warpgauge.io.images import Image
+from warpgauge.io.transforms import Transform
 from warpgauge.report.map_section import MethodMaps
 from warpgauge.report.suspects import Suspect
 from warpgauge.session.control_questions import RaterCertificate
@@ -36,23 +37,17 @@ class Content:
     units : str
         What one world unit is.
     evaluation : Evaluation
-    posterior : Posterior
-    trust : Trust or None
-        None where there is no annotation to test.
+        With its trust, unless there is no annotation to test.
     errors : dict of (n,) arrays
         Expected error of each method at the targets, best method first; may be empty.
     landmark_errors : dict of (L,) arrays
         Distance of each method from each annotated match, best method first; NaN outside its domain.
-    region : str
-        What the targets stand for, in words; empty where not stated.
     suspects : tuple of Suspect
         Annotations that are flagged as gross errors.
     certificate : Certificate or None
         The verdict of the audit, where there is one.
     raters : mapping of RaterCertificate
         What control questions and repeats say about each rater.
-    transforms : mapping
-        As evaluated; for their descriptions.
     maps : MethodMaps or None
     images : dict of Image
         ``"fixed"`` and ``"moving"``, as far as given.
@@ -66,10 +61,7 @@ class Content:
     created: datetime
     units: str
     evaluation: Evaluation
-    posterior: Posterior
-    trust: Trust | None
     errors: dict[str, Floats]
-    transforms: Mapping[str, Any]
     maps: MethodMaps | None
     images: dict[str, Image]
     project: Mapping[str, Any] = field(default_factory=dict)
@@ -77,10 +69,30 @@ class Content:
     hashes: Mapping[str, str] = field(default_factory=dict)
     labels: list[str] = field(default_factory=list)
     landmark_errors: dict[str, Floats] = field(default_factory=dict)
-    region: str = ""
     suspects: tuple[Suspect, ...] = ()
     raters: Mapping[str, RaterCertificate] = field(default_factory=dict)
     certificate: Certificate | None = None
+
+    @property
+    def posterior(self) -> Posterior:
+        """What the annotations alone say."""
+        return self.evaluation.posterior
+
+    @property
+    def trust(self) -> Trust | None:
+        """Calibration and sensitivity; None where there is no annotation to test."""
+        return self.evaluation.trust
+
+    @property
+    def region(self) -> str:
+        """What the targets stand for, in words; empty where not stated."""
+        return self.evaluation.region
+
+    @property
+    def transforms(self) -> dict[str, Transform]:
+        """All transforms, best first."""
+        every = self.evaluation.transforms
+        return {name: every[name] for name in self.evaluation.ranking(self.norm)}
 
     @property
     def judged(self) -> float | None:
@@ -116,7 +128,7 @@ class Content:
                 "flagged_annotations": [one.to_dict() for one in self.suspects],
                 "certificate": None if self.certificate is None else self.certificate.content,
                 "raters": {name: vars(one) for name, one in self.raters.items()},
-                "transforms": {name: description(one) for name, one in self.transforms.items()},
+                "transforms": {name: one.description.to_dict() for name, one in self.transforms.items()},
                 "model": model(self.posterior),
                 "images": {name: image.summary() for name, image in self.images.items()},
                 "project": dict(self.project),
@@ -147,15 +159,6 @@ def _quantiles(values: Floats) -> dict[str, float]:
     names = {"p5": 5, "p25": 25, "median": 50, "p75": 75, "p95": 95}
     found = {name: float(np.percentile(values, q)) for name, q in names.items()}
     return {**found, "mean": float(values.mean()), "max": float(values.max())}
-
-
-def description(transform: Any) -> dict[str, Any] | None:
-    """Return how a transform was read; None for mapped points and other things that do not say."""
-    about: Any = getattr(transform, "description", None)
-    if about is None or not hasattr(about, "to_dict"):
-        return None
-    plain: dict[str, Any] = about.to_dict()
-    return plain
 
 
 def model(posterior: Posterior) -> dict[str, Any]:

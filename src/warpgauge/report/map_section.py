@@ -15,9 +15,7 @@ from numpy.typing import NDArray
 from scipy import ndimage
 
 from warpgauge.core.arrays import Floats
-from warpgauge.core.process import Posterior
-from warpgauge.evaluation import Truth
-from warpgauge.evaluation.transforms import mapped_points
+from warpgauge.evaluation import Evaluation
 from warpgauge.geometry import Grid
 from warpgauge.io.images import Image
 from warpgauge.maps import (
@@ -103,12 +101,9 @@ class MethodMaps:
 
 
 def method_maps(
-    posterior: Posterior,
-    transforms: Mapping[str, Any],
+    evaluation: Evaluation,
     grid: Grid,
     *,
-    judged_by: Truth | None = None,
-    tolerance: float | None = None,
     fixed: Image | None = None,
     elements: int | None = None,
     progress: Callable[[str], None] | None = None,
@@ -117,16 +112,10 @@ def method_maps(
 
     Parameters
     ----------
-    posterior : Posterior
-        What the annotations alone say: for the standard deviation, and for where they say enough.
-    transforms : mapping of name to transform or callable
-        Best first.
+    evaluation : Evaluation
+        Its tolerance, where it has one, adds exceedance maps.
     grid : Grid
         That of the fixed image; it is coarsened.
-    judged_by : Truth, optional
-        What the scores were made with; the posterior by default.
-    tolerance : float, optional
-        In world units; adds exceedance maps.
     fixed : Image, optional
         Shown below the maps.
     elements : int, optional
@@ -134,25 +123,28 @@ def method_maps(
     progress : callable, optional
         Called with a sentence before each step.
     """
-    say = progress or (lambda _: None)
+    say, posterior = progress or (lambda _: None), evaluation.posterior
     nodes = picture_grid(grid, elements or _ELEMENTS[grid.d])
     say("uncertainty")
     entropy, deviation = entropy_map(posterior, nodes), standard_deviation_map(posterior, nodes)
     say("expected errors")
-    expected, exceedance = _errors(judged_by or posterior, transforms, grid, nodes, tolerance)
+    expected, exceedance = _errors(evaluation, grid, nodes)
     below = None if fixed is None else displayable(warped_image(fixed, lambda points: points, nodes))
     return MethodMaps(
-        nodes, expected, exceedance, entropy, deviation, entropy_limits(posterior, pixel=grid.pixel), tolerance, below,
+        nodes, expected, exceedance, entropy, deviation, entropy_limits(posterior, pixel=grid.pixel),
+        evaluation.tolerance, below,
     )  # fmt: skip
 
 
-def _errors(
-    truth: Truth, transforms: Mapping[str, Any], grid: Grid, nodes: Grid, tolerance: float | None
-) -> tuple[dict[str, Floats], dict[str, Floats]]:
-    """Return the median error and the probability of one above the tolerance, from samples at a coarser grid."""
-    coarse = picture_grid(grid, _ERROR_NODES[grid.d])
-    points = coarse.points()
-    samples = truth.sample(points, _SAMPLES)
+def _errors(evaluation: Evaluation, grid: Grid, nodes: Grid) -> tuple[dict[str, Floats], dict[str, Floats]]:
+    """Return the median error and the probability of one above the tolerance, from samples at a coarser grid.
+
+    The best method is first; tables of points have no maps.
+    """
+    coarse, tolerance = picture_grid(grid, _ERROR_NODES[grid.d]), evaluation.tolerance
+    compared = evaluation.comparison.over(coarse.points())
+    samples = evaluation.judged_by.sample_over(compared, _SAMPLES)
+    values = dict(zip(compared.transforms, compared.values.targets, strict=True))
     at = coarse.array_coordinates(nodes.points())
     expected, exceedance = {}, {}
 
@@ -160,8 +152,10 @@ def _errors(
         found = ndimage.map_coordinates(values.reshape(coarse.shape), at, order=1, mode="nearest")
         return np.asarray(found.reshape(nodes.shape))
 
-    for name, transform in transforms.items():
-        mapped = mapped_points(name, transform, points)
+    for name in evaluation.ranking(evaluation.norm):
+        if not compared.transforms[name].anywhere:
+            continue
+        mapped = values[name]
         lengths = np.linalg.norm(samples - mapped, axis=2)
         expected[name] = spread(np.median(lengths, axis=0))
         if tolerance is not None:

@@ -13,7 +13,7 @@ from warpgauge.display import counted
 from warpgauge.evaluation import Certificate, Trust, columns
 from warpgauge.evaluation.sentences import joined, judged_share, length, without
 from warpgauge.report import charts
-from warpgauge.report.content import Content, annotation_rows, description, model, versions
+from warpgauge.report.content import Content, annotation_rows, model, versions
 from warpgauge.report.map_section import MOST_SHOWN, map_pictures, overlay
 from warpgauge.report.page import (
     Cell,
@@ -313,8 +313,7 @@ def _remark(row: dict[str, Any]) -> str:
 def _provenance(content: Content) -> dict[str, Any]:
     """Return settings, model, images, hashes, versions, seeds, and how each transform was read."""
     found = content.evaluation
-    unknown = {"kind": "given as mapped points or as a function", "direction": "fixed_to_moving"}
-    read = {name: description(one) or unknown for name, one in content.transforms.items()}
+    read = {name: one.description.to_dict() for name, one in content.transforms.items()}
     seeds = {"posterior samples": found.samples, "seed": found.seed, "targets": found.targets,
              "tolerance": found.tolerance, "norms": list(found.norms)}  # fmt: skip
     return {

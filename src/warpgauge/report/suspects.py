@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from warpgauge.core.arrays import Floats
-from warpgauge.evaluation import Evaluation, Truth
+from warpgauge.evaluation import Evaluation
 from warpgauge.geometry import Grid
 from warpgauge.io.images import Image
 from warpgauge.maps import Picture, Plane, displayable, map_picture, warped_image
@@ -58,14 +58,14 @@ class Suspect:
         }
 
 
-def suspects(evaluation: Evaluation, truth: Truth) -> tuple[Suspect, ...]:
+def suspects(evaluation: Evaluation) -> tuple[Suspect, ...]:
     """Return the annotations that an evaluation flags, with the matches that are expected without them."""
     flagged = [(flag.row, flag.sentence) for flag in evaluation.flags if flag.row is not None]
-    other = truth.without_flagged() if flagged else None
+    other, compared = evaluation.without_flagged, evaluation.comparison
     if other is None:
         return ()
-    given = truth.annotations
-    expected = other.mean(given.fixed_points[[row for row, _ in flagged]])
+    given = compared.annotations
+    expected = other.judged_by.mean_over(compared.at_annotations([row for row, _ in flagged]))
     return tuple(
         Suspect(row, sentence, given.fixed_points[row], given.moving_points[row], match)
         for (row, sentence), match in zip(flagged, expected, strict=True)

@@ -10,22 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from warpgauge.core.arrays import Floats
-from warpgauge.core.process import Posterior
 from warpgauge.errors import InvalidInputError
-from warpgauge.evaluation import (
-    Assessment,
-    Certificate,
-    Evaluation,
-    Trust,
-    Truth,
-    evaluate_project,
-    project_certificate,
-)
-from warpgauge.evaluation import trust as find_trust
-from warpgauge.evaluation.transforms import comparable, function_of, mapped_points
+from warpgauge.evaluation import Certificate, Evaluation, evaluate_project, project_certificate
+from warpgauge.evaluation.diagnostics import trust_in
 from warpgauge.io.files import replace_text
 from warpgauge.io.images import Image
 from warpgauge.maps.picture_parts import shown_units
@@ -40,23 +29,16 @@ from warpgauge.session.control_questions import RaterCertificate, rater_certific
 
 def write_report(
     out_html: str | os.PathLike[str],
-    *,
     evaluation: Evaluation,
-    posterior: Posterior,
-    judged_by: Truth | None = None,
-    transforms: Mapping[str, Any] | None = None,
-    targets: ArrayLike | None = None,
-    trust: Trust | None = None,
+    *,
     fixed: Image | None = None,
     moving: Image | None = None,
     maps: MethodMaps | bool | None = True,
     title: str = "Registration report",
-    units: str | None = None,
-    labels: Sequence[str] | None = None,
+    labels: Sequence[str] = (),
     project: Mapping[str, Any] | None = None,
     settings: Mapping[str, Any] | None = None,
     hashes: Mapping[str, str] | None = None,
-    region: str = "",
     raters: Mapping[str, RaterCertificate] | None = None,
     certificate: Certificate | None = None,
     created: datetime | None = None,
@@ -70,29 +52,16 @@ def write_report(
         Ends in ``.html``; the numbers go to the same name with ``.json``, the errors at the annotations to
         ``...-landmarks.csv``.
     evaluation : Evaluation
-    posterior : Posterior
-        What the annotations alone say; for maps and calibration.
-    judged_by : Truth, optional
-        What the evaluation was made with; the posterior by default.
-    transforms : mapping, optional
-        As given to `warpgauge.evaluate`; for maps, box plots, sensitivity and how each was read.
-    targets : (n, d) array, optional
-        As given to `warpgauge.evaluate`; for box plots and sensitivity.
-    trust : Trust, optional
-        Made here where it is not given.
+        From `warpgauge.evaluate` or `warpgauge.evaluate_project`. Its trust is found here where it was not asked for.
     fixed, moving : Image, optional
         The fixed one is shown below the maps, both as a checkerboard; their hashes and frames are listed.
     maps : MethodMaps or bool
-        True makes them where the fixed image and transforms with ``map`` are given; False leaves them out.
+        True makes them where the fixed image is given; False leaves them out.
     title : str
-    units : str, optional
-        What one world unit is; that of the fixed image by default, else ``"px"``.
-    labels : sequence of str, optional
+    labels : sequence of str
         Names of the annotations.
     project, settings, hashes : mapping, optional
         Further names and values to be listed, for instance of the project, and hashes of files.
-    region : str
-        What the targets stand for, in words.
     raters : mapping of RaterCertificate, optional
         What is known of each rater.
     certificate : Certificate, optional
@@ -107,35 +76,35 @@ def write_report(
     Path
         The HTML file. It refers to no other file or host.
     """
-    file = report_path(out_html)
-    given = posterior.annotations
-    if labels is not None and len(labels) != len(given):
+    file, given = report_path(out_html), evaluation.posterior.annotations
+    if labels and len(labels) != len(given):
         raise InvalidInputError(f"{len(labels)} labels were given for {len(given)} annotations.")
-    candidates = _in_order(evaluation, transforms)
     say = progress or (lambda _: None)
     say("calibration")
-    if trust is None and len(given):
-        trust = find_trust(posterior, candidates or None, targets, judged_by=judged_by)
+    if evaluation.trust is None and len(given):
+        evaluation = evaluation.trusted(trust_in(evaluation.comparison, evaluation.judged_by))
     if maps is True:
-        maps = _made_maps(posterior, judged_by, candidates, evaluation.tolerance, fixed, say)
+        maps = None
+        if (
+            fixed is not None
+            and fixed.grid.d == given.d
+            and any(one.anywhere for one in evaluation.transforms.values())
+        ):
+            maps = method_maps(evaluation, fixed.grid, fixed=fixed, progress=say)
     content = Content(
         title=str(title),
         created=created or datetime.now(UTC),
-        units=shown_units(units or ("px" if fixed is None else fixed.grid.units)),
+        units=shown_units(evaluation.units or ("px" if fixed is None else fixed.grid.units)),
         evaluation=evaluation,
-        posterior=posterior,
-        trust=trust,
-        errors=_errors(judged_by or posterior, candidates, targets),
-        transforms=candidates,
+        errors=_by_rank(evaluation, evaluation.judged_by.expected_errors(evaluation.comparison.complete)),
+        landmark_errors=_landmark_errors(evaluation),
         maps=maps or None,
         images={name: one for name, one in (("fixed", fixed), ("moving", moving)) if one is not None},
         project=dict(project or {}),
         settings=dict(settings or {}),
         hashes=dict(hashes or {}),
-        labels=[str(label) for label in labels or []],
-        landmark_errors=_landmark_errors(posterior, candidates),
-        region=region,
-        suspects=suspects(evaluation, judged_by or posterior),
+        labels=[str(label) for label in labels],
+        suspects=suspects(evaluation),
         raters=dict(raters or {}),
         certificate=certificate,
     )
@@ -165,7 +134,7 @@ def write_project_report(
     """
     file = report_path(out_html or project.folder / "report" / "report.html")  # before anything is computed
     found = evaluate_project(project, **options)
-    return write_assessment(
+    return write_report(
         file,
         found,
         fixed=project.image("fixed"),
@@ -176,22 +145,6 @@ def write_project_report(
         settings=project.settings.to_dict(),
         raters=rater_certificates(project.state),
         certificate=project_certificate(project, found),
-    )
-
-
-def write_assessment(out_html: str | os.PathLike[str], found: Assessment, **options: Any) -> Path:
-    """Write the report about a verdict; ``options`` as `write_report` takes them."""
-    return write_report(
-        out_html,
-        evaluation=found.evaluation,
-        posterior=found.posterior,
-        judged_by=found.judged_by,
-        transforms=found.transforms,
-        targets=found.targets,
-        trust=found.trust,
-        units=found.units,
-        region=found.region,
-        **options,
     )
 
 
@@ -212,49 +165,18 @@ def report_page(content: Content, file: Path) -> str:
     )
 
 
-def _in_order(evaluation: Evaluation, transforms: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return the transforms best first, after a check that they are those of the evaluation."""
-    if transforms is None:
-        return {}
-    if set(transforms) != set(evaluation.scores):
-        raise InvalidInputError(
-            f"The report got the transforms {', '.join(map(str, transforms))}, but the evaluation is of "
-            f"{', '.join(evaluation.scores)}."
-        )
-    return {name: transforms[name] for name in evaluation.ranking(evaluation.norm)}
+def _by_rank(evaluation: Evaluation, values: Floats) -> dict[str, Floats]:
+    """Return (K, n) values by name, the best method first."""
+    by_name = dict(zip(evaluation.scores, values, strict=True))
+    return {name: by_name[name] for name in evaluation.ranking(evaluation.norm)}
 
 
-def _made_maps(
-    posterior: Posterior,
-    judged_by: Truth | None,
-    transforms: Mapping[str, Any],
-    tolerance: float | None,
-    fixed: Image | None,
-    say: Callable[[str], None],
-) -> MethodMaps | None:
-    usable = {name: one for name, one in transforms.items() if hasattr(one, "map") or callable(one)}
-    if fixed is None or not usable or fixed.grid.d != posterior.d:
-        return None
-    return method_maps(
-        posterior, usable, fixed.grid, judged_by=judged_by, tolerance=tolerance, fixed=fixed,
-        progress=say,
-    )  # fmt: skip
-
-
-def _errors(truth: Truth, transforms: Mapping[str, Any], targets: ArrayLike | None) -> dict[str, Floats]:
-    """Return the error of each method at every target, against what is expected there."""
-    if not transforms or targets is None:
-        return {}
-    common = comparable(truth, transforms, targets)
-    return dict(zip(transforms, truth.expected_errors(common.points, common.mapped), strict=True))
-
-
-def _landmark_errors(posterior: Posterior, transforms: Mapping[str, Any]) -> dict[str, Floats]:
-    """Return the distance of each method from each annotated match; methods given as mapped targets have none."""
-    given = posterior.annotations
-    usable = {name: one for name, one in transforms.items() if function_of(one) is not None}
+def _landmark_errors(evaluation: Evaluation) -> dict[str, Floats]:
+    """Return the distance of each method from each annotated match; tables that know none of them are left out."""
+    compared = evaluation.comparison
+    errors = _by_rank(evaluation, compared.landmark_errors)
     return {
-        name: np.linalg.norm(mapped_points(name, one, given.fixed_points) - given.moving_points, axis=1)
-        for name, one in usable.items()
-        if len(given)
+        name: values
+        for name, values in errors.items()
+        if len(values) and (compared.transforms[name].anywhere or np.isfinite(values).any())
     }

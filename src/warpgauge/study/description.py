@@ -13,8 +13,8 @@ from typing import Any
 
 from warpgauge.core.kernels import FAMILIES
 from warpgauge.errors import FileFormatError, InvalidInputError
-from warpgauge.evaluation.assessment import SAMPLES
 from warpgauge.evaluation.judge import CENTRES
+from warpgauge.evaluation.scores import SAMPLES
 from warpgauge.io.files import PathLike, one_line, read_text
 
 MISSING_RULES = ("worst rank", "exclude", "error")

@@ -5,12 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from warpgauge.errors import InvalidInputError
-from warpgauge.evaluation.assessment import project_posterior
-from warpgauge.evaluation.audit import audit_data
-from warpgauge.evaluation.gate import Comparison, GateResult, check_level, compared
+from warpgauge.evaluation.gate import Excess, GateResult, check_level, compared, gate_data
 from warpgauge.io.transforms import Transform
 from warpgauge.project import Project
-from warpgauge.session import Session
 from warpgauge.study.description import MethodSpec, PairSpec, Study
 from warpgauge.study.method_files import project_transform, read_method, transform_files
 
@@ -35,25 +32,21 @@ def gate_study(study: Study, new: str, baseline: str, *, margin: str | float = 0
             raise InvalidInputError(f"The study has no method {name!r}; it has {', '.join(methods)}.")
     found, units = [], ""
     for pair in study.pairs:
-        comparison, unit = _pair(study, pair, methods[new], methods[baseline], margin)
+        excess, unit = _pair(study, pair, methods[new], methods[baseline], margin)
         if units not in ("", unit):
             raise InvalidInputError(f"The pairs of the study are in {units} and in {unit}; a gate needs one unit.")
-        found.append(comparison)
+        found.append(excess)
         units = unit
     return _together(found, level, units)
 
 
 def _pair(
     study: Study, pair: PairSpec, new: MethodSpec, baseline: MethodSpec, margin: str | float
-) -> tuple[Comparison, str]:
+) -> tuple[Excess, str]:
     if pair.project is None:
         raise InvalidInputError(f"The pair {pair.name!r} is not a project, so it has no audit; a gate needs one.")
     with Project.open(pair.project, check_images=False) as project:
-        transforms: dict[str, Transform] = {}
-        for role, method in (("new", new), ("baseline", baseline)):
-            transforms[role] = _transform(study, pair, method, project)
-        posterior = project_posterior(project) if len(Session(project).annotations()) else None
-        data = audit_data(project, transforms, posterior)
+        data = gate_data(project, *(_transform(study, pair, method, project) for method in (new, baseline)))
         return compared(data, margin, project.units), project.units
 
 
@@ -72,7 +65,7 @@ def _transform(study: Study, pair: PairSpec, method: MethodSpec, project: Projec
     return found
 
 
-def _together(found: list[Comparison], level: float, units: str) -> GateResult:
+def _together(found: list[Excess], level: float, units: str) -> GateResult:
     """Average differences of RMS errors over pairs; spreads add, with Satterthwaite's degrees of freedom."""
     from scipy import stats  # takes longer to load than all of the core
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -11,17 +11,15 @@ import numpy as np
 from warpgauge.core.annotations import Annotations
 from warpgauge.core.arrays import Floats
 from warpgauge.errors import InvalidInputError
-from warpgauge.evaluation import Assessment, assess, evaluate_project, norm_name
-from warpgauge.evaluation.assessment import with_baseline
+from warpgauge.evaluation import Comparison, Scene, evaluate_comparison, norm_name, project_comparison
 from warpgauge.evaluation.columns import draws_of
-from warpgauge.evaluation.surrogate_metrics import label_overlap
-from warpgauge.evaluation.transforms import mapped_points
+from warpgauge.evaluation.overlap import label_overlap
+from warpgauge.evaluation.project_evaluation import BASELINE, project_centre, with_baseline
 from warpgauge.geometry import Grid
 from warpgauge.io.images import read_image
 from warpgauge.io.transforms import Transform
 from warpgauge.io.transforms.mapped_points import MappedPoints
 from warpgauge.project import Project
-from warpgauge.session import Session
 from warpgauge.study.challenge_figures import Figures, case_figures, learn2reg_field_figures, overlap_figures
 from warpgauge.study.description import MethodSpec, PairSpec, Study
 from warpgauge.study.method_files import project_transform, read_method, transform_files
@@ -54,7 +52,7 @@ class PairOutcome:
     verdict, sentence : str
         Of the calibration.
     evaluation : dict
-        Everything else, as :meth:`warpgauge.evaluation.Assessment.to_dict` returns it; the identity is among its
+        Everything else, as :meth:`warpgauge.evaluation.Evaluation.to_dict` returns it; the identity is among its
         transforms.
     official : dict
         A challenge's own figures of each method, where the study names one.
@@ -109,14 +107,20 @@ def compute_pair(job: Job) -> PairOutcome:
         return _compute_labels(job)
     study, pair = job.study, job.pair
     loaded = load_pair(pair, study.settings)
-    found = {one.name: _read(job, one, (loaded.fixed, loaded.moving), loaded.annotations.d) for one in study.methods}
+    grids, d = (loaded.fixed, loaded.moving), loaded.annotations.d
+    missing, present = _sorted({one.name: _read(job, one, grids, d) for one in study.methods})
+    scene = Scene(loaded.fixed, None if loaded.fixed is None else loaded.fixed.units, loaded.region)
     posterior = pair_posterior(loaded, study.model, job.learned)
+    compared = Comparison.of(
+        with_baseline(present, d), loaded.targets, posterior, baseline=BASELINE, problems=missing, scene=scene
+    )
+    return _outcome(job, compared, loaded.placements, grids, study.settings.centre)
 
-    def assessed(present: dict[str, Transform], options: dict[str, Any]) -> Assessment:
-        return assess(posterior, present, loaded.targets, region=loaded.region, grid=loaded.fixed, **options)
 
-    given = posterior.annotations, loaded.placements
-    return _outcome(job, given, loaded.targets, found, (loaded.fixed, loaded.moving), assessed)
+def _sorted(found: Mapping[str, Transform | str]) -> tuple[dict[str, str], dict[str, Transform]]:
+    """Return the methods that are missing, and why, and the transforms of the others."""
+    missing = {name: one for name, one in found.items() if isinstance(one, str)}
+    return missing, {name: one for name, one in found.items() if not isinstance(one, str)}
 
 
 def _read(job: Job, method: MethodSpec, grids: tuple[Grid | None, Grid | None], d: int) -> Transform | str:
@@ -131,18 +135,15 @@ def _compute_project(job: Job) -> PairOutcome:
         raise InvalidInputError(f"The pair {job.pair.name!r} is not a project.")
     with Project.open(folder, check_images=False) as project:
         grids = (project.fixed_grid, project.moving_grid)
-        found = {
-            one.name: _read(job, one, grids, project.d) if one.patterns else project_transform(project, one)
-            for one in study.methods
-        }
-
-        def assessed(present: dict[str, Transform], options: dict[str, Any]) -> Assessment:
-            return evaluate_project(project, present, **options)
-
-        annotations = Session(project).annotations()
-        return _outcome(
-            job, (annotations, annotations.moving_points[None]), np.asarray(project.targets), found, grids, assessed
+        missing, present = _sorted(
+            {
+                one.name: _read(job, one, grids, project.d) if one.patterns else project_transform(project, one)
+                for one in study.methods
+            }
         )
+        compared = replace(project_comparison(project, present), problems=missing)
+        placements = compared.annotations.moving_points[None]
+        return _outcome(job, compared, placements, grids, project_centre(project, study.settings.centre))
 
 
 def _compute_labels(job: Job) -> PairOutcome:
@@ -154,8 +155,7 @@ def _compute_labels(job: Job) -> PairOutcome:
         if label is not None
     )
     found = {one.name: _read(job, one, (fixed, moving), fixed.d) for one in study.methods}
-    missing = {name: one for name, one in found.items() if isinstance(one, str)}
-    present = {name: one for name, one in found.items() if not isinstance(one, str)}
+    missing, present = _sorted(found)
     overlap = _overlaps(pair, with_baseline(present, fixed.d))
     for name in list(present):
         if overlap[name]["outside"] > settings.most_outside:
@@ -192,41 +192,35 @@ def _check_missing(job: Job, missing: Mapping[str, str]) -> None:
 
 
 def _outcome(
-    job: Job,
-    placed: tuple[Annotations, Floats],
-    targets: Floats,
-    found: Mapping[str, Transform | str],
-    grids: tuple[Grid | None, Grid | None],
-    assessed: Callable[[dict[str, Transform], dict[str, Any]], Assessment],
+    job: Job, compared: Comparison, placements: Floats, grids: tuple[Grid | None, Grid | None], centre: str
 ) -> PairOutcome:
-    settings, (given, placements) = job.study.settings, placed
-    missing = {name: one for name, one in found.items() if isinstance(one, str)}
-    present = {name: one for name, one in found.items() if not isinstance(one, str)}
-    for name, one in list(present.items()):
-        outside = float(np.mean(~np.isfinite(mapped_points(name, one, targets)).all(axis=1)))
+    settings, missing, given = job.study.settings, dict(compared.problems), compared.annotations
+    for name, outside in zip(compared.transforms, (~compared.defined).mean(axis=1), strict=True):
         if outside > settings.most_outside:
             missing[name] = f"it is undefined at {outside:.0%} of the targets"
-            del present[name]
     _check_missing(job, missing)
-    options = {name: getattr(settings, name) for name in ("samples", "seed", "tolerance", "centre")}
-    verdict = assessed(present, {**options, "further": False})
-    result, names, norm = verdict.evaluation, tuple(found), norm_name(settings.p)
+    compared = replace(compared.among(name for name in compared.transforms if name not in missing), problems={})
+    options = {name: getattr(settings, name) for name in ("samples", "seed", "tolerance")}
+    result = evaluate_comparison(compared, centre=centre, further=False, **options)
+    names, norm = tuple(one.name for one in job.study.methods), norm_name(settings.p)
     draws = np.full((settings.samples, len(names)), np.nan)
     scores = np.full(len(names), np.nan)
     errors: dict[str, list[float]] = {}
-    for column, (name, one) in enumerate(verdict.transforms.items()):
+    by_rater: dict[str, list[float]] = {}
+    for column, name in enumerate(compared.transforms):
         if name not in names:
             continue  # the baseline, which has no rank
         draws[:, names.index(name)] = result.draws[draws_of(norm)][:, column]
         scores[names.index(name)] = result.scores[name].score[norm]
-        lengths = np.linalg.norm(mapped_points(name, one, given.fixed_points) - given.moving_points, axis=1)
+        lengths = compared.landmark_errors[column]
         errors[name] = lengths[np.isfinite(lengths)].tolist()
+        by_rater[name] = _rater_errors(compared.values.annotations[column], placements)
     initial = np.linalg.norm(given.fixed_points - given.moving_points, axis=1).tolist()
-    overlap = _overlaps(job.pair, verdict.transforms)
+    overlap = _overlaps(job.pair, compared.transforms)
     diagonal = job.pair.diagonal if job.pair.diagonal is not None or grids[0] is None else grids[0].diagonal
-    about = verdict.to_dict()
-    about["read_as"] = {name: one.description.to_dict() for name, one in verdict.transforms.items()}
-    believed = verdict.trust
+    about = result.to_dict()
+    about["read_as"] = {name: one.description.to_dict() for name, one in compared.transforms.items()}
+    believed = result.trust
     return PairOutcome(
         job.pair.name,
         names,
@@ -241,9 +235,7 @@ def _outcome(
         about,
         {
             name: {
-                **_official(
-                    job, name, given, grids, _rater_errors(verdict, name, given, placements), initial, diagonal
-                ),
+                **_official(job, name, given, grids, by_rater[name], initial, diagonal),
                 **overlap_figures(settings.challenge, overlap.get(name)),
             }
             for name in errors
@@ -252,9 +244,8 @@ def _outcome(
     )
 
 
-def _rater_errors(verdict: Assessment, name: str, given: Annotations, placements: Floats) -> list[float]:
+def _rater_errors(mapped: Floats, placements: Floats) -> list[float]:
     """Return the error of a method at each landmark, as the mean of the distances from all raters' points."""
-    mapped = mapped_points(name, verdict.transforms[name], given.fixed_points)
     lengths = np.linalg.norm(mapped - placements, axis=2)
     placed = np.isfinite(placements).all(axis=2)
     mean = np.where(placed, lengths, 0.0).sum(axis=0) / placed.sum(axis=0)

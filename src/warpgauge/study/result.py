@@ -13,8 +13,8 @@ from warpgauge._version import __version__
 from warpgauge.display import Tabular, counted
 from warpgauge.errors import InvalidInputError
 from warpgauge.evaluation import Interval, challenge_metrics, norm_name
-from warpgauge.evaluation.assessment import BASELINE
 from warpgauge.evaluation.columns import CSV, TERMINAL, written
+from warpgauge.evaluation.project_evaluation import BASELINE
 from warpgauge.evaluation.sentences import probability
 from warpgauge.study import columns
 from warpgauge.study.challenge_figures import official_figures

@@ -17,7 +17,7 @@ from fastapi import Depends, Request
 from warpgauge.core.process import Posterior
 from warpgauge.core.suggestion import compile_loops
 from warpgauge.errors import WarpgaugeError
-from warpgauge.evaluation import Assessment, AuditWatch, Evaluation, columns, evaluate_project
+from warpgauge.evaluation import AuditWatch, Evaluation, columns, evaluate_project
 from warpgauge.evaluation.columns import PRIMARY
 from warpgauge.evaluation.sentences import progress
 from warpgauge.maps.picture_parts import shown_units
@@ -45,16 +45,16 @@ class Comparison:
         self.project, self.overlays = project, overlays
         self._kept = Kept(8)
 
-    def _assessed(self) -> tuple[Assessment | None, dict[str, str]]:
+    def _assessed(self) -> tuple[Evaluation | None, dict[str, str]]:
         """Return the verdict on all transforms that can be read, and why the others cannot."""
         with self.project.lock:
             state = self.project.state
             records = tuple((name, record.generation) for name, record in state.transforms.items())
             key = (state.model_generation, len(state.fits), self.project.settings, records)
-        found: tuple[Assessment | None, dict[str, str]] = self._kept.get(key, self._make)
+        found: tuple[Evaluation | None, dict[str, str]] = self._kept.get(key, self._make)
         return found
 
-    def _make(self) -> tuple[Assessment | None, dict[str, str]]:
+    def _make(self) -> tuple[Evaluation | None, dict[str, str]]:
         read, problems = {}, {}
         for name in self.project.transform_names():
             try:

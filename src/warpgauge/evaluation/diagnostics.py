@@ -1,7 +1,4 @@
-"""Trust in a ranking: leave-one-out diagnostics of the posterior, warnings and sensitivity in one value, and flags.
-
-Flags name what to check before reading a ranking: transforms too good to be true, and grossly wrong annotations.
-"""
+"""Trust in a ranking: leave-one-out diagnostics of the posterior and sensitivity of the ranking, in one value."""
 
 from __future__ import annotations
 
@@ -14,19 +11,18 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
-from warpgauge.core.annotations import Annotations
 from warpgauge.core.arrays import Floats, as_points
 from warpgauge.core.calibration import LEVELS, Coverage, binomial_interval, coverage, scaled_left_out
-from warpgauge.core.error_scores import Flag, Truth
-from warpgauge.core.factors import mahalanobis
 from warpgauge.core.leave_one_out import scale_factor
 from warpgauge.core.process import Posterior
 from warpgauge.core.sensitivity import FACTOR, Sensitivity
 from warpgauge.core.tails import adjusted_significance, squared_radius
 from warpgauge.display import counted
 from warpgauge.errors import InvalidInputError
-from warpgauge.evaluation.sentences import calibration, judged_share, length
-from warpgauge.evaluation.transforms import comparable, mapped_points
+from warpgauge.evaluation.comparison import Comparison
+from warpgauge.evaluation.paper_judge import as_truth
+from warpgauge.evaluation.sentences import calibration, judged_share
+from warpgauge.evaluation.truth import Truth
 from warpgauge.maps import known_points
 
 # Sensitivity ranks again many times; a random part of so many targets serves for more.
@@ -98,7 +94,7 @@ def trust(
     targets: ArrayLike | None = None,
     *,
     factor: float = FACTOR,
-    judged_by: Truth | None = None,
+    judged_by: Truth | Posterior | None = None,
     pixel: float | None = None,
 ) -> Trust:
     """Return whether a posterior is calibrated, and how sensitive the ranking of transforms is.
@@ -122,9 +118,19 @@ def trust(
     found = diagnose(posterior, points, pixel=pixel)
     if not transforms or points is None:
         return Trust(found, None)
-    common = comparable(posterior, transforms, points)
-    ranked_by = posterior if judged_by is None else judged_by
-    return Trust(found, ranked_by.sensitivity(list(transforms), *common.part(_MOST_POINTS, 0), factor=factor))
+    truth = as_truth(posterior if judged_by is None else judged_by)
+    return Trust(found, sensitivity(truth, truth.compared(transforms, points), factor))
+
+
+def trust_in(comparison: Comparison, truth: Truth) -> Trust:
+    """Return the trust in a comparison that was judged by a model of the truth."""
+    found = diagnose(comparison.posterior, comparison.targets, pixel=comparison.scene.pixel)
+    return Trust(found, sensitivity(truth, comparison))
+
+
+def sensitivity(truth: Truth, comparison: Comparison, factor: float = FACTOR) -> Sensitivity:
+    """Rank again under changed assumptions, over a random part of the targets where there are many."""
+    return truth.sensitivity(comparison.part(_MOST_POINTS, 0), factor=factor)
 
 
 # The three coverages are tested together at 5 % (Bonferroni).
@@ -255,68 +261,3 @@ def _verdict(coverage: tuple[Coverage, ...]) -> str:
     if any(low > level for level, low, _ in intervals):
         return "underconfident"
     return "calibrated"
-
-
-TOO_GOOD = 0.001
-GROSS = 6.0
-# A median needs some annotations before six times of it says anything.
-_FEWEST_FOR_GROSS = 6
-
-
-def too_good(transforms: Mapping[str, Any], given: Annotations, noise_factor: float = 1.0) -> tuple[Flag, ...]:
-    """Flag transforms whose residuals at the annotations are smaller than the noise allows.
-
-    The squared Mahalanobis lengths of the residuals add up to at least a chi-square variable with one degree of freedom
-    per coordinate, whatever the transform, unless it has seen the annotations or the noise is overstated.
-    ``noise_factor`` is the part of the stated variances that is believed.
-    """
-    flags = []
-    for name, one in transforms.items():
-        residuals = mapped_points(name, one, given.fixed_points) - given.moving_points
-        known = np.isfinite(residuals).all(axis=1)
-        if not known.any():
-            continue
-        total = float(mahalanobis(residuals[known], given.covariances[known]).sum())
-        p = float(special.chdtr(given.d * int(known.sum()), total / noise_factor))
-        if p < TOO_GOOD:
-            flags.append(
-                Flag(
-                    "too_good",
-                    f"{name} fits the annotations better than their stated precision allows (p = {p:.1g}): it has "
-                    "probably seen them, or the stated uncertainty is too large.",
-                    transform=name,
-                    p=p,
-                )
-            )
-    return tuple(flags)
-
-
-def gross_errors(transforms: Mapping[str, Any], given: Annotations, units: str | None = None) -> tuple[Flag, ...]:
-    """Flag annotations that all good transforms miss by more than six times the usual distance.
-
-    The sentences carry the world unit where it is given.
-    """
-    if not transforms or len(given) < _FEWEST_FOR_GROSS:
-        return ()
-    lengths = np.stack(
-        [
-            np.linalg.norm(mapped_points(name, one, given.fixed_points) - given.moving_points, axis=1)
-            for name, one in transforms.items()
-        ]
-    )
-    lengths[~np.isfinite(lengths)] = np.inf
-    order = np.argsort(np.median(lengths, axis=1), kind="stable")
-    best = lengths[order[: (len(order) + 1) // 2]].min(axis=0)
-    usual = float(np.median(best))
-    if not np.isfinite(usual) or usual == 0:
-        return ()
-    return tuple(
-        Flag(
-            "gross_error",
-            f"Annotation {row + 1}, at ({', '.join(f'{x:.5g}' for x in given.fixed_points[row])}) in the fixed image, "
-            f"lies {length(float(best[row]), units)} from every good transform, where {length(usual, units)} is usual: "
-            "look at it again, it may be a wrong match.",
-            row=int(row),
-        )
-        for row in np.flatnonzero(np.isfinite(best) & (best > GROSS * usual))
-    )

@@ -1,0 +1,260 @@
+"""`Comparison`: transforms, and the points at which they are compared, mapped once.
+
+It is made where transforms enter (`judge`, `evaluate`, `trust`, a project, a pair of a study) and passed on whole. Each
+transform is asked in one call for its values at the targets, at the annotated points and at the audited ones. Where a
+transform is not defined its row is NaN, and nothing else says so. Comparisons of some of the transforms, with other
+annotations or over other targets share what is known already.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from warpgauge.core.annotations import Annotations
+from warpgauge.core.arrays import Bools, Floats, Ints, as_points, thinned_rows
+from warpgauge.core.process import Posterior
+from warpgauge.errors import InvalidInputError
+from warpgauge.geometry import Grid
+from warpgauge.io.transforms import FunctionTransform, Transform, as_transform
+from warpgauge.io.transforms.in_memory import can_map
+
+# Points handed to a transform at a time.
+BLOCK = 1 << 18
+
+
+@dataclass(frozen=True, eq=False)
+class Scene:
+    """Where a comparison takes place, as far as it is known.
+
+    Attributes
+    ----------
+    grid : Grid or None
+        Of the fixed image.
+    units : str or None
+        World unit.
+    region : str
+        What the targets stand for, in words.
+    candidates : (m, d) array or None
+        Where further annotations may be suggested.
+    """
+
+    grid: Grid | None = None
+    units: str | None = None
+    region: str = ""
+    candidates: Floats | None = None
+
+    @property
+    def pixel(self) -> float | None:
+        """World length of a pixel of the fixed image."""
+        return None if self.grid is None else self.grid.pixel
+
+
+@dataclass(frozen=True, eq=False)
+class Values:
+    """Values of the K transforms, (K, n, d) each: at the targets, the annotated points and the audited ones."""
+
+    targets: Floats
+    annotations: Floats
+    audited: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Transforms that are compared, and by what; made by :meth:`Comparison.of`.
+
+    Attributes
+    ----------
+    transforms : dict of Transform
+    targets : (n, d) array
+        Fixed world points over which errors count.
+    posterior : Posterior
+        What the annotations say.
+    baseline : str or None
+        Name of the transform that does nothing, where it is among them.
+    audited : (m, d) array
+        Points marked in answer to audit questions.
+    scene : Scene
+    problems : dict
+        Transforms that could not be read, and why.
+    """
+
+    transforms: Mapping[str, Transform]
+    targets: Floats
+    posterior: Posterior
+    baseline: str | None = None
+    audited: Floats | None = None
+    scene: Scene = field(default_factory=Scene)
+    problems: Mapping[str, str] = field(default_factory=dict)
+    _known: Mapping[str, Floats] = field(default_factory=dict, repr=False)
+    _made: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
+    _lock: Any = field(default_factory=threading.RLock, init=False, repr=False)
+
+    @classmethod
+    def of(
+        cls, transforms: Mapping[str, Any], targets: ArrayLike | None, posterior: Posterior, **rest: Any
+    ) -> Comparison:
+        """Return a comparison of whatever `as_transform` takes; ``rest`` are the other attributes.
+
+        Without targets (None), the transforms are compared at the annotations only, and mapped targets are refused.
+        """
+        at = None if targets is None else as_points(targets, "targets", posterior.d)
+        if at is None and not all(can_map(one) for one in transforms.values()):
+            raise InvalidInputError(
+                "Judging transforms against each other needs transforms that can be evaluated anywhere: objects with "
+                "map, or callables; mapped targets alone do not say what happens at the annotations."
+            )
+        own = {name: as_transform(one, d=posterior.d, at=at, name=str(name)) for name, one in transforms.items()}
+        return cls(own, np.empty((0, posterior.d)) if at is None else at, posterior, **rest)
+
+    @property
+    def annotations(self) -> Annotations:
+        """The annotations that the posterior knows."""
+        return self.posterior.annotations
+
+    @property
+    def values(self) -> Values:
+        """Values of all transforms, (K, n, d); NaN rows where one is not defined."""
+        with self._lock:
+            if "values" not in self._made:
+                points = {
+                    "targets": self.targets,
+                    "annotations": self.annotations.fixed_points,
+                    "audited": self.targets[:0] if self.audited is None else self.audited,
+                }
+                unknown = [name for name in points if name not in self._known]
+                ends = np.cumsum([0, *(len(points[name]) for name in unknown)])
+                stacked = [points[name] for name in unknown]
+                every = mapped(self.transforms.values(), np.concatenate([self.targets[:0], *stacked]))
+                new = {name: np.ascontiguousarray(every[:, ends[at] : ends[at + 1]]) for at, name in enumerate(unknown)}
+                self._made["values"] = Values(**{**self._known, **new})
+            found: Values = self._made["values"]
+            return found
+
+    @property
+    def defined(self) -> Bools:
+        """Where each transform is defined, (K, n)."""
+        return np.asarray(np.isfinite(self.values.targets).all(axis=2))
+
+    @property
+    def common(self) -> Bools:
+        """Targets at which every transform is defined, (n,)."""
+        return np.asarray(self.defined.all(axis=0))
+
+    @property
+    def landmark_errors(self) -> Floats:
+        """Distances (K, L) of the transforms from the annotated matches; NaN where one is not defined."""
+        return np.asarray(np.linalg.norm(self.values.annotations - self.annotations.moving_points, axis=2))
+
+    @property
+    def complete(self) -> Comparison:
+        """The comparison over the targets that all transforms map, so that all are compared on the same points."""
+        with self._lock:
+            if "complete" not in self._made:
+                common = self.common
+                if not common.any():
+                    raise InvalidInputError(
+                        "No target lies within the domain of all transforms; check their frames and units."
+                    )
+                self._made["complete"] = self._at(common)
+            found: Comparison = self._made["complete"]
+            return found
+
+    def part(self, most: int, seed: int | Sequence[int]) -> Comparison:
+        """Return the comparison over a random part, at most so many, of the targets that all transforms map."""
+        whole = self.complete
+        return whole._at(thinned_rows(len(whole.targets), most, seed))
+
+    def _at(self, rows: Ints | Bools) -> Comparison:
+        """Return the comparison over some of the targets that all transforms map."""
+        known = {**vars(self.values), "targets": self.values.targets[:, rows]}
+        found = replace(self, targets=self.targets[rows], _known=known)
+        found._made["complete"] = found
+        return found
+
+    def at_annotations(self, rows: Sequence[int]) -> Comparison:
+        """Return the comparison with some of the annotated points as targets."""
+        at = list(rows)
+        known = {**vars(self.values), "targets": np.ascontiguousarray(self.values.annotations[:, at])}
+        return replace(self, targets=self.annotations.fixed_points[at], _known=known)
+
+    def over(self, targets: ArrayLike) -> Comparison:
+        """Return the comparison over other targets."""
+        known = {name: one for name, one in vars(self.values).items() if name != "targets"}
+        return replace(self, targets=as_points(targets, "targets", self.posterior.d), _known=known)
+
+    def among(self, names: Iterable[str]) -> Comparison:
+        """Return the comparison of some of the transforms."""
+        kept = list(names)
+        rows = [list(self.transforms).index(name) for name in kept]
+        known = {name: np.ascontiguousarray(one[rows]) for name, one in vars(self.values).items()}
+        return replace(self, transforms={name: self.transforms[name] for name in kept}, _known=known)
+
+    def given(self, posterior: Posterior) -> Comparison:
+        """Return the comparison by another posterior, of annotations at the same points."""
+        return replace(self, posterior=posterior, _known=dict(vars(self.values)))
+
+    def without(self, rows: ArrayLike) -> Comparison:
+        """Return the comparison without the annotations of some rows; its posterior does not know them."""
+        kept = np.setdiff1d(np.arange(len(self.annotations)), np.asarray(rows, dtype=np.int64))
+        posterior = self.posterior.prior.condition(self.annotations[kept], calibrate=self.posterior.calibrates)
+        known = {**vars(self.values), "annotations": np.ascontiguousarray(self.values.annotations[:, kept])}
+        return replace(self, posterior=posterior, _known=known)
+
+    def values_of(self, others: Mapping[str, Transform]) -> Floats:
+        """Values (K, n, d) of given transforms at the targets: those known where they are among these, else mapped."""
+        if not self.holds(others):
+            return mapped(others.values(), self.targets)
+        return np.ascontiguousarray(self.values.targets[[list(self.transforms).index(name) for name in others]])
+
+    def holds(self, others: Mapping[str, Transform]) -> bool:
+        """Return whether given transforms are among these, under the same names."""
+        return all(name in self.transforms and _same(self.transforms[name], one) for name, one in others.items())
+
+
+def _same(one: Transform, other: Transform) -> bool:
+    """Whether two transforms are one object, or the same function."""
+    if isinstance(one, FunctionTransform) and isinstance(other, FunctionTransform):
+        return one.function is other.function or (hasattr(one.function, "__func__") and one.function == other.function)
+    return one is other
+
+
+def mapped(transforms: Iterable[Transform], points: Floats) -> Floats:
+    """Values (K, n, d) of transforms at points, in blocks; NaN rows where one is not defined."""
+    every = list(transforms)
+    out = np.empty((len(every), *points.shape))
+    blocks = np.array_split(np.arange(len(points)), -(-len(points) // BLOCK)) if len(points) else []
+    for k, one in enumerate(every):
+        for rows in blocks:
+            out[k, rows] = one.map(points[rows])
+    out[~np.isfinite(out).all(axis=2)] = np.nan
+    return out
+
+
+def landmark_table(comparison: Comparison) -> list[dict[str, Any]]:
+    """Return one row per annotation and transform.
+
+    Columns: ``annotation`` (from 1), ``transform``, ``fixed_x`` ..., ``moving_x`` ... (the expert's match), ``sd``
+    (root mean variance that the expert stated), ``mapped_x`` ... (where the transform puts the point), ``error`` (its
+    distance from the match) and ``error_in_sd``. World units; NaN where a transform is undefined.
+    """
+    given = comparison.annotations
+    axes = "xyz"[: given.d]
+    sd = np.sqrt(np.trace(given.covariances, axis1=1, axis2=2) / given.d)
+    rows = []
+    for name, values, errors in zip(
+        comparison.transforms, comparison.values.annotations, comparison.landmark_errors, strict=True
+    ):
+        points = {"fixed": given.fixed_points, "moving": given.moving_points, "mapped": values}
+        for at in range(len(given)):
+            row: dict[str, Any] = {"annotation": at + 1, "transform": name}
+            for kind, each in points.items():
+                row |= {f"{kind}_{axis}": float(value) for axis, value in zip(axes, each[at], strict=True)}
+            row |= {"sd": float(sd[at]), "error": float(errors[at]), "error_in_sd": float(errors[at] / sd[at])}
+            rows.append(row)
+    return rows

@@ -1,0 +1,134 @@
+"""The single path from annotations and transforms to a verdict, and `evaluate_project`, which starts from a project.
+
+The command line, the page, studies, the demonstration and the report all come through here, so that one project has
+one set of numbers. A verdict rests on the annotations in force alone: the default model is fitted to them when the
+verdict is asked for, not when a session last refitted. Weights that `warpgauge fit` learned from other projects stay as
+they are, and projects with ``model = "paper"`` keep the paper's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from warpgauge.core.annotation_budget import CAP
+from warpgauge.core.parallel import one_blas_thread
+from warpgauge.core.power_law import fitted_posterior
+from warpgauge.core.process import Posterior
+from warpgauge.errors import InvalidInputError
+from warpgauge.evaluation.audit import audited_points
+from warpgauge.evaluation.comparison import Comparison, Scene
+from warpgauge.evaluation.diagnostics import trust_in
+from warpgauge.evaluation.judge import CENTRES, judge_of
+from warpgauge.evaluation.paper_judge import PaperJudge
+from warpgauge.evaluation.result import Evaluation
+from warpgauge.evaluation.scores import Scoring, scored
+from warpgauge.io.transforms import read_transform
+from warpgauge.project import Project
+from warpgauge.session import Session
+from warpgauge.session.prior import PAPER, current_prior
+
+BASELINE = "identity"
+# Smallest difference of two scores that matters, in pixels of the fixed image.
+MARGIN_PX = 0.1
+
+
+def with_baseline(transforms: Mapping[str, Any], d: int) -> dict[str, Any]:
+    """Add the identity (no registration), unless there is already a transform of that name."""
+    if BASELINE in transforms:
+        return dict(transforms)
+    return {**transforms, BASELINE: read_transform(lambda points: points, d=d)}
+
+
+@one_blas_thread()
+def evaluate_comparison(
+    comparison: Comparison,
+    *,
+    centre: str = "candidates",
+    further: bool = True,
+    with_trust: bool = True,
+    margin: float | None = None,
+    **options: Any,
+) -> Evaluation:
+    """Judge the transforms of a comparison.
+
+    Parameters
+    ----------
+    comparison : Comparison
+    centre : {"candidates", "prior"}
+        By what the transforms are judged: `judge`, or the posterior itself as in the paper.
+    further, with_trust : bool
+        Whether the number of further annotations is estimated, and whether calibration and sensitivity are.
+    margin : float, optional
+        Smallest difference of two scores that matters, in world units; 0.1 pixels by default, or 0 without a grid.
+    **options
+        ``samples``, ``seed`` and ``tolerance``, as `evaluate` takes them.
+    """
+    if centre not in CENTRES:
+        raise InvalidInputError(f"centre must be one of {', '.join(CENTRES)}, got {centre!r}.")
+    if not len(comparison.annotations):
+        raise InvalidInputError(
+            "There are no annotations yet, so the transforms cannot be compared; annotate some locations, or "
+            "import landmarks."
+        )
+    grid = comparison.scene.grid
+    truth = PaperJudge(comparison.posterior) if centre == "prior" else judge_of(comparison)
+    smallest = (0.0 if grid is None else MARGIN_PX * grid.pixel) if margin is None else margin
+    how = Scoring(
+        diagonal=None if grid is None else grid.diagonal, margin=smallest, further=CAP if further else 0, **options
+    )
+    found = scored(truth, comparison, how)
+    return found.trusted(trust_in(comparison, truth)) if with_trust else found
+
+
+def project_posterior(project: Project) -> Posterior:
+    """Return the posterior of the project's model given the current annotations, with all raters fused."""
+    session, settings = Session(project), project.settings
+    fits = project.state.fits
+    if settings.model == PAPER or (fits and fits[-1].from_projects):
+        return session.posterior()
+    noise = bool(fits and fits[-1].fitted_noise)
+    prior = current_prior(project, None)  # with an accepted rough alignment, and nothing learned yet
+    return fitted_posterior(prior, session.annotations(), project.fixed_grid.extent, noise=noise)
+
+
+def evaluate_project(
+    project: Project,
+    transforms: Mapping[str, Any] | None = None,
+    *,
+    centre: str = "candidates",
+    **options: Any,
+) -> Evaluation:
+    """Evaluate a project's transforms over its targets, with its current annotations.
+
+    Parameters
+    ----------
+    project : Project
+    transforms : mapping of name to transform, optional
+        All transforms of the project by default; one that cannot be read raises.
+    centre : {"candidates", "prior"}
+        By what the transforms are judged; projects with ``model = "paper"`` always by their posterior.
+    **options
+        As `evaluate_comparison` takes them: ``samples``, ``seed``, ``tolerance``, ``margin``, ``further``,
+        ``with_trust``.
+    """
+    return evaluate_comparison(
+        project_comparison(project, transforms), centre=project_centre(project, centre), **options
+    )
+
+
+def project_centre(project: Project, centre: str = "candidates") -> str:
+    """Return by what the transforms of a project are judged."""
+    return "prior" if project.settings.model == PAPER else centre
+
+
+def project_comparison(project: Project, transforms: Mapping[str, Any] | None = None) -> Comparison:
+    """Return the comparison of a project's transforms, the identity as a baseline among them."""
+    if transforms is None:
+        transforms = {name: project.transform(name) for name in project.transform_names()}
+    grid = project.fixed_grid
+    scene = Scene(grid, grid.units, project.document.targets.region, project.candidates)
+    every, posterior = with_baseline(transforms, project.d), project_posterior(project)
+    return Comparison.of(
+        every, project.targets, posterior, baseline=BASELINE, audited=audited_points(project), scene=scene
+    )

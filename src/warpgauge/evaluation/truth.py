@@ -1,0 +1,111 @@
+"""`Truth`: what `evaluate` needs from a model of the true transformation.
+
+`Judge` knows the annotations and the transforms to be judged, `PaperJudge` the annotations only. Nothing else asks
+which of the two it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from numpy.typing import ArrayLike
+
+from warpgauge.core.annotation_budget import FurtherAnnotations
+from warpgauge.core.annotations import Annotations
+from warpgauge.core.arrays import Floats
+from warpgauge.core.sensitivity import Sensitivity
+from warpgauge.evaluation.comparison import Comparison
+from warpgauge.evaluation.flags import Flag
+
+
+@dataclass(frozen=True, eq=False)
+class Judgement:
+    """Scores and win probabilities that rank the transforms.
+
+    Attributes
+    ----------
+    scores : dict
+        (K,) point scores by the norm's name.
+    squared : (K,) array
+        Expected mean squared error over the targets.
+    win : (K, K) array
+        Probability that the row's transform has a smaller mean squared error than the column's.
+    order : list of int
+        Best first, by the mean squared error.
+    """
+
+    scores: dict[str, Floats]
+    squared: Floats
+    win: Floats
+    order: list[int]
+
+
+class Truth(Protocol):
+    """A model of the true transformation; comparisons are over targets that all transforms map."""
+
+    @property
+    def d(self) -> int:
+        """Dimension."""
+        ...
+
+    @property
+    def annotations(self) -> Annotations:
+        """The annotations that the model knows."""
+        ...
+
+    @property
+    def candidate_weights(self) -> dict[str, float] | None:
+        """Weight of each transform in the model of the truth; None where it knows the annotations only."""
+        ...
+
+    @property
+    def flags(self) -> tuple[Flag, ...]:
+        """Suspicious transforms and annotations, to check before you read a ranking."""
+        ...
+
+    def compared(self, transforms: Mapping[str, object], targets: ArrayLike) -> Comparison:
+        """Return the comparison of transforms over targets, with what this model knows of them already."""
+        ...
+
+    def without_flagged(self) -> Truth | None:
+        """Return what the truth may be without the annotations that are flagged; None where none is."""
+        ...
+
+    def mean(self, points: ArrayLike) -> Floats:
+        """Return the expected true matches of (n, d) points."""
+        ...
+
+    def mean_over(self, comparison: Comparison) -> Floats:
+        """Return the expected true matches of a comparison's targets, (n, d)."""
+        ...
+
+    def sample(self, points: ArrayLike, count: int, seed: int = 0) -> Floats:
+        """Draw joint samples of the true matches of (n, d) points, (count, n, d)."""
+        ...
+
+    def sample_over(self, comparison: Comparison, count: int, seed: int = 0) -> Floats:
+        """Draw joint samples of the true matches of a comparison's targets, (count, n, d)."""
+        ...
+
+    def judgement(self, comparison: Comparison, norms: Sequence[float], draws: Mapping[str, Floats]) -> Judgement:
+        """Score the transforms, compare each with each, and put them in order.
+
+        ``draws`` holds (samples, K) draws of each norm (``"norm 2"``) and statistic (``"rms"``) of the true error.
+        """
+        ...
+
+    def expected_errors(self, comparison: Comparison) -> Floats:
+        """Error to be expected of each transform at every target, (K, n)."""
+        ...
+
+    def further(
+        self, judgement: Judgement, comparison: Comparison, *, cap: int, samples: int, seed: int = 0
+    ) -> FurtherAnnotations:
+        """Estimate how many more annotations would decide the ranking."""
+        ...
+
+    def sensitivity(self, comparison: Comparison, *, factor: float) -> Sensitivity:
+        """Rank again under changed assumptions."""
+        ...
