@@ -62,7 +62,7 @@ def near(points: Floats) -> Floats:
     return bent(points) + 0.4 * np.cos(points[:, ::-1] / 11)
 
 
-def make_small(folder: Path, *, sealed: bool = False, answers: int = 22) -> Path:
+def make_small(folder: Path, *, sealed: bool = False, answers: int = 22, targets: int = 90) -> Path:
     """Two textures, answers with ellipses by one rater, part of them to audit questions, and four transforms."""
     rng = np.random.default_rng(4)
     texture = ndimage.gaussian_filter(rng.normal(size=(140, 160)), 2)
@@ -73,7 +73,7 @@ def make_small(folder: Path, *, sealed: bool = False, answers: int = 22) -> Path
     candidates = rng.uniform((2, 2), (117, 97), (60, 2)).round(DIGITS)
     write_pairs(folder / "candidates.csv", candidates, candidates)
     call("new", place, "--fixed", folder / "fixed.png", "--moving", folder / "moving.png", "--foreground", "none",
-         "--candidates", folder / "candidates.csv", "--targets", "domain:90", "--copy", "--audit", 0.5, "--set",
+         "--candidates", folder / "candidates.csv", "--targets", f"domain:{targets}", "--copy", "--audit", 0.5, "--set",
          "audit-seed=3", *(["--seal"] if sealed else []))  # fmt: skip
     for number in range(answers):
         query = ask("suggest", place, "--rater", "ann")
