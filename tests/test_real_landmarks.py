@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import warpgauge as wg
-from warpgauge.core.hyperparameters import FitReport
+from warpgauge.core.fit_reports import FitReport
 
 COPD_INITIAL = {1: 26.33, 2: 21.79, 3: 12.64, 4: 29.58, 5: 30.08}
 

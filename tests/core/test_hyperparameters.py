@@ -6,7 +6,8 @@ import pytest
 import oracle
 import warpgauge as wg
 from models import GRID, NOISE, WEIGHTS, make, names
-from warpgauge.core.hyperparameters import FitReport, leave_one_out_gradient
+from warpgauge.core.fit_reports import FitReport
+from warpgauge.core.hyperparameters import leave_one_out_gradient
 from warpgauge.errors import InvalidInputError, SingularModelError
 
 CASES = pytest.mark.parametrize("case", GRID, ids=names)

@@ -12,7 +12,8 @@ from scipy import stats
 
 import oracle
 import warpgauge as wg
-from warpgauge.core.power_law import PowerLawReport, default_prior, fit_power_law
+from warpgauge.core.fit_reports import PowerLawReport
+from warpgauge.core.power_law import default_prior, fit_power_law
 from warpgauge.core.process import Posterior
 from warpgauge.errors import InvalidInputError
 

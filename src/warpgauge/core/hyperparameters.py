@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from scipy.linalg import lapack
 from warpgauge.core.annotations import Annotations
 from warpgauge.core.arrays import Floats
 from warpgauge.core.factors import is_isotropic
+from warpgauge.core.fit_reports import FitReport
 from warpgauge.core.kernels import KernelBundle
 from warpgauge.core.parallel import blas_threads_for
 from warpgauge.core.process import TransformationPrior
@@ -20,38 +21,6 @@ from warpgauge.errors import InvalidInputError, SingularModelError
 # Weights may range over this many powers of ten about the mean squared displacement of the training data.
 _DECADES_DOWN, _DECADES_UP = 8.0, 4.0
 _SCOUTING = 30
-
-
-@dataclass(frozen=True)
-class FitReport:
-    """Result of a fit.
-
-    Attributes
-    ----------
-    converged : bool
-        Whether the optimiser met its tolerance from the best start.
-    message : str
-        Message of the optimiser.
-    loss, initial_loss : float
-        Mean leave-one-out loss over all training annotations, at the end and for the prior as given.
-    evaluations : int
-        Losses and gradients computed, over all starts.
-    starts : tuple of float
-        Loss after a short descent from each start; the best of them was followed to the end.
-    at_bound : tuple of int
-        Scales whose weight ended at a bound: they carry no signal of their own in these data.
-    annotations : int
-        Number of training annotations.
-    """
-
-    converged: bool
-    message: str
-    loss: float
-    initial_loss: float
-    evaluations: int
-    starts: tuple[float, ...]
-    at_bound: tuple[int, ...]
-    annotations: int
 
 
 class _TrainingSet:

@@ -24,6 +24,7 @@ from scipy.linalg import lapack
 
 from warpgauge.core.annotations import Annotations, warn_of_one_spot
 from warpgauge.core.arrays import Floats
+from warpgauge.core.fit_reports import PowerLawReport
 from warpgauge.core.kernels import KernelBundle
 from warpgauge.core.parallel import blas_threads_for
 from warpgauge.core.process import Posterior, TransformationPrior
@@ -44,32 +45,6 @@ _LOG_AMPLITUDES = np.log(AMPLITUDE) + _STEP * np.arange(-5, 6)
 _SLOPES = 0.2 + _STEP * np.arange(11)  # up to 4.2: simulated deformations are smoother than any real ones
 # Standard deviations of an extra noise, as shares of the diagonal, where it is asked for.
 _NOISES = np.array([0.0, 0.0005, 0.001, 0.002, 0.004, 0.008])
-
-
-@dataclass(frozen=True)
-class PowerLawReport:
-    """Result of a fit.
-
-    Attributes
-    ----------
-    amplitude : float
-        Posterior (geometric) mean of ``a``, a share of the image's diagonal.
-    slope : float
-        Posterior mean of ``p``.
-    log_amplitude_sd, slope_sd : float
-        Posterior standard deviations of ``log a`` and of ``p``.
-    annotations : int
-        Number of annotations that it rests on, over all sets.
-    narrow_trend : bool
-        Whether the annotations are likelier under a narrow affine trend than under the given one, and so have it.
-    """
-
-    amplitude: float
-    slope: float
-    log_amplitude_sd: float
-    slope_sd: float
-    annotations: int
-    narrow_trend: bool
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,16 +14,13 @@ from warpgauge.core import compiled_tiles as loops
 from warpgauge.core.annotations import Annotations, ellipse_from_covariance
 from warpgauge.core.arrays import Floats, Ints, as_covariances, as_points, readonly
 from warpgauge.core.compiled import loop_array
+from warpgauge.core.fit_reports import FitReport, PowerLawReport
 from warpgauge.core.kernels import KernelBundle, PriorKernel, TrendKernel, prior_draws
 from warpgauge.core.leave_one_out import scale_factor
 from warpgauge.core.posterior_covariance import Conditioned, refuse_lost
 from warpgauge.core.tails import GAUSSIAN, check_tails, level_of, mixing_factors, squared_radius
 from warpgauge.display import counted
 from warpgauge.errors import InvalidInputError
-
-if TYPE_CHECKING:
-    from warpgauge.core.hyperparameters import FitReport
-    from warpgauge.core.power_law import PowerLawReport
 
 MeanFunction = Callable[[Floats], Floats]
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from warpgauge.core import power_law
 from warpgauge.core.annotations import confidence_radius
-from warpgauge.core.hyperparameters import FitReport
+from warpgauge.core.fit_reports import FitReport, PowerLawReport
 from warpgauge.core.kernels import KernelBundle
 from warpgauge.core.process import TransformationPrior
 from warpgauge.geometry import Floats, Grid
@@ -107,7 +107,7 @@ def fit_event(prior: TransformationPrior, rater: str, **provenance: Any) -> Fit:
         "noise": float(prior.noise),
         "linear_sd": prior.linear_sd,
         "translation_sd": prior.translation_sd,
-        "report": dict(vars(report)) if isinstance(report, FitReport | power_law.PowerLawReport) else None,
+        "report": dict(vars(report)) if isinstance(report, FitReport | PowerLawReport) else None,
         **provenance,
     }
     return Fit(rater=rater, told=told)
