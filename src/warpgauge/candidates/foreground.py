@@ -104,15 +104,7 @@ def find_foreground(image: Image) -> Foreground:
 
 
 def foreground_of(array: NDArray[Any], grid: Grid) -> Foreground:
-    """Find the foreground of an array on a grid; see `find_foreground`.
-
-    Parameters
-    ----------
-    array : array
-        ``[y, x]``, ``[y, x, channel]`` or ``[z, y, x]``.
-    grid : Grid
-        Of the array.
-    """
+    """Find the foreground of an array ``[y, x(, channel)]`` or ``[z, y, x]`` on a grid; see `find_foreground`."""
     if array.shape[: grid.d] != grid.shape:
         raise InvalidInputError(f"An image of shape {array.shape} does not lie on a grid of shape {grid.shape}.")
     values = np.nan_to_num(array.astype(np.float32), copy=False, nan=0.0, posinf=0.0, neginf=0.0)

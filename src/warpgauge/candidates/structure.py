@@ -83,14 +83,8 @@ def sensitivity(d: int) -> float:
 def harris_strength(image: Floats, spacing: Floats, sigma: float) -> Floats:
     """Return det A - k (trace A)^d of the structure tensor A of gradients per world unit; negative along edges.
 
-    Parameters
-    ----------
-    image : array
-        Grey values, float64.
-    spacing : (d,) array
-        In the order of the array's axes.
-    sigma : float
-        Width of the window in world units.
+    The image has grey values in float64, ``spacing`` is in the order of its axes, and ``sigma`` is the width of the
+    window in world units.
     """
     try:
         from skimage.feature import structure_tensor

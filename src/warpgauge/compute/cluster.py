@@ -39,15 +39,7 @@ def _distributed() -> Any:
 
 
 class DaskCluster(Executor):
-    """Runs jobs on the workers of a Dask scheduler.
-
-    Parameters
-    ----------
-    client : distributed.Client
-        Connected; closed with the executor.
-    cluster : distributed cluster, optional
-        Closed with the executor.
-    """
+    """Runs jobs on the workers of a Dask scheduler; client and cluster are closed with it."""
 
     def __init__(self, client: Any, cluster: Any = None) -> None:
         self._client, self._cluster = client, cluster

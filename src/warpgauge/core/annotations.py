@@ -159,11 +159,7 @@ def ellipse_from_covariance(covariance: ArrayLike, alpha: float = 0.01) -> tuple
 def warn_of_one_spot(annotations: Annotations, smallest: float) -> None:
     """Warn where all annotations lie on one spot: however many they are, they say nothing about other places.
 
-    Parameters
-    ----------
-    annotations : Annotations
-    smallest : float
-        Smallest scale of the model in world units; a spot is smaller than this.
+    A spot is smaller than ``smallest``, the smallest scale of the model in world units.
     """
     if len(annotations) < FEWEST_OF_A_CLUSTER:
         return

@@ -29,15 +29,7 @@ _FOREIGN = threading.RLock()
 
 
 def require(module: str, extra: str) -> ModuleType:
-    """Import an optional library, or raise an error that names the extra to install.
-
-    Parameters
-    ----------
-    module : str
-        The dotted name to import, for instance ``"tifffile"``.
-    extra : str
-        The extra of warpgauge that brings it, for instance ``"images"``.
-    """
+    """Import an optional library (``"tifffile"``), or raise an error that names its extra (``"images"``)."""
     try:
         return importlib.import_module(module)
     except ImportError as error:
@@ -133,10 +125,7 @@ def _chunks(file: Path) -> Iterator[bytes]:
 def write_whole(file: Path, data: bytes | memoryview, *, durable: bool = False) -> None:
     """Replace a file in one step: a reader sees the former or the new content, whole. Raises `OSError`.
 
-    Parameters
-    ----------
-    durable : bool
-        Have content and name on the disk when this returns.
+    Where ``durable``, content and name are on the disk when this returns.
     """
     aside = file.with_name(f".{file.name}.{os.getpid()}-{secrets.token_hex(4)}")
     try:
@@ -156,12 +145,8 @@ def write_whole(file: Path, data: bytes | memoryview, *, durable: bool = False) 
 def locked(path: Path, waiting: Callable[[int], object] | None = None) -> Iterator[int]:
     """Hold a file's lock, which ends with the process at the latest, and yield the file's descriptor.
 
-    Where the system has no such locks, nobody waits.
-
-    Parameters
-    ----------
-    waiting : callable, optional
-        Called with the descriptor again and again while another process holds the lock; without it, this just waits.
+    ``waiting`` is called with the descriptor again and again while another process holds the lock. Where the system has
+    no such locks, nobody waits.
     """
     handle = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666)
     try:

@@ -74,16 +74,8 @@ def memory_limit(on_disk: int = 0, needed: int = 0) -> int:
 def check_memory(name: str, needed: int, on_disk: int | Callable[[], int] = 0, what: str = "It") -> None:
     """Refuse what would take more memory than one file may, before anything of that size is allocated.
 
-    Parameters
-    ----------
-    name : str
-        Of the file, for the sentence.
-    needed : int
-        Bytes that reading it would hold at once.
-    on_disk : int or callable
-        Bytes of the file; a function where they are costly to find out.
-    what : str
-        Subject of the sentence, for instance ``"One strip of it"``.
+    ``needed`` bytes would be held at once; ``on_disk`` are the bytes of the file, or a function where they are costly
+    to find out; ``what`` is the subject of the sentence, for instance ``"One strip of it"``.
     """
     if needed <= min(memory_limit(), _LEAST) and chosen_limit() is None:
         return

@@ -26,16 +26,10 @@ _HEADERS: dict[tuple[int, int], Callable[[Any], Any]] = {
 def read_array(
     file: Path, check: Callable[[tuple[int, ...]], None] = lambda shape: None, member: str | None = None
 ) -> NDArray[Any]:
-    """Read one array; to be called within `foreign_decoder`.
+    """Read one array of an existing ``.npy`` or ``.npz`` file; to be called within `foreign_decoder`.
 
-    Parameters
-    ----------
-    file : Path
-        An existing ``.npy`` or ``.npz`` file.
-    check : callable
-        Is given the shape before anything is allocated, and raises where that is not what was expected.
-    member : str, optional
-        Name of the array in a ``.npz`` file; it must hold exactly one by default.
+    ``check`` is given the shape before anything is allocated, and raises where that is not what was expected.
+    ``member`` names the array of a ``.npz`` file, which must hold exactly one by default.
     """
     head, size = read_head(file, 6), file.stat().st_size
     if head == _NPY:

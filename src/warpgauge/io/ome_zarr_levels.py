@@ -33,13 +33,8 @@ ShardIndex = tuple[int, ...]
 class Level:
     """One array of a multiscale image.
 
-    Attributes
-    ----------
-    path : str
-        Its name in the group: ``"0"`` is the full resolution.
-    grid : Grid
-    components : int
-        0 for one number per element, else the length of a first axis ``c``.
+    ``path`` is its name in the group, ``"0"`` for the full resolution; ``components`` is 0 for one number per element,
+    else the length of a first axis ``c``.
     """
 
     path: str

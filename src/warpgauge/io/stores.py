@@ -36,10 +36,7 @@ def is_url(location: object) -> bool:
 class RemotePath:
     """A folder or an object at an address; immutable, picklable, opened where it is used.
 
-    Parameters
-    ----------
-    url : str
-        ``s3://bucket/key``, ``https://host/path``, or ``http://`` of this machine.
+    The address is ``s3://bucket/key``, ``https://host/path``, or ``http://`` of this machine.
     """
 
     def __init__(self, url: str) -> None:

@@ -18,17 +18,7 @@ _PIECE = 2**20
 
 
 def check_packed(codec: str, chunk: Any, expected: int) -> None:
-    """Refuse a packed chunk that would unfold to much more than a chunk holds, before it is unpacked.
-
-    Parameters
-    ----------
-    codec : str
-        Name of the codec.
-    chunk : bytes-like
-        As stored.
-    expected : int
-        Bytes that it has to unfold to.
-    """
+    """Refuse a packed chunk that would unfold to much more than the expected bytes, before it is unpacked."""
     view = memoryview(chunk).cast("B")
     limit = 2 * expected + 2**20
     if codec == "blosc":

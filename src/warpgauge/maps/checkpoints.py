@@ -30,16 +30,7 @@ _PROBES = 64  # points at which a transform's values enter the key: two transfor
 def map_key(kind: str, posterior: Posterior, grid: Grid, transform: Transform | None = None, **settings: Any) -> str:
     """Hash of what a map depends on: posterior, grid, the transform's description and values, and settings.
 
-    Parameters
-    ----------
-    kind : str
-        Name of the map.
-    posterior : Posterior
-    grid : Grid
-    transform : Transform, optional
-        Its description and its values at some points of the grid enter.
-    settings
-        Further plain values.
+    Of the transform, its description and its values at some points of the grid enter.
     """
     probes = grid.index_to_world(_spread_indices(grid))
     prior, given = posterior.prior, posterior.annotations
@@ -73,16 +64,9 @@ def _spread_indices(grid: Grid) -> Floats:
 
 
 class Checkpoint:
-    """The array of a map on disk, and which of its blocks are finished.
+    """The array of a map on disk, float64, and which of its blocks are finished.
 
-    Parameters
-    ----------
-    path : path
-        The ``.npy`` file; the note lies next to it.
-    shape : tuple of int
-        Shape of the array, float64.
-    key : str
-        From `map_key`.
+    ``path`` is the ``.npy`` file, next to which the note lies; ``key`` comes from `map_key`.
     """
 
     def __init__(self, path: str | os.PathLike[str], shape: tuple[int, ...], key: str) -> None:

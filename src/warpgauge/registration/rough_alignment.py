@@ -75,14 +75,9 @@ class Alignment:
 def align(
     fixed: Image, moving: Image, fixed_foreground: Foreground | None = None, moving_foreground: Foreground | None = None
 ) -> Alignment:
-    """Propose how the moving image lies with respect to the fixed one.
+    """Propose how the moving image lies with respect to the fixed one; both are read at reduced levels.
 
-    Parameters
-    ----------
-    fixed, moving : Image
-        Read at reduced levels.
-    fixed_foreground, moving_foreground : Foreground, optional
-        Their middles are laid on each other at first; those of the images by default.
+    The search starts with the middles of the foregrounds on each other, or those of the images where none is given.
     """
     search = _Search(_gray(fixed), _gray(moving), fixed_foreground, moving_foreground)
     return search.best()

@@ -29,22 +29,10 @@ _TRAILING = 4096  # bytes after the samples that raise no suspicion
 
 @dataclass(frozen=True)
 class Block:
-    """A block of samples in a file.
+    """A block of samples in a file, in C order.
 
-    Parameters
-    ----------
-    path : Path
-        The file with the samples.
-    offset : int
-        Where the block starts, in bytes; for compressed data where the compressed stream starts.
-    dtype : numpy dtype
-        Type of a sample, with its byte order.
-    shape : tuple of int
-        Shape of the array in C order.
-    compression : {"", "gzip", "zlib", "bzip2"}
-        How the block is packed.
-    skip : int
-        Bytes to leave out after unpacking.
+    ``offset`` is the byte at which the block, or its packed stream, starts. ``compression`` is ``"gzip"``, ``"zlib"``,
+    ``"bzip2"`` or ``""``; ``skip`` bytes are left out after unpacking.
     """
 
     path: Path

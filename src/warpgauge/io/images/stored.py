@@ -22,15 +22,8 @@ RegionReader = Callable[[Region], Array]
 class StoredLevel:
     """One level of a pyramid that the file itself holds.
 
-    Parameters
-    ----------
-    size : tuple of int
-        Number of elements along x, y[, z].
-    read : callable
-        Gives the array of a region ``[z, ]y, x``, with a last axis of channels where there are three.
-    step, offset : tuple of float
-        Distance between its elements, and position of its element 0, along x, y[, z] and counted in elements of
-        level 0.
+    ``read`` gives the array of a region ``[z, ]y, x``, with a last axis of channels where there are three. ``step`` and
+    ``offset`` are the distance between elements and the position of element 0, along x, y[, z], in elements of level 0.
     """
 
     size: tuple[int, ...]

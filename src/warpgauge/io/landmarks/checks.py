@@ -79,14 +79,9 @@ def warn_of_outside(name: str, points_world: Floats, grid: Grid, side: str) -> N
 
 
 def warn_of_swap(name: str, as_given: tuple[int, int], swapped: tuple[int, int], n: int) -> bool:
-    """Warn when the points fit the images much better with fixed and moving exchanged.
+    """Warn when the points of n pairs fit the images much better with fixed and moving exchanged.
 
-    Parameters
-    ----------
-    as_given, swapped : pair of int
-        How many fixed and moving points lie outside their images as read, and with the images exchanged.
-    n : int
-        Number of pairs.
+    ``as_given`` and ``swapped`` count the fixed and the moving points outside their images, as read and exchanged.
     """
     given, other = sum(as_given), sum(swapped)
     suspicious = given > _SWAP_OUTSIDE * 2 * n and other < _SWAP_RATIO * given

@@ -27,14 +27,9 @@ _RATIO = 0.4
 class Permutation:
     """A pairing that fits far better than the one given.
 
-    Attributes
-    ----------
-    order : (n,) array of int
-        The moving row that fits each fixed row.
-    rows : tuple of int
-        Fixed rows whose partner changes, counted from 0.
-    given, better : float
-        Mean residual of these rows about an affine map, as paired and paired anew, in world units.
+    ``order`` has the moving row that fits each fixed row, ``rows`` the fixed rows whose partner changes, counted from
+    0; ``given`` and ``better`` are the mean residuals of these rows about an affine map in world units, as paired and
+    anew.
     """
 
     order: NDArray[np.intp]

@@ -26,12 +26,7 @@ PROVENANCE = frozenset({base.HASHES})
 class LandmarkLossError(InvalidInputError):
     """A format cannot hold what landmarks have, and nobody allowed that to be left out.
 
-    Attributes
-    ----------
-    title : str
-        The format in words.
-    lost : tuple of str
-        What would be lost and was not allowed to be.
+    ``title`` is the format in words, ``lost`` what would be lost and was not allowed to be.
     """
 
     def __init__(self, title: str, lost: tuple[str, ...], remedy: str = f"pass {say('lossy', True)}") -> None:

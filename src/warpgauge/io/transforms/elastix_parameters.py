@@ -19,15 +19,7 @@ _LIMIT = 2**28
 
 
 class ParameterTable:
-    """Values of one parameter file by key, with errors that name the file.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-    values : dict of lists
-        Texts or numbers by key.
-    """
+    """Values of one parameter file by key, texts or numbers, with errors that name the file."""
 
     def __init__(self, path: Path, values: dict[str, list[Any]]) -> None:
         self.path = path

@@ -206,19 +206,8 @@ def field_description(
 def positions_from_index_displacements(vectors: Vectors, fixed: Grid, moving: Grid) -> tuple[Floats, bool]:
     """Turn displacements in voxels into world vectors.
 
-    Parameters
-    ----------
-    vectors : (d, *fixed.shape) array
-        Displacements along the index axes x, y[, z], from an index of ``fixed`` to an index of ``moving``.
-    fixed, moving : Grid
-        The grids of the two images.
-
-    Returns
-    -------
-    vectors : (d, *fixed.shape) array
-        World displacements where the grids are the same, else moving world positions.
-    absolute : bool
-        Which of the two.
+    They go along the index axes x, y[, z], from an index of ``fixed`` to an index of ``moving``. Returned are world
+    displacements and False where the grids are the same, else moving world positions and True.
     """
     flat = vectors.reshape(fixed.d, -1)
     world = np.empty(flat.shape)

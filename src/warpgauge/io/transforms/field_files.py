@@ -95,20 +95,10 @@ def choose_convention(name: str, asked: str | None, default: str | None) -> bool
 def finish_field(
     stored: StoredField, frame: str, *, absolute: bool = False, moving: Grid | None = None, order: int = 1
 ) -> DisplacementField:
-    """Turn stored vectors into a field in the world.
+    """Turn stored vectors, which may be changed in place, into a field in the world.
 
-    Parameters
-    ----------
-    stored : StoredField
-        What the file has; its vectors may be changed in place.
-    frame : {"LPS", "RAS", "index"}
-        What the components are.
-    absolute : bool
-        Whether they are positions.
-    moving : Grid, optional
-        Grid of the moving image, for index vectors; that of the field by default.
-    order : {0, 1}
-        Nearest or linear interpolation.
+    ``frame`` is one of `FRAMES`. For index vectors, ``moving`` is the grid of the moving image, that of the field by
+    default. ``order`` is 0 for nearest and 1 for linear interpolation.
     """
     vectors, grid, notes = stored.vectors, stored.grid, list(stored.notes)
     if frame == "RAS":

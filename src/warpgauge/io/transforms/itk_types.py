@@ -50,17 +50,7 @@ def split_type(type_name: str, path_name: str) -> tuple[str, int, int]:
 def itk_transform(
     type_name: str, parameters: Vectors, fixed_parameters: Floats, file_format: str, path_name: str
 ) -> Transform:
-    """Build the transform of one entry of an ITK file.
-
-    Parameters
-    ----------
-    type_name : str
-        As in ``Euler3DTransform_double_3_3``.
-    parameters, fixed_parameters : (n,) arrays
-        As stored.
-    file_format, path_name : str
-        For the description and for errors.
-    """
+    """Build the transform of one entry of an ITK file, its type named as in ``Euler3DTransform_double_3_3``."""
     name, d, order = split_type(type_name, path_name)
     for values, what in ((parameters, "parameters"), (fixed_parameters, "fixed parameters")):
         if name not in _FIELDS and not np.isfinite(values).all():

@@ -147,15 +147,7 @@ def read_numbers(path: Path) -> Floats:
 
 
 def read_matrix(path: Path, frame: str | None = None) -> AffineTransform:
-    """Read an affine matrix that maps fixed world points to moving world points.
-
-    Parameters
-    ----------
-    path : Path
-        The text file.
-    frame : {"LPS", "RAS"}, optional
-        The world of the matrix; LPS by default.
-    """
+    """Read an affine matrix that maps fixed to moving points, of the world LPS (by default) or RAS."""
     if frame not in (None, "LPS", "RAS"):
         raise InvalidInputError(f"{say('frame')} of a matrix is 'LPS' or 'RAS', got {frame!r}.")
     rows = read_numbers(path)

@@ -57,15 +57,7 @@ def is_transformation(folder: Path) -> bool:
 
 
 def read_ngff(folder: Path, reference: Grid | None = None) -> Transform:
-    """Read the one coordinate transformation of a group.
-
-    Parameters
-    ----------
-    folder : Path
-        The Zarr group.
-    reference : Grid, optional
-        Of the fixed image; only for the dimension of an identity that does not say it.
-    """
+    """Read the one coordinate transformation of a group; an identity may have its dimension from the reference only."""
     ome = zarr_attributes(folder).get("ome")
     if not isinstance(ome, Mapping):
         raise FileFormatError(f"{folder.name!r} has no ome metadata, so it is not an OME-NGFF transformation.")
@@ -311,15 +303,7 @@ def _spatial(name: str, axes: Any) -> _Axes:
 def write_ngff(transform: Transform, folder: Path, nodes: Grid | None, vectors: Floats | None) -> None:
     """Write a transformation on its own into a new group, with both coordinate systems.
 
-    Parameters
-    ----------
-    transform : Transform
-    folder : Path
-        Of the group; made here.
-    nodes : Grid or None
-        Where displacements were sampled; None for a linear transform, which is written as affine matrices.
-    vectors : (d, y, x) or (d, z, y, x) array or None
-        The displacements, component x first.
+    A linear transform is written as affine matrices, any other by ``vectors`` (component x first) sampled at ``nodes``.
     """
     zarr = require("zarr", "zarr")
     d = transform.d

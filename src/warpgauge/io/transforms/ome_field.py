@@ -84,14 +84,7 @@ def _turned(name: str, grid: Grid, direction: Any) -> Grid:
 class LargeField(Transform):
     """A field of displacements that stays in its file: blocks of it are read where points lie.
 
-    Parameters
-    ----------
-    place : Path or RemotePath
-        Of the OME-Zarr group; opened again where the transform is sent to.
-    grid : Grid
-        Where the vectors stand.
-    notes : sequence of str
-        What was assumed.
+    Sent to another process, it is opened there again.
     """
 
     def __init__(self, place: Place, grid: Grid, notes: list[str]) -> None:
