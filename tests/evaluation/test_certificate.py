@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,7 @@ from session.tools import Rater, lattice, make, true_map
 from warpgauge.cli.app import run
 from warpgauge.errors import InvalidInputError
 from warpgauge.evaluation import AuditWatch, audit_data, check_certificate, project_comparison, read_certificate
-from warpgauge.evaluation.certificate import digest_of
+from warpgauge.evaluation.certificate import commitment, digest_of
 from warpgauge.evaluation.gate import read_margin
 from warpgauge.project import Project
 from warpgauge.report import write_project_report
@@ -122,6 +123,24 @@ def test_a_sealed_certificate_hides_the_answers_and_is_checked_with_the_project(
     assert check_certificate(other, trial) == [
         "The digest does not match: the file was changed after it was written.",
         "The verdict does not follow from the project's answers: recomputing it gives a different one.",
+    ]
+
+
+def test_the_commitment_is_to_draws_and_answers(trial):
+    """Rounding in a transform or in the model breaks no commitment, an answer does; schema 1 covered every bit."""
+    data = audit_data(trial, project_comparison(trial).among(trial.transform_names()))
+    rounded, answered = replace(data, mapped=data.mapped * (1 + 1e-15)), replace(data, matches=data.matches + 1e-9)
+    assert commitment(rounded) == commitment(data) != commitment(answered)
+    assert commitment(rounded, 1) != commitment(data, 1)
+    content = json.loads(wg.certify_project(trial).to_json())
+    assert (content["schema"], content["commitment"]) == (2, commitment(data))
+    old = {**content, "schema": 1, "commitment": commitment(data, 1)}
+    old["digest"] = digest_of(old)
+    assert check_certificate(old, trial) == []
+    old["commitment"] = commitment(rounded, 1)
+    old["digest"] = digest_of(old)
+    assert check_certificate(old, trial) == [
+        "The verdict does not follow from the project's answers: recomputing it gives a different one."
     ]
 
 

@@ -20,10 +20,10 @@ from golden.projects import bent, make_small
 from warpgauge.io.transforms import Transform
 from web.server_tools import answer, served
 
-# Calls of `map` of one transform, upper bounds: lower them where fewer suffice. The aim is 2 for an evaluation (once at
-# all points, once at the neighbours for the Jacobians), and 3 with the report, whose map is over a grid.
-MAPS_OF_EVALUATE = 16
-MAPS_WITH_REPORT = 24
+# Calls of `map` of one transform: once at all points, once at the neighbours for the Jacobians, and once over the grids
+# of the report.
+MAPS_OF_EVALUATE = 2
+MAPS_WITH_REPORT = 3
 
 
 @pytest.fixture(scope="module")

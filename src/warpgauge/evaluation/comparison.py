@@ -183,10 +183,15 @@ class Comparison:
         known = {**vars(self.values), "targets": np.ascontiguousarray(self.values.annotations[:, at])}
         return replace(self, targets=self.annotations.fixed_points[at], _known=known)
 
-    def over(self, targets: ArrayLike) -> Comparison:
-        """Return the comparison over other targets."""
+    def over(self, targets: ArrayLike, values: Mapping[str, Floats] | None = None) -> Comparison:
+        """Return the comparison over other targets; ``values`` are those there of some transforms, where known."""
+        at = as_points(targets, "targets", self.posterior.d)
         known = {name: one for name, one in vars(self.values).items() if name != "targets"}
-        return replace(self, targets=as_points(targets, "targets", self.posterior.d), _known=known)
+        if values:
+            rest = [name for name in self.transforms if name not in values]
+            every = {**values, **dict(zip(rest, mapped((self.transforms[one] for one in rest), at), strict=True))}
+            known["targets"] = np.stack([every[name] for name in self.transforms])
+        return replace(self, targets=at, _known=known)
 
     def among(self, names: Iterable[str]) -> Comparison:
         """Return the comparison of some of the transforms."""

@@ -259,7 +259,8 @@ def warped_image(
     moving : Image, or (array, Grid)
         Of an `Image`, the coarsest level is read that is at least as fine as ``grid``.
     transform : Transform, Posterior or callable
-        Maps fixed to moving world points; a posterior by its mean.
+        Maps fixed to moving world points; a posterior by its mean. Or the (grid.count, d) array of the points of the
+        grid, already mapped.
     grid : Grid
     order : {0, 1}
         Nearest or linear interpolation.
@@ -283,12 +284,13 @@ def warped_image(
         raise InvalidInputError(
             f"A moving image of shape {samples.shape} does not fit its grid {frame.shape} and the fixed {grid.d}D grid."
         )
-    apply = mapping(transform, "warped_image", grid.d).map
+    known = transform if isinstance(transform, np.ndarray) and transform.shape == (grid.count, grid.d) else None
+    apply = mapping(transform, "warped_image", grid.d).map if known is None else None
     channels = samples.reshape(*frame.shape, -1)
     out = np.full((grid.count, channels.shape[-1]), np.nan)
     for start in range(0, grid.count, POINTS):
         stop = min(start + POINTS, grid.count)
-        mapped = apply(grid.points(start, stop))
+        mapped = known[start:stop] if apply is None else apply(grid.points(start, stop))  # type: ignore[index]
         rows = np.flatnonzero(defined_rows(mapped))
         rows = rows[frame.contains(mapped[rows])]
         at = frame.array_coordinates(mapped[rows])

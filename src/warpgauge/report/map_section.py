@@ -16,6 +16,7 @@ from scipy import ndimage
 
 from warpgauge.core.arrays import Floats
 from warpgauge.evaluation import Evaluation
+from warpgauge.evaluation.comparison import mapped
 from warpgauge.geometry import Grid
 from warpgauge.io.images import Image
 from warpgauge.maps import (
@@ -60,6 +61,8 @@ class MethodMaps:
     tolerance : float or None
     fixed : array or None
         The fixed image on the grid, in [0, 1].
+    checked : array or None
+        Points of the checkerboards, mapped by the best method.
     """
 
     grid: Grid
@@ -70,6 +73,7 @@ class MethodMaps:
     limits: tuple[float, float]
     tolerance: float | None = None
     fixed: NDArray[Any] | None = None
+    checked: Floats | None = None
 
     def picture(self, kind: str, points: Floats, high: float | None = None) -> Picture:
         """Return the panels of one kind: ``"expected error"``, ``"exceedance"`` or ``"standard deviation"``."""
@@ -105,6 +109,7 @@ def method_maps(
     grid: Grid,
     *,
     fixed: Image | None = None,
+    checked: bool = False,
     elements: int | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> MethodMaps:
@@ -118,6 +123,8 @@ def method_maps(
         That of the fixed image; it is coarsened.
     fixed : Image, optional
         Shown below the maps.
+    checked : bool
+        Whether the best method is also mapped for the checkerboards, in the same call.
     elements : int, optional
         Along the longest axis: 256 in 2D and 64 in 3D by default.
     progress : callable, optional
@@ -128,23 +135,43 @@ def method_maps(
     say("uncertainty")
     entropy, deviation = entropy_map(posterior, nodes), standard_deviation_map(posterior, nodes)
     say("expected errors")
-    expected, exceedance = _errors(evaluation, grid, nodes)
+    expected, exceedance, best = _errors(evaluation, grid, nodes, checked)
     below = None if fixed is None else displayable(warped_image(fixed, lambda points: points, nodes))
     return MethodMaps(
         nodes, expected, exceedance, entropy, deviation, entropy_limits(posterior, pixel=grid.pixel),
-        evaluation.tolerance, below,
+        evaluation.tolerance, below, best,
     )  # fmt: skip
 
 
-def _errors(evaluation: Evaluation, grid: Grid, nodes: Grid) -> tuple[dict[str, Floats], dict[str, Floats]]:
+def best_method(evaluation: Evaluation) -> str | None:
+    """Return the best method beside the baseline whose values are known anywhere."""
+    return next(
+        (
+            name
+            for name in evaluation.ranking(evaluation.norm)
+            if name != evaluation.baseline and evaluation.transforms[name].anywhere
+        ),
+        None,
+    )
+
+
+def _errors(
+    evaluation: Evaluation, grid: Grid, nodes: Grid, checked: bool
+) -> tuple[dict[str, Floats], dict[str, Floats], Floats | None]:
     """Return the median error and the probability of one above the tolerance, from samples at a coarser grid.
 
-    The best method is first; tables of points have no maps.
+    The best method is first; tables of points have no maps. The last are the points of the checkerboards that the best
+    method mapped, where they are asked for.
     """
     coarse, tolerance = picture_grid(grid, _ERROR_NODES[grid.d]), evaluation.tolerance
-    compared = evaluation.comparison.over(coarse.points())
+    points, best, known, shown = coarse.points(), best_method(evaluation), {}, None
+    if checked and best is not None:
+        together = np.concatenate([points, checked_grid(grid).points()])
+        values = mapped([evaluation.transforms[best]], together)[0]
+        known, shown = {best: values[: len(points)]}, values[len(points) :]
+    compared = evaluation.comparison.over(points, known)
     samples = evaluation.judged_by.sample_over(compared, _SAMPLES)
-    values = dict(zip(compared.transforms, compared.values.targets, strict=True))
+    at_nodes = dict(zip(compared.transforms, compared.values.targets, strict=True))
     at = coarse.array_coordinates(nodes.points())
     expected, exceedance = {}, {}
 
@@ -155,13 +182,12 @@ def _errors(evaluation: Evaluation, grid: Grid, nodes: Grid) -> tuple[dict[str, 
     for name in evaluation.ranking(evaluation.norm):
         if not compared.transforms[name].anywhere:
             continue
-        mapped = values[name]
-        lengths = np.linalg.norm(samples - mapped, axis=2)
+        lengths = np.linalg.norm(samples - at_nodes[name], axis=2)
         expected[name] = spread(np.median(lengths, axis=0))
         if tolerance is not None:
-            outside = np.isnan(mapped).any(axis=1)
+            outside = np.isnan(at_nodes[name]).any(axis=1)
             exceedance[name] = spread(np.where(outside, np.nan, np.mean(lengths > tolerance, axis=0)))
-    return expected, exceedance
+    return expected, exceedance, shown
 
 
 def map_pictures(content: Content) -> dict[str, Any] | None:
@@ -186,14 +212,12 @@ def map_pictures(content: Content) -> dict[str, Any] | None:
 
 def overlay(content: Content) -> tuple[str, Any] | None:
     """Return the best method and checkerboards of fixed and moving image before and after it, where there are both."""
-    best = next((name for name in content.methods if name in content.transforms), None)
+    best = best_method(content.evaluation)
     if best is None or set(content.images) != {"fixed", "moving"}:
         return None
-    transform = content.transforms[best]
-    if not (hasattr(transform, "map") or callable(transform)):
-        return None
-    picture = checkerboards(content.images["fixed"], content.images["moving"], (best, transform))
-    return best, map_picture(picture)
+    made = None if content.maps is None else content.maps.checked
+    after = content.transforms[best] if made is None else made
+    return best, map_picture(checkerboards(content.images["fixed"], content.images["moving"], (best, after)))
 
 
 def _first(maps: dict[str, Floats], baseline: str | None) -> dict[str, Floats]:
@@ -215,6 +239,11 @@ _CHECKED_ELEMENTS = {2: 640, 3: 128}
 _TILES = 8  # along the longest axis
 
 
+def checked_grid(grid: Grid) -> Grid:
+    """Return the grid of the checkerboards, from that of the fixed image."""
+    return picture_grid(grid, _CHECKED_ELEMENTS[grid.d])
+
+
 def checkerboards(fixed: Image, moving: Image, best: tuple[str, Any]) -> Picture:
     """Return two panels: the moving image where it lies, and as the best method puts it, in turn with the fixed one.
 
@@ -222,10 +251,10 @@ def checkerboards(fixed: Image, moving: Image, best: tuple[str, Any]) -> Picture
     ----------
     fixed, moving : Image
     best : (str, transform)
-        Name and transform of the best method.
+        Name and transform of the best method, or the points of the `checked_grid` that it has mapped.
     """
     name, transform = best
-    grid = picture_grid(fixed.grid, _CHECKED_ELEMENTS[fixed.grid.d])
+    grid = checked_grid(fixed.grid)
     below = _grey(displayable(warped_image(fixed, lambda points: points, grid)), grid.d)
     panels = {}
     for title, one in (("before registration", lambda points: points), (f"after {name}", transform)):

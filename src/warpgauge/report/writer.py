@@ -90,7 +90,7 @@ def write_report(
             and fixed.grid.d == given.d
             and any(one.anywhere for one in evaluation.transforms.values())
         ):
-            maps = method_maps(evaluation, fixed.grid, fixed=fixed, progress=say)
+            maps = method_maps(evaluation, fixed.grid, fixed=fixed, checked=moving is not None, progress=say)
     content = Content(
         title=str(title),
         created=created or datetime.now(UTC),
