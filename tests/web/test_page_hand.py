@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from io import BytesIO
 from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from warpgauge.core.annotations import ellipse_from_covariance
 from warpgauge.project import Placement, Project, Skipped
@@ -18,7 +20,7 @@ SPACING = 0.5
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
-    names = [f"rater{k}" for k in range(12)]
+    names = [f"rater{k}" for k in range(14)]
     with served(make_tissue_project(tmp_path_factory.mktemp("hand") / "lesion"), ",".join(names)) as running:
         yield Shared(running, names)
 
@@ -105,6 +107,29 @@ def test_a_drag_at_the_rim_of_a_small_mark_scales_it_and_never_moves_it(browser:
         sheet.drag("moving", (250, 250), (270, 250))
         assert sheet.state()["mark"]["point"][0] == pytest.approx(before[0] + 20 / scale)
         np.testing.assert_allclose(half_lengths(sheet), sizes)
+    sheet.close()
+
+
+def test_handles_are_shown_only_where_the_pointer_is_near(browser: Any, server: Served, me: str) -> None:
+    """They would hide what is marked: away from the mark only the ellipse and its cross stay, near it they are back."""
+    sheet = open_sheet(browser, server, me)
+    page, box = sheet.page, sheet.box("moving")
+    sheet.press_at("moving", 250, 250)
+
+    def handles() -> int:
+        """Pixels of the handles' dark middles around the mark, where the tissue is brighter than that."""
+        sheet.settle()
+        clip = {"x": box["x"] + 210, "y": box["y"] + 210, "width": 80, "height": 80}
+        picture = np.asarray(Image.open(BytesIO(page.screenshot(clip=clip))).convert("RGB")).astype(int)
+        return int(np.sum(np.all(np.abs(picture - 0x22) < 3, axis=-1)))
+
+    near = handles()
+    page.mouse.move(box["x"] + 450, box["y"] + 60)
+    away = handles()
+    page.mouse.move(box["x"] + 262, box["y"] + 255)
+    assert near >= 4 * 10
+    assert away == 0
+    assert handles() >= 4 * 10
     sheet.close()
 
 

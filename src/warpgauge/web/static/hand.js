@@ -4,6 +4,7 @@
  */
 
 import { dragHandle, ellipseFromDrag, handleUnderPoint, levelOfPoint, turnedEllipse } from "./ellipse.js";
+import { byFinger } from "./gestures.js";
 import { widthAcross } from "./habit.js";
 import { norm, subtract } from "./linalg.js";
 import { admissible, ballMark, markFromEllipse, markWithSection, sectionOfMark } from "./ellipsoid.js";
@@ -18,6 +19,9 @@ import { screenToPlane } from "./viewport.js";
 /** @import { PlaneView } from "./planeview.js" */
 /** @import { Colours } from "./types.js" */
 /** @typedef {{kind: "edit", mark: Mark, section: Ellipse, handle: Handle} | {kind: "turn", mark: Mark, section: Ellipse} | {kind: "new"} | {kind: "pan", last: Vector} | {kind: "cross"} | {kind: "window", colours: Colours}} Drag */
+
+/** Screen pixels around a mark and its handles in which the pointer is near. */
+const NEAR = 32;
 
 export class PlaneHand {
   /**
@@ -48,6 +52,16 @@ export class PlaneHand {
   /** Stand-off of the handles of a small ellipse, plane units. */
   get reach() {
     return 22 / this.pane.view.scale;
+  }
+
+  /** Whether the handles are shown: with the pointer near, else they would hide what is marked; for fingers always. */
+  get showsHandles() {
+    const { section, pane } = this;
+    if (!this.editable || !section) return false;
+    if (this.drawing || byFinger()) return true;
+    if (!pane.pointer) return false;
+    const away = norm(subtract(screenToPlane(pane.view, pane.pointer), section.centre));
+    return away <= Math.max(...section.radii, this.reach) + NEAR / pane.view.scale;
   }
 
   /** Radius of a plain click at this zoom. */

@@ -101,7 +101,7 @@ function drawOwn(pane, context, view, mark) {
     return;
   }
   drawEllipse(context, view, section, COLOURS.yours);
-  if (pane.hand.editable) drawHandles(context, view, section, pane.hand.reach, pane.hand.hovered);
+  if (pane.hand.showsHandles) drawHandles(context, view, section, pane.hand.reach, pane.hand.hovered);
   else drawPlus(context, planeToScreen(view, section.centre), COLOURS.yours, 6);
 }
 
