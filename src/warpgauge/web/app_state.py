@@ -1,9 +1,8 @@
-"""State of a server: log, images and session of its project, one lock around the session, and the ranking so far."""
+"""State of a server: log, images and session of its project, one lock around the session, and who may see what."""
 
 from __future__ import annotations
 
 import logging
-import math
 import os
 import sys
 import threading
@@ -17,129 +16,14 @@ from fastapi import Depends, Request
 from warpgauge.core.process import Posterior
 from warpgauge.core.suggestion import compile_loops
 from warpgauge.errors import WarpgaugeError
-from warpgauge.evaluation import AuditWatch, Evaluation, columns, evaluate_project
-from warpgauge.evaluation.columns import PRIMARY
-from warpgauge.evaluation.sentences import progress
-from warpgauge.maps.picture_parts import shown_units
+from warpgauge.evaluation import AuditWatch
 from warpgauge.project import SKIP_REASONS, Doubt, NotAllowedError, Project
 from warpgauge.session import Session
 from warpgauge.session.prior import default_radius
 from warpgauge.web.auth import Gate, Person
-from warpgauge.web.overlays import Kept, Overlays
+from warpgauge.web.overlays import Overlays
+from warpgauge.web.ranking import Ranking
 from warpgauge.web.tiled_image import TiledImage
-
-# The transforms that were added, ranked by what the annotations say so far.
-
-
-class Comparison:
-    """Ranks the project's transforms; kept until the annotations, the settings or the transforms change.
-
-    Parameters
-    ----------
-    project : Project
-    overlays : Overlays
-        Reads the transforms.
-    """
-
-    def __init__(self, project: Project, overlays: Overlays) -> None:
-        self.project, self.overlays = project, overlays
-        self._kept = Kept(8)
-
-    def _assessed(self) -> tuple[Evaluation | None, dict[str, str]]:
-        """Return the verdict on all transforms that can be read, and why the others cannot."""
-        with self.project.lock:
-            state = self.project.state
-            records = tuple((name, record.generation) for name, record in state.transforms.items())
-            key = (state.model_generation, len(state.fits), self.project.settings, records)
-        found: tuple[Evaluation | None, dict[str, str]] = self._kept.get(key, self._make)
-        return found
-
-    def _make(self) -> tuple[Evaluation | None, dict[str, str]]:
-        read, problems = {}, {}
-        for name in self.project.transform_names():
-            try:
-                read[name] = self.overlays.transform(name)
-            except WarpgaugeError as error:
-                problems[name] = str(error)
-        if not read or not len(Session(self.project).annotations()):
-            return None, problems
-        try:
-            return evaluate_project(self.project, read, with_trust=False, further=False), problems
-        except WarpgaugeError as error:
-            return None, {**problems, **dict.fromkeys(read, str(error))}
-
-    def describe(self) -> dict[str, Any]:
-        """Return what ``/api/transforms`` answers."""
-        found, problems = self._assessed()
-        result = None if found is None else found.evaluation
-        names = self.project.transform_names()
-        if found is not None:
-            names += [name for name in found.transforms if name not in names]
-        heads, cells = _table(result)
-        rows = [{**self._row(name, result, problems.get(name)), "cells": cells.get(name, [])} for name in names]
-        rows.sort(key=lambda row: (row["rank"] is None, row["rank"]))
-        return {
-            "transforms": rows,
-            "columns": heads,
-            "verdict": "" if result is None else str(result.verdict),
-            "decided": result is not None and result.verdict.decided,
-            "targets": "" if found is None else found.target_sentence,
-            "flags": [] if result is None else result.notices,
-            "units": self.project.units,
-        }
-
-    def _row(self, name: str, result: Any, problem: str | None) -> dict[str, Any]:
-        row: dict[str, Any] = {"name": name, "description": "", "problem": problem, "rank": None, "score": None,
-                               "interval": None, "probability_best": None, "outside": None}  # fmt: skip
-        if problem is None and name in self.project.transform_names():
-            row["description"] = self.overlays.transform(name).description.kind
-        elif problem is None:
-            row["description"] = "before any registration"
-        if result is not None and name in result.scores:
-            scores = result.scores[name]
-            row["rank"] = result.ranking().index(name) + 1
-            row["score"], row["interval"] = (
-                _finite(scores.score[PRIMARY]),
-                [_finite(v) for v in scores.interval[PRIMARY]],
-            )
-            row["probability_best"], row["outside"] = _finite(scores.probability_best[PRIMARY]), scores.outside
-        return row
-
-    def ranking(self) -> dict[str, Any] | None:
-        """Return a summary of how far the ranking is decided; None without transforms or annotations."""
-        found, _ = self._assessed()
-        if found is None:
-            return None
-        result = found.evaluation
-        order = result.ranking()
-        best = _finite(result.scores[order[0]].probability_best[PRIMARY])
-        said = result.verdict
-        return {"order": order, "probability_best": best, "decided": said.decided, "sentence": progress(said)}
-
-
-def _finite(value: float) -> float | None:
-    return float(value) if math.isfinite(value) else None
-
-
-def _table(result: Evaluation | None) -> tuple[list[dict[str, str]], dict[str, list[Any]]]:
-    """Return the columns of the page's table, and the cells of each transform."""
-    if result is None:
-        return [], {}
-    shown = columns.shown(result, columns.PAGE)
-    heads = columns.headings(result, columns.PAGE, shown_units(result.units or "px"))
-    return (
-        [{"key": one.key, "head": head, "unit": one.unit} for one, head in zip(shown, heads, strict=True)],
-        {row.name: [_cell(one.value(row)) for one in shown] for row in columns.standing(result)},
-    )
-
-
-def _cell(value: Any) -> Any:
-    if isinstance(value, tuple):
-        return [_finite(one) for one in value]
-    return _finite(value) if isinstance(value, float) else value
-
-
-# State of a server: the log, the images and the session of its project, and one lock around the session.
 
 logger = logging.getLogger("warpgauge.web")
 _GATHERED = 0.2  # seconds from an answer to the look whether a refit is due
@@ -193,7 +77,7 @@ class Desk:
         self.audit = AuditWatch(project)
         self.session = Session(project, auto_refit=False, decided=self.audit.decided, question=self._question)
         self.overlays = Overlays(project, self.pictures)
-        self.comparison = Comparison(project, self.overlays)
+        self.ranking = Ranking(project, self.overlays)
         self.tell: Callable[[str], object] = logger.info
         self._wake, self._over = threading.Event(), threading.Event()
 

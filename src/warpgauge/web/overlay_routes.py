@@ -107,7 +107,7 @@ def candidates(desk: AtDesk, asking: Asking) -> dict[str, Any]:
 def transforms(desk: AtDesk, asking: Asking) -> dict[str, Any]:
     """Return the transforms that were added, and their ranking so far."""
     desk.check_compares(asking)
-    return desk.comparison.describe()
+    return desk.ranking.table()
 
 
 def parsed_points(text: str, d: int) -> Floats:

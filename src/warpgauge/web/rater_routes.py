@@ -217,7 +217,7 @@ class Reports:
             if compares or rule.name != "decided"
         ]
         if compares:
-            ranking = self.desk.comparison.ranking()
+            ranking = self.desk.ranking.summary()
             audit = self.desk.audit.verdict()
             if audit is not None and not any(rule["rule"] == "decided" for rule in stop):
                 stop.append({"rule": "decided", "met": audit.best is not None, "sentence": audit.sentence})
