@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from warpgauge.report.content import Content
 from warpgauge.report.leaderboard import write_leaderboard
 from warpgauge.report.map_section import MethodMaps, method_maps
+from warpgauge.report.report import Report
 from warpgauge.report.study_report import write_study_report
-from warpgauge.report.writer import report_page, write_project_report, write_report
+from warpgauge.report.writer import write_project_report, write_report
 
 __all__ = [
-    "Content",
     "MethodMaps",
+    "Report",
     "method_maps",
-    "report_page",
     "write_leaderboard",
     "write_project_report",
     "write_report",

@@ -7,9 +7,8 @@ import os
 from datetime import UTC, datetime
 from pathlib import Path
 
-from warpgauge.io.files import replace_text
+from warpgauge.io.files import plain, replace_text
 from warpgauge.maps.picture_parts import shown_units
-from warpgauge.report.content import finite
 from warpgauge.report.page import download, rendered, report_path
 from warpgauge.report.study_report import method_table
 from warpgauge.study import StudyResult, columns
@@ -36,7 +35,7 @@ def write_leaderboard(
         As `write_study_report` takes them.
     """
     file = report_path(out_html)
-    numbers = json.dumps(finite(result.to_dict()), indent=2, allow_nan=False)
+    numbers = json.dumps(plain(result.to_dict()), indent=2, allow_nan=False)
     text = rendered(
         "leaderboard/page.html",
         folder="leaderboard",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,10 +30,6 @@ from warpgauge.maps import (
     warped_image,
 )
 from warpgauge.report.page import photograph
-
-if TYPE_CHECKING:
-    from warpgauge.report.content import Content
-
 
 _ELEMENTS = {2: 256, 3: 64}  # along the longest axis: enough for a page, made within seconds
 # Errors vary smoothly and are drawn jointly, so they are found on a coarser grid and interpolated.
@@ -57,7 +53,7 @@ class MethodMaps:
     entropy, standard_deviation : array
         Of the posterior.
     limits : (float, float)
-        Entropies between which knowledge ends.
+        Entropies between which a place counts as partly known.
     tolerance : float or None
     fixed : array or None
         The fixed image on the grid, in [0, 1].
@@ -190,13 +186,10 @@ def _errors(
     return expected, exceedance, shown
 
 
-def map_pictures(content: Content) -> dict[str, Any] | None:
-    """Return the maps of the methods side by side, in the order of their ranks; None where none were made."""
-    made = content.maps
-    if made is None:
-        return None
-    baseline = content.evaluation.baseline
-    points = content.posterior.annotations.fixed_points
+def map_pictures(made: MethodMaps, evaluation: Evaluation, units: str) -> dict[str, Any]:
+    """Return the maps of the methods side by side, in the order of their ranks, as pictures of a page."""
+    baseline, posterior = evaluation.baseline, evaluation.posterior
+    points = posterior.annotations.fixed_points
     shown = replace(made, expected=_first(made.expected, baseline), exceedance=_first(made.exceedance, baseline))
     expected = shown.picture("expected error", points, _top(shown.expected, baseline))
     deviation = made.picture("standard deviation", points)
@@ -205,19 +198,9 @@ def map_pictures(content: Content) -> dict[str, Any] | None:
         "left": len(made.expected) - len(shown.expected),
         "expected": photograph(map_picture(expected)),
         "exceedance": photograph(map_picture(shown.picture("exceedance", points))) if shown.exceedance else None,
-        "tolerance": f"{made.tolerance:g} {content.units}" if shown.exceedance else None,
-        "deviation": photograph(map_picture(deviation, width=6.5 if content.posterior.d == 2 else 10.0)),
+        "tolerance": f"{made.tolerance:g} {units}" if shown.exceedance else None,
+        "deviation": photograph(map_picture(deviation, width=6.5 if posterior.d == 2 else 10.0)),
     }
-
-
-def overlay(content: Content) -> tuple[str, Any] | None:
-    """Return the best method and checkerboards of fixed and moving image before and after it, where there are both."""
-    best = best_method(content.evaluation)
-    if best is None or set(content.images) != {"fixed", "moving"}:
-        return None
-    made = None if content.maps is None else content.maps.checked
-    after = content.transforms[best] if made is None else made
-    return best, map_picture(checkerboards(content.images["fixed"], content.images["moving"], (best, after)))
 
 
 def _first(maps: dict[str, Floats], baseline: str | None) -> dict[str, Floats]:
@@ -263,7 +246,7 @@ def checkerboards(fixed: Image, moving: Image, best: tuple[str, Any]) -> Picture
 
 
 def _grey(samples: NDArray[Any], d: int) -> NDArray[Any]:
-    """Return one channel: colours of two stains differ anyway, and edges are what is to be seen."""
+    """Return one channel: colours of two stains differ in any case, and only edges matter here."""
     return samples.mean(axis=-1) if samples.ndim > d else samples
 
 

@@ -12,9 +12,9 @@ from warpgauge.core.arrays import Floats
 from warpgauge.display import counted
 from warpgauge.evaluation import Certificate, Trust, columns
 from warpgauge.evaluation.sentences import joined, judged_share, length, without
+from warpgauge.maps import map_picture
 from warpgauge.report import charts
-from warpgauge.report.content import Content, annotation_rows, model, versions
-from warpgauge.report.map_section import MOST_SHOWN, map_pictures, overlay
+from warpgauge.report.map_section import MOST_SHOWN, best_method, checkerboards, map_pictures
 from warpgauge.report.page import (
     Cell,
     Table,
@@ -30,6 +30,8 @@ from warpgauge.report.page import (
     text_cell,
     value_cell,
 )
+from warpgauge.report.provenance import model, versions
+from warpgauge.report.report import Report
 from warpgauge.report.suspects import thumbnails
 from warpgauge.session.control_questions import RaterCertificate
 
@@ -38,74 +40,74 @@ _MOST_LISTED = 6
 MOST_DRAWN = 12
 
 
-def section_titles(content: Content) -> dict[str, str]:
+def section_titles(report: Report) -> dict[str, str]:
     """Return the sections of a report by name, in order, with their headings."""
     results = {"results": "Which method is best?", "maps": "Where is it wrong?"}
     trust = {"calibration": "Can these numbers be trusted?"}
-    overconfident = content.trust is None or content.trust.verdict == "overconfident"
+    overconfident = report.evaluation.trust is None or report.evaluation.trust.verdict == "overconfident"
     return {
-        **({"suspects": "Annotations to check"} if content.suspects else {}),
+        **({"suspects": "Annotations to check"} if report.suspects else {}),
         # Where the model is overconfident, that stands before any ranking.
         **(trust | results if overconfident else results | trust),
         "landmarks": "Errors at the annotated points",
-        **({"certificate": "Certificate"} if content.certificate else {}),
-        **({"raters": "How precise are the raters?"} if content.raters else {}),
+        **({"certificate": "Certificate"} if report.certificate else {}),
+        **({"raters": "How precise are the raters?"} if report.raters else {}),
         "annotations": "Annotations",
         "provenance": "How it was made",
         "reading": "How to read this report",
     }
 
 
-def section_values(content: Content) -> dict[str, Any]:
+def section_values(report: Report) -> dict[str, Any]:
     """Return what the templates of a report show, by the names that they use."""
-    methods = content.methods
+    methods = report.methods
     return {
-        "title": content.title,
-        "content": content,
-        "found": content.evaluation,
-        "trust": content.trust,
-        "units": content.units,
-        "score": columns.score_words(content.norm),
-        "judged": "" if content.judged is None else judged_share(content.judged),
+        "title": report.title,
+        "report": report,
+        "found": report.evaluation,
+        "trust": report.evaluation.trust,
+        "units": report.units,
+        "score": columns.score_words(report.evaluation.norm),
+        "judged": "" if report.judged is None else judged_share(report.judged),
         "compared": joined(methods) if len(methods) <= _MOST_LISTED else f"{len(methods)} methods",
-        "annotations": counted(content.evaluation.annotations, "annotation"),
+        "annotations": counted(report.evaluation.annotations, "annotation"),
         "version": versions()["warpgauge"],
-        "suspects": _suspects(content),
-        "results": _results(content),
-        "maps": map_pictures(content),
-        "calibration": None if content.trust is None else _calibration(content.trust),
-        "landmarks": _landmarks(content),
-        "certificate": None if content.certificate is None else _certificate(content.certificate),
-        "raters": _raters(content),
-        "annotation_list": _annotation_list(content),
-        "provenance": _provenance(content),
+        "suspects": _suspects(report),
+        "results": _results(report),
+        "maps": None if report.maps is None else map_pictures(report.maps, report.evaluation, report.units),
+        "calibration": None if report.evaluation.trust is None else _calibration(report.evaluation.trust),
+        "landmarks": _landmarks(report),
+        "certificate": None if report.certificate is None else _certificate(report.certificate),
+        "raters": _raters(report),
+        "annotation_list": _annotation_list(report),
+        "provenance": _provenance(report),
     }
 
 
-def _suspects(content: Content) -> dict[str, Any]:
+def _suspects(report: Report) -> dict[str, Any]:
     """Return the flagged annotations with two thumbnails each, the verdict without them, and both sets of scores."""
-    images = content.images
-    drawable = set(images) == {"fixed", "moving"} and images["fixed"].grid.d == content.posterior.d
+    images = report.images
+    drawable = set(images) == {"fixed", "moving"} and images["fixed"].grid.d == report.evaluation.posterior.d
     drawn = [
         {
             "number": one.row + 1,
             "sentence": one.sentence,
-            "away": length(one.distance, content.units),
+            "away": length(one.distance, report.units),
             "address": photograph(thumbnails(images["fixed"], images["moving"], one)),
         }
-        for one in (content.suspects[:MOST_DRAWN] if drawable else ())
+        for one in (report.suspects[:MOST_DRAWN] if drawable else ())
     ]
-    other = content.evaluation.without_flagged if content.suspects else None
-    sentence = "" if other is None else without([one.row for one in content.suspects], other.verdict)
+    other = report.evaluation.without_flagged if report.suspects else None
+    sentence = "" if other is None else without([one.row for one in report.suspects], other.verdict)
     return {
         "drawn": drawn,
-        "left": len(content.suspects) - len(drawn),
-        "without": None if other is None else {"sentence": sentence, "table": _without_flagged(content)},
+        "left": len(report.suspects) - len(drawn),
+        "without": None if other is None else {"sentence": sentence, "table": _without_flagged(report)},
     }
 
 
-def _without_flagged(content: Content) -> Table:
-    found, norm = content.evaluation, content.norm
+def _without_flagged(report: Report) -> Table:
+    found, norm = report.evaluation, report.evaluation.norm
     other = found.without_flagged
     assert other is not None
     rows: list[tuple[str, list[Cell]]] = []
@@ -120,7 +122,7 @@ def _without_flagged(content: Content) -> Table:
                 sampled_cell(score.probability_best[norm], one.samples),
             ]
         rows.append((name, cells))
-    heads = (f"error ({content.units})", "90 % interval", "probability of being best")
+    heads = (f"error ({report.units})", "90 % interval", "probability of being best")
     return Table(
         f"Errors from all {found.annotations} annotations, and from the {other.annotations} that are not flagged.",
         ("method", *heads, *(f"without: {head}" for head in heads)),
@@ -130,31 +132,40 @@ def _without_flagged(content: Content) -> Table:
     )
 
 
-def _results(content: Content) -> dict[str, Any]:
+def _results(report: Report) -> dict[str, Any]:
     """Return the table, the intervals, the ranks, the box plots and the checkerboards."""
-    found, norm, units = content.evaluation, content.norm, content.units
+    found, norm, units = report.evaluation, report.evaluation.norm, report.units
     best = columns.standing(found)[0]
     low, high = best.scores.interval[norm]
     label = f"expected distance from the true match ({units})"
-    overlaid, picture = overlay(content) or (None, None)
+    overlaid = best_method(found)
     return {
-        "scores": score_table(content),
+        "scores": score_table(report),
         "best": best.name,
         "error": best.true_score,
         "low": low,
         "high": high,
         "intervals": chart(charts.intervals(found, norm, columns.score_head(norm, units))),
-        "wins": chart(charts.wins(found, norm)) if len(content.methods) > 1 else None,
-        "boxes": chart(charts.boxes(content.errors, label, found.tolerance)) if content.errors else None,
-        "medians": "; ".join(f"{name}: {rounded(float(np.median(one)))}" for name, one in content.errors.items()),
+        "wins": chart(charts.wins(found, norm)) if len(report.methods) > 1 else None,
+        "boxes": chart(charts.boxes(report.errors, label, found.tolerance)) if report.errors else None,
+        "medians": "; ".join(f"{name}: {rounded(float(np.median(one)))}" for name, one in report.errors.items()),
         "overlaid": overlaid,
-        "overlay": None if picture is None else photograph(picture, dpi=150),
+        "overlay": None if overlaid is None else _overlay(report, overlaid),
     }
 
 
-def score_table(content: Content) -> Table:
+def _overlay(report: Report, name: str) -> str | None:
+    """Return checkerboards of fixed and moving image before and after a method; None where they cannot be drawn."""
+    if report.fixed is None or report.moving is None:
+        return None
+    made = None if report.maps is None else report.maps.checked
+    after = report.transforms[name] if made is None else made
+    return photograph(map_picture(checkerboards(report.fixed, report.moving, (name, after))), dpi=150)
+
+
+def score_table(report: Report) -> Table:
     """Return the table of scores, best method first."""
-    found = content.evaluation
+    found = report.evaluation
     shown = columns.shown(found, columns.REPORT)
     rows = [
         (row.name, [value_cell(one.unit, one.value(row), found.samples) for one in shown])
@@ -165,18 +176,18 @@ def score_table(content: Content) -> Table:
         f"90 % intervals in brackets ({found.samples} samples, seed {found.seed})."
     )
     flagged = frozenset(flag.transform for flag in found.flags if flag.transform is not None)
-    heads = ["method", *columns.headings(found, columns.REPORT, content.units)]
+    heads = ["method", *columns.headings(found, columns.REPORT, report.units)]
     return Table(caption, heads, rows, flagged=flagged, baseline=found.baseline, name="scores")
 
 
-def _landmarks(content: Content) -> dict[str, Any] | None:
+def _landmarks(report: Report) -> dict[str, Any] | None:
     """Return the distances between each annotated match and where each method puts it, as a table and as CSV."""
-    errors = content.landmark_errors
-    rows = annotation_rows(content)
+    errors = report.landmark_errors
+    rows = report.annotation_rows
     if not errors or not rows:
         return None
-    shown, units = list(errors)[:MOST_SHOWN], content.units
-    before = content.evaluation.baseline
+    shown, units = list(errors)[:MOST_SHOWN], report.units
+    before = report.evaluation.baseline
     if before in errors and before not in shown:
         shown = [*shown[:-1], before]
     listed = [
@@ -204,7 +215,7 @@ def _landmarks(content: Content) -> dict[str, Any] | None:
         flagged=_doubted(rows),
         name="landmark-errors",
     )
-    return {"table": table, "csv": download(landmark_csv(content), "text/csv")}
+    return {"table": table, "csv": download(landmark_csv(report), "text/csv")}
 
 
 def _doubted(rows: list[dict[str, Any]]) -> frozenset[str]:
@@ -212,16 +223,16 @@ def _doubted(rows: list[dict[str, Any]]) -> frozenset[str]:
     return frozenset(str(row["label"]) for row in rows if row["outlier"] or row["flagged"])
 
 
-def landmark_csv(content: Content) -> str:
+def landmark_csv(report: Report) -> str:
     """Return a row for each annotation: its label, points, and the error of each method there."""
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
-    axes = "xyz"[: content.posterior.d]
-    names = list(content.landmark_errors)
+    axes = "xyz"[: report.evaluation.posterior.d]
+    names = list(report.landmark_errors)
     heads = [*(f"fixed_{axis}" for axis in axes), *(f"moving_{axis}" for axis in axes)]
     writer.writerow(["annotation", *heads, "stated_sd", *names])
-    for at, row in enumerate(annotation_rows(content)):
-        values = [_value(content.landmark_errors[name], at) for name in names]
+    for at, row in enumerate(report.annotation_rows):
+        values = [_value(report.landmark_errors[name], at) for name in names]
         numbers = [repr(float(x)) for x in (*row["fixed"], *row["moving"], row["sd"])]
         writer.writerow([row["label"], *numbers, *("" if one is None else repr(one) for one in values)])
     return stream.getvalue()
@@ -277,12 +288,12 @@ def _certificate_facts(found: Certificate) -> dict[str, object]:
     }
 
 
-def _annotation_list(content: Content) -> Table | None:
+def _annotation_list(report: Report) -> Table | None:
     """Return the annotations with how well the others predict each."""
-    rows = annotation_rows(content)
+    rows = report.annotation_rows
     if not rows:
         return None
-    units = content.units
+    units = report.units
     listed = [
         (str(one["label"]), [
             text_cell(", ".join(rounded(x, 5) for x in one["fixed"])),
@@ -310,10 +321,10 @@ def _remark(row: dict[str, Any]) -> str:
     return "contradicts the others" if row["outlier"] else ""
 
 
-def _provenance(content: Content) -> dict[str, Any]:
+def _provenance(report: Report) -> dict[str, Any]:
     """Return settings, model, images, hashes, versions, seeds, and how each transform was read."""
-    found = content.evaluation
-    read = {name: one.description.to_dict() for name, one in content.transforms.items()}
+    found = report.evaluation
+    read = {name: one.description.to_dict() for name, one in report.transforms.items()}
     seeds = {"posterior samples": found.samples, "seed": found.seed, "targets": found.targets,
              "tolerance": found.tolerance, "norms": list(found.norms)}  # fmt: skip
     return {
@@ -321,14 +332,14 @@ def _provenance(content: Content) -> dict[str, Any]:
             facts(f"Transform {name}", {key: value for key, value in shown.items() if value not in ("", [], ())})
             for name, shown in read.items()
         ],
-        "project": facts("Project settings and content", content.project) if content.project else None,
+        "project": facts("Project settings and content", report.project) if report.project else None,
         "settings": [
-            facts("Model of the true transformation", model(content.posterior)),
-            facts("Settings of the evaluation", {**seeds, **content.settings}),
+            facts("Model of the true transformation", model(report.evaluation.posterior)),
+            facts("Settings of the evaluation", {**seeds, **report.settings}),
             *(facts(f"The {name} image", {**one.summary(), "levels": one.levels})
-              for name, one in content.images.items()),
+              for name, one in report.images.items()),
         ],
-        "hashes": facts("SHA-256 of the input files", content.hashes) if content.hashes else None,
+        "hashes": facts("SHA-256 of the input files", report.hashes) if report.hashes else None,
         "versions": facts("Programs and libraries", versions()),
     }  # fmt: skip
 
@@ -379,10 +390,10 @@ def _sensitivity(trust: Trust) -> Table | None:
     )
 
 
-def _raters(content: Content) -> Table:
+def _raters(report: Report) -> Table:
     """Return a certificate for each rater: bias, scatter and repeatability with 95 % intervals."""
     rows = []
-    for name, one in content.raters.items():
+    for name, one in report.raters.items():
         spread = [(one.sd, one.sd_low, one.sd_high), (one.repeat_sd, one.repeat_low, one.repeat_high)]
         rows.append(
             (
@@ -395,7 +406,7 @@ def _raters(content: Content) -> Table:
                 ],
             )
         )
-    units = content.units
+    units = report.units
     heads = ("rater", "known matches in the drawn region", f"bias, {units}", f"SD, {units}", "interval",
              f"repeatability SD, {units}", "interval", "repeats")  # fmt: skip
     return Table("Certificates of the raters, with 95 % intervals.", heads, rows, name="raters")

@@ -14,10 +14,9 @@ import numpy as np
 
 from warpgauge.evaluation import norm_name
 from warpgauge.evaluation.columns import REPORT, score_head
-from warpgauge.io.files import replace_text
+from warpgauge.io.files import plain, replace_text
 from warpgauge.maps.picture_parts import shown_units
 from warpgauge.report import charts
-from warpgauge.report.content import finite, versions
 from warpgauge.report.page import (
     Table,
     chart,
@@ -30,6 +29,7 @@ from warpgauge.report.page import (
     text_cell,
     value_cell,
 )
+from warpgauge.report.provenance import versions
 from warpgauge.study import StudyResult, columns
 
 _SIGNIFICANT = 0.05
@@ -70,7 +70,7 @@ def write_study_report(
     file = report_path(out_html)
     when = created or datetime.now(UTC)
     shown = shown_units(units)
-    numbers = finite(
+    numbers = plain(
         {**result.to_dict(), "created": when.isoformat(), "units": shown, "hashes": dict(hashes or {}),
          "versions": versions()}
     )  # fmt: skip
