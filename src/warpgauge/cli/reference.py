@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 import click
 
 from warpgauge.cli.app import app
 
-SHARED = {"--cluster", "--json", "--scheduler", "--trust"}
+MANY = 4
 _HEAD = """# Command reference
 
 Generated from the commands themselves (`python -m warpgauge.cli.reference > docs/commands.md`); a test compares them.
@@ -44,26 +45,30 @@ def commands(command: click.Command, context: click.Context) -> Iterator[click.C
 
 
 def reference() -> str:
-    """Return the page as Markdown."""
-    found: dict[str, str] = {}
-    parts = []
-    for context in commands(app, root_context()):
+    """Return the page as Markdown; options that at least `MANY` commands have in the same words are listed once."""
+    contexts = list(commands(app, root_context()))
+    options = [one for context in contexts for one in context.command.params if isinstance(one, click.Option)]
+    seen = Counter((one.opts[0], one.help) for one in options if one.help)
+    shared = {key: text for (key, text), number in seen.items() if number >= MANY}
+    lines = [f"- `{name}`: {text}" for name, text in sorted(shared.items())]
+    parts = [_HEAD.format(shared="\n".join(lines))]
+    for context in contexts:
         context.terminal_width = context.max_content_width = 100
-        with _without_shared(context.command) as shared:
-            parts.append(f"## {context.command_path}\n\n```text\n{context.get_help()}\n```\n")
-        found |= {one.opts[0]: one.help or "" for one in shared if isinstance(one, click.Option)}
-    lines = [f"- `{name}`: {text}" for name, text in sorted(found.items())]
-    return "\n".join([_HEAD.format(shared="\n".join(lines)), *parts])
+        with _without(context.command, shared) as taken:
+            also = f"\n\n  Also: {', '.join(taken)}" if taken else ""
+            parts.append(f"## {context.command_path}\n\n```text\n{context.get_help()}{also}\n```\n")
+    return "\n".join(parts)
 
 
 @contextmanager
-def _without_shared(command: click.Command) -> Iterator[list[click.Parameter]]:
-    """Take the options that many commands share, and that of help, off a command for a while; yield what was taken."""
+def _without(command: click.Command, shared: Mapping[str, str | None]) -> Iterator[list[str]]:
+    """Take the shared options, and that of help, off a command for a while; yield the names of those taken."""
     before, helped = command.params, command.add_help_option
-    command.params = [one for one in before if not SHARED & set(one.opts)]
+    taken = [one for one in before if isinstance(one, click.Option) and shared.get(one.opts[0], "") == one.help]
+    command.params = [one for one in before if one not in taken]
     command.add_help_option = False
     try:
-        yield [one for one in before if SHARED & set(one.opts)]
+        yield [one.opts[0] for one in taken]
     finally:
         command.params, command.add_help_option = before, helped
 
