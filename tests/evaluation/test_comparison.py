@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -92,6 +93,15 @@ def test_an_evaluation_by_a_judge_keeps_the_values_that_the_judge_knows() -> Non
     before = trust(judge.posterior, given, TARGETS, judged_by=judge)
     assert [one.calls for one in given.values()] == [4, 4, 4]
     assert before.sensitivity is not None
+
+
+def test_an_evaluation_can_be_pickled_with_all_its_numbers() -> None:
+    """Functions that cannot be pickled do not keep a result from going to another process."""
+    found = wg.evaluate(known(), {"a": lambda points: points + 1.0, "b": Counted(3.0)}, TARGETS, samples=20)
+    again = pickle.loads(pickle.dumps(found))
+    assert again.to_json() == found.to_json()
+    assert str(again) == str(found)
+    np.testing.assert_array_equal(again.draws["rms"], found.draws["rms"])
 
 
 def test_threads_ask_once_together() -> None:

@@ -177,6 +177,13 @@ class Evaluation(Tabular):
     draws: dict[str, Floats] = field(default_factory=dict, repr=False)
     trust: Trust | None = None
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out what was compared and the model: functions among the transforms cannot be pickled.
+
+        Numbers, tables and verdict are kept.
+        """
+        return {**self.__dict__, "comparison": None, "judged_by": None}
+
     def trusted(self, trust: Trust) -> Evaluation:
         """Return the evaluation with what is known of its model."""
         return replace(self, trust=trust, verdict=self.verdict.with_trust(trust))
@@ -199,7 +206,7 @@ class Evaluation(Tabular):
     @property
     def problems(self) -> dict[str, str]:
         """Transforms that could not be read, and why."""
-        return dict(self.comparison.problems)
+        return {} if self.comparison is None else dict(self.comparison.problems)
 
     @property
     def region(self) -> str:
