@@ -15,9 +15,10 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import uvicorn
+from fastapi import FastAPI
 
 from warpgauge.core.parallel import one_blas_thread
 from warpgauge.errors import InvalidInputError, WarpgaugeError
@@ -31,9 +32,6 @@ from warpgauge.web.links import Link, has_tokens, launcher_token, make_organiser
 from warpgauge.web.monitoring import Metrics, Probes, log_as_json, serve_metrics
 from warpgauge.web.settings import ServerSettings
 from warpgauge.web.workers import Workers, WorkerTask
-
-if TYPE_CHECKING:
-    from fastapi import FastAPI
 
 
 class _Server(uvicorn.Server):

@@ -212,16 +212,12 @@ export class MarkEditor {
 
   /** @returns {boolean} whether there was anything drawn to take back */
   stepBack() {
-    const { history } = this;
-    if (history.past.length > 0) this.step(steppedBack(history));
-    return history.past.length > 0;
+    return this.state.past.length > 0 && this.step(steppedBack(this.history));
   }
 
   /** @returns {boolean} whether there was anything taken back to draw again */
   stepForward() {
-    const { history } = this;
-    if (history.future.length > 0) this.step(steppedForward(history));
-    return history.future.length > 0;
+    return this.state.future.length > 0 && this.step(steppedForward(this.history));
   }
 
   /** @param {History<Mark | null>} history */
@@ -230,6 +226,7 @@ export class MarkEditor {
     this.store.set({ past, mark: present, future, dirty });
     if (present) this.alpha = present.alpha;
     this.keepDraft();
+    return true;
   }
 }
 

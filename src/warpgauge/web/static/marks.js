@@ -54,6 +54,19 @@ export function strokeWithHalo(context, colour, path, { alpha = 1, dash = [], wi
 }
 
 /**
+ * The path of a cross that leaves its middle free.
+ * @param {CanvasRenderingContext2D} context
+ * @param {Vector} at screen
+ * @param {number} inner
+ * @param {number} outer
+ */
+export function cross(context, [x, y], inner, outer) {
+  for (const [dx, dy] of [[1, 0], [-1, 0], [0, 1], [0, -1]]) {
+    line(context, [x + dx * inner, y + dy * inner], [x + dx * outer, y + dy * outer]);
+  }
+}
+
+/**
  * The point asked for: a crosshair that leaves its middle free.
  * @param {CanvasRenderingContext2D} context
  * @param {Vector} at screen
@@ -62,18 +75,7 @@ export function strokeWithHalo(context, colour, path, { alpha = 1, dash = [], wi
  * @param {string} [colour]
  */
 export function drawQuery(context, [x, y], alpha = 1, size = 20, colour = COLOURS.query) {
-  const [inner, outer] = [size / 4, size];
-  strokeWithHalo(
-    context,
-    colour,
-    () => {
-      for (const [dx, dy] of [[1, 0], [-1, 0], [0, 1], [0, -1]]) {
-        context.moveTo(x + dx * inner, y + dy * inner);
-        context.lineTo(x + dx * outer, y + dy * outer);
-      }
-    },
-    { alpha, width: 2 },
-  );
+  strokeWithHalo(context, colour, () => cross(context, [x, y], size / 4, size), { alpha, width: 2 });
   strokeWithHalo(context, colour, () => context.arc(x, y, 1, 0, 2 * Math.PI), { alpha });
 }
 
@@ -165,15 +167,10 @@ function square(context, [x, y], size, angle) {
  * @param {number} [alpha]
  */
 export function drawPlus(context, [x, y], colour, size, alpha = 1) {
-  strokeWithHalo(
-    context,
-    colour,
-    () => {
-      line(context, [x - size, y], [x + size, y]);
-      line(context, [x, y - size], [x, y + size]);
-    },
-    { alpha },
-  );
+  strokeWithHalo(context, colour, () => {
+    line(context, [x - size, y], [x + size, y]);
+    line(context, [x, y - size], [x, y + size]);
+  }, { alpha });
 }
 
 /**

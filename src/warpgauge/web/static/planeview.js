@@ -7,7 +7,7 @@ import { length } from "./dom.js";
 import { listenToHand } from "./gestures.js";
 import { PlaneHand } from "./hand.js";
 import { drawPlaneMarks } from "./planemarks.js";
-import { COLOURS, drawScaleBar, drawText, strokeWithHalo } from "./marks.js";
+import { COLOURS, cross, drawScaleBar, drawText, strokeWithHalo } from "./marks.js";
 import { depthToSlice, edgeLetters, planeOfImage, planeToWorld, sliceToDepth, worldToPlane } from "./plane.js";
 import { fitPlaneToScreen, keptInSight, keptOnImage, panByScreen, resizedView, scaleBar, scaleLimits, zoomAboutScreen } from "./viewport.js";
 
@@ -216,12 +216,7 @@ export class PlaneView {
     this.stage.sources[this.side].draw(context, this.plane, view, this.depth, state.colours[this.side]);
     drawPlaneMarks(this, context, view, state);
     // A cross that leaves the centre free, and a scale bar of the magnified picture.
-    strokeWithHalo(context, "#fff", () => {
-      for (const [dx, dy] of [[1, 0], [-1, 0], [0, 1], [0, -1]]) {
-        context.moveTo(at[0] + 5 * dx, at[1] + 5 * dy);
-        context.lineTo(at[0] + 14 * dx, at[1] + 14 * dy);
-      }
-    }, { width: 1.5, halo: 2.4 });
+    strokeWithHalo(context, "#fff", () => cross(context, at, 5, 14), { width: 1.5, halo: 2.4 });
     const bar = scaleBar(view, radius * 0.8);
     drawScaleBar(context, bar, [at[0] - bar.pixels / 2, at[1] + radius * 0.74], this.image.units, true);
     context.restore();
