@@ -103,7 +103,8 @@ def test_a_lost_acknowledgement_is_not_a_conflict_and_nothing_is_doubled(browser
         assert page.locator("#offline").is_hidden()
         assert events(folder, "place") == 1
         np.testing.assert_allclose(answer(folder, 0).point, drawn["point"])
-        assert sheet.state()["saved"]["generation"] == answer(folder, 0).generation
+        with Project.open(folder) as project:
+            assert sheet.state()["saved"]["generation"] == project.state.answer(ME, 0).generation
         assert page.evaluate("() => Object.keys(localStorage).filter(k => k.includes('pending'))") == []
         # A skip in the same way.
         codes = lose_answers(sheet, "**/skip")
@@ -141,7 +142,9 @@ def test_a_conflicting_write_from_another_tab_is_shown_and_the_expert_chooses(
         mine = two.state()["mark"]["point"]
         two.page.keyboard.press("Enter")
         two.page.locator("dialog[open]").wait_for()
-        assert answer(folder, 0).generation == first.generation, "nothing may be written before the expert has chosen"
+        assert (answer(folder, 0), events(folder, "edit")) == (first, 0), (
+            "nothing may be written before the expert has chosen"
+        )
         assert two.page.locator("dialog canvas").count() == 2
         apart = np.linalg.norm(np.subtract(mine, first.point))
         told = float(two.page.locator("dialog p").first.text_content().partition("marks are ")[2].split()[0])

@@ -6,7 +6,7 @@ writing and for replay alike; those on new names (`warpgauge.project.names`) for
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, Self
 
@@ -156,31 +156,36 @@ class Event:
                 f"Query {self.query} is for {state.queries[self.query].for_rater} only, not for {self.rater}."
             )
 
-    def apply(self, state: State, stamp: Stamp) -> None:
-        """Change the state, in place; only `advance` calls this."""
-        self._apply(state, stamp)
-
     def _apply(self, state: State, stamp: Stamp) -> None:
-        """Change nothing, unless the kind says so."""
+        """Change the state, in place; only `advance` calls this."""
 
     def _fields(self) -> dict[str, Any]:
         """Return the fields of the subclass, for a record that has the same."""
         return {one.name: getattr(self, one.name) for one in fields(self) if one.name not in _HEADER}
 
 
-# How fields are read that need no more than their key: metadata for `dataclasses.field`.
-_TEXT = {"read": lambda payload, key, d: text(payload, key)}
-_NAME = {"read": lambda payload, key, d: checked_name(payload.get(key))}
+def _read_by(check: Callable[..., Any], *about: Any, optional: bool = False) -> dict[str, Any]:
+    """Return the metadata of a field that is read by ``check(value, *about)``; an optional one may be missing."""
 
-
-def _point(what: str, *, optional: bool = False) -> dict[str, Any]:
-    """Return how a point is read; an optional one may be missing."""
-
-    def read(payload: Mapping[str, Any], key: str, d: int) -> Vector | None:
+    def read(payload: Mapping[str, Any], key: str, d: int) -> Any:
         value = payload.get(key)
-        return None if optional and value is None else vector(value, d, what)
+        return None if optional and value is None else check(value, *about)
 
     return {"read": read}
+
+
+def _point(what: str, check: Callable[..., Any] = vector, *, optional: bool = False) -> dict[str, Any]:
+    """Return the metadata of a field with a point, or, with `points`, with several."""
+
+    def read(payload: Mapping[str, Any], key: str, d: int) -> Any:
+        value = payload.get(key)
+        return None if optional and value is None else check(value, d, what)
+
+    return {"read": read}
+
+
+_TEXT = {"read": lambda payload, key, d: text(payload, key)}
+_WHOLE = {"read": lambda payload, key, d: int(payload[key])}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,38 +194,27 @@ class Ask(Event):
 
     kind = "query"
     words = "ask again"
-    point: Vector
+    point: Vector = field(metadata=_point("The queried point"))
     origin: str
-    candidate: int | None = None
-    same_as: int | None = None
-    for_rater: str | None = None
-    gain: float | None = None
-    name: str = ""
+    candidate: int | None = field(default=None, metadata=_read_by(whole))
+    same_as: int | None = field(default=None, metadata=_read_by(whole))
+    for_rater: str | None = field(default=None, metadata=_read_by(checked_name, optional=True))
+    gain: float | None = field(default=None, metadata=_read_by(number, "The gain of a query", optional=True))
+    name: str = field(default="", metadata=_TEXT)
     audit: tuple[int, int] | None = None
-    known: Vector | None = None
+    known: Vector | None = field(default=None, metadata=_point("The known match", optional=True))
 
     @classmethod
     def _content(cls, payload: Mapping[str, Any], d: int, checked: dict[str, Any]) -> dict[str, Any]:
-        origin, gain, only = payload.get("origin"), payload.get("gain"), payload.get("for_rater")
+        origin, drawn = payload.get("origin"), payload.get("audit")
         if origin not in ORIGINS:
             raise InvalidInputError(f"The origin of a query must be one of {', '.join(ORIGINS)}, got {origin!r}.")
-        drawn, known = payload.get("audit"), payload.get("known")
         if (drawn is None) != (origin != "audit"):
             raise InvalidInputError("A query of the origin audit, and no other, names its round and its place in it.")
-        place = None if drawn is None else (int(drawn["round"]), int(drawn["place"]))
-        if (known is None) != (origin != "control"):
+        if (checked["known"] is None) != (origin != "control"):
             raise InvalidInputError("A query of the origin control, and no other, names its known match.")
-        return {
-            "audit": place,
-            "known": None if known is None else vector(known, d, "The known match"),
-            "point": vector(payload.get("point"), d, "The queried point"),
-            "candidate": whole(payload.get("candidate")),
-            "origin": origin,
-            "same_as": whole(payload.get("same_as")),
-            "for_rater": None if only is None else checked_name(only),
-            "gain": None if gain is None else number(gain, "The gain of a query"),
-            "name": text(payload, "name"),
-        }
+        place = None if drawn is None else (int(drawn["round"]), int(drawn["place"]))
+        return {**checked, "origin": origin, "audit": place}
 
     def payload(self) -> dict[str, Any]:
         """Return what the log keeps; ``audit`` and ``known`` only where there is such a thing."""
@@ -408,11 +402,7 @@ class Undo(Event):
 
     kind = "undo"
     about_query = False
-    target: int
-
-    @classmethod
-    def _content(cls, payload: Mapping[str, Any], d: int, checked: dict[str, Any]) -> dict[str, Any]:
-        return {"target": int(payload["target"])}
+    target: int = field(metadata=_WHOLE)
 
     def _newest(self, state: State) -> Stamp | None:
         return state.last_action.get(self.rater)
@@ -483,7 +473,7 @@ class Exclude(Event):
 
     kind = "exclude"
     organisers_only = True
-    of: str = field(metadata=_NAME)
+    of: str = field(metadata=_read_by(checked_name))
     text: str = field(default="", metadata=_TEXT)
 
     @property
@@ -547,10 +537,10 @@ class Register(Event):
     about_query = False
     organisers_only = True
     words = "register or revoke people"
-    name: str
+    name: str = field(metadata=_read_by(checked_name))
     role: str
     token_hash: str | None = None
-    revoked: bool = False
+    revoked: bool = field(default=False, metadata=_read_by(bool))
 
     @classmethod
     def _content(cls, payload: Mapping[str, Any], d: int, checked: dict[str, Any]) -> dict[str, Any]:
@@ -559,8 +549,7 @@ class Register(Event):
             raise InvalidInputError(f"A role must be one of {', '.join(ROLES)}, got {role!r}.")
         if token is not None and not (isinstance(token, str) and 0 < len(token) <= 500):
             raise InvalidInputError("The hash of a rater's token must be a short text.")
-        name, revoked = checked_name(payload.get("name")), bool(payload.get("revoked", False))
-        return {"name": name, "role": role, "token_hash": token, "revoked": revoked}
+        return {**checked, "role": role, "token_hash": token}
 
     def _apply(self, state: State, stamp: Stamp) -> None:
         state.raters[self.name] = RaterRecord(**self._fields(), generation=stamp.generation)
@@ -572,11 +561,7 @@ class SkipStart(Event):
 
     kind = "start"
     about_query = False
-    skipped: bool = True
-
-    @classmethod
-    def _content(cls, payload: Mapping[str, Any], d: int, checked: dict[str, Any]) -> dict[str, Any]:
-        return {"skipped": bool(payload.get("skipped", True))}
+    skipped: bool = field(default=True, metadata={"read": lambda payload, key, d: bool(payload.get(key, True))})
 
     def _apply(self, state: State, stamp: Stamp) -> None:
         state.starts_skipped[self.rater] = stamp
@@ -590,10 +575,10 @@ class Align(Event):
     about_query = False
     accepted: bool | None
     matrix: Matrix
-    offset: Vector
-    score: float
-    rival: float
-    method: str
+    offset: Vector = field(metadata=_point("The offset of an alignment"))
+    score: float = field(metadata=_read_by(number, "The score of an alignment"))
+    rival: float = field(metadata=_read_by(number, "The rival of an alignment"))
+    method: str = field(metadata=_TEXT)
 
     @classmethod
     def _content(cls, payload: Mapping[str, Any], d: int, checked: dict[str, Any]) -> dict[str, Any]:
@@ -605,14 +590,7 @@ class Align(Event):
         rows = points(payload.get("matrix") or [], d, "The matrix of an alignment")
         if len(rows) != d or not abs(float(np.linalg.det(np.array(rows)))) > 0:
             raise InvalidInputError(f"The matrix of an alignment must be an invertible {d} x {d} matrix.")
-        return {
-            "accepted": accepted,
-            "matrix": rows,
-            "offset": vector(payload.get("offset"), d, "The offset of an alignment"),
-            "score": number(payload.get("score"), "The score of an alignment"),
-            "rival": number(payload.get("rival"), "The rival of an alignment"),
-            "method": text(payload, "method"),
-        }
+        return {**checked, "accepted": accepted, "matrix": rows}
 
     def _apply(self, state: State, stamp: Stamp) -> None:
         state.alignment = AlignmentRecord(**self._fields(), stamp=stamp)
@@ -662,9 +640,8 @@ class Fit(Event):
             raise ConflictError(late, newer)
 
     def _apply(self, state: State, stamp: Stamp) -> None:
-        fit = FitRecord(told=self.told, stamp=stamp)
-        state.fits.append(fit)
-        known = () if fit.from_projects else self.told.get("rests_on")
+        state.fits.append(FitRecord(told=self.told, stamp=stamp))
+        known = () if state.fits[-1].from_projects else self.told.get("rests_on")
         if known is None:  # fits of earlier versions say only when they looked
             seen = self.told.get("at_generation", stamp.generation)
             known = [
@@ -794,20 +771,19 @@ class AddControls(Event):
     about_query = False
     organisers_only = True
     words = "add control questions"
-    fixed: tuple[Vector, ...]
-    moving: tuple[Vector, ...]
-    every: int
-    seed: int
+    fixed: tuple[Vector, ...] = field(metadata=_point("The fixed points of controls", points))
+    moving: tuple[Vector, ...] = field(metadata=_point("The moving points of controls", points))
+    every: int = field(metadata=_WHOLE)
+    seed: int = field(metadata=_WHOLE)
 
     @classmethod
     def _content(cls, payload: Mapping[str, Any], d: int, checked: dict[str, Any]) -> dict[str, Any]:
-        fixed, moving = (points(payload[side], d, f"The {side} points of controls") for side in ("fixed", "moving"))
-        every = int(payload["every"])
-        if not fixed or len(fixed) != len(moving) or not 2 <= every <= 1000:
+        fixed, moving = checked["fixed"], checked["moving"]
+        if not fixed or len(fixed) != len(moving) or not 2 <= checked["every"] <= 1000:
             raise InvalidInputError(
                 "Controls are pairs of a fixed and a moving point; one is asked among 2 questions or more."
             )
-        return {"fixed": fixed, "moving": moving, "every": every, "seed": int(payload["seed"])}
+        return checked
 
     def _apply(self, state: State, stamp: Stamp) -> None:
         state.controls = ControlsRecord(**self._fields(), stamp=stamp)
@@ -920,9 +896,8 @@ def read_event(entry: Entry | Event, d: int) -> Event:
     if kind is None:
         raise InvalidInputError(f"An event must be one of {', '.join(KINDS)}, got {entry.kind!r}.")
     rater, query, base = checked_name(entry.rater), entry.query, entry.base_generation
-    told, batch = (
-        (entry.payload(), entry.batch) if isinstance(entry, Event) else (entry.payload, entry.payload.get("batch"))
-    )
+    told: Mapping[str, Any] = entry.payload() if isinstance(entry, Event) else entry.payload
+    batch = entry.batch if isinstance(entry, Event) else told.get("batch")
     if kind.about_query is not None and kind.about_query != (query is not None):
         raise InvalidInputError(f"An event {entry.kind!r} {'needs' if query is None else 'has no'} query.")
     if entry.duration is not None and not number(entry.duration, "The duration") >= 0:
@@ -982,7 +957,7 @@ def advance(state: State, event: Event, stamp: Stamp) -> None:
         if stamp.generation != state.generation + 1:
             raise ProjectError(f"generation {state.generation + 1} was expected")
         event.check(state)
-        event.apply(state, stamp)
+        event._apply(state, stamp)
     except (WarpgaugeError, KeyError, TypeError, IndexError) as error:
         raise ProjectError(f"Event {stamp.generation} of the log cannot be applied: {error}") from error
     state.generation = stamp.generation

@@ -72,12 +72,10 @@ class Stamp:
 
 @dataclass(frozen=True)
 class Entry:
-    """An event as it stands in the log; `warpgauge.project.events.read_event` makes an `Event` of it.
+    """An event as it stands in the log: its stamp, and what follows. `read_event` makes an `Event` of it.
 
     Attributes
     ----------
-    kind, rater, query, duration, generation, time
-        See `Stamp`.
     payload : mapping
         What the event holds, exactly as it was stored.
     base_generation : int or None
