@@ -28,7 +28,7 @@ from project.tools import grid_points, query, write_images
 from project.zygote import Zygote
 from warpgauge.core.suggestion import compile_loops
 from warpgauge.project import Project
-from warpgauge.project.log_stores import copy_log
+from warpgauge.project.log_copy import copy_log
 from web.load_tools import AppServer, Load, answer_all, check_log
 from web.server_tools import make_flat
 

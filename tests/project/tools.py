@@ -18,8 +18,8 @@ from PIL import Image
 from warpgauge.project import Entry, Event, Project
 from warpgauge.project.document import write_document
 from warpgauge.project.events import read_event
+from warpgauge.project.permission import permit_new
 from warpgauge.project.postgres_schema import store_rows
-from warpgauge.project.trust import trust_new
 
 SIZE = (64, 48)
 PLACED = {"point": [11.0, 12.0], "covariance": [[1.0, 0.2], [0.2, 2.0]], "alpha": 0.01}
@@ -47,7 +47,7 @@ def clone(folder: Path, target: Path) -> Path:
             changed = replace(project.document, id=str(uuid.uuid4()))
             store_rows(project.document.database, changed.id, project.log.rows())
             write_document(target, changed)
-            trust_new(target, changed)
+            permit_new(target, changed)
     return target
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from warpgauge.errors import InvalidInputError
 from warpgauge.project import Project
-from warpgauge.project.trust import state_files
+from warpgauge.project.permission import state_files
 from warpgauge.web import prepare
 from warpgauge.web.hosts import AllowedHosts, is_loopback, split_host
 from web.server_tools import Served, make_flat, served, wait_until

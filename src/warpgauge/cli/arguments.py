@@ -14,7 +14,7 @@ from warpgauge.errors import InvalidInputError
 from warpgauge.io.stores import Place, RemotePath, is_url
 from warpgauge.io.transforms import read_transform
 from warpgauge.project import Project
-from warpgauge.project.trust import VARIABLE
+from warpgauge.project.permission import VARIABLE
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 

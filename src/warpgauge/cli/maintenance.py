@@ -153,7 +153,7 @@ def copy(project: Path, target: str, as_json: bool) -> None:
     set PGPASSWORD, use a passfile (~/.pgpass), or put the whole address into WARPGAUGE_DATABASE. Needs the extra
     "postgres".
     """
-    from warpgauge.project.log_stores import copy_log
+    from warpgauge.project.log_copy import copy_log
 
     done = copy_log(project, target)
     if as_json:

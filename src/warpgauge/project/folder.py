@@ -29,12 +29,10 @@ from warpgauge.project.document import Document, ForegroundRecord, ImageRecord, 
 from warpgauge.project.errors import ProjectError, project_content
 from warpgauge.project.event_log import now
 from warpgauge.project.images import Spacing, copy_into, image_problem, open_image, record_of, relative_path, unwritable
+from warpgauge.project.permission import permit_new
 from warpgauge.project.points import Progress, load, make_candidates, make_targets, read_on_grid, store
-from warpgauge.project.postgres_connection import stored_address
 from warpgauge.project.settings import Settings
-from warpgauge.project.sqlite_log import FILE as LOG
-from warpgauge.project.sqlite_log import SqliteLog
-from warpgauge.project.trust import trust_new
+from warpgauge.project.stores import store_at
 
 # The foregrounds of a project's images: found or taken from a mask when it is made, stored, and found again.
 
@@ -229,7 +227,7 @@ def create_project(
     foregrounds = make_foregrounds(foreground, images)
     found = make_candidates(candidates, images["fixed"], mask, foregrounds.get("fixed"), progress, executor)
     aims = make_targets(targets, images["fixed"].grid, mask, found.points_world, foregrounds.get("fixed"))
-    project_id = str(uuid.uuid4())
+    project_id, log = str(uuid.uuid4()), store_at(database)
     fresh = folder.parent / f".{folder.name}.{project_id[:8]}"
     try:
         fresh.mkdir(parents=True)
@@ -252,18 +250,13 @@ def create_project(
                 side: store_foreground(fresh, side, made, from_mask=f"{side}_mask" in images)
                 for side, made in foregrounds.items()
             },
-            None if database is None else stored_address(database),
+            log.address,
         )
-        if database is None:
-            SqliteLog.create(fresh / LOG, project_id)
-        else:
-            from warpgauge.project.postgres_schema import store_rows
-
-            store_rows(database, project_id, [])
+        log.create(fresh, project_id)
         write_document(fresh, document)
         sync_folder(fresh)
         fresh.rename(folder)
-        trust_new(folder, document)
+        permit_new(folder, document)
         sync_folder(folder.parent)
     except OSError as error:
         raise unwritable(folder.parent, error) from error

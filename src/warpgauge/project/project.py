@@ -33,11 +33,11 @@ from warpgauge.project.events import (
 from warpgauge.project.folder import ProjectFolder, Wanted, create_project, settings_of
 from warpgauge.project.images import Spacing, relinked
 from warpgauge.project.integrity import VerifyReport, verify_project
-from warpgauge.project.log_stores import open_log
+from warpgauge.project.permission import check_permission, permit_new
 from warpgauge.project.points import Progress
 from warpgauge.project.settings import Settings
 from warpgauge.project.state import State
-from warpgauge.project.trust import check_trust, trust_new
+from warpgauge.project.stores import store_of
 from warpgauge.project.values import ORGANISER, Entry
 
 if TYPE_CHECKING:
@@ -146,8 +146,8 @@ class Project(ProjectFolder):
         """
         path = Path(folder)
         document = read_document(path)
-        check_trust(path, document, trust)
-        log = open_log(path, document)
+        check_permission(path, document, trust)
+        log = store_of(document).open(path, document.id)
         if log.project_id != document.id:
             log.close()
             raise ProjectError(
@@ -297,7 +297,7 @@ class Project(ProjectFolder):
             return [event]
 
         self._store.write(decide)
-        trust_new(self.folder, self.document)
+        permit_new(self.folder, self.document)
 
     def use_mirror(self, folder: PathLike) -> None:
         """Append every further event also to a second copy of the log in another folder, before it is acknowledged."""

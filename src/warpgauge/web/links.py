@@ -13,7 +13,7 @@ from pathlib import Path
 
 from warpgauge.errors import InvalidInputError
 from warpgauge.project import ORGANISER, Project, State
-from warpgauge.project.trust import is_private, state_files
+from warpgauge.project.permission import is_private, state_files
 from warpgauge.web.auth import LONGEST_TOKEN, new_token, token_hash, valid_link
 
 _KEPT_SECONDS = 30 * 24 * 3600

@@ -22,7 +22,7 @@ from pathlib import Path
 from warpgauge.io.stores import is_url
 from warpgauge.project.document import Document
 from warpgauge.project.errors import ProjectError, UntrustedProjectError
-from warpgauge.project.postgres_connection import VARIABLE as DATABASE
+from warpgauge.project.stores import store_of
 
 VARIABLE = "WARPGAUGE_TRUST"
 _MOST_FILES = 2_000_000
@@ -40,9 +40,7 @@ def outside_places(folder: Path, document: Document) -> list[str]:
     places |= set(_link_targets(folder))
     outside = sorted(str(place) for place in places if not place.is_relative_to(root))
     outside += sorted({path for path in named if is_url(path)})
-    if document.database is not None and not os.environ.get(DATABASE):
-        outside.append(document.database)
-    return outside
+    return [*outside, *store_of(document).outside]
 
 
 def _link_targets(folder: Path) -> Iterator[Path]:
@@ -65,7 +63,7 @@ def _link_targets(folder: Path) -> Iterator[Path]:
                     raise ProjectError(f"The project {folder.name!r} holds more than {_MOST_FILES} files; remove some.")
 
 
-def check_trust(folder: Path, document: Document, trust: bool | None) -> None:
+def check_permission(folder: Path, document: Document, trust: bool | None) -> None:
     """Refuse a project that reaches outside its folder, unless it was made here or was trusted explicitly.
 
     Parameters
@@ -93,7 +91,7 @@ def check_trust(folder: Path, document: Document, trust: bool | None) -> None:
     )
 
 
-def trust_new(folder: Path, document: Document) -> None:
+def permit_new(folder: Path, document: Document) -> None:
     """Record that a project was made here, with what it links to."""
     places = outside_places(folder, document)
     if places:
@@ -106,7 +104,8 @@ def _key(folder: Path, document: Document) -> str:
     links = sorted(str(place) for place in set(_link_targets(folder)) if not place.is_relative_to(root))
     images = sorted(record.path for record in document.images.values())
     named = [document.id, images, links]
-    text = json.dumps(named if document.database is None else [*named, document.database])
+    address = store_of(document).address
+    text = json.dumps(named if address is None else [*named, address])
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
 
 
