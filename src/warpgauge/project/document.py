@@ -9,7 +9,7 @@ import unicodedata
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Self
 
 import numpy as np
 
@@ -24,8 +24,23 @@ VERSION = 3
 KIND = "warpgauge project"
 
 
+class _Record:
+    """What ``project.json`` keeps of a file: the fields of a dataclass, its grid and tuples as plain values."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values."""
+        plain: dict[type, Callable[[Any], Any]] = {Grid: grid_to_dict, tuple: list}
+        return {name: plain.get(type(value), lambda same: same)(value) for name, value in vars(self).items()}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """Read plain values."""
+        made: dict[str, Callable[[Any], Any]] = {"grid": grid_from_dict, "assumptions": tuple}
+        return cls(**{name: made[name](value) if name in made else value for name, value in values.items()})
+
+
 @dataclass(frozen=True)
-class ImageRecord:
+class ImageRecord(_Record):
     """An image of the project.
 
     Attributes
@@ -55,19 +70,9 @@ class ImageRecord:
     dtype: str
     assumptions: tuple[str, ...]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values."""
-        return {**vars(self), "grid": grid_to_dict(self.grid), "assumptions": list(self.assumptions)}
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> ImageRecord:
-        """Read plain values."""
-        changed = {"grid": grid_from_dict(values["grid"]), "assumptions": tuple(values["assumptions"])}
-        return cls(**{**values, **changed})
-
 
 @dataclass(frozen=True)
-class PointsRecord:
+class PointsRecord(_Record):
     """A stored set of points.
 
     Attributes
@@ -91,7 +96,7 @@ class PointsRecord:
 
 
 @dataclass(frozen=True)
-class ForegroundRecord:
+class ForegroundRecord(_Record):
     """A stored foreground: its file and hash, the frame of its mask, and where it came from.
 
     Attributes
@@ -110,15 +115,6 @@ class ForegroundRecord:
     share: float
     source: str
     method: str
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values."""
-        return {**vars(self), "grid": grid_to_dict(self.grid)}
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> ForegroundRecord:
-        """Read plain values."""
-        return cls(**{**values, "grid": grid_from_dict(values["grid"])})
 
 
 @dataclass(frozen=True)
@@ -149,8 +145,8 @@ class Document:
             "created": self.created,
             "program": self.program,
             "images": {name: record.to_dict() for name, record in self.images.items()},
-            "candidates": vars(self.candidates),
-            "targets": vars(self.targets),
+            "candidates": self.candidates.to_dict(),
+            "targets": self.targets.to_dict(),
             "foregrounds": {name: record.to_dict() for name, record in self.foregrounds.items()},
             "settings": self.settings.to_dict(),
         }
@@ -174,8 +170,8 @@ class Document:
                 _text(content, "created"),
                 _text(content, "program"),
                 {name: ImageRecord.from_dict(record) for name, record in content["images"].items()},
-                PointsRecord(**content["candidates"]),
-                PointsRecord(**content["targets"]),
+                PointsRecord.from_dict(content["candidates"]),
+                PointsRecord.from_dict(content["targets"]),
                 Settings.from_dict(content["settings"]),
                 {name: ForegroundRecord.from_dict(record) for name, record in content.get("foregrounds", {}).items()},
                 _text(content, "database") if content.get("database") is not None else None,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -11,48 +11,15 @@ import numpy as np
 from warpgauge.core.kernels import FAMILIES
 from warpgauge.errors import InvalidInputError
 
-_CHOICES: dict[str, tuple[str, ...]] = {
-    "model": ("default", "paper"),
-    "family": tuple(FAMILIES),
-    # The Suggester has more; none of them lowered the error faster, see docs/paper/suggestion.md.
-    "strategy": ("auto", "information", "entropy", "farthest", "random"),
-    "order": ("list", "random"),
-    "suggest_with": ("answers", "default"),
-    "refit": ("auto", "never"),
-    "audit_design": ("auto", "uniform"),
-}
-# Smallest and largest value; both may be taken.
-_RANGES: dict[str, tuple[float, float]] = {
-    "smallest_scale_px": (0.1, 1e6),
-    "default_radius": (1e-9, 1e9),
-    "alpha": (1e-6, 0.9),
-    "repeat_fraction": (0.0, 0.5),
-    "refit_growth": (1.01, 100.0),
-    "stop_mean_sd": (0.0, 1e12),
-    "stop_max_sd": (0.0, 1e12),
-    "stop_gain": (-1e6, 1e6),
-    "batch": (1, 10_000),
-    "repeat_lag": (1, 10_000),
-    "refit_first": (3, 1_000_000),
-    "move_within": (0.0, 1.0),
-    "budget": (1, 10_000_000),
-    "answers_per_location": (1, 10_000),
-    "seed": (0, 2**32 - 1),
-    "unaided": (0.0, 1.0),
-    "audit": (0.0, 0.9),
-    "audit_seed": (0, 2**32 - 1),
-}
-_WHOLE = ("batch", "repeat_lag", "refit_first", "budget", "answers_per_location", "seed", "audit_seed")
-_OPTIONAL = (
-    "default_radius",
-    "batch",
-    "budget",
-    "answers_per_location",
-    "stop_mean_sd",
-    "stop_max_sd",
-    "stop_gain",
-    "audit_seed",
-)
+
+def _one_of(*choices: str) -> dict[str, Any]:
+    """Return the metadata of a setting that is one of some words."""
+    return {"choices": choices}
+
+
+def _between(low: float, high: float) -> dict[str, Any]:
+    """Return the metadata of a setting that is a number from ``low`` to ``high``, both included."""
+    return {"range": (low, high)}
 
 
 @dataclass(frozen=True)
@@ -127,60 +94,49 @@ class Settings:
         The list is not extended when the audit decides, whatever the model, which transform is best.
     """
 
-    model: str = "default"
-    family: str = "wendland"
-    smallest_scale_px: float = 10.0
-    default_radius: float | None = None
-    alpha: float = 0.01
+    model: str = field(default="default", metadata=_one_of("default", "paper"))
+    family: str = field(default="wendland", metadata=_one_of(*FAMILIES))
+    smallest_scale_px: float = field(default=10.0, metadata=_between(0.1, 1e6))
+    default_radius: float | None = field(default=None, metadata=_between(1e-9, 1e9))
+    alpha: float = field(default=0.01, metadata=_between(1e-6, 0.9))
     hide_prediction: bool = False
     blind: bool = True
-    strategy: str = "auto"
-    suggest_with: str = "answers"
-    order: str = "list"
-    batch: int | None = None
-    repeat_fraction: float = 0.0
-    repeat_lag: int = 5
-    refit: str = "auto"
-    refit_first: int = 3
-    refit_growth: float = 1.5
-    budget: int | None = None
-    answers_per_location: int | None = None
-    move_within: float = 0.05
+    # The Suggester has more strategies; none of them lowered the error faster, see docs/paper/suggestion.md.
+    strategy: str = field(default="auto", metadata=_one_of("auto", "information", "entropy", "farthest", "random"))
+    suggest_with: str = field(default="answers", metadata=_one_of("answers", "default"))
+    order: str = field(default="list", metadata=_one_of("list", "random"))
+    batch: int | None = field(default=None, metadata=_between(1, 10_000))
+    repeat_fraction: float = field(default=0.0, metadata=_between(0.0, 0.5))
+    repeat_lag: int = field(default=5, metadata=_between(1, 10_000))
+    refit: str = field(default="auto", metadata=_one_of("auto", "never"))
+    refit_first: int = field(default=3, metadata=_between(3, 1_000_000))
+    refit_growth: float = field(default=1.5, metadata=_between(1.01, 100.0))
+    budget: int | None = field(default=None, metadata=_between(1, 10_000_000))
+    answers_per_location: int | None = field(default=None, metadata=_between(1, 10_000))
+    move_within: float = field(default=0.05, metadata=_between(0.0, 1.0))
     guided_start: bool = True
     snap: bool = False
-    unaided: float = 0.2
-    stop_mean_sd: float | None = None
-    stop_max_sd: float | None = None
-    stop_gain: float | None = None
-    seed: int = 0
-    audit: float = 0.0
+    unaided: float = field(default=0.2, metadata=_between(0.0, 1.0))
+    stop_mean_sd: float | None = field(default=None, metadata=_between(0.0, 1e12))
+    stop_max_sd: float | None = field(default=None, metadata=_between(0.0, 1e12))
+    stop_gain: float | None = field(default=None, metadata=_between(-1e6, 1e6))
+    seed: int = field(default=0, metadata=_between(0, 2**32 - 1))
+    audit: float = field(default=0.0, metadata=_between(0.0, 0.9))
     seal: bool = False
-    audit_design: str = "auto"
-    audit_seed: int | None = None
+    audit_design: str = field(default="auto", metadata=_one_of("auto", "uniform"))
+    audit_seed: int | None = field(default=None, metadata=_between(0, 2**32 - 1))
     stop_decided: bool = False
 
     def __post_init__(self) -> None:
-        for name, choices in _CHOICES.items():
-            if getattr(self, name) not in choices:
-                raise InvalidInputError(
-                    f"The setting {name} must be one of {', '.join(choices)}, got {getattr(self, name)!r}."
-                )
-        for name, (low, high) in _RANGES.items():
-            self._check_number(name, low, high)
-        for name in ("hide_prediction", "blind", "guided_start", "snap", "seal", "stop_decided"):
-            if not isinstance(getattr(self, name), bool):
-                raise InvalidInputError(f"The setting {name} must be true or false, got {getattr(self, name)!r}.")
-
-    def _check_number(self, name: str, low: float, high: float) -> None:
-        value = getattr(self, name)
-        if value is None and name in _OPTIONAL:
-            return
-        number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
-        whole = name not in _WHOLE or (number and int(value) == value)
-        if not number or not whole or not low <= value <= high:
-            kind = "a whole number" if name in _WHOLE else "a number"
-            raise InvalidInputError(f"The setting {name} must be {kind} from {low:g} to {high:g}, got {value!r}.")
-        object.__setattr__(self, name, int(value) if name in _WHOLE else float(value))
+        for one in fields(self):
+            value, choices = getattr(self, one.name), one.metadata.get("choices")
+            if choices is not None and value not in choices:
+                raise InvalidInputError(f"The setting {one.name} must be one of {', '.join(choices)}, got {value!r}.")
+            if "range" in one.metadata and not (value is None and one.default is None):
+                whole = str(one.type).startswith("int")
+                object.__setattr__(self, one.name, _number(one.name, value, whole, *one.metadata["range"]))
+            if one.type == "bool" and not isinstance(value, bool):
+                raise InvalidInputError(f"The setting {one.name} must be true or false, got {value!r}.")
 
     @property
     def chosen_strategy(self) -> str:
@@ -208,6 +164,14 @@ class Settings:
         """Return the settings with some of them changed."""
         _check_names(changes)
         return replace(self, **changes)
+
+
+def _number(name: str, value: Any, whole: bool, low: float, high: float) -> float:
+    number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+    if not number or (whole and int(value) != value) or not low <= value <= high:
+        kind = "a whole number" if whole else "a number"
+        raise InvalidInputError(f"The setting {name} must be {kind} from {low:g} to {high:g}, got {value!r}.")
+    return int(value) if whole else float(value)
 
 
 def _check_names(values: Mapping[str, Any]) -> None:
