@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Query
 from starlette.responses import JSONResponse
 
-from warpgauge.project import ConflictError, State
+from warpgauge.project import ConflictError, Skipped, State
 from warpgauge.session import ListRow, UnconfirmedError
 from warpgauge.session.agreement import seconds
 from warpgauge.session.queries import number_for, snap_use
@@ -35,8 +35,9 @@ from warpgauge.web.wire import (
     WriteAnswer,
     described,
     rough,
+    same_fields,
 )
-from warpgauge.web.wire_reports import ListAnswer, ProgressAnswer
+from warpgauge.web.wire_reports import ListAnswer, ListRowAnswer, ProgressAnswer
 
 # Routes for queries and answers.
 
@@ -189,12 +190,8 @@ class Reports:
             state = self.project.state
             marks = self.session.listing(whose, viewer=person.name)
             skips = self.session.skipped(whose, viewer=person.name)
-            rows = [_placed(row, number_for(state, row.rater, row.query), hidden) for row in marks]
-            for who, number, skip in skips:
-                row = _empty(number, state, who)
-                row.update(skipped=True, reason=skip.reason, text=skip.text, generation=skip.generation)
-                row.update(time=skip.time, duration=skip.stamp.duration)
-                rows.append(row)
+            rows = [_placed(row, state, hidden) for row in marks]
+            rows += [_skipped(*skip, state) for skip in skips]
             generation = state.generation
             for row in rows:
                 row["snap"] = snap_use(state, row["rater"], row["query"])
@@ -225,44 +222,27 @@ class Reports:
         shown = float if self.desk.predicts(person) else rough
         curve = zip(found.curve.annotations.tolist(), found.curve.mean_sd.tolist(), strict=True)
         return {
-            "annotations": found.annotations,
-            "answered": found.answered,
-            "placed": found.placed,
-            "skipped": found.skipped,
-            "deferred": found.deferred,
-            "queries": found.queries,
-            "targets": found.targets,
+            **same_fields(ProgressAnswer, found),
             "mean_sd": shown(found.mean_sd),
             "max_sd": shown(found.max_sd),
-            "units": found.units,
             "curve": [{"annotations": count, "mean_sd": shown(sd)} for count, sd in curve],
             "next_gain": None if found.expected_gain is None else shown(found.expected_gain),
             "stop": stop,
-            "done": found.done,
-            "reasons": list(found.reasons),
             "seconds": times,
-            "median_seconds": found.median_seconds,
             "model": found.weights,
             "ranking": ranking,
         }
 
 
-def _empty(number: int, state: State, who: str) -> dict[str, Any]:
-    row: dict[str, Any] = dict.fromkeys(
-        ("point", "covariance", "alpha", "residual", "distance", "mahalanobis", "p", "partner", "reason")
-    )
-    row.update(dict.fromkeys(("outlier", "swapped", "disabled", "excluded", "skipped"), False))
-    return {
-        **row,
-        "query": number,
-        "number": number_for(state, who, number),
-        "location": list(state.queries[number].point),
-        "rater": who,
-        "sentence": "",
-        "text": "",
-        "chosen": _shown_origin(state.queries[number].origin),
-        "flagged": False,
-    }
+# What a row of the list says where there is nothing to say, as of a placement that was skipped.
+_BLANK: dict[str, Any] = {
+    **dict.fromkeys(("point", "covariance", "alpha", "residual", "distance", "mahalanobis", "p", "partner", "reason")),
+    **dict.fromkeys(("outlier", "swapped", "disabled", "excluded", "skipped", "flagged"), False),
+    **dict.fromkeys(("sentence", "text"), ""),
+}
+# Each of these would give away where the model expects the match: three distances locate it, and a flag does so by
+# halves.
+_PREDICTED = ("residual", "distance", "mahalanobis", "p", "outlier", "swapped", "partner", "sentence", "flagged")
 
 
 def _shown_origin(origin: str) -> str:
@@ -270,35 +250,32 @@ def _shown_origin(origin: str) -> str:
     return origin if origin in ("moved", "volunteered") else "asked"
 
 
-def _placed(row: ListRow, number: int, hidden: bool) -> dict[str, Any]:
-    return {
-        "query": row.query,
-        "number": number,
-        "location": row.fixed_point.tolist(),
-        "point": row.moving_point.tolist(),
-        "covariance": row.covariance.tolist(),
-        "alpha": row.alpha,
-        # Each of these would give away where the model expects the match: three distances locate it, and a flag does
-        # so by halves.
-        "residual": None if hidden else row.residual.tolist(),
-        "distance": None if hidden else row.distance,
-        "mahalanobis": None if hidden else row.mahalanobis,
-        "p": None if hidden else row.p,
-        "outlier": not hidden and row.flag == "outlier",
-        "swapped": not hidden and row.flag == "swapped",
-        "partner": None if hidden else row.partner,
-        "sentence": "" if hidden else row.sentence,
-        "disabled": row.disabled,
-        "excluded": row.excluded,
-        "skipped": False,
-        "reason": None,
-        "text": "",
-        "generation": row.generation,
-        "time": row.time,
-        "duration": row.duration,
-        "rater": row.rater,
+def _placed(row: ListRow, state: State, hidden: bool) -> dict[str, Any]:
+    told = {
+        **_BLANK,
+        **same_fields(ListRowAnswer, row),
+        "number": number_for(state, row.rater, row.query),
+        "location": row.fixed_point,
+        "point": row.moving_point,
+        "outlier": row.flag == "outlier",
+        "swapped": row.flag == "swapped",
         "chosen": _shown_origin(row.origin),
-        "flagged": not hidden and row.questioned is not None,
+        "flagged": row.questioned is not None,
+    }
+    return {**told, **{name: _BLANK[name] for name in _PREDICTED}} if hidden else told
+
+
+def _skipped(who: str, number: int, skip: Skipped, state: State) -> dict[str, Any]:
+    return {
+        **_BLANK,
+        **same_fields(ListRowAnswer, skip),
+        "query": number,
+        "number": number_for(state, who, number),
+        "location": state.queries[number].point,
+        "skipped": True,
+        "duration": skip.stamp.duration,
+        "rater": who,
+        "chosen": _shown_origin(state.queries[number].origin),
     }
 
 

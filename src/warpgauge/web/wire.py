@@ -27,12 +27,19 @@ def _plain(value: Any) -> Any:
 
 Numbers = Annotated[list[float], BeforeValidator(_plain)]
 """A vector of a record, which may be an array there."""
+Rows = Annotated[list[list[float]], BeforeValidator(_plain)]
+"""A matrix of a record, which may be an array there."""
 
 
 class Given(BaseModel):
     """What the page gets: made from a dict, or from the attributes of the record that it shows."""
 
     model_config = ConfigDict(extra="forbid", from_attributes=True)
+
+
+def same_fields(model: type[Given], record: object) -> dict[str, Any]:
+    """Return the fields of a model that a record has under the same names."""
+    return {name: getattr(record, name) for name in model.model_fields if hasattr(record, name)}
 
 
 class ErrorAnswer(Given):
@@ -148,15 +155,15 @@ class ProjectAnswer(Given):
 class EllipseAnswer(Given):
     """An ellipse or ellipsoid; the columns of ``axes`` are its directions."""
 
-    half_lengths: list[float]
-    axes: list[list[float]]
+    half_lengths: Numbers
+    axes: Rows
 
 
 class PredictionAnswer(Given):
     """Where the model expects the match."""
 
-    mean: list[float]
-    covariance: list[list[float]]
+    mean: Numbers
+    covariance: Rows
     ellipse: EllipseAnswer
     alpha: float
     outside: bool
@@ -179,14 +186,9 @@ class PlaceAnswer(_PlacementAnswer):
 
 
 def predicted(prediction: Prediction) -> dict[str, Any]:
-    """Describe a prediction."""
-    return {
-        "mean": prediction.mean.tolist(),
-        "covariance": prediction.covariance.tolist(),
-        "ellipse": {"half_lengths": prediction.half_lengths.tolist(), "axes": prediction.axes.tolist()},
-        "alpha": prediction.alpha,
-        "outside": not prediction.inside,
-    }
+    """Describe a prediction, which has an ellipse's fields itself."""
+    told = same_fields(PredictionAnswer, prediction)
+    return {**told, "ellipse": same_fields(EllipseAnswer, prediction), "outside": not prediction.inside}
 
 
 def rough(value: float) -> float:

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from warpgauge.web.wire import EllipseAnswer, Given, Numbers, Role, Saved
+from warpgauge.web.wire import EllipseAnswer, Given, Numbers, Role, Rows, Saved
 
 
 class TransformRow(Given):
@@ -48,11 +48,11 @@ class ListRowAnswer(Given):
 
     query: int = Field(description="Number in the shared list, from 0.")
     number: int = Field(description="1-based number for its rater, in the order in which they answered.")
-    location: list[float]
-    point: list[float] | None
-    covariance: list[list[float]] | None
+    location: Numbers
+    point: Numbers | None
+    covariance: Rows | None
     alpha: float | None
-    residual: list[float] | None
+    residual: Numbers | None
     distance: float | None
     mahalanobis: float | None
     p: float | None
