@@ -19,7 +19,7 @@ PICTURE = "alignment.png"
 def propose(project: Project) -> dict[str, Any]:
     """Propose an alignment, draw it, and return its description."""
     from warpgauge.errors import MissingExtraError
-    from warpgauge.project.transforms import write_picture
+    from warpgauge.project.alignments import write_picture
 
     found = project.propose_alignment()
     picture: str | None = str(project.folder / PICTURE)

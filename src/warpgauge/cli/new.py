@@ -141,8 +141,8 @@ def new(project: Path, fixed: Place, moving: Place, **options: Any) -> None:
     """
     from warpgauge.cli.align import propose
     from warpgauge.project import Project
+    from warpgauge.project.alignments import check_alignable
     from warpgauge.project.folder import settings_of
-    from warpgauge.project.transforms import check_alignable
 
     settings = settings_of(_settings(options["pairs"], options["model"], options["audit"], options["seal"]))
     if options["align"]:

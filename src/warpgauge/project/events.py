@@ -640,7 +640,7 @@ class Fit(Event):
             raise ConflictError(late, newer)
 
     def _apply(self, state: State, stamp: Stamp) -> None:
-        state.fits.append(FitRecord(told=self.told, stamp=stamp))
+        state.fits.append(FitRecord.of(self.told, stamp))
         known = () if state.fits[-1].from_projects else self.told.get("rests_on")
         if known is None:  # fits of earlier versions say only when they looked
             seen = self.told.get("at_generation", stamp.generation)

@@ -15,7 +15,7 @@ from warpgauge.errors import InvalidInputError, SuspiciousDataWarning, say
 from warpgauge.io.files import PathLike
 from warpgauge.io.stores import place_of
 from warpgauge.io.transforms import Transform
-from warpgauge.project import transforms
+from warpgauge.project import alignments, transforms
 from warpgauge.project.document import Document, read_document, write_document
 from warpgauge.project.errors import ProjectError
 from warpgauge.project.event_log import EventLog
@@ -210,7 +210,7 @@ class Project(ProjectFolder):
     def alignment(self) -> Alignment | None:
         """The rough alignment, if one was proposed and accepted; None otherwise."""
         record = self.state.alignment
-        return transforms.alignment_of(record) if record is not None and record.accepted else None
+        return alignments.alignment_of(record) if record is not None and record.accepted else None
 
     def propose_alignment(self) -> Alignment:
         """Find a rough alignment of the two images and record it in the log, for a person to accept or refuse.
@@ -220,14 +220,14 @@ class Project(ProjectFolder):
         InvalidInputError
             Where raters are to place without a hint (``hide_prediction``), or the model is the paper's.
         """
-        transforms.check_alignable(self.settings)
-        found = transforms.proposed(self)
-        self.append(Align(rater=transforms.PROGRAM, accepted=None, **found.to_dict()))
+        alignments.check_alignable(self.settings)
+        found = alignments.proposed(self)
+        self.append(Align(rater=alignments.PROGRAM, accepted=None, **found.to_dict()))
         return found
 
     def answer_alignment(self, accepted: bool, rater: str = ORGANISER) -> Entry:
         """Accept or refuse the alignment that was proposed last; an accepted one is the mean from then on."""
-        return self.append(transforms.answer_event(self, accepted, rater))[0]
+        return self.append(alignments.answer_event(self, accepted, rater))[0]
 
     @property
     def state(self) -> State:

@@ -1,4 +1,8 @@
-"""The transforms of a project: registration results that were added to it, and its rough alignment."""
+"""Registration results that were added to a project: copied into it with their hashes, and read back from there.
+
+What is stored with a transform (its options, and how many of its files are to be read) is known here only; everybody
+else asks `Project.transform`.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +10,7 @@ import re
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Any
 
 from warpgauge.errors import FileFormatError, InvalidInputError
 from warpgauge.geometry import Grid
@@ -18,22 +19,11 @@ from warpgauge.io.images.ome_zarr import is_zarr
 from warpgauge.io.transforms import Transform, detect_format, read_transform
 from warpgauge.io.transforms.elastix import initial_files
 from warpgauge.project.errors import ProjectError, project_content
-from warpgauge.project.events import Align, SetTransform
+from warpgauge.project.events import SetTransform
 from warpgauge.project.images import unwritable
 from warpgauge.project.names import checked_name
-from warpgauge.project.settings import Settings
 from warpgauge.project.state import State
-from warpgauge.project.values import AlignmentRecord, TransformRecord
-
-if TYPE_CHECKING:
-    from warpgauge.project.project import Project
-    from warpgauge.registration.rough_alignment import Alignment
-
-
-# Registration results that were added to a project: copied into it with their hashes, and read back from there.
-#
-# What is stored with a transform (its options, and how many of its files are to be read) is known here only; everybody
-# else asks `Project.transform`.
+from warpgauge.project.values import TransformRecord
 
 # Stored among the options: how many of the files are to be read; the others are drawn in by those.
 _SOURCES = "sources"
@@ -147,90 +137,3 @@ def renaming(state: State, name: str, new_name: str, rater: str) -> list[SetTran
         rater=rater, name=new_name, files=record.files, hashes=record.hashes, options=dict(record.options)
     )
     return [renamed, SetTransform(rater=rater, name=name)]
-
-
-# A project's rough alignment: proposed by the program, shown as a picture, accepted or refused by a person.
-
-PROGRAM = "warpgauge"  # who proposes
-_LONGEST, _FIELDS = 480, 8  # pixels of the longest side of the picture, and fields of its checkerboard along it
-
-
-def check_alignable(settings: Settings) -> None:
-    """Refuse an alignment where raters must not be given a hint, or the model has no place for it."""
-    if settings.hide_prediction:
-        raise InvalidInputError(
-            "This project hides predictions from its raters (hide_prediction), so it is not aligned beforehand; change "
-            "that setting first."
-        )
-    if settings.model == "paper":
-        raise InvalidInputError("The paper's model has the identity as its mean; use the default model to align.")
-
-
-def proposed(project: Project) -> Alignment:
-    """Look for an alignment of the project's images."""
-    from warpgauge.registration.rough_alignment import align
-
-    images = project.image("fixed"), project.image("moving")
-    return align(*images, project.fixed_foreground, project.moving_foreground)
-
-
-def alignment_of(record: AlignmentRecord) -> Alignment:
-    """Return the alignment that the log states."""
-    from warpgauge.registration.rough_alignment import Alignment
-
-    return Alignment.from_dict(vars(record))
-
-
-def write_picture(project: Project, alignment: Alignment, path: Path) -> None:
-    """Write a PNG: the fixed image, the moving one laid on it, a checkerboard of both; of a volume, middle planes."""
-    from warpgauge.io.files import require
-    from warpgauge.maps.picture_parts import warped_image
-
-    pictures = require("PIL.Image", "images")
-    grid = project.fixed_grid
-    grid = grid.coarsened(max(1.0, max(grid.size) / _LONGEST)) if grid.d == 2 else grid.coarsened(_cubes(grid))
-    identity: Any = lambda points: points  # noqa: E731  # a function as the others are
-    fixed, moving = (
-        _brightness(warped_image(image, function, grid), grid.d)
-        for image, function in ((project.image("fixed"), identity), (project.image("moving"), alignment.map))
-    )
-    rows = [
-        np.concatenate([one, other, _checkerboard(one, other)], axis=1)
-        for one, other in zip(_planes(fixed, grid), _planes(moving, grid), strict=True)
-    ]
-    width = max(row.shape[1] for row in rows)
-    padded = [np.pad(row, ((0, 0), (0, width - row.shape[1]))) for row in rows]
-    pictures.fromarray((255 * np.concatenate(padded)).astype(np.uint8)).save(path)
-
-
-def _cubes(grid: Grid) -> float:
-    return max(1.0, max(grid.size) / 160)
-
-
-def _brightness(values: NDArray[Any], d: int) -> NDArray[Any]:
-    gray = values if values.ndim == d else np.mean(values, axis=-1)
-    low, high = np.nanpercentile(gray, (0.5, 99.5))
-    shown: NDArray[Any] = np.nan_to_num(np.clip((gray - low) / (high - low if high > low else 1.0), 0, 1), nan=0.5)
-    return shown
-
-
-def _planes(values: NDArray[Any], grid: Grid) -> list[NDArray[Any]]:
-    if grid.d == 2:
-        return [values]
-    return [np.take(values, n // 2, axis) for axis, n in enumerate(grid.shape)]
-
-
-def _checkerboard(one: NDArray[Any], other: NDArray[Any]) -> NDArray[Any]:
-    field = max(1, max(one.shape) // _FIELDS)
-    y, x = np.indices(one.shape) // field
-    return np.where((y + x) % 2 == 0, one, other)
-
-
-def answer_event(project: Project, accepted: bool, rater: str) -> Align:
-    """Return the event that accepts or refuses the alignment that was proposed last."""
-    record = project.state.alignment
-    if record is None:
-        raise InvalidInputError("No alignment was proposed; run warpgauge align, or Project.propose_alignment.")
-    check_alignable(project.settings)
-    told = {key: value for key, value in vars(record).items() if key not in ("accepted", "stamp")}
-    return Align(rater=rater, accepted=bool(accepted), **told)

@@ -497,60 +497,53 @@ class TransformRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class FitRecord(Stamped):
-    """Learned weights: all that the log says about them.
+    """Learned weights.
 
     Attributes
     ----------
     told : mapping
-        Kernel, noise, trend, report and provenance; fits of earlier versions lack some of it.
+        All that the log says about them.
+    family, scales, weights, noise
+        Kernel and extra noise variance, in world units.
+    trend : (float, float) or None
+        Standard deviations of the affine trend, linear and of the translation; None in early versions.
+    annotations : int
+        Number of annotations that they were learned from.
+    projects : int
+        Number of other projects that they were learned from.
+    from_projects : bool
+        Whether they were learned from other projects; then they are not refitted automatically.
+    fitted_noise : bool
+        Whether the noise was learned, too.
     """
 
     told: Mapping[str, Any]
+    family: str
+    scales: tuple[float, ...]
+    weights: tuple[float, ...]
+    noise: float
+    trend: tuple[Any, Any] | None
+    annotations: int
+    projects: int
+    from_projects: bool
+    fitted_noise: bool
 
-    @property
-    def from_projects(self) -> bool:
-        """Whether the weights were learned from other projects; then they are not refitted automatically."""
-        return bool(self.told.get("source") == "projects")
-
-    @property
-    def family(self) -> str:
-        """Kernel family."""
-        return str(self.told["family"])
-
-    @property
-    def scales(self) -> list[float]:
-        """Scales of the kernel, in world units."""
-        return list(self.told["scales"])
-
-    @property
-    def weights(self) -> list[float]:
-        """Weight of each scale, in squared world units."""
-        return list(self.told["weights"])
-
-    @property
-    def noise(self) -> float:
-        """Extra noise variance."""
-        return float(self.told["noise"])
-
-    @property
-    def trend(self) -> tuple[Any, Any] | None:
-        """Standard deviations of the affine trend, linear and of the translation; None in early versions."""
-        return (self.told["linear_sd"], self.told["translation_sd"]) if "linear_sd" in self.told else None
-
-    @property
-    def projects(self) -> int:
-        """Number of other projects that they were learned from."""
-        return len(self.told.get("projects", ()))
-
-    @property
-    def annotations(self) -> int:
-        """Number of annotations that they were learned from."""
-        return int(self.told["annotations"])
-
-    @property
-    def fitted_noise(self) -> bool:
-        """Whether an extra noise variance was learned, too."""
-        return bool(self.told.get("fitted_noise"))
+    @classmethod
+    def of(cls, told: Mapping[str, Any], stamp: Stamp) -> Self:
+        """Return the record of what an event says, which early versions left incomplete."""
+        return cls(
+            told=told,
+            family=told["family"],
+            scales=tuple(told["scales"]),
+            weights=tuple(told["weights"]),
+            noise=float(told["noise"]),
+            trend=(told["linear_sd"], told["translation_sd"]) if "linear_sd" in told else None,
+            annotations=int(told.get("annotations", 0)),
+            projects=len(told.get("projects", ())),
+            from_projects=told.get("source") == "projects",
+            fitted_noise=bool(told.get("fitted_noise")),
+            stamp=stamp,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -136,7 +136,7 @@ class Refitter:
     def _log(self, fit: Fit) -> FitRecord:
         entry = self.project.append(fit)[0]
         self._prepare()
-        return FitRecord(told=entry.payload, stamp=entry.stamp)
+        return FitRecord.of(entry.payload, entry.stamp)
 
     def refit_if_due(self) -> FitRecord | None:
         """Refit when the number of annotations has reached the next step; a failure goes to ``notes``."""

@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from warpgauge.geometry import Floats
 from warpgauge.project import NotAllowedError
-from warpgauge.project.transforms import alignment_of
+from warpgauge.project.alignments import alignment_of
 from warpgauge.web.app_state import AtDesk, Desk
 from warpgauge.web.auth import Asking, Person, Writing
 from warpgauge.web.failures import WRITE_REFUSALS, NotFoundError

@@ -84,21 +84,17 @@ class Answering:
         }
 
     def _done(self, person: Person, reasons: list[str]) -> dict[str, Any]:
-        state = self.project.state
+        return self._over(self.project.state, person, reasons, self.desk.guided_start(person))
+
+    @staticmethod
+    def _over(state: State, person: Person, reasons: list[str], start: dict[str, Any]) -> dict[str, Any]:
         steps = _steps(state, person)
-        return {
-            "done": True,
-            "reasons": reasons,
-            "generation": state.generation,
-            **steps,
-            "start": self.desk.guided_start(person),
-        }
+        return {"done": True, "reasons": reasons, "generation": state.generation, **steps, "start": start}
 
     def _unknown(self, person: Person, reason: str) -> dict[str, Any]:
         """Return why nothing follows now; the log may be out of reach, so it is not read."""
         state = self.project.known
-        steps = _steps(state, person)
-        return {"done": True, "reasons": [reason], "generation": state.generation, **steps, "start": NO_START}
+        return self._over(state, person, [reason], NO_START)
 
     def _reasons(self, person: Person) -> list[str]:
         reasons = list(self.session.progress(person.name if person.role == "rater" else None).reasons)
@@ -181,20 +177,13 @@ class Answering:
         """Save that a query was declined, and give what comes next."""
 
         def write() -> Saved:
+            base: int | None = request.generation
             if isinstance(self.project.state.answer(person.name, number), Skipped):
                 # Another reason: the former skip is taken back first, so that both can be undone one by one.
-                self.session.restore(number, base_generation=request.generation, rater=person.name)
-                return self.session.skip(
-                    number, request.reason, request.text, duration=request.duration, rater=person.name
-                )
-            return self.session.skip(
-                number,
-                request.reason,
-                request.text,
-                duration=request.duration,
-                base_generation=request.generation,
-                rater=person.name,
-            )
+                self.session.restore(number, base_generation=base, rater=person.name)
+                base = None
+            told: dict[str, Any] = {"duration": request.duration, "base_generation": base, "rater": person.name}
+            return self.session.skip(number, request.reason, request.text, **told)
 
         return self._written(number, request.generation, person, write)
 

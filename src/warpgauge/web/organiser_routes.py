@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any, Literal
 
 from fastapi import APIRouter, Request
@@ -18,8 +17,24 @@ from warpgauge.web.app_state import Desk
 from warpgauge.web.auth import Organising, Person, new_token, token_hash
 from warpgauge.web.failures import WRITE_REFUSALS, NotFoundError
 from warpgauge.web.rater_routes import Number
-from warpgauge.web.wire import AskAgainRequest, MarkRequest, RaterRequest, ResolveRequest, SavedAnswer
-from warpgauge.web.wire_reports import LinkAnswer, LocationsAnswer, RatersAnswer
+from warpgauge.web.wire import (
+    AskAgainRequest,
+    EllipseAnswer,
+    MarkRequest,
+    RaterRequest,
+    ResolveRequest,
+    SavedAnswer,
+    same_fields,
+)
+from warpgauge.web.wire_reports import (
+    IntraAnswer,
+    LinkAnswer,
+    LocationAnswer,
+    LocationsAnswer,
+    MarkAnswer,
+    RaterAnswer,
+    RatersAnswer,
+)
 
 Act = Literal["resolve", "exclude", "include", "ask_again"]
 
@@ -110,56 +125,34 @@ def _saved(event: Entry) -> dict[str, Any]:
 def _rater(state: State, one: RaterSummary) -> dict[str, Any]:
     record = state.raters.get(one.name)
     return {
-        "name": one.name,
-        "role": one.role,
+        **same_fields(RaterAnswer, one),
         "registered": record is not None,
         "has_link": record is not None and bool(record.token_hash),
         "revoked": record is not None and record.revoked,
-        "placed": one.placed,
-        "deferred": one.deferred,
-        "skipped": one.skipped,
-        "median_seconds": one.median_seconds,
-        "bias": None if one.bias is None else one.bias.tolist(),
         "bias_se": None if one.bias_se is None else [_finite(value) for value in one.bias_se.tolist()],
-        "scatter": one.scatter,
         "intra": None if one.intra is None else _intra(one.intra),
         "certificate": rater_certificate(state, one.name),
-        "snap_asked": one.snap_asked,
-        "snap_shown": one.snap_shown,
-        "snap_taken": one.snap_taken,
     }
 
 
 def _intra(intra: IntraRater) -> dict[str, Any]:
-    return {
-        "pairs": intra.pairs,
-        "mean_distance": _finite(intra.mean_distance),
-        "sd": _finite(intra.sd),
-        "changed_mind": intra.changed_mind,
-    }
+    told = same_fields(IntraAnswer, intra)
+    return {**told, "mean_distance": _finite(intra.mean_distance), "sd": _finite(intra.sd)}
 
 
 def _location(state: State, one: LocationAgreement) -> dict[str, Any]:
     fused = None
-    if one.fused_point is not None and one.fused_covariance is not None:
-        assert one.half_lengths is not None
-        assert one.axes is not None
-        fused = {
-            "point": one.fused_point.tolist(),
-            "covariance": one.fused_covariance.tolist(),
-            "ellipse": {"half_lengths": one.half_lengths.tolist(), "axes": one.axes.tolist()},
-        }
+    if one.fused_point is not None:
+        ellipse = same_fields(EllipseAnswer, one)
+        fused = {"point": one.fused_point, "covariance": one.fused_covariance, "ellipse": ellipse}
     settled = state.resolved.get(one.location)
     asked = max(query.generation for query in state.queries if query.location == one.location)
     return {
+        **same_fields(LocationAnswer, one),
         "query": one.location,
-        "location": one.fixed_point.tolist(),
+        "location": one.fixed_point,
         "marks": [_mark(mark) for mark in one.marks],
-        "skips": one.skips,
-        "mean_distance": one.mean_distance,
-        "max_distance": one.max_distance,
         "fused": fused,
-        "resolved": one.resolved,
         "locked": settled is not None and settled.generation > asked,
     }
 
@@ -168,25 +161,15 @@ def _mark(mark: Mark) -> dict[str, Any]:
     placement = mark.placement
     half_lengths, axes = ellipse_from_covariance(placement.covariance_world, placement.alpha)
     return {
-        "rater": mark.rater,
+        **same_fields(MarkAnswer, placement),
+        **same_fields(MarkAnswer, mark),
         "query": mark.query.number,
         "origin": "suggested" if mark.origin == "audit" else mark.origin,
-        "control": mark.control,
-        "fixed": list(mark.fixed_point),
+        "fixed": mark.fixed_point,
         "flagged": placement.doubt is not None,
-        "point": list(placement.point),
-        "covariance": _rows(placement.covariance),
-        "ellipse": {"half_lengths": half_lengths.tolist(), "axes": axes.tolist()},
-        "alpha": placement.alpha,
-        "disabled": mark.disabled,
-        "excluded": mark.excluded,
-        "generation": mark.generation,
+        "ellipse": {"half_lengths": half_lengths, "axes": axes},
         "time": mark.placed.time,
     }
-
-
-def _rows(matrix: Sequence[Sequence[float]]) -> list[list[float]]:
-    return [list(row) for row in matrix]
 
 
 def _finite(value: float) -> float | None:

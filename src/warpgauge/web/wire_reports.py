@@ -171,7 +171,7 @@ class RaterAnswer(Given):
     deferred: int
     skipped: dict[str, int]
     median_seconds: float | None
-    bias: list[float] | None
+    bias: Numbers | None
     bias_se: list[float | None] | None
     scatter: float | None
     intra: IntraAnswer | None
@@ -220,8 +220,8 @@ class MarkAnswer(Given):
 class FusedAnswer(Given):
     """What the model uses at a location."""
 
-    point: list[float]
-    covariance: list[list[float]]
+    point: Numbers
+    covariance: Rows
     ellipse: EllipseAnswer
 
 
@@ -229,7 +229,7 @@ class LocationAnswer(Given):
     """A location as its raters see it."""
 
     query: int
-    location: list[float]
+    location: Numbers
     marks: list[MarkAnswer]
     skips: dict[str, str]
     mean_distance: float | None
