@@ -35,6 +35,7 @@ SLOPE, SLOPE_SD = 1.2, 0.8
 DEFAULT_TAILS = 4.0
 # Smallest scale in pixels, or in world units where no image says what a pixel is.
 SMALLEST = 10.0
+FAMILY = "wendland"
 # Before the third annotation there is nothing to learn the weights from.
 FEWEST_TO_FIT = 3
 # Trend of images that lie nearly alike, as those of all four sets do: matrix entries, and the translation as a share of
@@ -81,7 +82,7 @@ def doubling_scales(smallest: float, longest: float) -> Floats:
 
 
 def default_prior(
-    extent: ArrayLike, *, center: ArrayLike, smallest: float, family: str = "wendland"
+    extent: ArrayLike, *, center: ArrayLike, smallest: float, family: str = FAMILY
 ) -> TransformationPrior:
     """Return the default model before any annotation: affine trend, power-law weights, Student-t tails.
 
@@ -195,7 +196,7 @@ def default_posterior(
     smallest: float | None = None,
     *,
     center: ArrayLike | None = None,
-    family: str = "wendland",
+    family: str = FAMILY,
     noise: bool = False,
 ) -> Posterior:
     """Return the default model given annotations: fitted to them, heavy-tailed, calibrated.

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from warpgauge.core.kernels import FAMILIES
+from warpgauge.core.power_law import FAMILY, SMALLEST
 from warpgauge.errors import InvalidInputError
 
 
@@ -95,8 +96,8 @@ class Settings:
     """
 
     model: str = field(default="default", metadata=_one_of("default", "paper"))
-    family: str = field(default="wendland", metadata=_one_of(*FAMILIES))
-    smallest_scale_px: float = field(default=10.0, metadata=_between(0.1, 1e6))
+    family: str = field(default=FAMILY, metadata=_one_of(*FAMILIES))
+    smallest_scale_px: float = field(default=SMALLEST, metadata=_between(0.1, 1e6))
     default_radius: float | None = field(default=None, metadata=_between(1e-9, 1e9))
     alpha: float = field(default=0.01, metadata=_between(1e-6, 0.9))
     hide_prediction: bool = False

@@ -31,12 +31,6 @@ ALIGNED_SHARE, ALIGNED_LINEAR_SD = 0.1, 0.2
 PAPER = "paper"
 
 
-def default_scales(grid: Grid, settings: Settings) -> Floats:
-    """Scales in world units, doubling until one reaches the image's longest side."""
-    smallest = settings.smallest_scale_px * grid.pixel
-    return power_law.doubling_scales(smallest, float(grid.extent.max()))
-
-
 def aligned(state: State) -> int | None:
     """Return the generation at which a rough alignment of the two images was accepted, or None."""
     record = state.alignment
@@ -45,10 +39,10 @@ def aligned(state: State) -> int | None:
 
 def default_prior(grid: Grid, settings: Settings) -> TransformationPrior:
     """Return the prior of a project that has learned nothing yet."""
+    smallest = settings.smallest_scale_px * grid.pixel
     if settings.model != PAPER:
-        smallest = settings.smallest_scale_px * grid.pixel
         return power_law.default_prior(grid.extent, center=grid.centre, smallest=smallest, family=settings.family)
-    scales = default_scales(grid, settings)
+    scales = power_law.doubling_scales(smallest, float(grid.extent.max()))
     weights = (TYPICAL_SHARE * grid.diagonal) ** 2 * scales**2 / np.sum(scales**2)
     return TransformationPrior(KernelBundle(settings.family, scales, weights))
 

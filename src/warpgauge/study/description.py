@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from warpgauge.core.kernels import FAMILIES
+from warpgauge.core.power_law import FAMILY
 from warpgauge.errors import FileFormatError, InvalidInputError
 from warpgauge.evaluation.judge import CENTRES
 from warpgauge.evaluation.scores import SAMPLES
@@ -126,7 +127,7 @@ class ModelSettings:
         Whether an extra noise is learned as well.
     """
 
-    family: str = _one_of(FAMILIES, "wendland")
+    family: str = _one_of(FAMILIES, FAMILY)
     smallest_scale: float | None = _number()
     fit: str = _one_of(FITS, "pair")
     noise: bool = False
