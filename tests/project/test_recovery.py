@@ -20,7 +20,7 @@ from warpgauge.errors import InvalidInputError, SuspiciousDataWarning
 from warpgauge.project import Project
 from warpgauge.project.errors import ProjectError, StorageError
 from warpgauge.project.integrity import recover_project
-from warpgauge.project.safeguards import Head, head_path, read_head, write_head
+from warpgauge.project.log_head import Head, head_path, read_head, write_head
 
 Make = Callable[..., Project]
 LOG = "annotations.sqlite"

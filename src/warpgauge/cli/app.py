@@ -86,7 +86,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "redo": ("annotation", "redo"),
     "import": ("landmarks", "import_"),
     "export": ("landmarks", "export"),
-    "fit": ("annotation", "fit"),
+    "fit": ("fit", "fit"),
     "add-transform": ("transforms", "add_transform"),
     "remove-transform": ("transforms", "remove_transform"),
     "rename-transform": ("transforms", "rename_transform"),

@@ -142,7 +142,7 @@ def new(project: Path, fixed: Place, moving: Place, **options: Any) -> None:
     from warpgauge.cli.align import propose
     from warpgauge.project import Project
     from warpgauge.project.alignments import check_alignable
-    from warpgauge.project.folder import settings_of
+    from warpgauge.project.creation import settings_of
 
     settings = settings_of(_settings(options["pairs"], options["model"], options["audit"], options["seal"]))
     if options["align"]:

@@ -17,7 +17,8 @@ from typing import Any
 
 from warpgauge.project.errors import ProjectError
 from warpgauge.project.events import Event, stored_text
-from warpgauge.project.safeguards import Head, Mirror
+from warpgauge.project.log_head import Head
+from warpgauge.project.mirror import Mirror
 from warpgauge.project.values import Entry, chained
 
 BUSY_SECONDS = 60.0

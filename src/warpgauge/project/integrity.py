@@ -15,7 +15,7 @@ from warpgauge.project.document import Document, read_document
 from warpgauge.project.errors import ProjectError, UntrustedProjectError, project_content
 from warpgauge.project.event_log import Row, entry_of, moment_of
 from warpgauge.project.events import replay
-from warpgauge.project.folder import load_foreground
+from warpgauge.project.foregrounds import load_foreground
 from warpgauge.project.images import image_problem
 from warpgauge.project.permission import check_permission
 from warpgauge.project.points import load

@@ -1,21 +1,17 @@
-"""Connections to PostgreSQL: addresses that a project may name, and a thread that hears what others have written."""
+"""Addresses of PostgreSQL databases: what ``project.json`` may name, and how a connection is made from it.
+
+A password is never stored: PostgreSQL's library takes it from `PGPASSWORD`, from a passfile (``~/.pgpass``), or from
+the address in the variable `WARPGAUGE_DATABASE`, which replaces the stored one.
+"""
 
 from __future__ import annotations
 
 import os
-import threading
-from collections.abc import Callable
-from contextlib import suppress
 from typing import Any
 from urllib.parse import quote, urlencode
 
 from warpgauge.errors import InvalidInputError
 from warpgauge.io.files import one_line, require
-
-# Addresses of PostgreSQL databases: what ``project.json`` may name, and how a connection is made from it.
-#
-# A password is never stored: PostgreSQL's library takes it from `PGPASSWORD`, from a passfile (``~/.pgpass``), or from
-# the address in the variable `WARPGAUGE_DATABASE`, which replaces the stored one.
 
 CHANNEL = "warpgauge"  # the name that the triggers of `postgres_schema` notify
 VARIABLE = "WARPGAUGE_DATABASE"
@@ -88,58 +84,3 @@ def connect(address: str) -> Any:
 def address_in_force(stored: str) -> str:
     """Return the address to connect to: that of the variable `WARPGAUGE_DATABASE` where it is set."""
     return os.environ.get(VARIABLE) or stored
-
-
-# A thread that hears from PostgreSQL when another server has written to a project (LISTEN and NOTIFY).
-
-_LOOK_SECONDS = 0.5  # between two looks whether it is over
-_AGAIN_SECONDS = 1.0  # after a lost connection
-
-
-class Listener:
-    """Calls back when events of a project were written; begins at once, and again after a lost connection.
-
-    Parameters
-    ----------
-    address : str
-        Of the database.
-    project_id : str
-    wake : callable
-        Called from this thread, also once after each connection: something may have been missed before it.
-    """
-
-    def __init__(self, address: str, project_id: str, wake: Callable[[], None]) -> None:
-        self._address, self._id, self._wake = address, project_id, wake
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="warpgauge-listen", daemon=True)
-        self._thread.start()
-
-    def stop(self) -> None:
-        """End the thread and its connection."""
-        self._over.set()
-        if threading.current_thread() is not self._thread:
-            self._thread.join(10)
-
-    def _run(self) -> None:
-        psycopg = require("psycopg", "postgres")
-        while not self._over.is_set():
-            connection = None
-            try:
-                connection = connect(self._address)
-                connection.execute(f"LISTEN {CHANNEL}")
-                self._hear(connection)
-            except psycopg.Error:
-                self._over.wait(_AGAIN_SECONDS)  # requests say what is wrong; this only tries again
-            finally:
-                if connection is not None:
-                    with suppress(psycopg.Error):
-                        connection.close()
-
-    def _hear(self, connection: Any) -> None:
-        self._wake()
-        while not self._over.is_set():
-            for notice in connection.notifies(timeout=_LOOK_SECONDS):
-                if notice.payload == self._id:
-                    self._wake()
-                if self._over.is_set():
-                    return

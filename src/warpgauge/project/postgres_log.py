@@ -20,8 +20,9 @@ from warpgauge.io.files import one_line, require
 from warpgauge.project import postgres_schema as schema
 from warpgauge.project.errors import ProjectError, StorageError
 from warpgauge.project.event_log import BUSY_SECONDS, Decide, EventLog, Integrity, Row, chained_rows, entry_of
-from warpgauge.project.postgres_connection import Listener, connect, shown_address
-from warpgauge.project.safeguards import Head
+from warpgauge.project.log_head import Head
+from warpgauge.project.postgres_connection import connect, shown_address
+from warpgauge.project.postgres_listener import Listener
 from warpgauge.project.values import Entry
 
 _PAUSE = 0.5  # seconds after a failed connection within which no other is tried

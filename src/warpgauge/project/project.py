@@ -16,6 +16,7 @@ from warpgauge.io.files import PathLike
 from warpgauge.io.stores import place_of
 from warpgauge.io.transforms import Transform
 from warpgauge.project import alignments, transforms
+from warpgauge.project.creation import create_project, settings_of
 from warpgauge.project.document import Document, read_document, write_document
 from warpgauge.project.errors import ProjectError
 from warpgauge.project.event_log import EventLog
@@ -30,7 +31,8 @@ from warpgauge.project.events import (
     authorise,
     read_event,
 )
-from warpgauge.project.folder import ProjectFolder, Wanted, create_project, settings_of
+from warpgauge.project.folder import ProjectFolder
+from warpgauge.project.foregrounds import Wanted
 from warpgauge.project.images import Spacing, relinked
 from warpgauge.project.integrity import VerifyReport, verify_project
 from warpgauge.project.permission import check_permission, permit_new

@@ -12,7 +12,8 @@ from warpgauge.io.files import one_line, sync_folder
 from warpgauge.project import sqlite_schema as schema
 from warpgauge.project.errors import ProjectError
 from warpgauge.project.event_log import Row
-from warpgauge.project.safeguards import EVENTS, Head, read_head, read_mirror, write_head
+from warpgauge.project.log_head import Head, read_head, write_head
+from warpgauge.project.mirror import EVENTS, read_mirror
 from warpgauge.project.sqlite_log import SqliteLog
 from warpgauge.project.sqlite_schema import SELECT, put_aside
 from warpgauge.project.values import chained

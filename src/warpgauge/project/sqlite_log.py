@@ -24,8 +24,8 @@ from warpgauge.io.files import one_line
 from warpgauge.project import sqlite_schema as schema
 from warpgauge.project.errors import ProjectError, StorageError
 from warpgauge.project.event_log import BUSY_SECONDS, Decide, EventLog, Integrity, Row, chained_rows, entry_of
-from warpgauge.project.safeguards import FILE as HEAD
-from warpgauge.project.safeguards import Head, head_path, head_problem, read_head, write_head
+from warpgauge.project.log_head import FILE as HEAD
+from warpgauge.project.log_head import Head, head_path, head_problem, read_head, write_head
 from warpgauge.project.values import Entry
 
 FILE = "annotations.sqlite"

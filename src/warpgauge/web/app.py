@@ -17,7 +17,8 @@ from warpgauge.web.failures import REFUSALS, add_handlers
 from warpgauge.web.monitoring import Metrics
 from warpgauge.web.organiser_routes import organiser_router
 from warpgauge.web.page_files import static_router
-from warpgauge.web.rater_routes import query_router, report_router
+from warpgauge.web.rater_routes import query_router
+from warpgauge.web.report_routes import report_router
 from warpgauge.web.security import Guard
 from warpgauge.web.settings import ServerSettings
 

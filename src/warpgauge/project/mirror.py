@@ -1,131 +1,22 @@
-"""What is kept beside the log so that a loss is noticed and can be repaired: its head, and a mirror of its events."""
+"""A second copy of the log in another folder: every event is appended there before it is acknowledged.
+
+The copy is text, one event per line as JSON, with the chain of digests of the log, so that it can be read and checked
+without SQLite. `warpgauge recover` rebuilds a damaged or lost log from it.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 import shutil
-import sqlite3
-import zlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from warpgauge.errors import InvalidInputError
-from warpgauge.io.files import locked, one_line
+from warpgauge.io.files import one_line
 from warpgauge.project.errors import ProjectError, StorageError
 from warpgauge.project.values import chained
-
-# The head of the log, kept beside it: the last acknowledged event, so that a truncated log is noticed.
-#
-# ``annotations.head`` has two slots of one line each, written in turn and put on the disk before an event is
-# acknowledged. A line that was torn by a power cut fails its check, and the other one still stands.
-
-FILE = "annotations.head"
-_SLOT = 160
-
-
-@dataclass(frozen=True)
-class Head:
-    """The last acknowledged event: its generation, digest and time."""
-
-    generation: int
-    digest: str
-    time: str = ""
-
-
-def head_path(log: Path) -> Path:
-    """Return where the head of a log is kept."""
-    return log.with_name(FILE)
-
-
-def read_head(log: Path) -> Head | None:
-    """Return the head as it was kept, or None where there is none that can be read."""
-    path = head_path(log)
-    try:
-        if not path.is_file() or path.stat().st_size > 8 * _SLOT:
-            return None
-        return _newest(path.read_bytes())
-    except OSError:
-        return None
-
-
-def _newest(data: bytes) -> Head | None:
-    heads = [head for at in (0, _SLOT) if (head := _parsed(data[at : at + _SLOT])) is not None]
-    return max(heads, key=lambda head: head.generation, default=None)
-
-
-def _parsed(slot: bytes) -> Head | None:
-    parts = slot.decode("ascii", "replace").split()
-    if len(parts) != 4 or not parts[0].isdigit() or f"{zlib.crc32(' '.join(parts[:3]).encode()):08x}" != parts[3]:
-        return None
-    return Head(int(parts[0]), parts[1], parts[2])
-
-
-def write_head(log: Path, head: Head, *, backwards: bool = False) -> None:
-    """Keep a head, on the disk when this returns; one that is older than the kept one is left out.
-
-    Parameters
-    ----------
-    backwards : bool
-        Keep it also where it is older: only for a recovery that accepted a loss.
-    """
-    line = f"{head.generation} {head.digest or '-'} {head.time or '-'}"
-    slot = f"{line} {zlib.crc32(line.encode()):08x}".ljust(_SLOT - 1).encode("ascii") + b"\n"
-    # Without locks two processes may write in the other order; the newer head is then kept a moment later.
-    with locked(head_path(log)) as handle:
-        kept = _newest(os.pread(handle, 2 * _SLOT, 0))
-        if backwards:
-            os.ftruncate(handle, 0)
-        elif kept is not None and kept.generation >= head.generation:
-            return
-        if os.fstat(handle).st_size < 2 * _SLOT:
-            os.pwrite(handle, b" " * (2 * _SLOT), 0)
-        # Over the older of the two: the other one stands until this one is on the disk.
-        first = _parsed(os.pread(handle, _SLOT, 0))
-        at = _SLOT if first is not None and kept is not None and first.generation == kept.generation else 0
-        os.pwrite(handle, slot, at)
-        os.fsync(handle)
-
-
-def _missing(first: int, last: int) -> str:
-    """Return which events are missing: one, or from the first to the last."""
-    return "it is missing" if first == last else f"{last - first + 1} events are missing (numbers {first} to {last})"
-
-
-def head_problem(path: Path, connection: sqlite3.Connection) -> str | None:
-    """Return in a sentence what a log lacks of what was acknowledged, or None.
-
-    Parameters
-    ----------
-    path : Path
-        Of the log.
-    connection : sqlite3.Connection
-        To the log.
-    """
-    head = read_head(path)
-    if head is None or head.generation == 0:
-        return None
-    row = connection.execute("SELECT digest FROM events WHERE generation = ?", (head.generation,)).fetchone()
-    if row is not None and row[0] == head.digest:
-        return None
-    last = connection.execute("SELECT MAX(generation) FROM events").fetchone()[0] or 0
-    if row is None:
-        return (
-            f"The log ends at event {last}, but event {head.generation} was acknowledged at {head.time}: "
-            f"{_missing(last + 1, head.generation)}."
-        )
-    return (
-        f"Event {head.generation} of the log is not the one that was acknowledged at {head.time}: the log was replaced "
-        f"by another one."
-    )
-
-
-# A second copy of the log in another folder: every event is appended there before it is acknowledged.
-#
-# The copy is text, one event per line as JSON, with the chain of digests of the log, so that it can be read and checked
-# without SQLite. `warpgauge recover` rebuilds a damaged or lost log from it.
 
 EVENTS = "events.jsonl"
 _COPIED = ("project.json", "candidates.npz", "targets.npz", "fixed_foreground.npz", "moving_foreground.npz")

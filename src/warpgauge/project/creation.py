@@ -1,0 +1,134 @@
+"""Creation of a project: it is built in a hidden folder, which is renamed in one step."""
+
+from __future__ import annotations
+
+import shutil
+import uuid
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from warpgauge._version import __version__
+from warpgauge.compute import Executor
+from warpgauge.errors import InvalidInputError, SuspiciousDataWarning, say
+from warpgauge.io.files import sync_folder
+from warpgauge.io.images import Image, read_image
+from warpgauge.io.stores import Place
+from warpgauge.project.document import Document, ImageRecord, write_document
+from warpgauge.project.event_log import now
+from warpgauge.project.foregrounds import make_foregrounds, store_foreground
+from warpgauge.project.images import Spacing, copy_into, record_of, relative_path, unwritable
+from warpgauge.project.permission import permit_new
+from warpgauge.project.points import Progress, make_candidates, make_targets, read_on_grid, store
+from warpgauge.project.settings import Settings
+from warpgauge.project.stores import store_at
+
+FOLDERS: tuple[str, ...] = ("transforms", "maps", "report")
+
+
+def create_project(
+    folder: Path,
+    fixed: Place,
+    moving: Place,
+    masks: Mapping[str, Path],
+    foreground: str,
+    targets: Any,
+    candidates: Any,
+    spacing: Spacing | Mapping[str, Spacing],
+    units: str | None,
+    copy: bool,
+    settings: Settings,
+    progress: Progress | None,
+    database: str | None,
+    executor: Executor | None,
+) -> None:
+    """Make a project in a folder that does not exist yet or is empty.
+
+    ``masks`` are those of ``fixed`` and ``moving``, where given; for the others see `Project.create`.
+    """
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise InvalidInputError(f"{str(folder)!r} exists already and is not an empty folder; choose another name.")
+    told = _spacings(spacing)
+    images = {
+        "fixed": read_image(fixed, spacing=told["fixed"], units=units),
+        "moving": read_image(moving, spacing=told["moving"], units=units),
+    }
+    _check_pair(images["fixed"], images["moving"])
+    images |= {f"{side}_mask": read_image(path) for side, path in masks.items()}
+    mask = read_on_grid(masks["fixed"], images["fixed"].grid, "mask") if "fixed" in masks else None
+    foregrounds = make_foregrounds(foreground, images)
+    found = make_candidates(candidates, images["fixed"], mask, foregrounds.get("fixed"), progress, executor)
+    aims = make_targets(targets, images["fixed"].grid, mask, found.points_world, foregrounds.get("fixed"))
+    project_id, log = str(uuid.uuid4()), store_at(database)
+    fresh = folder.parent / f".{folder.name}.{project_id[:8]}"
+    try:
+        fresh.mkdir(parents=True)
+        for name in FOLDERS:
+            (fresh / name).mkdir()
+        records: dict[str, ImageRecord] = {}
+        for role, image in images.items():
+            path = copy_into(image, fresh) if copy else relative_path(image.path, folder)
+            # A mask is told nothing: only its samples count, and it lies on its image's grid.
+            records[role] = record_of(image, path, copy, told.get(role), None if role.endswith("_mask") else units)
+        document = Document(
+            project_id,
+            now(),
+            f"warpgauge {__version__}",
+            records,
+            store(fresh, "candidates", found),
+            store(fresh, "targets", aims),
+            settings,
+            {
+                side: store_foreground(fresh, side, made, from_mask=f"{side}_mask" in images)
+                for side, made in foregrounds.items()
+            },
+            log.address,
+        )
+        log.create(fresh, project_id)
+        write_document(fresh, document)
+        sync_folder(fresh)
+        fresh.rename(folder)
+        permit_new(folder, document)
+        sync_folder(folder.parent)
+    except OSError as error:
+        raise unwritable(folder.parent, error) from error
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
+
+
+def _spacings(spacing: Spacing | Mapping[str, Spacing]) -> dict[str, Spacing]:
+    if not isinstance(spacing, Mapping):
+        return {"fixed": spacing, "moving": spacing}
+    unknown = set(spacing) - {"fixed", "moving"}
+    if unknown:
+        raise InvalidInputError(f"spacing may be given for 'fixed' and 'moving', not for {sorted(unknown)[0]!r}.")
+    return {"fixed": spacing.get("fixed"), "moving": spacing.get("moving")}
+
+
+def _check_pair(fixed: Image, moving: Image) -> None:
+    one, other = fixed.grid, moving.grid
+    if one.d != other.d:
+        raise InvalidInputError(f"The fixed image is {one.d}D and the moving image {other.d}D; both must be the same.")
+    if one.units != other.units:
+        raise InvalidInputError(
+            f"The fixed image is in {one.units} and the moving image in {other.units}; give {say('spacing')} and "
+            f"{say('units')}, so that displacements between them have one unit."
+        )
+    ratio = float(np.prod(one.spacing) / np.prod(other.spacing)) ** (1 / one.d)
+    if not 1 / 50 < ratio < 50:
+        warnings.warn(
+            f"The pixels of the fixed image are {ratio:.3g} times as large as those of the moving image; check the "
+            f"spacings, {one.spacing.tolist()} and {other.spacing.tolist()} {one.units}.",
+            SuspiciousDataWarning,
+            stacklevel=4,
+        )
+
+
+def settings_of(given: Settings | Mapping[str, Any] | None) -> Settings:
+    """Read settings however they are given."""
+    if given is None:
+        return Settings()
+    return given if isinstance(given, Settings) else Settings.from_dict(given)

@@ -1,0 +1,85 @@
+"""The foregrounds of a project's images: found or taken from a mask when it is made, stored, and read again."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from warpgauge.candidates import Foreground, find_foreground, foreground_from_mask
+from warpgauge.errors import InvalidInputError
+from warpgauge.io.images import Image
+from warpgauge.io.limits import check_memory
+from warpgauge.io.numpy_files import read_array
+from warpgauge.project.document import ForegroundRecord
+from warpgauge.project.errors import ProjectError, project_content
+from warpgauge.project.points import read_on_grid
+
+Wanted = Literal["auto", "none"]
+SIDES: tuple[str, ...] = ("fixed", "moving")
+
+
+def make_foregrounds(wanted: str, images: Mapping[str, Image]) -> dict[str, Foreground]:
+    """Return the foregrounds of the fixed and the moving image, where there is one.
+
+    Parameters
+    ----------
+    wanted : {"auto", "none"}
+        Whether to look for the tissue or body where no mask is given.
+    images : mapping
+        ``fixed``, ``moving``, and the masks ``fixed_mask``, ``moving_mask`` where given: each replaces what would be
+        found.
+    """
+    if wanted not in ("auto", "none"):
+        raise InvalidInputError(f"The foreground must be 'auto' or 'none', or give a mask; got {wanted!r}.")
+    found: dict[str, Foreground] = {}
+    for side in SIDES:
+        mask = images.get(f"{side}_mask")
+        if mask is not None:
+            array = read_on_grid(mask.path, images[side].grid, "mask", side)
+            found[side] = foreground_from_mask(array, images[side].grid, mask.path.name)
+        elif wanted == "auto":
+            found[side] = find_foreground(images[side])
+    return found
+
+
+def store_foreground(folder: Path, side: str, made: Foreground, from_mask: bool) -> ForegroundRecord:
+    """Write a foreground into the project and return its record."""
+    file = f"{side}_foreground.npz"
+    np.savez_compressed(folder / file, mask=np.packbits(made.mask))
+    source = "mask" if from_mask else "image"
+    return ForegroundRecord(file, _hash(made.mask), made.grid, made.share, source, made.method)
+
+
+def load_foreground(folder: Path, record: ForegroundRecord) -> Foreground | None:
+    """Read a foreground back; None where its file is missing. One that is not the stored one is refused."""
+    file = folder / record.file
+    if not file.is_file():
+        return None
+    with project_content(repr(record.file), "delete it, and it is made again"):
+        check_memory(record.file, record.grid.count, file.stat().st_size)
+        bits = np.unpackbits(read_array(file, member="mask"), count=record.grid.count)
+        mask = bits.astype(bool).reshape(record.grid.shape)
+    if _hash(mask) != record.content_hash:
+        raise ProjectError(
+            f"{record.file!r} is not the foreground that the project was made with; delete it, and it is made again."
+        )
+    mask.flags.writeable = False
+    return Foreground(mask, record.grid, record.method)
+
+
+def found_again(record: ForegroundRecord, image: Image, mask: Image | None) -> Foreground:
+    """Make a foreground whose file is missing again, from the image or the mask that it came from."""
+    if record.source == "mask" and mask is not None:
+        array = read_on_grid(mask.path, image.grid, "mask")
+        return foreground_from_mask(array, image.grid, mask.path.name)
+    return find_foreground(image)
+
+
+def _hash(mask: NDArray[np.bool_]) -> str:
+    text = repr(mask.shape).encode() + np.packbits(mask).tobytes()
+    return "sha256:" + hashlib.sha256(text).hexdigest()
