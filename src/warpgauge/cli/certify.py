@@ -72,7 +72,7 @@ def _show(found: Any, out: Path | None) -> None:
     print_table(columns, rows, found.title)
     click.echo()
     for sentence in found.sentences:
-        click.echo(sentence, err=sentence.startswith("note:"))
+        click.echo(sentence, err=sentence in found.notes)
     if out is not None:
         click.echo(f"Certificate: {out} ({found.content['digest'][:19]}...)")
 

@@ -102,11 +102,19 @@ class Certificate:
         found += [f"contradiction: {one}" for one in self.contradictions]
         if model and not self.contradictions:
             found.append("The two verdicts do not contradict each other.")
-        late = [name for name, one in self.content["transforms"].items() if one["after_opening"]]
-        if late:
-            named = ", ".join(late)
-            found.append(f"note: added after the answers were opened, so they may have used the answers: {named}")
-        return found
+        return [*found, *self.notes]
+
+    @property
+    def late(self) -> list[str]:
+        """Transforms that were added after the answers were opened."""
+        return [name for name, one in self.content["transforms"].items() if one["after_opening"]]
+
+    @property
+    def notes(self) -> list[str]:
+        """The last of `sentences`: what to keep in mind, which commands print to standard error."""
+        named = ", ".join(self.late)
+        told = f"note: added after the answers were opened, so they may have used the answers: {named}"
+        return [told] if named else []
 
     def to_json(self) -> str:
         """Return the certificate as it is written to a file."""

@@ -273,12 +273,11 @@ def _certificate(found: Certificate) -> dict[str, Any]:
 
 def _certificate_facts(found: Certificate) -> dict[str, object]:
     content = found.content
-    late = [name for name, one in content["transforms"].items() if one["after_opening"]]
     sealed = content["audit"]["sealed"]
     return {
         "random questions": f"{content['audit']['reached']} asked, {content['audit']['usable']} used",
         "sealed answers": f"{sealed}, unknown to the model and to all exports" if sealed else "none",
-        "added after the answers were opened": ", ".join(late) or "no transform",
+        "added after the answers were opened": ", ".join(found.late) or "no transform",
         "estimates assisted by predictions": "yes" if found.verdict.assisted else "no",
         "log": f"generation {content['project']['log']['generation']}, {content['project']['log']['digest']}",
         "seeds of the draws": ", ".join(map(str, content["seeds"]["rounds"])),
@@ -375,7 +374,7 @@ def _sensitivity(trust: Trust) -> Table | None:
     tested = trust.sensitivity
     if tested is None or len(tested.ranking) < 2:
         return None
-    shown = [one for one in tested.variations if one.kind != "left out" or one.best_changes]
+    shown = [one for one in tested.variations if one.code != "left_out" or one.best_changes]
     rows = [
         (one.name, [text_cell(one.ranking[0]), figure_cell(one.spearman), percent_cell(one.kendall_distance),
                     percent_cell(one.lead)])
