@@ -61,9 +61,10 @@ def test_each_transform_is_asked_once_for_all_points() -> None:
 
 def test_what_is_derived_asks_for_nothing_again() -> None:
     given = {"a": Counted(1.0), "b": Counted(3.0, edge=30.0), "c": Counted(5.0)}
-    found = Comparison.of(given, TARGETS, known())
+    found = Comparison.of(given, TARGETS, known(), baseline="b")
     values = found.values
     two = found.among(["c", "a"])
+    assert (found.among(["b"]).baseline, two.baseline) == ("b", None)
     np.testing.assert_array_equal(two.values.targets, values.targets[[2, 0]])
     less = found.without([0, 5])
     assert len(less.annotations) == 10

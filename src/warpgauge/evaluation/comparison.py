@@ -195,10 +195,10 @@ class Comparison:
 
     def among(self, names: Iterable[str]) -> Comparison:
         """Return the comparison of some of the transforms."""
-        kept = list(names)
+        kept = {name: self.transforms[name] for name in names}
         rows = [list(self.transforms).index(name) for name in kept]
         known = {name: np.ascontiguousarray(one[rows]) for name, one in vars(self.values).items()}
-        return replace(self, transforms={name: self.transforms[name] for name in kept}, _known=known)
+        return replace(self, transforms=kept, baseline=self.baseline if self.baseline in kept else None, _known=known)
 
     def given(self, posterior: Posterior) -> Comparison:
         """Return the comparison by another posterior, of annotations at the same points."""
