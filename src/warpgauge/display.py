@@ -7,7 +7,7 @@ import html
 import io
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
@@ -63,17 +63,22 @@ def html_table(
 def html_facts(facts: Mapping[str, Any], title: str = "") -> str:
     """Return names and values as an HTML table of two columns."""
     rows = "".join(
-        f"<tr><th>{html.escape(name)}</th><td>{html.escape(_fact(value))}</td></tr>" for name, value in facts.items()
+        f"<tr><th>{html.escape(name)}</th><td>{html.escape(fact(name, value))}</td></tr>"
+        for name, value in facts.items()
     )
     caption = f"<caption>{html.escape(title)}</caption>" if title else ""
     return f"<table>{caption}<tbody>{rows}</tbody></table>"
 
 
-def _fact(value: Any) -> str:
+# Facts whose values are sentences; those of other lists are words or numbers.
+_SENTENCES = ("assumptions",)
+
+
+def fact(name: str, value: Any, write: Callable[[Any], str] = cell) -> str:
+    """Return the value of a named fact as text; lists are joined by what they hold."""
     if isinstance(value, list | tuple):
-        sentences = any(isinstance(one, str) and one.endswith(".") for one in value)
-        return (" " if sentences else ", ").join(cell(one) for one in value) or "none"
-    return cell(value)
+        return (" " if name in _SENTENCES else ", ").join(write(one) for one in value) or "none"
+    return write(value)
 
 
 _LATEX = str.maketrans(

@@ -150,7 +150,7 @@ def place(project: Path, query: str | None, point: str | None, rater: str, as_js
         try:
             saved = _place(session, number, placement, options["yes"])
         except UnconfirmedError as error:
-            click.confirm(str(error).removesuffix("?"), abort=True, err=True)
+            click.confirm(str(error), abort=True, err=True)
             saved = _place(session, number, placement, True)
     _told(saved, as_json)
 

@@ -124,7 +124,7 @@ def register(project: Path, preset: str, as_json: bool, **options: Any) -> None:
             "registration."
         )
     for row in rows:
-        if "worse" in str(row["result"]):
+        if row["worse"]:
             click.echo(f"note: {row['name']} is worse than no registration.", err=True)
     if failed and len(failed) == len(results):
         raise click.exceptions.Exit(1)
@@ -169,13 +169,21 @@ def _compared(project: Project, results: list[RegistrationResult]) -> list[dict[
         return error, alike(transform)
 
     nothing = measured(AffineTransform(np.eye(project.d), np.zeros(project.d)))
-    rows = [{"name": IDENTITY, "seconds": 0.0, "result": "", "error": nothing[0], "likeness": nothing[1]}]
+    rows = [{"name": IDENTITY, "seconds": 0.0, "result": "", "error": nothing[0], "likeness": nothing[1],
+             "worse": False}]  # fmt: skip
     for one in results:
-        row: dict[str, Any] = {"name": one.name, "seconds": round(one.seconds, 1), "error": None, "likeness": None}
+        row: dict[str, Any] = {
+            "name": one.name,
+            "seconds": round(one.seconds, 1),
+            "error": None,
+            "likeness": None,
+            "worse": False,
+        }
         row["result"] = one.problem
         if one.path is not None:
             row["error"], row["likeness"] = measured(project.transform(one.name))
-            row["result"] = "added; worse than nothing" if _is_worse(row, nothing) else "added"
+            row["worse"] = _is_worse(row, nothing)
+            row["result"] = "added; worse than nothing" if row["worse"] else "added"
         rows.append(row)
     return rows
 

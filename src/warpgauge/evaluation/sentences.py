@@ -7,7 +7,7 @@ sentences. It names the two or three methods that matter, and the error before r
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from warpgauge.core.annotation_budget import FurtherAnnotations
 from warpgauge.core.calibration import Coverage
@@ -239,3 +239,28 @@ def judged_share(share: float) -> str:
 def without(rows: Sequence[int], verdict_: str) -> str:
     """Return the verdict without the annotations of some rows, as a sentence."""
     return f"Without {numbered(rows)}: {verdict_}"
+
+
+def study(found: Any) -> str:
+    """Return what a StudyResult says: overconfident pairs, the first method and its probability, missing cases."""
+    parts = []
+    if found.untrusted:
+        parts.append(
+            f"In {len(found.untrusted)} of {len(found.outcomes)} pairs the model is overconfident "
+            f"({', '.join(found.untrusted[:5])}{', ...' if len(found.untrusted) > 5 else ''}), so be careful."
+        )
+    if found.study.by_labels:
+        parts.append("There are no landmarks: methods are ranked by Dice, which does not say how large errors are.")
+    best, pairs = found.methods[0], counted(len(found.outcomes) - len(found.excluded), "pair")
+    chance = ", too few for a probability"
+    if found.sampled:
+        chance = f"{'' if found.decided else ', but only'} with probability {probability(best.probability_first)}"
+    parts.append(f"{best.name} is first over {pairs}{chance} (mean rank {best.mean_rank:.2f} of {len(found.methods)}).")
+    missing = sum(len(one.missing) for one in found.outcomes)
+    if missing:
+        rule = "a missing case gets the last rank of its pair"
+        if found.study.settings.missing == "exclude":
+            count = len(found.excluded)
+            rule = f"{counted(count, 'pair')} {'is' if count == 1 else 'are'} left out for all methods"
+        parts.append(f"{missing} case{'s are' if missing != 1 else ' is'} missing ({rule}).")
+    return " ".join(parts)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from warpgauge.display import fact
 from warpgauge.errors import InvalidInputError, MissingExtraError, install_advice
 from warpgauge.maps import picture_bytes
 
@@ -139,9 +140,8 @@ def _flattened(pairs: Mapping[str, Any], prefix: str = "") -> list[tuple[str, st
         if isinstance(value, Mapping):
             rows += _flattened(value, f"{prefix}{name}.")
         else:
-            parts = [str(one) for one in value] if isinstance(value, (list, tuple)) else [str(value)]
-            sentences = all(part.endswith(".") for part in parts)
-            rows.append((f"{prefix}{name}", (" " if sentences else ", ").join(parts)))
+            empty = isinstance(value, (list, tuple)) and not value
+            rows.append((f"{prefix}{name}", "" if empty else fact(name, value, str)))
     return rows
 
 

@@ -12,10 +12,10 @@ import numpy as np
 from warpgauge._version import __version__
 from warpgauge.display import Tabular, counted
 from warpgauge.errors import InvalidInputError
-from warpgauge.evaluation import Interval, challenge_metrics, norm_name
+from warpgauge.evaluation import Interval, challenge_metrics, norm_name, sentences
 from warpgauge.evaluation.columns import CSV, TERMINAL, written
 from warpgauge.evaluation.project_evaluation import BASELINE
-from warpgauge.evaluation.sentences import probability
+from warpgauge.evaluation.verdict import DECISIVE
 from warpgauge.study import columns
 from warpgauge.study.challenge_figures import official_figures
 from warpgauge.study.description import Study
@@ -30,9 +30,8 @@ from warpgauge.study.statistics import (
     stability_of,
 )
 
-# Share of the bootstrap rounds within an interval, and the probability of being first from which on it is shown.
+# Share of the bootstrap rounds within an interval.
 INTERVAL = 0.9
-_SURE = 0.95
 _MOST_NOTICES = 10
 
 
@@ -136,38 +135,17 @@ class StudyResult(Tabular):
     @property
     def verdict(self) -> str:
         """Pairs with an overconfident model, then the first method and its probability, then missing cases."""
-        parts = []
-        if self.untrusted:
-            parts.append(
-                f"In {len(self.untrusted)} of {len(self.outcomes)} pairs the model is overconfident "
-                f"({', '.join(self.untrusted[:5])}{', ...' if len(self.untrusted) > 5 else ''}), so be careful."
-            )
-        if self.study.by_labels:
-            parts.append("There are no landmarks: methods are ranked by Dice, which does not say how large errors are.")
-        best, count = self.methods[0], len(self.outcomes) - len(self.excluded)
-        sure = best.probability_first >= _SURE
-        chance = ", too few for a probability"
-        if self.sampled:
-            chance = f"{'' if sure else ', but only'} with probability {probability(best.probability_first)}"
-        parts.append(
-            f"{best.name} is first over {counted(count, 'pair')}{chance} (mean rank {best.mean_rank:.2f} of "
-            f"{len(self.methods)})."
-        )
-        missing = sum(len(one.missing) for one in self.outcomes)
-        if missing:
-            parts.append(f"{missing} case{'s are' if missing != 1 else ' is'} missing ({self._rule()}).")
-        return " ".join(parts)
+        return sentences.study(self)
+
+    @property
+    def decided(self) -> bool:
+        """Whether the first method is first with a probability of at least 0.95."""
+        return self.sampled and self.methods[0].probability_first >= DECISIVE
 
     @property
     def sampled(self) -> bool:
         """Whether there are probabilities and intervals: one pair with labels alone gives none."""
         return not self.study.by_labels or len(self.outcomes) - len(self.excluded) > 1
-
-    def _rule(self) -> str:
-        if self.study.settings.missing == "exclude":
-            count = len(self.excluded)
-            return f"{counted(count, 'pair')} {'is' if count == 1 else 'are'} left out for all methods"
-        return "a missing case gets the last rank of its pair"
 
     @property
     def title(self) -> str:

@@ -80,12 +80,12 @@ class Ranking:
 
     def _row(self, name: str, problem: str | None = None) -> dict[str, Any]:
         """Return the row of a transform without any scores."""
-        described = ""
+        described, added = "", name in self.project.transform_names()
         if problem is None:
-            added = name in self.project.transform_names()
             described = self.overlays.transform(name).description.kind if added else "before any registration"
         numbers = dict.fromkeys(("rank", "score", "interval", "probability_best", "outside"))
-        return {"name": name, "description": described, "problem": problem, "cells": [], **numbers}
+        mapped = added and problem is None
+        return {"name": name, "description": described, "problem": problem, "mapped": mapped, "cells": [], **numbers}
 
     def _ranked(self, row: Row, cells: list[Any]) -> dict[str, Any]:
         scores = row.scores

@@ -15,6 +15,7 @@ class TransformRow(Given):
     name: str
     description: str
     problem: str | None = Field(description="Why it cannot be used, if so.")
+    mapped: bool = Field(description="Whether it has maps: the identity that is only a baseline has none.")
     rank: int | None
     score: float | None
     interval: list[float | None] | None

@@ -39,18 +39,10 @@ export async function buildCompare(stage, leaf) {
       make("tbody", {}, ...transforms.map((entry) => make("tr", {},
         make("td", { title: entry.description }, entry.rank === null ? "" : `${entry.rank}. `, entry.name, entry.problem ? make("div", { class: "flag" }, entry.problem) : null),
         ...columns.map(({ unit }, at) => make("td", { class: "num" }, ...cell(unit, entry.cells[at] ?? null))),
-        make("td", {}, ...(mapped(entry) ? [button(entry.name, "error"), " ", button(entry.name, "blended")] : [])))))),
+        make("td", {}, ...(entry.mapped ? [button(entry.name, "error"), " ", button(entry.name, "blended")] : [])))))),
     make("p", {}, verdict),
     make("p", { class: "quiet" }, `${targets} Error: root mean square distance from the true match (${unitName(units)}), with its interval. Best: probability of being the best of these.`),
   );
-}
-
-/**
- * Whether a transform has a map: the identity that is only there as a baseline has none.
- * @param {Transform} entry
- */
-function mapped(entry) {
-  return entry.problem === null && entry.description !== "before any registration";
 }
 
 /**

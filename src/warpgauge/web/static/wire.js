@@ -440,6 +440,7 @@
  * @property {string} name
  * @property {string} description
  * @property {string | null} problem Why it cannot be used, if so.
+ * @property {boolean} mapped Whether it has maps: the identity that is only a baseline has none.
  * @property {number | null} rank
  * @property {number | null} score
  * @property {(number | null)[] | null} interval
