@@ -67,7 +67,7 @@ def test_the_audit_tells_errors_and_the_better_transform(trial):
     sizes = {one.name: one.rms for one in found.verdict.methods}
     assert sizes["good"].low <= true_rms(trial, 0.0) <= sizes["good"].high
     assert sizes["shifted"].low <= true_rms(trial, 4.0) <= sizes["shifted"].high
-    assert found.decided
+    assert found.certified
     assert found.content["verdict"] == (
         "Decided: good is better than shifted (95 % confidence, independent of the model)."
     )
@@ -215,7 +215,7 @@ def test_watching_the_audit_ends_the_session(tmp_path, capsys):
         for name, shift in (("good", 0.0), ("shifted", 8.0)):
             project.add_transform(name, affine(tmp_path / f"{name}.tfm", shift))
         watch = AuditWatch(project)
-        session = Session(project, "ann", decided=watch.decided)
+        session = Session(project, "ann", decided=watch.certified)
         rater, asked = Rater(session, "ann"), 0
         while asked < 80 and (query := session.next_query()) is not None:
             rater.answer(query)

@@ -21,7 +21,7 @@ from warpgauge.display import counted, html_table, text_table
 from warpgauge.errors import FileFormatError, InvalidInputError
 from warpgauge.evaluation.audit import AuditData, audit_data
 from warpgauge.evaluation.columns import PRIMARY
-from warpgauge.evaluation.design_verdict import LEVEL, DesignVerdict, Estimate, contradicting, design_verdict
+from warpgauge.evaluation.design_verdict import CONFIDENCE, DesignVerdict, Estimate, contradicting, design_verdict
 from warpgauge.evaluation.project_evaluation import evaluate_comparison, project_centre, project_comparison
 from warpgauge.evaluation.result import Evaluation
 from warpgauge.evaluation.sentences import region_words
@@ -56,9 +56,9 @@ class Certificate:
     evaluation: Evaluation | None = None
 
     @property
-    def decided(self) -> bool:
-        """Whether the audit decides which transform is best, independent of the model."""
-        return self.verdict.best is not None
+    def certified(self) -> bool:
+        """Whether the audit shows which transform is best, independent of the model."""
+        return self.verdict.certified
 
     @property
     def contradictions(self) -> list[str]:
@@ -68,9 +68,8 @@ class Certificate:
     def table(self) -> tuple[list[str], list[list[Any]]]:
         """Return heads and rows: both verdicts side by side."""
         units = self.content["project"]["units"]
-        heads = ["transform", f"audit: RMS error ({units}), 95 %", "possible ranks", "audit: mean error",
-                 "audit: 90th percentile", "model: RMS error, 90 %"]  # fmt: skip
-        heads[1] = heads[1].replace("95 %", f"{100 * self.verdict.level:.0f} %")
+        heads = ["transform", f"audit: RMS error ({units}), {100 * self.verdict.level:.0f} %", "possible ranks",
+                 "audit: mean error", "audit: 90th percentile", "model: RMS error, 90 %"]  # fmt: skip
         model = (self.content["model_based"] or {}).get("methods", {})
         rows = []
         for one in self.verdict.methods:
@@ -141,7 +140,7 @@ def certify_project(
     project: Project,
     transforms: Mapping[str, Any] | None = None,
     *,
-    level: float = LEVEL,
+    level: float = CONFIDENCE,
     seed: int = 0,
     signed_off_by: str = "",
     unseal: bool = False,

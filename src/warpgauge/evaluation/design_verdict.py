@@ -23,11 +23,12 @@ from warpgauge.core.estimators import (
     single_draws,
 )
 from warpgauge.errors import InvalidInputError, WarpgaugeError
+from warpgauge.evaluation import sentences
 from warpgauge.evaluation.audit import AuditData, audit_data
 from warpgauge.evaluation.project_evaluation import project_comparison
 from warpgauge.project import Project
 
-LEVEL = 0.95
+CONFIDENCE = 0.95
 # Fewer answers than this give no interval worth stating.
 FEWEST = 5
 
@@ -120,28 +121,14 @@ class DesignVerdict:
         return next((one.name for one in self.methods if one.worst_rank == 1 and len(self.methods) > 1), None)
 
     @property
+    def certified(self) -> bool:
+        """Whether the audit shows which transform is best, independent of the model."""
+        return self.best is not None
+
+    @property
     def sentence(self) -> str:
         """The verdict in a sentence."""
-        percent = f"{100 * self.level:.0f} % confidence"
-        free = f"{percent}, independent of the model"
-        decided = [pair for pair in self.pairs if pair.better is not None]
-        if self.best is not None and len(self.methods) == 2:
-            return f"Decided: {self.best} is better than {self.methods[1].name} ({free})."
-        if self.best is not None:
-            return f"Decided: {self.best} is better than all others ({free})."
-        if not self.pairs:
-            return f"{self.answered} random answers bound the error of {self.methods[0].name} ({percent})."
-        if decided:
-            words = "; ".join(
-                f"{pair.better} is better than {pair.second if pair.better == pair.first else pair.first}"
-                for pair in decided[:3]
-            )
-            more = f" and {len(decided) - 3} more" if len(decided) > 3 else ""
-            return (
-                f"Which transform is best is not decided. Decided for {len(decided)} of {len(self.pairs)} pairs of "
-                f"transforms ({free}): {words}{more}."
-            )
-        return f"Not decided: {self.answered} random answers do not separate the transforms ({percent})."
+        return sentences.design(self)
 
     def to_dict(self) -> dict[str, Any]:
         """All numbers as plain values."""
@@ -176,7 +163,7 @@ class DesignVerdict:
         }
 
 
-def design_verdict(data: AuditData, *, level: float = LEVEL, seed: int = 0) -> DesignVerdict:
+def design_verdict(data: AuditData, *, level: float = CONFIDENCE, seed: int = 0) -> DesignVerdict:
     """Return what the audit says.
 
     Parameters
@@ -328,10 +315,10 @@ class AuditWatch:
         except WarpgaugeError:  # too few answers, or a transform that cannot be read, which is shown elsewhere
             return None
 
-    def decided(self) -> str | None:
-        """Return the verdict in a sentence where it is decided which transform is best, else None."""
+    def certified(self) -> str | None:
+        """Return the verdict in a sentence where the audit shows which transform is best, else None."""
         found = self.verdict()
-        return found.sentence if found is not None and found.best is not None else None
+        return found.sentence if found is not None and found.certified else None
 
 
 def contradicting(verdict: DesignVerdict, model: Mapping[str, Any], units: str) -> list[str]:
@@ -341,18 +328,7 @@ def contradicting(verdict: DesignVerdict, model: Mapping[str, Any], units: str) 
         other = model["methods"][one.name]
         low, high = other["interval"]
         if one.rms.low > high or one.rms.high < low:
-            higher = one.rms.low > high
-            found.append(
-                f"{one.name}: the model expects an RMS error of {low:.3g} to {high:.3g} {units}, the random answers "
-                f"show {one.rms.low:.3g} to {one.rms.high:.3g} {units}. Rely on the random answers: "
-                + (
-                    "the model overrates this transform, for example because it was fitted to the landmarks that the "
-                    "model knows."
-                    if higher
-                    else "the model underrates this transform, for example because the landmarks that it knows lie "
-                    "where errors are large."
-                )
-            )
+            found.append(sentences.contradicting_sizes(one, (low, high), units))
     names = list(model["names"])
     for pair in verdict.pairs:
         if pair.better is None:
@@ -360,8 +336,5 @@ def contradicting(verdict: DesignVerdict, model: Mapping[str, Any], units: str) 
         worse = pair.second if pair.better == pair.first else pair.first
         chance = model["win_probability"][names.index(worse)][names.index(pair.better)]
         if chance >= verdict.level:
-            found.append(
-                f"{pair.better} is better than {worse} by the random answers, but the model says the opposite with "
-                f"probability {chance:.2f}. Rely on the random answers, which need no model."
-            )
+            found.append(sentences.contradicting_order(pair.better, worse, chance))
     return found

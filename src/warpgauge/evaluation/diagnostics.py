@@ -21,7 +21,7 @@ from warpgauge.display import counted
 from warpgauge.errors import InvalidInputError
 from warpgauge.evaluation.comparison import Comparison
 from warpgauge.evaluation.paper_judge import as_truth
-from warpgauge.evaluation.sentences import calibration, judged_share
+from warpgauge.evaluation.sentences import calibration, trust_sentence
 from warpgauge.evaluation.truth import Truth
 from warpgauge.maps import known_points
 
@@ -55,13 +55,7 @@ class Trust:
     @property
     def sentence(self) -> str:
         """The diagnostics' sentence, what the annotations leave open, and the sensitivity's."""
-        parts = [self.diagnostics.sentence]
-        share = self.diagnostics.known
-        if share is not None:
-            parts.append(judged_share(share))
-        if self.sensitivity is not None:
-            parts.append(self.sensitivity.sentence)
-        return " ".join(parts)
+        return trust_sentence(self)
 
     def to_dict(self) -> dict[str, Any]:
         """All numbers as plain Python values."""

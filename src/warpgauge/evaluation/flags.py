@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from scipy import special
 
 from warpgauge.core.factors import mahalanobis
+from warpgauge.evaluation import sentences
 from warpgauge.evaluation.comparison import Comparison
-from warpgauge.evaluation.sentences import length
 
 TOO_GOOD = 0.001
 GROSS = 6.0
@@ -23,23 +25,53 @@ class Flag:
 
     Attributes
     ----------
-    kind : {"too_good", "gross_error"}
+    code : {"too_good", "gross_error"}
         A transform that fits the annotations better than their stated precision allows, so that it has probably seen
         them; or an annotation that the transforms and the other annotations contradict.
-    sentence : str
     transform : str or None
         Which transform, for ``"too_good"``.
     row : int or None
         Row of the annotation, from 0, for ``"gross_error"``; sentences count from 1.
-    p : float or None
-        Probability of something as odd by chance, where it was computed.
+    numbers : dict
+        What was found: ``p``, the probability of something as odd by chance, and ``used``, whether the transform is
+        used to estimate the truth all the same; or ``distance`` and the ``usual`` distance from the good transforms,
+        and the fixed point ``x``, ``y``, ``z``.
+    units : str or None
+        World unit, where it is known.
     """
 
-    kind: str
-    sentence: str
+    code: str
     transform: str | None = None
     row: int | None = None
-    p: float | None = None
+    numbers: Mapping[str, float] = field(default_factory=dict)
+    units: str | None = None
+
+    @property
+    def kind(self) -> str:
+        """The code."""
+        return self.code
+
+    @property
+    def p(self) -> float | None:
+        """Probability of something as odd by chance, where it was computed."""
+        return self.numbers.get("p")
+
+    @property
+    def sentence(self) -> str:
+        """What it is about, and what to do."""
+        return sentences.flag(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values."""
+        return {
+            "kind": self.kind,
+            "sentence": self.sentence,
+            "transform": self.transform,
+            "row": self.row,
+            "p": self.p,
+            "code": self.code,
+            "numbers": dict(self.numbers),
+        }
 
 
 def too_good(comparison: Comparison, noise_factor: float = 1.0) -> tuple[Flag, ...]:
@@ -58,23 +90,12 @@ def too_good(comparison: Comparison, noise_factor: float = 1.0) -> tuple[Flag, .
         total = float(mahalanobis(residuals[known], given.covariances[known]).sum())
         p = float(special.chdtr(given.d * int(known.sum()), total / noise_factor))
         if p < TOO_GOOD:
-            flags.append(
-                Flag(
-                    "too_good",
-                    f"{name} fits the annotations better than their stated precision allows (p = {p:.1g}): it has "
-                    "probably seen them, or the stated uncertainty is too large.",
-                    transform=name,
-                    p=p,
-                )
-            )
+            flags.append(Flag("too_good", transform=name, numbers={"p": p}))
     return tuple(flags)
 
 
 def gross_errors(comparison: Comparison) -> tuple[Flag, ...]:
-    """Flag annotations that all good transforms miss by more than six times the usual distance.
-
-    The sentences carry the world unit where it is known.
-    """
+    """Flag annotations that all good transforms miss by more than six times the usual distance."""
     given, units = comparison.annotations, comparison.scene.units
     if not comparison.transforms or len(given) < _FEWEST_FOR_GROSS:
         return ()
@@ -88,10 +109,13 @@ def gross_errors(comparison: Comparison) -> tuple[Flag, ...]:
     return tuple(
         Flag(
             "gross_error",
-            f"Annotation {row + 1}, at ({', '.join(f'{x:.5g}' for x in given.fixed_points[row])}) in the fixed image, "
-            f"lies {length(float(best[row]), units)} from every good transform, where {length(usual, units)} is usual: "
-            "look at it again, it may be a wrong match.",
             row=int(row),
+            numbers={
+                **dict(zip("xyz", given.fixed_points[row].tolist(), strict=False)),
+                "distance": float(best[row]),
+                "usual": usual,
+            },
+            units=units,
         )
         for row in np.flatnonzero(np.isfinite(best) & (best > GROSS * usual))
     )

@@ -15,8 +15,9 @@ import numpy as np
 
 from warpgauge.core.estimators import Contributions, contributions, mean_interval
 from warpgauge.errors import InvalidInputError
+from warpgauge.evaluation import sentences
 from warpgauge.evaluation.audit import AuditData, audit_data
-from warpgauge.evaluation.design_verdict import FEWEST, LEVEL
+from warpgauge.evaluation.design_verdict import CONFIDENCE, FEWEST
 from warpgauge.evaluation.project_evaluation import project_comparison
 from warpgauge.project import Project
 
@@ -94,20 +95,7 @@ class GateResult:
     @property
     def sentence(self) -> str:
         """The outcome in a sentence."""
-        error = f"{100 * (1 - self.level):.0f} %"
-        size = (
-            f"its RMS error differs by {self.difference:+.3g} {self.units} ({self.low:+.3g} to {self.high:+.3g}) from "
-            f"the baseline's {self.baseline:.3g} {self.units}, from {self.answers} random answers"
-        )
-        where = f" on {self.pairs} pairs" if self.pairs > 1 else ""
-        if self.code == 0:
-            return (
-                f"Not worse: {size}{where}. A registration that is worse by {self.margin:.3g} {self.units} or more "
-                f"passes in at most {error} of audits."
-            )
-        if self.code == 1:
-            return f"Worse: {size}{where}. A registration that is not worse fails in at most {error} of audits."
-        return f"Undecided at a margin of {self.margin:.3g} {self.units}: {size}{where}. More audit answers are needed."
+        return sentences.gate(self)
 
     def to_dict(self) -> dict[str, Any]:
         """All of it as plain values."""
@@ -184,7 +172,7 @@ def decide(found: Excess, level: float, units: str, seed: int = 0) -> GateResult
 
 
 def gate_audit(
-    data: AuditData, margin: str | float = 0.0, *, level: float = LEVEL, units: str = "px", seed: int = 0
+    data: AuditData, margin: str | float = 0.0, *, level: float = CONFIDENCE, units: str = "px", seed: int = 0
 ) -> GateResult:
     """Return whether the first transform of an audit is worse than the second, the baseline, by more than a margin.
 
@@ -201,7 +189,7 @@ def check_level(level: float) -> None:
 
 
 def gate_project(
-    project: Project, new: Any, baseline: Any, *, margin: str | float = 0.0, level: float = LEVEL, seed: int = 0
+    project: Project, new: Any, baseline: Any, *, margin: str | float = 0.0, level: float = CONFIDENCE, seed: int = 0
 ) -> GateResult:
     """Return whether a transform is worse than another by more than a margin, by the audit of a project.
 

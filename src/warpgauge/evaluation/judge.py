@@ -79,12 +79,8 @@ def judge_of(comparison: Comparison) -> Truth:
 
 
 def _with_use(flags: Sequence[Flag], trusted: Sequence[str]) -> list[Flag]:
-    """Add to the sentence of each flagged transform whether it is used to estimate the true transformation."""
-    used = "It is still used to estimate the true transformation, because all registrations are flagged."
-    unused = "It is scored, but not used to estimate the true transformation."
-    return [
-        replace(flag, sentence=f"{flag.sentence} {used if flag.transform in trusted else unused}") for flag in flags
-    ]
+    """Add to each flagged transform whether it is used to estimate the true transformation."""
+    return [replace(one, numbers={**one.numbers, "used": float(one.transform in trusted)}) for one in flags]
 
 
 def _not_flagged(names: Sequence[str], flags: Sequence[Flag]) -> list[str]:

@@ -26,7 +26,7 @@ from warpgauge.io.transforms import Transform
 # What users call them; the first, second and fifth are the norms 1, 2 and infinity.
 STATISTICS = ("mean", "rms", "median", "p90", "max")
 RELATIVE = ("relative_mean", "relative_median", "relative_max")
-LEVEL = 0.90
+INTERVAL_LEVEL = 0.90
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Interval:
     high: float
 
     @classmethod
-    def of(cls, draws: Floats, level: float = LEVEL) -> Interval:
+    def of(cls, draws: Floats, level: float = INTERVAL_LEVEL) -> Interval:
         """Summarise draws of a number."""
         tail = (1 - level) / 2
         low, median, high = np.quantile(draws, [tail, 0.5, 1 - tail])
@@ -125,7 +125,7 @@ class TransformScores:
 
     def to_dict(self) -> dict[str, Any]:
         """All numbers as plain Python values."""
-        return asdict(self)
+        return {**asdict(self), "flags": [one.to_dict() for one in self.flags]}
 
 
 @dataclass(frozen=True, eq=False)
@@ -335,7 +335,7 @@ class Evaluation(Tabular):
             "units": self.units,
             "baseline": self.baseline,
             "margin": self.margin,
-            "flags": [asdict(one) for one in self.flags],
+            "flags": [one.to_dict() for one in self.flags],
             "sampled_targets": self.sampled_targets,
             "without_flagged": None if self.without_flagged is None else self.without_flagged.to_dict(),
             "further_annotations": _further_dict(self.further),

@@ -15,6 +15,10 @@ from warpgauge.display import counted
 
 if TYPE_CHECKING:
     from warpgauge.evaluation.columns import Row
+    from warpgauge.evaluation.design_verdict import DesignVerdict, MethodVerdict
+    from warpgauge.evaluation.diagnostics import Trust
+    from warpgauge.evaluation.flags import Flag
+    from warpgauge.evaluation.gate import GateResult
     from warpgauge.evaluation.verdict import Verdict
 
 # At most this many tied methods are named, and only those with at least this probability of being the best.
@@ -264,3 +268,95 @@ def study(found: Any) -> str:
             rule = f"{counted(count, 'pair')} {'is' if count == 1 else 'are'} left out for all methods"
         parts.append(f"{missing} case{'s are' if missing != 1 else ' is'} missing ({rule}).")
     return " ".join(parts)
+
+
+def flag(found: Flag) -> str:
+    """Return what a flag is about, and what to do."""
+    numbers = found.numbers
+    if found.code == "gross_error":
+        at = ", ".join(f"{numbers[axis]:.5g}" for axis in "xyz" if axis in numbers)
+        distance, usual = length(numbers["distance"], found.units), length(numbers["usual"], found.units)
+        return (
+            f"Annotation {(found.row or 0) + 1}, at ({at}) in the fixed image, lies {distance} from every good "
+            f"transform, where {usual} is usual: look at it again, it may be a wrong match."
+        )
+    text = (
+        f"{found.transform} fits the annotations better than their stated precision allows (p = {numbers['p']:.1g}): "
+        "it has probably seen them, or the stated uncertainty is too large."
+    )
+    if "used" not in numbers:
+        return text
+    if numbers["used"]:
+        return f"{text} It is still used to estimate the true transformation, because all registrations are flagged."
+    return f"{text} It is scored, but not used to estimate the true transformation."
+
+
+def trust_sentence(found: Trust) -> str:
+    """Return whether the model is calibrated, what the annotations leave open, and how sensitive the ranking is."""
+    parts = [found.diagnostics.sentence]
+    if found.diagnostics.known is not None:
+        parts.append(judged_share(found.diagnostics.known))
+    if found.sensitivity is not None:
+        parts.append(found.sensitivity.sentence)
+    return " ".join(parts)
+
+
+def design(found: DesignVerdict) -> str:
+    """Return the verdict of an audit."""
+    percent = f"{100 * found.level:.0f} % confidence"
+    free = f"{percent}, independent of the model"
+    if found.best is not None and len(found.methods) == 2:
+        return f"Decided: {found.best} is better than {found.methods[1].name} ({free})."
+    if found.best is not None:
+        return f"Decided: {found.best} is better than all others ({free})."
+    if not found.pairs:
+        return f"{found.answered} random answers bound the error of {found.methods[0].name} ({percent})."
+    known = [pair for pair in found.pairs if pair.better is not None]
+    if not known:
+        return f"Not decided: {found.answered} random answers do not separate the transforms ({percent})."
+    words = "; ".join(
+        f"{pair.better} is better than {pair.second if pair.better == pair.first else pair.first}" for pair in known[:3]
+    )
+    more = f" and {len(known) - 3} more" if len(known) > 3 else ""
+    return (
+        f"Which transform is best is not decided. Decided for {len(known)} of {len(found.pairs)} pairs of transforms "
+        f"({free}): {words}{more}."
+    )
+
+
+def contradicting_sizes(one: MethodVerdict, expected: tuple[float, float], units: str) -> str:
+    """Return that the model expects an error of a transform that the random answers exclude, and why that may be."""
+    low, high = expected
+    why = "underrates this transform, for example because the landmarks that it knows lie where errors are large."
+    if one.rms.low > high:
+        why = "overrates this transform, for example because it was fitted to the landmarks that the model knows."
+    return (
+        f"{one.name}: the model expects an RMS error of {low:.3g} to {high:.3g} {units}, the random answers show "
+        f"{one.rms.low:.3g} to {one.rms.high:.3g} {units}. Rely on the random answers: the model {why}"
+    )
+
+
+def contradicting_order(better: str, worse: str, chance: float) -> str:
+    """Return that the random answers and the model order two transforms differently."""
+    return (
+        f"{better} is better than {worse} by the random answers, but the model says the opposite with probability "
+        f"{chance:.2f}. Rely on the random answers, which need no model."
+    )
+
+
+def gate(found: GateResult) -> str:
+    """Return the outcome of a gate."""
+    error, units = f"{100 * (1 - found.level):.0f} %", found.units
+    size = (
+        f"its RMS error differs by {found.difference:+.3g} {units} ({found.low:+.3g} to {found.high:+.3g}) from the "
+        f"baseline's {found.baseline:.3g} {units}, from {found.answers} random answers"
+    )
+    where = f" on {found.pairs} pairs" if found.pairs > 1 else ""
+    if found.code == 0:
+        return (
+            f"Not worse: {size}{where}. A registration that is worse by {found.margin:.3g} {units} or more passes in "
+            f"at most {error} of audits."
+        )
+    if found.code == 1:
+        return f"Worse: {size}{where}. A registration that is not worse fails in at most {error} of audits."
+    return f"Undecided at a margin of {found.margin:.3g} {units}: {size}{where}. More audit answers are needed."

@@ -47,7 +47,7 @@ class Session:
         `refit_if_due` from another thread instead, so that nobody waits.
     decided : callable, optional
         Returns in a sentence that the audit decides which transform is best, or None: what the stop rule
-        ``stop_decided`` asks (`warpgauge.evaluation.AuditWatch.decided`).
+        ``stop_decided`` asks (`warpgauge.evaluation.AuditWatch.certified`).
     question : callable, optional
         Given a `Doubt` and a rater, returns what to ask before a placement that looks like a slip is saved, or None.
         What is asked raises `UnconfirmedError`, unless the placement is confirmed. By default nobody is asked: such a

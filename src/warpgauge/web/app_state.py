@@ -75,7 +75,7 @@ class Desk:
             for picture in self.pictures.values():
                 picture.image.keep_overview(project.folder / "cache" / f"overview-{picture.version}.npy")
         self.audit = AuditWatch(project)
-        self.session = Session(project, auto_refit=False, decided=self.audit.decided, question=self._question)
+        self.session = Session(project, auto_refit=False, decided=self.audit.certified, question=self._question)
         self.overlays = Overlays(project, self.pictures)
         self.ranking = Ranking(project, self.overlays)
         self.tell: Callable[[str], object] = logger.info
