@@ -23,8 +23,6 @@ ALLOWED = {
     ("io/transforms/image_fields.py", "space directions"): "a field of a header",
     ("io/landmarks/napari_points.py", "axis-"): "a column of a file",
     ("web/failures.py", "Value error, "): "pydantic's own prefix",
-    ("study/container.py", "extra =="): "a line of package metadata",
-    ("errors.py", r"^([A-Za-z0-9_.-]+)(?:\[([^\]]*)\])?([^;]*);.*extra\s*==\s*['\"]([\w-]+)['\"]"): "package metadata",
 }
 METHODS = {"startswith", "endswith", "removeprefix", "removesuffix", "partition", "rpartition", "split", "rsplit",
            "find", "index", "replace", "count"}  # fmt: skip
