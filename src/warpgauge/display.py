@@ -26,6 +26,11 @@ def number(value: Any, digits: int = 3) -> str:
     return f"{value:.{digits}g}" if size < 1e-3 or size >= 1e4 else f"{value:.{digits}f}".rstrip("0").rstrip(".")
 
 
+def shown_units(units: str) -> str:
+    """Write a unit as people do."""
+    return "µm" if units == "um" else units
+
+
 def cell(value: Any) -> str:
     """Return a cell of a table as text."""
     return value if isinstance(value, str) else number(value)

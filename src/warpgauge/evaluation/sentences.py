@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from warpgauge.core.annotation_budget import FurtherAnnotations
 from warpgauge.core.calibration import Coverage
-from warpgauge.display import counted
+from warpgauge.display import counted, shown_units
 
 if TYPE_CHECKING:
     from warpgauge.evaluation.columns import Row
@@ -44,7 +44,7 @@ def region_words(region: str) -> str:
 def length(value: float, units: str | None) -> str:
     """Write a length with three significant digits and its unit."""
     text = f"{value:.3g}" if 1e-3 <= abs(value) < 1e4 or value == 0 else f"{value:.2e}"
-    return f"{text} {'µm' if units == 'um' else units}" if units else text
+    return f"{text} {shown_units(units)}" if units else text
 
 
 def probability(value: float) -> str:

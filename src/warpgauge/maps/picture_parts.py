@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from warpgauge.core.arrays import Floats
 from warpgauge.core.process import Posterior
+from warpgauge.display import shown_units
 from warpgauge.errors import InvalidInputError, MissingExtraError, install_advice
 from warpgauge.geometry import Grid
 from warpgauge.io.images import Image
@@ -103,11 +104,6 @@ def orthogonal_planes(grid: Grid, count: int = 1, through: Floats | None = None)
             raise InvalidInputError(f"The point {np.asarray(through).tolist()} lies outside the grid.")
         return [Plane(grid, axis, int(np.clip(index[axis], 0, grid.size[axis] - 1))) for axis in (2, 1, 0)]
     return [Plane(grid, axis, int((k + 0.5) * grid.size[axis] / count)) for axis in (2, 1, 0) for k in range(count)]
-
-
-def shown_units(units: str) -> str:
-    """Write a unit as people do."""
-    return "µm" if units == "um" else units
 
 
 def scale_bar_length(extent: float) -> float:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warpgauge.core.arrays import Floats
+from warpgauge.display import shown_units
 from warpgauge.errors import InvalidInputError
 from warpgauge.geometry import Grid
 from warpgauge.io.files import check_folder, replace_file
@@ -28,7 +29,6 @@ from warpgauge.maps.picture_parts import (
     matplotlib,
     orthogonal_planes,
     scale_bar_length,
-    shown_units,
 )
 
 UNKNOWN = "not enough annotations"

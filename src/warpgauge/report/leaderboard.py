@@ -7,8 +7,8 @@ import os
 from datetime import UTC, datetime
 from pathlib import Path
 
+from warpgauge.display import shown_units
 from warpgauge.io.files import plain, replace_text
-from warpgauge.maps.picture_parts import shown_units
 from warpgauge.report.page import download, rendered, report_path
 from warpgauge.report.study_report import method_table
 from warpgauge.study import StudyResult, columns

@@ -12,12 +12,12 @@ import numpy as np
 
 from warpgauge.core.arrays import Floats
 from warpgauge.core.leave_one_out import left_out
+from warpgauge.display import shown_units
 from warpgauge.errors import InvalidInputError
 from warpgauge.evaluation import Certificate, Evaluation
 from warpgauge.io.files import plain
 from warpgauge.io.images import Image
 from warpgauge.io.transforms import Transform
-from warpgauge.maps.picture_parts import shown_units
 from warpgauge.report.map_section import MethodMaps
 from warpgauge.report.provenance import model, versions
 from warpgauge.report.suspects import Suspect, suspects

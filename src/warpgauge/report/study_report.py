@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from warpgauge.display import shown_units
 from warpgauge.evaluation import norm_name
 from warpgauge.evaluation.columns import REPORT, score_head
 from warpgauge.io.files import plain, replace_text
-from warpgauge.maps.picture_parts import shown_units
 from warpgauge.report import charts
 from warpgauge.report.page import (
     Table,

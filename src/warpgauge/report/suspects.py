@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 
 from warpgauge.core.arrays import Floats
+from warpgauge.display import shown_units
 from warpgauge.evaluation import Evaluation
 from warpgauge.geometry import Grid
 from warpgauge.io.images import Image
 from warpgauge.maps import Picture, Plane, displayable, map_picture, warped_image
-from warpgauge.maps.picture_parts import OKABE_ITO, fitting_level, shown_units
+from warpgauge.maps.picture_parts import OKABE_ITO, fitting_level
 
 _ELEMENTS = 200  # along each side of a thumbnail
 _FEWEST_PIXELS = 60  # so many pixels are shown along each side at least

@@ -8,10 +8,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from warpgauge.display import shown_units
 from warpgauge.errors import WarpgaugeError
 from warpgauge.evaluation import Evaluation, columns, evaluate_project, sentences
 from warpgauge.evaluation.columns import PRIMARY, Row
-from warpgauge.maps.picture_parts import shown_units
 from warpgauge.project import Project
 from warpgauge.session import Session
 from warpgauge.web.overlays import Kept, Overlays
