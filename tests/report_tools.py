@@ -28,8 +28,10 @@ def assert_consistent(path: Path) -> None:
     named = [name for name in methods if name in verdict]
     assert 1 <= len(named) <= 3
     best = evaluation["transforms"][named[0]]
-    for value in (best["statistics"]["rms"]["median"], best["interval"]["2"][0], best["interval"]["2"][1]):
+    rms = best["statistics_known" if evaluation["over_known"] else "statistics"]["rms"]
+    for value in (rms["median"], rms["low"], rms["high"]):
         assert f"{value:.3g}" in verdict
+    assert all(one in page.text for one in evaluation["caveats"])
     if evaluation["baseline"] is not None:
         assert "before registration" in verdict or "without registration" in verdict
 

@@ -58,7 +58,7 @@ def test_an_evaluation_prints_the_table_and_the_verdict(result: Evaluation) -> N
     assert lines[1].split()[:3] == ["transform", "landmarks", "error"]
     assert lines[2].startswith("near_<b>")
     assert lines[3].startswith("far")
-    assert str(result).endswith(result.verdict)
+    assert str(result).endswith(result.verdict.whole)
 
 
 def test_html_is_escaped_and_has_the_same_cells(result: Evaluation) -> None:
@@ -66,7 +66,7 @@ def test_html_is_escaped_and_has_the_same_cells(result: Evaluation) -> None:
     parser.feed(result._repr_html_())
     assert parser.tags <= {"table", "caption", "thead", "tbody", "tr", "th", "td", "p"}
     assert "near_<b>" in parser.cells
-    assert result.verdict in parser.cells
+    assert result.verdict.whole in parser.cells
 
 
 def test_latex_and_csv(result: Evaluation) -> None:

@@ -86,16 +86,29 @@ def test_intervals_hold_the_true_score_as_often_as_stated() -> None:
         assert high == max(interval.high, shift.score[norm])
 
 
-def test_targets_outside_one_domain_are_left_out_for_all_and_reported() -> None:
+def test_a_target_outside_a_domain_counts_as_no_registration_and_is_said() -> None:
+    """Expected: the same transform with the identity where it is not defined."""
     posterior, targets = setting()
-    cut = Shift(1.0, edge=20.0)
-    result = wg.evaluate(posterior, {"whole": Shift(1.0), "cut": cut}, targets, samples=200)
+    cut, filled = Shift(1.0, edge=20.0), lambda at: np.where(at[:, :1] < 20, at, at + 1.0)
+    result = wg.evaluate(posterior, {"whole": Shift(1.0), "cut": cut, "filled": filled}, targets, samples=200)
     outside = targets[:, 0] < 20
-    assert result.excluded_targets == outside.sum() > 0
+    assert outside.any()
+    assert result.excluded_targets == 0
     assert result.scores["cut"].outside == pytest.approx(outside.mean())
     assert result.scores["whole"].outside == 0
-    assert result.scores["whole"].score == result.scores["cut"].score
-    assert result.win_probability[0, 1] == 0.5
+    assert result.scores["cut"].score == result.scores["filled"].score
+    alone = wg.evaluate(posterior, {"whole": Shift(1.0)}, targets, samples=200)
+    assert alone.scores["whole"].score == result.scores["whole"].score
+    assert any("cut is not defined at" in one for one in result.notices)
+
+
+def test_a_transform_that_is_defined_nowhere_is_named_and_does_not_block_the_others() -> None:
+    posterior, targets = setting()
+    result = wg.evaluate(posterior, {"good": Shift(1.0), "nowhere": Shift(1.0, edge=np.inf)}, targets, samples=100)
+    assert result.scores["nowhere"].outside == 1
+    assert [flag.kind for flag in result.scores["nowhere"].flags] == ["undefined"]
+    assert "nowhere is not defined at 100 % of the targets" in result.notices[0]
+    assert np.isfinite(result.scores["good"].score["2"])
 
 
 def test_an_array_over_the_annotated_points_has_a_landmark_score() -> None:
@@ -138,7 +151,6 @@ def test_the_seed_decides_the_samples() -> None:
     [
         ({}, "at least one transform"),
         ({"short": np.zeros((3, 2))}, "'short' must give an array of shape"),
-        ({"nowhere": Shift(1.0, edge=np.inf)}, "No target lies within"),
     ],
 )
 def test_bad_transforms_are_refused(transforms: dict[str, object], word: str) -> None:

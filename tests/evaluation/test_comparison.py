@@ -54,8 +54,9 @@ def test_each_transform_is_asked_once_for_all_points() -> None:
     outside = TARGETS[:, 0] < 30
     assert np.isnan(values.targets[1][outside]).all()
     np.testing.assert_array_equal(found.defined, [np.ones(40, dtype=bool), ~outside])
-    np.testing.assert_array_equal(found.common, ~outside)
-    np.testing.assert_array_equal(found.complete.targets, TARGETS[~outside])
+    np.testing.assert_array_equal(found.counted[0], values.targets[0])
+    np.testing.assert_array_equal(found.counted[1][~outside], values.targets[1][~outside])
+    np.testing.assert_array_equal(found.counted[1][outside], TARGETS[outside])  # as no registration
     assert [(one.calls, one.points) for one in given.values()] == [(1, 57), (1, 57)]
 
 
@@ -71,7 +72,7 @@ def test_what_is_derived_asks_for_nothing_again() -> None:
     np.testing.assert_array_equal(less.values.annotations, np.delete(values.annotations, [0, 5], axis=1))
     part = found.part(7, seed=4)
     assert len(part.targets) == 7
-    assert part.common.all()
+    assert np.isfinite(part.counted).all()
     np.testing.assert_array_equal(part.values.targets[0], part.targets + SHIFT)
     at = found.at_annotations([3, 1])
     np.testing.assert_array_equal(at.targets, found.annotations.fixed_points[[3, 1]])

@@ -77,12 +77,12 @@ def test_the_posterior_mean_itself_scores_zero() -> None:
 
 
 def test_equal_transforms_tie() -> None:
-    """Equal transforms share their ranks, win one half, and no annotation is promised to part them."""
+    """Equal transforms share their ranks and one P(best), win one half, and no annotation is promised to part them."""
     posterior, targets = setting()
     result = evaluate(posterior, {"a": targets + 1.0, "b": targets + 1.0}, targets, samples=50, further=20)
     assert result.win_probability[0, 1] == 0.5
     assert result.tied == [["a", "b"]]
-    assert result.scores["a"].probability_best["2"] == 0.5
+    assert result.scores["a"].probability_best["2"] == result.scores["b"].probability_best["2"] == 1
     assert result.scores["a"].rank_probabilities["2"] == [0.5, 0.5]
     assert result.further is not None
     assert result.further.best is None

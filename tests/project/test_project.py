@@ -458,6 +458,23 @@ def test_transforms_are_copied_with_their_hash(make_project: Make, tmp_path: Pat
             project.remove_transform("my affine/1")
 
 
+def test_a_reference_stays_one_and_older_logs_have_none(make_project: Make, tmp_path: Path) -> None:
+    """A reference is kept through a new name and a new opening; anything but true or false is refused."""
+    source = tmp_path / "affine.txt"
+    source.write_text("1 0 0\n0 1 0\n")
+    with make_project() as project:
+        entry = project.add_transform("plain", source)
+        assert "reference" not in entry.payload  # as written before there were references
+        project.add_transform("panel", source, reference=True)
+        project.rename_transform("panel", "panel 2")
+        folder = project.folder
+        wrong = {"name": "x", "files": ["transforms/x/a.txt"], "hashes": ["h"], "options": {}, "reference": "yes"}
+        with pytest.raises(InvalidInputError, match="is true or false"):
+            project.append(draft("transform", "organiser", None, wrong))
+    with Project.open(folder) as project:
+        assert project.reference_names() == ["panel 2"]
+
+
 @EITHER_STORE
 def test_the_wait_for_another_writer_ends(make_project: Make, store: str) -> None:
     """A writer that holds the log for too long ends in a sentence; when it lets go, work goes on."""

@@ -75,7 +75,7 @@ def demo(dim: str, out: Path, queries: int, seed: int, jobs: int | None, as_json
     print_table(
         columns, rows, f"5. RMS error in {units}, estimated from {result.annotations} annotations, and the true one"
     )
-    click.echo(f"\n{evaluation.verdict}")
+    click.echo(f"\n{evaluation.verdict.whole}")
     click.echo(result.trust)
     click.echo(
         f"Mean distance from the true RMS error: {result.posterior_error:.2f} {units} for the estimate, "

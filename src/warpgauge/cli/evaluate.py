@@ -118,7 +118,9 @@ def evaluate(project: Path, transforms: tuple[str, ...], as_json: bool, **option
     check_sides(*labels)
     with Project.open(project) as opened:
         chosen = chosen_transforms(opened, transforms)
-        found = evaluate_project(opened, chosen, **options)
+        # References stay beside the methods that are chosen: what is said of a method must not depend on the choice.
+        references = {name: opened.transform(name) for name in opened.reference_names() if name not in chosen}
+        found = evaluate_project(opened, {**chosen, **references}, **options)
     beside = overlaps(found.transforms, *labels) if labels[0] is not None else {}
     if table is not None:
         write_landmark_table(table, landmark_table(found.comparison))

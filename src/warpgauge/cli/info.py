@@ -97,6 +97,7 @@ def _project(path: Path) -> dict[str, Any]:
             "raters": opened.state.who_answered(),
             **_snap(session),
             "transforms": opened.transform_names(),
+            "references": opened.reference_names(),
             "mean sd over the targets": progress.mean_sd,
             "largest sd over the targets": progress.max_sd,
             "calibration factor": posterior.scale,

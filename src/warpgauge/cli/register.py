@@ -95,7 +95,7 @@ def register(project: Path, preset: str, as_json: bool, **options: Any) -> None:
 
         def add(result: RegistrationResult) -> None:
             if result.path is not None:
-                opened.add_transform(result.name, result.path, replace=True)
+                opened.add_transform(result.name, result.path, replace=True, reference=True)
 
         with executor, progress("registering") as show:
             _announce(settings, opened, executor.workers)

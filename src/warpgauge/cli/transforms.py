@@ -43,9 +43,14 @@ Examples:
     help="Multiply all coordinates of the transform by this: 0.25 for one made on images four times as large.",
 )
 @click.option("--replace", is_flag=True, help="Replace the transform that has this name already.")
+@click.option(
+    "--reference",
+    is_flag=True,
+    help="A reference that never saw an annotation: the other transforms are judged beside it.",
+)
 @json_option
 def add_transform(
-    project: Path, name: str, files: tuple[Path, ...], replace: bool, as_json: bool, **options: Any
+    project: Path, name: str, files: tuple[Path, ...], replace: bool, reference: bool, as_json: bool, **options: Any
 ) -> None:
     """Add a registration result to PROJECT.
 
@@ -58,7 +63,7 @@ def add_transform(
 
     told = {key.rstrip("_"): value for key, value in options.items() if value is not None}
     with Project.open(project) as opened:
-        opened.add_transform(name, files, options=told, replace=replace)
+        opened.add_transform(name, files, options=told, replace=replace, reference=reference)
         added = opened.transform(name)
         facts: dict[str, Any] = {"name": name, **added.description.to_dict(), **compared(opened, name, added)}
     if as_json:

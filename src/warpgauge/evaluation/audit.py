@@ -262,7 +262,7 @@ def _predicted(comparison: Comparison, drawn: Ints, points: Floats) -> tuple[Flo
     given = comparison.annotations
     if len(given) < FEWEST + FOLDS:
         return None, None
-    values, defined = comparison.values.targets, comparison.common
+    values, defined = comparison.values.targets, comparison.defined.all(axis=0)
     known = {tuple(point): row for row, point in enumerate(given.fixed_points.tolist())}
     own = np.array([known.get(tuple(point), -1) for point in points.tolist()], dtype=np.int64)
     folds = np.where(own >= 0, np.cumsum(own >= 0) % FOLDS, -1)

@@ -1,8 +1,9 @@
 """`Comparison`: transforms, and the points at which they are compared, mapped once.
 
 It is made where transforms enter (`judge`, `evaluate`, `trust`, a project, a pair of a study) and passed on whole. Each
-transform is asked in one call for its values at the targets, at the annotated points and at the audited ones. Where a
-transform is not defined its row is NaN, and nothing else says so. Comparisons of some of the transforms, with other
+transform is asked in one call for its values at the targets, at the annotated points, sealed ones among them, and at
+the audited ones. Where a transform is not defined its row is NaN, and nothing else says so; `Comparison.counted` says
+by what a missing value counts. Comparisons of some of the transforms, with other
 annotations or over other targets share what is known already.
 """
 
@@ -20,6 +21,7 @@ from warpgauge.core.annotations import Annotations
 from warpgauge.core.arrays import Bools, Floats, Ints, as_points, thinned_rows
 from warpgauge.core.process import Posterior
 from warpgauge.errors import InvalidInputError
+from warpgauge.evaluation.known_targets import known_targets
 from warpgauge.geometry import Grid
 from warpgauge.io.transforms import FunctionTransform, Transform, as_transform
 from warpgauge.io.transforms.in_memory import can_map
@@ -57,10 +59,11 @@ class Scene:
 
 @dataclass(frozen=True, eq=False)
 class Values:
-    """Values of the K transforms, (K, n, d) each: at the targets, the annotated points and the audited ones."""
+    """Values of the K transforms, (K, n, d) each: at the targets, the annotated, the sealed and the audited points."""
 
     targets: Floats
     annotations: Floats
+    sealed: Floats
     audited: Floats
 
 
@@ -77,6 +80,10 @@ class Comparison:
         What the annotations say.
     baseline : str or None
         Name of the transform that does nothing, where it is among them.
+    panel : tuple of str
+        Names of the references among the transforms: registrations that never saw an annotation.
+    sealed : Annotations or None
+        Answers that no transform can have seen; the posterior does not know them.
     audited : (m, d) array
         Points marked in answer to audit questions.
     scene : Scene
@@ -88,6 +95,8 @@ class Comparison:
     targets: Floats
     posterior: Posterior
     baseline: str | None = None
+    panel: tuple[str, ...] = ()
+    sealed: Annotations | None = None
     audited: Floats | None = None
     scene: Scene = field(default_factory=Scene)
     problems: Mapping[str, str] = field(default_factory=dict)
@@ -125,6 +134,7 @@ class Comparison:
                 points = {
                     "targets": self.targets,
                     "annotations": self.annotations.fixed_points,
+                    "sealed": self.targets[:0] if self.sealed is None else self.sealed.fixed_points,
                     "audited": self.targets[:0] if self.audited is None else self.audited,
                 }
                 unknown = [name for name in points if name not in self._known]
@@ -142,39 +152,54 @@ class Comparison:
         return np.asarray(np.isfinite(self.values.targets).all(axis=2))
 
     @property
-    def common(self) -> Bools:
-        """Targets at which every transform is defined, (n,)."""
-        return np.asarray(self.defined.all(axis=0))
+    def counted(self) -> Floats:
+        """Values (K, n, d) at the targets by which every transform is scored, none of them missing.
+
+        Where a transform is not defined it counts as the worse of no registration (the identity, or the posterior's
+        prior mean, which is the confirmed starting alignment) and the references of the panel that are defined there:
+        whichever lies farthest from what the annotations expect. So leaving out what is hard brings no gain.
+        """
+        with self._lock:
+            if "counted" not in self._made:
+                self._made["counted"] = self._filled()
+            found: Floats = self._made["counted"]
+            return found
+
+    def _filled(self) -> Floats:
+        missing = ~self.defined
+        if not missing.any():
+            return self.values.targets
+        # At all targets, wherever something is missing: no value may depend on what other transforms leave out.
+        at, every = self.targets, list(self.transforms)
+        references = self.values.targets[[every.index(name) for name in self.panel]]
+        choices = np.concatenate([at[None], self.posterior.prior.prior_mean(at)[None], references])
+        apart = np.linalg.norm(choices - self.posterior.mean(at), axis=2)
+        worst = choices[np.nanargmax(apart, axis=0), np.arange(len(at))]
+        return np.where(missing[:, :, None], worst, self.values.targets)
+
+    @property
+    def known(self) -> Bools:
+        """Targets that the annotations inform, (n,)."""
+        with self._lock:
+            if "known" not in self._made:
+                self._made["known"] = known_targets(self.posterior, self.targets)
+            found: Bools = self._made["known"]
+            return found
 
     @property
     def landmark_errors(self) -> Floats:
         """Distances (K, L) of the transforms from the annotated matches; NaN where one is not defined."""
         return np.asarray(np.linalg.norm(self.values.annotations - self.annotations.moving_points, axis=2))
 
-    @property
-    def complete(self) -> Comparison:
-        """The comparison over the targets that all transforms map, so that all are compared on the same points."""
-        with self._lock:
-            if "complete" not in self._made:
-                common = self.common
-                if not common.any():
-                    raise InvalidInputError(
-                        "No target lies within the domain of all transforms; check their frames and units."
-                    )
-                self._made["complete"] = self._at(common)
-            found: Comparison = self._made["complete"]
-            return found
-
     def part(self, most: int, seed: int | Sequence[int]) -> Comparison:
-        """Return the comparison over a random part, at most so many, of the targets that all transforms map."""
-        whole = self.complete
-        return whole._at(thinned_rows(len(whole.targets), most, seed))
+        """Return the comparison over a random part of the targets, at most so many."""
+        return self.at_rows(thinned_rows(len(self.targets), most, seed))
 
-    def _at(self, rows: Ints | Bools) -> Comparison:
-        """Return the comparison over some of the targets that all transforms map."""
-        known = {**vars(self.values), "targets": self.values.targets[:, rows]}
+    def at_rows(self, rows: Ints | Bools) -> Comparison:
+        """Return the comparison over some of the targets."""
+        known = {**vars(self.values), "targets": np.ascontiguousarray(self.values.targets[:, rows])}
         found = replace(self, targets=self.targets[rows], _known=known)
-        found._made["complete"] = found
+        found._made.update(counted=np.ascontiguousarray(self.counted[:, rows]), known=self.known[rows])
         return found
 
     def at_annotations(self, rows: Sequence[int]) -> Comparison:
@@ -198,7 +223,22 @@ class Comparison:
         kept = {name: self.transforms[name] for name in names}
         rows = [list(self.transforms).index(name) for name in kept]
         known = {name: np.ascontiguousarray(one[rows]) for name, one in vars(self.values).items()}
-        return replace(self, transforms=kept, baseline=self.baseline if self.baseline in kept else None, _known=known)
+        return replace(
+            self,
+            transforms=kept,
+            panel=tuple(name for name in self.panel if name in kept),
+            baseline=self.baseline if self.baseline in kept else None,
+            _known=known,
+        )
+
+    def opened(self) -> Comparison:
+        """Return the comparison by all answers: the sealed ones count like the others from now on."""
+        if self.sealed is None or not len(self.sealed):
+            return replace(self, sealed=None, _known=dict(vars(self.values)))
+        every = self.posterior.append(self.sealed)
+        joined = np.concatenate([self.values.annotations, self.values.sealed], axis=1)
+        known = {**vars(self.values), "annotations": joined, "sealed": joined[:, :0]}
+        return replace(self, posterior=every, sealed=None, _known=known)
 
     def given(self, posterior: Posterior) -> Comparison:
         """Return the comparison by another posterior, of annotations at the same points."""

@@ -20,10 +20,10 @@ from warpgauge.core.tails import adjusted_significance, squared_radius
 from warpgauge.display import counted
 from warpgauge.errors import InvalidInputError
 from warpgauge.evaluation.comparison import Comparison
+from warpgauge.evaluation.known_targets import known_targets
 from warpgauge.evaluation.paper_judge import as_truth
 from warpgauge.evaluation.sentences import calibration, trust_sentence
 from warpgauge.evaluation.truth import Truth
-from warpgauge.maps import known_points
 
 # Sensitivity ranks again many times; a random part of so many targets serves for more.
 _MOST_POINTS = 1000
@@ -89,7 +89,6 @@ def trust(
     *,
     factor: float = FACTOR,
     judged_by: Truth | Posterior | None = None,
-    pixel: float | None = None,
 ) -> Trust:
     """Return whether a posterior is calibrated, and how sensitive the ranking of transforms is.
 
@@ -105,11 +104,9 @@ def trust(
         By which weights and noise are changed.
     judged_by : Truth, optional
         What the transforms are ranked by, as `judge` returns it; the posterior by default.
-    pixel : float, optional
-        World length of a pixel: what is known to a pixel counts as known.
     """
     points = None if targets is None else as_points(targets, "targets", posterior.d)
-    found = diagnose(posterior, points, pixel=pixel)
+    found = diagnose(posterior, points)
     if not transforms or points is None:
         return Trust(found, None)
     truth = as_truth(posterior if judged_by is None else judged_by)
@@ -118,7 +115,7 @@ def trust(
 
 def trust_in(comparison: Comparison, truth: Truth) -> Trust:
     """Return the trust in a comparison that was judged by a model of the truth."""
-    found = diagnose(comparison.posterior, comparison.targets, pixel=comparison.scene.pixel)
+    found = diagnose(comparison.posterior, comparison.targets)
     return Trust(found, sensitivity(truth, comparison))
 
 
@@ -167,7 +164,7 @@ class Diagnostics:
     outliers : tuple of Outlier
         Annotations with p below 0.01 / L, the most surprising first.
     known : float or None
-        Share of the targets about which the annotations say enough, as maps show it (`warpgauge.maps.known_points`).
+        Share of the targets that the annotations inform (`warpgauge.evaluation.known_targets`).
     verdict : {"calibrated", "overconfident", "underconfident", "undetermined"}
         By the stated test: is each level within the binomial interval of its coverage, the three together at 5 %?
     sentence : str
@@ -196,11 +193,10 @@ class Diagnostics:
         return self.verdict == "calibrated"
 
 
-def diagnose(posterior: Posterior, targets: Floats | None = None, *, pixel: float | None = None) -> Diagnostics:
+def diagnose(posterior: Posterior, targets: Floats | None = None) -> Diagnostics:
     """Compare every annotation with its prediction from all others, at the confidence that this posterior claims.
 
-    A calibrated posterior is tested with its own factor: residual l has the covariance ``c k_l + N_l``. ``pixel`` is
-    the world length of a pixel: what is known to a pixel is known.
+    A calibrated posterior is tested with its own factor: residual l has the covariance ``c k_l + N_l``.
     """
     count, d = len(posterior.annotations), posterior.d
     if count == 0:
@@ -228,7 +224,7 @@ def diagnose(posterior: Posterior, targets: Floats | None = None, *, pixel: floa
         applied_factor=float(posterior.scale),
         asked_factor=scale_factor(posterior.conditioned, posterior.weights, tails),
         outliers=outliers,
-        known=None if targets is None else float(np.mean(known_points(posterior, targets, pixel=pixel))),
+        known=None if targets is None else float(np.mean(known_targets(posterior, targets))),
         verdict=verdict,
         sentence=calibration(verdict, covered, FEWEST, [one.row for one in outliers]),
     )

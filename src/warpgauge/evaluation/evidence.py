@@ -16,7 +16,7 @@ from warpgauge.evaluation.comparison import Comparison, mapped
 # Transforms nearer to each other than this share of the smallest landmark error share one weight.
 _ALIKE = 0.2
 # A transform nearer to another than this share of the smallest landmark error is a copy of it.
-_COPY = 0.05
+COPY = 0.05
 # Differences and disagreements below this share of the typical one count as that much.
 _FLOOR = 0.1
 # An error at the annotations below this share of their noise counts as that much.
@@ -78,7 +78,7 @@ class Evidence:
         """Weigh transforms by their errors at the annotations."""
         given = comparison.annotations
         every = _standing_in(comparison.values.annotations, comparison.posterior, given.fixed_points)
-        first = _without_copies(every, _COPY * float(_errors(every, given).min()))
+        first = _without_copies(every, COPY * float(_errors(every, given).min()))
         names, every = list(comparison.transforms), every[first]
         weights = _weights(every, given)
         median = _filled(every, weights)[1]

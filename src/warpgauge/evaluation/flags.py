@@ -12,7 +12,9 @@ from scipy import special
 from warpgauge.core.factors import mahalanobis
 from warpgauge.evaluation import sentences
 from warpgauge.evaluation.comparison import Comparison
+from warpgauge.evaluation.leaks import LeakTest
 
+LEAK, UNDEFINED = "leak", "undefined"
 TOO_GOOD = 0.001
 GROSS = 6.0
 # A median needs some annotations before six times of it says anything.
@@ -25,17 +27,19 @@ class Flag:
 
     Attributes
     ----------
-    code : {"too_good", "gross_error"}
+    code : {"too_good", "leak", "undefined", "gross_error"}
         A transform that fits the annotations better than their stated precision allows, so that it has probably seen
-        them; or an annotation that the transforms and the other annotations contradict.
+        them; one that fits open annotations better than sealed ones; one that is not defined at some targets; or an
+        annotation that the transforms and the other annotations contradict.
     transform : str or None
-        Which transform, for ``"too_good"``.
+        Which transform; None for ``"gross_error"``.
     row : int or None
         Row of the annotation, from 0, for ``"gross_error"``; sentences count from 1.
     numbers : dict
         What was found: ``p``, the probability of something as odd by chance, and ``used``, whether the transform is
-        used to estimate the truth all the same; or ``distance`` and the ``usual`` distance from the good transforms,
-        and the fixed point ``x``, ``y``, ``z``.
+        used to estimate the truth all the same; ``sealed`` and ``share`` of a leak test; ``share`` of the targets and
+        whether a ``panel`` counts beside no registration; or ``distance`` and the ``usual`` distance from the good
+        transforms, and the fixed point ``x``, ``y``, ``z``.
     units : str or None
         World unit, where it is known.
     """
@@ -72,6 +76,21 @@ class Flag:
             "code": self.code,
             "numbers": dict(self.numbers),
         }
+
+
+def leak_flag(name: str, test: LeakTest) -> Flag:
+    """Flag a transform that has seen open annotations."""
+    return Flag(LEAK, transform=name, numbers={"p": test.p, "share": test.share, "sealed": float(test.sealed)})
+
+
+def undefined(comparison: Comparison) -> tuple[Flag, ...]:
+    """Flag transforms that are not defined at some of the targets."""
+    shares, panel = (~comparison.defined).mean(axis=1), float(bool(comparison.panel))
+    return tuple(
+        Flag(UNDEFINED, transform=name, numbers={"share": float(share), "panel": panel})
+        for name, share in zip(comparison.transforms, shares, strict=True)
+        if share > 0
+    )
 
 
 def too_good(comparison: Comparison, noise_factor: float = 1.0) -> tuple[Flag, ...]:

@@ -1,12 +1,14 @@
-"""`judge`: a model of the true transformation, fitted to the annotations *and* to the transforms that are compared.
+"""`judge`: a model of the true transformation, fitted to the annotations and to registrations.
 
-Scores, ranks and probabilities of an evaluation come from samples of this model.
+Scores, ranks and probabilities of an evaluation come from samples of this model. With a panel, the registrations are
+its references, which never saw an annotation: what is said of a method then depends on the annotations, the panel and
+the method alone. Without one they are the transforms that are compared, so that sizes depend on the company.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from warpgauge.core.annotation_budget import FurtherAnnotations, further_by_growth
 from warpgauge.core.annotations import Annotations
-from warpgauge.core.arrays import Floats, as_points
+from warpgauge.core.arrays import Bools, Floats, as_points
 from warpgauge.core.error_scores import ascending, norm_name
 from warpgauge.core.parallel import only_one_thread, over_items
 from warpgauge.core.process import Posterior
@@ -26,9 +28,11 @@ from warpgauge.evaluation.comparison import Comparison, Scene
 from warpgauge.evaluation.cross_fit import CrossFit
 from warpgauge.evaluation.error_model import ErrorModel
 from warpgauge.evaluation.evidence import Evidence
-from warpgauge.evaluation.flags import Flag, gross_errors, too_good
+from warpgauge.evaluation.flags import LEAK, Flag, gross_errors, leak_flag, too_good
+from warpgauge.evaluation.leaks import tested
+from warpgauge.evaluation.panel import Hearing, heard, missed_failures, not_affine
 from warpgauge.evaluation.paper_judge import PaperJudge
-from warpgauge.evaluation.truth import Judgement, Truth
+from warpgauge.evaluation.truth import Judgement, Truth, TruthDraws
 
 CENTRES = ("candidates", "prior")
 FEWEST = 4
@@ -38,7 +42,14 @@ _MOST_GROUPS = 40
 _LEAD_SAMPLES = 200
 
 
-def judge(posterior: Posterior, transforms: Mapping[str, Any], *, units: str | None = None) -> Truth:
+def judge(
+    posterior: Posterior,
+    transforms: Mapping[str, Any],
+    *,
+    panel: Sequence[str] | Mapping[str, Any] | None = None,
+    sealed: Annotations | None = None,
+    units: str | None = None,
+) -> Truth:
     """Return the model of the true transformation by which transforms are evaluated.
 
     With fewer than four annotations the transforms cannot be compared at the annotations; they are then judged by the
@@ -47,35 +58,60 @@ def judge(posterior: Posterior, transforms: Mapping[str, Any], *, units: str | N
     Parameters
     ----------
     posterior : Posterior
-        What the annotations say; preferably from `warpgauge.default_posterior`.
+        What the open annotations say; preferably from `warpgauge.default_posterior`.
     transforms : mapping of name to transform
         All transforms to compare: objects with ``map``, or callables. They must not have seen the annotations. The
         identity is scored but not used to estimate the truth, so adding it as a baseline changes no other score.
+    panel : sequence of str or mapping of name to transform, optional
+        References that never saw an annotation: names among the transforms, or others. With a panel, a method's score,
+        interval and flags depend on the annotations, the panel and the method alone.
+    sealed : Annotations, optional
+        Annotations that no transform can have seen. They test every method for a leak (`leak_tests`) and count in
+        every score.
     units : str, optional
         World unit, for the sentences of flags.
     """
-    if not transforms or len(posterior.annotations) < FEWEST:
-        return PaperJudge(posterior)
-    return judge_of(Comparison.of(transforms, None, posterior, scene=Scene(units=units)))
+    others: Mapping[str, Any] = panel if isinstance(panel, Mapping) else {}
+    names = tuple(panel or ())
+    unknown = [name for name in names if name not in transforms and name not in others]
+    if unknown:
+        raise InvalidInputError(f"The panel names {unknown[0]!r}, which is not among the transforms.")
+    twice = [name for name in others if name in transforms and transforms[name] is not others[name]]
+    if twice:
+        raise InvalidInputError(f"{twice[0]!r} is a transform and another reference of the panel; rename one of them.")
+    every = {**transforms, **others}
+    if not every or len(posterior.annotations) + (0 if sealed is None else len(sealed)) < FEWEST:
+        return PaperJudge(posterior if sealed is None else posterior.append(sealed))
+    return judge_of(Comparison.of(every, None, posterior, panel=names, sealed=sealed, scene=Scene(units=units)))
 
 
 def judge_of(comparison: Comparison) -> Truth:
-    """Return the model of the true transformation by which the transforms of a comparison are evaluated."""
-    if not comparison.transforms or len(comparison.annotations) < FEWEST:
-        return PaperJudge(comparison.posterior)
-    still = [bool(np.array_equal(one, comparison.annotations.fixed_points)) for one in comparison.values.annotations]
-    every = list(comparison.transforms)
+    """Return the model of the true transformation by which the transforms of a comparison are evaluated.
+
+    Sealed answers test for leaks first; from then on they count like the others.
+    """
+    leaks, given = tested(comparison), comparison.opened()
+    if not given.transforms or len(given.annotations) < FEWEST:
+        return PaperJudge(given.posterior)
+    still = [bool(np.array_equal(one, given.annotations.fixed_points)) for one in given.values.annotations]
+    every = list(given.transforms)
     guesses = [name for name, nothing in zip(every, still, strict=True) if not nothing]
-    flags = too_good(comparison)
-    others = _not_flagged(guesses, flags)
+    panel = [name for name in given.panel if name in guesses]
+    leaked = tuple(leak_flag(name, test) for name, test in leaks.items() if test.leaked)
+    methods = [name for name in every if name not in panel]
+    flags = too_good(given.among(methods)) if methods else ()
+    others = panel or _not_flagged(guesses, (*flags, *leaked))
     if flags and others:
         # Experts may draw ellipses that are too large: test again with the noise that the other transforms suggest.
-        flags = too_good(comparison, ErrorModel.fit(Evidence.of(comparison.among(others))).believed_noise)
+        noise = ErrorModel.fit(Evidence.of(given.among(others))).believed_noise
+        flags = too_good(given.among(methods), noise)
     # If all are flagged, the stated noise is more likely to be wrong than all transforms.
-    trusted = _not_flagged(guesses, flags) or guesses or every
-    evidence = Evidence.of(comparison.among(trusted))
-    flags = (*_with_use(flags, trusted), *gross_errors(evidence.comparison))
-    return Judge(comparison, CrossFit.of(evidence), flags)
+    trusted = panel or _not_flagged(guesses, (*flags, *leaked)) or guesses or every
+    evidence = Evidence.of(given.among(trusted))
+    flags = (*leaked, *_with_use(flags, trusted), *gross_errors(evidence.comparison))
+    nothing = {name for name, one in zip(every, still, strict=True) if one}
+    passed = {name for name, test in leaks.items() if not test.leaked}
+    return Judge(given, CrossFit.of(evidence), flags, tuple(panel), frozenset({*panel, *nothing, *passed}))
 
 
 def _with_use(flags: Sequence[Flag], trusted: Sequence[str]) -> list[Flag]:
@@ -100,11 +136,17 @@ class Judge:
         Models of the truth, centred at the median of the transforms that are not flagged.
     flags : tuple of warpgauge.evaluation.Flag
         What a person should look at before any ranking.
+    panel : tuple of str
+        References that the model rests on; empty where it rests on all transforms that are not flagged.
+    vetted : frozenset of str
+        Transforms that cannot have seen the annotations: the panel, those that passed the leak test, and the identity.
     """
 
     comparison: Comparison
     fitted: CrossFit
     flags: tuple[Flag, ...]
+    panel: tuple[str, ...] = ()
+    vetted: frozenset[str] = frozenset()
 
     def __repr__(self) -> str:
         known = counted(len(self.annotations), "annotation")
@@ -136,10 +178,16 @@ class Judge:
 
     def compared(self, transforms: Mapping[str, object], targets: ArrayLike) -> Comparison:
         """Return the comparison of transforms over targets; those that this model knows keep their values."""
-        found = Comparison.of(transforms, targets, self.posterior, scene=self.comparison.scene)
+        panel = tuple(name for name in self.panel if name in transforms)
+        found = Comparison.of(transforms, targets, self.posterior, panel=panel, scene=self.comparison.scene)
         if set(found.transforms) == set(self.comparison.transforms) and self.comparison.holds(found.transforms):
             return self.comparison.over(found.targets).among(found.transforms)
         return found
+
+    @property
+    def disqualified(self) -> frozenset[str]:
+        """Transforms that have seen annotations, by the leak test."""
+        return frozenset(flag.transform for flag in self.flags if flag.kind == LEAK and flag.transform is not None)
 
     def without_flagged(self) -> Truth | None:
         """Return the judge fitted without the annotations flagged as gross errors, or None if none is flagged."""
@@ -167,19 +215,37 @@ class Judge:
         here = self.fitted.evidence.over(comparison)
         return self.fitted.sample(comparison.targets, here, count, np.random.default_rng(seed))
 
-    def judgement(self, comparison: Comparison, norms: Sequence[float], draws: Mapping[str, Floats]) -> Judgement:
-        """Score by the medians of the draws, and count in how many of them one transform beats another.
+    def draws_over(self, comparison: Comparison, count: int, seed: int = 0) -> TruthDraws:
+        """Draw the truth at a comparison's targets; with a panel, each method has draws of its own."""
+        samples, at = self.sample_over(comparison, count, seed), comparison.targets
+        failed = missed_failures(at, len(self.annotations), count, np.random.default_rng([seed, 1]))
+        # Where a registration fails, its error is about as large as the deformation itself, and independent of it.
+        failure = 2 * not_affine(at, self.posterior.mean(at)) ** 2
+        if not self.panel:
+            return TruthDraws(comparison, samples, failed, failure)
+        return PanelDraws(comparison, samples, failed, failure, judge=self, mean=self.mean_over(comparison), seed=seed)
+
+    def hearing(self, values: Floats) -> Hearing:
+        """Return how far the truth goes along with a method, from its (L, d) values at the annotations."""
+        expected = self.annotations.moving_points - self.fitted.residuals
+        return Hearing.of(values - expected, self.fitted.residuals, self.fitted.squares)
+
+    def judgement(
+        self, comparison: Comparison, norms: Sequence[float], draws: Mapping[str, Floats], sound: Bools
+    ) -> Judgement:
+        """Score by the medians of the sound draws, and count in how many of all one transform beats another.
 
         Distances from the model's mean are not used: the mean lies near the leading transform and would favour it.
         """
-        scores = {norm_name(p): np.median(draws[draws_of(norm_name(p))], axis=0) for p in norms}
+        # A failure that nobody met is less likely than none: it widens the interval and leaves the score.
+        scores = {norm_name(p): np.median(draws[draws_of(norm_name(p))][sound], axis=0) for p in norms}
         rms = draws["rms"]
-        return Judgement(scores, np.mean(np.square(rms), axis=0), _won(rms), ascending(np.median(rms, axis=0)))
+        return Judgement(scores, np.mean(np.square(rms), axis=0), _won(rms), ascending(np.median(rms[sound], axis=0)))
 
     def expected_errors(self, comparison: Comparison) -> Floats:
         """Median over samples of the error of each transform at every target, (K, n)."""
         samples = self.sample_over(comparison, _ERROR_SAMPLES)
-        return np.stack([np.median(np.linalg.norm(samples - one, axis=2), axis=0) for one in comparison.values.targets])
+        return np.stack([np.median(np.linalg.norm(samples - one, axis=2), axis=0) for one in comparison.counted])
 
     def further(
         self, judgement: Judgement, comparison: Comparison, *, cap: int, samples: int, seed: int = 0
@@ -194,7 +260,7 @@ class Judge:
         used. Annotations are left out in at most 40 groups; with up to 40 annotations, each group is one annotation.
         """
         part = comparison.part(_MOST_POINTS, 0)
-        guesses, mapped = self.fitted.evidence.comparison, part.values.targets
+        guesses, mapped = self.fitted.evidence.comparison, part.counted
 
         def squares(known: Comparison) -> Floats:
             model = ErrorModel.fit(Evidence.of(known))
@@ -224,6 +290,25 @@ class Judge:
             name = f"without annotation{'s' if len(group) > 1 else ''} {numbers}"
             variations.append(describe(name, "left_out", found, None))
         return Sensitivity(tuple(describe.names[k] for k in describe.order), tuple(variations))
+
+
+@dataclass(frozen=True, eq=False)
+class PanelDraws(TruthDraws):
+    """Draws of the truth by a panel's model; each method is heard by its own residuals at the annotations."""
+
+    judge: Judge = field(kw_only=True)
+    mean: Floats = field(kw_only=True)
+    seed: int = field(kw_only=True)
+
+    def lengths(self, k: int) -> tuple[Floats, Floats]:
+        """Return the errors (S, n) of transform k, heard and unheard."""
+        # The same random numbers for every method: copies are heard alike, and nothing depends on the company.
+        rng = np.random.default_rng([self.seed, 2])
+        slopes = self.judge.hearing(self.comparison.values.annotations[k]).draw(len(self.samples), rng)
+        known = self.distances(heard(self.samples, self.mean, self.comparison.counted[k], slopes), k)
+        if list(self.comparison.transforms)[k] in self.judge.vetted:
+            return known, known
+        return known, self.distances(self.samples, k)
 
 
 def _groups(count: int) -> list[Any]:

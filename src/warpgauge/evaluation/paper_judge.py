@@ -10,14 +10,14 @@ from numpy.typing import ArrayLike
 
 from warpgauge.core.annotation_budget import FurtherAnnotations, further_annotations
 from warpgauge.core.annotations import Annotations
-from warpgauge.core.arrays import Floats
+from warpgauge.core.arrays import Bools, Floats
 from warpgauge.core.error_scores import ascending, displacement_norm, mean_squared_errors, norm_name, win_probabilities
 from warpgauge.core.process import Posterior
 from warpgauge.core.sensitivity import Sensitivity, sensitivity
 from warpgauge.display import counted
 from warpgauge.evaluation.comparison import Comparison
 from warpgauge.evaluation.flags import Flag
-from warpgauge.evaluation.truth import Judgement, Truth
+from warpgauge.evaluation.truth import Judgement, Truth, TruthDraws
 
 # Comparing each transform with each takes all pairs of points; a random part of so many serves for more.
 _MOST_POINTS = 4000
@@ -51,6 +51,21 @@ class PaperJudge:
         return
 
     @property
+    def panel(self) -> tuple[str, ...]:
+        """Empty: transforms are no part of this model."""
+        return ()
+
+    @property
+    def vetted(self) -> frozenset[str]:
+        """Empty: transforms are not tested."""
+        return frozenset()
+
+    @property
+    def disqualified(self) -> frozenset[str]:
+        """Empty: transforms are not tested."""
+        return frozenset()
+
+    @property
     def flags(self) -> tuple[Flag, ...]:
         """None: there are no transforms to compare the annotations with."""
         return ()
@@ -79,35 +94,42 @@ class PaperJudge:
         """Draw joint samples of the true matches of a comparison's targets, (count, n, d)."""
         return self.posterior.sample(comparison.targets, count, seed)
 
-    def judgement(self, comparison: Comparison, norms: Sequence[float], draws: Mapping[str, Floats]) -> Judgement:
+    def draws_over(self, comparison: Comparison, count: int, seed: int = 0) -> TruthDraws:
+        """Draw the truth at a comparison's targets; the paper knows no failure that nobody met."""
+        samples = self.sample_over(comparison, count, seed)
+        return TruthDraws(comparison, samples, np.zeros((count, len(comparison.targets)), dtype=bool))
+
+    def judgement(
+        self, comparison: Comparison, norms: Sequence[float], draws: Mapping[str, Floats], sound: Bools
+    ) -> Judgement:
         """Judge by distances from the posterior mean, Eq. (target_set_displacements_on_annotations).
 
         The ``draws`` are not used.
         """
-        errors = comparison.values.targets - self.posterior.mean(comparison.targets)
+        errors = comparison.counted - self.posterior.mean(comparison.targets)
         scores = {norm_name(p): np.array([displacement_norm(one, p) for one in errors]) for p in norms}
         squared = mean_squared_errors(errors)
         trace = self.d * np.mean(np.square(self.posterior.standard_deviation(comparison.targets)))
         part = comparison.part(_MOST_POINTS, 0)
-        win = win_probabilities(self.posterior, part.targets, part.values.targets)
+        win = win_probabilities(self.posterior, part.targets, part.counted)
         return Judgement(scores, squared + trace, win, ascending(squared))
 
     def expected_errors(self, comparison: Comparison) -> Floats:
         """Distance of each transform from the posterior mean at every target, (K, n)."""
-        return np.asarray(np.linalg.norm(comparison.values.targets - self.posterior.mean(comparison.targets), axis=2))
+        return np.asarray(np.linalg.norm(comparison.counted - self.posterior.mean(comparison.targets), axis=2))
 
     def further(
         self, judgement: Judgement, comparison: Comparison, *, cap: int, samples: int, seed: int = 0
     ) -> FurtherAnnotations:
         """Estimate how many more annotations would decide the ranking, by what each takes from the variance."""
-        at, mapped = comparison.targets, comparison.values.targets
+        at, mapped = comparison.targets, comparison.counted
         return further_annotations(
             self.posterior, at, mapped, candidates=comparison.scene.candidates, cap=cap, seed=seed
         )
 
     def sensitivity(self, comparison: Comparison, *, factor: float) -> Sensitivity:
         """Rank again with other kernels, other noise, and each annotation left out."""
-        names, mapped = list(comparison.transforms), comparison.values.targets
+        names, mapped = list(comparison.transforms), comparison.counted
         return sensitivity(self.posterior, names, comparison.targets, mapped, factor=factor)
 
 

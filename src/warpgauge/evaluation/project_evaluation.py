@@ -72,13 +72,14 @@ def evaluate_comparison(
             "import landmarks."
         )
     grid = comparison.scene.grid
-    truth = PaperJudge(comparison.posterior) if centre == "prior" else judge_of(comparison)
+    opened = comparison.opened()
+    truth = PaperJudge(opened.posterior) if centre == "prior" else judge_of(comparison)
     smallest = (0.0 if grid is None else MARGIN_PX * grid.pixel) if margin is None else margin
     how = Scoring(
         diagonal=None if grid is None else grid.diagonal, margin=smallest, further=CAP if further else 0, **options
     )
-    found = scored(truth, comparison, how)
-    return found.trusted(trust_in(comparison, truth)) if with_trust else found
+    found = scored(truth, opened, how)
+    return found.trusted(trust_in(opened, truth)) if with_trust else found
 
 
 def project_posterior(project: Project) -> Posterior:
@@ -129,6 +130,7 @@ def project_comparison(project: Project, transforms: Mapping[str, Any] | None = 
     grid = project.fixed_grid
     scene = Scene(grid, grid.units, project.document.targets.region, project.candidates)
     every, posterior = with_baseline(transforms, project.d), project_posterior(project)
+    panel = tuple(name for name in project.reference_names() if name in every)
     return Comparison.of(
-        every, project.targets, posterior, baseline=BASELINE, audited=audited_points(project), scene=scene
+        every, project.targets, posterior, baseline=BASELINE, panel=panel, audited=audited_points(project), scene=scene
     )

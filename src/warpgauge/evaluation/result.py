@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from warpgauge.core.annotation_budget import FurtherAnnotations
-from warpgauge.core.arrays import Floats
+from warpgauge.core.arrays import Bools, Floats
 from warpgauge.core.error_scores import norm_name
 from warpgauge.core.process import Posterior
 from warpgauge.display import Tabular, counted
@@ -17,7 +17,7 @@ from warpgauge.errors import InvalidInputError
 from warpgauge.evaluation import columns, sentences
 from warpgauge.evaluation.comparison import Comparison
 from warpgauge.evaluation.diagnostics import Trust
-from warpgauge.evaluation.flags import Flag
+from warpgauge.evaluation.flags import LEAK, Flag
 from warpgauge.evaluation.regularity import Regularity
 from warpgauge.evaluation.truth import Truth
 from warpgauge.evaluation.verdict import Verdict
@@ -39,10 +39,11 @@ class Interval:
     high: float
 
     @classmethod
-    def of(cls, draws: Floats, level: float = INTERVAL_LEVEL) -> Interval:
-        """Summarise draws of a number."""
+    def of(cls, draws: Floats, sound: Bools | None = None, level: float = INTERVAL_LEVEL) -> Interval:
+        """Summarise draws of a number; the median is that of the sound ones, in which nothing has failed unseen."""
         tail = (1 - level) / 2
-        low, median, high = np.quantile(draws, [tail, 0.5, 1 - tail])
+        low, high = np.quantile(draws, [tail, 1 - tail])
+        median = np.median(draws if sound is None else draws[sound])
         return cls(float(np.mean(draws)), float(median), float(low), float(high))
 
 
@@ -96,6 +97,10 @@ class TransformScores:
         Probability of each rank, best first.
     outside : float
         Share of the targets outside the transform's domain.
+    vetted : bool
+        Whether it cannot have seen the annotations: a reference of the panel, or one that passed the leak test.
+    score_known, interval_known, probability_best_known, statistics_known : dict
+        The same over the targets that the annotations inform; None for each norm where there is no such target.
     statistics : dict of Interval
         Over joint posterior samples: ``mean``, ``rms``, ``median``, ``p90``, ``max`` of the error over the targets,
         ``above_tolerance`` where a tolerance was given, ``relative_mean``, ``relative_median`` and ``relative_max``
@@ -122,6 +127,16 @@ class TransformScores:
     landmark_statistics: dict[str, float] | None = None
     regularity: Regularity | None = None
     flags: tuple[Flag, ...] = ()
+    vetted: bool = False
+    score_known: dict[str, Any] = field(default_factory=dict)
+    interval_known: dict[str, Any] = field(default_factory=dict)
+    probability_best_known: dict[str, Any] = field(default_factory=dict)
+    statistics_known: dict[str, Interval] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name in ("score_known", "interval_known", "probability_best_known"):
+            if not getattr(self, name):
+                object.__setattr__(self, name, dict.fromkeys(self.score))
 
     def to_dict(self) -> dict[str, Any]:
         """All numbers as plain Python values."""
@@ -146,6 +161,8 @@ class Evaluation(Tabular):
         from samples by an average.
     verdict : Verdict
         What they say: codes and numbers, and as text the sentence.
+    known : (n,) array of bool
+        Targets that the annotations inform.
     seed : int
         Of the samples.
     tolerance, diagonal : float or None
@@ -168,6 +185,7 @@ class Evaluation(Tabular):
     norms: tuple[str, ...]
     win_probability: Floats
     verdict: Verdict
+    known: Bools = field(repr=False)
     seed: int
     tolerance: float | None = None
     diagonal: float | None = None
@@ -281,12 +299,20 @@ class Evaluation(Tabular):
             found.append(sentences.without(rows, self.without_flagged.verdict))
         return found
 
-    def ranking(self, norm: str | float = columns.PRIMARY) -> list[str]:
-        """Names from best to worst by the score."""
+    def ranking(self, norm: str | float = columns.PRIMARY, *, known: bool = False) -> list[str]:
+        """Names from best to worst by the score, over all targets or over the known ones.
+
+        Transforms that the leak test found to have seen annotations are left out.
+        """
         key = norm if isinstance(norm, str) else norm_name(norm)
         if key not in self.norms:
             raise InvalidInputError(f"The evaluation has the norms {', '.join(self.norms)}, not {key}.")
-        return sorted(self.scores, key=lambda name: self.scores[name].score[key])
+        if known and not self.known.any():
+            raise InvalidInputError("The annotations inform none of the targets: there is no ranking over known ones.")
+        leaked = {flag.transform for flag in self.flags if flag.code == LEAK}
+        ranked = [name for name in self.scores if name not in leaked]
+        field_ = "score_known" if known else "score"
+        return sorted(ranked, key=lambda name: getattr(self.scores[name], field_)[key])
 
     def probability_below(self, name: str, value: float, statistic: str = "rms") -> float:
         """Posterior probability that a statistic of a transform's true error is at most ``value``.
@@ -381,7 +407,7 @@ class Evaluation(Tabular):
     @property
     def sentence_after(self) -> str:
         """The verdict."""
-        return self.verdict
+        return self.verdict.whole
 
     def __repr__(self) -> str:
         known = f"{counted(self.targets, 'target')}, from {counted(self.annotations, 'annotation')}"

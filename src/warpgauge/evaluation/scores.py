@@ -10,25 +10,26 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from warpgauge.core.annotation_budget import CAP, FurtherAnnotations
-from warpgauge.core.arrays import Floats, as_points
+from warpgauge.core.arrays import Bools, Floats, as_points
 from warpgauge.core.error_scores import displacement_norm, norm_name, rank_distribution
 from warpgauge.core.parallel import one_blas_thread
 from warpgauge.core.process import Posterior
 from warpgauge.errors import InvalidInputError
 from warpgauge.evaluation.columns import PRIMARY, SCORES, Row, draws_of
 from warpgauge.evaluation.comparison import Comparison, Scene
+from warpgauge.evaluation.evidence import COPY
+from warpgauge.evaluation.flags import undefined
+from warpgauge.evaluation.panel import missed_share
 from warpgauge.evaluation.paper_judge import as_truth
 from warpgauge.evaluation.regularity import Regularity, regularity
 from warpgauge.evaluation.result import Evaluation, Interval, TransformScores, positive, summaries
 from warpgauge.evaluation.truth import Judgement, Truth
-from warpgauge.evaluation.verdict import DECISIVE, Region, Verdict
+from warpgauge.evaluation.verdict import COMPANY, DECISIVE, UNSEEN, Region, Verdict
 from warpgauge.geometry import Grid
 from warpgauge.io.transforms import Transform
 
 # Up to so many targets are sampled jointly. Of more, every batch of samples has its own random part.
 MOST_JOINT_TARGETS, PART, BATCHES = 1000, 500, 10
-
-
 SAMPLES = 1000
 
 
@@ -113,10 +114,11 @@ def evaluate(
     Returns
     -------
     Evaluation
-        Targets at which some transform is not defined (NaN) are left out for all transforms, so that they are compared
-        on the same points; each one's own share is in ``outside``. Of more than 1000 targets, each of ten batches of
-        samples uses its own random 500; the error that this adds is part of every interval. The maximum over the
-        targets (norm infinity) is then that over 500.
+        A target at which a transform is not defined (NaN) counts against it with the error before registration, or that
+        of the panel's worst reference if that is worse; its share is in ``outside``. Scores are over all targets, those
+        with the ending ``_known`` over the targets that the annotations inform (``known``). Of more than 1000 targets,
+        each of ten batches of samples uses its own random 500; the error that this adds is part of every interval. The
+        maximum over the targets (norm infinity) is then that over 500.
     """
     grid = diagonal if isinstance(diagonal, Grid) else None
     how = Scoring(
@@ -134,65 +136,175 @@ def evaluate(
 
 @one_blas_thread()
 def scored(truth: Truth, comparison: Comparison, how: Scoring) -> Evaluation:
-    """Score the transforms of a comparison by a model of the truth."""
-    common = comparison.complete
-    draws = _sampled(truth, common, how)
-    judged = truth.judgement(common, how.norms, draws)
-    groups = tied_groups(judged.order, judged.win, scores=judged.scores.get(PRIMARY), margin=how.margin)
+    """Score the transforms of a comparison by a model of the truth, over all targets and over the known ones."""
+    every, known = _sampled(truth, comparison, how)
+    whole = Standings.of(truth, comparison, every, how)
+    informed = whole if known is every else None
+    if known is not None and informed is None:
+        informed = Standings.of(truth, comparison.at_rows(comparison.known), known, how)
+    leading = informed or whole
     more = None
-    if how.further and len(groups) < len(comparison.transforms):
-        part = common.part(MOST_JOINT_TARGETS, how.seed)
-        more = truth.further(judged, part, cap=how.further, samples=int(how.samples), seed=how.seed)
-    scores, count = _all_scores(truth, judged, comparison, draws, how), len(common.targets)
+    if how.further and len(leading.groups) < len(leading.judged.order):
+        part = comparison.part(MOST_JOINT_TARGETS, how.seed)
+        more = truth.further(leading.judged, part, cap=how.further, samples=int(how.samples), seed=how.seed)
+    scores, count = _all_scores(truth, whole, informed, comparison, how), len(comparison.targets)
     return Evaluation(
         comparison=comparison,
         judged_by=truth,
         scores=scores,
         norms=tuple(norm_name(p) for p in how.norms),
-        win_probability=judged.win,
-        verdict=_verdict(truth, judged, comparison, groups, _rows(scores, judged.order, groups, draws), more, how),
+        win_probability=whole.judged.win,
+        verdict=_verdict(truth, whole, informed, comparison, scores, more, how),
+        known=comparison.known,
         seed=int(how.seed),
         tolerance=how.tolerance,
         diagonal=how.diagonal,
         candidate_weights=truth.candidate_weights,
         sampled_targets=min(count, PART) if count > MOST_JOINT_TARGETS else count,
         without_flagged=_without_flagged(truth, comparison, how),
-        draws=draws,
+        draws=every.draws,
     )
+
+
+@dataclass(frozen=True, eq=False)
+class Draws:
+    """Draws of the true errors over a set of targets.
+
+    Attributes
+    ----------
+    draws : dict
+        (S, K) draws of each norm and statistic: half of those of a transform that is not vetted are unheard.
+    heard, unheard : dict
+        The same of each norm, all heard and all unheard, for the question who is best.
+    sound : (S,) array of bool
+        Draws in which nothing has failed unseen.
+    """
+
+    draws: dict[str, Floats]
+    heard: dict[str, Floats]
+    unheard: dict[str, Floats]
+    sound: Bools
+
+    @classmethod
+    def joined(cls, parts: Sequence[Draws]) -> Draws:
+        """Return the draws of several batches in one."""
+        kinds = ([getattr(one, kind) for one in parts] for kind in ("draws", "heard", "unheard"))
+        joined = ({key: np.concatenate([one[key] for one in each]) for key in each[0]} for each in kinds)
+        draws, heard, unheard = joined
+        return cls(draws, heard, unheard, np.concatenate([one.sound for one in parts]))
+
+
+@dataclass(frozen=True, eq=False)
+class Standings:
+    """How the transforms stand over a set of targets.
+
+    Attributes
+    ----------
+    judged : Judgement
+        Scores, comparisons of each with each, and the order without disqualified transforms.
+    groups : list of list of int
+        Tied groups, best first.
+    best : dict
+        (K,) probabilities of being best by the norm's name; 0 for a disqualified transform.
+    drawn : Draws
+    """
+
+    judged: Judgement
+    groups: list[list[int]]
+    best: dict[str, Floats]
+    drawn: Draws
+
+    @classmethod
+    def of(cls, truth: Truth, comparison: Comparison, drawn: Draws, how: Scoring) -> Standings:
+        """Judge the draws over the targets of a comparison."""
+        names, judged = list(comparison.transforms), truth.judgement(comparison, how.norms, drawn.draws, drawn.sound)
+        judged = replace(judged, order=[k for k in judged.order if names[k] not in truth.disqualified])
+        groups = tied_groups(judged.order, judged.win, scores=judged.scores.get(PRIMARY), margin=how.margin)
+        copies = _copies(comparison.counted, judged.scores.get(PRIMARY), how.margin)
+        best = {
+            norm: probabilities_of_best(
+                drawn.heard[draws_of(norm)], drawn.unheard[draws_of(norm)], judged.order, copies
+            )
+            for norm in map(norm_name, how.norms)
+        }
+        return cls(judged, groups, best, drawn)
+
+
+def probabilities_of_best(heard: Floats, unheard: Floats, among: Sequence[int], copies: Bools) -> Floats:
+    """Return the probability of each of some transforms to have the smallest error; 0 for the others.
+
+    A transform that is not vetted competes unheard against the others heard: what it knows of the annotations cannot
+    make it the best. Copies of one transform share one probability, that of all of them together.
+
+    Parameters
+    ----------
+    heard, unheard : (S, K) array
+    among : sequence of int
+        The transforms that compete.
+    copies : (K, K) array of bool
+        Which transforms are near copies of each other.
+    """
+    found = np.zeros(heard.shape[1])
+    for k in among:
+        others = [j for j in among if j != k and not copies[k, j]]
+        if not others:
+            found[k] = 1.0
+            continue
+        least, own = heard[:, others].min(axis=1), unheard[:, k]
+        ties = 1 + (heard[:, others] == own[:, None]).sum(axis=1)
+        found[k] = np.mean((own <= least) / ties)
+    return found
+
+
+def _copies(mapped: Floats, scores: Floats | None, margin: float) -> Bools:
+    """Which transforms (K, n, d) lie nearer to each other than the margin, or a small part of their errors."""
+    apart = np.stack([np.sqrt(np.mean(np.square(mapped - one).sum(axis=2), axis=1)) for one in mapped])
+    least = np.zeros_like(apart) if scores is None else np.minimum(scores[:, None], scores[None])
+    return np.asarray(apart <= np.maximum(margin, COPY * least))
 
 
 def _verdict(
     truth: Truth,
-    judged: Judgement,
+    whole: Standings,
+    informed: Standings | None,
     comparison: Comparison,
-    groups: Sequence[Sequence[int]],
-    rows: Sequence[Row],
+    scores: Mapping[str, TransformScores],
     more: FurtherAnnotations | None,
     how: Scoring,
 ) -> Verdict:
-    names, scene, kept = list(comparison.transforms), comparison.scene, len(comparison.complete.targets)
-    excluded = len(comparison.targets) - kept
+    names, scene, standing = list(comparison.transforms), comparison.scene, informed or whole
+    groups, win = standing.groups, standing.judged.win
+    flags = (*truth.flags, *undefined(comparison))
     return Verdict.of(
-        rows,
+        _rows(scores, standing, known=informed is not None),
         [[names[k] for k in group] for group in groups],
-        separated=all(judged.win[groups[0][0], k] >= DECISIVE for k in groups[0][1:]),
+        separated=all(win[groups[0][0], k] >= DECISIVE for k in groups[0][1:]) if groups else False,
         baseline=comparison.baseline,
         counts={
             "annotations": len(truth.annotations),
-            "targets": kept,
-            "excluded_targets": excluded,
+            "targets": len(comparison.targets),
+            "excluded_targets": 0,
             "samples": int(how.samples),
         },
-        flags=tuple(truth.flags),
+        flags=flags,
         region=Region.of(scene.region) if scene.region else None,
-        assumptions=(
-            *(["unseen_annotations"] if truth.candidate_weights is not None else []),
-            *(["common_targets"] if excluded else []),
-        ),
+        known=float(comparison.known.mean()),
+        over_known=informed is not None,
+        order=tuple(names[k] for k in whole.judged.order),
+        assumptions=_assumptions(truth, names),
+        missed=missed_share(len(truth.annotations)) if truth.candidate_weights is not None else None,
         further=more,
         units=scene.units,
         margin=float(how.margin),
     )
+
+
+def _assumptions(truth: Truth, names: Sequence[str]) -> tuple[str, ...]:
+    """Return the codes of what a verdict takes for granted."""
+    if truth.candidate_weights is None:
+        return ()
+    unseen = any(name not in truth.vetted and name not in truth.disqualified for name in names)
+    return (*([UNSEEN] if unseen else []), *([] if truth.panel else [COMPANY]))
 
 
 def _without_flagged(truth: Truth, comparison: Comparison, how: Scoring) -> Evaluation | None:
@@ -204,76 +316,124 @@ def _without_flagged(truth: Truth, comparison: Comparison, how: Scoring) -> Eval
     return scored(other, comparison.without(rows), replace(how, tolerance=None, regularity_over=False, further=0))
 
 
-def _sampled(truth: Truth, common: Comparison, how: Scoring) -> dict[str, Floats]:
-    """Summarise joint samples of the truth, in batches over random parts of the targets where there are many.
+def _sampled(truth: Truth, comparison: Comparison, how: Scoring) -> tuple[Draws, Draws | None]:
+    """Summarise joint draws of the truth over all targets and over the known ones; None where none is known.
 
-    The draws of different batches differ by what their parts are, so that the error of taking parts is in them.
+    Of many targets, each batch has its own random part: the draws of different batches differ by what their parts are,
+    so that the error of taking parts is in them.
     """
     samples = int(how.samples)
-    if len(common.targets) <= MOST_JOINT_TARGETS:
-        return _draws(truth.sample_over(common, samples, how.seed), common, how)
-    found = []
+    if len(comparison.targets) <= MOST_JOINT_TARGETS:
+        return _drawn(truth, comparison, samples, how.seed, how)
+    every, known = [], []
     for batch, count in enumerate(np.diff(np.linspace(0, samples, min(BATCHES, samples) + 1).astype(np.int64))):
-        part = common.part(PART, [how.seed, batch])
-        found.append(_draws(truth.sample_over(part, int(count), how.seed + batch), part, how))
-    return {key: np.concatenate([one[key] for one in found]) for key in found[0]}
+        part = comparison.part(PART, [how.seed, batch])
+        found = _drawn(truth, part, int(count), how.seed + batch, how)
+        every.append(found[0])
+        if found[1] is not None:
+            known.append(found[1])
+    whole = Draws.joined(every)
+    if all(one is other for one, other in zip(every, known, strict=False)) and len(known) == len(every):
+        return whole, whole
+    return whole, Draws.joined(known) if known else None
 
 
-def _rows(
-    scores: Mapping[str, TransformScores],
-    order: Sequence[int],
-    groups: Sequence[Sequence[int]],
-    draws: Mapping[str, Floats],
-) -> list[Row]:
-    """Return the rows of the verdict, best first."""
-    best, every = rank_distribution(draws[SCORES[PRIMARY].statistic]).best, list(scores.values())
-    group = {k: number for number, members in enumerate(groups, 1) for k in members}
-    return [Row(every[k], at, group[k], float(best[k])) for at, k in enumerate(order, 1)]
+def _drawn(truth: Truth, part: Comparison, count: int, seed: int, how: Scoring) -> tuple[Draws, Draws | None]:
+    """Draw the errors over all targets and over the known ones; the lengths of one transform at a time are held."""
+    drawn = truth.draws_over(part, count, seed)
+    whole = np.ones(len(part.targets), dtype=bool)
+    sets = [whole] if part.known.all() or not part.known.any() else [whole, part.known]
+    columns: list[list[tuple[dict[str, Floats], ...]]] = [[] for _ in sets]
+    half = np.arange(count) % 2 == 1
+    for k in range(len(part.transforms)):
+        heard, unheard = drawn.lengths(k)
+        for rows, found in zip(sets, columns, strict=True):
+            one = _summarised(heard[:, rows], how)
+            other = one if unheard is heard else _summarised(unheard[:, rows], how)
+            found.append(({key: np.where(half, other[key], one[key]) for key in one}, one, other))
+    norms = {draws_of(norm_name(p)) for p in how.norms}
+    made = []
+    for found in columns:
+        every, *by_norm = (
+            {key: np.stack([one[at][key] for one in found], axis=1) for key in found[0][0] if at == 0 or key in norms}
+            for at in range(3)
+        )
+        made.append(Draws(every, by_norm[0], by_norm[1], drawn.sound))
+    return made[0], made[-1] if part.known.any() else None
 
 
-def _draws(samples: Floats, common: Comparison, how: Scoring) -> dict[str, Floats]:
-    """Draws (S, K) of every norm and statistic; the lengths of one transform at a time are held."""
-    columns: dict[str, list[Floats]] = {}
-    for one in common.values.targets:
-        lengths = np.linalg.norm(samples - one, axis=2)
-        for name, values in summaries(lengths, how.tolerance, how.diagonal).items():
-            columns.setdefault(name, []).append(values)
-        for p in how.norms:
-            known = SCORES.get(norm_name(p))
-            values = columns[known.statistic][-1] if known else np.array([displacement_norm(row, p) for row in lengths])
-            columns.setdefault(draws_of(norm_name(p)), []).append(values)
-    return {name: np.stack(values, axis=1) for name, values in columns.items()}
+def _summarised(lengths: Floats, how: Scoring) -> dict[str, Floats]:
+    """Draws (S,) of every statistic and norm of (S, n) errors."""
+    found = summaries(lengths, how.tolerance, how.diagonal)
+    for p in how.norms:
+        known = SCORES.get(norm_name(p))
+        values = found[known.statistic] if known else np.array([displacement_norm(row, p) for row in lengths])
+        found[draws_of(norm_name(p))] = values
+    return found
+
+
+def _rows(scores: Mapping[str, TransformScores], standing: Standings, *, known: bool) -> list[Row]:
+    """Return the rows of the verdict, best first; disqualified transforms come last, without a group."""
+    every, best = list(scores.values()), standing.best.get(PRIMARY)
+    group = {k: number for number, members in enumerate(standing.groups, 1) for k in members}
+    order = [*standing.judged.order, *(k for k in range(len(every)) if k not in group)]
+    return [
+        Row(every[k], at, group.get(k), 0.0 if best is None else float(best[k]), over_known=known)
+        for at, k in enumerate(order, 1)
+    ]
 
 
 def _all_scores(
-    truth: Truth, judged: Judgement, comparison: Comparison, draws: Mapping[str, Floats], how: Scoring
+    truth: Truth, whole: Standings, informed: Standings | None, comparison: Comparison, how: Scoring
 ) -> dict[str, TransformScores]:
     keys = {p: norm_name(p) for p in how.norms}
     by_norm = {draws_of(norm) for norm in keys.values()}
+    draws, judged = whole.drawn.draws, whole.judged
     ranks = {norm: rank_distribution(draws[draws_of(norm)]) for norm in keys.values()}
     outside, errors = (~comparison.defined).mean(axis=1), comparison.landmark_errors
+    flags = (*truth.flags, *undefined(comparison))
     result = {}
     for k, (name, transform) in enumerate(comparison.transforms.items()):
         lengths, squared = errors[k][np.isfinite(errors[k])], float(judged.squared[k])
-        intervals = {key: Interval.of(value[:, k]) for key, value in draws.items()}
+        intervals = {key: Interval.of(value[:, k], whole.drawn.sound) for key, value in draws.items()}
         classical = summaries(lengths, how.tolerance, how.diagonal) if len(lengths) else {}
         result[name] = TransformScores(
             name=name,
             landmark={norm: displacement_norm(lengths, p) if len(lengths) else None for p, norm in keys.items()},
             score={norm: float(judged.scores[norm][k]) for norm in keys.values()},
-            interval={norm: _holding(intervals[draws_of(norm)], judged.scores[norm][k]) for norm in keys.values()},
+            interval={norm: _interval(whole, norm, k) for norm in keys.values()},
             expected_squared_error=squared,
             root_expected_squared_error=float(np.sqrt(squared)),
-            probability_best={norm: float(one.best[k]) for norm, one in ranks.items()},
+            probability_best={norm: float(whole.best[norm][k]) for norm in keys.values()},
             expected_rank={norm: float(one.mean[k]) for norm, one in ranks.items()},
             rank_probabilities={norm: one.probabilities[k].tolist() for norm, one in ranks.items()},
             outside=float(outside[k]),
             statistics={key: one for key, one in intervals.items() if key not in by_norm},
             landmark_statistics={key: float(value) for key, value in classical.items()} or None,
             regularity=_regularity(transform, comparison.targets, how),
-            flags=tuple(flag for flag in truth.flags if flag.transform == name),
+            flags=tuple(flag for flag in flags if flag.transform == name),
+            vetted=name in truth.vetted,
+            **({} if informed is None else _known_scores(informed, list(keys.values()), by_norm, k)),
         )
     return result
+
+
+def _known_scores(informed: Standings, norms: Sequence[str], by_norm: set[str], k: int) -> dict[str, Any]:
+    """Return the fields of a transform's scores over the known targets."""
+    draws = informed.drawn.draws
+    return {
+        "score_known": {norm: float(informed.judged.scores[norm][k]) for norm in norms},
+        "interval_known": {norm: _interval(informed, norm, k) for norm in norms},
+        "probability_best_known": {norm: float(informed.best[norm][k]) for norm in norms},
+        "statistics_known": {
+            key: Interval.of(value[:, k], informed.drawn.sound) for key, value in draws.items() if key not in by_norm
+        },
+    }
+
+
+def _interval(standing: Standings, norm: str, k: int) -> tuple[float, float]:
+    found = Interval.of(standing.drawn.draws[draws_of(norm)][:, k], standing.drawn.sound)
+    return _holding(found, standing.judged.scores[norm][k])
 
 
 def _regularity(transform: Transform, targets: Floats, how: Scoring) -> Regularity | None:

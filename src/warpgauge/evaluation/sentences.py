@@ -69,9 +69,62 @@ def verdict(found: Verdict) -> str:
     return _VERDICTS[found.outcome](found)
 
 
+def caveats(found: Verdict) -> list[str]:
+    """Return what belongs to a verdict: what its figures are over, what is wrong with the best, what is assumed."""
+    return [*_over(found), *_flagged_first(found), *assumptions(found)]
+
+
+def _over(found: Verdict) -> list[str]:
+    """Return over which targets the figures are, and where the order over all targets differs."""
+    if found.known is None or found.known == 1 or not found.counts["annotations"]:
+        return []
+    if not found.over_known:
+        return ["The annotations inform none of the targets, so all figures are extrapolated."]
+    best, order = found.rows[0], [row.name for row in found.rows if row.group is not None]
+    everywhere = best.scores.statistics[best.statistic].median
+    same = "the order is the same"
+    if order != list(found.order):
+        same = f"the order is another one, first {joined(found.order[:_MOST_NAMED])}"
+    return [
+        f"These figures are over the {percent(found.known)} of the targets that the annotations inform. Over all "
+        f"targets, where the rest is extrapolated, {best.name} has about {length(everywhere, found.units)}, and {same}."
+    ]
+
+
+def _flagged_first(found: Verdict) -> list[str]:
+    """Return what is wrong with the transforms that may be the best."""
+    first = set(found.groups[0]) if found.groups else set()
+    return [flag.sentence for flag in found.flags if flag.transform in first and flag.kind == "undefined"]
+
+
+def assumptions(found: Verdict) -> list[str]:
+    """Return what a verdict takes for granted, one sentence each."""
+    unseen, company = ("unseen_annotations" in found.assumptions, "company" in found.assumptions)
+    told = []
+    if unseen and company:
+        told.append(
+            "Without a panel of references, sizes depend on which methods are compared, and a registration that has "
+            "seen the annotations cannot be excluded; warpgauge register makes a panel."
+        )
+    elif company:
+        told.append("Without a panel of references, sizes depend on which methods are compared.")
+    elif unseen:
+        told.append("This assumes that no registration has seen the annotations: no sealed answer has tested it.")
+    if found.missed is not None:
+        told.append(f"A failure of up to {percent(found.missed)} of the targets could have been missed.")
+    return told
+
+
+def percent(share: float) -> str:
+    """Write a share as a percentage, never as 0 or 100 where it is not."""
+    if 0 < share < 0.01:
+        return f"{100 * share:.1g} %"
+    return f"{min(99, round(100 * share)) if share < 1 else 100} %"
+
+
 def progress(found: Verdict) -> str:
     """Return what more annotations would change: nothing where it is known which transform is best."""
-    return "Further points are unlikely to change which is best." if found.decided else str(found)
+    return "Further points are unlikely to change which is best." if found.decided else found.whole
 
 
 def title(found: Verdict) -> str:
@@ -279,6 +332,18 @@ def flag(found: Flag) -> str:
         return (
             f"Annotation {(found.row or 0) + 1}, at ({at}) in the fixed image, lies {distance} from every good "
             f"transform, where {usual} is usual: look at it again, it may be a wrong match."
+        )
+    if found.code == "leak":
+        return (
+            f"{found.transform} has seen the open annotations: it fits them better than the {numbers['sealed']:.0f} "
+            f"sealed ones (p = {numbers['p']:.1g}), as if it was bent to them by {percent(numbers['share'])}. It is "
+            "scored, but not ranked."
+        )
+    if found.code == "undefined":
+        beside = ", or that of the worst reference of the panel if that is worse" if numbers["panel"] else ""
+        return (
+            f"{found.transform} is not defined at {percent(numbers['share'])} of the targets, which count against it "
+            f"with the error before registration{beside}."
         )
     text = (
         f"{found.transform} fits the annotations better than their stated precision allows (p = {numbers['p']:.1g}): "

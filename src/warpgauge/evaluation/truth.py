@@ -10,11 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from warpgauge.core.annotation_budget import FurtherAnnotations
 from warpgauge.core.annotations import Annotations
-from warpgauge.core.arrays import Floats
+from warpgauge.core.arrays import Bools, Floats
 from warpgauge.core.sensitivity import Sensitivity
 from warpgauge.evaluation.comparison import Comparison
 from warpgauge.evaluation.flags import Flag
@@ -42,6 +43,46 @@ class Judgement:
     order: list[int]
 
 
+@dataclass(frozen=True, eq=False)
+class TruthDraws:
+    """Joint draws of the truth at the targets of a comparison, and the errors of its transforms in them.
+
+    Attributes
+    ----------
+    comparison : Comparison
+    samples : (S, n, d) array
+        True matches.
+    failed : (S, n) array of bool
+        Where a failure that no annotation met lies in each draw; nowhere in most of them.
+    failure : float
+        What a failure adds to a squared error.
+    """
+
+    comparison: Comparison
+    samples: Floats
+    failed: Bools
+    failure: float = 0.0
+
+    def lengths(self, k: int) -> tuple[Floats, Floats]:
+        """Return the errors (S, n) of transform k, heard and unheard; one array where there is no difference.
+
+        Heard, its residuals at the annotations say how near it is to the truth. Unheard, they do not count.
+        """
+        found = self.distances(self.samples, k)
+        return found, found
+
+    def distances(self, samples: Floats, k: int) -> Floats:
+        """Return the distances (S, n) of transform k from draws of the truth, with the failure that nobody met."""
+        squares = np.square(samples - self.comparison.counted[k]).sum(axis=2)
+        return np.asarray(np.sqrt(squares + self.failure * self.failed))
+
+    @property
+    def sound(self) -> Bools:
+        """Draws in which nothing has failed unseen, (S,): those that say how large an error most likely is."""
+        found = ~self.failed.any(axis=1)
+        return np.asarray(found if found.any() else ~found)
+
+
 class Truth(Protocol):
     """A model of the true transformation; comparisons are over targets that all transforms map."""
 
@@ -58,6 +99,21 @@ class Truth(Protocol):
     @property
     def candidate_weights(self) -> dict[str, float] | None:
         """Weight of each transform in the model of the truth; None where it knows the annotations only."""
+        ...
+
+    @property
+    def panel(self) -> tuple[str, ...]:
+        """References that the model rests on; empty where it rests on all transforms, or on none."""
+        ...
+
+    @property
+    def vetted(self) -> frozenset[str]:
+        """Transforms that cannot have seen the annotations."""
+        ...
+
+    @property
+    def disqualified(self) -> frozenset[str]:
+        """Transforms that have seen annotations, by the leak test: they are scored and not ranked."""
         ...
 
     @property
@@ -89,10 +145,17 @@ class Truth(Protocol):
         """Draw joint samples of the true matches of a comparison's targets, (count, n, d)."""
         ...
 
-    def judgement(self, comparison: Comparison, norms: Sequence[float], draws: Mapping[str, Floats]) -> Judgement:
+    def draws_over(self, comparison: Comparison, count: int, seed: int = 0) -> TruthDraws:
+        """Draw the truth at a comparison's targets, as each of its transforms is scored by it."""
+        ...
+
+    def judgement(
+        self, comparison: Comparison, norms: Sequence[float], draws: Mapping[str, Floats], sound: Bools
+    ) -> Judgement:
         """Score the transforms, compare each with each, and put them in order.
 
-        ``draws`` holds (samples, K) draws of each norm (``"norm 2"``) and statistic (``"rms"``) of the true error.
+        ``draws`` holds (samples, K) draws of each norm (``"norm 2"``) and statistic (``"rms"``) of the true error,
+        ``sound`` in which of them nothing has failed unseen.
         """
         ...
 

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from warpgauge.evaluation.diagnostics import Trust
     from warpgauge.evaluation.flags import Flag
 
+# Codes of assumptions: no registration has seen the annotations; sizes depend on which methods are compared.
+UNSEEN, COMPANY = "unseen_annotations", "company"
 # Probability with which one transform must beat another for the pair to count as decided.
 DECISIVE = 0.95
 
@@ -73,10 +75,17 @@ class Verdict(str):
     region : Region or None
         What the targets stand for, where that is known.
     known : float or None
-        Share of the targets about which the annotations say enough, where it was computed.
+        Share of the targets that the annotations inform, where it was computed.
+    over_known : bool
+        Whether outcome, groups and rows are over those targets; otherwise over all, because there are none.
+    order : tuple of str
+        The ranking over all targets.
     assumptions : tuple of str
         Codes of what the verdict takes for granted: ``"unseen_annotations"`` (no registration was fitted to the
-        annotations), ``"common_targets"`` (errors count where all transforms are defined).
+        annotations, and sealed answers did not test it), ``"company"`` (without a panel of references, sizes depend on
+        which methods are compared).
+    missed : float or None
+        Share of the targets up to which a local failure could have gone unseen, with probability 0.95.
     further : FurtherAnnotations or None
         How many more annotations would decide.
     calibration : str or None
@@ -100,7 +109,10 @@ class Verdict(str):
     flags: tuple[Flag, ...] = ()
     region: Region | None = None
     known: float | None = None
+    over_known: bool = False
+    order: tuple[str, ...] = ()
     assumptions: tuple[str, ...] = ()
+    missed: float | None = None
     further: FurtherAnnotations | None = None
     calibration: str | None = None
     sensitivity: Sensitivity | None = None
@@ -149,6 +161,16 @@ class Verdict(str):
         return self.best is not None
 
     @property
+    def caveats(self) -> list[str]:
+        """Sentences that belong to the verdict: what its figures are over, what is wrong with the best, assumptions."""
+        return sentences.caveats(self)
+
+    @property
+    def whole(self) -> str:
+        """The verdict with its caveats."""
+        return " ".join([str(self), *self.caveats])
+
+    @property
     def methods(self) -> list[Row]:
         """The transforms without the one that does nothing, best first."""
         return [row for row in self.rows if row.name != self.baseline]
@@ -170,6 +192,9 @@ class Verdict(str):
             "best": self.best,
             "region": None if self.region is None else self.region.code,
             "known": self.known,
+            "over_known": self.over_known,
+            "caveats": self.caveats,
+            "missed": self.missed,
             "assumptions": list(self.assumptions),
             "calibration": self.calibration,
             "sensitive_to": None if self.sensitivity is None else list(self.sensitivity.decisive),

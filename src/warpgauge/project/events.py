@@ -662,6 +662,7 @@ class SetTransform(Event):
     files: tuple[str, ...] = ()
     hashes: tuple[str, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
+    reference: bool = False
     more: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
@@ -676,13 +677,19 @@ class SetTransform(Event):
                 raise InvalidInputError(
                     f"The file {file[:80]!r} of a transform does not lie in the folder 'transforms'."
                 )
-        name = checked_name(payload.get("name"), "The name of a transform")
-        more = {key: value for key, value in payload.items() if key not in ("name", "files", "hashes", "options")}
-        return {"name": name, "files": tuple(files), "hashes": tuple(hashes), "options": options, "more": more}
+        name, reference = checked_name(payload.get("name"), "The name of a transform"), payload.get("reference", False)
+        if not isinstance(reference, bool):
+            raise InvalidInputError("Whether a transform is a reference is true or false.")
+        own = ("name", "files", "hashes", "options", "reference")
+        more = {key: value for key, value in payload.items() if key not in own}
+        about = {"options": options, "reference": reference, "more": more}
+        return {"name": name, "files": tuple(files), "hashes": tuple(hashes), **about}
 
     def payload(self) -> dict[str, Any]:
         """Return what the log keeps."""
         told = {"name": self.name, "files": list(self.files), **self.more}
+        if self.reference:
+            told["reference"] = True
         return {**told, "hashes": list(self.hashes), "options": dict(self.options)} if self.files else told
 
     def _rule(self, state: State) -> None:
@@ -693,7 +700,9 @@ class SetTransform(Event):
         if not self.files:
             del state.transforms[self.name]
             return
-        record = TransformRecord(self.name, self.files, self.hashes, dict(self.options), stamp.generation)
+        record = TransformRecord(
+            self.name, self.files, self.hashes, dict(self.options), stamp.generation, self.reference
+        )
         state.transforms[self.name] = record
 
 

@@ -342,6 +342,7 @@ class Project(ProjectFolder):
         *,
         options: Mapping[str, Any] | None = None,
         replace: bool = False,
+        reference: bool = False,
         rater: str = ORGANISER,
     ) -> Entry:
         """Copy a registration result into the project and log it with its hashes.
@@ -359,13 +360,15 @@ class Project(ProjectFolder):
             To be passed to `read_transform`; plain values.
         replace : bool
             Whether a transform that has this name already is replaced; by default it is an error.
+        reference : bool
+            Whether it never saw an annotation and belongs to the panel that the other transforms are judged beside.
         """
         transforms.refuse_reserved(name)
         if name in self.state.transforms and not replace:
             raise InvalidInputError(
                 f"The project has a transform {name!r} already; choose another name, or pass {say('replace', True)}."
             )
-        aim, added = transforms.copy_transform(self.folder, name, files, options or {}, rater)
+        aim, added = transforms.copy_transform(self.folder, name, files, options or {}, rater, reference)
         try:
             transforms.check_copy(self.folder, added, self.fixed_grid, self.moving_grid)
             return self.append(added)[0]
@@ -376,6 +379,10 @@ class Project(ProjectFolder):
     def transform_names(self) -> list[str]:
         """Names of the transforms, in the order in which they were added."""
         return list(self.state.transforms)
+
+    def reference_names(self) -> list[str]:
+        """Names of the references: registrations that never saw an annotation."""
+        return [name for name, record in self.state.transforms.items() if record.reference]
 
     def transform(self, name: str, *, options: Mapping[str, Any] | None = None) -> Transform:
         """Read a transform that was added; ``options``, for `read_transform`, replace those stored with it."""

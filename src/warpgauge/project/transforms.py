@@ -31,7 +31,12 @@ IDENTITY = "identity"
 
 
 def copy_transform(
-    folder: Path, name: str, files: str | Path | Sequence[str | Path], options: Mapping[str, Any], rater: str
+    folder: Path,
+    name: str,
+    files: str | Path | Sequence[str | Path],
+    options: Mapping[str, Any],
+    rater: str,
+    reference: bool = False,
 ) -> tuple[Path, SetTransform]:
     """Copy the files, and those that they draw in, into a folder of their own below ``transforms``.
 
@@ -64,6 +69,7 @@ def copy_transform(
         files=tuple(copy.relative_to(folder).as_posix() for copy in copies),
         hashes=tuple(content_hash(copy) for copy in copies),
         options={_SOURCES: len(main), **options},
+        reference=reference,
     )
 
 
@@ -134,6 +140,11 @@ def renaming(state: State, name: str, new_name: str, rater: str) -> list[SetTran
     if new_name in state.transforms:
         raise InvalidInputError(f"The project has a transform {new_name!r} already; choose another name.")
     renamed = SetTransform(
-        rater=rater, name=new_name, files=record.files, hashes=record.hashes, options=dict(record.options)
+        rater=rater,
+        name=new_name,
+        files=record.files,
+        hashes=record.hashes,
+        options=dict(record.options),
+        reference=record.reference,
     )
     return [renamed, SetTransform(rater=rater, name=name)]

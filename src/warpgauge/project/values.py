@@ -486,13 +486,17 @@ class RaterRecord:
 
 @dataclass(frozen=True)
 class TransformRecord:
-    """A registration result that was added; files are relative to the project's folder."""
+    """A registration result that was added; files are relative to the project's folder.
+
+    A reference never saw an annotation: it belongs to the panel that methods are judged beside.
+    """
 
     name: str
     files: tuple[str, ...]
     hashes: tuple[str, ...]
     options: dict[str, Any]
     generation: int
+    reference: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -100,7 +100,7 @@ class Report:
     @cached_property
     def errors(self) -> dict[str, Floats]:
         """Expected error of each method at the targets, best method first."""
-        found = self.evaluation.judged_by.expected_errors(self.evaluation.comparison.complete)
+        found = self.evaluation.judged_by.expected_errors(self.evaluation.comparison)
         by_name = dict(zip(self.evaluation.scores, found, strict=True))
         return {name: by_name[name] for name in self._ranking}
 

@@ -71,7 +71,7 @@ class Ranking:
             "columns": [
                 {"key": one.key, "head": head, "unit": one.unit} for one, head in zip(shown, heads, strict=True)
             ],
-            "verdict": "" if found is None else str(found.verdict),
+            "verdict": "" if found is None else found.verdict.whole,
             "decided": found is not None and found.verdict.decided,
             "targets": "" if found is None else found.target_sentence,
             "flags": [] if found is None else found.notices,

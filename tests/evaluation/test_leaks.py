@@ -1,0 +1,96 @@
+"""The leak test: what a registration that saw the open answers betrays at the sealed ones."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+from scipy.interpolate import RBFInterpolator
+
+from warpgauge.errors import InvalidInputError
+from warpgauge.evaluation.leaks import leak_tests, thin_plate_weights
+
+OPEN, SEALED = 20, 12
+
+
+@pytest.mark.parametrize(("d", "kernel"), [(2, "thin_plate_spline"), (3, "linear")])
+def test_the_spline_is_that_of_scipy(d: int, kernel: str) -> None:
+    """Bending energy in 3D has the kernel r, in 2D r^2 log r; both with an affine part."""
+    rng = np.random.default_rng(1)
+    known, points, values = 50 * rng.random((12, d)), 80 * rng.random((30, d)), rng.normal(size=(12, d))
+    expected = RBFInterpolator(known, values, kernel=kernel, degree=1)(points)
+    np.testing.assert_allclose(thin_plate_weights(known, points) @ values, expected, atol=1e-8)
+
+
+def test_points_on_a_line_are_no_obstacle() -> None:
+    line = np.column_stack([np.arange(5.0), np.arange(5.0)])
+    np.testing.assert_allclose(thin_plate_weights(line, np.zeros((2, 2))), 0.2)
+
+
+def _case(seed: int, d: int = 2) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Residuals of an honest registration and of four references that share a smooth error, at random points.
+
+    The error varies faster than the points lie apart, as that of real registrations does. A bend that is right between
+    the open answers cannot be found, and does no harm.
+    """
+    rng = np.random.default_rng(seed)
+    points = rng.uniform(0, 100, (OPEN + SEALED, d))
+    distances = np.linalg.norm(points[:, None] - points, axis=2)
+    root = np.linalg.cholesky(np.exp(-np.square(distances / 12)) + 1e-6 * np.eye(len(points)))
+    common = root @ rng.normal(size=(len(points), d))
+    every = common + np.stack([root @ rng.normal(size=(len(points), d)) for _ in range(5)])
+    every += 0.2 * rng.normal(size=every.shape)
+    return every[0], every[1:], points, np.arange(len(points)) >= OPEN
+
+
+def _bent(residuals: np.ndarray, points: np.ndarray, share: float) -> np.ndarray:
+    """Residuals after bending by a share of those at the open answers, with scipy's spline."""
+    spline = RBFInterpolator(points[:OPEN], residuals[:OPEN], kernel="thin_plate_spline", degree=1)
+    return residuals - share * spline(points)
+
+
+def test_bent_registrations_are_found_and_honest_ones_are_not() -> None:
+    """Expected rates: at most 1 in 100 honest ones (1 in 30 allowed for chance), most of the half-bent ones."""
+    found = {"honest": 0, "half": 0, "whole": 0, "spline with jitter": 0, "short bend": 0}
+    runs = 30
+    for seed in range(runs):
+        residuals, references, points, sealed = _case(seed)
+        rng = np.random.default_rng([seed, 2])
+        jitter = _bent(residuals, points, 1.0)
+        jitter[:OPEN] += 0.3 * rng.normal(size=(OPEN, 2))
+        short = np.where(sealed[:, None], residuals, 0.4 * residuals)
+        tried = [residuals, _bent(residuals, points, 0.5), _bent(residuals, points, 0.95), jitter, short]
+        tests = leak_tests(np.stack(tried), references, points, sealed, count=199)
+        for name, one in zip(found, tests, strict=True):
+            found[name] += one.leaked
+    assert found["honest"] <= 1
+    assert found["half"] >= 0.6 * runs
+    assert found["whole"] == runs
+    assert found["spline with jitter"] >= 0.9 * runs
+    assert found["short bend"] >= 0.6 * runs
+
+
+def test_p_values_of_honest_registrations_are_uniform() -> None:
+    """By permutation, whatever the residuals: heavy tails, smooth, without references."""
+    values = []
+    for seed in range(40):
+        rng = np.random.default_rng([3, seed])
+        points = rng.uniform(0, 1, (20, 3))
+        residuals = rng.standard_t(2, size=(2, 20, 3))
+        values += [one.p for one in leak_tests(residuals, residuals[:0], points, np.arange(20) >= 12, count=39)]
+    assert stats.kstest(np.array(values) - 0.5 / 40, "uniform").pvalue > 0.01
+
+
+def test_what_is_found_of_one_registration_does_not_depend_on_the_others() -> None:
+    residuals, references, points, sealed = _case(5)
+    bent = _bent(residuals, points, 0.5)
+    alone = leak_tests(bent[None], references, points, sealed, count=99)[0]
+    among = leak_tests(np.stack([residuals, 3 * residuals, bent]), references, points, sealed, count=99)[2]
+    assert alone == among
+    assert (alone.open, alone.sealed) == (OPEN, SEALED)
+
+
+def test_too_few_sealed_answers_are_said_to_be_too_few() -> None:
+    residuals, references, points, _ = _case(6)
+    with pytest.raises(InvalidInputError, match="at least 3 open and 3 sealed answers, got 30 and 2"):
+        leak_tests(residuals[None], references, points, np.arange(OPEN + SEALED) >= OPEN + SEALED - 2)

@@ -1,0 +1,243 @@
+"""What is said of one method beside a panel: heard and unheard draws of the truth, and the slope between them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+from scipy.interpolate import RBFInterpolator
+
+import warpgauge as wg
+from command_tools import ask, call
+from warpgauge.core.process import Posterior
+from warpgauge.evaluation import Evaluation
+from warpgauge.evaluation.panel import Hearing, heard, missed_failures, missed_share, not_affine
+
+
+def test_the_slope_is_a_weighted_regression_through_the_origin() -> None:
+    """Expected: numpy's least squares on rows scaled by the roots of the weights."""
+    rng = np.random.default_rng(1)
+    g, x, squares = rng.normal(size=(9, 2)), rng.normal(size=(9, 2)), rng.uniform(0, 4, 9)
+    root = np.sqrt(1 / np.maximum(squares, 1))[:, None]
+    slope, left, *_ = np.linalg.lstsq((root * g).reshape(-1, 1), (root * x).reshape(-1), rcond=None)
+    found = Hearing.of(g, x, squares)
+    assert found.slope == pytest.approx(slope[0])
+    error = np.sqrt(np.sqrt(2) * left[0] / 17 / np.square(root * g).sum())
+    assert found.error == pytest.approx(error)
+    assert found.freedom == 7
+
+
+def test_a_method_is_heard_only_where_it_is_defined_and_somewhere_else_than_the_panel() -> None:
+    rng = np.random.default_rng(2)
+    g, x = rng.normal(size=(6, 2)), rng.normal(size=(6, 2))
+    g[2] = np.nan
+    rest = np.delete(np.arange(6), 2)
+    assert Hearing.of(g, x, np.ones(6)) == Hearing.of(g[rest], x[rest], np.ones(5))
+    same = Hearing.of(np.zeros((6, 2)), x, np.ones(6))
+    np.testing.assert_array_equal(same.draw(5, np.random.default_rng(0)), 0)
+
+
+def test_draws_of_the_slope_are_clipped() -> None:
+    drawn = Hearing(0.9, 3.0, 5).draw(2000, np.random.default_rng(3))
+    assert (drawn.min(), drawn.max()) == (-0.2, 1.1)
+    assert 0.3 < np.mean((drawn > -0.2) & (drawn < 1.1)) * 5 < 3  # a part lies between
+
+
+def test_heard_draws_keep_the_size_of_the_truths_residual_and_have_the_correlation() -> None:
+    """Over targets where r and g are unrelated: RMS as before, correlation beta G / R."""
+    rng = np.random.default_rng(4)
+    mean, samples = np.zeros((4000, 2)), 2 * rng.normal(size=(30, 4000, 2))
+    mapped = 0.5 * rng.normal(size=(4000, 2))
+    found = heard(samples, mean, mapped, np.full(30, 0.8))
+    size = np.sqrt(np.mean(np.square(found).sum(axis=2)))
+    assert size == pytest.approx(np.sqrt(8), rel=0.01)
+    rho = np.mean(found * mapped) / np.sqrt(np.mean(np.square(found)) * np.mean(np.square(mapped)))
+    assert rho == pytest.approx(0.8 * 0.5 / 2, abs=0.01)
+
+
+def test_unheard_draws_and_a_method_at_the_mean_stay_as_they_are() -> None:
+    rng = np.random.default_rng(5)
+    mean, samples = rng.normal(size=(20, 3)), rng.normal(size=(7, 20, 3))
+    np.testing.assert_allclose(heard(samples, mean, mean + 1.0, np.zeros(7)), samples, atol=1e-12)
+    np.testing.assert_array_equal(heard(samples, mean, mean, np.ones(7)), samples)
+
+
+def test_a_missed_failure_is_one_region_in_half_of_the_draws() -> None:
+    """Shares follow Beta(1, n + 1), whose mean is 1 / (n + 2); what fails lies together."""
+    points = np.random.default_rng(6).uniform(0, 1, (500, 2))
+    failed = missed_failures(points, 18, 2000, np.random.default_rng(7))
+    some = failed.any(axis=1)
+    assert not some[2::4].any()
+    assert not some[3::4].any()
+    assert failed[0::4].mean() == pytest.approx(1 / 20, rel=0.1)
+    wide = [np.ptp(points[row], axis=0).max() for row in failed if 20 < row.sum() < 60]
+    assert max(wide) < 0.7
+    assert not missed_failures(points, 0, 10, np.random.default_rng(0)).any()
+
+
+def test_the_share_that_may_have_been_missed() -> None:
+    """With n answers a failure of the share f goes unseen with (1 - f)^n; one more by the uniform prior."""
+    assert (1 - missed_share(35)) ** 36 == pytest.approx(0.05)
+
+
+def test_an_affine_deformation_leaves_nothing() -> None:
+    points = np.random.default_rng(8).normal(size=(30, 3))
+    affine = points @ np.random.default_rng(9).normal(size=(3, 3)) + 4.0
+    assert not_affine(points, affine) == pytest.approx(0, abs=1e-12)
+    bent = affine.copy()
+    bent[0] += 30.0
+    assert not_affine(points, bent) > 1
+
+
+# A known deformation, five methods and four references that err in ways of their own, 24 annotations.
+
+
+def _waves(seed: int, size: float) -> Callable[[np.ndarray], np.ndarray]:
+    rng = np.random.default_rng(seed)
+    centres, amplitudes = rng.uniform(0, 500, (12, 2)), size * rng.normal(size=(12, 2))
+    return lambda at: np.exp(-np.square(at[:, None] - centres).sum(axis=2) / (2 * 80**2)) @ amplitudes
+
+
+def _truth(at: np.ndarray) -> np.ndarray:
+    return at + _waves(1, 12)(at)
+
+
+def _method(seed: int, size: float) -> Callable[[np.ndarray], np.ndarray]:
+    own = _waves(seed, size)
+    return lambda at: _truth(at) + own(at)
+
+
+METHODS = {f"m{k}": _method(10 + k, 1 + 0.7 * k) for k in range(4)}
+REFERENCES = {f"r{k}": _method(30 + k, 3.0 + k) for k in range(4)}
+TARGETS = np.random.default_rng(20).uniform(0, 500, (150, 2))
+
+
+def _answers(count: int, seed: int) -> wg.Annotations:
+    rng = np.random.default_rng([21, seed])
+    fixed = rng.uniform(30, 470, (count, 2))
+    return wg.Annotations.isotropic(fixed, _truth(fixed) + rng.normal(size=(count, 2)), 1.0)
+
+
+OPEN, SEALED = _answers(24, 0), _answers(12, 1)
+
+
+@pytest.fixture(scope="module")
+def posterior() -> Posterior:
+    return wg.default_posterior(OPEN, (500.0, 500.0))
+
+
+def _evaluated(posterior: Posterior, transforms: dict[str, Any], **options: Any) -> Evaluation:
+    judge = wg.judge(posterior, transforms, **options)
+    return wg.evaluate(judge, transforms, TARGETS, samples=200, regularity_over=False, further=0)
+
+
+def _bent(name: str, share: float) -> Callable[[np.ndarray], np.ndarray]:
+    """A method bent to the open annotations by a share of its residuals there."""
+    base = METHODS[name]
+    bend = RBFInterpolator(OPEN.fixed_points, OPEN.moving_points - base(OPEN.fixed_points), kernel="thin_plate_spline")
+    return lambda at: base(at) + share * bend(at)
+
+
+def test_what_is_said_of_a_method_does_not_depend_on_the_company(posterior: Posterior) -> None:
+    """To the last bit: scores, intervals, flags over all and over known targets, and who beats whom."""
+    names = list(REFERENCES)
+    many = {**METHODS, "nowhere": lambda at: np.full_like(at, np.nan), **REFERENCES}
+    among = _evaluated(posterior, many, panel=names)
+    few = _evaluated(posterior, {"m2": METHODS["m2"], "m1": METHODS["m1"], **REFERENCES}, panel=names)
+    aside = _evaluated(posterior, {"m2": METHODS["m2"]}, panel=REFERENCES)
+    for name, fields in (("m2", (few, aside)), ("m1", (few,))):
+        for other in fields:
+            for field in ("score", "interval", "score_known", "interval_known", "flags", "statistics", "vetted"):
+                assert getattr(among.scores[name], field) == getattr(other.scores[name], field), field
+    order, fewer = list(many), ["m2", "m1", *names]
+    assert (
+        among.win_probability[order.index("m1"), order.index("m2")]
+        == (few.win_probability[fewer.index("m1"), fewer.index("m2")])
+    )
+
+
+def test_a_bent_method_does_not_win_beside_a_panel(posterior: Posterior) -> None:
+    """Without sealed answers it is not vetted: its own residuals do not speak for it, and the verdict says so."""
+    for share in (0.25, 0.5, 1.0):
+        found = _evaluated(posterior, {**METHODS, "bent": _bent("m3", share), **REFERENCES}, panel=list(REFERENCES))
+        assert found.scores["bent"].probability_best["2"] < 0.5
+        assert found.scores["bent"].probability_best_known["2"] < 0.5
+        assert not found.scores["bent"].vetted
+        assert any("no registration has seen the annotations" in one for one in found.verdict.caveats)
+        assert found.verdict.best != "bent"
+
+
+def test_sealed_answers_find_a_leak_and_vet_the_others(posterior: Posterior) -> None:
+    spline = RBFInterpolator(OPEN.fixed_points, OPEN.moving_points, kernel="thin_plate_spline")
+    every = {**METHODS, "spline": spline, **REFERENCES}
+    found = _evaluated(posterior, every, panel=list(REFERENCES), sealed=SEALED)
+    assert next(flag.kind for flag in found.scores["spline"].flags) == "leak"
+    assert found.scores["spline"].probability_best["2"] == 0
+    assert "spline" not in found.ranking()
+    assert "spline" not in [name for group in found.tied for name in group]
+    assert any("spline has seen the open annotations" in one for one in found.notices)
+    assert all(found.scores[name].vetted for name in METHODS)
+    assert found.annotations == len(OPEN) + len(SEALED)
+    assert not any("no registration has seen" in one for one in found.verdict.caveats)
+
+
+def test_without_a_panel_the_verdict_says_what_depends_on_the_company(posterior: Posterior) -> None:
+    found = _evaluated(posterior, METHODS)
+    assert found.verdict.assumptions == ("unseen_annotations", "company")
+    assert any("warpgauge register makes a panel" in one for one in found.verdict.caveats)
+    assert "A failure of up to 11 % of the targets could have been missed." in found.verdict.caveats
+
+
+def test_near_copies_share_one_probability(posterior: Posterior) -> None:
+    """The same field through two libraries differs by rounding: neither halves the other's chance."""
+    copy = lambda at: METHODS["m0"](at) + 1e-6  # noqa: E731
+    alone = _evaluated(posterior, {**METHODS, **REFERENCES}, panel=list(REFERENCES))
+    twice = _evaluated(posterior, {**METHODS, "copy": copy, **REFERENCES}, panel=list(REFERENCES))
+    best = [twice.scores[name].probability_best["2"] for name in ("m0", "copy")]
+    assert best[0] == best[1] == alone.scores["m0"].probability_best["2"]
+
+
+def test_the_headline_is_over_what_the_annotations_inform(posterior: Posterior) -> None:
+    """Targets far outside are extrapolated: another order there is said, and does not lead."""
+    far = np.concatenate([TARGETS, TARGETS[:40] + 2000.0])
+    lucky = lambda at: np.where(at[:, :1] > 1000, at, METHODS["m3"](at))  # noqa: E731
+    judge = wg.judge(posterior, {**METHODS, "lucky": lucky})
+    found = wg.evaluate(judge, {**METHODS, "lucky": lucky}, far, samples=100, regularity_over=False, further=0)
+    assert not found.known[len(TARGETS) :].any()
+    assert found.known[: len(TARGETS)].mean() > 0.4
+    assert found.verdict.over_known
+    assert found.ranking(known=True)[0] == found.verdict.rows[0].name
+    assert any(one.startswith("These figures are over the") for one in found.verdict.caveats)
+
+
+def test_a_panel_names_transforms(posterior: Posterior) -> None:
+    with pytest.raises(wg.errors.InvalidInputError, match="panel names 'nobody', which is not among the transforms"):
+        wg.judge(posterior, METHODS, panel=["nobody"])
+    with pytest.raises(wg.errors.InvalidInputError, match="'m0' is a transform and another reference"):
+        wg.judge(posterior, METHODS, panel={"m0": REFERENCES["r0"]})
+
+
+def test_references_of_a_project_are_its_panel(tmp_path: Path) -> None:
+    """Through the command line: what is said of a method is the same whichever others are named."""
+    rng = np.random.default_rng(30)
+    Image.fromarray(rng.integers(0, 255, (100, 120)).astype(np.uint8)).save(tmp_path / "image.png")
+    folder = tmp_path / "pair"
+    call("new", folder, "--fixed", tmp_path / "image.png", "--moving", tmp_path / "image.png", "--candidates", "20",
+         "--targets", "domain:60", "--foreground", "none")  # fmt: skip
+    with wg.Project.open(folder) as project:
+        session = wg.Session(project, rater="ann")
+        for point in rng.uniform(5, 90, (12, 2)):
+            session.volunteer(point, point + rng.normal([4.0, -3.0], 0.5), radius=2.0)
+    for name, (x, y) in {"r1": (5, -3), "r2": (4, -1), "r3": (3, -4), "m1": (4.5, -3), "m2": (9, -3)}.items():
+        (tmp_path / f"{name}.txt").write_text(f"1 0 {x}\n0 1 {y}\n0 0 1\n")
+        call("add-transform", folder, name, tmp_path / f"{name}.txt", *(["--reference"] if name[0] == "r" else []))
+    every, one = ask("evaluate", folder, "--samples", 100), ask("evaluate", folder, "m1", "--samples", 100)
+    assert set(one["transforms"]) == {"m1", "r1", "r2", "r3", "identity"}
+    assert every["transforms"]["m1"]["interval"] == one["transforms"]["m1"]["interval"]
+    assert [every["transforms"][name]["vetted"] for name in ("r1", "m1")] == [True, False]
+    assert every["assumptions"] == ["unseen_annotations"]
+    assert ask("info", folder)["references"] == ["r1", "r2", "r3"]
