@@ -13,6 +13,7 @@ import click
 from warpgauge.cli.arguments import chosen_transforms, project_argument
 from warpgauge.cli.output import json_option, print_json, print_table
 from warpgauge.errors import InvalidInputError
+from warpgauge.evaluation.judge import CENTRES
 from warpgauge.io.files import replace_file
 
 
@@ -56,8 +57,8 @@ def write_landmark_table(path: Path, rows: list[dict[str, Any]]) -> None:
 
 centre_option = click.option(
     "--centre",
-    type=click.Choice(["candidates", "prior"]),
-    default="candidates",
+    type=click.Choice(CENTRES),
+    default=CENTRES[0],
     show_default=True,
     help="Centre of the model of the truth: the transforms themselves (weighted by the annotations), or the project's "
     "prior as in the paper.",
