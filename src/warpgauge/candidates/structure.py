@@ -19,7 +19,7 @@ Array = NDArray[Any]
 
 
 def gray_rule(shape: tuple[int, ...], d: int) -> str:
-    """Return how an array of this shape over a d-dimensional grid becomes one channel; refuse what is neither."""
+    """Return how an array of this shape over a d-dimensional grid becomes one channel; refuse other channels."""
     channels = shape[d:]
     if channels in ((), (1,)):
         return _GRAY

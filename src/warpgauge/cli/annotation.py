@@ -168,7 +168,7 @@ def _asks() -> bool:
 
 
 def _question(project: Project) -> Question:
-    """Return what asks about a placement that looks like a slip."""
+    """Return the function that words the question about a placement that looks like a slip."""
     return lambda doubt, rater: doubt.question(project.units, hide_prediction=project.settings.hide_prediction)
 
 

@@ -20,7 +20,7 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 def _trust(context: click.Context, option: click.Parameter, value: bool) -> None:
-    """Have every project of this call trusted, and only of this call."""
+    """Trust every project of this call, and only for this call."""
     if value:
         before = os.environ.get(VARIABLE)
         os.environ[VARIABLE] = "1"

@@ -156,7 +156,7 @@ def describe(path: Path, kind: str | None = None) -> dict[str, Any]:
             raise
         except (FileFormatError, InvalidInputError):
             continue
-    if _is_transform(path):  # recognised: what keeps it from being read is worth more than a list of what it is not
+    if _is_transform(path):  # recognised: why it cannot be read helps more than a list of what it is not
         _transform(path)
     raise FileFormatError(
         f"{path.name!r} is not a file that warpgauge reads (image, transform or landmarks); use --as image, "

@@ -122,7 +122,7 @@ def import_(project: Path, file: Path, moving_file: Path | None, as_json: bool, 
 
 
 def _with_uncertainty(found: Landmarks, project: Project, radius: float | None) -> tuple[Landmarks, list[str]]:
-    """Give landmarks without uncertainty the one asked for, and say in a sentence what it is."""
+    """Return the landmarks, with the radius as uncertainty where they have none, and a note about it."""
     from warpgauge.core.annotations import confidence_radius
     from warpgauge.session.prior import default_radius
 

@@ -13,7 +13,7 @@ Example, in a clone of the repository:
 )
 @click.argument("words", nargs=-1, type=click.UNPROCESSED)
 def experiment(words: tuple[str, ...]) -> None:
-    """Say where the paper's studies went: python -m paper."""
+    """Show where the paper's studies are now: python -m paper."""
     raise click.ClickException(
         "The paper's studies are no longer installed with warpgauge: run 'python -m paper "
         f"{' '.join(words) or '--help'}' in a clone of its repository."

@@ -49,7 +49,7 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], title: st
 
 
 def print_facts(facts: Mapping[str, Any], title: str | None = None) -> None:
-    """Print names and values below each other; what the library says in its own arguments is told as options."""
+    """Print names and values below each other; arguments that the library names are shown as options."""
     from warpgauge.cli.app import Options
 
     if title:

@@ -250,7 +250,7 @@ class _Futures:
 def _call(
     work: Work[Any], shared: Any, name: str, job: Any, time_limit: float | None, topic: str | None
 ) -> Outcome[Any]:
-    """Run one job; what happens on a worker."""
+    """Run one job; called on a worker."""
     report = None
     if topic is not None:
         from distributed import get_worker

@@ -175,7 +175,7 @@ class _Worker:
         return Outcome(name, None, problem, self._seconds())
 
     def leave(self) -> None:
-        """Tell an idle process to end; one with a job at hand is ended."""
+        """Let an idle process end by itself; end one that has a job at hand."""
         if self.name is None:
             self.connection.close()  # which ends the process
         else:
@@ -203,7 +203,7 @@ def _end_all() -> None:
 
 
 def _serve(connection: Connection) -> None:
-    """Run what comes through the connection until it is closed; what happens in the new process.
+    """Run jobs from the connection until it is closed; called in the new process.
 
     Bytes are a task, to which the jobs after it belong.
     """

@@ -142,7 +142,7 @@ def _plain(array: Floats | None) -> Any:
 
 
 def audited_points(project: Project) -> Floats | None:
-    """Return the points that were marked in answer to audit questions, or asked where not answered; None for none."""
+    """Return the point of each audit question, as marked or, if not answered, as asked; None without questions."""
     asked = _asked(project)
     return None if asked is None else asked.points
 
@@ -243,7 +243,7 @@ def _draws(state: State, reached: list[int]) -> Draws:
 def _answers(
     state: State, located: LocatedAnnotations, reached: list[int], rows: list[int | None], d: int
 ) -> tuple[Floats, Bools, Floats, Floats]:
-    """Return the points that were marked (asked, where not answered), which are answered, matches and covariances."""
+    """Return marked points (the asked one where there is no answer), which are answered, matches and covariances."""
     points = np.array([state.queries[number].point for number in reached], dtype=np.float64)
     matches, covariances = np.full((len(rows), d), np.nan), np.full((len(rows), d, d), np.nan)
     given = located.annotations

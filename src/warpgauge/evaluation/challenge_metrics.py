@@ -179,7 +179,7 @@ class Learn2RegRegularity:
 
 
 def learn2reg_regularity(determinants: ArrayLike) -> Learn2RegRegularity:
-    """Reproduce Learn2Reg's SDlogJ and folding count from Jacobian determinants, and warn of what they are not.
+    """Reproduce Learn2Reg's SDlogJ and folding count from Jacobian determinants, and warn where they miss folding.
 
     The determinant has 3 added before it is clipped and its logarithm taken, so that the spread is that of
     ``log(det + 3)``: smaller than that of the logarithm, and blind to folding down to a determinant of -3. Foldings are

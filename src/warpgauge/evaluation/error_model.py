@@ -152,7 +152,7 @@ class ErrorModel:
             Shape, product(_distinguishable(posterior.prior.kernel, locations), UNEVENNESS, ALONG, TREND)
         ):
             values_, Q = np.linalg.eigh(whitening @ shape.covariance(between, here, here) @ whitening.T)
-            # A covariance has none below 0; what rounding leaves there is none.
+            # Eigenvalues of a covariance are at least 0; rounding may leave some just below.
             component = Component(shape, np.maximum(values_, 0.0), whitening.T @ Q, Q.T @ white)
             spread = _spread(component, factors, sizes)
             likelihoods.append(-0.5 * (np.square(component.rotated) / spread + np.log(spread)).sum(axis=2))

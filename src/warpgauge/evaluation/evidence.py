@@ -51,7 +51,7 @@ class EvidenceValues:
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """Transforms that may be near the truth, weighted so that those alike do not outvote the others.
+    """Transforms that may be near the truth, weighted so that similar ones do not outvote the others.
 
     Made by :meth:`Evidence.of`. Of copies only the first is kept. The weight of a transform is one over its root mean
     square error at the annotations, shared with the transforms that are like it there. Where a transform is not defined
@@ -107,7 +107,7 @@ class Evidence:
         return self._values(self.posterior.annotations.fixed_points, self.comparison.values.annotations)
 
     def over(self, comparison: Comparison) -> EvidenceValues:
-        """Return what the transforms say at the targets of a comparison, which may be one of others."""
+        """Return what the transforms say at the targets of a comparison, which may hold other transforms."""
         return self._values(comparison.targets, comparison.values_of(self.comparison.transforms))
 
     def at(self, points: Floats) -> EvidenceValues:
@@ -186,7 +186,7 @@ def _distances(every: Floats) -> Floats:
 
 
 def _filled(every: Floats, weights: Floats) -> tuple[Floats, Floats]:
-    """Replace what is not defined by the weighted median of what is; return both."""
+    """Replace undefined values by the weighted median of the defined ones; return the values and the median."""
     median = weighted_median(every, weights)
     return np.where(np.isnan(every), median, every), median
 

@@ -126,7 +126,7 @@ def label_overlap(
 def warp_labels(
     transform: Any, fixed_grid: Grid, moving_labels: Labels, moving_grid: Grid, name: str = "transform"
 ) -> tuple[Labels, NDArray[np.bool_]]:
-    """Return the moving labels on the fixed grid by nearest neighbour, and where there is no moving image: 0 there."""
+    """Return the moving labels on the fixed grid (nearest neighbour), and a mask of where there is no moving image."""
     warped = np.zeros(fixed_grid.count, dtype=moving_labels.dtype)
     outside = np.ones(fixed_grid.count, dtype=bool)
     limit, own = np.asarray(moving_grid.size), as_transform(transform, d=fixed_grid.d, name=name)

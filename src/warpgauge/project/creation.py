@@ -71,7 +71,7 @@ def create_project(
         records: dict[str, ImageRecord] = {}
         for role, image in images.items():
             path = copy_into(image, fresh) if copy else relative_path(image.path, folder)
-            # A mask is told nothing: only its samples count, and it lies on its image's grid.
+            # A mask needs no units: only its samples count, and it lies on its image's grid.
             records[role] = record_of(image, path, copy, told.get(role), None if role.endswith("_mask") else units)
         document = Document(
             project_id,

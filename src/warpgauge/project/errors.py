@@ -55,7 +55,7 @@ def project_content(what: str, advice: str = "put back a copy of it") -> Iterato
     try:
         yield
     except WarpgaugeError as error:
-        # An argument that is wrong came out of the file here.
+        # Here a wrong argument came from the file.
         if len(str(error)) <= _LONGEST and not isinstance(error, InvalidInputError):
             raise
         raise ProjectError(f"{what} cannot be understood: {one_line(error, _LONGEST)}; {advice}.") from error

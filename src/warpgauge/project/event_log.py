@@ -42,7 +42,7 @@ def now() -> str:
 
 
 def moment_of(time: object, generation: object) -> datetime:
-    """Return the time of an event; one that names no moment says that the store was damaged."""
+    """Return the time of an event; raise where it is not a valid time, as the store is damaged then."""
     try:
         moment = datetime.fromisoformat(time) if isinstance(time, str) and len(time) <= _LONGEST_TIME else None
     except ValueError:
@@ -56,7 +56,7 @@ def moment_of(time: object, generation: object) -> datetime:
 
 
 def entry_of(row: Row) -> Entry:
-    """Read one row, its digest last; a payload that is no JSON object says that the store was damaged."""
+    """Read one row, its digest last; raise where the payload is not a JSON object, as the store is damaged then."""
     generation, time, rater, kind, query, duration, base, text, digest = row
     moment_of(time, generation)
     try:

@@ -29,7 +29,7 @@ class StateLock:
         self.fresh = False
 
     def acquire(self, blocking: bool = True) -> bool:
-        """Take it; False where another thread has it and this one is not to wait."""
+        """Take the lock; return False where another thread holds it and ``blocking`` is False."""
         taken = self._lock.acquire(blocking=blocking)
         if taken:
             self._depth += 1
@@ -75,7 +75,7 @@ class EventStore:
 
     @property
     def state(self) -> State:
-        """What the log says, events of other processes included: now, or when the caller took the lock and asked."""
+        """What the log says, with events of other processes: now, or as first read since the caller took the lock."""
         with self.lock:
             if not self.lock.fresh:
                 self.sync()
@@ -106,7 +106,7 @@ class EventStore:
         return self.write(decide)
 
     def write(self, decide: Callable[[State], Sequence[Event]]) -> tuple[Entry, ...]:
-        """Write what ``decide`` says, while no other process can write; what it raises ends it without a trace."""
+        """Write the events that ``decide`` returns while no other process can write; none where it raises."""
         with self.lock:
             decided: list[Event] = []
 

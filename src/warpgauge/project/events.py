@@ -94,13 +94,13 @@ class Event:
 
     @classmethod
     def read(cls, payload: Mapping[str, Any], d: int, **header: Any) -> Self:
-        """Check what a payload holds, which is the one check of content, and return the event."""
+        """Check the content of a payload, here and nowhere else, and return the event."""
         checked = {one.name: one.metadata["read"](payload, one.name, d) for one in fields(cls) if one.metadata}
         return cls(**cls._content(payload, d, checked), **header)
 
     @classmethod
     def _content(cls, payload: Mapping[str, Any], d: int, checked: dict[str, Any]) -> dict[str, Any]:
-        """Check what concerns several fields, or those that do not check themselves; return all of them."""
+        """Check fields that depend on each other or have no check of their own; return all fields."""
         return checked
 
     def payload(self) -> dict[str, Any]:
@@ -217,7 +217,7 @@ class Ask(Event):
         return {**checked, "origin": origin, "audit": place}
 
     def payload(self) -> dict[str, Any]:
-        """Return what the log keeps; ``audit`` and ``known`` only where there is such a thing."""
+        """Return what the log keeps; ``audit`` and ``known`` only where they are set."""
         told = self._fields()
         audit, known = told.pop("audit"), told.pop("known")
         drawn = {} if audit is None else {"audit": {"round": audit[0], "place": audit[1]}}
@@ -276,7 +276,7 @@ class Withdraw(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class Action(Event):
-    """An action of a rater on an answer of their own; ``needs`` says what the answer has to be for it."""
+    """An action of a rater on an answer of their own; ``needs`` lists the states of the answer that allow it."""
 
     undoable = True
     needs: ClassVar[tuple[str, ...]] = ()
@@ -632,7 +632,7 @@ class Fit(Event):
         return dict(self.told)
 
     def _rule(self, state: State) -> None:
-        """Refuse a fit that replaces another one than the last: of two refits at once one is late."""
+        """Refuse a fit that does not replace the last one: another process has refitted meanwhile."""
         replaces = self.told.get("replaces")
         if replaces is not None and state.fits and state.fits[-1].generation != replaces:
             newer = state.fits[-1].stamp
@@ -940,7 +940,7 @@ def stored_text(event: Event) -> str:
 
 
 def authorise(state: State, event: Event) -> None:
-    """Raise when the role of who acts does not allow it."""
+    """Raise when the role of the person who acts does not allow the event."""
     role = state.role(event.rater)
     if not event.allowed(role):
         article = "an" if role[0] in "aeiou" else "a"
@@ -961,7 +961,7 @@ def check_names(state: State, event: Event) -> None:
 
 
 def advance(state: State, event: Event, stamp: Stamp) -> None:
-    """Apply one event to the state, in place; an event that cannot follow it says that the log is damaged."""
+    """Apply one event to the state, in place; raise where it cannot follow, as the log is damaged then."""
     try:
         if stamp.generation != state.generation + 1:
             raise ProjectError(f"generation {state.generation + 1} was expected")
@@ -990,7 +990,7 @@ def replay(entries: Iterable[Entry], d: int, state: State | None = None) -> Stat
 
 
 def check_sequence(state: State, events: Iterable[Event]) -> None:
-    """Check new events one after the other, each on the state that the former leave; raise at the first that fails."""
+    """Check new events in order, each on the state that the previous ones leave; raise at the first that fails."""
     new = list(events)
     after = state if len(new) == 1 else state.copy()
     for event in new:

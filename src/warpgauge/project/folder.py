@@ -70,7 +70,7 @@ class ProjectFolder(ABC):
 
     @cached_property
     def fixed_foreground(self) -> Foreground | None:
-        """Tissue or body in the fixed image; None where none was wanted, or an older warpgauge made the project."""
+        """Tissue or body in the fixed image; None where it was switched off, or in projects of early versions."""
         return self._foreground("fixed")
 
     @cached_property

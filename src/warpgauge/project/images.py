@@ -42,7 +42,7 @@ def record_of(image: Image, path: str, copied: bool, spacing: Spacing, units: st
 
 
 def relative_path(path: Place, folder: Path) -> str:
-    """Path from the folder to the image, with ``/``; absolute where there is no way (another drive, an address)."""
+    """Path from the folder to the image, with ``/``; absolute where none exists (another drive, an address)."""
     if isinstance(path, RemotePath):
         return str(path)
     try:
@@ -180,7 +180,7 @@ def _cached(folder: Path, role: str) -> Any:
 
 
 def _remember(folder: Path, role: str, entry: list[Any]) -> None:
-    """Keep what was found; a cache that cannot be written costs time only."""
+    """Store the result in the cache; if that cannot be written, only time is lost."""
     path = folder / _CACHE
     try:
         try:
@@ -194,7 +194,7 @@ def _remember(folder: Path, role: str, entry: list[Any]) -> None:
 
 
 def relinked(folder: Path, record: ImageRecord, role: str, path: Place, accept_changed: bool) -> ImageRecord:
-    """Return the record of the same image at another place; another content only when it is accepted."""
+    """Return the record of an image that was moved; changed content is refused unless accepted."""
     image = read_image(path, spacing=record.spacing, units=record.units)
     changed = image.content_hash != record.content_hash
     if changed and not accept_changed:

@@ -26,7 +26,7 @@ class Copied:
 
 
 def copy_log(folder: Path, target: str) -> Copied:
-    """Copy the log of a project to another store and use it from there; the former one is kept but takes no more.
+    """Copy the log of a project to another store and use it from there; the former one is kept, read-only.
 
     Parameters
     ----------

@@ -33,7 +33,7 @@ def head_path(log: Path) -> Path:
 
 
 def read_head(log: Path) -> Head | None:
-    """Return the head as it was kept, or None where there is none that can be read."""
+    """Return the stored head, or None where none can be read."""
     path = head_path(log)
     try:
         if not path.is_file() or path.stat().st_size > 8 * _SLOT:
@@ -56,7 +56,7 @@ def _parsed(slot: bytes) -> Head | None:
 
 
 def write_head(log: Path, head: Head, *, backwards: bool = False) -> None:
-    """Keep a head, on the disk when this returns; one that is older than the kept one is left out.
+    """Store a head, on the disk when this returns; a head older than the stored one is ignored.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ def _missing(first: int, last: int) -> str:
 
 
 def head_problem(path: Path, connection: sqlite3.Connection) -> str | None:
-    """Return in a sentence what a log lacks of what was acknowledged, or None.
+    """Return a sentence about acknowledged events that a log lacks, or None.
 
     Parameters
     ----------

@@ -57,7 +57,7 @@ class Mirror:
         self._size = self.path.stat().st_size if self.path.exists() else 0
 
     def known(self) -> int:
-        """Return the generation of the mirror's last event, what another server of this project wrote included."""
+        """Return the generation of the mirror's last event, whichever server of this project wrote it."""
         try:
             if (self.path.stat().st_size if self.path.exists() else 0) != self._size:
                 self._take(read_mirror(self.path) if self.path.exists() else [])
@@ -97,13 +97,13 @@ class Mirror:
         return size
 
     def cut(self, size: int) -> None:
-        """Take back what was appended last, where the log did not take it."""
+        """Remove the rows that were appended last, because the log did not accept them."""
         try:
             os.truncate(self.path, size)
             self.generation, self.digest = self._before
             self._size = size
         except OSError:
-            pass  # an event more in the mirror than in the log is found, and said, at the next start
+            pass  # an extra event in the mirror is found and reported at the next start
 
     def _unwritable(self, error: OSError) -> StorageError:
         return StorageError(

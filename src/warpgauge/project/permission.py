@@ -44,7 +44,7 @@ def outside_places(folder: Path, document: Document) -> list[str]:
 
 
 def _link_targets(folder: Path) -> Iterator[Path]:
-    """Return where the links below a folder lead; what is neither file nor folder is refused."""
+    """Return where the links below a folder lead; refuse anything but files, folders and links."""
     waiting, seen = [folder], 0
     while waiting:
         with os.scandir(waiting.pop()) as entries:
@@ -110,7 +110,7 @@ def _key(folder: Path, document: Document) -> str:
 
 
 def state_files(name: str = "trusted.jsonl") -> list[Path]:
-    """Return where something is recorded for this person: their state folder, or a private temporary one without it."""
+    """Return the files to record something in: in the person's state folder, and in a private temporary one."""
     user = os.getuid() if hasattr(os, "getuid") else "user"
     bases = [Path(tempfile.gettempdir()) / f"warpgauge-{user}"]
     if os.environ.get("XDG_STATE_HOME"):

@@ -179,7 +179,7 @@ def _called(function: Callable[..., Any], *arguments: Any, **options: Any) -> An
 
 
 def _points(spec: Any, grid: Grid, mask: Any, what: str) -> tuple[Floats, str, str]:
-    """Return points, how they were made, and what from."""
+    """Return points, how they were made, and from what."""
     if isinstance(spec, str | PathLike):
         spec = {"kind": "file", "path": fspath(spec)}
     if not isinstance(spec, Mapping):
@@ -228,7 +228,7 @@ def read_on_grid(path: Any, grid: Grid, what: str, side: str = "fixed") -> Any:
 
 
 def points_hash(points: Floats) -> str:
-    """Hash of the numbers, whatever the file around them."""
+    """Hash of the numbers, independent of the file that holds them."""
     array = np.ascontiguousarray(points, dtype="<f8")
     return "sha256:" + hashlib.sha256(repr(array.shape).encode() + array.tobytes()).hexdigest()
 

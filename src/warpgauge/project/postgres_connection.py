@@ -45,7 +45,7 @@ def _parts(address: str) -> dict[str, Any]:
 
 
 def stored_address(address: str) -> str:
-    """Return an address as ``project.json`` may keep it: without the password, and with nothing but where it is."""
+    """Return an address as ``project.json`` may keep it: where the database is, without the password."""
     parts = _parts(address)
     unknown = sorted(set(parts) - {*_STORED, "password"})
     if unknown:
@@ -75,7 +75,7 @@ def shown_address(address: str) -> str:
 
 
 def connect(address: str) -> Any:
-    """Connect to a database; what PostgreSQL's library raises is left to the caller."""
+    """Connect to a database; errors of PostgreSQL's library are passed on."""
     psycopg = require("psycopg", "postgres")
     wanted = {"connect_timeout": CONNECT_SECONDS, "application_name": "warpgauge", **_KEEPALIVE, **_parts(address)}
     return psycopg.connect(**wanted, autocommit=True)

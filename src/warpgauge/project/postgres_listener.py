@@ -10,7 +10,7 @@ from typing import Any
 from warpgauge.io.files import require
 from warpgauge.project.postgres_connection import CHANNEL, connect
 
-_LOOK_SECONDS = 0.5  # between two looks whether it is over
+_LOOK_SECONDS = 0.5  # between two checks whether to end
 _AGAIN_SECONDS = 1.0  # after a lost connection
 
 

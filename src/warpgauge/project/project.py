@@ -405,6 +405,6 @@ class Project(ProjectFolder):
         return verify_project(self.folder)
 
     def fingerprint(self) -> str:
-        """Digest of the last event: the same for two copies exactly when their logs are."""
+        """Digest of the last event; two copies have the same one exactly when their logs are equal."""
         last = self.events(max(0, self.state.generation - 1))
         return last[-1].digest if last else ""

@@ -109,7 +109,7 @@ def _lost(head: Head | None, rows: list[Row]) -> int:
 
 
 def readable_rows(log: Path) -> list[Row]:
-    """Return the events from the first on that can be read and whose digests fit; none where the file is lost."""
+    """Return the leading events that can be read and whose digests fit; none where the file is lost."""
     rows: list[Row] = []
     if not log.is_file():
         return rows

@@ -16,7 +16,7 @@ from warpgauge.project.values import chained
 
 # Opening the file of a log in SQLite, and the sentences that its errors become.
 
-_WAIT_STEP = 0.25  # seconds within SQLite's own waiting, between which we look at the clock
+_WAIT_STEP = 0.25  # seconds that SQLite waits at a time, before we look at the clock
 BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL)
 UNWRITABLE = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM, sqlite3.SQLITE_FULL,
                sqlite3.SQLITE_IOERR)  # fmt: skip

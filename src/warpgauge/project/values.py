@@ -160,12 +160,12 @@ class Doubt:
         return {"outside": self.outside, "deviation": self.deviation, "confirmed": self.confirmed}
 
     def question(self, units: str, *, hide_prediction: bool = False) -> str | None:
-        """Return the question to ask the rater; None where all there is to say would reveal a hidden prediction."""
+        """Return the question to ask the rater; None where any reason would reveal a hidden prediction."""
         reason = self.reason(units, hide_prediction=hide_prediction)
         return None if reason is None else f"This is {reason}: keep it?"
 
     def reason(self, units: str, *, hide_prediction: bool = False) -> str | None:
-        """Return where the placement lies that it looks like a slip, to follow "is"; see `question`."""
+        """Return why the placement looks like a slip, as words that follow "is"; see `question`."""
         parts = []
         if self.outside is not None:
             parts.append(f"{self.outside:.3g} {units} outside the moving image")
@@ -263,7 +263,7 @@ class Placement:
 
     @classmethod
     def read(cls, payload: Mapping[str, Any], d: int) -> Self:
-        """Check where a match was placed, and how sure of it the rater is."""
+        """Check what the log says of a placement: the point and its uncertainty."""
         ellipse, fixed, before = (payload.get(key) for key in ("ellipse", "fixed", "snapped_from"))
         return cls(
             vector(payload.get("point"), d, "The placed point"),
@@ -534,7 +534,7 @@ class FitRecord(Stamped):
 
     @classmethod
     def of(cls, told: Mapping[str, Any], stamp: Stamp) -> Self:
-        """Return the record of what an event says, which early versions left incomplete."""
+        """Return the record of an event; events of early versions lack some keys."""
         return cls(
             told=told,
             family=told["family"],

@@ -105,7 +105,7 @@ def run_registrations(
 
 
 def _register(shared: _Inputs, setting: RegistrationSetting) -> str:
-    """Run one setting; what happens in the worker."""
+    """Run one setting; called in the worker."""
     folder = shared.folder / setting.name
     folder.mkdir(parents=True, exist_ok=True)
     try:

@@ -141,13 +141,13 @@ def intra_rater(state: State, rater: str) -> IntraRater | None:
 
 
 def median_seconds(state: State, rater: str | None = None) -> float | None:
-    """Return the median time for an answer, where times were told."""
+    """Return the median time for an answer; None where no time was recorded."""
     told = seconds(state, rater)
     return float(np.median(told)) if told else None
 
 
 def seconds(state: State, rater: str | None = None) -> list[float]:
-    """Return the time for each answer that told one, in the order of the answers."""
+    """Return the recorded times of answers, in the order of the answers."""
     stamps = [cell.answer.stamp for (who, _), cell in state.cells.items() if rater in (None, who) and cell.answer]
     ordered = sorted(stamps, key=lambda stamp: stamp.generation)
     return [stamp.duration for stamp in ordered if stamp.duration is not None]

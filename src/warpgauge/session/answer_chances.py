@@ -68,7 +68,7 @@ class Anchors:
         return cls(points, rows, weights / weights.sum(axis=1, keepdims=True))
 
     def spread(self, values: Floats) -> Floats:
-        """Return (m,) values at the anchors as (n,) values at the candidates; none lies beyond those of its anchors."""
+        """Interpolate (m,) values at the anchors to (n,) candidates; each stays within the values of its anchors."""
         # A weighted mean, which rounding may take beyond them.
         return np.asarray(np.clip(np.einsum("nk,nk->n", values[self.rows], self.weights), values.min(), values.max()))
 
@@ -93,7 +93,7 @@ class Chances:
         return self.anchors.spread(self.field(state).at(points) * self.inside(posterior, points))
 
     def field(self, state: State) -> AnswerField:
-        """Return the field that all raters' answers and skips have taught."""
+        """Return the field of chances learned from all raters' answers and skips."""
         points: list[tuple[float, ...]] = []
         skipped, reaches = [], []
         for (_, number), cell in state.cells.items():

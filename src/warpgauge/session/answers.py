@@ -112,7 +112,7 @@ class Answers:
     def _examined(
         self, state: State, who: str, number: int | None, placement: Placement, at: Vector, confirmed: bool
     ) -> tuple[Placement, str | None]:
-        """Check a placement and note in it what is known about it; also return what a script is to be warned of.
+        """Check a placement and add what is known about it; also return a reason to warn a script, if any.
 
         This is the one place where a placement is checked and doubted.
         """
@@ -220,7 +220,7 @@ class Answers:
             return self._take_back(Undo, [who for who, step in tops.items() if step.batch == batch], None)
 
     def _take_back(self, kind: type[Undo], raters: list[str], base_generation: int | None) -> Saved:
-        """Undo or redo the next action of each rater, or all of its batch, in one writing."""
+        """Undo or redo the next action of each rater, or all of its batch, in one write."""
         steps = kind.steps(self.project.state)
         taken = [(who, step) for who in raters for step in _together(steps[who])]
         actions = [kind(rater=who, target=step.generation) for who, step in taken]

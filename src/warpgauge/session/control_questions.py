@@ -64,7 +64,7 @@ def with_controls(state: State, asked: list[Ask]) -> list[Ask]:
     for step, ask in enumerate(asked):
         due = is_slot(controls.seed, 1 / controls.every, rank + step)
         if place < len(controls.fixed) and ask.origin == "suggested" and due:
-            # It keeps the gain of the suggestion in whose stead it is asked: nothing gives it away.
+            # It keeps the gain of the suggestion that it replaces, so that nothing gives it away.
             point, known = controls.fixed[place], controls.moving[place]
             result[step] = replace(ask, point=point, candidate=None, origin="control", known=known)
             place += 1

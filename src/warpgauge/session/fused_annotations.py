@@ -125,7 +125,7 @@ def _mark(state: State, who: str, number: int) -> Mark | None:
 
 
 def _rank(mark: Mark) -> tuple[int, int]:
-    """Order in which the marks of one rater at one location are believed.
+    """Return the sort key of a mark: of one rater's marks at one location, the first is used.
 
     What the organiser asked again comes first, the last asking before the others; then the first answer. A repeat
     measures the error within the rater, and stands in only where the first asking was not answered.

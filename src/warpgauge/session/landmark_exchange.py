@@ -89,13 +89,13 @@ def _who(named: str | None, rater: str | None, row: int | None) -> str:
 
 
 def _reason(text: str) -> tuple[str, str]:
-    """Split ``"reason: text"`` as it is exported; anything else is another reason."""
+    """Split ``"reason: text"`` as it is exported; any other text gets the reason ``"other"``."""
     head, _, tail = text.partition(": ")
     return (head, tail) if head in SKIP_REASONS else ("other", text)
 
 
 class _Entry:
-    """The events of an import as they come together, and the queries that they will have made."""
+    """Collects the events of an import, and the queries that these events will make."""
 
     def __init__(self, project: Project, state: State, shared: bool, batch: str) -> None:
         self.project, self.state, self.shared, self.batch = project, state, shared, batch

@@ -38,7 +38,7 @@ class Record:
 
 
 def wanted_records(state: State, default: Floats, with_answers: bool) -> dict[int, Record]:
-    """Return what the choice of the next location is to rest on.
+    """Return the locations, with covariances, on which the next suggestion is based.
 
     A location counts with the covariance that its first standing mark states. Fused covariances are not used here: they
     change everywhere with every further rater, and are known only at the end (section IV-A-4 of the paper does the
@@ -120,7 +120,7 @@ class LiveSuggester:
         return np.asarray(targets[thinned_rows(len(targets), most, self.project.settings.seed)])
 
     def follow(self, wanted: Mapping[int, Record]) -> None:
-        """Bring the Suggester to what is wanted."""
+        """Update the Suggester to the wanted records."""
         same = 0
         while same < len(self._stack) and wanted.get(self._stack[same][0]) == self._stack[same][1]:
             same += 1

@@ -187,7 +187,7 @@ def _with_swaps(rows: list[ListRow], places: list[int | None], view: View) -> li
 
 
 def _swap_gain(posterior: Posterior, one: int, other: int) -> float:
-    """Log likelihood of two placements exchanged, less that as they are, given all others; 0 where neither fits."""
+    """Log likelihood gained by exchanging two placements, given all others; 0 where neither fits."""
     d, pair, tails = posterior.d, [one, other], posterior.prior.tails
     # As for one annotation left out: D^-1 q is the residual of the pair and D^-1 its covariance.
     covariance = np.linalg.inv(posterior.conditioned.factor.inverse_block(pair))

@@ -68,7 +68,7 @@ def current_prior(project: Project, fit: FitRecord | None) -> TransformationPrio
     prior = default_prior(project.fixed_grid, project.settings)
     alignment = project.alignment
     if alignment is not None and project.settings.model != PAPER:
-        # As sure as a trend of images that lie nearly alike, twice over: a person has looked at it.
+        # Twice as wide as the narrow trend of nearly aligned images: a person has accepted the alignment.
         shift_sd = ALIGNED_SHARE * project.fixed_grid.diagonal
         prior = replace(prior, about=alignment.map, translation_sd=shift_sd, linear_sd=ALIGNED_LINEAR_SD)
     if fit is None:

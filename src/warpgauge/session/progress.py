@@ -133,7 +133,7 @@ def uncertainty_curve(posterior: Posterior, targets: Floats, seed: int) -> Curve
 def stop_rules(
     settings: Settings, units: str, placed: int, mean_sd: float, max_sd: float, gain: float | None
 ) -> tuple[StopRule, ...]:
-    """Hold the rules of the settings against the present numbers."""
+    """Evaluate the stop rules of the settings with the current numbers."""
     rules = []
     if settings.budget is not None:
         met = placed >= settings.budget
@@ -189,7 +189,7 @@ class Overview:
         return list_rows(marks, view, self.project.units)
 
     def skipped(self, rater: str | None, viewer: str | None = None) -> list[tuple[str, int, Skipped]]:
-        """List the skips that stand, as rater, query and reason; whose, as for `listing`."""
+        """List the skips in force as rater, query and reason; the parameters are those of `listing`."""
         with self.project.lock:
             state, own = self.project.state, viewer if rater is None else rater
             return [
@@ -256,7 +256,7 @@ class Overview:
         return known[1]
 
     def _next_gain(self, state: State, rater: str | None) -> float | None:
-        """Return the expected gain of the next query: of the list where one waits, else of what would be suggested."""
+        """Return the expected gain of the next query: the first open one of the list, or else the next suggestion."""
         if rater is None:
             answered = {number for (_, number), cell in state.cells.items() if cell.answer is not None}
             waiting = [query.number for query in state.queries if query.number not in answered]

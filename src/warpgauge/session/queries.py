@@ -206,7 +206,7 @@ def is_unaided(state: State, settings: Settings, rater: str, number: int | None)
 
 
 def snap_use(state: State, rater: str, number: int) -> str:
-    """Return what became of proposals from the images at a query.
+    """Return how proposals from the images were used at a query.
 
     ``"taken"``, ``"shown"`` (and not taken), ``"nothing found"``, ``"withheld"`` (`is_unaided` when it was placed), or
     ``""`` where none was asked for.

@@ -159,7 +159,7 @@ class Session:
         base_generation: int | None = None,
         rater: str | None = None,
     ) -> Saved:
-        """Save where the rater sees the match, or, of a query that is placed already, the change.
+        """Save where the rater sees the match; for a query that is placed already, save the change.
 
         Parameters
         ----------
@@ -357,7 +357,7 @@ class Session:
         return self._overview.listing(rater, viewer)
 
     def skipped(self, rater: str | None = None, *, viewer: str | None = None) -> list[tuple[str, int, Skipped]]:
-        """List the skips that stand, as rater, query and reason: one rater's, or, for None, those of all."""
+        """List the skips in force as rater, query and reason: one rater's, or, for None, those of all."""
         return self._overview.skipped(rater, viewer)
 
     def intra_rater(self, rater: str | None = None) -> IntraRater | None:

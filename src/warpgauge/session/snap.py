@@ -21,7 +21,7 @@ LARGEST_STRETCH = 3.0  # of the map between the images; beyond it the marks do n
 def propose_match(
     project: Project, state: State, rater: str, query: int | None, at: Floats, mark: Floats
 ) -> PatchMatch:
-    """Look around a mark for where the moving image looks as the fixed one does about a point, and log the result.
+    """Search around a mark for the place in the moving image that looks most like a fixed point; log the result.
 
     It is logged before the rater sees it, so that proposals which are not taken can be counted too.
 

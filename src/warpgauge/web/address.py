@@ -17,7 +17,7 @@ _FIRST_PORT, _PORTS = 49152, 16384  # those that no service is assigned to
 
 
 def checked_root(root_path: str) -> str:
-    """Return the path without a slash at its end; one that no proxy would serve is an error."""
+    """Return the path without a slash at its end; refuse one that no proxy would serve."""
     clean = root_path.rstrip("/")
     if clean and re.fullmatch(r"(/[A-Za-z0-9_.~-]+)+", clean) is None:
         raise InvalidInputError(

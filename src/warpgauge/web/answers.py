@@ -92,7 +92,7 @@ class Answering:
         return {"done": True, "reasons": reasons, "generation": state.generation, **steps, "start": start}
 
     def _unknown(self, person: Person, reason: str) -> dict[str, Any]:
-        """Return why nothing follows now; the log may be out of reach, so it is not read."""
+        """Return why there is no next query now; the log may be out of reach, so it is not read."""
         state = self.project.known
         return self._over(state, person, [reason], NO_START)
 

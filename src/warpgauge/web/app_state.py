@@ -26,7 +26,7 @@ from warpgauge.web.ranking import Ranking
 from warpgauge.web.tiled_image import TiledImage
 
 logger = logging.getLogger("warpgauge.web")
-_GATHERED = 0.2  # seconds from an answer to the look whether a refit is due
+_GATHERED = 0.2  # seconds from an answer to the check whether a refit is due
 NO_START: dict[str, Any] = {"due": False, "volunteered": 0, "wanted": 0, "sentence": ""}
 QUIET_SECONDS = 3.0  # between two lines about an overview, and before the first
 

@@ -117,7 +117,7 @@ def _why_ended(state: State, name: str) -> str:
 
 
 class Gate:
-    """Finds out whose a token is.
+    """Finds the owner of a token.
 
     A tile must not wait for a suggestion that is being computed, so who is known is looked up afresh only when the
     project is free. The log decides on every write once more, by the roles of that very moment.
@@ -137,13 +137,13 @@ class Gate:
         self._known = self._look()
 
     def at_once(self, token: str | None) -> Person | None:
-        """Return whose token this is where that was looked up a moment ago; None where one must look again."""
+        """Return the owner of a token that was looked up a moment ago; None where one must look again."""
         if not token or len(token) > LONGEST_TOKEN or time.monotonic() - self._known.time > _FRESH_SECONDS:
             return None
         return self._find(token_hash(token))
 
     def person(self, token: str | None, *, again: bool = True) -> Person | None:
-        """Return whose token this is, with the role that they have now, or None.
+        """Return the owner of a token, with their current role, or None.
 
         With ``again`` the log is read once more where the token is not known: its rater may have been registered a
         moment ago.

@@ -28,7 +28,7 @@ def project(desk: AtDesk, asking: Asking) -> dict[str, object]:
 
 @router.get("/api/overviews", response_model=OverviewsAnswer)
 def overviews(desk: AtDesk, asking: Asking) -> dict[str, object]:
-    """Return how far the overviews are that are made of images without coarse levels; tiles wait for them."""
+    """Return the progress of the overviews of images without coarse levels; tiles wait for them."""
     return {side: picture.overview() for side, picture in desk.pictures.items()}
 
 

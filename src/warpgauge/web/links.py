@@ -37,7 +37,7 @@ def distinct(names: Sequence[str]) -> list[str]:
 
 
 def make_organiser(project: Project, launcher: str) -> None:
-    """Register whoever launches as an organiser where nobody is registered, or where they are not known yet.
+    """Register the person who starts the server as an organiser, unless they are registered already.
 
     Whoever can start the server can write the project's files; a registered rater stays what they are.
     """
@@ -60,7 +60,7 @@ def has_tokens(project: Project) -> bool:
 def register(
     project: Project, names: Sequence[str], days: float | None, new_links: bool
 ) -> tuple[dict[str, str], list[str]]:
-    """Give each person a link, unless they have one; return the new tokens by name, and who had a link already."""
+    """Make a link for each person who has none; return the new tokens by name, and who had a link already."""
     fresh: dict[str, str] = {}
     kept: list[str] = []
     for name in names:

@@ -58,7 +58,7 @@ class Metrics:
 
 
 def serve_metrics(host: str, port: int, metrics: Metrics | None) -> Any:
-    """Serve figures in a thread of its own, without ``metrics`` those of all workers, and return the server."""
+    """Serve figures in a separate thread and return the server; without ``metrics``, those of all workers."""
     prometheus = require("prometheus_client", "metrics")
     if metrics is not None:
         registry = metrics.registry

@@ -105,7 +105,7 @@ class Kept:
         self._making: dict[Hashable, threading.Lock] = {}
 
     def get(self, key: Hashable, make: Callable[[], Any]) -> Any:
-        """Return the value of a key, made now where it is not there."""
+        """Return the value of a key, computed now where it is missing."""
         with self._lock:
             making = self._making.setdefault(key, threading.Lock())
         try:

@@ -95,6 +95,6 @@ def page_files() -> dict[str, PageFile]:
 
 
 def version_of(files: Mapping[str, PageFile]) -> str:
-    """Name the present content of all files together."""
+    """Return a version that changes with the content of any file."""
     text = "\n".join(f"{name} {file.etag}" for name, file in sorted(files.items()))
     return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -66,7 +66,7 @@ class Reports:
             audit = self.desk.audit.verdict()
             if audit is not None and not any(rule["rule"] == "decided" for rule in stop):
                 stop.append({"rule": "decided", "met": audit.best is not None, "sentence": audit.sentence})
-        # The calibration scales every uncertainty by the residuals: its last digits would tell of them.
+        # The calibration scales every uncertainty by the residuals: its last digits would reveal them.
         shown = float if self.desk.predicts(person) else rough
         curve = zip(found.curve.annotations.tolist(), found.curve.mean_sd.tolist(), strict=True)
         return {
@@ -82,7 +82,7 @@ class Reports:
         }
 
 
-# What a row of the list says where there is nothing to say, as of a placement that was skipped.
+# Values of a row of the list that has none of its own, such as that of a skipped query.
 _BLANK: dict[str, Any] = {
     **dict.fromkeys(("point", "covariance", "alpha", "residual", "distance", "mahalanobis", "p", "partner", "reason")),
     **dict.fromkeys(("outlier", "swapped", "disabled", "excluded", "skipped", "flagged"), False),

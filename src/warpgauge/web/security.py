@@ -130,7 +130,7 @@ class Guard:
         return None
 
     def _below_root(self, scope: Scope) -> None:
-        """Take the proxy's prefix off the path; proxies that take it off themselves are as good."""
+        """Remove the proxy's prefix from the path, if the proxy has not removed it already."""
         path, root = scope["path"], self.settings.root_path
         if root and (path == root or path.startswith(f"{root}/")):
             scope["path"] = path[len(root) :] or "/"
@@ -140,7 +140,7 @@ class Guard:
         return (f"{scope['scheme']}://{host}", *((f"https://{host}",) if self.settings.behind_tls else ()))
 
     def _stranger(self, scope: Scope, headers: Headers, address: str, token: str | None) -> Response:
-        """Answer a request without a valid token; a wrong one is counted, one that was valid is told what happened."""
+        """Answer a request without a valid token: count a wrong one, and say why a former one has ended."""
         waits = self._counted(scope, address, token) if token else None
         return waits or _stranger(scope, headers, self.settings.root_path, self.gate.why_ended(token) or _NO_TOKEN)
 
@@ -223,7 +223,7 @@ def _too_large() -> Response:
 
 
 class _TooLargeError(BaseException):
-    """Not an Exception, so that nothing between here and the reader of the body takes it for its own."""
+    """Not an Exception, so that no code between here and the reader of the body catches it."""
 
 
 def _with_headers(send: Send) -> Callable[[Message], Awaitable[None]]:

@@ -158,7 +158,7 @@ def prepare(project_folder: str | Path, settings: ServerSettings | None = None, 
 
 
 def _launcher(project: Project, settings: ServerSettings) -> str:
-    """Return under which name whoever launches works; a server that nobody could use safely is refused."""
+    """Return the name of the person who starts the server; refuse a server that nobody could use safely."""
     signs_on = settings.user_header is not None
     if signs_on and settings.rater is None and not project.state.raters:
         raise InvalidInputError(
@@ -178,7 +178,7 @@ def _launcher(project: Project, settings: ServerSettings) -> str:
 
 @contextmanager
 def _figures(settings: ServerSettings, metrics: Metrics | None) -> Iterator[None]:
-    """Serve figures for Prometheus, where they are wanted, without ``metrics`` those of all workers."""
+    """Serve figures for Prometheus where the settings ask for them; without ``metrics``, those of all workers."""
     if settings.metrics_port is None:
         yield
         return

@@ -17,7 +17,7 @@ from warpgauge.web.workers import check_workers
 
 @dataclass(frozen=True)
 class ServerSettings:
-    """Settings of a server; what cannot be served with is refused when the value is made.
+    """Settings of a server; settings that cannot work are refused when the value is made.
 
     Attributes
     ----------
@@ -98,7 +98,7 @@ class ServerSettings:
 
     @cached_property
     def proxy(self) -> TrustedProxy:
-        """The proxy in front; it says who asks where it signs people on."""
+        """The proxy in front; where it signs people on, it names the person."""
         return TrustedProxy(self.trusted_proxies, self.user_header)
 
     @property

@@ -57,7 +57,7 @@ class TrustedProxy:
         return any(peer in network for network in self._networks)
 
     def user(self, scope: Scope, headers: Headers) -> str | None:
-        """Return who was signed on; None where the proxy says nothing, or somebody else says it."""
+        """Return who was signed on; None where the proxy names nobody, or the request is not from the proxy."""
         if self.user_header is None or not self.is_peer(scope):
             return None
         given = headers.getlist(self.user_header)

@@ -54,7 +54,7 @@ class WorkerTask:
 
 
 def check_workers(count: int) -> None:
-    """Refuse a number of workers that cannot be."""
+    """Refuse an impossible number of workers."""
     if not 1 <= count <= MOST_WORKERS:
         raise InvalidInputError(f"The number of workers must be 1 to {MOST_WORKERS}, got {count}.")
     if count > 1 and os.name != "posix":
@@ -62,7 +62,7 @@ def check_workers(count: int) -> None:
 
 
 class Workers:
-    """So many workers of a server, on a socket that listens; ``echo`` prints a line for people."""
+    """The workers of a server, on one listening socket; ``echo`` prints a line for people."""
 
     def __init__(self, task: WorkerTask, listening: socket.socket, count: int, echo: Callable[[str], object]) -> None:
         self._task, self._socket, self._echo = task, listening, echo
@@ -103,7 +103,7 @@ class Workers:
             text=True,
         )
         assert process.stdin is not None
-        with suppress(BrokenPipeError):  # it died at once, which is seen when it is looked at
+        with suppress(BrokenPipeError):  # it died at once, which the next check will notice
             process.stdin.write(json.dumps(asdict(self._task)) + "\n")
             process.stdin.flush()
         return process, time.monotonic()

@@ -115,7 +115,7 @@ def page_reader(path: Path, keyframe: Any, page: Any) -> RegionReader:
 
 
 def _paste(out: Array, piece: Array, top: int, left: int) -> None:
-    """Copy what of ``piece``, whose corner lies at (top, left) of ``out``, falls within ``out``."""
+    """Copy the part of ``piece``, whose corner lies at (top, left) of ``out``, that falls within ``out``."""
     bottom, right = min(top + piece.shape[0], out.shape[0]), min(left + piece.shape[1], out.shape[1])
     part = piece[max(-top, 0) : bottom - top, max(-left, 0) : right - left]
     out[max(top, 0) : bottom, max(left, 0) : right] = part

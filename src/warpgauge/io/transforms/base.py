@@ -101,7 +101,7 @@ NO, BY_NAME, BY_CONTENT, BY_SIGNATURE = range(4)
 
 
 def never(head: bytes, suffix: str) -> int:
-    """Recognise nothing: the format has to be said."""
+    """Recognise nothing: the caller has to name the format."""
     return NO
 
 
@@ -334,7 +334,7 @@ def default_units(d: int) -> str:
 def grid_of_header(
     path_name: str, size: ArrayLike, spacing: ArrayLike, origin: ArrayLike, direction: ArrayLike, units: str
 ) -> Grid:
-    """Return the grid of a header, or say which file describes none."""
+    """Return the grid of a header; raise, with the file's name, where there is none."""
     extent = np.asarray(size, dtype=np.float64)
     if not (np.isfinite(extent).all() and (extent == np.round(extent)).all() and (np.abs(extent) < 2**31).all()):
         raise FileFormatError(f"{path_name!r} has a grid size of {extent.tolist()}, which are not node counts.")

@@ -48,7 +48,7 @@ _GZIP = b"\x1f\x8b"
 
 
 def detect_format(path: Place) -> str:
-    """Return the format of a file or folder by its content, or say that it is none of them."""
+    """Return the format of a file or folder by its content; raise where it is none of them."""
     if isinstance(path, RemotePath):
         if path.is_dir():
             return "zarr"
