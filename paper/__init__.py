@@ -19,6 +19,7 @@ _HOMES = {
     "uncertainty": "paper_studies:UNCERTAINTY",
     "evaluation": "evaluation:EXPERIMENT",
     "attacks": "attacks:EXPERIMENT",
+    "panel": "panel:EXPERIMENT",
     "kernels": "paper_studies:KERNELS",
     "scales": "paper_studies:SCALES",
     "calibration": "model_studies:CALIBRATION",

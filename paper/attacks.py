@@ -77,7 +77,7 @@ def compute(data: Path, run: Run) -> dict[str, Any]:
         "wrong": len(wrong),
         "wrong_flagged": len(set(wrong) & set(flagged)),
         "right_flagged": len(set(flagged) - set(wrong)),
-        "family_best": float(best[len(met.names) // 2] + (best[len(met.names) :].sum() if attack == "copies" else 0)),
+        "family_best": float(best[len(met.names) // 2]),  # copies share one probability
     }  # fmt: skip
 
 

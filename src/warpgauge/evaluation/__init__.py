@@ -19,6 +19,8 @@ from warpgauge.evaluation.diagnostics import Diagnostics, Outlier, Trust, diagno
 from warpgauge.evaluation.flags import Flag
 from warpgauge.evaluation.gate import GateResult, gate_audit, gate_project
 from warpgauge.evaluation.judge import Judge, judge
+from warpgauge.evaluation.known_targets import known_targets
+from warpgauge.evaluation.leaks import LeakTest, leak_tests
 from warpgauge.evaluation.paper_judge import PaperJudge
 from warpgauge.evaluation.project_evaluation import (
     evaluate_comparison,
@@ -46,6 +48,7 @@ __all__ = [
     "Interval",
     "Judge",
     "Judgement",
+    "LeakTest",
     "Outcome",
     "Outlier",
     "PaperJudge",
@@ -75,7 +78,9 @@ __all__ = [
     "gate_project",
     "jacobian_determinants",
     "judge",
+    "known_targets",
     "landmark_table",
+    "leak_tests",
     "norm_name",
     "project_certificate",
     "project_comparison",

@@ -333,7 +333,7 @@ def _sampled(truth: Truth, comparison: Comparison, how: Scoring) -> tuple[Draws,
         if found[1] is not None:
             known.append(found[1])
     whole = Draws.joined(every)
-    if all(one is other for one, other in zip(every, known, strict=False)) and len(known) == len(every):
+    if comparison.known.all():
         return whole, whole
     return whole, Draws.joined(known) if known else None
 
