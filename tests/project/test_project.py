@@ -471,6 +471,11 @@ def test_a_reference_stays_one_and_older_logs_have_none(make_project: Make, tmp_
         wrong = {"name": "x", "files": ["transforms/x/a.txt"], "hashes": ["h"], "options": {}, "reference": "yes"}
         with pytest.raises(InvalidInputError, match="is true or false"):
             project.append(draft("transform", "organiser", None, wrong))
+        project.add_rater("organiser", "organiser")
+        project.add_rater("ada", "rater")
+        project.add_transform("of ada", source, rater="ada")
+        with pytest.raises(NotAllowedError, match="ada is a rater"):
+            project.add_transform("panel of ada", source, reference=True, rater="ada")
     with Project.open(folder) as project:
         assert project.reference_names() == ["panel 2"]
 

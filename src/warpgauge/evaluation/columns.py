@@ -242,7 +242,8 @@ def _partly_known(evaluation: Evaluation) -> bool:
 
 
 def _with_panel(evaluation: Evaluation) -> bool:
-    return any(one.vetted for one in evaluation.scores.values())
+    """Whether some transform is vetted besides the one that does nothing."""
+    return any(one.vetted for name, one in evaluation.scores.items() if name != evaluation.baseline)
 
 
 def _with_jacobians(evaluation: Evaluation) -> bool:

@@ -692,6 +692,10 @@ class SetTransform(Event):
             told["reference"] = True
         return {**told, "hashes": list(self.hashes), "options": dict(self.options)} if self.files else told
 
+    def allowed(self, role: str) -> bool:
+        """Return whether somebody of this role may write it: nobody vouches for a reference of their own."""
+        return super().allowed(role) and (role == ORGANISER or not self.reference)
+
     def _rule(self, state: State) -> None:
         if not self.files and self.name not in state.transforms:
             raise InvalidInputError(f"There is no transform {self.name!r} to remove.")
