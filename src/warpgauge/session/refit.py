@@ -127,6 +127,11 @@ class Refitter:
         """Refit the weights to the annotations and log them; None where another process did meanwhile."""
         with self.project.lock:
             state = self.project.state.copy()
+        return self._refit(state, noise)
+
+    def _refit(self, state: State, noise: bool) -> FitRecord | None:
+        """Refit to the annotations of a state; None where its last fit has been replaced meanwhile."""
+        with self.project.lock:
             located = self.model.view(state, None).located
         try:
             return self._log(own_fit(self.project, located, state, noise))
@@ -147,10 +152,12 @@ class Refitter:
                 state = self.project.state
                 due = next_refit(self.project.settings, self.model.fit(state))
                 count = 0 if due is None else len(standing_marks(state))
-            if due is None or count < due or count == self._failed_at or self.project.readonly:
-                return None
+                if due is None or count < due or count == self._failed_at or self.project.readonly:
+                    return None
+                # The state that says so is the one to fit to: in a later one another process may have refitted.
+                state = state.copy()
             try:
-                return self.refit()
+                return self._refit(state, noise=False)
             except WarpgaugeError as error:
                 self._failed_at = count
                 self.notes.append(f"The weights could not be refitted to {counted(count, 'annotation')}: {error}")
