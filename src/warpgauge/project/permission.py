@@ -54,13 +54,21 @@ def _link_targets(folder: Path) -> Iterator[Path]:
                     yield Path(os.path.realpath(entry.path))
                 elif entry.is_dir():
                     waiting.append(Path(entry.path))
-                elif not stat.S_ISREG(entry.stat().st_mode):
+                elif not _is_file(entry):
                     raise ProjectError(
                         f"{entry.name!r} in the project {folder.name!r} is a pipe, a socket or a device, which no "
                         f"project holds; remove it."
                     )
                 if seen > _MOST_FILES:
                     raise ProjectError(f"The project {folder.name!r} holds more than {_MOST_FILES} files; remove some.")
+
+
+def _is_file(entry: os.DirEntry[str]) -> bool:
+    """Whether an entry is a plain file; one that is gone by now was: the log's own side files come and go."""
+    try:
+        return stat.S_ISREG(entry.stat().st_mode)
+    except FileNotFoundError:
+        return True
 
 
 def check_permission(folder: Path, document: Document, trust: bool | None) -> None:
