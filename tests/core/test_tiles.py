@@ -125,6 +125,50 @@ def test_groups_that_reach_few_or_no_annotations(d: int, isotropic: bool, mean: 
     assert_equal(posterior, points)
 
 
+@pytest.mark.parametrize("mean", ["identity", "affine"])
+@pytest.mark.parametrize("isotropic", [True, False])
+@pytest.mark.parametrize("points", [0.0, np.inf])
+def test_left_out_columns_and_their_square_form_give_the_same(points: float, isotropic: bool, mean: str) -> None:
+    """Sums of products of whitened rows, by panels of columns (0 points) and by a QR factorisation (many points)."""
+    posterior = model(2, isotropic, mean=mean, count=40)
+    whitening, chosen = posterior.conditioned._whitening, np.arange(3, 40, 4)
+    features = whitening.features
+    panels = whitening.panels(chosen, points)
+    heights = [int(panels.table[panels.table[:, 0] == i, 1].sum()) for i in range(whitening.b)]
+    assert heights == [40 if points == 0 else features + len(chosen)] * whitening.b
+    kernel = np.random.default_rng(3).normal(size=features + len(chosen))
+    squares = np.zeros((whitening.b, whitening.b))
+    for component, height, first, last, below, own in panels.table:
+        size = component * height * len(kernel)
+        parts = panels.values[below : below + size].reshape(component, height, len(kernel)) @ kernel
+        mine = panels.values[own : own + height * (last - first)].reshape(height, -1) @ kernel[first:last]
+        rows = np.concatenate([parts, mine[None]])
+        squares[: component + 1, : component + 1] += rows @ rows.T
+    # Of the whole factor: a trend's features count at every annotation, kernels at the chosen ones.
+    X = posterior.annotations.fixed_points
+    whole = whitening.kernel.features(X) @ kernel[:features]
+    whole[chosen] += kernel[features:]
+    factors = [np.concatenate([np.zeros((a * 40, 40)), one]) @ whole for a, one in enumerate(whitening.factors)]
+    expected = np.array([[one @ other for other in factors] for one in factors])
+    np.testing.assert_allclose(squares, expected, rtol=1e-12, atol=1e-12 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("isotropic", [True, False])
+def test_as_many_annotations_as_make_high_panels(isotropic: bool) -> None:
+    """Panels of a factor grow from 12 to 96 rows with the number of annotations."""
+    assert_equal(model(2, isotropic, count=400, spread=200.0), np.random.default_rng(2).uniform(0, 200, (300, 2)))
+
+
+@pytest.mark.parametrize("isotropic", [True, False])
+def test_annotations_within_reach_that_all_come_last(isotropic: bool) -> None:
+    """The first panels of the factor have no columns left."""
+    before = model(2, isotropic, count=60)
+    given = before.annotations
+    far = wg.Annotations(given.fixed_points + 1000.0, given.moving_points + 1000.0, given.covariances)
+    posterior = before.prior.condition(wg.Annotations.concatenate([far, given]))
+    assert_equal(posterior, np.random.default_rng(13).uniform(0, 100, (50, 2)))
+
+
 def test_the_kernel_is_exactly_zero_beyond_its_largest_scale() -> None:
     posterior = model(2, True)
     far = np.random.default_rng(6).uniform(1000, 1100, (3000, 2))

@@ -98,6 +98,27 @@ def _squared_distances(x: Floats, others: Floats, row: Floats) -> None:
 
 
 @compile_loop
+def add_gaussian(inverse_square: float, weight: float, squares: Floats, out: Floats) -> None:
+    """Add ``weight exp(-squares inverse_square)``, Eq. (gaussian_kernel), in vector registers.
+
+    ``exp(-y) = 2^n exp(r)`` with a whole number n and ``|r| <= log(2) / 2``, where the Taylor polynomial of degree 13
+    is exact to 5e-18. One constant for log(2) leaves a relative error of at most y times 1.2e-16, no more than the
+    rounding of y itself does. Beyond y = 708 the value is below every normal number, and 0.
+    """
+    log2 = 0.6931471805599453
+    for j in range(out.shape[0]):
+        y = squares[j] * inverse_square
+        bounded = min(y, 708.0)
+        n = math.floor(0.5 - bounded * 1.4426950408889634)
+        r = -bounded - n * log2
+        p = r * (1 / 6227020800) + 1 / 479001600
+        p = ((((p * r + 1 / 39916800) * r + 1 / 3628800) * r + 1 / 362880) * r + 1 / 40320) * r + 1 / 5040
+        p = ((((((p * r + 1 / 720) * r + 1 / 120) * r + 1 / 24) * r + 1 / 6) * r + 0.5) * r + 1.0) * r + 1.0
+        power = np.int64((np.int64(n) + 1023) << 52).view(np.float64)  # 2^n by its bits
+        out[j] += weight * p * power if y <= 708.0 else 0.0
+
+
+@compile_loop
 def _kernel_of_squares(family: int, breaks: Floats, table: Floats, row: Floats) -> None:
     """Replace squared distances by kernel values (Eq. kernel_bundle)."""
     scales = breaks.shape[0]
@@ -113,11 +134,10 @@ def _kernel_of_squares(family: int, breaks: Floats, table: Floats, row: Floats) 
             c = table[segment]
             row[j] = ((((c[5] * r + c[4]) * r + c[3]) * r + c[2]) * r + c[1]) * r + c[0]
     elif family == 1:
-        for j in range(row.shape[0]):
-            value = 0.0
-            for s in range(scales):
-                value += table[s, 0] * math.exp(-row[j] * breaks[s])
-            row[j] = value
+        squares = row.copy()
+        row[:] = 0.0
+        for s in range(scales):
+            add_gaussian(breaks[s], table[s, 0], squares, row)
     else:
         for j in range(row.shape[0]):
             value = 0.0

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from warpgauge.core.arrays import Floats, Ints
-from warpgauge.core.compiled import _kernel_of_squares, _squared_distances, bounding_box, compile_loop
+from warpgauge.core.compiled import _kernel_of_squares, _squared_distances, add_gaussian, bounding_box, compile_loop
 
 # A distance this share beyond a scale counts as on either side of it; neighbouring quintics agree there.
 _MARGIN = 1e-12
@@ -126,6 +126,21 @@ def _bundle_of_squares(
 
 
 @compile_loop
+def _gaussians_of_squares(breaks: Floats, table: Floats, near: float, far: float, squares: Floats, row: Floats) -> None:
+    """Put the Gaussian bundle of squared distances between ``near`` and ``far`` into ``row``.
+
+    A scale is left out where it is below the last bit of the others' sum at every point.
+    """
+    largest = 0.0
+    for s in range(breaks.shape[0]):
+        largest = max(largest, table[s, 0] * math.exp(-far * breaks[s]))
+    row[:] = 0.0
+    for s in range(breaks.shape[0]):
+        if table[s, 0] * math.exp(-near * breaks[s]) * breaks.shape[0] > 2.0**-55 * largest:
+            add_gaussian(breaks[s], table[s, 0], squares, row)
+
+
+@compile_loop
 def _fill_tile(model: Model, points: Floats, rows: Ints, active: Ints, room: Room, kernel: Floats, column: int) -> None:
     """Kernel between the active annotations and a tile, and its sums over the annotations times their weights.
 
@@ -154,6 +169,10 @@ def _fill_tile(model: Model, points: Floats, rows: Ints, active: Ints, room: Roo
                 continue
             _squared_distances(x, place, row[:n])
             _bundle_of_squares(breaks, table, first, last, n, row, spare)
+        elif model.family == 1:
+            _squared_distances(x, place, spare[:n])
+            near, far = _nearest_square(x, low, high), _farthest_square(x, low, high)
+            _gaussians_of_squares(breaks, table, near, far, spare[:n], row[:n])
         else:
             _squared_distances(x, place, row[:n])
             _kernel_of_squares(model.family, breaks, table, row[:n])

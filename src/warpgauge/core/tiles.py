@@ -3,8 +3,9 @@
 Points are sorted into cells of about 800 near neighbours (a tile), and tiles into groups of up to 9. Then
 
 - the distances of a tile's box from an annotation tell which quintics of the kernel can occur, mostly one;
-- annotations beyond the kernel's largest scale of a group are left out. What remains of the inverse Cholesky factor is
-  made square again by a QR factorisation, which keeps the sums of squares that a covariance is made of;
+- annotations beyond the kernel's largest scale of a group are left out, as columns of the inverse Cholesky factor: a
+  point then costs the number of annotations times those within reach. Where few are within reach of many points, a QR
+  factorisation makes what remains square again, which keeps the sums of squares that a covariance is made of;
 - the factor is applied in panels of rows, so that the zeros of its triangles are not multiplied, and each panel is
   reduced to its part of the covariance while it is in the cache.
 
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -31,9 +33,18 @@ TILE, _AIM = 1024, 800
 _WIDTH = TILE + 8  # columns of a tile's arrays at most
 _GROUP = 9  # tiles of a group at most
 _BLOCK = 1 << 18  # points sorted at a time
-# Annotations of a group are left out where at most this share is within reach: a QR factorisation has to pay.
-_SMALL_SHARE = 0.95
-_PANEL = 12  # rows of a panel, about: OpenBLAS multiplies so few by a tile without copying them first
+# What a QR factorisation of L x m costs, in products of the factor with points per L m^2: 1 to 6 were measured.
+_QR_COST = 2.0
+
+
+def _panel_rows(rows: int) -> int:
+    """Rows of a panel, about, of so many.
+
+    OpenBLAS multiplies a dozen by a tile without copying them first; but the kernel of a tile with 1,000 annotations
+    does not stay in the cache, and every panel reads it again.
+    """
+    return min(max(rows // 12, 12), 96)
+
 
 # What becomes of some tiles: called with the rows of their points, sums over annotations, and covariances.
 Sink = Callable[[Ints, Floats, Floats], None]
@@ -57,14 +68,15 @@ class Panels:
     values: Floats
 
 
-def panels_of(blocks: list[list[Floats]], upper: bool) -> Panels:
+def panels_of(blocks: list[list[Floats]], firsts: Ints, lasts: Ints) -> Panels:
     """Cut a factor into panels.
 
     Parameters
     ----------
     blocks : lists of (r, c) arrays
-        ``blocks[i][a]`` whitens component a to the rows of component i, a <= i; the last of each list is triangular:
-        its row k is zero beyond column ``c - r + k`` or, where ``upper``, before column k.
+        ``blocks[i][a]`` whitens component a to the rows of component i, a <= i.
+    firsts, lasts : (r,) arrays
+        Row k of the last of each list is zero but for the columns ``firsts[k]:lasts[k]``; both ascend.
     """
     table: list[tuple[int, ...]] = []
     values: list[Floats] = []
@@ -72,10 +84,12 @@ def panels_of(blocks: list[list[Floats]], upper: bool) -> Panels:
     for component, parts in enumerate(blocks):
         own = parts[-1]
         rows, columns = own.shape
-        step = max(1, -(-rows // max(1, round(rows / _PANEL))))
+        step = max(1, -(-rows // max(1, round(rows / _panel_rows(rows)))))
         for start in range(0, rows, step):
             stop = min(start + step, rows)
-            first, last = (start, columns) if upper else (0, columns - rows + stop)
+            first, last = int(firsts[start]), int(lasts[stop - 1])
+            if component * columns + last - first == 0:
+                continue
             below = size
             values += [part[start:stop].reshape(-1) for part in parts[:-1]]
             size += component * (stop - start) * columns
@@ -112,15 +126,18 @@ class Whitening:
         """Number of components that are whitened: 1 with isotropic noise, else d."""
         return len(self.factors)
 
-    def _columns(self, component: int, chosen: Ints | None) -> Floats:
-        """Columns for the features of a trend, then those of the annotations, with zeros above: (b L, f + L)."""
-        L = len(self.locations)
-        factor = self.factors[component]
-        chosen_columns = factor if chosen is None else factor[:, chosen]
-        result = np.zeros((self.b * L, self.features + chosen_columns.shape[1]))
-        rows = result[component * L :]
-        rows[:, self.features :] = chosen_columns
-        rows[:, : self.features] = factor @ self.kernel.features(self.locations)
+    @cached_property
+    def _trends(self) -> list[Floats]:
+        """Columns of each factor for the features of a trend, which all annotations contribute to."""
+        features = self.kernel.features(self.locations)
+        return [factor @ features for factor in self.factors]
+
+    def _columns(self, component: int, chosen: Ints) -> Floats:
+        """Columns for the features of a trend, then those of the chosen annotations, with zeros above: (b L, f + m)."""
+        start, features = component * len(self.locations), self.features
+        result = np.zeros((self.b * len(self.locations), features + len(chosen)))
+        result[start:, :features] = self._trends[component]
+        np.take(self.factors[component], chosen, axis=1, out=result[start:, features:])
         return result
 
     @property
@@ -128,17 +145,30 @@ class Whitening:
         """Number of features of the trend: 0 without one."""
         return _feature_count(self.kernel, self.locations)
 
-    def panels(self, chosen: Ints | None = None) -> Panels:
-        """Panels for all annotations, or for a choice of them with the same sums of products of whitened rows."""
+    def panels(self, chosen: Ints, points: float = 0) -> Panels:
+        """Panels for a choice of annotations, with the same sums of products of whitened rows as all of them.
+
+        Parameters
+        ----------
+        chosen : (m,) array
+            Numbers of annotations, ascending; all others are zero in every kernel that the panels are applied to.
+        points : float
+            How many points they are applied to, which says whether a QR factorisation pays.
+        """
         L, b, columns = len(self.locations), self.b, [self._columns(a, chosen) for a in range(self.b)]
-        if chosen is None:
-            blocks = [[columns[a][i * L : (i + 1) * L] for a in range(i + 1)] for i in range(b)]
-            return panels_of(blocks, upper=False)
-        # The last component first: the rows of component i then meet the components up to i, as in the whole factor.
         size = columns[0].shape[1]
+        # The factor is lower triangular: row k meets the chosen annotations up to k.
+        lasts = self.features + np.searchsorted(chosen, np.arange(L), side="right")
+        pairs = b * (b - 1) / 2
+        saved = b * float(lasts.sum()) + pairs * L * size - (b / 2 + pairs) * size**2
+        if saved * points <= _QR_COST * L * b * (b * size) ** 2:
+            blocks = [[columns[a][i * L : (i + 1) * L] for a in range(i + 1)] for i in range(b)]
+            return panels_of(blocks, np.zeros(L, dtype=np.int64), lasts)
+        # The last component first: the rows of component i then meet the components up to i, as in the whole factor.
         R = np.asarray(np.linalg.qr(np.concatenate(columns[::-1], axis=1), mode="r"))
         place = [slice((b - 1 - a) * size, (b - a) * size) for a in range(b)]
-        return panels_of([[R[place[i], place[a]] for a in range(i + 1)] for i in range(b)], upper=True)
+        blocks = [[R[place[i], place[a]] for a in range(i + 1)] for i in range(b)]
+        return panels_of(blocks, np.arange(size), np.full(size, size))
 
 
 def over_tiles(
@@ -191,7 +221,8 @@ class _Run:
             b=0 if whitening is None else whitening.b,
         )
         self.everything = np.arange(len(locations), dtype=np.int64)
-        self.panels = panels_of([], upper=False) if whitening is None else whitening.panels()
+        nothing = np.empty(0, dtype=np.int64)
+        self.panels = panels_of([], nothing, nothing) if whitening is None else whitening.panels(self.everything)
         self.reach_square = float(self.model.breaks[-1]) if self.model.family == WENDLAND else np.inf
 
     def block(self, points: Floats, offset: int, sink: Sink) -> None:
@@ -215,11 +246,8 @@ class _Run:
             low, high = np.empty(points.shape[1]), np.empty(points.shape[1])
             compiled.bounding_box(points, order, bounds[0], bounds[-1], low, high)
             active = loops.within_reach(self.model.locations, low, high, self.reach_square)
-            if self.whitening is not None:
-                if len(active) + self.model.features <= _SMALL_SHARE * len(self.everything):
-                    panels = self.whitening.panels(active)
-                else:
-                    active = self.everything
+            if self.whitening is not None and len(active) < len(self.everything):
+                panels = self.whitening.panels(active, float(bounds[-1] - bounds[0]))
         # Crowded points can make more tiles of a group than there is room for.
         for first in range(0, len(bounds) - 1, _GROUP):
             part = bounds[first : first + _GROUP + 1]
@@ -234,7 +262,7 @@ def _room(model: loops.Model) -> loops.Room:
         place=np.empty((d + 1, _WIDTH)),
         # Zeros, as a few columns beyond a tile are multiplied too.
         kernel=np.zeros(max(1, model.features + (L if b else 0)) * _WIDTH),
-        whitened=np.empty(b * 2 * _PANEL * _WIDTH),
+        whitened=np.empty(b * 2 * _panel_rows(L) * _WIDTH),
         shift=np.empty((d, _GROUP * TILE + 24)),
         covariance=np.empty((b * (b + 1) // 2, _GROUP * TILE + 24)),
     )
