@@ -331,7 +331,7 @@ def test_a_newer_project_is_refused(make_project: Make) -> None:
     project = make_project()
     project.close()
     run_statement(project, "PRAGMA user_version = 7")
-    with pytest.raises(ProjectError, match=r"newer warpgauge \(log version 7, this one knows up to 4\)"):
+    with pytest.raises(ProjectError, match=r"newer warpgauge \(log version 7, this one knows up to 5\)"):
         Project.open(project.folder)
     path = project.folder / "project.json"
     content = json.loads(path.read_text())
@@ -476,6 +476,13 @@ def test_a_reference_stays_one_and_older_logs_have_none(make_project: Make, tmp_
         project.add_transform("of ada", source, rater="ada")
         with pytest.raises(NotAllowedError, match="ada is a rater"):
             project.add_transform("panel of ada", source, reference=True, rater="ada")
+        for touch in (
+            lambda: project.remove_transform("panel 2", rater="ada"),
+            lambda: project.rename_transform("panel 2", "mine", rater="ada"),
+            lambda: project.add_transform("panel 2", source, replace=True, rater="ada"),
+        ):
+            with pytest.raises(NotAllowedError, match="ada is a rater"):
+                touch()
     with Project.open(folder) as project:
         assert project.reference_names() == ["panel 2"]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import click
 
 from warpgauge.cli.arguments import project_argument
-from warpgauge.cli.new import audit_settings
+from warpgauge.cli.new import audit_settings, seal_option
 from warpgauge.errors import InvalidInputError
 from warpgauge.io.files import read_text
 
@@ -61,13 +62,13 @@ Examples:
     help="Landmark file with known matches: one question in 8 is one of these, and raters cannot tell which.",
 )
 @click.option("--audit", type=float, help="From now on, share of the questions drawn at random; see warpgauge new.")
-@click.option("--seal", is_flag=True, help="From now on, keep answers to audit questions sealed; see warpgauge new.")
+@seal_option("From now on: ")
 def annotate(
     project: Path,
     raters: str | None,
     no_browser: bool,
     audit: float | None,
-    seal: bool,
+    seal: bool | None,
     controls: Path | None,
     token_file: Path | None,
     **options: Any,
@@ -82,8 +83,8 @@ def annotate(
     with suppress(KeyboardInterrupt):  # one that comes while the project is being opened
         from warpgauge.web import serve
 
-        if audit is not None or seal:
-            _set_audit(project, audit, seal, options["rater"])
+        if audit is not None or seal is not None:
+            _set_audit(project, audit_settings(audit, seal), options["rater"])
         if controls is not None:
             click.echo(_add_controls(project, controls, options["rater"]))
         token = None if token_file is None else read_text(token_file, "token file", 1000).strip()
@@ -106,9 +107,9 @@ def _add_controls(project: Path, file: Path, rater: str | None) -> str:
     return f"{len(found)} control questions: one question in {EVERY} is one of them."
 
 
-def _set_audit(project: Path, audit: float | None, seal: bool, rater: str | None) -> None:
+def _set_audit(project: Path, changes: Mapping[str, Any], rater: str | None) -> None:
     """Change the project's settings of the audit."""
     from warpgauge.project import ORGANISER, Project
 
     with Project.open(project) as opened:
-        opened.change_settings(rater or ORGANISER, **audit_settings(audit, seal, opened.settings.audit))
+        opened.change_settings(rater or ORGANISER, **changes)

@@ -91,6 +91,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "remove-transform": ("transforms", "remove_transform"),
     "rename-transform": ("transforms", "rename_transform"),
     "register": ("register", "register"),
+    "unseal": ("unseal", "unseal"),
     "evaluate": ("evaluate", "evaluate"),
     "certify": ("certify", "certify"),
     "gate": ("gate", "gate"),

@@ -72,7 +72,8 @@ def chosen_transforms(project: Project, names: tuple[str, ...]) -> dict[str, Any
     wanted = list(names) or project.transform_names()
     files = [name for name in wanted if name not in project.state.transforms and Path(name).exists()]
     _check_once(wanted, files)
-    titles = _file_titles(files, {name for name in wanted if name not in files})
+    # No file takes the name of a transform of the project, which sealed answers may have tested.
+    titles = _file_titles(files, {*project.state.transforms, *(name for name in wanted if name not in files)})
     for name in wanted:
         if name in titles:
             chosen[titles[name]] = read_transform(Path(name), reference=project.fixed_grid, moving=project.moving_grid)

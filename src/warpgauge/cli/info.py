@@ -66,7 +66,7 @@ def _audit(project: Any) -> str:
     settings, state = project.settings, project.state
     if not settings.audit and not state.audits:
         return "none"
-    sealed = any(state.is_sealed_round(drawn) for drawn in state.audits) or (settings.seal and not state.audits)
+    sealed = any(state.is_sealed(query.number) for query in state.queries if query.audit) or settings.seal
     opened = ", opened" if state.unsealed else ""
     return f"{100 * settings.audit:.0f} % of the questions{', sealed' if sealed else opened}"
 

@@ -193,15 +193,18 @@ def export(project: Path, out: Path, moving_out: Path | None, as_json: bool, **o
     """
     from warpgauge.project import Project
     from warpgauge.session import Session
+    from warpgauge.session.seals import sealed_answers
 
     if options["bids"] is not None:
         _export_bids(project, out, options["bids"], as_json)
         return
     with Project.open(project) as opened:
         found = Session(opened).landmarks(options["rater"], fused=options["fused"])
-        if any(opened.state.is_sealed_round(drawn) for drawn in opened.state.audits):
+        if sealed_answers(opened.state):
             click.echo(
-                "note: sealed answers are left out; warpgauge certify --unseal opens them, after the verdict.", err=True
+                "note: sealed answers are left out; warpgauge unseal opens them for a verdict, once all "
+                "registrations are added.",
+                err=True,
             )
         lost = write_out(
             found,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -56,20 +57,28 @@ def settings_from(pairs: tuple[str, ...]) -> dict[str, Any]:
     return settings
 
 
-def _settings(pairs: tuple[str, ...], model: str | None, audit: float | None, seal: bool) -> dict[str, Any]:
+def _settings(pairs: tuple[str, ...], model: str | None, audit: float | None, seal: bool | None) -> dict[str, Any]:
     """Return the settings, the model and the audit among them."""
     settings = settings_from(pairs)
-    settings |= audit_settings(audit, seal, settings.get("audit", 0.0))
+    settings |= audit_settings(audit, seal)
     if model is not None and settings.setdefault("model", model) != model:
         raise InvalidInputError(f"--model {model} and --set model={settings['model']} contradict each other; give one.")
     return settings
 
 
-def audit_settings(audit: float | None, seal: bool, known: float) -> dict[str, Any]:
-    """Return the settings that --audit and --seal stand for; ``known`` is the share already set."""
-    if seal and not (known if audit is None else audit):
-        raise InvalidInputError("--seal seals the answers to audit questions; give their share as well: --audit 0.3.")
-    return {**({} if audit is None else {"audit": audit}), **({"seal": True} if seal else {})}
+def audit_settings(audit: float | None, seal: bool | None) -> dict[str, Any]:
+    """Return the settings that --audit and --seal stand for."""
+    return {name: value for name, value in (("audit", audit), ("seal", seal)) if value is not None}
+
+
+def seal_option(when: str = "") -> Callable[[Any], Any]:
+    """Return the option by which answers are sealed or not."""
+    return click.option(
+        "--seal/--no-seal",
+        default=None,
+        help=f"{when}Keep a quarter of the answers, at most 15, and those to audit questions out of exports, maps and "
+        f"verdicts until warpgauge unseal, so that they show which registrations have seen the others.",
+    )
 
 
 def _value(text: str) -> Any:
@@ -90,7 +99,7 @@ Examples:
   warpgauge new lesion --fixed he.png --moving ki67.png
   warpgauge new lung --fixed inhale.nii.gz --moving exhale.nii.gz --fixed-mask lungs.nii.gz --copy
   warpgauge new brain --fixed t1.nii.gz --moving t2.nii.gz --targets labels:aseg.nii.gz:17,53
-  warpgauge new trial --fixed a.nii.gz --moving b.nii.gz --audit 0.3 --seal
+  warpgauge new trial --fixed a.nii.gz --moving b.nii.gz --audit 0.3
   warpgauge new pair --fixed a.png --moving b.png --spacing 3.48 --units um --set hide-prediction=true
   warpgauge new trial --fixed a.png --moving b.png --database postgresql://warpgauge@db.example.org/studies
   warpgauge new brain --fixed s3://bucket/fixed.ome.zarr --moving https://host/moving.ome.zarr"""
@@ -124,9 +133,7 @@ Examples:
 @click.option(
     "--audit", type=float, help="Share of the questions drawn at random for warpgauge certify, such as 0.3; 0 to 0.9."
 )
-@click.option(
-    "--seal", is_flag=True, help="Keep their answers out of exports, maps, reports and predictions until unsealed."
-)
+@seal_option()
 @click.option("--align", "align", is_flag=True, help="Propose a rough alignment, to accept with warpgauge align --yes.")
 @click.option(
     "--database", metavar="ADDRESS", help="Keep the log in PostgreSQL: postgresql://user@host/name (extra postgres)."

@@ -26,8 +26,8 @@ from warpgauge.evaluation.project_evaluation import evaluate_comparison, project
 from warpgauge.evaluation.result import Evaluation
 from warpgauge.evaluation.sentences import region_words
 from warpgauge.io.files import read_text
-from warpgauge.project import ORGANISER, Project, State
-from warpgauge.project.events import Unseal
+from warpgauge.project import Project, State
+from warpgauge.session.seals import unseal as unseal_project
 
 # In schema 1 the commitment also covers what transforms and model gave at the answers, to the last bit.
 FORMAT, SCHEMA, SCHEMAS = "warpgauge certificate", 2, (1, 2)
@@ -197,7 +197,7 @@ def certify_project(
         }
         content["digest"] = digest_of(content)
         if unseal and data.sealed.any():
-            project.append(Unseal(rater=ORGANISER, certificate=content["digest"]))
+            unseal_project(project, certificate=content["digest"])
     return Certificate(content, verdict, evaluation)
 
 

@@ -172,7 +172,7 @@ class Document:
                 {name: ImageRecord.from_dict(record) for name, record in content["images"].items()},
                 PointsRecord.from_dict(content["candidates"]),
                 PointsRecord.from_dict(content["targets"]),
-                Settings.from_dict(content["settings"]),
+                Settings.from_dict({"seal": False, **content["settings"]}),  # older ones knew no seal
                 {name: ForegroundRecord.from_dict(record) for name, record in content.get("foregrounds", {}).items()},
                 _text(content, "database") if content.get("database") is not None else None,
             )

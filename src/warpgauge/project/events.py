@@ -37,6 +37,7 @@ from warpgauge.project.values import (
     Proposal,
     QueryRecord,
     RaterRecord,
+    SealRecord,
     Settled,
     Skipped,
     Stamp,
@@ -117,7 +118,7 @@ class Event:
         """Whose answer it changes."""
         return self.rater
 
-    def allowed(self, role: str) -> bool:
+    def allowed(self, role: str, state: State) -> bool:
         """Return whether somebody of this role may write it."""
         return role == ORGANISER or (role != "viewer" and not self.organisers_only)
 
@@ -203,6 +204,7 @@ class Ask(Event):
     name: str = field(default="", metadata=_TEXT)
     audit: tuple[int, int] | None = None
     known: Vector | None = field(default=None, metadata=_point("The known match", optional=True))
+    sealed: bool = False
 
     @classmethod
     def _content(cls, payload: Mapping[str, Any], d: int, checked: dict[str, Any]) -> dict[str, Any]:
@@ -214,18 +216,21 @@ class Ask(Event):
         if (checked["known"] is None) != (origin != "control"):
             raise InvalidInputError("A query of the origin control, and no other, names its known match.")
         place = None if drawn is None else (int(drawn["round"]), int(drawn["place"]))
-        return {**checked, "origin": origin, "audit": place}
+        sealed, new = payload.get("sealed", False), checked["same_as"] is None and origin in ("suggested", "given")
+        if not isinstance(sealed, bool) or (sealed and not new):
+            raise InvalidInputError("Only a suggested or imported location that is new can be drawn to be sealed.")
+        return {**checked, "origin": origin, "audit": place, "sealed": sealed}
 
     def payload(self) -> dict[str, Any]:
-        """Return what the log keeps; ``audit`` and ``known`` only where they are set."""
+        """Return what the log keeps; ``audit``, ``known`` and ``sealed`` only where they are set."""
         told = self._fields()
-        audit, known = told.pop("audit"), told.pop("known")
+        audit, known, sealed = told.pop("audit"), told.pop("known"), told.pop("sealed")
         drawn = {} if audit is None else {"audit": {"round": audit[0], "place": audit[1]}}
-        return {**told, **drawn, **({} if known is None else {"known": known})}
+        return {**told, **drawn, **({} if known is None else {"known": known}), **({"sealed": True} if sealed else {})}
 
-    def allowed(self, role: str) -> bool:
+    def allowed(self, role: str, state: State) -> bool:
         """Return whether somebody of this role may write it: asking again is for organisers."""
-        return super().allowed(role) and (role == ORGANISER or self.origin != "again")
+        return super().allowed(role, state) and (role == ORGANISER or self.origin != "again")
 
     def _check_query(self, state: State) -> None:
         """Pass: the query enters the list by this event."""
@@ -692,9 +697,11 @@ class SetTransform(Event):
             told["reference"] = True
         return {**told, "hashes": list(self.hashes), "options": dict(self.options)} if self.files else told
 
-    def allowed(self, role: str) -> bool:
-        """Return whether somebody of this role may write it: nobody vouches for a reference of their own."""
-        return super().allowed(role) and (role == ORGANISER or not self.reference)
+    def allowed(self, role: str, state: State) -> bool:
+        """Return whether somebody of this role may write it; nobody else touches a reference of the organisers."""
+        known = state.transforms.get(self.name)
+        touched = self.reference or (known is not None and known.reference)
+        return super().allowed(role, state) and (role == ORGANISER or not touched)
 
     def _rule(self, state: State) -> None:
         if not self.files and self.name not in state.transforms:
@@ -708,6 +715,7 @@ class SetTransform(Event):
             self.name, self.files, self.hashes, dict(self.options), stamp.generation, self.reference
         )
         state.transforms[self.name] = record
+        state.first_added.setdefault(record.content, stamp.generation)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -803,8 +811,37 @@ class AddControls(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Seal(Event):
+    """From now on, suggested locations are drawn to be sealed: a share of them, at most so many at a time.
+
+    The seed fixes the draws before any question is asked. Of an import (``batch``) it says how its locations were
+    drawn.
+    """
+
+    kind = "seal"
+    about_query = False
+    seed: int = field(metadata=_WHOLE)
+    share: float = field(metadata=_read_by(number, "The share of sealed answers"))
+    most: int = field(metadata=_WHOLE)
+
+    @classmethod
+    def _content(cls, payload: Mapping[str, Any], d: int, checked: dict[str, Any]) -> dict[str, Any]:
+        if not 0 < checked["share"] <= 1 or checked["most"] < 1 or checked["seed"] < 0:
+            raise InvalidInputError("Sealing needs a seed, a share above 0 and up to 1, and at least one answer.")
+        return checked
+
+    def _rule(self, state: State) -> None:
+        if self.batch is None and state.seal is not None:
+            raise InvalidInputError("How answers are drawn to be sealed was fixed before; it stays as it is.")
+
+    def _apply(self, state: State, stamp: Stamp) -> None:
+        if self.batch is None:
+            state.seal = SealRecord(seed=self.seed, share=self.share, most=self.most, stamp=stamp)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Unseal(Event):
-    """Sealed answers are opened, by a certificate."""
+    """Sealed answers are opened, for a verdict; with the digest of a certificate where one was written."""
 
     kind = "unseal"
     about_query = False
@@ -813,7 +850,7 @@ class Unseal(Event):
     certificate: str = field(default="", metadata=_TEXT)
 
     def _rule(self, state: State) -> None:
-        if not any(state.is_sealed_round(drawn) for drawn in state.audits):
+        if not state.sealed_locations():
             raise InvalidInputError("No answer is sealed, so there is nothing to unseal.")
 
     def _apply(self, state: State, stamp: Stamp) -> None:
@@ -923,7 +960,7 @@ def read_event(entry: Entry | Event, d: int) -> Event:
         duration=None if entry.duration is None else float(entry.duration),
         base_generation=None if base is None else int(base),
     )
-    if (kind.undoable or kind is Ask) and batch is not None:
+    if (kind.undoable or kind in (Ask, Seal)) and batch is not None:
         event = replace(event, batch=checked_name(batch, "The name of a batch"))
     stored_text(event)
     return event
@@ -946,7 +983,7 @@ def stored_text(event: Event) -> str:
 def authorise(state: State, event: Event) -> None:
     """Raise when the role of the person who acts does not allow the event."""
     role = state.role(event.rater)
-    if not event.allowed(role):
+    if not event.allowed(role, state):
         article = "an" if role[0] in "aeiou" else "a"
         words = event.kind if role == "viewer" else event.words or event.kind
         raise NotAllowedError(f"{event.rater} is {article} {role} of this project and may not {words}.")

@@ -84,13 +84,15 @@ class Settings:
     audit : float
         Share of the locations that are drawn at random from the targets, for a verdict that rests on no model; 0 for
         none, at most 0.9. Raters cannot distinguish them.
-    seal : bool
-        Whether answers to audit questions are kept from exports, maps and predictions until they are unsealed.
+    seal : bool, optional
+        Whether some answers are kept from exports, maps, predictions and verdicts until the project is unsealed: of the
+        suggested locations a quarter, at most 15 at a time, drawn at random when they are asked, and all audit
+        questions. Off by default.
     audit_design : {"auto", "uniform"}
         Whether places at which transforms disagree are more likely to be drawn (with at least two transforms), or all
         targets are equally likely.
     audit_seed : int, optional
-        Of the audit's draws; by default each round has a seed of its own that nobody can guess. The log has it.
+        Of the audit's draws and of those that are sealed; by default seeds that nobody can guess. The log has them.
     stop_decided : bool
         The list is not extended when the audit decides, whatever the model, which transform is best.
     """
@@ -123,12 +125,14 @@ class Settings:
     stop_gain: float | None = field(default=None, metadata=_between(-1e6, 1e6))
     seed: int = field(default=0, metadata=_between(0, 2**32 - 1))
     audit: float = field(default=0.0, metadata=_between(0.0, 0.9))
-    seal: bool = False
+    seal: bool | None = None
     audit_design: str = field(default="auto", metadata=_one_of("auto", "uniform"))
     audit_seed: int | None = field(default=None, metadata=_between(0, 2**32 - 1))
     stop_decided: bool = False
 
     def __post_init__(self) -> None:
+        if self.seal is None:
+            object.__setattr__(self, "seal", False)
         for one in fields(self):
             value, choices = getattr(self, one.name), one.metadata.get("choices")
             if choices is not None and value not in choices:
@@ -136,7 +140,7 @@ class Settings:
             if "range" in one.metadata and not (value is None and one.default is None):
                 whole = str(one.type).startswith("int")
                 object.__setattr__(self, one.name, _number(one.name, value, whole, *one.metadata["range"]))
-            if one.type == "bool" and not isinstance(value, bool):
+            if str(one.type).startswith("bool") and not isinstance(value, bool):
                 raise InvalidInputError(f"The setting {one.name} must be true or false, got {value!r}.")
 
     @property

@@ -20,6 +20,7 @@ from warpgauge.project.values import (
     Proposal,
     QueryRecord,
     RaterRecord,
+    SealRecord,
     Settled,
     Stamp,
     Step,
@@ -65,6 +66,8 @@ class State:
         Name of an import to the number of its actions that are in force.
     raters, transforms : dict
         By name.
+    first_added : dict
+        Content of a transform (`TransformRecord.content`) to the generation at which it was first added, by any name.
     fits : list of FitRecord
         Learned weights, oldest first.
     fit_marks : dict
@@ -87,6 +90,8 @@ class State:
         Rounds of audit questions, oldest first.
     controls : ControlsRecord or None
         Points with known matches that are in use.
+    seal : SealRecord or None
+        How answers of the list are drawn to be sealed, once the first draw was due.
     unsealed : list of Unsealed
         When sealed answers were opened, oldest first.
     derived : dict
@@ -110,6 +115,7 @@ class State:
     batches: dict[str, int] = field(default_factory=dict)
     raters: dict[str, RaterRecord] = field(default_factory=dict)
     transforms: dict[str, TransformRecord] = field(default_factory=dict)
+    first_added: dict[str, int] = field(default_factory=dict)
     fits: list[FitRecord] = field(default_factory=list)
     fit_marks: dict[int, frozenset[int]] = field(default_factory=dict)
     removed: dict[int, int] = field(default_factory=dict)
@@ -122,6 +128,7 @@ class State:
     images_generation: int = 0
     audits: list[AuditRound] = field(default_factory=list)
     controls: ControlsRecord | None = None
+    seal: SealRecord | None = None
     unsealed: list[Unsealed] = field(default_factory=list)
     derived: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
@@ -159,13 +166,25 @@ class State:
         return self.queries[self.queries[query].location].known is not None
 
     def is_sealed(self, query: int) -> bool:
-        """Return whether answers to the query are sealed: an audit question or its repetition, not yet opened."""
-        drawn = self.queries[self.queries[query].location].audit
-        return drawn is not None and self.is_sealed_round(self.audits[drawn[0]])
+        """Return whether answers to the query are sealed: its location was drawn for it, and not opened since.
 
-    def is_sealed_round(self, drawn: AuditRound) -> bool:
-        """Return whether a round of audit questions is sealed and was not opened since."""
-        return drawn.sealed and not any(opened.generation > drawn.generation for opened in self.unsealed)
+        Everything that shows, exports, predicts or judges asks this; there is no other seal.
+        """
+        return self.was_sealed(query) and self.opened_at(query) is None
+
+    def was_sealed(self, query: int) -> bool:
+        """Return whether answers at the location of the query were sealed when it was asked, opened since or not."""
+        first = self.queries[self.queries[query].location]
+        return first.sealed or (first.audit is not None and self.audits[first.audit[0]].sealed)
+
+    def opened_at(self, query: int) -> int | None:
+        """Return the generation at which sealed answers were first opened after the location of the query was asked."""
+        asked = self.queries[self.queries[query].location].generation
+        return next((opened.generation for opened in self.unsealed if opened.generation > asked), None)
+
+    def sealed_locations(self) -> list[int]:
+        """Return the locations whose answers are sealed now, answered or not."""
+        return [query.number for query in self.queries if query.same_as is None and self.is_sealed(query.number)]
 
     def is_taken(self, query: int) -> bool:
         """Return whether anybody has answered the query or put it aside."""

@@ -406,6 +406,8 @@ class QueryRecord:
         Round and place in it of an audit question.
     known : tuple of float or None
         The known match of a control question.
+    sealed : bool
+        Whether answers at this location were drawn to be sealed, when it was asked for the first time.
     """
 
     number: int
@@ -420,6 +422,7 @@ class QueryRecord:
     batch: str | None = None
     audit: tuple[int, int] | None = field(default=None, metadata=SECRET)
     known: Vector | None = field(default=None, metadata=SECRET)
+    sealed: bool = field(default=False, metadata=SECRET)
 
     @property
     def location(self) -> int:
@@ -497,6 +500,11 @@ class TransformRecord:
     options: dict[str, Any]
     generation: int
     reference: bool = False
+
+    @property
+    def content(self) -> str:
+        """What the transform is, whatever its name: the hashes of its files, and how they are read."""
+        return canonical({"hashes": self.hashes, "options": self.options})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -585,8 +593,17 @@ class Settled(Stamped):
 
 
 @dataclass(frozen=True, kw_only=True)
+class SealRecord(Stamped):
+    """How answers are drawn to be sealed: of the suggested locations a share, at most so many at a time, by a seed."""
+
+    seed: int
+    share: float
+    most: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class Unsealed(Stamped):
-    """Sealed answers were opened, by the certificate with this digest."""
+    """Sealed answers were opened, for a verdict; ``certificate`` is its digest, where one was written."""
 
     certificate: str
 

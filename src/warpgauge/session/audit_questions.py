@@ -113,7 +113,7 @@ def audit_round(project: Project, state: State, posterior: Callable[[], Posterio
     drawn = AuditRound(
         number=number,
         design=design,
-        sealed=settings.seal,
+        sealed=bool(settings.seal),
         population=len(project.targets),
         drawn_before=len(gone),
         seed=seed,

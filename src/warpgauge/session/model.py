@@ -96,7 +96,7 @@ class Model:
         Each counts at its place with its uncertainty, as if it lay where the other answers predict it.
         """
         view = self.view(state, rater)
-        if not any(state.is_sealed_round(drawn) for drawn in state.audits):
+        if not state.sealed_locations():
             return view
         known = self._sealed_views.get(rater)
         if known is not None and known[0] is view and known[1] == state.model_generation:

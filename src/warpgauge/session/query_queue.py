@@ -29,6 +29,7 @@ from warpgauge.session.queries import (
     stale_suggestions,
     suggestions,
 )
+from warpgauge.session.seals import with_seals
 
 UNKNOWN = 0.25  # share of the image's diagonal: a standard deviation beyond it says nothing
 LEASE_SECONDS = 900.0  # a rater who has not answered by then has gone
@@ -227,7 +228,7 @@ class QueryQueue:
             if not beyond and settings.stop_gain is not None:
                 chosen = [(index, gain) for index, gain in chosen if gain >= settings.stop_gain]
             asked = self._with_audit(state, suggestions(self.project, state, chosen))
-            asked = with_controls(self.project.state, asked)
+            asked = with_seals(self.project, with_controls(self.project.state, asked))
             if not asked:
                 asked = repeats(state, settings, last_chance=True)
         if not asked:
