@@ -91,10 +91,11 @@ def test_bad_numbers_are_refused() -> None:
 
 
 def test_learn2reg_regularity_by_hand() -> None:
-    """Determinants 1, 1 and e^2 - 3: log(det + 3) is log 4 twice and 2 once; NaN is left out."""
-    found = challenge_metrics.learn2reg_regularity([1.0, 1.0, np.e**2 - 3, np.nan])
+    """Determinants 1, 1 and e^2 - 3: log(det + 3) is log 4 twice and 2 once; with NaN there is no spread."""
+    found = challenge_metrics.learn2reg_regularity([1.0, 1.0, np.e**2 - 3])
     assert found.sd_log_jacobian == pytest.approx(np.std([np.log(4), np.log(4), 2.0]))
     assert (found.foldings, found.folded) == (0, 0)
+    assert np.isnan(challenge_metrics.learn2reg_regularity([1.0, 1.0, np.nan]).sd_log_jacobian)
 
 
 def test_learn2reg_regularity_warns_of_folding() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import nibabel as nib
@@ -22,6 +23,7 @@ from warpgauge.study.pair_files import load_pair
 FAST = "samples = 40\nbootstrap = 100\ntargets = 60\n"
 STAINS = ("CD31-3", "Cc10-5")
 STEP = 3  # every third landmark: enough for a definition
+RESULTS: list[object] = ["", "Target landmarks", "Source landmarks", "Warped source landmarks"]
 
 
 def quick(study: Path) -> None:
@@ -51,18 +53,21 @@ def anhir_data(data_dir: Path, folder: Path) -> list[tuple[np.ndarray, np.ndarra
         warped = folder / "submissions" / "half" / f"{n}.csv"
         numbers = [line.split(",")[0] for line in moving.read_text().splitlines()[1::STEP]]
         lines = [f"{i},{x!r},{y!r}" for i, (x, y) in zip(numbers, ((start + end) / 2).tolist(), strict=True)]
-        if n == 1:  # in another order: rows are matched by their numbers
-            lines = lines[::-1]
         warped.write_text(",X,Y\n" + "\n".join(lines) + "\n")
-        results.append([n, warped.name])
+        results.append([n, fixed.name, moving.name, warped.name])
     rows.append([7, "hidden.csv", "hidden.csv", 2000.0])  # as pairs of the test set, whose landmarks are not public
     head = ["", "Target landmarks", "Source landmarks", "Image diagonal [pixels]"]
     write_csv(folder / "dataset.csv", [head, *rows])
-    write_csv(folder / "submissions" / "half" / "registration-results.csv", [["", "Warped source landmarks"], *results])
+    write_csv(folder / "submissions" / "half" / "registration-results.csv", [RESULTS, *results])
     return found
 
 
-def write_csv(path: Path, rows: list[list[object]]) -> None:
+def read_csv(path: Path) -> list[list[str]]:
+    with path.open(newline="") as stream:
+        return list(csv.reader(stream))
+
+
+def write_csv(path: Path, rows: Sequence[Sequence[object]]) -> None:
     with path.open("w", newline="") as stream:
         csv.writer(stream).writerows(rows)
 
@@ -76,6 +81,7 @@ def test_anhir_from_its_cover_table_to_its_figures(tmp_path: Path, data_dir: Pat
     study = tmp_path / "anhir.toml"
     quick(study)
     study.write_text(study.read_text().replace('name = "submission"', 'name = "half"'))
+    assert read_study(study).pairs[0].matched_by["Source landmarks"] == "29-041-Izd2-w35-CD31-3-les1.csv"
     found = ask("benchmark", study)["methods"][0]["official"]
     relative = [np.linalg.norm((end - start) / 2, axis=1) / 2311.5 for start, end in pairs]
     assert found["Average-Median-rTRE"] == pytest.approx(np.mean([np.median(one) for one in relative]), rel=1e-9)
@@ -93,10 +99,82 @@ def test_a_pair_that_anhirs_results_do_not_name_is_missing(tmp_path: Path, data_
     quick(tmp_path / "a.toml")
     (tmp_path / "a.toml").write_text((tmp_path / "a.toml").read_text().replace('"submission"', '"half"'))
     results = tmp_path / "submissions" / "half" / "registration-results.csv"
-    write_csv(results, [["", "Warped source landmarks"], [0, "../../dataset.csv"], [9, "0.csv"]])
+    head, first, *_ = read_csv(results)
+    write_csv(results, [head, [*first[:3], "../../dataset.csv"]])
     rows = {row["pair"]: row for row in ask("benchmark", tmp_path / "a.toml")["cases"] if row["method"] == "half"}
     assert "leads out of" in rows["0"]["missing"]
     assert "no row of the pair '1'" in rows["1"]["missing"]
+
+
+def variants(folder: Path) -> dict[str, float]:
+    """Broken and unusual copies of the submission "half"; how far each is complete: the share of its pairs that count.
+
+    What ANHIR's own program does with them was read in its public source: rows are joined by the names of images and
+    landmarks, points are taken in the order of their rows, NaN becomes 0, and a pair whose landmarks are not all there
+    counts as without registration.
+    """
+    half = folder / "submissions" / "half"
+    head, *rows = read_csv(half / "registration-results.csv")
+
+    def write(name: str, table: list[list[str]]) -> Path:
+        place = folder / "submissions" / name
+        place.mkdir()
+        for file in half.glob("[0-9].csv"):
+            (place / file.name).write_text(file.read_text())
+        write_csv(place / "registration-results.csv", table)
+        return place
+
+    write("renumbered", [head, *([str(90 + n), *row[1:]] for n, row in enumerate(rows))])
+    write("shuffled", [head, *([str(n), *row[1:]] for n, row in enumerate(rows[::-1]))])
+    write("partial", [head, rows[1]])
+    write("twice", [head, *rows, rows[0]])
+    write("unnamed", [[row[0], row[3]] for row in (head, *rows)])
+    short = write("short", [head, *rows]) / "0.csv"
+    short.write_text("".join(short.read_text().splitlines(keepends=True)[:-1]))
+    nothing = write("nan", [head, *rows]) / "0.csv"
+    lines = nothing.read_text().splitlines()
+    nothing.write_text("\n".join([lines[0], f"{lines[1].split(',')[0]},nan,nan", *lines[2:]]) + "\n")
+    return {"renumbered": 1, "shuffled": 1, "partial": 0.5, "twice": 0.5, "unnamed": 0, "short": 0.5, "nan": 1}
+
+
+def test_anhir_matches_by_pair_and_counts_what_is_missing_as_unregistered(tmp_path: Path, data_dir: Path) -> None:
+    """Renumbered and shuffled rows change nothing; a pair that is missing, twice or short counts as unregistered.
+
+    In no case is an incomplete submission better than the whole one, and its absence is said.
+    """
+    pairs = anhir_data(data_dir, tmp_path)
+    complete = variants(tmp_path)
+    study = tmp_path / "a.toml"
+    call("new-study", study, "--like", "anhir", "--data", tmp_path / "dataset.csv")
+    quick(study)
+    text = study.read_text().replace('"submission"', '"half"')
+    method = text[text.rindex("[[method]]") :]
+    study.write_text(text + "".join(method.replace('"half"', f'"{name}"') for name in complete))
+    result = ask("benchmark", study)
+    by_name = {one["name"]: one for one in result["methods"]}
+    before = [np.linalg.norm(end - start, axis=1) / 2311.5 for start, end in pairs]
+    after = [one / 2 for one in before]
+    for name, share in complete.items():
+        counted = {1: (after, after), 0.5: (before, after), 0: (before, before)}[share]
+        taken = [list(one[n]) for n, one in enumerate(counted)]
+        if name == "nan":
+            taken[0][0] = float(np.linalg.norm(pairs[0][1][0])) / 2311.5  # at the origin
+        official = by_name[name]["official"]
+        assert official["Average-Median-rTRE"] == pytest.approx(np.mean([np.median(one) for one in taken]), rel=1e-9)
+        assert official["Average-Max-rTRE"] == pytest.approx(np.mean([np.max(one) for one in taken]), rel=1e-9)
+        improved = [np.mean(np.array(taken[n]) < before[n]) for n in range(2)]
+        assert official["Average-Robustness"] == pytest.approx(np.mean(improved))
+        assert by_name[name]["missing"] == round(2 * (1 - share)) + (name == "nan")
+    ranks = {name: one["official"]["Average-Rank-Median-rTRE"] for name, one in by_name.items()}
+    assert ranks["half"] == ranks["renumbered"] == ranks["shuffled"] < ranks["partial"] < ranks["unnamed"]
+    whole = by_name["half"]
+    for name, share in complete.items():
+        if share < 1:
+            assert by_name[name]["mean_score"] > whole["mean_score"]
+            assert by_name[name]["mean_rank"] > whole["mean_rank"]
+    reasons = {row["method"]: row["missing"] for row in result["cases"] if row["pair"] == "0"}
+    assert "2 rows of the pair '0'" in reasons["twice"]
+    assert "never by their number" in reasons["unnamed"]
 
 
 def test_acrobat_is_matched_by_point_in_micrometres(tmp_path: Path, data_dir: Path) -> None:
@@ -240,6 +318,24 @@ def test_learn2reg_from_its_description_to_its_figures(tmp_path: Path, data_dir:
     found = result["methods"][0]["official"]
     assert found["TRE mean"] == pytest.approx(expected, rel=1e-5)
     assert found["SDlogJ mean"] > 0.001
+
+
+def test_learn2reg_has_no_figures_of_a_submission_that_lacks_a_field_or_has_nan(tmp_path: Path, data_dir: Path) -> None:
+    """Its program refuses a submission with a missing field, and computes NaN from a field with NaN."""
+    learn2reg_data(data_dir, tmp_path, 1, 10)
+    call("new-study", tmp_path / "l.toml", "--like", "learn2reg", "--data", tmp_path / "LungCT_dataset.json")
+    quick(tmp_path / "l.toml")
+    study = (tmp_path / "l.toml").read_text()
+    (tmp_path / "l.toml").write_text(study + study[study.rindex("[[method]]") :].replace('submission"', 'nan"'))
+    size = nib.load(tmp_path / "imagesTs" / "LungCT_0001_0000.nii.gz").shape
+    field = np.zeros((*size, 3), np.float32)
+    field[5, 5, 5] = np.nan
+    write_field(tmp_path / "submissions" / "nan" / "disp_0001_0001.nii.gz", field)
+    by_name = {one["name"]: one for one in ask("benchmark", tmp_path / "l.toml")["methods"]}
+    assert by_name["nan"]["official"] == {}
+    assert by_name["nan"]["missing"] == 0
+    assert by_name["submission"]["official"] == {}
+    assert by_name["submission"]["missing"] == 1
 
 
 def test_labels_beside_the_landmarks_give_dsc_and_hd95(tmp_path: Path, data_dir: Path) -> None:

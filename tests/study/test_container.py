@@ -148,8 +148,11 @@ def test_a_file_that_is_missing_is_a_missing_case_or_an_error_by_the_rule(tmp_pa
     shutil.copytree(given, inner)
     metrics = evaluate_submission(inner.parent, box / "ground-truth", tmp_path / "out")
     assert metrics["aggregates"]["missing"] == 1
-    assert metrics["case"]["case1"]["score"] is None
     assert "there is no file" in metrics["case"]["case1"]["missing"]
+    # The absent pair counts as without registration, an error of 4 by hand, instead of leaving the mean to the other.
+    assert metrics["case"]["case1"]["score"] == pytest.approx(4, rel=0.15)
+    scores = [one["score"] for one in metrics["case"].values()]
+    assert metrics["aggregates"]["mean_score"] == pytest.approx(sum(scores) / 2)
 
 
 def test_relative_folders_serve_and_a_submission_without_any_file_is_refused(tmp_path: Path) -> None:

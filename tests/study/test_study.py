@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+from itertools import combinations, product
 from pathlib import Path
 
 import numpy as np
@@ -132,19 +134,49 @@ class TestMissing:
         return path
 
     def test_worst_rank(self, tmp_path: Path) -> None:
-        """Ranks 1, 3, 1 for near, 2, 1, 2 for far: both have the mean 5/3; near's score is that of two pairs."""
-        result = run_study(self.study(tmp_path, "worst rank"), tmp_path / "out")
+        """Ranks 1, 3, 1 for near, 2, 1, 2 for far: both have the mean 5/3; near's score there is that of the worst."""
+        result = run_study(self.study(tmp_path, "worst rank"), tmp_path / "out")  # an older name of the rule
         by_name = {one.name: one for one in result.methods}
         assert by_name["near"].mean_rank == pytest.approx(5 / 3)
         assert by_name["far"].mean_rank == pytest.approx(5 / 3)
         assert by_name["farther"].mean_rank == pytest.approx((3 + 2 + 3) / 3)
         assert (by_name["near"].cases, by_name["near"].missing) == (2, 1)
-        rows = [row for row in result.case_rows() if row["pair"] == "case1" and row["method"] == "near"]
-        assert rows[0]["score"] is None
-        assert rows[0]["rank"] == 3
-        assert "no file 'near/case1.tfm'" in rows[0]["missing"]
-        assert "1 case is missing (a missing case gets the last rank of its pair)." in result.verdict
-        assert result.tests[0].cases == 2
+        rows = {row["method"]: row for row in result.case_rows() if row["pair"] == "case1"}
+        assert rows["near"]["score"] == max(rows[name]["score"] for name in ("far", "farther", "identity"))
+        assert rows["near"]["rank"] == 3
+        assert "no file 'near/case1.tfm'" in rows["near"]["missing"]
+        assert "1 case is missing (a missing case has the last rank of its pair and the score of no" in result.verdict
+        assert result.tests[0].cases == 3
+
+    def test_leaving_out_pairs_never_gains(self, tmp_path: Path) -> None:
+        """Every choice of pairs that a good, a middling or a bad method could leave out: no figure is better for it."""
+        path, more = make_study(tmp_path, pairs=3), ""
+        chosen = [keep for n in (1, 2) for keep in combinations(range(3), n)]
+        for method, keep in product(("near", "far", "farther"), chosen):
+            name = f"{method}-{''.join(map(str, keep))}"
+            (tmp_path / name).mkdir()
+            for n in keep:
+                shutil.copyfile(tmp_path / method / f"case{n}.tfm", tmp_path / name / f"case{n}.tfm")
+            more += f'[[method]]\nname = "{name}"\ntransform = "{{method}}/{{pair}}.tfm"\n'
+        path.write_text(path.read_text() + more)
+        result = run_study(path, tmp_path / "out")
+        by_name = {one.name: one for one in result.methods}
+        for name, one in by_name.items():
+            whole = by_name[name.split("-")[0]]
+            for figure in ("mean_score", "mean_rank", "rank", "acrobat", "learn2reg_tre30", "learn2reg_tre70"):
+                assert getattr(one, figure) >= getattr(whole, figure) - 1e-12, (name, figure)
+            assert one.score_interval.low >= whole.score_interval.low - 1e-12
+            assert one.probability_first <= whole.probability_first
+        assert not result.methods[0].missing
+
+    def test_an_incomplete_method_is_not_first_without_a_word(self, tmp_path: Path) -> None:
+        """Best on the pairs that it has, by far: where it is first all the same, the verdict says what it lacks."""
+        path = make_study(tmp_path, pairs=3)
+        text = path.read_text()
+        path.write_text(text[: text.index("[[method]]")] + '[[method]]\nname = "near"\ntransform = "near/{pair}.tfm"\n')
+        (tmp_path / "near" / "case1.tfm").unlink()
+        verdict = run_study(path, tmp_path / "out").verdict
+        assert "near is incomplete: it has 2 of 3 pairs." in verdict
 
     def test_exclude(self, tmp_path: Path) -> None:
         result = run_study(self.study(tmp_path, "exclude"), tmp_path / "out")

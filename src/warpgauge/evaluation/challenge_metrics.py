@@ -188,11 +188,11 @@ def learn2reg_regularity(determinants: ArrayLike) -> Learn2RegRegularity:
     Parameters
     ----------
     determinants : array
-        As `warpgauge.evaluation.jacobian_determinants` returns them; NaN (outside the domain) is left out.
+        As `warpgauge.evaluation.jacobian_determinants` returns them. One that is not finite (a field with NaN, a point
+        outside the domain) makes the spread NaN, as in the challenge.
     """
     values = np.asarray(determinants, dtype=np.float64).reshape(-1)
-    values = values[np.isfinite(values)]
-    if values.size == 0:
+    if not np.isfinite(values).any():
         raise InvalidInputError("Learn2Reg's regularity needs at least one finite determinant.")
     clipped = np.clip(values + 3, 1e-9, 1e9)
     folded = int(np.sum(values <= 0))

@@ -304,7 +304,7 @@ def study(found: Any) -> str:
     if found.untrusted:
         parts.append(
             f"In {len(found.untrusted)} of {len(found.outcomes)} pairs the model is overconfident "
-            f"({', '.join(found.untrusted[:5])}{', ...' if len(found.untrusted) > 5 else ''}), so be careful."
+            f"({_some(found.untrusted)}), so be careful."
         )
     if found.study.by_labels:
         parts.append("There are no landmarks: methods are ranked by Dice, which does not say how large errors are.")
@@ -313,14 +313,37 @@ def study(found: Any) -> str:
     if found.sampled:
         chance = f"{'' if found.decided else ', but only'} with probability {probability(best.probability_first)}"
     parts.append(f"{best.name} is first over {pairs}{chance} (mean rank {best.mean_rank:.2f} of {len(found.methods)}).")
+    if best.missing:
+        parts.append(f"{best.name} is incomplete: it has {best.cases} of {pairs}.")
+    parts += [
+        f"{best.name} is flagged in {counted(len(where), 'pair')} ({_some(where)}): {words}; do not rely on its rank."
+        for code, words in _DOUBTS.items()
+        if (where := found.flagged(best.name, code))
+    ]
     missing = sum(len(one.missing) for one in found.outcomes)
     if missing:
-        rule = "a missing case gets the last rank of its pair"
+        rule = f"a missing case has the last rank of its pair and the score of {_MISSING_AS[found.has_panel]}"
         if found.study.settings.missing == "exclude":
             count = len(found.excluded)
             rule = f"{counted(count, 'pair')} {'is' if count == 1 else 'are'} left out for all methods"
         parts.append(f"{missing} case{'s are' if missing != 1 else ' is'} missing ({rule}).")
     return " ".join(parts)
+
+
+# What an absent case costs, by whether the study has a panel.
+_MISSING_AS = {
+    True: "no registration or of the worst reference, whichever is worse",
+    False: "no registration or of the worst method there, whichever is worse",
+}
+# Flags with which no method is first without a word.
+_DOUBTS = {
+    "leak": "it has seen annotations",
+    "too_good": "it fits the annotations better than their own uncertainty allows",
+}
+
+
+def _some(names: Sequence[str]) -> str:
+    return f"{', '.join(names[:5])}{', ...' if len(names) > 5 else ''}"
 
 
 def flag(found: Flag) -> str:

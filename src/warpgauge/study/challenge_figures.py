@@ -1,8 +1,8 @@
 """Official figures of known challenges under their own names, by case and over the cases.
 
-They follow the rules of the challenges' own evaluation programs, are computed from the errors at the landmarks alone
-and carry no uncertainty. The definitions are in `warpgauge.evaluation.challenge_metrics`; here is which of them a
-challenge reports.
+They follow the rules of the challenges' own evaluation programs, also for what is missing, are computed from the errors
+at the landmarks alone and carry no uncertainty; docs/study.md says where a rule is not public. The definitions are in
+`warpgauge.evaluation.challenge_metrics`; here is which of them a challenge reports.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warpgauge.core.annotations import Annotations
-from warpgauge.core.arrays import Floats
+from warpgauge.core.arrays import Floats, tied_ranks
 from warpgauge.errors import SuspiciousDataWarning
 from warpgauge.evaluation import challenge_metrics
 from warpgauge.geometry import Grid
@@ -28,19 +28,33 @@ MAIN = {
     "anhir": ("Average-Median-rTRE",),
     "acrobat": ("Median-90th-percentile-TRE",),
     "learn2reg": ("TRE mean", "DSC mean"),
+    "brats-reg": ("Median-MEE",),
 }
 
 
-def case_figures(
-    challenge: str | None, errors: Sequence[float], initial: Sequence[float], diagonal: float | None
-) -> Figures:
-    """Return a method's official figures of one pair; none where landmarks are missing or there is no challenge."""
-    if challenge is None or not errors or len(errors) != len(initial):
+def case_figures(challenge: str | None, errors: Floats | None, initial: Floats, diagonal: float | None) -> Figures:
+    """Return a method's official figures of one pair; none where there are no landmarks or there is no challenge.
+
+    Parameters
+    ----------
+    challenge : str, optional
+    errors : (n,) array, optional
+        At every landmark, NaN where the method gave no point; None where it has nothing for this pair. Both count by
+        the challenge's own rule: an incomplete pair has ANHIR's figures before registration and a robustness of 0, a
+        landmark that ACROBAT misses keeps its place in the moving image, and Learn2Reg has no figures.
+    initial : (n,) array
+        Without registration.
+    diagonal : float, optional
+        Of the image; ANHIR needs it.
+    """
+    if challenge is None or not len(initial):
         return {}
+    complete = errors is not None and bool(np.isfinite(errors).all())
+    after = initial if errors is None else np.where(np.isfinite(errors), errors, initial)
     if challenge == "anhir":
         if diagonal is None:
             return {}
-        one = challenge_metrics.anhir_case(errors, diagonal, initial)
+        one = challenge_metrics.anhir_case(after if complete else initial, diagonal, initial)
         return {
             "rTRE Mean (final)": one.average,
             "rTRE Median (final)": one.median,
@@ -48,8 +62,10 @@ def case_figures(
             "Robustness": float(one.robustness or 0.0),
         }
     if challenge == "acrobat":
-        return {"90th-percentile-TRE": challenge_metrics.acrobat_case(errors)}
-    return {"TRE": float(np.mean(errors))}
+        return {"90th-percentile-TRE": challenge_metrics.acrobat_case(after)}
+    if challenge == "brats-reg":
+        return {"MEE": float(np.median(after)), "Robustness": float(np.mean(after < initial))}
+    return {"TRE": float(np.mean(after))} if complete else {}
 
 
 def learn2reg_field_figures(file: Path, layout: str, given: Annotations | None, fixed: Grid, moving: Grid) -> Figures:
@@ -58,6 +74,8 @@ def learn2reg_field_figures(file: Path, layout: str, given: Annotations | None, 
 
     field = displacements_in_voxels(file, layout, fixed)
     figures: Figures = {}
+    if not np.isfinite(field).all():
+        return figures  # the challenge's program computes NaN
     if given is not None:
         start, end = fixed.world_to_index(given.fixed_points), moving.world_to_index(given.moving_points)
         moved = start + np.stack([map_coordinates(part, start.T[::-1]) for part in field], axis=1)
@@ -86,12 +104,16 @@ def _determinants(field: NDArray[Any]) -> Floats:
 
 
 def official_figures(challenge: str | None, cases: Sequence[Mapping[str, float]]) -> Figures:
-    """Return a method's official figures over its pairs, from those of each pair."""
-    known = [case for case in cases if case]
-    if challenge is None or not known:
+    """Return a method's official figures over all pairs of a study, from those of each pair.
+
+    A pair without figures leaves a method without official figures: Learn2Reg refuses a submission that lacks one.
+    """
+    if challenge is None or not cases:
         return {}
-    names = dict.fromkeys(name for case in known for name in case)
-    columns = {name: np.array([case[name] for case in known if name in case]) for name in names}
+    names = [name for name in cases[0] if all(name in case for case in cases)]
+    columns = {name: np.array([case[name] for case in cases]) for name in names}
+    if not columns:
+        return {}
     if challenge == "anhir":
         return _anhir_figures(columns)
     if challenge == "acrobat":
@@ -100,13 +122,36 @@ def official_figures(challenge: str | None, cases: Sequence[Mapping[str, float]]
             "Median-90th-percentile-TRE": challenge_metrics.acrobat(values, 2022),
             "Mean-90th-percentile-TRE": challenge_metrics.acrobat(values, 2023),
         }
+    if challenge == "brats-reg":
+        errors, robustness = columns["MEE"], columns["Robustness"]
+        return {
+            "Median-MEE": float(np.median(errors)),
+            "Mean-MEE": float(errors.mean()),
+            "Mean-Robustness": float(robustness.mean()),
+        }
     found: Figures = {}
     for name, values in columns.items():
-        found[f"{name} mean"] = float(values.mean())
-        if len(values) > 1:
-            found[f"{name} std"] = float(values.std(ddof=1))
-        found[f"{name} 30"] = float(np.quantile(values, 0.3))
-        found[f"{name} 70"] = float(np.quantile(values, 0.7))
+        found |= {f"{name} mean": float(values.mean()), f"{name} std": float(values.std())}
+        found |= {f"{name} {share}": float(np.quantile(values, share / 100)) for share in (30, 70)}
+    return found
+
+
+def ranked_figures(challenge: str | None, cases: Mapping[str, Sequence[Mapping[str, float]]]) -> dict[str, Figures]:
+    """Return the official figures of each method that depend on the others: ANHIR's average ranks.
+
+    Parameters
+    ----------
+    challenge : str, optional
+    cases : mapping
+        Of each method, the figures of each pair, in the same order.
+    """
+    if challenge != "anhir" or not all(case for method in cases.values() for case in method):
+        return {name: {} for name in cases}
+    found: dict[str, Figures] = {name: {} for name in cases}
+    for what in ("Median", "Max"):
+        values = np.array([[case[f"rTRE {what} (final)"] for case in method] for method in cases.values()])
+        for name, rank in zip(cases, tied_ranks(values.T).mean(axis=0), strict=True):
+            found[name][f"Average-Rank-{what}-rTRE"] = float(rank)
     return found
 
 

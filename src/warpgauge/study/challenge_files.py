@@ -18,7 +18,7 @@ from warpgauge.errors import FileFormatError, InvalidInputError
 from warpgauge.io.files import PathLike, read_text, replace_file
 from warpgauge.io.images import read_image
 from warpgauge.io.landmarks import Landmarks, write_landmarks
-from warpgauge.study.challenge_tables import ACROBAT, ANHIR, read_acrobat
+from warpgauge.study.challenge_tables import ACROBAT, ANHIR, COVER_COLUMNS, read_acrobat
 from warpgauge.study.description import CHALLENGES, LABELS, toml_value
 
 LANDMARKS = "landmarks"
@@ -108,9 +108,9 @@ def _anhir(table: Path, folder: Path) -> Made:
         diagonal = float(row[_DIAGONAL] or "nan")
         if not diagonal > 0:
             raise FileFormatError(f"{table.name!r}: the pair {name} has no {_DIAGONAL!r}.")
-        pairs.append(
-            {"name": name, "landmarks": source, "moving_landmarks": target, "targets": source, "diagonal": diagonal}
-        )
+        matched = {column: (row[column] or "").strip() for column in COVER_COLUMNS if (row.get(column) or "").strip()}
+        named = {"name": name, "landmarks": source, "moving_landmarks": target, "targets": source}
+        pairs.append({**named, "diagonal": diagonal, "matched_by": matched})
     method = {"mapped_landmarks": "submissions/{method}/registration-results.csv", "options": {"format": ANHIR}}
     return pairs, method, left_out
 
@@ -247,7 +247,7 @@ name = {name}
 
 [settings]
 challenge = "{like}"
-{sd}missing = "worst rank"
+{sd}missing = "worst"       # a case that is not there counts as the worst of no registration and the references
 """
 _SD = "sd = {sd:g}                  # standard deviation of a landmark, {unit}: replace it by your raters' scatter\n"
 _TITLES = {"anhir": "ANHIR", "learn2reg": "Learn2Reg", "acrobat": "ACROBAT"}

@@ -119,7 +119,7 @@ def write_container(study: Study | PathLike, folder: PathLike) -> Path:
             entries[-1]["raters"] = [f"{place.name}/rater{n}-{one.name}" for n, one in enumerate(pair.raters, 2)]
             for source, copied in zip(pair.raters, entries[-1]["raters"], strict=True):
                 shutil.copyfile(source, truth / copied)
-        entries[-1] |= {key: getattr(pair, key) for key in ("sd", "diagonal") if getattr(pair, key) is not None}
+        entries[-1] |= {key: value for key in ("sd", "diagonal", "matched_by") if (value := getattr(pair, key))}
         if pair.landmark_options and not pair.project:
             entries[-1]["landmark_options"] = dict(pair.landmark_options)
     (truth / STUDY).write_text(_study_text(described, entries, method), "utf-8")

@@ -18,8 +18,8 @@ from warpgauge.evaluation.judge import CENTRES
 from warpgauge.evaluation.scores import SAMPLES
 from warpgauge.io.files import PathLike, one_line, read_text
 
-MISSING_RULES = ("worst rank", "exclude", "error")
-CHALLENGES = ("anhir", "learn2reg", "acrobat")
+MISSING_RULES = ("worst", "exclude", "error")
+CHALLENGES = ("anhir", "learn2reg", "acrobat", "brats-reg")
 LABELS = ("fixed_labels", "moving_labels")
 PATHS = ("project", "landmarks", "moving_landmarks", "fixed", "moving", "mask", "targets", *LABELS)
 FITS = ("pair", "together")
@@ -71,9 +71,10 @@ class StudySettings:
         The p of the score that is compared: 1, 2 or infinity.
     tolerance : float, optional
         Also count the share of targets with an error above this, in world units.
-    missing : {"worst rank", "exclude", "error"}
-        What happens to a pair for which a method has no transform: the method gets the last rank there (and no score),
-        the pair is left out for **all** methods, or the study stops.
+    missing : {"worst", "exclude", "error"}
+        What happens to a pair for which a method has no transform: the method gets the last rank there, and as score
+        the worst of no registration and of the references (of all methods, where the study has no references); the
+        pair is left out for **all** methods; or the study stops. "worst rank" is an older name of the first.
     most_outside : float
         A transform that is undefined at more than this share of the targets counts as missing.
     samples, bootstrap, targets : int
@@ -83,13 +84,13 @@ class StudySettings:
     seed : int
     centre : {"candidates", "prior"}
         What methods are judged by on each pair: `warpgauge.judge`, or the posterior as in the paper.
-    challenge : {"anhir", "learn2reg", "acrobat"}, optional
+    challenge : {"anhir", "learn2reg", "acrobat", "brats-reg"}, optional
         Whose official figures are shown beside the scores (`warpgauge.study.official_figures`).
     """
 
     norm: float | str = 2.0
     tolerance: float | None = _number()
-    missing: str = _one_of(MISSING_RULES, "worst rank")
+    missing: str = _one_of(MISSING_RULES, "worst")
     most_outside: float = _number(0.5, 0, 1)
     samples: int = _number(SAMPLES, 1, whole=True)
     bootstrap: int = _number(2000, 1, whole=True)
@@ -106,6 +107,8 @@ class StudySettings:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "norm", math.inf if self.norm == "inf" else self.norm)
+        if self.missing == "worst rank":
+            object.__setattr__(self, "missing", "worst")
         if self.norm not in (1, 2, math.inf):
             raise InvalidInputError(f'The norm of a study must be 1, 2 or "inf", got {self.norm!r}.')
         _check_fields(self)
@@ -147,6 +150,7 @@ class PairSpec:
     ANHIR's errors are divided by, in world units; that of the fixed image by default. ``raters`` are further files with
     the moving points of the same landmarks by other raters, which are fused. ``fixed_labels`` and ``moving_labels`` are
     label images whose overlap is reported beside the scores; without landmarks and project it is all that is known.
+    ``matched_by`` says what the columns of a table of results hold in the row of this pair; ANHIR matches by them.
     """
 
     name: str
@@ -163,6 +167,7 @@ class PairSpec:
     raters: tuple[Path, ...] = ()
     fixed_labels: Path | None = None
     moving_labels: Path | None = None
+    matched_by: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def labels_only(self) -> bool:
@@ -305,8 +310,11 @@ def _pair(values: Mapping[str, Any], folder: Path) -> PairSpec:
     if not isinstance(raters, list) or not all(isinstance(one, str) and one.strip() for one in raters):
         raise InvalidInputError(f"raters of the pair {name!r} must be a list of paths.")
     others = tuple(folder / one for one in raters)
-    sd, diagonal = values.get("sd"), values.get("diagonal")
-    return PairSpec(name, sd=sd, diagonal=diagonal, landmark_options=options, raters=others, **paths)
+    matched = values.get("matched_by", {})
+    if not isinstance(matched, Mapping) or not all(isinstance(one, str) for one in matched.values()):
+        raise InvalidInputError(f"matched_by of the pair {name!r} must be a table of texts by column.")
+    paths |= {"sd": values.get("sd"), "diagonal": values.get("diagonal"), "matched_by": dict(matched)}
+    return PairSpec(name, landmark_options=options, raters=others, **paths)
 
 
 def _check_pair(pair: PairSpec) -> None:

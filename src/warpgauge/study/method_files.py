@@ -84,7 +84,7 @@ def read_mapped(
     if options.get("format") == ACROBAT:
         return _acrobat(file, pair, grids)
     if options.get("format") == ANHIR:
-        file, options = anhir_file(file, pair.name), {}
+        file, options = anhir_file(file, pair), {}
     given: dict[str, Any] = {**pair.landmark_options, **options}
     if pair.moving_landmarks is None:  # the landmark file holds both sides, and so must this one
         found = read_landmarks(file, **grids, **given)

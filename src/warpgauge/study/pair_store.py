@@ -19,13 +19,13 @@ from warpgauge.io.files import content_hash, write_whole
 from warpgauge.io.transforms.elastix import initial_files
 from warpgauge.project import Project
 from warpgauge.study.challenge_tables import ANHIR, anhir_file
-from warpgauge.study.description import LABELS
+from warpgauge.study.description import LABELS, PairSpec
 from warpgauge.study.method_files import transform_files
 from warpgauge.study.pair_files import read_grid
 from warpgauge.study.pairs import Job, PairOutcome
 
 # Change it whenever the content of a stored result changes: old ones are then computed anew.
-SCHEMA = 6
+SCHEMA = 7
 
 
 def job_key(job: Job) -> str:
@@ -52,14 +52,14 @@ def job_key(job: Job) -> str:
     for method in study.methods:
         found = transform_files(study, pair, method) if method.patterns else []
         if method.options.get("format") == ANHIR and not isinstance(found, str):
-            found = _with_named(found, pair.name)
+            found = _with_named(found, pair)
         files[f"method {method.name}"] = found if isinstance(found, str) else _hash_all(found)
     content = {
         "schema": SCHEMA,
         "program": __version__,
         "settings": asdict(study.settings) | {"bootstrap": None},
         "model": asdict(study.model),
-        "pair": [pair.name, pair.sd, pair.diagonal, dict(pair.landmark_options)],
+        "pair": [pair.name, pair.sd, pair.diagonal, dict(pair.landmark_options), dict(pair.matched_by)],
         "methods": [[method.name, dict(method.options)] for method in study.methods],
         "learned": None if job.learned is None else asdict(job.learned),
         "files": files,
@@ -67,7 +67,7 @@ def job_key(job: Job) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()[:24]
 
 
-def _with_named(files: Sequence[Path], pair: str) -> list[Path]:
+def _with_named(files: Sequence[Path], pair: PairSpec) -> list[Path]:
     """Return ANHIR's table of results and the file of landmarks that it names for a pair, where it is there."""
     try:
         named = anhir_file(files[0], pair)

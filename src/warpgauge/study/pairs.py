@@ -4,14 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from warpgauge.core.annotations import Annotations
 from warpgauge.core.arrays import Floats
-from warpgauge.errors import InvalidInputError
-from warpgauge.evaluation import Comparison, Scene, evaluate_comparison, norm_name, project_comparison
+from warpgauge.errors import InvalidInputError, WarpgaugeError
+from warpgauge.evaluation import (
+    Comparison,
+    Scene,
+    challenge_metrics,
+    evaluate_comparison,
+    norm_name,
+    project_comparison,
+)
 from warpgauge.evaluation.columns import draws_of
 from warpgauge.evaluation.overlap import label_overlap
 from warpgauge.evaluation.project_evaluation import BASELINE, project_centre, with_baseline
@@ -21,12 +29,14 @@ from warpgauge.io.transforms import Transform
 from warpgauge.io.transforms.mapped_points import MappedPoints
 from warpgauge.project import Project
 from warpgauge.study.challenge_figures import Figures, case_figures, learn2reg_field_figures, overlap_figures
+from warpgauge.study.challenge_tables import ANHIR, anhir_file, anhir_points
 from warpgauge.study.description import MethodSpec, PairSpec, Study
 from warpgauge.study.method_files import project_transform, read_method, transform_files
 from warpgauge.study.pair_files import load_pair, read_grid
 from warpgauge.study.pair_model import Learned, pair_posterior
 
 OVERLAP = ("dice", "hd95", "surface_distance")
+_NOTHING = np.zeros(0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,11 +51,11 @@ class PairOutcome:
     missing : dict
         Methods without a usable transform, and why.
     draws : (S, K) array
-        Posterior draws of the study's score; NaN columns for missing methods.
+        Posterior draws of the study's score; those of a missing method are what its absence costs.
     scores : (K,) array
-        The score that ranks; NaN where missing.
+        The score; of a missing method, what its absence costs.
     landmark_errors : dict
-        Classical errors of each present method at the annotated points inside its domain.
+        Classical errors of each method at the annotated points; what it costs where it is undefined or missing.
     initial_errors : list of float
         The same without registration (the identity).
     diagonal : float or None
@@ -58,7 +68,8 @@ class PairOutcome:
         A challenge's own figures of each method, where the study names one.
     overlap : dict
         Of each method and of the identity, where the pair has label images: ``dice``, ``hd95`` and
-        ``surface_distance`` (means over the labels), and ``labels``, each one's.
+        ``surface_distance`` (means over the labels), and ``labels``, each one's. Of a missing method, what its absence
+        costs.
     """
 
     name: str
@@ -76,7 +87,7 @@ class PairOutcome:
     overlap: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def overlap_of(self, method: str) -> dict[str, float | None]:
-        """Return a method's overlap figures; None where there are no labels or it is missing."""
+        """Return a method's overlap figures; None where there are no labels."""
         found = self.overlap.get(method, {})
         return {name: found.get(name) for name in OVERLAP}
 
@@ -162,19 +173,20 @@ def _compute_labels(job: Job) -> PairOutcome:
             missing[name] = f"it maps {overlap.pop(name)['outside']:.0%} of the labels outside the moving image"
             del present[name]
     _check_missing(job, missing)
-    scores = np.array([1 - overlap[name]["dice"] if name in present else np.nan for name in found])
     official = {
-        name: {**_official(job, name, None, (fixed, moving), (), (), None),
+        name: {**_official(job, name, None, (fixed, moving), None, _NOTHING, None),
                **overlap_figures(settings.challenge, overlap[name])}
         for name in present
     }  # fmt: skip
+    overlap |= _overlap_cost(missing, overlap)
+    scores = np.array([1 - overlap[name]["dice"] for name in found])
     return PairOutcome(
         pair.name,
         tuple(found),
         missing,
         np.tile(scores, (settings.samples, 1)),  # nothing but the choice of pairs varies
         scores,
-        {name: [] for name in present},
+        {name: [] for name in found},
         [],
         None,
         "undetermined",
@@ -203,23 +215,33 @@ def _outcome(
     options = {name: getattr(settings, name) for name in ("samples", "seed", "tolerance")}
     result = evaluate_comparison(compared, centre=centre, further=False, **options)
     names, norm = tuple(one.name for one in job.study.methods), norm_name(settings.p)
-    draws = np.full((settings.samples, len(names)), np.nan)
-    scores = np.full(len(names), np.nan)
-    errors: dict[str, list[float]] = {}
-    by_rater: dict[str, list[float]] = {}
-    for column, name in enumerate(compared.transforms):
-        if name not in names:
-            continue  # the baseline, which has no rank
-        draws[:, names.index(name)] = result.draws[draws_of(norm)][:, column]
-        scores[names.index(name)] = result.scores[name].score[norm]
-        lengths = compared.landmark_errors[column]
-        errors[name] = lengths[np.isfinite(lengths)].tolist()
-        by_rater[name] = _rater_errors(compared.values.annotations[column], placements)
-    initial = np.linalg.norm(given.fixed_points - given.moving_points, axis=1).tolist()
-    overlap = _overlaps(job.pair, compared.transforms)
+    drawn = dict(zip(compared.transforms, result.draws[draws_of(norm)].T, strict=True))
+    found = {name: one.score[norm] for name, one in result.scores.items()}
+    cost, cost_draws = max(_counted(compared, found).values()), np.max([*_counted(compared, drawn).values()], axis=0)
+    draws = np.stack([drawn.get(name, cost_draws) for name in names], axis=1)
+    scores = np.array([found.get(name, cost) for name in names])
+    initial = np.linalg.norm(given.fixed_points - given.moving_points, axis=1)
     diagonal = job.pair.diagonal if job.pair.diagonal is not None or grids[0] is None else grids[0].diagonal
+    lengths = dict(zip(compared.transforms, compared.landmark_errors, strict=True))
+    worst = np.nanmax([initial, *_counted(compared, lengths).values()], axis=0)
+    errors = {name: np.where(np.isfinite(one := lengths.get(name, worst)), one, worst) for name in names}
+    by_rater = {
+        name: _rater_errors(mapped, placements)
+        for name, mapped in zip(compared.transforms, compared.values.annotations, strict=True)
+    }
+    unmoved = _rater_errors(given.fixed_points, placements)
+    overlap = _overlaps(job.pair, compared.transforms)
+    official = {
+        name: {
+            **_official(job, name, given, grids, by_rater.get(name), unmoved, diagonal),
+            **overlap_figures(settings.challenge, overlap.get(name)),
+        }
+        for name in names
+    }
+    overlap |= _overlap_cost(missing, _counted(compared, overlap))
     about = result.to_dict()
     about["read_as"] = {name: one.description.to_dict() for name, one in compared.transforms.items()}
+    about["panel"] = list(compared.panel)
     believed = result.trust
     return PairOutcome(
         job.pair.name,
@@ -227,29 +249,43 @@ def _outcome(
         missing,
         draws,
         scores,
-        errors,
-        initial,
+        {name: lengths.tolist() for name, lengths in errors.items()},
+        initial.tolist(),
         diagonal,
         "undetermined" if believed is None else believed.verdict,
         "" if believed is None else believed.sentence,
         about,
-        {
-            name: {
-                **_official(job, name, given, grids, by_rater[name], initial, diagonal),
-                **overlap_figures(settings.challenge, overlap.get(name)),
-            }
-            for name in errors
-        },
+        official,
         overlap,
     )
 
 
-def _rater_errors(mapped: Floats, placements: Floats) -> list[float]:
+def _counted(compared: Comparison, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of those transforms that say what a missing case costs: the worst of them.
+
+    No registration and the panel's references; all methods where there is no panel. Leaving out what is hard must not
+    gain, and what is said of one method must not depend on others.
+    """
+    kept = {compared.baseline, *compared.panel} if compared.panel else set(compared.transforms)
+    return {name: value for name, value in values.items() if name in kept}
+
+
+def _overlap_cost(missing: Mapping[str, str], counted: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Return the overlap that counts for the methods that are missing; none without labels."""
+    if not counted:
+        return {}
+    cost: dict[str, Any] = {"dice": min(one["dice"] for one in counted.values()), "labels": []}
+    for name in OVERLAP[1:]:
+        known = [one[name] for one in counted.values() if one[name] is not None]
+        cost[name] = max(known) if known else None
+    return dict.fromkeys(missing, cost)
+
+
+def _rater_errors(mapped: Floats, placements: Floats) -> Floats:
     """Return the error of a method at each landmark, as the mean of the distances from all raters' points."""
     lengths = np.linalg.norm(mapped - placements, axis=2)
     placed = np.isfinite(placements).all(axis=2)
-    mean = np.where(placed, lengths, 0.0).sum(axis=0) / placed.sum(axis=0)
-    return [float(one) for one in mean[np.isfinite(mean)]]
+    return np.asarray(np.where(placed, lengths, 0.0).sum(axis=0) / placed.sum(axis=0))
 
 
 def _overlaps(pair: PairSpec, transforms: Mapping[str, Transform]) -> dict[str, dict[str, Any]]:
@@ -275,16 +311,35 @@ def _official(
     name: str,
     given: Annotations | None,
     grids: tuple[Grid | None, Grid | None],
-    errors: Sequence[float],
-    initial: Sequence[float],
+    errors: Floats | None,
+    initial: Floats,
     diagonal: float | None,
 ) -> Figures:
-    """Return the figures of the challenge that the study names, of one method on this pair."""
+    """Return the figures of the challenge that the study names, of one method on this pair.
+
+    Files in the challenge's own layout are read as its own program reads them.
+    """
     challenge = job.study.settings.challenge
     method = next(one for one in job.study.methods if one.name == name)
     fixed, moving = grids[0], grids[1] or grids[0]
+    files = transform_files(job.study, job.pair, method) if method.patterns else []
+    if isinstance(files, str) or len(files) != 1:
+        return case_figures(challenge, errors, initial, diagonal)
     if challenge == "learn2reg" and method.options.get("format") == "learn2reg" and fixed and moving:
-        files = transform_files(job.study, job.pair, method)
-        if not isinstance(files, str) and len(files) == 1:
-            return learn2reg_field_figures(files[0], str(method.options.get("layout")), given, fixed, moving)
+        if given is not None and errors is None:
+            return {}  # it could not be read, or misses most of the targets
+        return learn2reg_field_figures(files[0], str(method.options.get("layout")), given, fixed, moving)
+    if challenge == "anhir" and method.options.get("format") == ANHIR and given is not None:
+        errors = _anhir_errors(files[0], job.pair, given)
     return case_figures(challenge, errors, initial, diagonal)
+
+
+def _anhir_errors(table: Path, pair: PairSpec, given: Annotations) -> Floats | None:
+    """Return the errors of the warped landmarks in a submission to ANHIR; None if the pair is not whole in it."""
+    try:
+        warped = anhir_points(anhir_file(table, pair))
+    except WarpgaugeError:
+        return None  # `missing` says why
+    if warped.shape != given.moving_points.shape:
+        return None
+    return challenge_metrics.target_registration_errors(warped, given.moving_points)

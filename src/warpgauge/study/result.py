@@ -17,14 +17,13 @@ from warpgauge.evaluation.columns import CSV, TERMINAL, written
 from warpgauge.evaluation.project_evaluation import BASELINE
 from warpgauge.evaluation.verdict import DECISIVE
 from warpgauge.study import columns
-from warpgauge.study.challenge_figures import official_figures
+from warpgauge.study.challenge_figures import official_figures, ranked_figures
 from warpgauge.study.description import Study
 from warpgauge.study.pairs import PairOutcome, mean_overlap
 from warpgauge.study.statistics import (
     Bootstrap,
     PairedTest,
     hierarchical_bootstrap,
-    mean_present,
     paired_tests,
     ranks,
     stability_of,
@@ -45,8 +44,7 @@ class MethodResult:
     rank : float
         Final rank by the mean per-case rank; equal ones share it.
     mean_rank, mean_score : float
-        Over the pairs, of the posterior scores; a missing case counts by the study's rule. The score is None where
-        there is none.
+        Over the pairs, of the posterior scores; a missing case has the last rank, and costs by the study's rule.
     rank_interval, score_interval : Interval
         Over the hierarchical bootstrap, 90 %.
     probability_first : float
@@ -56,7 +54,7 @@ class MethodResult:
     cases, missing : int
         Pairs in the comparison with and without a transform.
     anhir, acrobat, learn2reg_tre30, learn2reg_tre70
-        Classical metrics over the pairs with a transform; None where they cannot be computed.
+        Classical metrics over the pairs; a missing case costs by the study's rule. None where they cannot be computed.
     official : dict
         Figures of the challenge that the study names, under that challenge's own names.
     dice, hd95, surface_distance : float or None
@@ -66,9 +64,9 @@ class MethodResult:
     name: str
     rank: float
     mean_rank: float
-    mean_score: float | None
+    mean_score: float
     rank_interval: Interval
-    score_interval: Interval | None
+    score_interval: Interval
     probability_first: float
     rank_probabilities: list[float]
     cases: int
@@ -126,6 +124,16 @@ class StudyResult(Tabular):
     def untrusted(self) -> tuple[str, ...]:
         """Pairs whose model is overconfident."""
         return tuple(one.name for one in self.outcomes if one.verdict == "overconfident")
+
+    @property
+    def has_panel(self) -> bool:
+        """Whether the methods were judged by references that never saw an annotation."""
+        return any(one.evaluation.get("panel") for one in self.outcomes)
+
+    def flagged(self, method: str, code: str) -> list[str]:
+        """Return the pairs in which a method has a flag."""
+        flags = [(one.name, flag) for one in self.outcomes for flag in one.evaluation.get("flags", [])]
+        return [name for name, flag in flags if flag["transform"] == method and flag["kind"] == code]
 
     @property
     def notices(self) -> list[str]:
@@ -202,13 +210,12 @@ class StudyResult(Tabular):
         """One flat row per pair and method, and one for the identity, which has no rank."""
         rows = []
         for outcome in self.outcomes:
-            for k, (method, rank) in enumerate(zip(outcome.methods, ranks(outcome.scores), strict=True)):
-                scored = None
-                if method not in outcome.missing:
-                    drawn = None if self.study.by_labels else Interval.of(outcome.draws[:, k])
-                    scored = (float(outcome.scores[k]), *((drawn.low, drawn.high) if drawn else (None, None)))
-                errors = outcome.landmark_errors.get(method)
-                rows.append(self._case(outcome, method, scored, float(rank), errors))
+            absent = [method in outcome.missing for method in outcome.methods]
+            in_case = ranks(np.where(absent, np.nan, outcome.scores))
+            for k, (method, rank) in enumerate(zip(outcome.methods, in_case, strict=True)):
+                drawn = None if self.study.by_labels else Interval.of(outcome.draws[:, k])
+                scored = (float(outcome.scores[k]), *((drawn.low, drawn.high) if drawn else (None, None)))
+                rows.append(self._case(outcome, method, scored, float(rank), outcome.landmark_errors.get(method)))
             rows += self._baseline_row(outcome)
         return rows
 
@@ -224,10 +231,10 @@ class StudyResult(Tabular):
         return [self._case(outcome, BASELINE, scored, None, outcome.initial_errors)]
 
     def _case(
-        self, outcome: PairOutcome, method: str, scored: tuple[Any, ...] | None, rank: float | None, errors: Any
+        self, outcome: PairOutcome, method: str, scored: tuple[Any, ...], rank: float | None, errors: Any
     ) -> dict[str, Any]:
         """Return the row of a method on a pair, from its score with its interval, and its errors at the landmarks."""
-        score, low, high = scored or (None, None, None)
+        score, low, high = scored
         return {
             "pair": outcome.name,
             "method": method,
@@ -279,15 +286,19 @@ def summarise(
     kept = [one for one in outcomes if one.name not in excluded]
     if not kept:
         raise InvalidInputError(
-            "Every pair has a missing case, so the rule 'exclude' leaves none; use missing = 'worst rank'."
+            "Every pair has a missing case, so the rule 'exclude' leaves none; use missing = 'worst'."
         )
     names = [method.name for method in study.methods]
     scores = np.stack([one.scores for one in kept])
-    boot = hierarchical_bootstrap([one.draws for one in kept], study.settings.bootstrap, study.settings.seed)
-    mean_ranks, mean_scores = ranks(scores).mean(axis=0), mean_present(scores)
-    final = ranks(mean_ranks)
+    missing = np.array([[name in one.missing for name in names] for one in kept])
+    boot = hierarchical_bootstrap([one.draws for one in kept], study.settings.bootstrap, study.settings.seed, missing)
+    mean_ranks = ranks(np.where(missing, np.nan, scores)).mean(axis=0)
+    mean_scores, final = scores.mean(axis=0), ranks(mean_ranks)
+    beside = ranked_figures(
+        study.settings.challenge, {name: [one.official.get(name, {}) for one in kept] for name in names}
+    )
     methods = [
-        _method(k, name, study, kept, boot, float(mean_ranks[k]), float(mean_scores[k]), float(final[k]))
+        _method(k, name, study, kept, boot, float(mean_ranks[k]), float(mean_scores[k]), float(final[k]), beside[name])
         for k, name in enumerate(names)
     ]
     return StudyResult(
@@ -311,38 +322,37 @@ def _method(
     mean_rank: float,
     mean_score: float,
     rank: float,
+    ranked: dict[str, float],
 ) -> MethodResult:
     present = [one for one in kept if name not in one.missing]
-    drawn = boot.scores[:, k]
-    known = drawn[np.isfinite(drawn)]
-    errors = [one.landmark_errors[name] for one in present if one.landmark_errors[name]]
+    errors = [one.landmark_errors[name] for one in kept if one.landmark_errors[name]]
     means = [float(np.mean(one)) for one in errors]
     return MethodResult(
         name=name,
         rank=rank,
         mean_rank=mean_rank,
-        mean_score=mean_score if present else None,
+        mean_score=mean_score,
         rank_interval=Interval.of(boot.mean_ranks[:, k]),
-        score_interval=Interval.of(known) if len(known) else None,
+        score_interval=Interval.of(boot.scores[:, k]),
         probability_first=float(boot.first[k]),
         rank_probabilities=boot.rank_probabilities[k].tolist(),
         cases=len(present),
         missing=len(kept) - len(present),
-        anhir=_anhir(name, present),
+        anhir=_anhir(name, kept),
         acrobat=challenge_metrics.acrobat([challenge_metrics.acrobat_case(one) for one in errors]) if errors else None,
         learn2reg_tre30=challenge_metrics.learn2reg_tre(means, 2023) if means else None,
         learn2reg_tre70=challenge_metrics.learn2reg_tre(means, 2025) if means else None,
-        official=official_figures(study.settings.challenge, [one.official.get(name, {}) for one in present]),
-        **mean_overlap(name, present),
+        official=official_figures(study.settings.challenge, [one.official.get(name, {}) for one in kept]) | ranked,
+        **mean_overlap(name, kept),
     )
 
 
-def _anhir(name: str, present: Sequence[PairOutcome]) -> dict[str, Any] | None:
-    """ANHIR's aggregates; they need a diagonal of every pair, and every landmark within the transform's domain."""
+def _anhir(name: str, kept: Sequence[PairOutcome]) -> dict[str, Any] | None:
+    """ANHIR's aggregates; they need a diagonal of every pair."""
     cases = []
-    for one in present:
+    for one in kept:
         errors = one.landmark_errors[name]
-        if one.diagonal is None or len(errors) != len(one.initial_errors) or not errors:
+        if one.diagonal is None or not errors:
             return None
         cases.append(challenge_metrics.anhir_case(errors, one.diagonal, one.initial_errors))
     return challenge_metrics.anhir(cases).to_dict() if cases else None

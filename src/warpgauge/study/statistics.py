@@ -29,7 +29,7 @@ def ranks(scores: Floats) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class Bootstrap:
-    """Bootstrap rounds, (B, K) each: mean score (NaN where a method had no score at all) and mean per-case rank.
+    """Bootstrap rounds, (B, K) each: mean score and mean per-case rank.
 
     Attributes
     ----------
@@ -46,15 +46,19 @@ class Bootstrap:
     first: Floats
 
 
-def hierarchical_bootstrap(draws: Sequence[Floats], rounds: int, seed: int = 0) -> Bootstrap:
+def hierarchical_bootstrap(
+    draws: Sequence[Floats], rounds: int, seed: int = 0, missing: ArrayLike | None = None
+) -> Bootstrap:
     """Draw pairs with replacement, and from each drawn pair one joint posterior sample of all methods' scores.
 
     Parameters
     ----------
     draws : sequence of (S, K) arrays
-        Posterior draws of each pair; NaN columns for missing methods.
+        Posterior draws of each pair.
     rounds : int
     seed : int
+    missing : (P, K) array of bool, optional
+        Methods without a transform of a pair: they have the last rank there, whatever their draws.
     """
     if not draws or rounds < 1:
         raise InvalidInputError("A bootstrap needs at least one pair and one round.")
@@ -62,7 +66,8 @@ def hierarchical_bootstrap(draws: Sequence[Floats], rounds: int, seed: int = 0) 
         raise InvalidInputError("A bootstrap needs as many draws and methods in every pair.")
     stacked = np.stack(draws)
     P, S, K = stacked.shape
-    case_ranks = ranks(stacked)
+    absent = np.zeros((P, K), dtype=bool) if missing is None else np.asarray(missing, dtype=bool)
+    case_ranks = ranks(np.where(absent[:, None], np.nan, stacked))
     rng = np.random.default_rng(seed)
     scores, mean_ranks = np.empty((rounds, K)), np.empty((rounds, K))
     step = max(1, _BLOCK_DOUBLES // (P * K))
@@ -70,23 +75,15 @@ def hierarchical_bootstrap(draws: Sequence[Floats], rounds: int, seed: int = 0) 
         rows = slice(start, min(start + step, rounds))
         count = rows.stop - rows.start
         chosen = rng.integers(P, size=(count, P)), rng.integers(S, size=(count, P))
-        scores[rows] = mean_present(stacked[chosen])
+        scores[rows] = stacked[chosen].mean(axis=1)
         mean_ranks[rows] = case_ranks[chosen].mean(axis=1)
     final = rank_distribution(mean_ranks)
     return Bootstrap(scores, mean_ranks, final.probabilities, final.best)
 
 
-def mean_present(values: Floats) -> Floats:
-    """Mean over the last axis but one of the values that are there; NaN where there is none."""
-    known = np.isfinite(values)
-    count = known.sum(axis=-2)
-    total = np.where(known, values, 0.0).sum(axis=-2)
-    return np.where(count > 0, total / np.maximum(count, 1), np.nan)
-
-
 @dataclass(frozen=True)
 class PairedTest:
-    """Wilcoxon signed-rank test of two methods' scores over the pairs that both have.
+    """Wilcoxon signed-rank test of two methods' scores over the pairs; a missing case counts as it does elsewhere.
 
     Attributes
     ----------

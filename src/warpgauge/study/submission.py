@@ -12,7 +12,7 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -173,12 +173,12 @@ def _metrics(result: StudyResult) -> dict[str, Any]:
     before = result.baseline
     aggregates: dict[str, Any] = {
         "mean_score": method.mean_score,
-        "mean_score_low": interval.low if interval else None,
-        "mean_score_high": interval.high if interval else None,
+        "mean_score_low": interval.low,
+        "mean_score_high": interval.high,
         "mean_score_before_registration": before["mean_score"] if before else None,
         "cases": method.cases,
         "missing": method.missing,
-        "too_good": sum(_too_good(one.evaluation.get("flags", [])) for one in result.outcomes),
+        "too_good": len(result.flagged(METHOD, "too_good")),
         **{name: value for name in OVERLAP if (value := getattr(method, name)) is not None},
         **method.official,
     }
@@ -186,11 +186,6 @@ def _metrics(result: StudyResult) -> dict[str, Any]:
         {"study": result.study.name, "program": f"warpgauge {__version__}", "aggregates": aggregates, "case": cases}
     )
     return found
-
-
-def _too_good(flags: Sequence[Mapping[str, Any]]) -> bool:
-    """Return whether the submission is flagged on a pair as fitting the annotations better than their noise allows."""
-    return any(flag["kind"] == "too_good" and flag["transform"] == METHOD for flag in flags)
 
 
 def main(arguments: list[str] | None = None) -> int:
