@@ -98,6 +98,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "map": ("map_", "map_"),
     "report": ("report", "report"),
     "new-study": ("new_study", "new_study"),
+    "check-submission": ("check_submission", "check_submission"),
     "benchmark": ("benchmark", "benchmark"),
     "copy": ("maintenance", "copy"),
     "recover": ("maintenance", "recover"),

@@ -23,6 +23,7 @@ from warpgauge.study.statistics import Bootstrap, PairedTest, hierarchical_boots
 
 if TYPE_CHECKING:
     from warpgauge.study.submission import evaluate_submission
+    from warpgauge.study.submission_check import SubmissionCheck, check_submission
 
 __all__ = [
     "Bootstrap",
@@ -37,6 +38,8 @@ __all__ = [
     "Study",
     "StudyResult",
     "StudySettings",
+    "SubmissionCheck",
+    "check_submission",
     "evaluate_submission",
     "gate_study",
     "hierarchical_bootstrap",
@@ -53,8 +56,12 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Load what evaluation containers run only on demand: `python -m` warns of a module that is loaded before."""
-    if name != "evaluate_submission":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from warpgauge.study.submission import evaluate_submission
+    if name == "evaluate_submission":
+        from warpgauge.study.submission import evaluate_submission
 
-    return evaluate_submission
+        return evaluate_submission
+    if name in ("SubmissionCheck", "check_submission"):
+        from warpgauge.study import submission_check
+
+        return getattr(submission_check, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

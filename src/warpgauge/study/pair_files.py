@@ -64,7 +64,7 @@ def load_pair(pair: PairSpec, settings: StudySettings) -> LoadedPair:
     landmarks = read_landmarks(
         pair.landmarks, pair.moving_landmarks, fixed_grid=fixed, moving_grid=moving, **pair.landmark_options
     )
-    targets, region = _targets(pair, settings, fixed)
+    targets, region = pair_targets(pair, settings, fixed)
     if pair.raters:
         annotations, placements = _fused(pair, landmarks, fixed, moving)
         return LoadedPair(annotations, placements, targets, region, fixed, moving)
@@ -116,7 +116,8 @@ def _same_rows(pair: PairSpec, first: Landmarks, other: Landmarks, file: Path) -
     return np.arange(len(first))
 
 
-def _targets(pair: PairSpec, settings: StudySettings, fixed: Grid | None) -> tuple[Floats, str]:
+def pair_targets(pair: PairSpec, settings: StudySettings, fixed: Grid | None) -> tuple[Floats, str]:
+    """Return the targets of a pair that is not a project, and what they stand for."""
     if pair.targets is not None:
         return targets_from_file(pair.targets, grid=fixed), "file"
     if fixed is None:

@@ -56,15 +56,9 @@ def evaluate_submission(input_folder: Path, ground_truth: Path, output_folder: P
         # Logs of projects are databases, which want to write beside themselves; the image may be read-only.
         home = Path(scratch) / "ground-truth"
         shutil.copytree(ground_truth, home)
-        study = read_study(home / STUDY)
-        root = _submission_root(study, given, Path(scratch) / "staged")
-        method = study.methods[0]
-        patterns = tuple(f"{glob.escape(str(root))}/{pattern}" for pattern in method.patterns)
-        moved = replace(method, transform=patterns)
-        if method.mapped_landmarks is not None:
-            moved = replace(method, mapped_landmarks=patterns[0])
+        study, root = located(read_study(home / STUDY), given, Path(scratch))
         with confined(Path(scratch), given):
-            result = run_study(replace(study, methods=(moved,)), Path(scratch) / "results")
+            result = run_study(study, Path(scratch) / "results")
     if not result.methods[0].cases:
         pair, reason = next((one.name, one.missing[METHOD]) for one in result.outcomes if one.missing)
         count = counted(len(result.outcomes), "pair")
@@ -73,6 +67,16 @@ def evaluate_submission(input_folder: Path, ground_truth: Path, output_folder: P
     output_folder.mkdir(parents=True, exist_ok=True)
     replace_file(output_folder / "metrics.json", (json.dumps(metrics, indent=2, allow_nan=False) + "\n").encode())
     return metrics
+
+
+def located(study: Study, folder: Path, scratch: Path) -> tuple[Study, Path]:
+    """Return a study whose one method lies in the folder of a submission, and the folder where its patterns begin."""
+    root, method = _submission_root(study, folder, scratch / "staged"), study.methods[0]
+    patterns = tuple(f"{glob.escape(str(root))}/{pattern}" for pattern in method.patterns)
+    moved = replace(method, transform=patterns)
+    if method.mapped_landmarks is not None:
+        moved = replace(method, mapped_landmarks=patterns[0])
+    return replace(study, methods=(moved,)), root
 
 
 def _inside(reason: str, root: Path) -> str:
