@@ -6,8 +6,9 @@ import csv
 import html
 import io
 import math
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
@@ -115,11 +116,44 @@ def latex_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], caption: 
 
 def csv_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
     """Return a table as CSV with all digits; a missing value is empty."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows([["" if one is None else one for one in row] for row in rows])
+    return csv_text([columns, *rows])
+
+
+# What a spreadsheet takes for the beginning of a formula, also in full width.
+_FORMULA = re.compile(r"'*[=+\-@\t\r\uff1d\uff0b\uff0d\uff20]..*", re.DOTALL)
+
+
+def csv_text(rows: Iterable[Sequence[Any]], *, delimiter: str = ",", quote_all: bool = False) -> str:
+    """Return rows as CSV with plain line ends; every CSV file of the program is written here.
+
+    A number has all its digits, and a missing value is empty. Text that a spreadsheet would run as a formula gets a
+    quotation mark before it, as spreadsheets themselves write it; `csv_cell_text` removes it.
+    """
+    out = io.StringIO(newline="")
+    style: dict[str, Any] = {"delimiter": delimiter, "quoting": csv.QUOTE_ALL if quote_all else csv.QUOTE_MINIMAL}
+    csv.writer(out, lineterminator="\n", **style).writerows([_csv_cell(one) for one in row] for row in rows)
     return out.getvalue()
+
+
+def _csv_cell(value: Any) -> Any:
+    if value is None:
+        return ""
+    if isinstance(value, float):
+        return repr(float(value))
+    return f"'{value}" if isinstance(value, str) and _FORMULA.fullmatch(value) and not _is_number(value) else value
+
+
+def csv_cell_text(cell: str) -> str:
+    """Return the text of a cell as it was before `csv_text` made it harmless."""
+    return cell[1:] if cell.startswith("'") and _FORMULA.fullmatch(cell[1:]) and not _is_number(cell[1:]) else cell
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return text.isascii() and "_" not in text and text == text.strip()
 
 
 class Tabular(ABC):

@@ -102,7 +102,7 @@ def test_a_pair_that_anhirs_results_do_not_name_is_missing(tmp_path: Path, data_
     head, first, *_ = read_csv(results)
     write_csv(results, [head, [*first[:3], "../../dataset.csv"]])
     rows = {row["pair"]: row for row in ask("benchmark", tmp_path / "a.toml")["cases"] if row["method"] == "half"}
-    assert "leads out of" in rows["0"]["missing"]
+    assert "leads elsewhere" in rows["0"]["missing"]
     assert "no row of the pair '1'" in rows["1"]["missing"]
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
 import shutil
 import subprocess
 import sys
+from contextlib import redirect_stderr, redirect_stdout
 from importlib.metadata import distribution
 from pathlib import Path
 
@@ -15,8 +17,11 @@ import pytest
 from packaging.requirements import Requirement
 
 from command_tools import ask, call
+from project.tools import grid_points, place, query, write_images
 from study_tools import make_study
+from warpgauge.project import Project
 from warpgauge.study import evaluate_submission
+from warpgauge.study.submission import main
 
 
 def container(folder: Path, **settings: str) -> Path:
@@ -188,3 +193,91 @@ def test_a_study_without_a_common_layout_has_no_container(tmp_path: Path) -> Non
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "mine").write_text("x")
     assert "not empty" in call("benchmark", study, "--container", tmp_path / "full", code=1)
+
+
+def test_a_project_goes_into_a_container_by_a_list(tmp_path: Path) -> None:
+    """Logins, former logs, stray files and places of images stay out; the copy opens where nobody trusted it."""
+    fixed, moving = write_images(tmp_path / "patient-0815")
+    with Project.create(tmp_path / "project", fixed=fixed, moving=moving, candidates=grid_points()) as project:
+        for number, (x, y) in enumerate(grid_points(4, 3)):
+            project.append(query(number, (x, y)), place(number, (x + 1, y)))
+    for name in ("access.log", "access.log.1", "annotations.before-20260101T000000.sqlite", "notes.txt", "id_rsa"):
+        (tmp_path / "project" / name).write_text("192.0.2.1 Dr. Secret")
+    (tmp_path / "project" / "stray").mkdir()
+    (tmp_path / "project" / "stray" / "x.csv").write_text("secret")
+    (tmp_path / "study.toml").write_text(
+        '[[pair]]\nname = "one"\nproject = "project"\n[[method]]\nname = "m"\ntransform = "{method}/{pair}.tfm"\n'
+    )
+    call("benchmark", tmp_path / "study.toml", "--container", tmp_path / "box")
+    copy = tmp_path / "box" / "ground-truth" / "pair001" / "project"
+    listed = {"project.json", "candidates.npz", "targets.npz", "annotations.sqlite"}
+    listed |= {"fixed_foreground.npz", "moving_foreground.npz"}
+    assert {path.name for path in copy.rglob("*") if path.is_file()} == listed
+    assert b"patient-0815" not in (copy / "project.json").read_bytes()
+    shutil.move(copy, tmp_path / "elsewhere")
+    with Project.open(tmp_path / "elsewhere", check_images=False, trust=False) as opened:
+        assert len(opened.state.queries) == 12
+
+
+def test_a_container_takes_no_file_as_labels_that_is_no_image(tmp_path: Path) -> None:
+    """A study that somebody sent names a private file as labels: it does not leave the machine in a container."""
+    study = make_study(tmp_path, pairs=1)
+    (tmp_path / "key").write_text("-----BEGIN PRIVATE KEY-----")
+    labels = 'fixed_labels = "key"\nmoving_labels = "key"\n'
+    study.write_text(study.read_text().replace('targets = "targets0.json"\n', f'targets = "targets0.json"\n{labels}'))
+    assert "not of a kind that is read" in call("benchmark", study, "--container", tmp_path / "box", code=1)
+    assert not list((tmp_path / "box").rglob("*key*"))
+
+
+def entered(given: Path, out: Path, box: Path) -> tuple[int, str]:
+    """Run the entry point within this process; return its code and what stands on standard error."""
+    told = io.StringIO()
+    with redirect_stderr(told), redirect_stdout(io.StringIO()):
+        code = main([str(given), str(out), str(box / "ground-truth")])
+    assert "Traceback" not in told.getvalue(), told.getvalue()
+    return code, told.getvalue()
+
+
+def refused(given: Path, box: Path, tmp_path: Path) -> str:
+    """Run the entry point on a hostile submission, and return the sentence."""
+    code, told = entered(given, tmp_path / "refused", box)
+    assert code == 1
+    assert not (tmp_path / "refused").exists()
+    return told.splitlines()[-1]
+
+
+def test_a_hostile_submission_reads_nothing_outside_its_folder(tmp_path: Path) -> None:
+    """Neither by the key of a job, nor by a path of an output, nor by a link; each is one sentence."""
+    box, given = container(tmp_path), tmp_path / "jobs"
+    job = prediction(given, "a1", "case0", "near")
+    shutil.copytree(given / "a1", tmp_path / "outside")
+    for change in (
+        {"pk": "../outside"},
+        {"pk": str(tmp_path / "outside")},
+        {"pk": ".."},
+        {"outputs": [{"interface": {"relative_path": "../../../outside/output/transform.tfm"}}]},
+        {"outputs": [{"socket": {"relative_path": str(tmp_path / "outside" / "output" / "transform.tfm")}}]},
+        {"outputs": [{"interface": 7}]},
+        {"outputs": "x"},
+        {"inputs": [3]},
+    ):
+        (given / "predictions.json").write_text(json.dumps([{**job, **change}]))
+        refused(given, box, tmp_path)
+    for text in ("[" * 100_000 + "]" * 100_000, "{}", "[[]]", '{"a": 1e999}', "7", '[{"pk": 1e308}]'):
+        (given / "predictions.json").write_text(text)
+        assert "is not a list of jobs" in refused(given, box, tmp_path) or text == "{}"
+    linked = tmp_path / "linked"
+    linked.mkdir()
+    (linked / "case0.tfm").symlink_to(tmp_path / "outside" / "output" / "transform.tfm")
+    assert "a link to a place outside" in refused(linked, box, tmp_path)
+
+
+def test_numbers_at_the_edge_of_floating_point_are_no_traceback(tmp_path: Path) -> None:
+    """A transform with 1e308 is a missing case with its reason, or one sentence, and metrics stay JSON."""
+    box, given = container(tmp_path), submission(tmp_path)
+    for number in ("1e308", "-1.7e308", "1e200"):
+        text = (tmp_path / "near" / "case0.tfm").read_text()
+        (given / "case0.tfm").write_text(text.replace("Parameters: 1", f"Parameters: {number}", 1))
+        code, _ = entered(given, tmp_path / "out", box)
+        if code == 0:
+            json.loads((tmp_path / "out" / "metrics.json").read_text(), parse_constant=pytest.fail)

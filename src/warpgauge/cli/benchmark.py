@@ -9,6 +9,7 @@ import click
 from warpgauge.cli.arguments import cluster_options, executor_for, resume_option, trust_option
 from warpgauge.cli.mlflow_runs import mlflow_logger
 from warpgauge.cli.output import json_option, print_facts, print_json, print_table, progress
+from warpgauge.io.files import replace_text
 
 
 @click.command(
@@ -59,17 +60,17 @@ def benchmark(
         _write_container(study, container, as_json)
         return
     from warpgauge.report.page import report_path
-    from warpgauge.study import run_study
+    from warpgauge.study import results_folder, run_study
 
     if leaderboard is not None:
         report_path(leaderboard)  # before anything is computed
     logger = None if mlflow is None else mlflow_logger(mlflow)
-    folder = out or study.with_name(f"{study.stem}-results")
+    folder = out or results_folder(study)
     with executor_for(jobs, scheduler, cluster) as executor, progress("evaluating pairs") as show:
         result = run_study(
             study, folder, executor=executor, fresh=not resume, progress=lambda at: show(at.done, at.total)
         )
-    (folder / "study.json").write_text(result.to_json())
+    replace_text(folder / "study.json", result.to_json())
     if leaderboard is not None:
         from warpgauge.report import write_leaderboard
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,9 +10,10 @@ import click
 
 from warpgauge.cli.arguments import chosen_transforms, project_argument
 from warpgauge.cli.output import json_option, print_json, print_table
+from warpgauge.display import csv_table
 from warpgauge.errors import InvalidInputError
 from warpgauge.evaluation.judge import CENTRES
-from warpgauge.io.files import replace_file
+from warpgauge.io.files import replace_text
 
 
 def check_sides(fixed_labels: Path | None, moving_labels: Path | None) -> None:
@@ -46,13 +45,7 @@ def show_overlaps(found: Mapping[str, Any], units: str) -> None:
 
 def write_landmark_table(path: Path, rows: list[dict[str, Any]]) -> None:
     """Write the errors at every annotation as CSV."""
-    stream = io.StringIO()
-    writer = csv.DictWriter(stream, list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(
-        {key: repr(value) if isinstance(value, float) else value for key, value in row.items()} for row in rows
-    )
-    replace_file(path, stream.getvalue().encode())
+    replace_text(path, csv_table(list(rows[0]), [list(row.values()) for row in rows]))
 
 
 centre_option = click.option(

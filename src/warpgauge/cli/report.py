@@ -54,10 +54,10 @@ def report(source: Path, out: Path | None, as_json: bool, **options: Any) -> Non
 def _study(source: Path, out: Path | None, results: Path | None) -> Path:
     from warpgauge.report import write_study_report
     from warpgauge.report.page import report_path
-    from warpgauge.study import run_study
+    from warpgauge.study import results_folder, run_study
 
     aim = report_path(out or source.with_suffix(".html"))  # before anything is computed
-    folder = results or source.with_name(f"{source.stem}-results")
+    folder = results or results_folder(source)
     with progress("evaluating pairs") as show:
         result = run_study(source, folder, progress=lambda at: show(at.done, at.total))
     if result.cached:

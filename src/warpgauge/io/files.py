@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from warpgauge.errors import FileFormatError, InvalidInputError, MissingExtraError, WarpgaugeError, install_advice
+from warpgauge.io.inside import own_file
 
 PathLike = str | os.PathLike[str]
 TEXT_LIMIT = 64 * 2**20  # bytes; the largest real text file at hand (a B-spline) has 2 MB
@@ -148,7 +149,7 @@ def locked(path: Path, waiting: Callable[[int], object] | None = None) -> Iterat
     ``waiting`` is called with the descriptor again and again while another process holds the lock. Where the system has
     no such locks, nobody waits.
     """
-    handle = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666)
+    handle = own_file(path, os.O_RDWR | os.O_CREAT)
     try:
         with suppress(ImportError):
             import fcntl

@@ -16,6 +16,7 @@ import numpy as np
 from warpgauge.errors import InvalidInputError
 from warpgauge.geometry import Grid
 from warpgauge.io.files import one_line, read_text, write_whole
+from warpgauge.io.inside import checked_id, name_problem
 from warpgauge.project.errors import ProjectError, StorageError, project_content
 from warpgauge.project.settings import Settings
 
@@ -166,7 +167,7 @@ class Document:
         with project_content(repr(FILE)):
             content = _migrated(content)
             document = cls(
-                _text(content, "id"),
+                checked_id(content["id"]),
                 _text(content, "created"),
                 _text(content, "program"),
                 {name: ImageRecord.from_dict(record) for name, record in content["images"].items()},
@@ -218,7 +219,7 @@ def _check(document: Document) -> None:
             raise InvalidInputError("the assumptions of an image are not text")
     for record in (document.candidates, document.targets, *document.foregrounds.values()):
         name = _text(vars(record), "file")
-        if "/" in name or "\\" in name or name in ("", ".", "..") or "\0" in name:
+        if "/" in name or name_problem(name) is not None:
             raise InvalidInputError(f"the file {name[:60]!r} does not lie in the project's folder")
         _text(vars(record), "content_hash")
         _text(vars(record), "method")

@@ -195,5 +195,6 @@ class EventLog(ABC):
             mirror = Mirror(folder, self.folder, self.project_id)
             rows = self.rows()
             mirror.check(rows)
+            mirror.copy_files()
             mirror.append(rows)
             self.mirror = mirror

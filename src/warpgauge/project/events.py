@@ -15,6 +15,7 @@ import numpy as np
 from warpgauge.core.kernels import FAMILIES
 from warpgauge.errors import InvalidInputError, WarpgaugeError
 from warpgauge.io.files import one_line
+from warpgauge.io.inside import name_problem
 from warpgauge.project.content_checks import Matrix, Vector, number, points, text, vector, whole
 from warpgauge.project.errors import ConflictError, NotAllowedError, ProjectError
 from warpgauge.project.names import check_new_name, checked_name
@@ -677,8 +678,7 @@ class SetTransform(Event):
         if not texts or len(files) != len(hashes) or len(files) > 1000 or not isinstance(options, dict):
             raise InvalidInputError("A transform needs a list of files, a hash for each, and options.")
         for file in files:
-            parts = file.split("/")
-            if parts[0] != "transforms" or len(parts) < 2 or "\\" in file or set(parts) & {"", ".", ".."}:
+            if not file.startswith("transforms/") or name_problem(file) is not None:
                 raise InvalidInputError(
                     f"The file {file[:80]!r} of a transform does not lie in the folder 'transforms'."
                 )

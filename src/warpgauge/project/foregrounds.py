@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from warpgauge.candidates import Foreground, find_foreground, foreground_from_mask
 from warpgauge.errors import InvalidInputError
 from warpgauge.io.images import Image
+from warpgauge.io.inside import Inside
 from warpgauge.io.limits import check_memory
 from warpgauge.io.numpy_files import read_array
 from warpgauge.project.document import ForegroundRecord
@@ -57,7 +58,7 @@ def store_foreground(folder: Path, side: str, made: Foreground, from_mask: bool)
 
 def load_foreground(folder: Path, record: ForegroundRecord) -> Foreground | None:
     """Read a foreground back; None where its file is missing. One that is not the stored one is refused."""
-    file = folder / record.file
+    file = Inside(folder, record.file, "foreground").path
     if not file.is_file():
         return None
     with project_content(repr(record.file), "delete it, and it is made again"):

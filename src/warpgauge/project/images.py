@@ -15,6 +15,7 @@ from warpgauge.errors import InvalidInputError, Message, WarpgaugeError, say
 from warpgauge.geometry import Grid
 from warpgauge.io.files import one_line, read_text, write_whole
 from warpgauge.io.images import Image, read_image
+from warpgauge.io.inside import copy_tree
 from warpgauge.io.stores import Place, RemotePath, is_url
 from warpgauge.project.document import ImageRecord
 from warpgauge.project.errors import ProjectError, StorageError, project_content
@@ -60,7 +61,7 @@ def copy_into(image: Image, folder: Path) -> str:
         )
     if image.path.is_dir():
         aim = _free(place, image.path.name)
-        shutil.copytree(image.path, aim)
+        copy_tree(image.path, aim)
         return aim.relative_to(folder).as_posix()
     # A header names its data by a bare name beside it, so all files go into one folder under their own names.
     aim = _free(place, image.path.stem) if len(files_of(image)) > 1 else place

@@ -11,6 +11,7 @@ import numpy as np
 from warpgauge.display import counted
 from warpgauge.errors import WarpgaugeError
 from warpgauge.io.files import content_hash
+from warpgauge.io.inside import Inside
 from warpgauge.project.document import Document, read_document
 from warpgauge.project.errors import ProjectError, UntrustedProjectError, project_content
 from warpgauge.project.event_log import Row, entry_of, moment_of
@@ -179,10 +180,12 @@ class _Verifier:
     def _transforms(self, state: State) -> None:
         for record in state.transforms.values():
             for file, expected in zip(record.files, record.hashes, strict=True):
-                path = self.folder / file
-                if path.is_symlink() and not path.resolve().is_relative_to(self.folder.resolve()):
-                    self.problems.append(f"The file {file!r} of the transform {record.name!r} is a link elsewhere.")
-                elif not path.exists():
+                try:
+                    path = Inside(self.folder, file, f"file of the transform {record.name!r}").path
+                except WarpgaugeError as error:
+                    self.problems.append(str(error))
+                    continue
+                if not path.exists():
                     self.problems.append(f"The file {file!r} of the transform {record.name!r} is missing.")
                 elif content_hash(path) != expected:
                     self.problems.append(f"The file {file!r} of the transform {record.name!r} has changed.")
@@ -211,8 +214,7 @@ def recover_project(folder: Path, mirror: Path | None = None, *, accept_loss: bo
     """
     document = read_document(folder)
     log = store_of(document)
-    if log.address is not None:
-        check_permission(folder, document, None)
+    check_permission(folder, document, None)
     mirrored = None if mirror is None else mirror_rows(mirror, document.id)
 
     def check(rows: list[Row]) -> None:

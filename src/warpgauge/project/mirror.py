@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from warpgauge.errors import InvalidInputError
-from warpgauge.io.files import one_line
+from warpgauge.io.files import one_line, write_whole
+from warpgauge.io.inside import Inside, checked_id, own_file
 from warpgauge.project.errors import ProjectError, StorageError
 from warpgauge.project.values import chained
 
@@ -39,17 +39,15 @@ class Mirror:
         root = project_folder.resolve()
         if folder.resolve().is_relative_to(root) or root.is_relative_to(folder.resolve()):
             raise InvalidInputError("The mirror must lie outside the project's folder, best on another disk.")
-        self.folder = folder / project_id
+        self.folder = Inside(folder, checked_id(project_id), "mirror").path
         self.path = self.folder / EVENTS
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            for name in _COPIED:
-                if (project_folder / name).is_file():
-                    shutil.copyfile(project_folder / name, self.folder / name)
             rows = read_mirror(self.path) if self.path.exists() else []
         except OSError as error:
             raise self._unwritable(error) from error
         self._take(rows)
+        self._project_folder = project_folder
 
     def _take(self, rows: Sequence[Row]) -> None:
         self.generation = len(rows)
@@ -78,11 +76,20 @@ class Mirror:
                 f"replaced; run warpgauge verify, and give another --mirror folder to start a new copy."
             )
 
+    def copy_files(self) -> None:
+        """Copy what the project needs beside its log; only after `check`, as a copy of another project may be there."""
+        try:
+            for name in _COPIED:
+                if (self._project_folder / name).is_file():
+                    write_whole(self.folder / name, (self._project_folder / name).read_bytes())
+        except OSError as error:
+            raise self._unwritable(error) from error
+
     def append(self, rows: Iterable[Row]) -> int:
         """Append rows, on the disk when this returns; return the size of the file before, for `cut`."""
         fresh = [row for row in rows if row[0] > self.generation]
         try:
-            with self.path.open("ab") as stream:
+            with os.fdopen(own_file(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND), "ab") as stream:
                 size = stream.tell()
                 for row in fresh:
                     stream.write(json.dumps(row, ensure_ascii=True).encode("ascii") + b"\n")

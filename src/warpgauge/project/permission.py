@@ -27,6 +27,7 @@ from warpgauge.project.stores import store_of
 VARIABLE = "WARPGAUGE_TRUST"
 _MOST_FILES = 2_000_000
 _SHOWN = 3
+_IN_PLACE = ("annotations.", "access.log")
 
 
 def outside_places(folder: Path, document: Document) -> list[str]:
@@ -54,6 +55,11 @@ def _link_targets(folder: Path) -> Iterator[Path]:
                     yield Path(os.path.realpath(entry.path))
                 elif entry.is_dir():
                     waiting.append(Path(entry.path))
+                elif _has_second_name(folder, entry):
+                    raise ProjectError(
+                        f"{entry.name!r} in the project {folder.name!r} has a second name elsewhere (a hard link): "
+                        f"writing to it would change that file, too; copy the folder (cp -r) and use the copy."
+                    )
                 elif not _is_file(entry):
                     raise ProjectError(
                         f"{entry.name!r} in the project {folder.name!r} is a pipe, a socket or a device, which no "
@@ -61,6 +67,15 @@ def _link_targets(folder: Path) -> Iterator[Path]:
                     )
                 if seen > _MOST_FILES:
                     raise ProjectError(f"The project {folder.name!r} holds more than {_MOST_FILES} files; remove some.")
+
+
+def _has_second_name(folder: Path, entry: os.DirEntry[str]) -> bool:
+    """Whether an entry is written in place (the log and what stands beside it) and has another name as well."""
+    if not entry.name.startswith(_IN_PLACE) or Path(entry.path).parent != folder:
+        return False
+    with suppress(FileNotFoundError):
+        return entry.stat().st_nlink > 1
+    return False
 
 
 def _is_file(entry: os.DirEntry[str]) -> bool:

@@ -27,6 +27,7 @@ from warpgauge.errors import InvalidInputError
 from warpgauge.geometry import Floats, Grid
 from warpgauge.io.files import one_line
 from warpgauge.io.images import Image, SlicedImage, read_image
+from warpgauge.io.inside import Inside
 from warpgauge.io.numpy_files import read_array
 from warpgauge.project.document import PointsRecord
 from warpgauge.project.errors import ProjectError, project_content
@@ -249,7 +250,7 @@ def _check_shape(shape: tuple[int, ...]) -> None:
 
 def load(folder: Path, record: PointsRecord, what: str) -> Floats:
     """Read a set of points back, and refuse one that is not the one that was stored."""
-    path = folder / record.file
+    path = Inside(folder, record.file, what).path
     if not path.is_file():
         raise ProjectError(f"The {what} of the project, {record.file!r}, are missing; put the file back.")
     with project_content(repr(record.file)):

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from warpgauge.errors import InvalidInputError, WarpgaugeError
 from warpgauge.io.files import one_line, sync_folder
+from warpgauge.io.inside import Inside
 from warpgauge.project import sqlite_schema as schema
 from warpgauge.project.errors import ProjectError
 from warpgauge.project.event_log import Row
@@ -94,7 +95,7 @@ def recover_file(log: Path, wanted: Lost) -> Recovery:
 
 def mirror_rows(mirror: Path, project_id: str) -> list[Row]:
     """Return the rows of a project's mirror in a folder of mirrors, or in its own."""
-    for file in (mirror / project_id / EVENTS, mirror / EVENTS):
+    for file in (Inside(mirror, f"{project_id}/{EVENTS}", "mirror").path, mirror / EVENTS):
         if file.is_file():
             return read_mirror(file)
     raise InvalidInputError(f"There is no mirror of this project in {str(mirror)!r}; check the path.")

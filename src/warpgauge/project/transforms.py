@@ -6,7 +6,6 @@ else asks `Project.transform`.
 
 from __future__ import annotations
 
-import re
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,6 +15,7 @@ from warpgauge.errors import FileFormatError, InvalidInputError
 from warpgauge.geometry import Grid
 from warpgauge.io.files import confined, content_hash, existing_file
 from warpgauge.io.images.ome_zarr import is_zarr
+from warpgauge.io.inside import Inside, copy_tree, file_name
 from warpgauge.io.transforms import Transform, detect_format, read_transform
 from warpgauge.io.transforms.elastix import initial_files
 from warpgauge.project.errors import ProjectError, project_content
@@ -52,7 +52,7 @@ def copy_transform(
     sources = [*main, *_companions(main)]
     if not main or len({source.name for source in sources}) < len(sources):
         raise InvalidInputError(f"The transform {label!r} needs one or more files with different names.")
-    place = folder / "transforms" / (re.sub(r"[^\w.-]+", "_", label).strip("._") or "transform")
+    place = Inside(folder, f"transforms/{file_name(label, 'transform')}", "folder").path
     number, aim = 1, place
     while aim.exists():
         number += 1
@@ -80,7 +80,7 @@ def _existing(file: str | Path) -> Path:
 
 
 def _copied(source: Path, aim: Path) -> Path:
-    return Path(shutil.copytree(source, aim) if source.is_dir() else shutil.copy2(source, aim))
+    return copy_tree(source, aim) if source.is_dir() else Path(shutil.copy2(source, aim))
 
 
 def _companions(files: Sequence[Path]) -> list[Path]:
@@ -107,7 +107,7 @@ def read_record(
 
 def _read(folder: Path, names: Sequence[str], options: Mapping[str, Any], fixed: Grid, moving: Grid) -> Transform:
     told = dict(options)
-    files = [folder / name for name in names[: told.pop(_SOURCES, len(names))]]
+    files = [Inside(folder, name, "transform file").path for name in names[: told.pop(_SOURCES, len(names))]]
     source = files[0] if len(files) == 1 else files
     return read_transform(source, **{"reference": fixed, "moving": moving, **told})
 

@@ -14,6 +14,7 @@ from typing import Protocol
 
 from warpgauge.compute import Executor, Outcome, ProcessPool
 from warpgauge.errors import InvalidInputError
+from warpgauge.io.files import replace_text
 
 Progress = Callable[[int, int], None]
 
@@ -111,7 +112,7 @@ def _register(shared: _Inputs, setting: RegistrationSetting) -> str:
     try:
         return str(setting.run(shared.fixed, shared.moving, folder))
     except BaseException as error:  # whatever it is, it must be reported
-        (folder / "error.log").write_text(traceback.format_exc())
+        replace_text(folder / "error.log", traceback.format_exc())
         words = str(error).strip().splitlines()
         raise _FailedRegistration(f"{type(error).__name__}: {words[-1] if words else ''}") from None
 

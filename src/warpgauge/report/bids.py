@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import math
 import re
@@ -11,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from warpgauge._version import __version__
+from warpgauge.display import csv_text
 from warpgauge.errors import InvalidInputError
 from warpgauge.evaluation import Comparison, evaluate_project, landmark_table, project_posterior
 from warpgauge.io.files import plain, replace_file
@@ -118,12 +117,8 @@ def _describe(folder: Path) -> None:
 
 def _table(start: Path, rows: list[dict[str, Any]], units: str) -> list[Path]:
     """Write the landmarks with every error as TSV, and what its columns are beside it."""
-    stream = io.StringIO()
-    writer = csv.DictWriter(stream, list(rows[0]), delimiter="\t", lineterminator="\n")
-    writer.writeheader()
-    for row in rows:
-        shown = {key: "n/a" if isinstance(value, float) and math.isnan(value) else value for key, value in row.items()}
-        writer.writerow(shown)
+    shown = [["n/a" if isinstance(one, float) and math.isnan(one) else one for one in row.values()] for row in rows]
+    table = csv_text([list(rows[0]), *shown], delimiter="\t")
     about: dict[str, Any] = {}
     for name in rows[0]:
         about[name] = {"Description": _COLUMNS.get(name, f"Coordinate {name[-1]} of the {name[:-2]} point, world")}
@@ -131,6 +126,6 @@ def _table(start: Path, rows: list[dict[str, Any]], units: str) -> list[Path]:
             about[name]["Units"] = units
     base = f"{start}_desc-annotations_landmarks"
     return [
-        _write(Path(f"{base}.tsv"), stream.getvalue()),
+        _write(Path(f"{base}.tsv"), table),
         _write(Path(f"{base}.json"), json.dumps(about, indent=2) + "\n"),
     ]

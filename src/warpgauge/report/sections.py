@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from typing import Any
 
 import numpy as np
 
 from warpgauge.core.arrays import Floats
-from warpgauge.display import counted
+from warpgauge.display import counted, csv_table
 from warpgauge.evaluation import Certificate, Trust, columns
 from warpgauge.evaluation.sentences import joined, judged_share, length, without
 from warpgauge.maps import map_picture
@@ -225,17 +223,14 @@ def _doubted(rows: list[dict[str, Any]]) -> frozenset[str]:
 
 def landmark_csv(report: Report) -> str:
     """Return a row for each annotation: its label, points, and the error of each method there."""
-    stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
     axes = "xyz"[: report.evaluation.posterior.d]
     names = list(report.landmark_errors)
     heads = [*(f"fixed_{axis}" for axis in axes), *(f"moving_{axis}" for axis in axes)]
-    writer.writerow(["annotation", *heads, "stated_sd", *names])
+    rows = []
     for at, row in enumerate(report.annotation_rows):
-        values = [_value(report.landmark_errors[name], at) for name in names]
-        numbers = [repr(float(x)) for x in (*row["fixed"], *row["moving"], row["sd"])]
-        writer.writerow([row["label"], *numbers, *("" if one is None else repr(one) for one in values)])
-    return stream.getvalue()
+        numbers = [float(x) for x in (*row["fixed"], *row["moving"], row["sd"])]
+        rows.append([row["label"], *numbers, *(_value(report.landmark_errors[name], at) for name in names)])
+    return csv_table(["annotation", *heads, "stated_sd", *names], rows)
 
 
 def _value(errors: Floats, at: int) -> float | None:

@@ -18,7 +18,7 @@ from warpgauge.study.description import (
 from warpgauge.study.gate import gate_study
 from warpgauge.study.pairs import PairOutcome
 from warpgauge.study.result import MethodResult, StudyResult, summarise
-from warpgauge.study.runner import Progress, run_study
+from warpgauge.study.runner import Progress, results_folder, run_study
 from warpgauge.study.statistics import Bootstrap, PairedTest, hierarchical_bootstrap, holm, paired_tests
 
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ __all__ = [
     "official_figures",
     "paired_tests",
     "read_study",
+    "results_folder",
     "run_study",
     "summarise",
     "write_container",

@@ -17,6 +17,7 @@ from warpgauge.display import counted
 from warpgauge.errors import FileFormatError, InvalidInputError
 from warpgauge.io.files import PathLike, read_text, replace_file
 from warpgauge.io.images import read_image
+from warpgauge.io.inside import Inside, name_problem
 from warpgauge.io.landmarks import Landmarks, write_landmarks
 from warpgauge.study.challenge_tables import ACROBAT, ANHIR, COVER_COLUMNS, read_acrobat
 from warpgauge.study.description import CHALLENGES, LABELS, toml_value
@@ -75,8 +76,10 @@ def new_study(path: PathLike, like: str, data: PathLike, *, sd: float | None = N
     if spread is None:
         spread = float(f"{ANHIR_SD * float(np.median([pair['diagonal'] for pair in pairs])):.3g}")
     for pair in pairs:
-        if re.search(r"[\\/\0]", pair["name"]):
-            raise FileFormatError(f"The name {pair['name']!r} of a pair goes into file names and may not hold a slash.")
+        if "/" in pair["name"] or name_problem(pair["name"]) is not None:
+            raise FileFormatError(
+                f"The name {pair['name']!r} of a pair goes into file names and may not hold a slash or the like."
+            )
     for pair in pairs:
         _write_converted(target.parent, pair)
     replace_file(target, _text(target.stem, like, spread, pairs, method).encode())
@@ -236,7 +239,7 @@ def _write_converted(folder: Path, pair: dict[str, Any]) -> None:
 
 def _write_marks(folder: Path, marks: Landmarks, name: str) -> str:
     (folder / LANDMARKS).mkdir(exist_ok=True)
-    write_landmarks(marks, folder / LANDMARKS / f"{name}.json")
+    write_landmarks(marks, Inside(folder, f"{LANDMARKS}/{name}.json", "landmark file").path)
     return f"{LANDMARKS}/{name}.json"
 
 

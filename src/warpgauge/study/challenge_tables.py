@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import posixpath
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ import numpy as np
 from warpgauge.core.arrays import Floats
 from warpgauge.errors import FileFormatError
 from warpgauge.io.files import read_text
+from warpgauge.io.inside import Inside
 from warpgauge.study.description import PairSpec
 
 ACROBAT, ANHIR = "acrobat", "anhir-results"
@@ -83,7 +85,7 @@ def anhir_file(file: Path, pair: PairSpec) -> Path:
     named = (rows[0][WARPED] or "").strip()
     if not named:
         raise FileFormatError(f"{file.name!r} names no warped landmarks of the pair {pair.name!r}")
-    return inside(file.parent, named)
+    return Inside(file.parent, posixpath.normpath(named), "file of warped landmarks").path
 
 
 def _names_of(pair: PairSpec) -> Mapping[str, str]:
@@ -108,14 +110,6 @@ def anhir_points(file: Path) -> Floats:
         raise FileFormatError(f"{file.name!r} has no columns X and Y, as the landmarks of ANHIR have.")
     rows = [[_number(row[axis] or "", axis, file.name, line) for axis in "XY"] for line, row in enumerate(reader, 2)]
     return np.nan_to_num(np.array(rows, dtype=np.float64).reshape(-1, 2))
-
-
-def inside(folder: Path, name: str) -> Path:
-    """Return a path that a submission names, which may not leave the submission's folder."""
-    path = (folder / name).resolve()
-    if not path.is_relative_to(folder.resolve()):
-        raise FileFormatError(f"The path {name!r} leads out of {folder.name!r}")
-    return path
 
 
 def _rows(file: Path, columns: tuple[str, ...]) -> list[tuple[int, dict[str, str]]]:

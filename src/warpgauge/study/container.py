@@ -7,17 +7,23 @@ import re
 import shutil
 import sqlite3
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import warpgauge
 from warpgauge._version import __version__
 from warpgauge.errors import InvalidInputError
 from warpgauge.io.files import PathLike
+from warpgauge.io.images import read_image
+from warpgauge.io.inside import Inside
 from warpgauge.io.landmarks import Landmarks, write_landmarks
 from warpgauge.project import Project
+from warpgauge.project.creation import FOLDERS
+from warpgauge.project.document import read_document, write_document
+from warpgauge.project.stores import store_of
 from warpgauge.study.description import (
     LABELS,
     METHOD,
@@ -33,9 +39,6 @@ from warpgauge.study.description import (
 from warpgauge.study.pair_files import SUFFIX, load_pair, read_grid, write_grid
 
 _BASE = ("numpy", "scipy", "numba", "threadpoolctl", "nibabel", "h5py", "click", "rich")
-# Of a project, neither what others submitted nor what can be made again.
-_NOT_COPIED = ("transforms", "maps", "report", "cache", "images")
-_LOG = "annotations.sqlite"
 
 _DOCKERFILE = """\
 # Evaluation container of the study {name}, written by warpgauge {version}.
@@ -113,12 +116,15 @@ def write_container(study: Study | PathLike, folder: PathLike) -> Path:
         place = truth / f"pair{number:03d}"
         place.mkdir()
         found = _copy_project(pair, place) if pair.project else _copy_pair(pair, place, loaded[pair.name])
+        for key in LABELS:
+            if getattr(pair, key) is not None:
+                read_image(getattr(pair, key))  # what is not an image does not go into a container by that name
         found |= _copy_files(pair, place, LABELS)
         entries.append({"name": pair.name, **{key: f"{place.name}/{name}" for key, name in found.items()}})
         if pair.raters:
             entries[-1]["raters"] = [f"{place.name}/rater{n}-{one.name}" for n, one in enumerate(pair.raters, 2)]
             for source, copied in zip(pair.raters, entries[-1]["raters"], strict=True):
-                shutil.copyfile(source, truth / copied)
+                shutil.copyfile(source, Inside(truth, copied))
         entries[-1] |= {key: value for key in ("sd", "diagonal", "matched_by") if (value := getattr(pair, key))}
         if pair.landmark_options and not pair.project:
             entries[-1]["landmark_options"] = dict(pair.landmark_options)
@@ -158,17 +164,26 @@ def _below(pattern: str) -> str:
 
 def _copy_project(pair: PairSpec, place: Path) -> dict[str, str]:
     assert pair.project is not None
-    if not (pair.project / _LOG).is_file():
+    document = read_document(pair.project)
+    log = store_of(document).file(pair.project)
+    if log is None:
         raise InvalidInputError(
             f"The log of the project of the pair {pair.name!r} is not in its folder but in PostgreSQL, which a "
             "container cannot reach; use its exported annotations (warpgauge export PROJECT landmarks.json --fused)."
         )
+    aim = place / "project"
     with Project.open(pair.project, check_images=False):
-        shutil.copytree(pair.project, place / "project", ignore=shutil.ignore_patterns(*_NOT_COPIED, f"{_LOG}*", ".*"))
-        for name in ("transforms", "maps", "report"):
-            (place / "project" / name).mkdir()
-        source = sqlite3.connect(f"file:{(pair.project / _LOG).resolve().as_posix()}?mode=ro", uri=True)
-        copy = sqlite3.connect(place / "project" / _LOG)
+        for name in FOLDERS:
+            (aim / name).mkdir(parents=True)
+        # These and the log, nothing else that lies in the folder: logins, former logs, maps, what others submitted.
+        points = (document.candidates.file, document.targets.file)
+        for name in (*points, *(record.file for record in document.foregrounds.values())):
+            shutil.copyfile(Inside(pair.project, name), Inside(aim, name))
+        # Where the images are is of no use there, and their names can be those of patients.
+        unnamed = {role: replace(one, path=f"images/{role}") for role, one in document.images.items()}
+        write_document(aim, replace(document, images=unnamed))
+        source = sqlite3.connect(f"file:{quote(log.resolve().as_posix())}?mode=ro", uri=True)
+        copy = sqlite3.connect(aim / log.name)
         try:
             source.backup(copy)
         finally:
@@ -198,7 +213,7 @@ def _copy_files(pair: PairSpec, place: Path, keys: Sequence[str]) -> dict[str, s
     sources = {key: getattr(pair, key) for key in keys}
     names = {key: f"{key}-{source.name}" for key, source in sources.items() if source is not None}
     for key, name in names.items():
-        shutil.copyfile(sources[key], place / name)
+        shutil.copyfile(sources[key], Inside(place, name))
     return names
 
 

@@ -17,6 +17,7 @@ from warpgauge.errors import FileFormatError, InvalidInputError
 from warpgauge.evaluation.judge import CENTRES
 from warpgauge.evaluation.scores import SAMPLES
 from warpgauge.io.files import PathLike, one_line, read_text
+from warpgauge.io.inside import name_problem
 
 MISSING_RULES = ("worst", "exclude", "error")
 CHALLENGES = ("anhir", "learn2reg", "acrobat", "brats-reg")
@@ -318,8 +319,10 @@ def _pair(values: Mapping[str, Any], folder: Path) -> PairSpec:
 
 
 def _check_pair(pair: PairSpec) -> None:
-    if re.search(r"[\\/\0]", pair.name) or pair.name in (".", ".."):
-        raise InvalidInputError(f"The pair's name {pair.name!r} goes into file names and may not hold a slash.")
+    if "/" in pair.name or name_problem(pair.name) is not None:
+        raise InvalidInputError(
+            f"The pair's name {pair.name!r} goes into file names and may not hold a slash or the like."
+        )
     if pair.project is not None and pair.landmarks is not None:
         raise InvalidInputError(f"The pair {pair.name!r} has both project and landmarks; give one of them.")
     if pair.labels_only and pair.fixed_labels is None and pair.moving_labels is None:

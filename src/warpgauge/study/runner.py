@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 from warpgauge.compute import Executor, given_or_local
 from warpgauge.errors import InvalidInputError, WarpgaugeError
 from warpgauge.io.files import PathLike
+from warpgauge.io.inside import Inside, file_name
 from warpgauge.study import pair_store
 from warpgauge.study.description import Study, read_study
 from warpgauge.study.pair_files import load_pair
@@ -67,11 +67,11 @@ def run_study(
     described = study if isinstance(study, Study) else read_study(study)
     if int(workers) != workers or workers < 1:
         raise InvalidInputError(f"workers must be a whole number of at least 1, got {workers!r}.")
-    folder = Path(out) / "pairs"
+    folder = Inside(Path(out), "pairs", "folder").path
     folder.mkdir(parents=True, exist_ok=True)
     jobs = _jobs(described)
     with given_or_local(executor, min(int(workers), max(1, len(jobs)))) as chosen:
-        places = {name: folder / f"{_plain(name)}-{key}.npz" for name, key in _keys(jobs, chosen).items()}
+        places = {name: folder / f"{file_name(name)}-{key}.npz" for name, key in _keys(jobs, chosen).items()}
         stored = {} if fresh else {name: pair_store.load(place) for name, place in places.items()}
         found = {name: outcome for name, outcome in stored.items() if outcome is not None}
         cached = list(found)
@@ -99,8 +99,9 @@ def run_study(
     )
 
 
-def _plain(name: str) -> str:
-    return re.sub(r"[^\w.-]+", "_", name)
+def results_folder(study: Path) -> Path:
+    """Return where the results of a study go unless a person says otherwise: a folder beside its file."""
+    return Inside(study.parent, f"{study.stem}-results", "folder of results").path
 
 
 def _tell(progress: Watcher | None, done: int, jobs: Mapping[str, Job], name: str, cached: bool) -> None:

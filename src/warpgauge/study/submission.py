@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import glob
 import json
+import os
 import re
 import shutil
 import sys
 import tempfile
+import traceback
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -20,8 +22,8 @@ from typing import Any
 from warpgauge._version import __version__
 from warpgauge.display import counted
 from warpgauge.errors import FileFormatError, InvalidInputError, WarpgaugeError
-from warpgauge.io.files import confined, plain, read_text, replace_file
-from warpgauge.study.challenge_tables import inside
+from warpgauge.io.files import confined, one_line, plain, read_text, replace_file
+from warpgauge.io.inside import Inside
 from warpgauge.study.description import METHOD, STUDY, Study, fill, read_study
 from warpgauge.study.pairs import OVERLAP
 from warpgauge.study.result import StudyResult
@@ -88,6 +90,8 @@ def _submission_root(study: Study, folder: Path, staged: Path) -> Path:
     """Return the folder in which the patterns are looked for."""
     if not folder.is_dir():
         raise InvalidInputError(f"There is no input folder {str(folder)!r}.")
+    for entry in folder.rglob("*"):  # a link could lead to the ground truth
+        os.fspath(Inside(folder, entry.relative_to(folder).as_posix(), "file"))
     if (folder / PREDICTIONS).is_file():
         _stage(study, folder, staged)
         return staged
@@ -111,7 +115,7 @@ def _stage(study: Study, folder: Path, staged: Path) -> None:
     try:
         jobs = json.loads(read_text(folder / PREDICTIONS, "list of predictions"))
         listed = [(str(job["pk"]), _names(job["inputs"]), list(job["outputs"])) for job in jobs]
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise FileFormatError(f"{PREDICTIONS} is not a list of jobs with pk, inputs and outputs.") from error
     pattern = study.methods[0].patterns[0]
     if "{pair}" not in pattern or len(study.methods[0].patterns) > 1:
@@ -153,8 +157,10 @@ def _output(folder: Path, key: str, outputs: list[Mapping[str, Any]], wanted: st
     suffix = "".join(Path(ending.replace("*", "")).suffixes) or ending
     files: list[Path] = []
     for one in outputs:
-        interface = one.get("interface") or one.get("socket") or {}
-        place = inside(folder / key / "output", str(interface.get("relative_path", "")))
+        interface = (one.get("interface") or one.get("socket") or {}) if isinstance(one, Mapping) else None
+        if not isinstance(interface, Mapping):
+            raise FileFormatError(f"An output of the job {key!r:.80} in {PREDICTIONS} has no interface.")
+        place = Inside(folder, f"{key}/output/{interface.get('relative_path', '')}".rstrip("/"), "output").path
         files += [place] if place.is_file() else sorted(place.glob("*")) if place.is_dir() else []
     fits = [file for file in files if file.is_file() and file.name.endswith(suffix)]
     if len(fits) != 1:
@@ -201,6 +207,11 @@ def main(arguments: list[str] | None = None) -> int:
     except WarpgaugeError as error:
         # The last line of standard error is what participants see.
         print(f"The submission could not be evaluated: {error}", file=sys.stderr)
+        return 1
+    except Exception as error:  # whatever a submission causes
+        traceback.print_exc()
+        told = f"{type(error).__name__}: {one_line(error)}"
+        print(f"The submission could not be evaluated ({told}); tell the organisers.", file=sys.stderr)
         return 1
     print(json.dumps(metrics["aggregates"], indent=2))
     return 0

@@ -11,6 +11,8 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
+from warpgauge.io.inside import own_file
+
 FILE = "access.log"
 LARGEST = 2 * 2**20
 WRONG_TOKENS = 20  # per address and minute
@@ -43,8 +45,7 @@ class LoginLog:
             with suppress(OSError):  # a log that cannot be written does not keep people from working
                 if self._path.exists() and self._path.stat().st_size > LARGEST:
                     self._path.replace(self._path.with_suffix(".log.1"))
-                flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
-                handle = os.open(self._path, flags, 0o600)
+                handle = own_file(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
                 try:
                     os.write(handle, line.encode())
                 finally:

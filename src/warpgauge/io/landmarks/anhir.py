@@ -6,8 +6,9 @@ not count without a gap, its entries are kept as names, too.
 
 from __future__ import annotations
 
+from warpgauge.display import csv_text
 from warpgauge.io.landmarks.base import Format, Side, Table, one_frame, stack
-from warpgauge.io.landmarks.text import coordinates, csv_rows, csv_text, fail, number_text, shown, table_body
+from warpgauge.io.landmarks.text import coordinates, csv_rows, fail, number_text, shown, table_body
 
 _HEADER = ("X", "Y")
 

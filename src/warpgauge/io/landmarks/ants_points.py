@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from warpgauge.display import csv_text
 from warpgauge.errors import AmbiguousFileError, say
 from warpgauge.geometry import Floats
 from warpgauge.io.landmarks.base import NAMES, FileFrame, Format, Side, Table, stack, world_frame
 from warpgauge.io.landmarks.text import (
     coordinates,
     csv_rows,
-    csv_text,
     fail,
     header_columns,
     number_text,

@@ -10,9 +10,9 @@ import math
 
 import numpy as np
 
-from warpgauge.display import counted
+from warpgauge.display import counted, csv_text
 from warpgauge.io.landmarks.base import INACTIVE, NAMES, PENDING, Format, Side, Table, one_frame, stack
-from warpgauge.io.landmarks.text import coordinates, csv_rows, csv_text, fail, number_text, shown, words
+from warpgauge.io.landmarks.text import coordinates, csv_rows, fail, number_text, shown, words
 
 _WIDTHS = {6: 2, 8: 3}
 _UNPLACED = ("Infinity", "-Infinity")

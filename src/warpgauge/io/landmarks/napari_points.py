@@ -6,11 +6,11 @@ in this package has array order in a file.
 
 from __future__ import annotations
 
+from warpgauge.display import csv_text
 from warpgauge.io.landmarks.base import NAMES, Format, Side, Table, one_frame, stack
 from warpgauge.io.landmarks.text import (
     coordinates,
     csv_rows,
-    csv_text,
     fail,
     header_columns,
     number_text,

@@ -14,6 +14,7 @@ from typing import cast
 
 import numpy as np
 
+from warpgauge.display import csv_text
 from warpgauge.geometry import UNITS, Floats
 from warpgauge.io.landmarks.base import (
     COVARIANCES,
@@ -35,7 +36,6 @@ from warpgauge.io.landmarks.text import (
     Row,
     coordinates,
     csv_rows,
-    csv_text,
     fail,
     header_columns,
     is_number,

@@ -12,13 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from warpgauge.display import counted
+from warpgauge.display import counted, csv_text
 from warpgauge.io.landmarks.base import NAMES, PENDING, FileFrame, Format, Side, Table, one_frame, stack
 from warpgauge.io.landmarks.model import LARGEST_COORDINATE
 from warpgauge.io.landmarks.text import (
     coordinates,
     csv_rows,
-    csv_text,
     fail,
     lines,
     load_json,

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
 
-from warpgauge.display import counted
+from warpgauge.display import counted, csv_cell_text
 from warpgauge.errors import FileFormatError
 from warpgauge.io.landmarks.model import LARGEST_COORDINATE, text_problem
 
@@ -74,7 +74,8 @@ def csv_rows(text: str, name: str) -> list[Row]:
     """Split comma-separated text into rows with their line numbers; empty lines are left out."""
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     try:
-        return [(reader.line_num, fields) for fields in reader if any(field.strip() for field in fields)]
+        found = [(reader.line_num, fields) for fields in reader if any(field.strip() for field in fields)]
+        return [(line, [csv_cell_text(field) for field in fields]) for line, fields in found]
     except csv.Error as error:
         fail(name, reader.line_num, f"broken comma-separated text ({error})", "export it again")
 
@@ -111,13 +112,6 @@ def table_body(rows: Sequence[Row], name: str) -> Sequence[Row]:
                 "the row is cut or has a stray comma",
             )
     return rows[1:]
-
-
-def csv_text(rows: Iterable[Sequence[str]], quote_all: bool = False) -> str:
-    """Render rows as comma-separated text with plain line ends."""
-    stream = io.StringIO(newline="")
-    csv.writer(stream, lineterminator="\n", quoting=csv.QUOTE_ALL if quote_all else csv.QUOTE_MINIMAL).writerows(rows)
-    return stream.getvalue()
 
 
 def number_text(value: float) -> str:
