@@ -152,10 +152,8 @@ def _scene(study: Study, pair: PairSpec) -> tuple[Floats, Grid | None, Grid | No
     if pair.project is not None:
         with Project.open(pair.project, check_images=False) as project:
             return project.targets, project.fixed_grid, project.moving_grid
-    fixed, moving = (
-        None if own is None and labels is None else read_grid(own or labels)
-        for own, labels in ((pair.fixed, pair.fixed_labels), (pair.moving, pair.moving_labels))
-    )
+    files = (pair.fixed or pair.fixed_labels, pair.moving or pair.moving_labels)
+    fixed, moving = (None if file is None else read_grid(file) for file in files)
     return pair_targets(pair, study.settings, fixed)[0], fixed, moving
 
 
