@@ -11,6 +11,7 @@ import pytest
 import warpgauge as wg
 from study_tools import make_pair, make_study, shift
 from warpgauge.errors import FileFormatError, InvalidInputError
+from warpgauge.io.transforms import AffineTransform
 from warpgauge.study import Progress, read_study, run_study, runner
 from warpgauge.study.pairs import Job, PairOutcome
 
@@ -119,10 +120,39 @@ def test_a_failed_pair_is_named_and_the_others_are_kept(tmp_path: Path, calls: l
     path = make_study(tmp_path)
     good = (tmp_path / "case1.json").read_text()
     (tmp_path / "case1.json").write_text("{ broken")
+    result = run_study(path, tmp_path / "out")
+    assert list(result.failed) == ["case1"]
+    assert [one.name for one in result.outcomes] == ["case0", "case2"]
+    assert result.verdict.startswith("1 pair could not be computed and is left out (case1: 'case1.json', ")
+    strict = tmp_path / "strict.toml"
+    strict.write_text(path.read_text().replace("[settings]", '[settings]\nmissing = "error"'))
     with pytest.raises(FileFormatError, match="'case1'"):
-        run_study(path, tmp_path / "out")
+        run_study(strict, tmp_path / "strict")
     (tmp_path / "case1.json").write_text(good)
     assert run_study(path, tmp_path / "out").cached == ("case0", "case2")
+
+
+def test_a_method_that_breaks_the_evaluation_is_missing_and_stops_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever it raises, and wherever: the pair stays in the comparison, and only that method lacks it."""
+    path = make_study(tmp_path, pairs=2)
+    whole = run_study(path, tmp_path / "whole")
+    original = AffineTransform.map
+
+    def breaking(self: AffineTransform, points: np.ndarray) -> np.ndarray:
+        if self.offset[0] == 60:
+            raise ZeroDivisionError
+        return original(self, points)
+
+    monkeypatch.setattr(AffineTransform, "map", breaking)
+    found = run_study(path, tmp_path / "broken")
+    assert not found.failed
+    by_name = {one.name: one for one in found.methods}
+    assert (by_name["farther"].cases, by_name["farther"].missing) == (0, 2)
+    assert "cannot be evaluated (ZeroDivisionError)" in found.outcomes[0].missing["farther"]
+    assert by_name["near"].missing == by_name["far"].missing == 0
+    assert by_name["near"].mean_score == pytest.approx(whole.methods[0].mean_score, rel=0.2)
 
 
 class TestMissing:

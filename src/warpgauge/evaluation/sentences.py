@@ -306,6 +306,10 @@ def study(found: Any) -> str:
             f"In {len(found.untrusted)} of {len(found.outcomes)} pairs the model is overconfident "
             f"({_some(found.untrusted)}), so be careful."
         )
+    if found.failed:
+        name, why = next(iter(found.failed.items()))
+        lost = f"{counted(len(found.failed), 'pair')} could not be computed and {_are(len(found.failed))} left out"
+        parts.append(f"{lost} ({name}: {why.rstrip('.')}{'; ...' if len(found.failed) > 1 else ''}).")
     if found.study.by_labels:
         parts.append("There are no landmarks: methods are ranked by Dice, which does not say how large errors are.")
     best, pairs = found.methods[0], counted(len(found.outcomes) - len(found.excluded), "pair")
@@ -325,8 +329,8 @@ def study(found: Any) -> str:
         rule = f"a missing case has the last rank of its pair and the score of {_MISSING_AS[found.has_panel]}"
         if found.study.settings.missing == "exclude":
             count = len(found.excluded)
-            rule = f"{counted(count, 'pair')} {'is' if count == 1 else 'are'} left out for all methods"
-        parts.append(f"{missing} case{'s are' if missing != 1 else ' is'} missing ({rule}).")
+            rule = f"{counted(count, 'pair')} {_are(count)} left out for all methods"
+        parts.append(f"{counted(missing, 'case')} {_are(missing)} missing ({rule}).")
     return " ".join(parts)
 
 
@@ -340,6 +344,10 @@ _DOUBTS = {
     "leak": "it has seen annotations",
     "too_good": "it fits the annotations better than their own uncertainty allows",
 }
+
+
+def _are(count: int) -> str:
+    return "is" if count == 1 else "are"
 
 
 def _some(names: Sequence[str]) -> str:

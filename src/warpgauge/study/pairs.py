@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -125,7 +125,7 @@ def compute_pair(job: Job) -> PairOutcome:
     compared = Comparison.of(
         with_baseline(present, d), loaded.targets, posterior, baseline=BASELINE, problems=missing, scene=scene
     )
-    return _outcome(job, compared, loaded.placements, grids, study.settings.centre)
+    return _isolated(job, compared, loaded.placements, grids, study.settings.centre)
 
 
 def _sorted(found: Mapping[str, Transform | str]) -> tuple[dict[str, str], dict[str, Transform]]:
@@ -154,7 +154,7 @@ def _compute_project(job: Job) -> PairOutcome:
         )
         compared = replace(project_comparison(project, present), problems=missing)
         placements = compared.annotations.moving_points[None]
-        return _outcome(job, compared, placements, grids, project_centre(project, study.settings.centre))
+        return _isolated(job, compared, placements, grids, project_centre(project, study.settings.centre))
 
 
 def _compute_labels(job: Job) -> PairOutcome:
@@ -201,6 +201,34 @@ def _check_missing(job: Job, missing: Mapping[str, str]) -> None:
     if missing and job.study.settings.missing == "error":
         name, reason = next(iter(missing.items()))
         raise InvalidInputError(f"The method {name!r} is missing for the pair {job.pair.name!r}: {reason}.")
+
+
+def _isolated(
+    job: Job, compared: Comparison, placements: Floats, grids: tuple[Grid | None, Grid | None], centre: str
+) -> PairOutcome:
+    """Return the outcome of a pair; a method that cannot be evaluated at all is missing there, and stops no other."""
+
+    def of(names: Collection[str], broken: Mapping[str, str]) -> PairOutcome:
+        kept = {name: one for name, one in compared.transforms.items() if name in names}
+        panel = tuple(name for name in compared.panel if name in kept)
+        part = replace(compared, transforms=kept, panel=panel, problems={**compared.problems, **broken}, _known={})
+        return _outcome(job, part, placements, grids, centre)
+
+    every, always = list(compared.transforms), {BASELINE, *compared.panel}
+    try:
+        return of(every, {})
+    except Exception:
+        broken = {}
+        for name in every:
+            try:
+                if name not in always:
+                    of({name, *always}, {})
+            except Exception as error:
+                told = isinstance(error, WarpgaugeError)
+                broken[name] = str(error) if told else f"it cannot be evaluated ({type(error).__name__})"
+        if not broken:
+            raise
+        return of([name for name in every if name not in broken], broken)
 
 
 def _outcome(

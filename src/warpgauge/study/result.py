@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -109,6 +109,8 @@ class StudyResult(Tabular):
         Mean Kendall rank correlation of the bootstrap rounds' rankings with the final one.
     computed, cached : tuple of str
         Pairs computed in this run, and taken from the output folder.
+    failed : dict
+        Pairs that could not be computed, and why; they are no part of any figure.
     """
 
     study: Study
@@ -119,6 +121,7 @@ class StudyResult(Tabular):
     stability: float
     computed: tuple[str, ...] = ()
     cached: tuple[str, ...] = ()
+    failed: dict[str, str] = field(default_factory=dict)
 
     @property
     def untrusted(self) -> tuple[str, ...]:
@@ -265,6 +268,7 @@ class StudyResult(Tabular):
             "baseline": self.baseline,
             "cases": self.case_rows(),
             "excluded": list(self.excluded),
+            "failed": self.failed,
             "tests": [asdict(one) for one in self.tests],
             "stability": self.stability,
             "pairs": [
@@ -279,7 +283,11 @@ class StudyResult(Tabular):
 
 
 def summarise(
-    study: Study, outcomes: Sequence[PairOutcome], computed: Sequence[str] = (), cached: Sequence[str] = ()
+    study: Study,
+    outcomes: Sequence[PairOutcome],
+    computed: Sequence[str] = (),
+    cached: Sequence[str] = (),
+    failed: Mapping[str, str] | None = None,
 ) -> StudyResult:
     """Bring the pairs together: bootstrap, ranks, tests and classical metrics."""
     excluded = tuple(one.name for one in outcomes if one.missing) if study.settings.missing == "exclude" else ()
@@ -310,6 +318,7 @@ def summarise(
         stability=stability_of(mean_ranks, boot.mean_ranks),
         computed=tuple(computed),
         cached=tuple(cached),
+        failed=dict(failed or {}),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from warpgauge.compute import Executor, given_or_local
 from warpgauge.errors import InvalidInputError, WarpgaugeError
@@ -14,7 +15,7 @@ from warpgauge.study import pair_store
 from warpgauge.study.description import Study, read_study
 from warpgauge.study.pair_files import load_pair
 from warpgauge.study.pair_model import fit_together
-from warpgauge.study.pairs import Job, PairOutcome, compute_pair
+from warpgauge.study.pairs import Job, compute_pair
 from warpgauge.study.result import StudyResult, summarise
 
 
@@ -62,7 +63,8 @@ def run_study(
     Raises
     ------
     WarpgaugeError
-        When pairs failed: of the first of them. The others' results are kept for the next run.
+        When no pair could be computed, or one failed and the rule for missing cases is ``"error"``. The others' results
+        are kept for the next run. Otherwise pairs that failed are named in the result, and left out for all methods.
     """
     described = study if isinstance(study, Study) else read_study(study)
     if int(workers) != workers or workers < 1:
@@ -71,31 +73,37 @@ def run_study(
     folder.mkdir(parents=True, exist_ok=True)
     jobs = _jobs(described)
     with given_or_local(executor, min(int(workers), max(1, len(jobs)))) as chosen:
-        places = {name: folder / f"{file_name(name)}-{key}.npz" for name, key in _keys(jobs, chosen).items()}
+        failures: dict[str, WarpgaugeError] = {}
+        places = {}
+        for name, key in _done(pair_store.job_key, jobs, chosen):
+            if isinstance(key, WarpgaugeError):
+                failures[name] = key
+            else:
+                places[name] = folder / f"{file_name(name)}-{key}.npz"
         stored = {} if fresh else {name: pair_store.load(place) for name, place in places.items()}
         found = {name: outcome for name, outcome in stored.items() if outcome is not None}
-        cached = list(found)
+        cached = [name for name in jobs if name in found]
         for done, name in enumerate(cached, 1):
             _tell(progress, done, jobs, name, True)
-        failures: list[tuple[str, WarpgaugeError]] = []
-        missing = {name: job for name, job in jobs.items() if name not in found}
-        for name, outcome in _computed(missing, chosen):
-            if isinstance(outcome, PairOutcome):
+        left = {name: job for name, job in jobs.items() if name in places and name not in found}
+        for name, outcome in _done(compute_pair, left, chosen):
+            if isinstance(outcome, WarpgaugeError):
+                failures[name] = outcome
+            else:
                 pair_store.save(outcome, places[name])
                 found[name] = outcome
                 _tell(progress, len(found), jobs, name, False)
-            else:
-                failures.append((name, outcome))
-    if failures:
-        name, error = failures[0]
-        more = f" ({len(failures)} pairs failed; the others are kept in {folder.parent.name!r})" if failures[1:] else ""
+    if failures and (not found or described.settings.missing == "error"):
+        name, error = next(iter(failures.items()))
+        more = f" ({len(failures)} pairs failed; the others are kept in {folder.parent.name!r})" if failures else ""
         raise type(error)(f"Pair {name!r}: {error}{more}") from error
-    order = list(jobs)
+    order = [name for name in jobs if name in found]
     return summarise(
         described,
         [found[name] for name in order],
         computed=[name for name in order if name not in cached],
         cached=cached,
+        failed={name: str(failures[name]) for name in jobs if name in failures},
     )
 
 
@@ -117,23 +125,13 @@ def _jobs(study: Study) -> dict[str, Job]:
     return {pair.name: Job(study, pair, None if pair.project else learned) for pair in study.pairs}
 
 
-def _keys(jobs: Mapping[str, Job], executor: Executor) -> dict[str, str]:
-    """Return the key of every pair: its files are hashed by the workers."""
-    names = {name: name for name in jobs}
-    found = {one.id: one.result() for one in executor.run(_key, names, jobs)}
-    return {name: found[name] for name in jobs}
-
-
-def _key(jobs: Mapping[str, Job], name: str) -> str:
-    return pair_store.job_key(jobs[name])
-
-
-def _compute(jobs: Mapping[str, Job], name: str) -> PairOutcome:
-    return compute_pair(jobs[name])
-
-
-def _computed(jobs: Mapping[str, Job], executor: Executor) -> Iterator[tuple[str, PairOutcome | WarpgaugeError]]:
-    """Return every pair's result, or why it failed, as soon as it is there."""
+def _done(work: Callable[[Job], Any], jobs: Mapping[str, Job], executor: Executor) -> Iterator[tuple[str, Any]]:
+    """Return what a function makes of every pair, or why it failed, as soon as it is there."""
     # The study is sent to each worker once; a job is a name.
-    for one in executor.run(_compute, {name: name for name in jobs}, jobs):
+    for one in executor.run(_of_pair, {name: name for name in jobs}, (work, jobs)):
         yield one.id, one.problem if isinstance(one.problem, WarpgaugeError) else one.result()
+
+
+def _of_pair(shared: tuple[Callable[[Job], Any], Mapping[str, Job]], name: str) -> Any:
+    work, jobs = shared
+    return work(jobs[name])

@@ -61,6 +61,9 @@ def evaluate_submission(input_folder: Path, ground_truth: Path, output_folder: P
         study, root = located(read_study(home / STUDY), given, Path(scratch))
         with confined(Path(scratch), given):
             result = run_study(study, Path(scratch) / "results")
+    if result.failed:  # the truth of a pair is broken: no figure may leave it out
+        name, why = next(iter(result.failed.items()))
+        raise InvalidInputError(f"The pair {name!r} cannot be evaluated: {why}")
     if not result.methods[0].cases:
         pair, reason = next((one.name, one.missing[METHOD]) for one in result.outcomes if one.missing)
         count = counted(len(result.outcomes), "pair")
