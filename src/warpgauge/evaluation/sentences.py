@@ -324,6 +324,9 @@ def study(found: Any) -> str:
         for code, words in _DOUBTS.items()
         if (where := found.flagged(best.name, code))
     ]
+    if found.unranked:
+        listed = "; ".join(f"{name}: {why}" for name, why in found.unranked.items())
+        parts.append(f"Not ranked: {listed}.")
     missing = sum(len(one.missing) for one in found.outcomes)
     if missing:
         rule = f"a missing case has the last rank of its pair and the score of {_MISSING_AS[found.has_panel]}"

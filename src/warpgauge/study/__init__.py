@@ -13,6 +13,7 @@ from warpgauge.study.description import (
     PairSpec,
     Study,
     StudySettings,
+    SubmissionsSpec,
     read_study,
 )
 from warpgauge.study.gate import gate_study
@@ -39,6 +40,7 @@ __all__ = [
     "StudyResult",
     "StudySettings",
     "SubmissionCheck",
+    "SubmissionsSpec",
     "check_submission",
     "evaluate_submission",
     "gate_study",

@@ -135,6 +135,9 @@ def write_container(study: Study | PathLike, folder: PathLike) -> Path:
 
 def submission_method(study: Study) -> MethodSpec:
     """Return how a submission is laid out below its own folder, from the patterns of the study's methods."""
+    if study.submissions is not None:
+        spec = study.submissions
+        return MethodSpec(METHOD, spec.transform, spec.options, spec.mapped_landmarks)
     layouts = {}
     for method in study.methods:
         if any("{method}" in pattern for pattern in method.patterns):
@@ -143,8 +146,8 @@ def submission_method(study: Study) -> MethodSpec:
     if len(layouts) != 1:
         found = f"they have {len(layouts)}" if layouts else "none has such a pattern"
         raise InvalidInputError(
-            "A container must know how a submission is laid out: the methods of the study need one common pattern with "
-            f"{{method}}, as in 'submissions/{{method}}/{{pair}}.nii.gz', but {found}."
+            "It must be known how a submission is laid out: give [submissions], or the methods of the study one common "
+            f"pattern with {{method}}, as in 'submissions/{{method}}/{{pair}}.nii.gz', but {found}."
         )
     (below, _), method = next(iter(layouts.items()))
     if method.mapped_landmarks is not None:

@@ -8,6 +8,7 @@ import re
 import tomllib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, fields
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -198,6 +199,30 @@ class MethodSpec:
 
 
 @dataclass(frozen=True)
+class SubmissionsSpec:
+    """Where the submissions of teams lie, and how each is laid out.
+
+    Attributes
+    ----------
+    folder : Path
+        With a folder or an archive (zip, tar) for each team, whose name is the method's.
+    transform, options, mapped_landmarks
+        As of a `MethodSpec`; patterns are relative to the folder of a team.
+    deadline : datetime, optional
+        A submission with a newer file is not ranked. With a time zone.
+    disqualified : mapping
+        Team to the reason why it is not ranked.
+    """
+
+    folder: Path
+    transform: tuple[str, ...] = ()
+    options: Mapping[str, Any] = field(default_factory=dict)
+    mapped_landmarks: str | None = None
+    deadline: datetime | None = None
+    disqualified: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Study:
     """A study: pairs, methods and rules; ``folder`` is what relative paths start from."""
 
@@ -207,11 +232,12 @@ class Study:
     methods: tuple[MethodSpec, ...]
     settings: StudySettings = field(default_factory=StudySettings)
     model: ModelSettings = field(default_factory=ModelSettings)
+    submissions: SubmissionsSpec | None = None
 
     def __post_init__(self) -> None:
         for what, items in (("pair", self.pairs), ("method", self.methods)):
             names = [item.name for item in items]
-            if not names:
+            if not names and (what == "pair" or self.submissions is None):
                 raise InvalidInputError(f"The study has no [[{what}]]; give at least one.")
             if len(set(names)) < len(names):
                 twice = next(name for name in names if names.count(name) > 1)
@@ -259,7 +285,7 @@ def read_study(path: PathLike) -> Study:
         raise FileFormatError(f"{file.name!r} is not valid TOML: {one_line(error)}.") from error
     folder = file.resolve().parent
     try:
-        _check_keys(content, {"name", "settings", "model", "pair", "method"}, "the study")
+        _check_keys(content, {"name", "settings", "model", "pair", "method", "submissions"}, "the study")
         return Study(
             name=str(content.get("name", file.stem)),
             folder=folder,
@@ -267,6 +293,7 @@ def read_study(path: PathLike) -> Study:
             methods=tuple(_method(entry) for entry in _tables(content, "method")),
             settings=_settings(StudySettings, content.get("settings", {}), "[settings]"),
             model=_settings(ModelSettings, content.get("model", {}), "[model]"),
+            submissions=_submissions(content["submissions"], folder) if "submissions" in content else None,
         )
     except InvalidInputError as error:
         raise InvalidInputError(f"{file.name!r}: {error}") from error
@@ -375,6 +402,26 @@ def _method(values: Mapping[str, Any]) -> MethodSpec:
                 "are filled in."
             )
     return MethodSpec(name, tuple(patterns), dict(values.get("options", {})), mapped)
+
+
+def _submissions(values: Any, folder: Path) -> SubmissionsSpec:
+    where = "[submissions]"
+    if not isinstance(values, Mapping):
+        raise InvalidInputError(f"{where} must be a table.")
+    _check_keys(values, SubmissionsSpec, where)
+    layout = {key: values[key] for key in ("transform", "options", "mapped_landmarks") if key in values}
+    method = _method({"name": "a submission", **layout})
+    if not method.patterns or any("{method}" in pattern for pattern in method.patterns):
+        raise InvalidInputError(f"{where} needs transform or mapped_landmarks, relative to the folder of a team.")
+    deadline, disqualified = values.get("deadline"), values.get("disqualified", {})
+    if deadline is not None and (not isinstance(deadline, datetime) or deadline.tzinfo is None):
+        raise InvalidInputError(f"deadline in {where} must be a time with its zone, as 2027-03-31T23:59:59Z.")
+    if not isinstance(disqualified, Mapping) or not all(isinstance(one, str) and one for one in disqualified.values()):
+        raise InvalidInputError(f"disqualified in {where} must give a reason for each team.")
+    place = folder / _text(values, "folder", where)
+    return SubmissionsSpec(
+        place, method.transform, method.options, method.mapped_landmarks, deadline, dict(disqualified)
+    )
 
 
 def fill(pattern: str, pair: str, method: str) -> str:

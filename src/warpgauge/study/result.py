@@ -111,6 +111,8 @@ class StudyResult(Tabular):
         Pairs computed in this run, and taken from the output folder.
     failed : dict
         Pairs that could not be computed, and why; they are no part of any figure.
+    unranked : dict
+        Submissions that are not ranked, and why.
     """
 
     study: Study
@@ -122,6 +124,7 @@ class StudyResult(Tabular):
     computed: tuple[str, ...] = ()
     cached: tuple[str, ...] = ()
     failed: dict[str, str] = field(default_factory=dict)
+    unranked: dict[str, str] = field(default_factory=dict)
 
     @property
     def untrusted(self) -> tuple[str, ...]:
@@ -269,6 +272,7 @@ class StudyResult(Tabular):
             "cases": self.case_rows(),
             "excluded": list(self.excluded),
             "failed": self.failed,
+            "unranked": self.unranked,
             "tests": [asdict(one) for one in self.tests],
             "stability": self.stability,
             "pairs": [
@@ -288,6 +292,7 @@ def summarise(
     computed: Sequence[str] = (),
     cached: Sequence[str] = (),
     failed: Mapping[str, str] | None = None,
+    unranked: Mapping[str, str] | None = None,
 ) -> StudyResult:
     """Bring the pairs together: bootstrap, ranks, tests and classical metrics."""
     excluded = tuple(one.name for one in outcomes if one.missing) if study.settings.missing == "exclude" else ()
@@ -319,6 +324,7 @@ def summarise(
         computed=tuple(computed),
         cached=tuple(cached),
         failed=dict(failed or {}),
+        unranked=dict(unranked or {}),
     )
 
 

@@ -17,6 +17,7 @@ from warpgauge.study.pair_files import load_pair
 from warpgauge.study.pair_model import fit_together
 from warpgauge.study.pairs import Job, compute_pair
 from warpgauge.study.result import StudyResult, summarise
+from warpgauge.study.teams import with_teams
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,7 @@ def run_study(
     described = study if isinstance(study, Study) else read_study(study)
     if int(workers) != workers or workers < 1:
         raise InvalidInputError(f"workers must be a whole number of at least 1, got {workers!r}.")
+    described, unranked = with_teams(described, Path(out))
     folder = Inside(Path(out), "pairs", "folder").path
     folder.mkdir(parents=True, exist_ok=True)
     jobs = _jobs(described)
@@ -104,6 +106,7 @@ def run_study(
         computed=[name for name in order if name not in cached],
         cached=cached,
         failed={name: str(failures[name]) for name in jobs if name in failures},
+        unranked=unranked,
     )
 
 
