@@ -29,7 +29,7 @@ from project.zygote import Zygote
 from warpgauge.core.suggestion import compile_loops
 from warpgauge.project import Project
 from warpgauge.project.log_copy import copy_log
-from web.load_tools import AppServer, Load, answer_all, check_log
+from web.load_tools import AppServer, Load, answer_all, check_log, cookie
 from web.server_tools import make_flat
 
 # Writes in a process of its own, so that two versions of warpgauge can be timed in turn.
@@ -81,10 +81,10 @@ def _crowd(
     first = AppServer(folder, free_port(), raters=names)
     second = AppServer(folder, free_port())
 
-    def cookie(token: str) -> Callable[[str], dict[str, str]]:
-        return lambda base: {"Cookie": f"warpgauge-{base.rpartition(':')[2]}={token}"}
+    def cookie_of(token: str) -> Callable[[str], dict[str, str]]:
+        return lambda base: cookie(folder, base, token)
 
-    headers = {name: cookie(token) for name, token in first.tokens.items()}
+    headers = {name: cookie_of(token) for name, token in first.tokens.items()}
     try:
         used = -_processor_seconds(second.process.pid)
         limit = 3 * each * pause + 300

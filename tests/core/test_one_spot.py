@@ -7,8 +7,9 @@ import warnings
 import numpy as np
 import pytest
 
+import oracle
 import warpgauge as wg
-from warpgauge.errors import SuspiciousDataWarning
+from warpgauge.errors import InvalidInputError, SuspiciousDataWarning
 
 EXTENT = np.array([1000.0, 800.0])
 
@@ -41,3 +42,100 @@ def test_spread_annotations_are_not_warned_of():
         warnings.simplefilter("error")
         wg.default_posterior(wg.Annotations(fixed, fixed + 2.0, np.tile(np.eye(2), (20, 1, 1))), EXTENT)
         wg.default_posterior(on_one_spot((500.0, 400.0), 3), EXTENT)
+
+
+def anisotropic(seed: int, d: int, spots: int, count: int) -> wg.Annotations:
+    """Annotations of which many share a location, each with a covariance of its own."""
+    rng = np.random.default_rng(seed)
+    places = rng.uniform(0, 100, (spots, d))
+    fixed = places[rng.integers(0, spots, count)]
+    roots = rng.normal(0, 1, (count, d, d))
+    covariances = roots @ roots.transpose(0, 2, 1) + 0.1 * np.eye(d)
+    return wg.Annotations(fixed, fixed + rng.normal(2, 1, (count, d)), covariances)
+
+
+@pytest.mark.parametrize(("d", "noise"), [(2, 0.0), (3, 0.0), (2, 0.7)])
+def test_merging_is_exact(d: int, noise: float):
+    """The dense posterior of all annotations is that of one annotation per location, their precisions added."""
+    given = anisotropic(5, d, 6, 30)
+    merged = given.merged(noise)
+    assert len(merged) == 6
+    kernel = wg.KernelBundle("wendland", [20.0, 60.0], [30.0, 50.0])
+
+    def dense(x: np.ndarray, y: np.ndarray) -> float:
+        return oracle.kernel("wendland", [20.0, 60.0], [30.0, 50.0], x, y)
+
+    points = np.random.default_rng(1).uniform(0, 100, (7, d))
+    full = wg.TransformationPrior(kernel, noise=noise).condition(given)
+    few = wg.TransformationPrior(kernel).condition(merged)
+    told = given.fixed_points, given.moving_points, given.covariances
+    mean, covariance = oracle.posterior(dense, oracle.identity, *told, points, noise)
+    for posterior in (full, few):
+        np.testing.assert_allclose(posterior.mean(points), np.reshape(mean, points.shape), rtol=1e-9)
+        np.testing.assert_allclose(posterior.joint_covariance(points), covariance, rtol=1e-7, atol=1e-8)
+    assert full.asked_factor() == pytest.approx(few.asked_factor(), rel=1e-6)
+
+
+def test_annotations_without_a_common_location_are_not_touched():
+    """Merging is the identity there, so that no figure changes."""
+    given = anisotropic(2, 2, 500, 1)
+    assert given.merged() is given
+
+
+@pytest.mark.parametrize("stated", [1.0, 0.1, 0.01])
+def test_disagreement_on_one_spot_says_nothing_elsewhere(stated: float):
+    """However overconfident 1,000 annotations of one spot are, the uncertainty elsewhere is that of one annotation."""
+    rng = np.random.default_rng(0)
+    fixed = np.tile([500.0, 400.0], (1000, 1))
+    moving = fixed + rng.normal(0, 0.5, fixed.shape)
+    x, y = np.meshgrid(np.linspace(0, 1000, 9), np.linspace(0, 800, 9))
+    points = np.stack([x.ravel(), y.ravel()], axis=1)
+    prior = wg.TransformationPrior(wg.KernelBundle.pyramid("wendland", smallest=10.0, levels=9, weight=1e4))
+    many = wg.Annotations.isotropic(fixed, moving, stated)
+    one = wg.Annotations.isotropic(fixed[:1], moving.mean(axis=0)[None], stated / np.sqrt(1000))
+    expected = prior.condition(one, calibrate=True).standard_deviation(points).mean()
+    found = prior.condition(many, calibrate=True).standard_deviation(points).mean()
+    assert found == pytest.approx(expected, rel=1e-4)
+    with pytest.warns(SuspiciousDataWarning, match="annotate other places"):
+        fitted = wg.default_posterior(many[:200], EXTENT)
+    assert fitted.standard_deviation(points).mean() < 100
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        np.ones((3, 2)) + 1j,
+        np.ma.masked_less(np.arange(6.0).reshape(3, 2), 1),
+        np.array([["1", "2"]] * 3),
+        np.array([["a", None]] * 3, dtype=object),
+        np.zeros((3, 2), dtype="datetime64[s]"),
+        np.zeros((3, 2), dtype="timedelta64[s]"),
+        np.array([[1.0, 2j]] * 3, dtype=object),
+        np.zeros((3, 2), dtype=[("x", float)]),
+    ],
+    ids=["complex", "masked", "text", "object", "datetime", "timedelta", "object complex", "record"],
+)
+def test_arrays_that_would_lose_a_part_are_refused(wrong: np.ndarray):
+    """Imaginary parts, masks, units of time and text are not dropped in silence, on any side."""
+    good = np.arange(6.0).reshape(3, 2)
+    covariances = np.tile(np.eye(2), (3, 1, 1))
+    for given in ((wrong, good, covariances), (good, wrong, covariances)):
+        with pytest.raises(InvalidInputError, match=r"points (must be|has masked)"):
+            wg.Annotations(*given)
+    with pytest.raises(InvalidInputError, match=r"covariances (must be|has masked)"):
+        wg.Annotations(
+            good, good, np.ma.masked_equal(covariances, 0) if np.ma.isMaskedArray(wrong) else covariances + 0j
+        )
+    posterior = wg.TransformationPrior(wg.KernelBundle("wendland", [10.0], [1.0])).condition(
+        wg.Annotations(good, good, covariances)
+    )
+    with pytest.raises(InvalidInputError):
+        posterior.mean(wrong)
+
+
+def test_other_kinds_of_numbers_are_taken():
+    """Whole numbers, an unmasked masked array, and objects that are numbers are what they say."""
+    good = np.arange(6).reshape(3, 2)
+    covariances = np.tile(np.eye(2), (3, 1, 1))
+    for given in (good, np.ma.array(good), good.astype(object), good.tolist(), good.astype(np.float32)):
+        assert wg.Annotations(given, given, covariances).fixed_points.dtype == np.float64

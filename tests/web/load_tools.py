@@ -21,6 +21,15 @@ from typing import Any
 import httpx
 
 from warpgauge.project import Project
+from warpgauge.project.document import read_document
+from warpgauge.web.security import cookie_name
+
+
+def cookie(folder: Path, base: str, token: str) -> dict[str, str]:
+    """The header with the cookie that a browser sends for a project to a server."""
+    name = cookie_name(read_document(folder).id, int(base.rpartition(":")[2]))
+    return {"Cookie": f"{name}={token}"}
+
 
 _COMMAND = "from warpgauge.cli import main; main()"
 
@@ -36,6 +45,7 @@ class AppServer:
         self.process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=self.errors, text=True, env=environment, start_new_session=True
         )
+        self.folder = folder
         self.port, self.base = port, f"http://127.0.0.1:{port}"
         self.tokens: dict[str, str] = {}
         self.launcher = ""
@@ -69,7 +79,7 @@ class AppServer:
 
     def client(self, token: str = "", **options: Any) -> httpx.Client:
         """A browser with the cookie of a token."""
-        cookies = {"Cookie": f"warpgauge-{self.port}={token}"} if token else {}
+        cookies = cookie(self.folder, self.base, token) if token else {}
         return httpx.Client(base_url=self.base, headers=cookies, timeout=60, trust_env=False, **options)
 
     def kill(self) -> None:

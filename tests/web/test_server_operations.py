@@ -17,7 +17,7 @@ from postgres_tools import Postgres, free_port
 from warpgauge.errors import InvalidInputError
 from warpgauge.project import Project
 from warpgauge.web import prepare
-from web.load_tools import AppServer, answer_all, check_log
+from web.load_tools import AppServer, answer_all, check_log, cookie
 from web.server_tools import Served, answer, make_flat, served, wait_until
 
 RATERS, EACH = 6, 4
@@ -38,8 +38,7 @@ def test_two_servers_one_of_which_is_killed(shared: Path, postgres: Postgres) ->
     second = AppServer(shared, free_port())
     try:
         headers = {
-            name: (lambda base, token=token: {"Cookie": f"warpgauge-{base.rpartition(':')[2]}={token}"})
-            for name, token in first.tokens.items()
+            name: (lambda base, token=token: cookie(shared, base, token)) for name, token in first.tokens.items()
         }
         happens = [(0.3, postgres.cut), (0.5, first.kill)]
         load = answer_all([first.base, second.base], headers, EACH, 0.02, happens, limit=120)

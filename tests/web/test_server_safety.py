@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import html
 import json
 import os
+import re
 import socket
 import sqlite3
 from contextlib import suppress
@@ -17,6 +19,7 @@ from warpgauge.project import Project
 from warpgauge.project.permission import state_files
 from warpgauge.web import prepare
 from warpgauge.web.hosts import AllowedHosts, is_loopback, split_host
+from web.load_tools import cookie
 from web.server_tools import Served, make_flat, served, wait_until
 
 
@@ -39,15 +42,16 @@ def cookie_of(server: Served, who: str = "launcher") -> str:
 
 
 def test_the_link_sets_a_strict_cookie_and_leaves_the_address(flat_server: Served) -> None:
-    """The token turns into an HttpOnly, SameSite=Strict cookie named after the port, and a redirect drops it."""
+    """The token turns into an HttpOnly, SameSite=Strict cookie named after project and port; a redirect drops it."""
     answer = flat_server.stranger().get(flat_server.links["ada"])
     assert (answer.status_code, answer.headers["location"]) == (303, "/")
-    cookie = answer.headers["set-cookie"].lower()
-    assert cookie.startswith(f"warpgauge-{flat_server.port}=")
-    assert "httponly" in cookie
-    assert "samesite=strict" in cookie
-    assert "path=/" in cookie
-    assert "domain" not in cookie
+    given = answer.headers["set-cookie"].lower()
+    with Project.open(flat_server.folder) as project:
+        assert given.startswith(f"warpgauge-{project.id[:8]}-{flat_server.port}=")
+    assert "httponly" in given
+    assert "samesite=strict" in given
+    assert "path=/" in given
+    assert "domain" not in given
 
 
 @pytest.mark.parametrize(
@@ -57,7 +61,7 @@ def test_nothing_is_given_without_a_token(flat_server: Served, path: str) -> Non
     """Without a cookie, or with a wrong one, every address answers 401, whether it exists or not."""
     stranger = flat_server.stranger()
     assert stranger.get(path).status_code == 401
-    wrong = {"Cookie": f"warpgauge-{flat_server.port}=wrong"}
+    wrong = cookie(flat_server.folder, flat_server.base, "wrong")
     assert stranger.get(path, headers=wrong).status_code == 401
     assert stranger.get("/?token=wrong").status_code == 401
     assert stranger.get("/?token=").status_code == 401
@@ -124,7 +128,8 @@ def test_a_link_in_a_mail_leads_to_the_page(flat_server: Served) -> None:
     """A strict cookie is not sent on a way that began elsewhere, so such a visit is sent on once from our own page."""
     stranger = flat_server.stranger()
     elsewhere = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}
-    assert stranger.get(flat_server.links["ada"], headers=elsewhere).status_code == 303
+    hop = stranger.get(flat_server.links["ada"], headers=elsewhere)  # who is signed in is only known from here
+    assert stranger.get(followed(hop), headers={"Sec-Fetch-Site": "same-origin"}).status_code == 303
     stranger.cookies.clear()
     onward = stranger.get("/", headers=elsewhere)
     assert onward.status_code == 200
@@ -365,3 +370,73 @@ def test_settings_that_another_process_changes_count_at_the_next_look(flat: Path
             project.change_settings(hide_prediction=True)
         assert client.get("/api/project").json()["settings"]["hide_prediction"]
         assert client.get("/api/query").json()["prediction"] is None
+
+
+def cross(site: str = "cross-site") -> dict[str, str]:
+    """Headers of a browser that follows a link from another site: without its strict cookies."""
+    return {"Sec-Fetch-Site": site, "Sec-Fetch-Mode": "navigate", "Accept": "text/html"}
+
+
+def followed(answer: Any) -> str:
+    """Where the page of an answer leads by itself, or by its last link."""
+    (*_, link) = re.findall(r'(?:url=|href=")([^"]+)"', answer.text)
+    return html.unescape(link)
+
+
+def test_a_link_of_another_rater_from_another_site_asks_first(flat_server: Served) -> None:
+    """Whoever is signed in stays so until they say otherwise, also where the browser withheld the cookie."""
+    client = flat_server.client("ada")
+    of_bob = flat_server.links["ben"].removeprefix(flat_server.base)
+    first = flat_server.stranger().get(of_bob, headers=cross())  # a strict cookie does not come along
+    assert first.status_code == 200
+    assert client.cookies.jar.__len__() == 1
+    client.cookies.update(first.cookies)
+    again = client.get(followed(first), headers=cross("same-origin"))
+    assert again.status_code == 200
+    assert "signed in here as <strong>ada</strong>" in again.text
+    assert not [name for name in again.cookies if not name.endswith("-asked")]
+    assert client.get("/api/project").json()["rater"] == "ada"
+    client.cookies.update(again.cookies)
+    changed = client.get(followed(again), headers=cross("same-origin"))
+    assert changed.status_code == 303
+    assert client.get("/api/project").json()["rater"] == "ben"
+
+
+@pytest.mark.parametrize("via", ["yes-x", "here-x", "yes-", "yes", "no-x"])
+def test_another_site_cannot_answer_the_question(flat_server: Served, via: str) -> None:
+    """The answer needs a nonce that stands in a strict cookie, which no other site can set or send."""
+    client = flat_server.client("ada")
+    link = flat_server.links["ben"].removeprefix(flat_server.base)
+    for headers in (cross(), cross("same-site"), cross("none"), {"Accept": "text/html"}, {}):
+        answer = client.get(f"{link}&via={via}", headers=headers)
+        assert answer.status_code in (200, 400)
+        assert not [name for name in answer.cookies if not name.endswith("-asked")]
+    assert client.get("/api/project").json()["rater"] == "ada"
+
+
+def test_a_link_from_a_mail_signs_in_who_was_not(flat_server: Served) -> None:
+    """Without anybody signed in, a link from elsewhere is followed once more from here, and then works as ever."""
+    client = flat_server.stranger()
+    first = client.get(flat_server.links["ada"], headers=cross())
+    assert first.status_code == 200
+    second = client.get(followed(first), headers=cross("same-origin"))
+    assert second.status_code == 303
+    assert client.get("/api/project").json()["rater"] == "ada"
+    # The same link again, and a link that was typed, need no question.
+    assert client.get(flat_server.links["ada"], headers=cross("none")).status_code == 303
+    plain = flat_server.stranger()  # plain http of another machine: the browser does not say where it comes from
+    hop = plain.get(flat_server.links["ada"], headers={"Accept": "text/html"})
+    assert hop.status_code == 200
+    assert plain.get(followed(hop), headers={"Accept": "text/html"}).status_code == 303
+    without = flat_server.stranger().get(followed(hop), headers={"Accept": "text/html"})
+    assert (without.status_code, "allow cookies" in without.text) == (400, True)
+
+
+def test_a_page_of_another_rater_writes_nothing(flat_server: Served) -> None:
+    """A window that was opened by one rater cannot answer as another one who signed in since in the same browser."""
+    client = flat_server.client("ben")
+    before = client.get("/api/list").json()["generation"]
+    for visitor in ("ada", "", "b%65n%00", "BEN"):
+        refused = client.post("/api/undo", json={"generation": before}, headers={"X-Warpgauge-Visitor": visitor})
+        assert refused.status_code == 401
+    assert client.get("/api/list", headers={"X-Warpgauge-Visitor": "b%65n"}).json()["generation"] == before

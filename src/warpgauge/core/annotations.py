@@ -100,6 +100,25 @@ class Annotations:
         index = rows if isinstance(rows, slice) else np.atleast_1d(np.asarray(rows))
         return Annotations(self.fixed_points[index], self.moving_points[index], self.covariances[index])
 
+    def merged(self, noise: float = 0.0) -> Annotations:
+        """Return one annotation per location, itself where no two share one.
+
+        Annotations ``y_l`` of one location with covariances ``N_l`` say exactly what one annotation says whose
+        precision ``M^-1 = sum_l N_l^-1`` is the sum of theirs, and that lies at ``M sum_l N_l^-1 y_l``. ``noise`` is a
+        variance to be added to each covariance before.
+        """
+        places, first, spot = np.unique(self.fixed_points, axis=0, return_index=True, return_inverse=True)
+        if len(places) == len(self):
+            return self
+        precisions = np.linalg.inv(self.covariances + noise * np.eye(self.d))
+        sums, weighted = np.zeros((len(places), self.d, self.d)), np.zeros((len(places), self.d))
+        np.add.at(sums, spot.reshape(-1), precisions)
+        np.add.at(weighted, spot.reshape(-1), np.einsum("lab,lb->la", precisions, self.moving_points))
+        order = np.argsort(first)  # as they were given
+        covariances = np.linalg.inv(sums)[order]
+        moving = np.einsum("lab,lb->la", covariances, weighted[order])
+        return Annotations(places[order], moving, (covariances + np.swapaxes(covariances, 1, 2)) / 2)
+
     def without(self, row: int) -> Annotations:
         """All annotations but one: the ``A^(l)`` of the leave-one-out loss."""
         if not -len(self) <= row < len(self):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Sequence
 
 import numpy as np
@@ -32,12 +33,30 @@ def first_bad_row(bad: Bools) -> int:
     return int(np.argmax(bad.reshape(len(bad), -1).any(axis=1)))
 
 
+def as_numbers(values: ArrayLike, name: str, what: str) -> Floats:
+    """Return real numbers as a contiguous array of float64; refuse what would lose a part in silence.
+
+    Complex numbers, masked entries, times, text and objects other than numbers are not what they would become.
+    """
+    if np.ma.isMaskedArray(values) and np.ma.getmaskarray(values).any():
+        raise InvalidInputError(f"{name} has masked entries, whose values are unknown; leave those rows out.")
+    try:
+        given = np.asarray(values)
+        wrong = [] if given.dtype.kind in "iufb" else [given.dtype.name]
+        if given.dtype.kind == "O":
+            kinds = {type(one) for one in given.flat}
+            wrong = sorted(kind.__name__ for kind in kinds if not issubclass(kind, numbers.Real))
+        if wrong:
+            raise TypeError(f"it holds {wrong[0]}")
+        return np.ascontiguousarray(given, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        told = f"{type(values).__name__}: {' '.join(str(error).split())[:80]}"
+        raise InvalidInputError(f"{name} must be {what}, got {told}.") from error
+
+
 def as_points(points: ArrayLike, name: str, d: int | None = None) -> Floats:
     """Check that ``points`` is an (n, d) array of finite world coordinates with d = 2 or 3."""
-    try:
-        array = np.ascontiguousarray(points, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InvalidInputError(f"{name} must be an (n, d) array of numbers, got {type(points).__name__}.") from error
+    array = as_numbers(points, name, "an (n, d) array of numbers")
     if array.ndim != 2 or array.shape[1] not in (2, 3):
         raise InvalidInputError(f"{name} must be an (n, 2) or (n, 3) array of world points, got shape {array.shape}.")
     if d is not None and array.shape[1] != d:
@@ -51,7 +70,7 @@ def as_points(points: ArrayLike, name: str, d: int | None = None) -> Floats:
 
 def as_covariances(covariances: ArrayLike, count: int, d: int, name: str = "covariances") -> Floats:
     """Check that ``covariances`` is a (count, d, d) array of symmetric positive definite matrices."""
-    array = np.ascontiguousarray(covariances, dtype=np.float64)
+    array = as_numbers(covariances, name, "an (n, d, d) array of numbers")
     if array.shape != (count, d, d):
         raise InvalidInputError(f"{name} must have shape ({count}, {d}, {d}), one matrix per row, got {array.shape}.")
     if count == 0:

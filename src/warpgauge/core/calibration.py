@@ -10,7 +10,7 @@ from scipy import special
 from warpgauge.core.annotations import Annotations
 from warpgauge.core.arrays import Floats
 from warpgauge.core.factors import mahalanobis
-from warpgauge.core.leave_one_out import LeaveOneOut, left_out, scale_factor
+from warpgauge.core.leave_one_out import LeaveOneOut, left_out
 from warpgauge.core.process import Posterior, TransformationPrior
 from warpgauge.core.tails import beyond, squared_radius
 from warpgauge.errors import InvalidInputError
@@ -91,8 +91,7 @@ def calibration(prior: TransformationPrior, annotations: Annotations) -> Calibra
     posterior = prior.condition(annotations)
     predicted = left_out(posterior.conditioned, posterior.weights, prior.tails)
     found = coverage(np.square(predicted.mahalanobis), annotations.d, prior.tails)
-    factor = scale_factor(posterior.conditioned, posterior.weights, prior.tails)
-    return Calibration(found, predicted.standardised, factor, predicted)
+    return Calibration(found, predicted.standardised, posterior.asked_factor(), predicted)
 
 
 def scaled_left_out(posterior: Posterior) -> LeaveOneOut:

@@ -144,8 +144,10 @@ def fit_power_law(
     if any(part.d != sides.size for part in parts):
         raise InvalidInputError(f"The extent has {sides.size} sides, but there are annotations of another dimension.")
     cells = _cells(prior.kernel.scales, sides, noise, prior.noise)
-    logs, narrow = _log_posterior(prior, parts, cells), False
     annotated = sum(len(part) for part in parts)
+    if not noise and prior.noise == 0:
+        parts = [part.merged() for part in parts]  # the same likelihood but for a constant
+    logs, narrow = _log_posterior(prior, parts, cells), False
     if prior.mean == "affine" and annotated > 0:
         other = _narrowed(prior, sides)
         other_logs = _log_posterior(other, parts, cells)

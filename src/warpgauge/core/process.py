@@ -166,8 +166,20 @@ class Posterior:
 
     def calibrated(self) -> Posterior:
         """Scale the covariance by the factor estimated from the leave-one-out residuals."""
-        factor = scale_factor(self.conditioned, self.weights, self.prior.tails)
-        return replace(self, scale=factor, calibrates=True)
+        return replace(self, scale=self.asked_factor(), calibrates=True)
+
+    def asked_factor(self) -> float:
+        """Return the factor on the covariance that the leave-one-out residuals ask for; each location is left out once.
+
+        Annotations of one location predict each other, whatever the transformation is: what they disagree by says how
+        wrong their covariances are, not the model elsewhere. They are merged before.
+        """
+        spots = self.annotations.merged(self.prior.noise)
+        if len(spots) == len(self.annotations):
+            return scale_factor(self.conditioned, self.weights, self.prior.tails)
+        conditioned = Conditioned.on(self.conditioned.kernel, spots.fixed_points, spots.covariances)
+        residuals = spots.moving_points - self.prior.prior_mean(spots.fixed_points)
+        return scale_factor(conditioned, conditioned.solve(residuals), self.prior.tails)
 
     def append(self, annotations: Annotations) -> Posterior:
         """Posterior given further annotations as well, by a block update; a calibrated one is recalibrated."""

@@ -13,7 +13,6 @@ from scipy import special
 
 from warpgauge.core.arrays import Floats, as_points
 from warpgauge.core.calibration import LEVELS, Coverage, binomial_interval, coverage, scaled_left_out
-from warpgauge.core.leave_one_out import scale_factor
 from warpgauge.core.process import Posterior
 from warpgauge.core.sensitivity import FACTOR, Sensitivity
 from warpgauge.core.tails import adjusted_significance, squared_radius
@@ -222,7 +221,7 @@ def diagnose(posterior: Posterior, targets: Floats | None = None) -> Diagnostics
             found.mahalanobis, lambda shares: np.sqrt([squared_radius(float(share), d, tails) for share in shares])
         ),
         applied_factor=float(posterior.scale),
-        asked_factor=scale_factor(posterior.conditioned, posterior.weights, tails),
+        asked_factor=posterior.asked_factor(),
         outliers=outliers,
         known=None if targets is None else float(np.mean(known_targets(posterior, targets))),
         verdict=verdict,

@@ -16,6 +16,7 @@ from warpgauge.errors import FileTooLargeError, InvalidInputError
 VARIABLE = "WARPGAUGE_MEMORY"
 INFLATION = 1032  # the most that one byte of deflate (zip, gzip, PNG) can unfold to
 UNFOLDS = 4  # a file that holds at least this share of what it unfolds to is large itself, not a bomb
+MOST_PARTS = 1000  # of a composite; real ones have a dozen at most
 _LEAST = 2**30
 _SIZE = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([kKmMgGtT]?)([iI]?)[bB]?\s*")
 _SHARE = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*%\s*")
@@ -100,6 +101,12 @@ def shown_bytes(count: int) -> str:
 
 def _suggested(needed: int) -> str:
     return f"{max(1, -(-needed // 10**9))}GB" if needed < 10**15 else "100%"
+
+
+def check_parts(name: str, count: int) -> None:
+    """Refuse a composite of absurdly many parts, while its parts are counted and before all of them are read."""
+    if count > MOST_PARTS:
+        raise FileTooLargeError(f"{name!r} is composed of more than {MOST_PARTS} transforms, which are not read.")
 
 
 def size_on_disk(*paths: Path) -> int:

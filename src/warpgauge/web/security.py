@@ -5,9 +5,12 @@ Nobody gets past it without a valid token, whatever routes there are behind it.
 
 from __future__ import annotations
 
+import hmac
+import html
 import logging
+import secrets
 from collections.abc import Awaitable, Callable
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, quote, unquote
 
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers, MutableHeaders
@@ -16,7 +19,7 @@ from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Re
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from warpgauge.project import Project, StorageError
-from warpgauge.web.auth import Gate
+from warpgauge.web.auth import Gate, Person
 from warpgauge.web.hosts import split_host
 from warpgauge.web.logins import LoginLog, WrongTokens
 from warpgauge.web.settings import ServerSettings
@@ -40,6 +43,14 @@ _PAGE = (
     '<!doctype html><html lang="en"><head><meta charset="utf-8">{head}<title>warpgauge</title></head>'
     "<body><p>{text}</p></body></html>"
 )
+_REFRESH = '<meta http-equiv="refresh" content="0; url={}">'
+_ASK = (
+    "You are signed in here as <strong>{now}</strong>, but this link is that of <strong>{then}</strong>. Every answer "
+    'is stored under the name that is signed in.</p><p><a href="{stay}">Stay {now}</a></p>'
+    '<p><a href="{link}">Go on as {then}</a>'
+)
+_ASKED_SECONDS = 600
+VISITOR = "X-Warpgauge-Visitor"  # for whom the page was opened, by its own word: the rater's name, percent-encoded
 _NO_TOKEN = "A valid link is needed: ask the organiser for yours, or open the one that warpgauge annotate printed."
 
 
@@ -48,10 +59,9 @@ def failure(status: int, sentence: str) -> JSONResponse:
     return JSONResponse({"error": sentence}, status)
 
 
-def cookie_name(scope: Scope, name: str | None = None) -> str:
-    """Name of the cookie; browsers share cookies between the ports of a host, so the port is in it by default."""
-    server = scope.get("server") or ("", 0)
-    return name or f"warpgauge-{server[1]}"
+def cookie_name(project_id: str, port: int | None = None) -> str:
+    """Name of the cookie of a project; browsers share cookies between the ports of a host, so the port may be in it."""
+    return f"warpgauge-{project_id[:8]}" + ("" if port is None else f"-{port}")
 
 
 class Guard:
@@ -60,9 +70,7 @@ class Guard:
     def __init__(self, app: ASGIApp, gate: Gate, project: Project, settings: ServerSettings) -> None:
         self.app, self.gate, self.settings = app, gate, settings
         self.log, self.wrong = LoginLog(None if project.readonly else project.folder), WrongTokens()
-        # Behind a proxy several servers with different ports share the cookie of the project; elsewhere its name has
-        # the server's port in it.
-        self.cookie = f"warpgauge-{project.id[:8]}" if settings.allowed_hosts else None
+        self._project = project.id
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer, or hand on, one request."""
@@ -82,7 +90,7 @@ class Guard:
         if refused is None:
             token = _query_token(scope)
             if token is not None:
-                refused = await self._login(scope, token, address)
+                refused = await self._login(scope, headers, token, address)
         if refused is None:
             refused = await self._identified(scope, headers, address)
         if refused is not None:
@@ -92,7 +100,7 @@ class Guard:
 
     async def _identified(self, scope: Scope, headers: Headers, address: str) -> Response | None:
         """Note whose request this is: signed on by the proxy, or with a token; a stranger's is refused."""
-        user, token = self.settings.proxy.user(scope, headers), _cookie(headers, cookie_name(scope, self.cookie))
+        user, token = self.settings.proxy.user(scope, headers), _cookie(headers, self._cookie_name(scope))
         try:
             if user is not None:
                 person = await run_in_threadpool(self.gate.signed_on, user)
@@ -109,8 +117,16 @@ class Guard:
             return failure(503, str(error))
         if person is None:
             return self._stranger(scope, headers, address, token)
+        visitor = headers.get(VISITOR)
+        if visitor is not None and unquote(visitor) != person.name:
+            return failure(401, f"This page was opened by somebody else than {person.name}, who is signed in here now.")
         scope.setdefault("state", {})["person"] = person
         return None
+
+    def _cookie_name(self, scope: Scope) -> str:
+        # Behind a proxy several servers with different ports share the cookie of the project.
+        server = scope.get("server") or ("", 0)
+        return cookie_name(self._project, None if self.settings.allowed_hosts else server[1])
 
     def _foreign(self, scope: Scope, headers: Headers) -> Response | None:
         """Refuse what another site's page asks for."""
@@ -166,27 +182,66 @@ class Guard:
             return failure(415, "The body of a request must be JSON: send it with Content-Type application/json.")
         return None
 
-    async def _login(self, scope: Scope, token: str, address: str) -> Response:
-        """Turn the token of a link into a cookie, and take it out of the address."""
+    async def _login(self, scope: Scope, headers: Headers, token: str, address: str) -> Response:
+        """Turn the token of a link into a cookie, and take it out of the address; who would be another one is asked."""
         try:
             person = await run_in_threadpool(self.gate.person, token, again=not self.wrong.too_many(address))
+            signed_in = await run_in_threadpool(self.gate.person, _cookie(headers, self._cookie_name(scope)))
         except StorageError as error:
             return failure(503, str(error))
         if person is None:
             return self._counted(scope, address, token) or _page(401, self.gate.why_ended(token) or _NO_TOKEN)
+        asked = self._asked(scope, headers, token, person, signed_in)
+        if asked is not None:
+            return asked
         self.log.write(address, "login", person.name)
         response = RedirectResponse(f"{self.settings.root_path}/", 303)
+        self._set_cookie(response, scope, self._cookie_name(scope), token, COOKIE_SECONDS)
+        response.headers["Cache-Control"] = "no-store"
+        return response
+
+    def _asked(
+        self, scope: Scope, headers: Headers, token: str, person: Person, signed_in: Person | None
+    ) -> Response | None:
+        """Return the page that asks before a link changes who is signed in; None where the link may be followed.
+
+        A way that began at another site brings no strict cookie, so that nobody is known to be signed in: such a link
+        is followed once more from a page of ours. That it was, and that a person has answered, is proved by a nonce
+        that stands in the link of that page and in a strict cookie, which another site can neither read nor send.
+        """
+        ours = _cookie(headers, f"{self._cookie_name(scope)}-asked")
+        kind, _, given = (_query(scope, "via") or "").partition("-")
+        proved = kind if ours is not None and hmac.compare_digest(ours.encode(), given.encode()) else None
+        if proved == "yes" or (signed_in is not None and signed_in.name == person.name):
+            return None
+        # Browsers say where a request comes from, except to plain http of another machine.
+        browser = "text/html" in headers.get("accept", "") and "sec-fetch-site" not in headers
+        elsewhere = browser or headers.get("sec-fetch-site", "none") not in ("none", "same-origin")
+        if signed_in is None and (proved == "here" or not elsewhere):
+            return None
+        if given and ours is None:
+            return _page(400, "The browser has kept no cookie of this page; allow cookies, then open the link again.")
+        nonce = secrets.token_urlsafe(16)
+        link = f"{self.settings.root_path}/?token={quote(token, safe='')}&amp;via="
+        if signed_in is None:
+            answer = _page(200, "Opening the annotator ...", _REFRESH.format(f"{link}here-{nonce}"))
+        else:
+            words = {"now": html.escape(signed_in.name), "then": html.escape(person.name)}
+            stay = f"{self.settings.root_path}/"
+            answer = _page(200, _ASK.format(**words, link=f"{link}yes-{nonce}", stay=stay))
+        self._set_cookie(answer, scope, f"{self._cookie_name(scope)}-asked", nonce, _ASKED_SECONDS)
+        return answer
+
+    def _set_cookie(self, response: Response, scope: Scope, name: str, value: str, seconds: int) -> None:
         response.set_cookie(
-            cookie_name(scope, self.cookie),
-            token,
-            max_age=COOKIE_SECONDS,
+            name,
+            value,
+            max_age=seconds,
             path=f"{self.settings.root_path}/",
             httponly=True,
             samesite="strict",
             secure=self.settings.behind_tls or scope["scheme"] == "https",
         )
-        response.headers["Cache-Control"] = "no-store"
-        return response
 
     async def _bounded(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Hand on, but end a body that grows beyond the bound whatever its header said."""
@@ -239,10 +294,12 @@ def _with_headers(send: Send) -> Callable[[Message], Awaitable[None]]:
 
 
 def _query_token(scope: Scope) -> str | None:
-    if scope["path"] != "/" or scope["method"] != "GET":
-        return None
+    return _query(scope, "token") if scope["path"] == "/" and scope["method"] == "GET" else None
+
+
+def _query(scope: Scope, name: str) -> str | None:
     pairs = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True, max_num_fields=None)
-    return next((value for key, value in pairs if key == "token"), None)
+    return next((value for key, value in pairs if key == name), None)
 
 
 def _cookie(headers: Headers, name: str) -> str | None:
@@ -266,7 +323,7 @@ def _stranger(scope: Scope, headers: Headers, root_path: str, sentence: str) -> 
     if scope["path"] == "/" and headers.get("sec-fetch-site") == "cross-site":
         # A strict cookie is not sent on a way that began at another site (a link in a mail); going on from our own
         # page sends it. That second request comes from this site, so that this cannot go round in circles.
-        return _page(200, "Opening the annotator ...", f'<meta http-equiv="refresh" content="0; url={root_path}/">')
+        return _page(200, "Opening the annotator ...", _REFRESH.format(f"{root_path}/"))
     return _page(401, sentence)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from warpgauge.errors import AmbiguousFileError, FileFormatError, SuspiciousDataWarning
 from warpgauge.geometry import Floats
 from warpgauge.io.files import existing_file, foreign_decoder, read_head, read_text
-from warpgauge.io.limits import INFLATION, check_memory
+from warpgauge.io.limits import INFLATION, check_memory, check_parts
 from warpgauge.io.transforms import ants
 from warpgauge.io.transforms.base import BY_SIGNATURE, NO, Format, Transform, check_room
 from warpgauge.io.transforms.chain import Chain
@@ -62,6 +62,7 @@ def _text_entries(text: str, name: str) -> list[Entry]:
             raise FileFormatError(f"{name!r}, line {number}: expected 'Key: values', got {line[:60]!r}.")
         if key == "Transform":
             entries.append(Entry(value.strip()))
+            check_parts(name, len(entries) - 1)  # the first is the composite itself
         elif key in ("Parameters", "FixedParameters"):
             if not entries:
                 raise FileFormatError(f"{name!r}, line {number}: {key!r} comes before any 'Transform:' line.")
@@ -119,7 +120,6 @@ def _one(entry: Entry, file_format: str, name: str) -> Transform:
 HDF5_FORMAT = "ITK HDF5"
 HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
 _GROUP = "TransformGroup"
-_MEMBERS = 1000
 # Old versions of ITK wrote the second spelling.
 _PARAMETERS = ("TransformParameters", "TranformParameters")
 _FIXED = ("TransformFixedParameters", "TranformFixedParameters")
@@ -140,8 +140,7 @@ def _hdf5_entries(store: Any, file: Path) -> list[Entry]:
         raise FileFormatError(f"{file.name!r} is an HDF5 file without {_GROUP!r}, so it is not an ITK transform.")
     group = _own(store, _GROUP, file)
     count = len(group)
-    if count > _MEMBERS:
-        raise FileFormatError(f"{file.name!r} holds {count} transforms; more than {_MEMBERS} are not read.")
+    check_parts(file.name, count - 1)
     return [_entry(group, str(i), file) for i in range(count)]
 
 

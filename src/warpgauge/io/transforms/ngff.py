@@ -21,7 +21,7 @@ from warpgauge.errors import AmbiguousFileError, FileFormatError, say
 from warpgauge.geometry import Grid, Units
 from warpgauge.io.files import foreign_decoder, require
 from warpgauge.io.images.frame import length_unit
-from warpgauge.io.limits import check_memory, size_on_disk
+from warpgauge.io.limits import check_memory, check_parts, size_on_disk
 from warpgauge.io.transforms.base import Description, Format, Transform, world_frame
 from warpgauge.io.transforms.chain import Chain
 from warpgauge.io.transforms.field_files import StoredField, as_floats, finish_field
@@ -83,6 +83,7 @@ class _Reader:
         self.folder, self.name, self.reference = folder, folder.name, reference
         self.systems = {str(one.get("name")): one for one in systems or () if isinstance(one, Mapping)}
         self.notes: list[str] = []
+        self.parts = 0
 
     def top(self, entry: Any) -> Transform:
         """Read the outermost transformation; its systems say the order of the axes."""
@@ -145,6 +146,8 @@ class _Reader:
             parts = entry.get("transformations")
             if not isinstance(parts, list) or not parts:
                 self.fail("a sequence within it has no transformations")
+            self.parts += len(parts)
+            check_parts(self.name, self.parts)
             members = [self.read(one, axes, depth + 1) for one in parts]
             return members[0] if len(members) == 1 else Chain(members)
         if kind == "bijection":

@@ -17,6 +17,7 @@ from warpgauge.core.arrays import Floats
 from warpgauge.errors import FileFormatError
 from warpgauge.geometry import Grid
 from warpgauge.io.files import read_text
+from warpgauge.io.limits import check_parts
 from warpgauge.io.transforms.base import BY_SIGNATURE, NO, Description, Format, Options, Transform
 from warpgauge.io.transforms.chain import Chain
 from warpgauge.io.transforms.linear import AffineTransform
@@ -69,10 +70,14 @@ def _parts(entry: Any, name: str, depth: int) -> list[Transform]:
     kind = str(entry.get("type"))
     if kind in _SEQUENCES:
         count = entry.get("size")
-        if not isinstance(count, int) or not 0 < count <= 1000:
+        if not isinstance(count, int) or count < 1:
             _fail(name, "its sequence does not say its size")
-        members = [_parts(entry.get(f"realTransform_{n}"), name, depth + 1) for n in range(count)]
-        return [one for part in members for one in part]
+        members: list[Transform] = []
+        check_parts(name, count)
+        for n in range(count):
+            members += _parts(entry.get(f"realTransform_{n}"), name, depth + 1)
+            check_parts(name, len(members))
+        return members
     if kind in _WRAPPERS:
         return _parts(entry.get("wrappedTransform"), name, depth + 1)
     if kind == "AffineTransform3D":

@@ -67,6 +67,11 @@ export class Api {
     this.queue = Promise.resolve();
     /** How many answers are waited for. */
     this.underway = 0;
+    /**
+     * For whom the page was opened: the server refuses what another person, signed in since, would be held to have done.
+     * @type {Record<string, string>}
+     */
+    this.visitor = {};
   }
 
   /**
@@ -183,7 +188,7 @@ export class Api {
     for (let attempt = 0; ; attempt++) {
       let response = null;
       try {
-        response = await this.send(path, { credentials: "same-origin", ...init });
+        response = await this.send(path, { credentials: "same-origin", ...init, headers: { ...init.headers, ...this.visitor } });
       } catch {
         // Nobody knows whether it arrived: it may be the answer that was lost.
         lost = true;

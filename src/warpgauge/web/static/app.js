@@ -88,6 +88,7 @@ async function open() {
   const project = await api.get("/api/project");
   document.title = `${project.name} · warpgauge`;
   api.key = `${PENDING}${project.name}:${project.rater}`;
+  api.visitor = { "X-Warpgauge-Visitor": encodeURIComponent(project.rater) };
   store.set({
     project,
     predictionHidden: project.settings.hide_prediction,
