@@ -17,6 +17,7 @@ import pytest
 from packaging.requirements import Requirement
 
 from command_tools import ask, call
+from postgres_tools import Postgres
 from project.tools import grid_points, place, query, write_images
 from study_tools import make_study
 from warpgauge.project import Project
@@ -210,7 +211,7 @@ def test_a_project_goes_into_a_container_by_a_list(tmp_path: Path) -> None:
     )
     call("benchmark", tmp_path / "study.toml", "--container", tmp_path / "box")
     copy = tmp_path / "box" / "ground-truth" / "pair001" / "project"
-    listed = {"project.json", "candidates.npz", "targets.npz", "annotations.sqlite"}
+    listed = {"project.json", "candidates.npz", "targets.npz", "annotations.sqlite", "annotations.head"}
     listed |= {"fixed_foreground.npz", "moving_foreground.npz"}
     assert {path.name for path in copy.rglob("*") if path.is_file()} == listed
     assert b"patient-0815" not in (copy / "project.json").read_bytes()
@@ -281,3 +282,21 @@ def test_numbers_at_the_edge_of_floating_point_are_no_traceback(tmp_path: Path) 
         code, _ = entered(given, tmp_path / "out", box)
         if code == 0:
             json.loads((tmp_path / "out" / "metrics.json").read_text(), parse_constant=pytest.fail)
+
+
+def test_a_log_in_a_database_goes_into_a_container_as_a_file(tmp_path: Path, postgres: Postgres) -> None:
+    """A container reaches no database: the same rows, chain included, are a file there, and the project is intact."""
+    fixed, moving = write_images(tmp_path)
+    with Project.create(
+        tmp_path / "project", fixed=fixed, moving=moving, candidates=grid_points(), database=postgres.url
+    ) as project:
+        project.append(query(0, (3, 4)), place(0, (4, 4)))
+        digests = [event.digest for event in project.events()]
+    (tmp_path / "STUDY.toml").write_text(
+        '[[pair]]\nname = "one"\nproject = "project"\n[[method]]\nname = "m"\ntransform = "{method}/{pair}.tfm"\n'
+    )
+    call("benchmark", tmp_path / "STUDY.toml", "--container", tmp_path / "box")
+    copy = tmp_path / "box" / "ground-truth" / "pair001" / "project"
+    assert b"postgresql" not in (copy / "project.json").read_bytes()
+    with Project.open(copy, check_images=False) as copied:
+        assert [event.digest for event in copied.events()] == digests

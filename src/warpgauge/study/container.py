@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import sqlite3
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import asdict, fields, replace
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import warpgauge
 from warpgauge._version import __version__
@@ -23,7 +22,7 @@ from warpgauge.io.landmarks import Landmarks, write_landmarks
 from warpgauge.project import Project
 from warpgauge.project.creation import FOLDERS
 from warpgauge.project.document import read_document, write_document
-from warpgauge.project.stores import store_of
+from warpgauge.project.stores import SQLITE, store_named, store_of
 from warpgauge.study.description import (
     LABELS,
     METHOD,
@@ -168,14 +167,8 @@ def _below(pattern: str) -> str:
 def _copy_project(pair: PairSpec, place: Path) -> dict[str, str]:
     assert pair.project is not None
     document = read_document(pair.project)
-    log = store_of(document).file(pair.project)
-    if log is None:
-        raise InvalidInputError(
-            f"The log of the project of the pair {pair.name!r} is not in its folder but in PostgreSQL, which a "
-            "container cannot reach; use its exported annotations (warpgauge export PROJECT landmarks.json --fused)."
-        )
     aim = place / "project"
-    with Project.open(pair.project, check_images=False):
+    with Project.open(pair.project, check_images=False):  # refuses what is broken or not trusted
         for name in FOLDERS:
             (aim / name).mkdir(parents=True)
         # These and the log, nothing else that lies in the folder: logins, former logs, maps, what others submitted.
@@ -184,14 +177,10 @@ def _copy_project(pair: PairSpec, place: Path) -> dict[str, str]:
             shutil.copyfile(Inside(pair.project, name), Inside(aim, name))
         # Where the images are is of no use there, and their names can be those of patients.
         unnamed = {role: replace(one, path=f"images/{role}") for role, one in document.images.items()}
-        write_document(aim, replace(document, images=unnamed))
-        source = sqlite3.connect(f"file:{quote(log.resolve().as_posix())}?mode=ro", uri=True)
-        copy = sqlite3.connect(aim / log.name)
-        try:
-            source.backup(copy)
-        finally:
-            copy.close()
-            source.close()
+        write_document(aim, replace(document, images=unnamed, database=None))
+        # Also of a log in a database, which a container cannot reach: a file with the same rows.
+        with closing(store_of(document).open(pair.project, document.id)) as log:
+            store_named(SQLITE).create(aim, document.id, log.rows())
     return {"project": "project"}
 
 
