@@ -30,7 +30,7 @@ def shape(value: Any) -> Any:
 
 
 def test_a_rater_is_shown_the_same_for_both_kinds_of_questions(flat: Path) -> None:
-    """Queries, former queries, list rows and progress have one form; sealed answers count in progress like others."""
+    """Queries have one form, list rows too; sealed answers count in progress like others, and are not shown again."""
     with Project.open(flat) as project:
         project.change_settings(audit=0.4, seal=True, audit_seed=2, guided_start=False)
     with served(flat, "ada") as server:
@@ -44,18 +44,21 @@ def test_a_rater_is_shown_the_same_for_both_kinds_of_questions(flat: Path) -> No
             reply = answer(ada, query, [query["location"][0] + 3, query["location"][1] + 2])
             assert reply.status_code == 200, reply.text
             counts.append(get(ada, "/api/progress")["annotations"])
-        former = {number: shape(get(ada, f"/api/query/{number}")) for number in shapes}
+        former = {number: get(ada, f"/api/query/{number}") for number in shapes}
         listed = {row["query"]: row for row in get(ada, "/api/list")["rows"]}
         others = {row["query"] for row in get(server.client(), "/api/list")["rows"]}
         places = {row["query"] for row in get(server.client(), "/api/locations")["locations"]}
     with Project.open(flat) as project:
         audited = {query.number for query in project.state.queries if query.origin == "audit"} & set(shapes)
+        sealed = {number for number in shapes if project.state.is_sealed(number)}
     assert 3 <= len(audited) < COUNT
     assert len({repr(one) for one in shapes.values()}) == 1
-    assert len({repr(one) for one in former.values()}) == 1
+    hidden = {number for number, one in former.items() if one["answer"] is None}
+    assert hidden == sealed
+    assert len({repr(shape(former[number])) for number in set(shapes) - hidden}) == 1
     assert len(set(words.values())) == 1
     assert counts == list(range(1, COUNT + 1))
-    assert set(listed) == set(shapes)
+    assert set(listed) == set(shapes) - sealed
     assert {row["chosen"] for row in listed.values()} == {"asked"}
     assert len({repr(shape(row)) for row in listed.values()}) == 1
     assert not others & audited

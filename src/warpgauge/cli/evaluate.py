@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from warpgauge.cli.arguments import chosen_transforms, project_argument
+from warpgauge.cli.arguments import chosen_transforms, project_argument, rater_option
 from warpgauge.cli.output import json_option, print_json, print_table
 from warpgauge.display import csv_table
 from warpgauge.errors import InvalidInputError
@@ -92,6 +92,14 @@ Examples:
     type=click.Path(dir_okay=False, path_type=Path),
     help="Also write the error of every transform at every annotation to this CSV file.",
 )
+@click.option(
+    "--accept-note",
+    "accepted",
+    multiple=True,
+    metavar="TRANSFORM:CODE",
+    help="Accept a doubt that the verdict repeats, for all later verdicts; the log says who did (--rater).",
+)
+@rater_option
 @margin_option
 @centre_option
 @json_option
@@ -106,11 +114,15 @@ def evaluate(project: Path, transforms: tuple[str, ...], as_json: bool, **option
     """
     from warpgauge.evaluation import evaluate_project, landmark_table
     from warpgauge.project import Project
+    from warpgauge.session.doubts import accept
 
     limit, needed = options.pop("fail_above"), options.pop("probability")
     labels, table = (options.pop("fixed_labels"), options.pop("moving_labels")), options.pop("landmarks")
     check_sides(*labels)
+    accepted, rater = options.pop("accepted"), options.pop("rater")
     with Project.open(project) as opened:
+        for one in accepted:
+            accept(opened, one, rater)
         chosen = chosen_transforms(opened, transforms)
         # References stay beside the methods that are chosen: what is said of a method must not depend on the choice.
         references = {name: opened.transform(name) for name in opened.reference_names() if name not in chosen}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -75,6 +76,7 @@ Examples:
 @match_option
 @click.option("--shared", is_flag=True, help="Ask the other raters for these locations too.")
 @click.option("--force", is_flag=True, help="Import although the landmarks are probably wrong.")
+@click.option("--accept-note", is_flag=True, help="With --force: accept the reason, so that no verdict repeats it.")
 @json_option
 def import_(project: Path, file: Path, moving_file: Path | None, as_json: bool, **options: Any) -> None:
     """Import landmarks from other programs into PROJECT.
@@ -101,9 +103,11 @@ def import_(project: Path, file: Path, moving_file: Path | None, as_json: bool, 
         )
         who = options["rater"] or _only_rater(found)
         session = Session(opened)
-        _refuse_problems(session.import_problems(found), file.name, options["force"])
+        problems = session.import_problems(found)
+        _refuse_problems(problems, file.name, options["force"])
         found, uncertain = _with_uncertainty(found, opened, options["radius"])
         events = session.import_landmarks(found, who, shared=options["shared"])
+        _doubted(opened, events[0].payload["batch"], problems, options["accept_note"])
     kinds = [event.kind for event in events]
     facts = {
         "placed": kinds.count("place"),
@@ -153,6 +157,20 @@ def _refuse_problems(problems: list[str], name: str, force: bool) -> None:
     if not force:
         raise InvalidInputError(f"{sentence}; correct it, or add --force if it is intended.")
     click.echo(f"note: {sentence}.", err=True)
+
+
+def _doubted(project: Project, batch: str, problems: list[str], accepted: bool) -> None:
+    """Note why landmarks were imported by force, and compare the transforms with them, now that they are there."""
+    from warpgauge.cli.transforms import compared
+    from warpgauge.project import ProjectError
+    from warpgauge.session.doubts import accept_all, note_import
+
+    note_import(project, batch, problems)
+    if accepted:
+        accept_all(project, batch)
+    for name in project.transform_names():
+        with suppress(ProjectError):  # one that cannot be read: every other command says so
+            compared(project, name, project.transform(name))
 
 
 def _only_rater(found: Any) -> str | None:

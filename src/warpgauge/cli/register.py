@@ -10,9 +10,9 @@ import numpy as np
 
 from warpgauge.cli.arguments import cluster_options, executor_for, project_argument, resume_option
 from warpgauge.cli.output import json_option, number, print_json, print_table, progress
-from warpgauge.cli.transforms import FEWEST
 from warpgauge.display import counted
 from warpgauge.project.transforms import IDENTITY
+from warpgauge.session.doubts import FEWEST
 
 if TYPE_CHECKING:
     from warpgauge.compute import Executor

@@ -17,10 +17,6 @@ if TYPE_CHECKING:
     from warpgauge.io.transforms import Transform
     from warpgauge.project import Project
 
-# Fewer annotations say too little about a transform.
-FEWEST = 3
-_MOST_OUTSIDE = 0.5
-
 
 @click.command(
     "add-transform",
@@ -48,24 +44,36 @@ Examples:
     is_flag=True,
     help="A reference that never saw an annotation: the other transforms are judged beside it.",
 )
+@click.option("--accept-note", is_flag=True, help="Accept what is noted about it, so that no verdict repeats it.")
 @json_option
 def add_transform(
-    project: Path, name: str, files: tuple[Path, ...], replace: bool, reference: bool, as_json: bool, **options: Any
+    project: Path,
+    name: str,
+    files: tuple[Path, ...],
+    replace: bool,
+    reference: bool,
+    accept_note: bool,
+    as_json: bool,
+    **options: Any,
 ) -> None:
     """Add a registration result to PROJECT.
 
     FILES are copied into PROJECT as the transform NAME; several files form a chain, applied to points in this order. A
     file that cannot be read is not added. The transform is then compared with the annotations. You are warned if a
     common misreading (inverse, flipped axes, voxels instead of mm, another scale) fits clearly better, if the transform
-    is worse than no transform at all, or if it maps most targets outside the moving image.
+    is worse than no transform at all, if it hardly moves anything, or if it maps most targets outside the moving image.
+    Every verdict repeats such a warning until you accept it.
     """
     from warpgauge.project import Project
+    from warpgauge.session.doubts import accept_all
 
     told = {key.rstrip("_"): value for key, value in options.items() if value is not None}
     with Project.open(project) as opened:
         opened.add_transform(name, files, options=told, replace=replace, reference=reference)
         added = opened.transform(name)
         facts: dict[str, Any] = {"name": name, **added.description.to_dict(), **compared(opened, name, added)}
+        if accept_note:
+            accept_all(opened, opened.state.transforms[name].subject)
     if as_json:
         print_json(facts)
         return
@@ -74,30 +82,31 @@ def add_transform(
 
 
 def compared(project: Project, name: str, transform: Transform) -> dict[str, float]:
-    """Compare a transform with the annotations and the targets of a project; warn of probable mistakes.
+    """Compare a transform with the annotations and the targets of a project; warn of probable mistakes and note them.
 
     Returns
     -------
     dict
         Mean error at the annotations with the transform and without any, in world units; empty with few annotations.
     """
+    from warpgauge.evaluation import Flag
     from warpgauge.io.transforms import check_transform
-    from warpgauge.io.transforms.check import share_outside
     from warpgauge.session import Session
+    from warpgauge.session.doubts import FEWEST, MISREAD, WORSE, note_transform, transform_findings
 
-    outside = share_outside(transform, project.targets, project.moving_grid)
-    if outside > _MOST_OUTSIDE:
-        warnings.warn(
-            f"{name}: {outside:.0%} of the {len(project.targets)} targets are mapped outside the moving image or not "
-            f"at all; check that the transform belongs to these images, and its direction, units and scale.",
-            SuspiciousDataWarning,
-            stacklevel=2,
-        )
-    annotations = Session(project).annotations()
-    if len(annotations) < FEWEST:
+    annotations, check = Session(project).annotations(), None
+    grids = (project.fixed_grid, project.moving_grid)
+    if len(annotations) >= FEWEST:
+        named = transform.described(source=name, units=project.units)
+        check = check_transform(named, annotations, reference=grids[0], moving=grids[1])
+    findings = transform_findings(transform.map(project.targets), project.targets, annotations, grids, check)
+    for one in findings:
+        if one.code not in (MISREAD, WORSE):  # of which check_transform has warned
+            flag = Flag(one.code, transform=name, numbers=one.numbers, units=project.units, text=one.text)
+            warnings.warn(flag.sentence, SuspiciousDataWarning, stacklevel=2)
+    note_transform(project, name, findings)
+    if check is None:
         return {}
-    named = transform.described(source=name, units=project.units)
-    check = check_transform(named, annotations, reference=project.fixed_grid, moving=project.moving_grid)
     return {
         "mean error at the annotations": check.as_given.mean_error,
         "mean error without any transform": check.readings[1].mean_error,

@@ -12,7 +12,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -25,6 +25,9 @@ from warpgauge.evaluation.known_targets import known_targets
 from warpgauge.geometry import Grid
 from warpgauge.io.transforms import FunctionTransform, Transform, as_transform
 from warpgauge.io.transforms.in_memory import can_map
+
+if TYPE_CHECKING:
+    from warpgauge.evaluation.flags import Flag
 
 # Points handed to a transform at a time.
 BLOCK = 1 << 18
@@ -84,6 +87,12 @@ class Comparison:
         Names of the references among the transforms: registrations that never saw an annotation.
     sealed : Annotations or None
         Answers that no transform can have seen; the posterior does not know them.
+    seen : dict of (m,) arrays of bool
+        Of a transform, which of these it can have seen all the same, as it was added when they were open.
+    whole : Posterior or None
+        What all answers say, the sealed ones last; by default the posterior given the sealed ones as well.
+    notes : tuple of warpgauge.evaluation.Flag
+        What is known against transforms from elsewhere, to be said with the verdict.
     audited : (m, d) array
         Points marked in answer to audit questions.
     scene : Scene
@@ -97,6 +106,9 @@ class Comparison:
     baseline: str | None = None
     panel: tuple[str, ...] = ()
     sealed: Annotations | None = None
+    seen: Mapping[str, Bools] = field(default_factory=dict)
+    whole: Posterior | None = None
+    notes: tuple[Flag, ...] = ()
     audited: Floats | None = None
     scene: Scene = field(default_factory=Scene)
     problems: Mapping[str, str] = field(default_factory=dict)
@@ -227,6 +239,7 @@ class Comparison:
             self,
             transforms=kept,
             panel=tuple(name for name in self.panel if name in kept),
+            notes=tuple(one for one in self.notes if one.transform is None or one.transform in kept),
             baseline=self.baseline if self.baseline in kept else None,
             _known=known,
         )
@@ -235,10 +248,16 @@ class Comparison:
         """Return the comparison by all answers: the sealed ones count like the others from now on."""
         if self.sealed is None or not len(self.sealed):
             return replace(self, sealed=None, _known=dict(vars(self.values)))
-        every = self.posterior.append(self.sealed)
+        every = self.posterior.append(self.sealed) if self.whole is None else self.whole
         joined = np.concatenate([self.values.annotations, self.values.sealed], axis=1)
         known = {**vars(self.values), "annotations": joined, "sealed": joined[:, :0]}
-        return replace(self, posterior=every, sealed=None, _known=known)
+        return replace(self, posterior=every, sealed=None, whole=None, _known=known)
+
+    def hidden_from(self, name: str) -> Bools:
+        """Return which of the annotations and, after them, the sealed answers a transform cannot have seen."""
+        later = 0 if self.sealed is None else len(self.sealed)
+        seen = self.seen.get(name, np.zeros(later, dtype=bool))
+        return np.concatenate([np.zeros(len(self.annotations), dtype=bool), ~seen])
 
     def given(self, posterior: Posterior) -> Comparison:
         """Return the comparison by another posterior, of annotations at the same points."""

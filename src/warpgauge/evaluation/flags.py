@@ -14,7 +14,7 @@ from warpgauge.evaluation import sentences
 from warpgauge.evaluation.comparison import Comparison
 from warpgauge.evaluation.leaks import LeakTest
 
-LEAK, UNDEFINED = "leak", "undefined"
+LEAK, UNDEFINED, LATE = "leak", "undefined", "late"
 TOO_GOOD = 0.001
 GROSS = 6.0
 # A median needs some annotations before six times of it says anything.
@@ -27,10 +27,11 @@ class Flag:
 
     Attributes
     ----------
-    code : {"too_good", "leak", "undefined", "gross_error"}
+    code : {"too_good", "leak", "late", "undefined", "gross_error"}
         A transform that fits the annotations better than their stated precision allows, so that it has probably seen
-        them; one that fits open annotations better than sealed ones; one that is not defined at some targets; or an
-        annotation that the transforms and the other annotations contradict.
+        them; one that fits open annotations better than sealed ones; one that was added or changed after these were
+        opened; one that is not defined at some targets; or an annotation that the transforms and the other
+        annotations contradict. Doubts that nobody has accepted have the codes of `warpgauge.session.doubts`.
     transform : str or None
         Which transform; None for ``"gross_error"``.
     row : int or None
@@ -42,6 +43,8 @@ class Flag:
         transforms, and the fixed point ``x``, ``y``, ``z``.
     units : str or None
         World unit, where it is known.
+    text : str
+        The reading that fits better, or what was said of an import.
     """
 
     code: str
@@ -49,6 +52,7 @@ class Flag:
     row: int | None = None
     numbers: Mapping[str, float] = field(default_factory=dict)
     units: str | None = None
+    text: str = ""
 
     @property
     def kind(self) -> str:
@@ -75,6 +79,7 @@ class Flag:
             "p": self.p,
             "code": self.code,
             "numbers": dict(self.numbers),
+            **({"text": self.text} if self.text else {}),
         }
 
 

@@ -65,7 +65,9 @@ class LeakTest:
 def tested(comparison: Comparison) -> dict[str, LeakTest]:
     """Test the methods of a comparison by its sealed answers; empty where there are too few.
 
-    References, transforms that are not defined at every answer, and the one that does nothing are not tested.
+    References, transforms that are not defined at every answer, and the one that does nothing are not tested, nor are
+    those that were added when the answers were open. Of answers that were opened one after the other, a method is
+    tested by those that it cannot have seen.
     """
     sealed, given = comparison.sealed, comparison.annotations
     if sealed is None or min(len(sealed), len(given)) < FEWEST:
@@ -80,11 +82,16 @@ def tested(comparison: Comparison) -> dict[str, LeakTest]:
         for k, name in enumerate(names)
         if name not in comparison.panel and usable[k] and not np.array_equal(values[k], points)
     ]
-    hidden = np.arange(len(points)) >= len(given)
-    if not methods:
-        return {}
-    found = leak_tests(answers - values[methods], answers - values[references], points, hidden)
-    return {names[k]: one for k, one in zip(methods, found, strict=True)}
+    found: dict[str, LeakTest] = {}
+    groups: dict[bytes, list[int]] = {}
+    for k in methods:
+        groups.setdefault(comparison.hidden_from(names[k]).tobytes(), []).append(k)
+    for alike in groups.values():
+        hidden = comparison.hidden_from(names[alike[0]])
+        if min(hidden.sum(), (~hidden).sum()) >= FEWEST:
+            tests = leak_tests(answers - values[alike], answers - values[references], points, hidden)
+            found.update({names[k]: one for k, one in zip(alike, tests, strict=True)})
+    return found
 
 
 @one_blas_thread()

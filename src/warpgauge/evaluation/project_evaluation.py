@@ -9,9 +9,11 @@ they are, and projects with ``model = "paper"`` keep the paper's.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from warpgauge.core.annotation_budget import CAP
+from warpgauge.core.annotations import Annotations
 from warpgauge.core.parallel import one_blas_thread
 from warpgauge.core.power_law import fitted_posterior
 from warpgauge.core.process import Posterior
@@ -19,14 +21,20 @@ from warpgauge.errors import InvalidInputError
 from warpgauge.evaluation.audit import audited_points
 from warpgauge.evaluation.comparison import Comparison, Scene
 from warpgauge.evaluation.diagnostics import trust_in
+from warpgauge.evaluation.flags import LATE, Flag
 from warpgauge.evaluation.judge import CENTRES, judge_of
+from warpgauge.evaluation.leaks import FEWEST
 from warpgauge.evaluation.paper_judge import PaperJudge
 from warpgauge.evaluation.result import Evaluation
 from warpgauge.evaluation.scores import Scoring, scored
 from warpgauge.io.transforms import read_transform
 from warpgauge.project import Project
+from warpgauge.project.values import NoteRecord
 from warpgauge.session import Session
+from warpgauge.session.doubts import FEWEST as FEWEST_LANDMARKS
+from warpgauge.session.doubts import Finding, checked, forced_imports, transform_findings
 from warpgauge.session.prior import PAPER, current_prior
+from warpgauge.session.seals import once_sealed
 
 BASELINE = "identity"
 # Smallest difference of two scores that matters, in pixels of the fixed image.
@@ -131,6 +139,44 @@ def project_comparison(project: Project, transforms: Mapping[str, Any] | None = 
     scene = Scene(grid, grid.units, project.document.targets.region, project.candidates)
     every, posterior = with_baseline(transforms, project.d), project_posterior(project)
     panel = tuple(name for name in project.reference_names() if name in every)
-    return Comparison.of(
-        every, project.targets, posterior, baseline=BASELINE, panel=panel, audited=audited_points(project), scene=scene
+    about = {"baseline": BASELINE, "panel": panel, "audited": audited_points(project), "scene": scene}
+    answers = once_sealed(project)
+    if not answers.rows.any():
+        return with_doubts(project, Comparison.of(every, project.targets, posterior, **about))
+    given, rows = posterior.annotations, answers.rows
+    seen = {name: ~answers.hidden_from(project, name) for name in every if name not in (*panel, BASELINE)}
+    late = tuple(
+        Flag(LATE, transform=name, numbers={"changed": float(answers.is_changed(project, name))})
+        for name, known in seen.items()
+        if (~known).sum() < FEWEST
     )
+
+    def conditioned(annotations: Annotations) -> Posterior:
+        return posterior.prior.condition(annotations, calibrate=posterior.calibrates)
+
+    sealed, whole = given[rows], conditioned(Annotations.concatenate([given[~rows], given[rows]]))
+    opened = {"sealed": sealed, "seen": seen, "whole": whole, "notes": late}
+    return with_doubts(project, Comparison.of(every, project.targets, conditioned(given[~rows]), **about, **opened))
+
+
+def with_doubts(project: Project, comparison: Comparison) -> Comparison:
+    """Add the doubts about the project's transforms and imports that nobody has accepted."""
+    state, grids, units = project.state, (project.fixed_grid, project.moving_grid), project.units
+    notes = [Flag(one.code, numbers=one.numbers, units=units, text=one.text) for one in forced_imports(project)]
+    values, given = comparison.values, comparison.annotations
+    for row, (name, transform) in enumerate(comparison.transforms.items()):
+        if name == comparison.baseline:
+            continue
+        record, mapped = state.transforms.get(name), values.targets[row]
+        check = checked(transform, values.annotations[row], given, grids)
+        # With enough annotations the comparison was repeated, and what was noted before is said again or settled.
+        again = record is None or len(given) >= FEWEST_LANDMARKS
+        known = {} if record is None or again else {note.code: note for note in state.doubts(record.subject)}
+        new = transform_findings(mapped, comparison.targets, given, grids, check)
+        every: dict[str, Finding | NoteRecord] = {**known, **{one.code: one for one in new}}
+        notes += [
+            Flag(code, transform=name, numbers=about.numbers, units=units, text=about.text)
+            for code, about in every.items()
+            if record is None or (record.subject, code) not in state.accepted
+        ]
+    return replace(comparison, notes=(*comparison.notes, *notes), _known=dict(vars(values)))

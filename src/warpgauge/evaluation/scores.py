@@ -274,7 +274,7 @@ def _verdict(
 ) -> Verdict:
     names, scene, standing = list(comparison.transforms), comparison.scene, informed or whole
     groups, win = standing.groups, standing.judged.win
-    flags = (*truth.flags, *undefined(comparison))
+    flags = (*truth.flags, *undefined(comparison), *comparison.notes)
     return Verdict.of(
         _rows(scores, standing, known=informed is not None),
         [[names[k] for k in group] for group in groups],
@@ -391,7 +391,7 @@ def _all_scores(
     draws, judged = whole.drawn.draws, whole.judged
     ranks = {norm: rank_distribution(draws[draws_of(norm)]) for norm in keys.values()}
     outside, errors = (~comparison.defined).mean(axis=1), comparison.landmark_errors
-    flags = (*truth.flags, *undefined(comparison))
+    flags = (*truth.flags, *undefined(comparison), *comparison.notes)
     result = {}
     for k, (name, transform) in enumerate(comparison.transforms.items()):
         lengths, squared = errors[k][np.isfinite(errors[k])], float(judged.squared[k])

@@ -91,10 +91,14 @@ def _over(found: Verdict) -> list[str]:
     ]
 
 
+# Flags of a transform that may be the best which belong to the verdict itself.
+_ALSO_FIRST = ("undefined", "late", "misread", "worse", "outside", "normalised", "still")
+
+
 def _flagged_first(found: Verdict) -> list[str]:
     """Return what is wrong with the transforms that may be the best."""
     first = set(found.groups[0]) if found.groups else set()
-    return [flag.sentence for flag in found.flags if flag.transform in first and flag.kind == "undefined"]
+    return [flag.sentence for flag in found.flags if flag.transform in first and flag.code in _ALSO_FIRST]
 
 
 def assumptions(found: Verdict) -> list[str]:
@@ -359,26 +363,43 @@ def _some(names: Sequence[str]) -> str:
 
 def flag(found: Flag) -> str:
     """Return what a flag is about, and what to do."""
+    return _FLAGS[found.code](found)
+
+
+def _gross_error(found: Flag) -> str:
     numbers = found.numbers
-    if found.code == "gross_error":
-        at = ", ".join(f"{numbers[axis]:.5g}" for axis in "xyz" if axis in numbers)
-        distance, usual = length(numbers["distance"], found.units), length(numbers["usual"], found.units)
-        return (
-            f"Annotation {(found.row or 0) + 1}, at ({at}) in the fixed image, lies {distance} from every good "
-            f"transform, where {usual} is usual: look at it again, it may be a wrong match."
-        )
-    if found.code == "leak":
-        return (
-            f"{found.transform} has seen the open annotations: it fits them better than the {numbers['sealed']:.0f} "
-            f"sealed ones (p = {numbers['p']:.1g}), as if it was bent to them by {percent(numbers['share'])}. It is "
-            "scored, but not ranked."
-        )
-    if found.code == "undefined":
-        beside = ", or that of the worst reference of the panel if that is worse" if numbers["panel"] else ""
-        return (
-            f"{found.transform} is not defined at {percent(numbers['share'])} of the targets, which count against it "
-            f"with the error before registration{beside}."
-        )
+    at = ", ".join(f"{numbers[axis]:.5g}" for axis in "xyz" if axis in numbers)
+    distance, usual = length(numbers["distance"], found.units), length(numbers["usual"], found.units)
+    return (
+        f"Annotation {(found.row or 0) + 1}, at ({at}) in the fixed image, lies {distance} from every good "
+        f"transform, where {usual} is usual: look at it again, it may be a wrong match."
+    )
+
+
+def _leak(found: Flag) -> str:
+    numbers = found.numbers
+    return (
+        f"{found.transform} has seen the open annotations: it fits them better than the {numbers['sealed']:.0f} "
+        f"sealed ones (p = {numbers['p']:.1g}), as if it was bent to them by {percent(numbers['share'])}. It is "
+        "scored, but not ranked."
+    )
+
+
+def _late(found: Flag) -> str:
+    why = "is not what was added" if found.numbers["changed"] else "was added after the sealed answers were opened"
+    return f"{found.transform} {why}, so that they cannot show whether it has seen the annotations."
+
+
+def _undefined(found: Flag) -> str:
+    beside = ", or that of the worst reference of the panel if that is worse" if found.numbers["panel"] else ""
+    return (
+        f"{found.transform} is not defined at {percent(found.numbers['share'])} of the targets, which count against it "
+        f"with the error before registration{beside}."
+    )
+
+
+def _too_good(found: Flag) -> str:
+    numbers = found.numbers
     text = (
         f"{found.transform} fits the annotations better than their stated precision allows (p = {numbers['p']:.1g}): "
         "it has probably seen them, or the stated uncertainty is too large."
@@ -388,6 +409,51 @@ def flag(found: Flag) -> str:
     if numbers["used"]:
         return f"{text} It is still used to estimate the true transformation, because all registrations are flagged."
     return f"{text} It is scored, but not used to estimate the true transformation."
+
+
+def _doubt(found: Flag) -> str:
+    """Return why a transform or an import is doubted, and how to accept it."""
+    numbers = found.numbers
+
+    def told(key: str) -> str:
+        return length(numbers[key], found.units)
+
+    moved = f", while the annotations move by {told('expected')}" if "expected" in numbers else ""
+    given = f"{told('given')} as it is read" if "given" in numbers else "unknown as it is read"
+    words = {
+        "misread": lambda: (
+            f"may be misread: its mean error at the annotations is {given}, {told('other')} if read as "
+            f"'{found.text}', and {told('nothing')} without any transform"
+        ),
+        "worse": lambda: (
+            f"makes things worse: its mean error at the annotations is {given}, and {told('nothing')} without any "
+            "transform; check that it belongs to these images, and its direction, units and scale"
+        ),
+        "outside": lambda: (
+            f"maps {percent(numbers['share'])} of the targets outside the moving image or not at all; check that it "
+            "belongs to these images, and its direction, units and scale"
+        ),
+        "normalised": lambda: (
+            f"moves no target by more than 1 in any direction (RMS {told('rms')}){moved}, as a field does that is "
+            "normalised to [-1, 1] and read as displacements"
+        ),
+        "still": lambda: f"hardly moves anything (RMS {told('rms')}){moved}",
+        "forced": lambda: f"were imported in spite of a doubt: {found.text}",
+    }[found.code]()
+    name = "import" if found.transform is None else f"{found.transform}:{found.code}"
+    who = "Landmarks" if found.transform is None else found.transform
+    return f"{who} {words}. If that is as it should be: warpgauge evaluate PROJECT --accept-note {name}."
+
+
+_DOUBTS = ("misread", "worse", "outside", "normalised", "still", "forced")
+_FLAGS = {
+    **dict.fromkeys(_DOUBTS, _doubt),
+    "gross_error": _gross_error,
+    "leak": _leak,
+    "late": _late,
+    "undefined": _undefined,
+    "too_good": _too_good,
+}
 
 
 def trust_sentence(found: Trust) -> str:

@@ -33,6 +33,7 @@ from warpgauge.project.values import (
     ControlsRecord,
     Entry,
     FitRecord,
+    NoteRecord,
     Placed,
     Placement,
     Proposal,
@@ -886,11 +887,48 @@ class Relink(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class Note(Event):
-    """A remark for people; it changes nothing."""
+    """A remark for people; with a code, a doubt about a subject that is repeated until it is accepted."""
 
     kind = "note"
     about_query = False
     text: str = field(default="", metadata=_TEXT)
+    subject: str = field(default="", metadata=_TEXT)
+    code: str = field(default="", metadata=_TEXT)
+    numbers: Mapping[str, float] = field(default_factory=dict)
+
+    @classmethod
+    def _content(cls, payload: Mapping[str, Any], d: int, checked: dict[str, Any]) -> dict[str, Any]:
+        numbers = payload.get("numbers", {})
+        if not isinstance(numbers, dict) or len(numbers) > 100 or bool(checked["code"]) != bool(checked["subject"]):
+            raise InvalidInputError("A doubt needs what it is about, a code, and numbers by name.")
+        return {**checked, "numbers": {str(key): number(one, f"{key} of a note") for key, one in numbers.items()}}
+
+    def payload(self) -> dict[str, Any]:
+        """Return what the log keeps; a plain remark has its text alone."""
+        return self._fields() if self.code else {"text": self.text}
+
+    def _apply(self, state: State, stamp: Stamp) -> None:
+        if self.code:
+            state.notes[self.subject, self.code] = NoteRecord(**self._fields(), stamp=stamp)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Accept(Event):
+    """An organiser has looked at a doubt and keeps what it is about as it is."""
+
+    kind = "accept"
+    about_query = False
+    organisers_only = True
+    words = "accept a doubt"
+    subject: str = field(metadata=_TEXT)
+    code: str = field(metadata=_TEXT)
+
+    def _rule(self, state: State) -> None:
+        if not self.subject or not self.code:
+            raise InvalidInputError("Accepting a doubt needs what it is about and its code.")
+
+    def _apply(self, state: State, stamp: Stamp) -> None:
+        state.accepted[self.subject, self.code] = stamp
 
 
 def _set_cell(state: State, rater: str, query: int, cell: Cell, stamp: Stamp) -> None:

@@ -392,6 +392,10 @@ class Project(ProjectFolder):
             raise InvalidInputError(f"The project has no transform {name!r}; it has {known}.")
         return transforms.read_record(self.folder, record, self.fixed_grid, self.moving_grid, options)
 
+    def is_unchanged(self, name: str) -> bool:
+        """Return whether the files of a transform are those that were added, by their hashes."""
+        return transforms.is_unchanged(self.folder, self.state.transforms[name])
+
     def remove_transform(self, name: str, *, rater: str = ORGANISER) -> Entry:
         """Take a transform out of the project's tables; its files stay."""
         return self.append(SetTransform(rater=rater, name=name))[0]

@@ -16,6 +16,7 @@ from warpgauge.project.values import (
     Cell,
     ControlsRecord,
     FitRecord,
+    NoteRecord,
     Placement,
     Proposal,
     QueryRecord,
@@ -94,6 +95,10 @@ class State:
         How answers of the list are drawn to be sealed, once the first draw was due.
     unsealed : list of Unsealed
         When sealed answers were opened, oldest first.
+    notes : dict
+        Subject and code to the doubt that was noted there last (`NoteRecord`).
+    accepted : dict
+        Subject and code to the stamp of the event by which an organiser accepted such a doubt.
     derived : dict
         What others have computed from this state and would not compute again; a copy begins without.
     """
@@ -130,6 +135,8 @@ class State:
     controls: ControlsRecord | None = None
     seal: SealRecord | None = None
     unsealed: list[Unsealed] = field(default_factory=list)
+    notes: dict[tuple[str, str], NoteRecord] = field(default_factory=dict)
+    accepted: dict[tuple[str, str], Stamp] = field(default_factory=dict)
     derived: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
     def copy(self) -> State:
@@ -203,6 +210,10 @@ class State:
     def who_answered(self) -> list[str]:
         """Names of all who have placed or skipped anything that stands, sorted."""
         return sorted({rater for (rater, _), cell in self.cells.items() if cell.answer is not None})
+
+    def doubts(self, subject: str) -> list[NoteRecord]:
+        """Return the noted doubts about a subject that nobody has accepted."""
+        return [note for key, note in self.notes.items() if key[0] == subject and key not in self.accepted]
 
     def role(self, name: str) -> str:
         """Role of a person; where nobody is registered everybody organises, else strangers are raters."""

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from warpgauge.errors import FileFormatError, InvalidInputError
+from warpgauge.errors import FileFormatError, InvalidInputError, WarpgaugeError
 from warpgauge.geometry import Grid
 from warpgauge.io.files import confined, content_hash, existing_file
 from warpgauge.io.images.ome_zarr import is_zarr
@@ -103,6 +103,16 @@ def read_record(
         raise ProjectError(f"The log does not say how many files the transform {record.name!r} has; it is damaged.")
     with project_content(f"The transform {record.name!r}", "add it again"), confined(folder):
         return _read(folder, record.files, {**record.options, **(options or {})}, fixed, moving)
+
+
+def is_unchanged(folder: Path, record: TransformRecord) -> bool:
+    """Return whether the files of a transform have the hashes of those that were added."""
+    try:
+        with confined(folder):
+            found = [content_hash(folder / file) for file in record.files]
+    except (WarpgaugeError, OSError):  # a file that is gone
+        return False
+    return found == list(record.hashes)
 
 
 def _read(folder: Path, names: Sequence[str], options: Mapping[str, Any], fixed: Grid, moving: Grid) -> Transform:

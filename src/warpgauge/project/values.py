@@ -506,6 +506,11 @@ class TransformRecord:
         """What the transform is, whatever its name: the hashes of its files, and how they are read."""
         return canonical({"hashes": self.hashes, "options": self.options})
 
+    @property
+    def subject(self) -> str:
+        """What notes about the transform are about; the same for the same content, whatever its name."""
+        return f"transform {hashlib.sha256(self.content.encode()).hexdigest()}"
+
 
 @dataclass(frozen=True, kw_only=True)
 class FitRecord(Stamped):
@@ -589,6 +594,28 @@ class ControlsRecord(Stamped):
 class Settled(Stamped):
     """A location that the organiser has settled, with a remark."""
 
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoteRecord(Stamped):
+    """A doubt about a transform or an import, which is repeated until an organiser has accepted it.
+
+    Attributes
+    ----------
+    subject : str
+        What it is about: `TransformRecord.subject`, or the name of an import's batch.
+    code : str
+        What was found.
+    numbers : mapping
+        The figures behind it.
+    text : str
+        The name of a reading or the words that were said, for people.
+    """
+
+    subject: str
+    code: str
+    numbers: Mapping[str, float]
     text: str
 
 

@@ -172,32 +172,22 @@ class Overview:
         self._curves: dict[str | None, tuple[Posterior, Curve]] = {}
         self._spreads: dict[str | None, tuple[Posterior, float, float]] = {}
 
-    def listing(self, rater: str | None, viewer: str | None = None) -> list[ListRow]:
-        """List marks with leave-one-out residuals and flags: one rater's, or, for None, those of all.
-
-        Sealed ones only where they are the rater's or the viewer's own, who could not tell them from the others.
-        """
+    def listing(self, rater: str | None) -> list[ListRow]:
+        """List marks with leave-one-out residuals and flags, but for sealed ones: one rater's, or, for None, all."""
         with self.project.lock:
             state = self.project.state
             view = self.model.view(state, None) if rater is None else self.model.shown(state, rater)
-            own = viewer if rater is None else rater
-            marks = [
-                mark
-                for mark in all_marks(state, rater, sealed=True)
-                if mark.rater == own or not state.is_sealed(mark.query.number)
-            ]
+            marks = list(all_marks(state, rater))
         return list_rows(marks, view, self.project.units)
 
-    def skipped(self, rater: str | None, viewer: str | None = None) -> list[tuple[str, int, Skipped]]:
-        """List the skips in force as rater, query and reason; the parameters are those of `listing`."""
+    def skipped(self, rater: str | None) -> list[tuple[str, int, Skipped]]:
+        """List the skips in force as rater, query and reason; as `listing` does."""
         with self.project.lock:
-            state, own = self.project.state, viewer if rater is None else rater
+            state = self.project.state
             return [
                 (who, number, cell.answer)
                 for (who, number), cell in sorted(state.cells.items(), key=lambda item: item[0][1])
-                if isinstance(cell.answer, Skipped)
-                and rater in (None, who)
-                and (who == own or not state.is_sealed(number))
+                if isinstance(cell.answer, Skipped) and rater in (None, who) and not state.is_sealed(number)
             ]
 
     def progress(self, rater: str | None) -> Progress:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from warpgauge.core.process import Posterior
 from warpgauge.errors import InvalidInputError
-from warpgauge.project import Entry, State
+from warpgauge.project import Cell, Entry, State
 from warpgauge.project.events import Ask, Withdraw
 from warpgauge.session.audit_questions import asked_of, audit_question, audit_round, needs_round, slots
 from warpgauge.session.control_questions import with_controls
@@ -32,6 +32,8 @@ from warpgauge.session.queries import (
 from warpgauge.session.seals import with_seals
 
 UNKNOWN = 0.25  # share of the image's diagonal: a standard deviation beyond it says nothing
+# Said where a rater goes back to a question whose answer is sealed.
+_SEALED = "You have answered this; the answer is sealed until the organiser opens it, and a new mark replaces it."
 LEASE_SECONDS = 900.0  # a rater who has not answered by then has gone
 
 
@@ -135,6 +137,9 @@ class QueryQueue:
         posterior = view.without(record.location) if answered else view.posterior
         prediction = predict(posterior, record.point, self.project.moving_grid, settings.alpha)
         self._held[who] = _Held(number, view, prediction)
+        cell, why = state.cell(who, number), self._why(record.origin, record.gain, prediction.sd)
+        if cell.placement is not None and state.is_sealed(number):
+            cell, why = Cell(), _SEALED  # also to the rater, an answer is not shown again
         return Query(
             number,
             who,
@@ -142,9 +147,9 @@ class QueryQueue:
             position(state, who, number),
             settings.budget,
             record.gain,
-            self._why(record.origin, record.gain, prediction.sd),
+            why,
             None if settings.hide_prediction else prediction,
-            state.cell(who, number),
+            cell,
             state.generation,
         )
 

@@ -10,16 +10,18 @@ from __future__ import annotations
 import hashlib
 import secrets
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from warpgauge.core.arrays import Bools
+from warpgauge.core.arrays import Bools, Ints
 from warpgauge.errors import InvalidInputError
 from warpgauge.project import Entry, Project, Skipped, State
 from warpgauge.project.events import Ask, Seal, Unseal
 from warpgauge.project.values import ORGANISER
 from warpgauge.session.audit_questions import is_slot
+from warpgauge.session.fused_annotations import Mark, located_annotations
+from warpgauge.session.prior import default_covariance
 from warpgauge.session.queries import PROGRAM, is_retracted
 
 # Share of the answers that is sealed, and how many at most: with 20 open answers, 15 sealed ones found most leaks.
@@ -88,6 +90,52 @@ def sealed_answers(state: State) -> int:
         any(state.cells[key].placement is not None for key in state.cells_at.get(location, ()))
         for location in state.sealed_locations()
     )
+
+
+@dataclass(frozen=True, eq=False)
+class OnceSealed:
+    """Answers that were sealed when they were given and have been opened since.
+
+    Attributes
+    ----------
+    rows : (n,) array of bool
+        Which of the annotations of the project's model they are.
+    opened : (m,) array of int
+        Generation at which each of them was opened.
+    """
+
+    rows: Bools
+    opened: Ints
+
+    def hidden_from(self, project: Project, name: str) -> Bools:
+        """Return which of them a transform cannot have seen: it was added before, by any name, and is unchanged."""
+        record = project.state.transforms.get(name)
+        if record is None or not project.is_unchanged(name):
+            return np.zeros(len(self.opened), dtype=bool)
+        return np.asarray(project.state.first_added[record.content] < self.opened)
+
+    def is_changed(self, project: Project, name: str) -> bool:
+        """Return whether the files of a transform of the project are not those that were added."""
+        return name in project.state.transforms and not project.is_unchanged(name)
+
+
+def once_sealed(project: Project) -> OnceSealed:
+    """Return which annotations of the project's model were sealed and have been opened.
+
+    An answer that was placed or changed after the opening is not among them: it could have been chosen by then.
+    """
+    state = project.state
+    located = located_annotations(state, project.d, default_covariance(project.fixed_grid, project.settings))
+    opened = [_opened(state, location, marks) for location, marks in zip(located.locations, located.marks, strict=True)]
+    return OnceSealed(
+        np.array([one is not None for one in opened], dtype=bool),
+        np.array([one for one in opened if one is not None], dtype=np.int64),
+    )
+
+
+def _opened(state: State, location: int, marks: tuple[Mark, ...]) -> int | None:
+    opened = state.opened_at(location) if state.was_sealed(location) else None
+    return opened if opened is not None and all(mark.generation < opened for mark in marks) else None
 
 
 def unseal(project: Project, rater: str = ORGANISER, *, certificate: str = "") -> Entry:

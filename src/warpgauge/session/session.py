@@ -348,17 +348,17 @@ class Session:
         """Return in a sentence where the weights of the kernel come from."""
         return self._overview.weights()
 
-    def listing(self, rater: str | None = None, *, viewer: str | None = None) -> list[ListRow]:
+    def listing(self, rater: str | None = None) -> list[ListRow]:
         """List marks with leave-one-out residuals and flags: one rater's, or, for None, those of all.
 
         In a blind project a rater's marks are compared with that rater's other marks, otherwise with all marks.
-        Sealed ones are left out, but for the rater's or the ``viewer``'s own.
+        Sealed ones are left out.
         """
-        return self._overview.listing(rater, viewer)
+        return self._overview.listing(rater)
 
-    def skipped(self, rater: str | None = None, *, viewer: str | None = None) -> list[tuple[str, int, Skipped]]:
+    def skipped(self, rater: str | None = None) -> list[tuple[str, int, Skipped]]:
         """List the skips in force as rater, query and reason: one rater's, or, for None, those of all."""
-        return self._overview.skipped(rater, viewer)
+        return self._overview.skipped(rater)
 
     def intra_rater(self, rater: str | None = None) -> IntraRater | None:
         """Return the error of a rater against themselves, from repeated queries; None where there are none yet."""

@@ -148,7 +148,8 @@ def _unconfirmed(desk: Desk, error: UnconfirmedError, yours: dict[str, Any], per
 def _conflict(desk: Desk, error: ConflictError, yours: dict[str, Any], person: Person) -> JSONResponse:
     """Answer a write that another tab of the same rater overtook: both versions, and nothing written."""
     state, newer = desk.project.state, error.newer
-    theirs = None if newer.query is None else state.answer(person.name, newer.query)
+    hidden = newer.query is None or state.is_sealed(newer.query)
+    theirs = None if hidden else state.answer(person.name, newer.query or 0)
     answer = ConflictAnswer.model_validate(
         {
             "error": str(error),

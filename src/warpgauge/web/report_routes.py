@@ -36,8 +36,7 @@ class Reports:
         hidden = not self.desk.predicts(person)
         with self.desk.lock:
             state = self.project.state
-            marks = self.session.listing(whose, viewer=person.name)
-            skips = self.session.skipped(whose, viewer=person.name)
+            marks, skips = self.session.listing(whose), self.session.skipped(whose)
             rows = [_placed(row, state, hidden) for row in marks]
             rows += [_skipped(*skip, state) for skip in skips]
             generation = state.generation

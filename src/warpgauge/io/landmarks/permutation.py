@@ -55,7 +55,7 @@ def likely_permutation(fixed_points: Floats, moving_points: Floats) -> Permutati
     n, d = fixed_points.shape
     if not 2 * d + 4 <= n <= _MOST or not (_spread(fixed_points) and _spread(moving_points)):
         return None
-    as_given = _robust(fixed_points, moving_points)
+    as_given = robust_affine(fixed_points, moving_points)
     residuals = _residuals(as_given, fixed_points, moving_points)
     found = [_settled(as_given, fixed_points, moving_points)]
     if np.array_equal(found[0][0], np.arange(n)):  # no point has a better partner: the usual case, found quickly
@@ -83,7 +83,7 @@ def _residuals(coefficients: Floats, fixed: Floats, moving: Floats) -> Floats:
     return np.asarray(np.linalg.norm(moving - _design(fixed) @ coefficients, axis=1))
 
 
-def _robust(fixed: Floats, moving: Floats) -> Floats:
+def robust_affine(fixed: Floats, moving: Floats) -> Floats:
     """Return the coefficients (d + 1, d) of an affine map, with pairs far from it given little weight."""
     design, weights = _design(fixed), np.ones(len(fixed))
     coefficients: Floats = np.zeros((fixed.shape[1] + 1, fixed.shape[1]))
@@ -117,5 +117,5 @@ def _settled(coefficients: Floats, fixed: Floats, moving: Floats) -> tuple[NDArr
         if turn and np.array_equal(found, order):
             break
         order = found
-        coefficients = _robust(fixed, moving[order])
+        coefficients = robust_affine(fixed, moving[order])
     return order, _residuals(coefficients, fixed, moving[order])

@@ -182,6 +182,7 @@ def _readings(t: Transform, fixed: Floats, true: Floats, grid: Grid | None, movi
     yield "LPS/RAS flip of displacements", lambda: (fixed + shift * signs, true)
     yield "axes of points reversed", lambda: (t.map(fixed[:, ::-1])[:, ::-1], true)
     yield "axes of displacements reversed", lambda: (fixed + shift[:, ::-1], true)
+    yield "displacements negated", lambda: (fixed - shift, true)
     yield "positions for displacements", lambda: (shift, true)
     yield "displacements for positions", lambda: (fixed + mapped, true)
     if grid is not None:

@@ -1,0 +1,156 @@
+"""Doubts about transforms and imports stay attached: every verdict repeats them until an organiser accepts them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+from scipy import ndimage
+
+import warpgauge as wg
+from command_tools import ask, call
+from warpgauge.io.transforms import as_transform
+from warpgauge.io.transforms.writer import write_transform
+
+SIZE = 120
+
+
+def displacement(points: np.ndarray) -> np.ndarray:
+    """A smooth displacement of several pixels that differs in x and y."""
+    x, y = np.asarray(points).T / SIZE
+    return np.column_stack([7 + 3 * np.sin(3 * y), -2 + 4 * np.cos(2 * x + y)])
+
+
+WRONG = {
+    "swapped": lambda points: points + displacement(points)[:, ::-1],
+    "negated": lambda points: points - displacement(points),
+    "inverted": lambda points: points - displacement(points - displacement(points)),
+    "absolute": lambda points: 2 * points + displacement(points),
+    "normalised": lambda points: points + displacement(points) / (SIZE / 2),
+    "still": lambda points: points + 0.004 * displacement(points),
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project without landmarks or transforms, the fields beside it, and landmarks in a file."""
+    place = tmp_path_factory.mktemp("doubts")
+    rng = np.random.default_rng(3)
+    texture = ndimage.gaussian_filter(rng.normal(size=(SIZE, SIZE)), 2)
+    grey = (255 * (texture - texture.min()) / np.ptp(texture)).astype(np.uint8)
+    y, x = np.mgrid[:SIZE, :SIZE]
+    back = np.column_stack([x.ravel(), y.ravel()]).astype(float)
+    for _ in range(20):
+        back = np.column_stack([x.ravel(), y.ravel()]) - displacement(back)
+    moved = ndimage.map_coordinates(grey, back[:, ::-1].T, order=1, mode="reflect").reshape(SIZE, SIZE)
+    Image.fromarray(grey).save(place / "fixed.png")
+    Image.fromarray(moved).save(place / "moving.png")
+    made = place / "pair"
+    call("new", made, "--fixed", place / "fixed.png", "--moving", place / "moving.png", "--candidates", 20,
+         "--targets", "domain:80", "--foreground", "none")  # fmt: skip
+    with wg.Project.open(made) as project:
+        every = {"right": lambda points: points + displacement(points), **WRONG}
+        for name, function in every.items():
+            write_transform(as_transform(function, d=2), place / f"{name}.nrrd", grid=project.fixed_grid)
+    points = rng.uniform(20, 95, (14, 2))
+    rows = np.hstack([points, points + displacement(points) + 0.2 * rng.normal(size=points.shape)])
+    lines = ["fixed_x,fixed_y,moving_x,moving_y", *(",".join(map(str, row)) for row in rows)]
+    (place / "pairs.csv").write_text("\n".join(lines) + "\n")
+    return made
+
+
+def copied(folder: Path, place: Path) -> Path:
+    made = place / "pair"
+    shutil.copytree(folder, made)
+    for name in ("fixed.png", "moving.png"):
+        shutil.copy(folder.parent / name, place / name)
+    return made
+
+
+def codes(folder: Path) -> dict[str, set[str]]:
+    """Codes of the doubts that a verdict repeats, by transform."""
+    found: dict[str, set[str]] = {}
+    for one in ask("evaluate", folder, "--samples", 50)["flags"]:
+        if one["code"] in ("misread", "worse", "outside", "normalised", "still", "forced"):
+            found.setdefault(one["transform"] or "import", set()).add(one["code"])
+    return found
+
+
+@pytest.mark.parametrize("landmarks_first", [True, False])
+def test_wrong_fields_are_named_by_every_verdict_whichever_came_first(folder, tmp_path, landmarks_first):
+    """Swapped, negated, inverted, absolute and normalised fields are doubted, the right one is not."""
+    made, source = copied(folder, tmp_path), folder.parent
+
+    def landmarks() -> None:
+        call("import", made, source / "pairs.csv")
+
+    if landmarks_first:
+        landmarks()
+    for name in ("right", *WRONG):
+        call("add-transform", made, name, source / f"{name}.nrrd")
+    if not landmarks_first:
+        landmarks()
+    found = codes(made)
+    assert set(found) == set(WRONG)
+    assert all("misread" in found[name] for name in ("swapped", "negated", "inverted", "absolute"))
+    assert found["normalised"] == {"normalised"}
+    assert found["still"] == {"still"}
+    with wg.Project.open(made) as project:
+        noted = {(note.subject, note.code) for note in project.state.notes.values()}
+        assert {(project.state.transforms["swapped"].subject, "misread")} <= noted
+    shown = call("evaluate", made, "--samples", 50)
+    assert "swapped may be misread: its mean error at the annotations is" in shown
+    assert "--accept-note swapped:misread" in shown
+    assert "normalised moves no target by more than 1 in any direction" in shown
+
+
+def test_a_doubt_is_repeated_until_an_organiser_accepts_it(folder, tmp_path):
+    """A new name does not lose it, a rater may not accept it, and the log says who did and when."""
+    made, source = copied(folder, tmp_path), folder.parent
+    call("import", made, source / "pairs.csv")
+    call("add-transform", made, "swapped", source / "swapped.nrrd")
+    call("rename-transform", made, "swapped", "best")
+    assert codes(made) == {"best": {"misread"}}
+    # Alone it is first: not without a word.
+    assert "best may be misread" in call("evaluate", made, "best", "--samples", 50)
+    call("report", made, "--out", tmp_path / "report.html")
+    assert "best may be misread" in (tmp_path / "report.html").read_text()
+    with wg.Project.open(made) as project:
+        project.add_rater("ada", "rater")
+    refused = call("evaluate", made, "--accept-note", "best:misread", "--rater", "ada", code=1)
+    assert "ada is a rater of this project and may not accept a doubt" in refused
+    assert "no doubt 'best:odd' to accept" in call("evaluate", made, "--accept-note", "best:odd", code=1)
+    call("evaluate", made, "--samples", 50, "--accept-note", "best:misread")
+    assert codes(made) == {}
+    with wg.Project.open(made) as project:
+        accepted = [entry for entry in project.events() if entry.kind == "accept"]
+        assert [(one.rater, one.payload["code"]) for one in accepted] == [("organiser", "misread")]
+    # Another file under the same name is another matter.
+    call("add-transform", made, "best", source / "negated.nrrd", "--replace")
+    assert codes(made) == {"best": {"misread"}}
+    call("add-transform", made, "best", source / "inverted.nrrd", "--replace", "--accept-note")
+    assert codes(made) == {}
+
+
+def test_a_forced_import_is_repeated_until_it_is_accepted_or_undone(folder, tmp_path):
+    """Exchanged sides are refused; by force they are imported, and every verdict says so."""
+    made, source = copied(folder, tmp_path), folder.parent
+    rows = [line.split(",") for line in (source / "pairs.csv").read_text().split()[1:]]
+    lines = ["fixed_x,fixed_y,moving_x,moving_y", *(",".join([*row[2:], *row[:2]]) for row in rows)]
+    (tmp_path / "exchanged.csv").write_text("\n".join(lines) + "\n")
+    call("add-transform", made, "right", source / "right.nrrd")
+    call("import", made, tmp_path / "exchanged.csv", code=1)
+    call("import", made, tmp_path / "exchanged.csv", "--force")
+    told = ask("evaluate", made, "--samples", 50)
+    assert "forced" in {one["code"] for one in told["flags"]}
+    assert "Landmarks were imported in spite of a doubt" in json.dumps(told)
+    call("undo", made, "--import")
+    call("import", made, source / "pairs.csv")
+    assert codes(made) == {}
+    call("undo", made, "--import")
+    call("import", made, tmp_path / "exchanged.csv", "--force", "--accept-note")
+    assert "import" not in codes(made)

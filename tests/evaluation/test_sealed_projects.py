@@ -1,0 +1,151 @@
+"""Sealed answers of a project, from the question to the verdict, through the command line."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+from scipy.interpolate import RBFInterpolator
+
+import warpgauge as wg
+from command_tools import ask, call
+from warpgauge.io.transforms import as_transform
+from warpgauge.io.transforms.writer import write_transform
+
+SIZE, ANSWERS = 200, 40
+
+
+def _smooth(seed: int, scale: float, size: float):
+    """A smooth random displacement: Gaussian bumps on a lattice."""
+    rng = np.random.default_rng(seed)
+    at = np.stack(np.meshgrid(*[np.arange(0, SIZE + scale, scale)] * 2), axis=-1).reshape(-1, 2)
+    weights = size * rng.normal(size=(len(at), 2))
+
+    def displacement(points: np.ndarray) -> np.ndarray:
+        near = np.square(np.asarray(points)[:, None] - at).sum(axis=2)
+        return np.exp(-near / (2 * scale**2)) @ weights
+
+    return displacement
+
+
+TRUE, COMMON = _smooth(1, 60, 4.0), _smooth(2, 25, 1.5)
+
+
+def _method(seed: int):
+    own = _smooth(seed, 20, 1.0)
+    return lambda points: points + TRUE(points) + COMMON(points) + own(points)
+
+
+def _bent(base, landmarks: wg.io.landmarks.Landmarks):
+    """Bend a registration to landmarks: what somebody can do who gets them from an export."""
+    fixed = landmarks.fixed_points
+    spline = RBFInterpolator(fixed, landmarks.moving_points - base(fixed), kernel="thin_plate_spline", degree=1)
+    return lambda points: base(points) + spline(points)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("sealed")
+    noise = np.random.default_rng(0).integers(0, 255, (SIZE, SIZE)).astype(np.uint8)
+    Image.fromarray(noise).save(place / "image.png")
+    made = place / "pair"
+    call("new", made, "--fixed", place / "image.png", "--moving", place / "image.png", "--candidates", 150,
+         "--targets", "domain:150", "--foreground", "none", "--seal", "--set", "audit_seed=3", "--set", "refit=never",
+         "--set", "strategy=farthest")  # fmt: skip
+    rng = np.random.default_rng(5)
+    with wg.Project.open(made) as project:
+        session = wg.Session(project, rater="ann")
+        for _ in range(ANSWERS):
+            query = session.next_query()
+            at = np.array([query.point])
+            session.place(query, (at + TRUE(at))[0] + 0.3 * rng.normal(size=2), radius=1.0)
+    return made
+
+
+def add(folder: Path, name: str, function, *options: str) -> None:
+    """Write a registration as a field, and add it to the project."""
+    with wg.Project.open(folder) as project:
+        write_transform(as_transform(function, d=2), folder.parent / f"{name}.nrrd", grid=project.fixed_grid)
+    call("add-transform", folder, name, folder.parent / f"{name}.nrrd", *options)
+
+
+def test_a_registration_bent_to_an_export_is_found_once_the_seal_is_opened(folder: Path, tmp_path: Path) -> None:
+    """10 of 40 answers are not in the export, so what was bent to it betrays itself; honest methods are vetted."""
+    made = tmp_path / "pair"
+    shutil.copytree(folder, made)
+    shutil.copy(folder.parent / "image.png", tmp_path / "image.png")
+    call("export", made, tmp_path / "open.json", "--fused")
+    landmarks = wg.read_landmarks(tmp_path / "open.json")
+    assert len(landmarks) == 30
+    for seed in range(10, 13):
+        add(made, f"reference{seed}", _method(seed), "--reference")
+    add(made, "honest", _method(20))
+    add(made, "bent", _bent(_method(21), landmarks))
+    before = ask("evaluate", made, "--samples", 100)
+    assert before["annotations"] == 30
+    assert "unseen_annotations" in before["assumptions"]
+    assert not before["transforms"]["honest"]["vetted"]
+    opened = ask("unseal", made)
+    assert (opened["opened"], opened["they test"]) == (10, ["honest", "bent"])
+    after = ask("evaluate", made, "--samples", 100)
+    assert after["annotations"] == 40
+    assert [(one["code"], one["transform"]) for one in after["flags"] if one["code"] in ("leak", "late")] == [
+        ("leak", "bent")
+    ]
+    assert after["transforms"]["honest"]["vetted"]
+    assert "bent" not in after["ranking"]
+    assert after["assumptions"] == []
+    shown = call("evaluate", made, "--samples", 100)
+    assert "bent has seen the open annotations" in shown
+    # What is added now, or changed, or replaced under a known name, cannot be vetted; a new name changes nothing.
+    call("export", made, tmp_path / "all.json", "--fused")
+    add(made, "late", _bent(_method(22), wg.read_landmarks(tmp_path / "all.json")))
+    call("rename-transform", made, "honest", "honest2")
+    later = ask("evaluate", made, "--samples", 100)
+    assert [(one["code"], one["transform"]) for one in later["flags"] if one["code"] == "late"] == [("late", "late")]
+    assert later["transforms"]["honest2"]["vetted"]
+    assert not later["transforms"]["late"]["vetted"]
+    shown = call("evaluate", made, "--samples", 100)
+    assert "late was added after the sealed answers were opened" in shown
+    shutil.copy(tmp_path / "late.nrrd", next((made / "transforms" / "honest").iterdir()))
+    changed = ask("evaluate", made, "--samples", 100)
+    assert {one["transform"]: one["numbers"]["changed"] for one in changed["flags"] if one["code"] == "late"} == {
+        "late": 0.0,
+        "honest2": 1.0,
+    }
+
+
+def test_an_answer_that_is_changed_after_the_opening_tests_nothing(folder: Path, tmp_path: Path) -> None:
+    """Otherwise a rater could still choose what the sealed answers say."""
+    made = tmp_path / "pair"
+    shutil.copytree(folder, made)
+    shutil.copy(folder.parent / "image.png", tmp_path / "image.png")
+    add(made, "honest", _method(20))
+    call("unseal", made)
+    from warpgauge.session.seals import once_sealed
+
+    with wg.Project.open(made) as project:
+        assert once_sealed(project).rows.sum() == 10
+        number = next(query.number for query in project.state.queries if query.sealed)
+        session = wg.Session(project, rater="ann")
+        session.place(number, project.state.placement("ann", number).point, radius=1.0)
+        assert once_sealed(project).rows.sum() == 9
+        assert len(session.annotations()) == 40
+
+
+def test_unsealing_asks_for_registrations_and_organisers(folder: Path, tmp_path: Path) -> None:
+    """Without a registration to test, opening would waste the answers; a rater may not open them."""
+    made = tmp_path / "pair"
+    shutil.copytree(folder, made)
+    shutil.copy(folder.parent / "image.png", tmp_path / "image.png")
+    assert "no registration yet that its 10 sealed answers could test" in call("unseal", made, code=1)
+    with wg.Project.open(made) as project:
+        project.add_rater("ann", "rater")
+    assert "ann is a rater of this project and may not open sealed answers" in call(
+        "unseal", made, "--yes", "--rater", "ann", code=1
+    )
+    assert ask("unseal", made, "--yes")["opened"] == 10
+    assert "nothing to unseal" in call("unseal", made, "--yes", code=1)
