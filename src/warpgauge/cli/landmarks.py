@@ -21,6 +21,7 @@ from warpgauge.io.landmarks.writer import PROVENANCE, LandmarkLossError, write_l
 
 if TYPE_CHECKING:
     from warpgauge.project import Project
+    from warpgauge.session.agreement import RaterOffset
 
 _IN = click.Path(exists=True, dir_okay=False, path_type=Path)
 
@@ -75,6 +76,15 @@ Examples:
 )
 @match_option
 @click.option("--shared", is_flag=True, help="Ask the other raters for these locations too.")
+@click.option(
+    "--seal",
+    type=int,
+    is_flag=False,
+    flag_value=-1,
+    default=0,
+    metavar="[N]",
+    help="Seal N of the new locations, drawn at random, until warpgauge unseal; by default a quarter, at most 15.",
+)
 @click.option("--force", is_flag=True, help="Import although the landmarks are probably wrong.")
 @click.option("--accept-note", is_flag=True, help="With --force: accept the reason, so that no verdict repeats it.")
 @json_option
@@ -84,7 +94,9 @@ def import_(project: Path, file: Path, moving_file: Path | None, as_json: bool, 
     MOVING_FILE is for formats with one file per image. Either all landmarks are imported or none. Rows without an
     uncertainty get that of --radius, or of a plain click; inactive rows stay inactive. Landmarks that are probably
     wrong are refused unless you add --force: most points outside, rows in another order, fixed and moving exchanged,
-    another scale, indices instead of world points, flipped axes. One undo reverts the whole import.
+    another scale, indices instead of world points, flipped axes, other images. One undo reverts the whole import.
+    Several raters (a column "rater", or one import each) who marked the same landmarks give one location each, with
+    several marks; a constant offset between raters is named.
     """
     from warpgauge.io.landmarks import read_landmarks
     from warpgauge.project import Project
@@ -106,13 +118,17 @@ def import_(project: Path, file: Path, moving_file: Path | None, as_json: bool, 
         problems = session.import_problems(found)
         _refuse_problems(problems, file.name, options["force"])
         found, uncertain = _with_uncertainty(found, opened, options["radius"])
-        events = session.import_landmarks(found, who, shared=options["shared"])
+        events = session.import_landmarks(found, who, shared=options["shared"], seal=options["seal"])
+        offsets = session.rater_offsets()
         _doubted(opened, events[0].payload["batch"], problems, options["accept_note"])
     kinds = [event.kind for event in events]
     facts = {
         "placed": kinds.count("place"),
         "skipped": kinds.count("skip"),
-        "new locations": kinds.count("query"),
+        "new locations": sum(event.kind == "query" and event.payload["same_as"] is None for event in events),
+        "raters": sorted({event.rater for event in events if event.kind in ("place", "skip")}),
+        "sealed": sum(event.kind == "query" and event.payload.get("sealed", False) for event in events),
+        "offsets": [_offset(one, opened.units) for one in offsets] or "none found",
         "read as": found.format,
         "assumptions": [*found.assumptions, *uncertain],
     }
@@ -157,6 +173,12 @@ def _refuse_problems(problems: list[str], name: str, force: bool) -> None:
     if not force:
         raise InvalidInputError(f"{sentence}; correct it, or add --force if it is intended.")
     click.echo(f"note: {sentence}.", err=True)
+
+
+def _offset(found: RaterOffset, units: str) -> str:
+    """Return a constant offset of a rater from the others in words, with its size and standard error."""
+    parts = ", ".join(f"{value:.3g} ± {error:.2g}" for value, error in zip(found.offset, found.error, strict=True))
+    return f"{found.rater} lies {found.size:.3g} {units} from the others ({parts})"
 
 
 def _doubted(project: Project, batch: str, problems: list[str], accepted: bool) -> None:

@@ -15,6 +15,9 @@ from warpgauge.evaluation.comparison import Comparison
 from warpgauge.evaluation.leaks import LeakTest
 
 LEAK, UNDEFINED, LATE = "leak", "undefined", "late"
+RATER_OFFSET, COMMON_OFFSET = "rater_offset", "common_offset"
+# All methods lie on one side of the annotations: so many standard errors each, and alike by this share of the offset.
+_OFFSET_ERRORS, _OFFSET_ALIKE = 4.0, 0.5
 TOO_GOOD = 0.001
 GROSS = 6.0
 # A median needs some annotations before six times of it says anything.
@@ -31,7 +34,9 @@ class Flag:
         A transform that fits the annotations better than their stated precision allows, so that it has probably seen
         them; one that fits open annotations better than sealed ones; one that was added or changed after these were
         opened; one that is not defined at some targets; or an annotation that the transforms and the other
-        annotations contradict. Doubts that nobody has accepted have the codes of `warpgauge.session.doubts`.
+        annotations contradict; ``"rater_offset"``, a rater who is offset from the others by a constant, and
+        ``"common_offset"``, annotations that are offset from all methods. Doubts that nobody has accepted have the
+        codes of `warpgauge.session.doubts`.
     transform : str or None
         Which transform; None for ``"gross_error"``.
     row : int or None
@@ -116,6 +121,29 @@ def too_good(comparison: Comparison, noise_factor: float = 1.0) -> tuple[Flag, .
         if p < TOO_GOOD:
             flags.append(Flag("too_good", transform=name, numbers={"p": p}))
     return tuple(flags)
+
+
+def common_offset(comparison: Comparison) -> tuple[Flag, ...]:
+    """Flag a constant offset of the annotations from all methods, of which there are at least two."""
+    given, names = comparison.annotations, list(comparison.transforms)
+    kept = [row for row, name in enumerate(names) if name != comparison.baseline]
+    residuals = given.moving_points - comparison.values.annotations[kept]
+    residuals = residuals[:, np.isfinite(residuals).all(axis=(0, 2))]
+    count = residuals.shape[1]
+    if len(kept) < 2 or count < _FEWEST_FOR_GROSS:
+        return ()
+    means = residuals.mean(axis=1)
+    common = means.mean(axis=0)
+    size = float(np.linalg.norm(common))
+    along = residuals @ (common / (size or 1.0))
+    errors = along.std(axis=1, ddof=1) / np.sqrt(count)
+    if not size or np.linalg.norm(means - common, axis=1).max() > _OFFSET_ALIKE * size:
+        return ()
+    if not (along.mean(axis=1) > _OFFSET_ERRORS * errors).all():
+        return ()
+    numbers = {**dict(zip("xyz", common.tolist(), strict=False)), "size": size, "error": float(errors.max())}
+    numbers["methods"] = float(len(kept))
+    return (Flag(COMMON_OFFSET, numbers=numbers, units=comparison.scene.units),)
 
 
 def gross_errors(comparison: Comparison) -> tuple[Flag, ...]:

@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from warpgauge.core.annotation_budget import CAP
 from warpgauge.core.annotations import Annotations
 from warpgauge.core.parallel import one_blas_thread
@@ -21,7 +23,7 @@ from warpgauge.errors import InvalidInputError
 from warpgauge.evaluation.audit import audited_points
 from warpgauge.evaluation.comparison import Comparison, Scene
 from warpgauge.evaluation.diagnostics import trust_in
-from warpgauge.evaluation.flags import LATE, Flag
+from warpgauge.evaluation.flags import LATE, RATER_OFFSET, Flag, common_offset
 from warpgauge.evaluation.judge import CENTRES, judge_of
 from warpgauge.evaluation.leaks import FEWEST
 from warpgauge.evaluation.paper_judge import PaperJudge
@@ -159,10 +161,25 @@ def project_comparison(project: Project, transforms: Mapping[str, Any] | None = 
     return with_doubts(project, Comparison.of(every, project.targets, conditioned(given[~rows]), **about, **opened))
 
 
+def _offsets(project: Project) -> list[Flag]:
+    """Flag raters who are offset from the others by a constant."""
+    return [
+        Flag(
+            RATER_OFFSET,
+            numbers={**dict(zip("xyz", one.offset.tolist(), strict=False)), "size": one.size, "p": one.p,
+                     "error": float(np.linalg.norm(one.error))},
+            units=project.units,
+            text=one.rater,
+        )
+        for one in Session(project).rater_offsets()
+    ]  # fmt: skip
+
+
 def with_doubts(project: Project, comparison: Comparison) -> Comparison:
     """Add the doubts about the project's transforms and imports that nobody has accepted."""
     state, grids, units = project.state, (project.fixed_grid, project.moving_grid), project.units
-    notes = [Flag(one.code, numbers=one.numbers, units=units, text=one.text) for one in forced_imports(project)]
+    notes = [*_offsets(project), *common_offset(comparison)]
+    notes += [Flag(one.code, numbers=one.numbers, units=units, text=one.text) for one in forced_imports(project)]
     values, given = comparison.values, comparison.annotations
     for row, (name, transform) in enumerate(comparison.transforms.items()):
         if name == comparison.baseline:

@@ -445,10 +445,30 @@ def _doubt(found: Flag) -> str:
     return f"{who} {words}. If that is as it should be: warpgauge evaluate PROJECT --accept-note {name}."
 
 
+def _rater_offset(found: Flag) -> str:
+    numbers = found.numbers
+    return (
+        f"{found.text} places {length(numbers['size'], found.units)} from the other raters on average (standard error "
+        f"{length(numbers['error'], found.units)}): a constant offset is not in the intervals; look at what this "
+        "rater marks."
+    )
+
+
+def _common_offset(found: Flag) -> str:
+    numbers = found.numbers
+    return (
+        f"The annotations lie {length(numbers['size'], found.units)} to one side of all {numbers['methods']:.0f} "
+        f"methods on average (standard error {length(numbers['error'], found.units)}): either all registrations share "
+        "this error, or the annotations have a constant offset, which is not in the intervals."
+    )
+
+
 _DOUBTS = ("misread", "worse", "outside", "normalised", "still", "forced")
 _FLAGS = {
     **dict.fromkeys(_DOUBTS, _doubt),
     "gross_error": _gross_error,
+    "rater_offset": _rater_offset,
+    "common_offset": _common_offset,
     "leak": _leak,
     "late": _late,
     "undefined": _undefined,

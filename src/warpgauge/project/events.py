@@ -330,7 +330,7 @@ class Place(Action):
         return self.placement.payload()
 
     def _after(self, before: Cell, stamp: Stamp) -> Cell:
-        return Cell(Placed(placement=self.placement, stamp=stamp))
+        return Cell(Placed(placement=self.placement, stamp=stamp, batch=self.batch))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -341,7 +341,8 @@ class Edit(Place):
     needs = ("placed",)
 
     def _after(self, before: Cell, stamp: Stamp) -> Cell:
-        return Cell(Placed(placement=self.placement, stamp=stamp), before.disabled)
+        came_with = before.answer.batch if isinstance(before.answer, Placed) else None
+        return Cell(Placed(placement=self.placement, stamp=stamp, batch=came_with), before.disabled)
 
 
 @dataclass(frozen=True, kw_only=True)

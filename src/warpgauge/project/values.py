@@ -325,9 +325,13 @@ class Stamped:
 
 @dataclass(frozen=True, kw_only=True)
 class Placed(Stamped):
-    """A placement that was saved; the stamp is of the event that placed or last edited it."""
+    """A placement that was saved; the stamp is of the event that placed or last edited it.
+
+    ``batch`` names the import that it came with.
+    """
 
     placement: Placement
+    batch: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,9 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from warpgauge.core.annotations import ellipse_from_covariance
+from warpgauge.core.rater_fusion import FusedPlacements
+from warpgauge.core.tails import beyond
 from warpgauge.geometry import Floats
 from warpgauge.project import Placed, Skipped, State
 from warpgauge.session.fused_annotations import LocatedAnnotations, Mark, all_marks
+
+_OFFSET_LEVEL = 0.01
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,6 +118,40 @@ class Agreement:
     raters: tuple[RaterSummary, ...]
     locations: tuple[LocationAgreement, ...]
     pooled_sd: float | None
+
+
+@dataclass(frozen=True, eq=False)
+class RaterOffset:
+    """A constant offset of a rater from the others.
+
+    Attributes
+    ----------
+    rater : str
+    offset, error : (d,) array
+        Mean offset from the others in an additive model and its standard error, world units.
+    size : float
+        Length of the offset.
+    p : float
+        Probability of one at least so large by chance.
+    """
+
+    rater: str
+    offset: Floats
+    error: Floats
+    size: float
+    p: float
+
+
+def rater_offsets(fused: FusedPlacements) -> list[RaterOffset]:
+    """Return the raters whose offset is larger than chance allows (1 in 100 for all raters together)."""
+    found = []
+    for name, offset, error in zip(fused.raters, fused.bias, fused.bias_se, strict=True):
+        if not (np.isfinite(error).all() and (error > 0).all()):
+            continue
+        p = float(beyond(float(np.square(offset / error).sum()), len(offset)))
+        if p < _OFFSET_LEVEL / len(fused.raters):
+            found.append(RaterOffset(name, offset, error, float(np.linalg.norm(offset)), p))
+    return found
 
 
 def intra_rater(state: State, rater: str) -> IntraRater | None:

@@ -11,6 +11,7 @@ import numpy as np
 from warpgauge.core.annotations import Annotations
 from warpgauge.core.rater_fusion import FusedPlacements, fuse_raters
 from warpgauge.geometry import Floats
+from warpgauge.io.landmarks.permutation import robust_affine
 from warpgauge.project import Placed, Placement, QueryRecord, State
 
 
@@ -51,9 +52,17 @@ class Mark:
         return self.query.point if self.placement.fixed is None else self.placement.fixed
 
     @property
+    def elsewhere(self) -> bool:
+        """Whether it is a place of its own: the rater moved the queried point, unless it came with an import.
+
+        Raters of an import mark the same landmark in both images, each with an error of their own.
+        """
+        return self.moved and self.placed.batch is None
+
+    @property
     def origin(self) -> str:
         """Who chose the place: the query's origin, or ``"moved"`` where the rater moved what was asked."""
-        return "moved" if self.moved and self.query.origin != "volunteered" else self.query.origin
+        return "moved" if self.elsewhere and self.query.origin != "volunteered" else self.query.origin
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +97,7 @@ class LocatedAnnotations:
     def row_of(self, mark: Mark) -> int | None:
         """Return the row made from marks at the same point as this one, or None."""
         for row in self._rows.get(mark.query.location, ()):
-            if self.marks[row][0].fixed_point == mark.fixed_point:
+            if any(one.fixed_point == mark.fixed_point for one in self.marks[row]):
                 return row
         return None
 
@@ -171,7 +180,9 @@ def located_annotations(
     A location with one rater has that rater's own covariance, and so has a mark that its rater moved to another point
     of the fixed image, which is an annotation of its own. Where several answered, mean and covariance come from
     :func:`warpgauge.fuse_raters` (pooled over those locations); no standard deviation there falls below that of a plain
-    click, or below the smallest that the raters themselves stated, whichever is smaller.
+    click, or below the smallest that the raters themselves stated, whichever is smaller. Where imported raters marked
+    different points of the fixed image as well, the location is at their mean, and the match of each is carried there
+    by the affine map of all landmarks: so their scatter includes the error in both images.
 
     Parameters
     ----------
@@ -185,13 +196,13 @@ def located_annotations(
     if not groups:
         return LocatedAnnotations((), Annotations.empty(d), (), None, ())
     locations, marks = tuple(location for location, _ in groups), tuple(group for _, group in groups)
-    fixed = np.array([group[0].fixed_point for group in marks])
+    fixed = np.array([_fixed_point(group) for group in marks])
     moving = np.array([group[0].placement.point for group in marks])
     covariances = np.array([group[0].placement.covariance for group in marks])
     several = tuple(row for row, group in enumerate(marks) if len(group) > 1)
     fused = None
     if several:
-        fused = _fused([marks[row] for row in several], d, default)
+        fused = _fused([marks[row] for row in several], fixed[list(several)], _linear(fixed, moving, marks), default)
         moving[list(several)] = fused.points
         covariances[list(several)] = fused.covariances
     return LocatedAnnotations(locations, Annotations(fixed, moving, covariances), marks, fused, several)
@@ -199,16 +210,33 @@ def located_annotations(
 
 def _at_one_point(marks: tuple[Mark, ...]) -> list[tuple[Mark, ...]]:
     """Split the marks at a location: those at the queried point together, then each moved one alone."""
-    together = tuple(mark for mark in marks if not mark.moved)
-    return ([together] if together else []) + [(mark,) for mark in marks if mark.moved]
+    together = tuple(mark for mark in marks if not mark.elsewhere)
+    return ([together] if together else []) + [(mark,) for mark in marks if mark.elsewhere]
 
 
-def _fused(groups: list[tuple[Mark, ...]], d: int, default: Floats) -> FusedPlacements:
+def _fixed_point(group: tuple[Mark, ...]) -> Floats:
+    """Return the point of the fixed image that marks are about: theirs, or the mean where they differ."""
+    points = {mark.fixed_point for mark in group}
+    return np.array(points.pop()) if len(points) == 1 else np.mean([mark.fixed_point for mark in group], axis=0)
+
+
+def _linear(fixed: Floats, moving: Floats, marks: tuple[tuple[Mark, ...], ...]) -> Floats:
+    """Return the linear part of the landmarks' affine map; the identity where there are few or it is not needed."""
+    d = fixed.shape[1]
+    if len(fixed) < 2 * d + 4 or not any(mark.moved and not mark.elsewhere for group in marks for mark in group):
+        return np.eye(d)
+    return np.asarray(robust_affine(fixed, moving)[1:].T)
+
+
+def _fused(groups: list[tuple[Mark, ...]], fixed: Floats, linear: Floats, default: Floats) -> FusedPlacements:
+    d = fixed.shape[1]
     raters = sorted({mark.rater for group in groups for mark in group})
     number = {rater: k for k, rater in enumerate(raters)}
     points = np.full((len(raters), len(groups), d), np.nan)
     stated = float(np.sqrt(default[0, 0]))
     for row, group in enumerate(groups):
-        points[[number[mark.rater] for mark in group], row] = [mark.placement.point for mark in group]
+        for mark in group:
+            carried = linear @ (fixed[row] - np.array(mark.fixed_point))
+            points[number[mark.rater], row] = np.array(mark.placement.point) + carried
         stated = min(stated, *(mark.placement.smallest_sd for mark in group))
     return fuse_raters(dict(zip(raters, points, strict=True)), floor=stated)

@@ -7,26 +7,44 @@ from dataclasses import replace
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.spatial import cKDTree
 
 from warpgauge.errors import InvalidInputError, say
 from warpgauge.geometry import Floats
 from warpgauge.io.landmarks import Landmarks, Skip
 from warpgauge.project import SKIP_REASONS, Event, Placement, Project, Skipped, State, events
-from warpgauge.project.events import Ask, Disable, Place
+from warpgauge.project.events import Ask, Disable, Place, Seal
 from warpgauge.session.fused_annotations import LocatedAnnotations, all_marks
 from warpgauge.session.plausibility import check_placement
+from warpgauge.session.queries import PROGRAM, is_retracted
+from warpgauge.session.seals import default_count, drawn_rows
 
 # Two points nearer than this share of a pixel are the same location.
 _SAME = 1e-6
+# Landmarks of one name are the same if no farther apart than this share of the image's diagonal; without names they are
+# the same if nearer to each other than this share of the distance to any other landmark.
+_SAME_LANDMARK, _CLEARLY = 0.05, 0.25
 
 
 def import_events(
-    project: Project, state: State, landmarks: Landmarks, rater: str | None, shared: bool, default: Floats
+    project: Project,
+    state: State,
+    landmarks: Landmarks,
+    rater: str | None,
+    shared: bool,
+    default: Floats,
+    sealed: int = 0,
 ) -> list[Event]:
     """Turn landmarks into events: a query and a placement for each, switched off where they were, and skips.
 
-    A landmark at a location of the list answers that query; others become queries for their rater only, or for all
-    (``shared``). All are of one batch, so that one undo takes the import back.
+    A landmark at a location of the list answers that query, and so does one that another rater's import has: by its
+    name, or without names by lying far nearer to it than other landmarks do. Others become queries for their rater
+    only, or for all (``shared``). All are of one batch, so that one undo takes the import back.
+
+    Parameters
+    ----------
+    sealed : int
+        So many of the new locations are sealed, drawn at random; -1 for a quarter of them, at most 15.
     """
     if landmarks.moving_points is None and not landmarks.skips:
         raise InvalidInputError("These landmarks are points of one image; an import needs pairs.")
@@ -43,11 +61,14 @@ def import_events(
     names = landmarks.names or ("",) * len(landmarks)
     raters = landmarks.raters or (None,) * len(landmarks)
     placed = landmarks.moving_points if landmarks.moving_points is not None else np.empty((0, landmarks.d))
+    people = [_who(raters[row], rater, row) for row in range(len(placed))]
+    apart = _apart(landmarks.fixed_points[: len(placed)], people)
     for row, point in enumerate(placed):
-        who = _who(raters[row], rater, row)
-        placement = Placement.drawn(point, covariances[row], alpha=project.settings.alpha)
+        who, at = people[row], landmarks.fixed_points[row]
+        number = entry.query(at, who, names[row], float(apart[row]))
+        own = None if np.abs(at - entry.points[number]).max() <= entry.tolerance else at
+        placement = Placement.drawn(point, covariances[row], alpha=project.settings.alpha, fixed=own)
         check_placement(project, placement)
-        number = entry.query(landmarks.fixed_points[row], who, names[row])
         entry.events.append(Place(rater=who, query=number, placement=placement, batch=batch))
         if not landmarks.active[row]:
             entry.events.append(Disable(rater=who, query=number, batch=batch))
@@ -56,7 +77,17 @@ def import_events(
         reason, text = _reason(skip.reason)
         number = entry.query(skip.fixed_point, who, "")
         entry.events.append(events.Skip(rater=who, query=number, reason=reason, text=text, batch=batch))
-    return entry.events
+    return entry.with_seals(sealed) if sealed else entry.events
+
+
+def _apart(points: Floats, raters: list[str]) -> Floats:
+    """Return how far each point is from the nearest other one of the same rater; infinity where there is none."""
+    apart, names = np.full(len(points), np.inf), np.array(raters)
+    for name in set(raters):
+        rows = np.flatnonzero(names == name)
+        if len(rows) > 1:
+            apart[rows] = cKDTree(points[rows]).query(points[rows], k=2)[0][:, 1]
+    return apart
 
 
 def volunteered_query(project: Project, state: State, point: tuple[float, ...], who: str, name: str = "") -> Ask:
@@ -94,6 +125,10 @@ def _reason(text: str) -> tuple[str, str]:
     return (head, tail) if head in SKIP_REASONS else ("other", text)
 
 
+def _sealed(event: Event) -> Event:
+    return replace(event, sealed=True) if isinstance(event, Ask) else event
+
+
 class _Entry:
     """Collects the events of an import, and the queries that these events will make."""
 
@@ -104,11 +139,17 @@ class _Entry:
         self.points: list[tuple[float, ...]] = [query.point for query in state.queries]
         self.only: list[str | None] = [query.for_rater for query in state.queries]
         self.first: list[int] = [query.location for query in state.queries]
+        self.names: list[str] = [query.name for query in state.queries]
+        self.given: list[bool] = [query.origin == "given" and not is_retracted(state, query) for query in state.queries]
         self.taken = {(who, number) for (who, number), cell in state.cells.items() if cell.answer is not None}
 
-    def query(self, point: Floats, who: str, name: str) -> int:
-        """Return the number of the query at a point that the rater can answer; a new one where there is none."""
+    def query(self, point: Floats, who: str, name: str, apart: float = np.inf) -> int:
+        """Return the number of the query at a point that the rater can answer; a new one where there is none.
+
+        ``apart`` is how far the rater's next landmark is.
+        """
         near = self._near(np.array(self.points), point) if self.points else []
+        near = near or self._of_others(point, who, name, apart)
         for number in near:
             if self.only[number] in (None, who) and (who, number) not in self.taken:
                 self.taken.add((who, number))
@@ -121,8 +162,8 @@ class _Entry:
         ask = Ask(
             rater=who,
             query=number,
-            point=tuple((self.project.candidates[candidates[0]] if candidates else point).tolist()),
-            candidate=candidates[0] if candidates else None,
+            point=self.points[near[0]] if near else self._at(point, candidates),
+            candidate=candidates[0] if candidates and not near else None,
             origin="given",
             same_as=self.first[near[0]] if near else None,
             for_rater=None if self.shared else who,
@@ -133,8 +174,44 @@ class _Entry:
         self.points.append(ask.point)
         self.only.append(ask.for_rater)
         self.first.append(number if ask.same_as is None else ask.same_as)
+        self.names.append(name)
+        self.given.append(True)
         self.taken.add((who, number))
         return number
+
+    def _at(self, point: Floats, candidates: list[int]) -> tuple[float, ...]:
+        return tuple((self.project.candidates[candidates[0]] if candidates else point).tolist())
+
+    def _of_others(self, point: Floats, who: str, name: str, apart: float) -> list[int]:
+        """Return the imported queries of the location that other raters mean by this landmark, if there is one."""
+        rows = [number for number, given in enumerate(self.given) if given and self.first[number] == number]
+        if not rows:
+            return []
+        away = np.linalg.norm(np.array([self.points[number] for number in rows]) - point, axis=1)
+        reach = _SAME_LANDMARK * self.project.fixed_grid.diagonal
+        called = [at for at, number in enumerate(rows) if self.names[number] == name and away[at] <= reach]
+        if name and len(called) == 1:
+            found = [rows[called[0]]]
+        else:
+            # The next location and the rater's next landmark are both far away beside this one.
+            first, *others = np.argsort(away)
+            clear = _CLEARLY * min(apart, away[others[0]] if others else np.inf, reach)
+            found = [rows[first]] if away[first] <= clear and self.names[rows[first]] == name else []
+        here = [number for number in range(len(self.points)) if found and self.first[number] == found[0]]
+        return [] if any((who, number) in self.taken for number in here) else here
+
+    def with_seals(self, wanted: int) -> list[Event]:
+        """Return the events with some of the new locations sealed, drawn by a seed that stands first in the log."""
+        new = [number for number, event in enumerate(self.events) if isinstance(event, Ask) and event.same_as is None]
+        count = default_count(len(new)) if wanted < 0 else wanted
+        if not 0 < count < len(new):
+            raise InvalidInputError(
+                f"{count} of {len(new)} new locations cannot be sealed: at least one must be, and not all."
+            )
+        seed = secrets.randbits(32)
+        chosen = {new[at] for at in np.flatnonzero(drawn_rows(len(new), count, seed))}
+        drawn = Seal(rater=PROGRAM, seed=seed, share=count / len(new), most=count, batch=self.batch)
+        return [drawn, *(_sealed(one) if at in chosen else one for at, one in enumerate(self.events))]
 
     def _near(self, points: Floats, point: Floats) -> list[int]:
         return [int(row) for row in np.flatnonzero(np.abs(points - point).max(axis=1) <= self.tolerance)]

@@ -17,7 +17,14 @@ from warpgauge.io.landmarks import Landmarks
 from warpgauge.project import Entry, Placement, Project, Skipped, events
 from warpgauge.project.names import checked_name
 from warpgauge.project.values import FitRecord
-from warpgauge.session.agreement import Agreement, IntraRater, agreement, intra_rater
+from warpgauge.session.agreement import (
+    Agreement,
+    IntraRater,
+    RaterOffset,
+    agreement,
+    intra_rater,
+    rater_offsets,
+)
 from warpgauge.session.answers import Answers, Question, Saved, Start
 from warpgauge.session.import_checks import import_problems
 from warpgauge.session.landmark_exchange import fused_landmarks, import_events, raters_landmarks
@@ -388,7 +395,7 @@ class Session:
         return self._queue.ask_again(self._who(rater), number_of(query), of)
 
     def import_landmarks(
-        self, landmarks: Landmarks, rater: str | None = None, *, shared: bool = False
+        self, landmarks: Landmarks, rater: str | None = None, *, shared: bool = False, seal: int = 0
     ) -> tuple[Entry, ...]:
         """Take landmarks in as answers, all or none; one `undo` takes them back.
 
@@ -401,10 +408,17 @@ class Session:
             Who placed them, where the landmarks do not say or say otherwise.
         shared : bool
             Ask the other raters for these locations too.
+        seal : int
+            Seal so many of the new locations, drawn at random; -1 for a quarter of them, at most 15.
         """
         with self._lock:
             state, default = self.project.state, self._model.default_covariance
-            return self.project.append(*import_events(self.project, state, landmarks, rater, shared, default))
+            return self.project.append(*import_events(self.project, state, landmarks, rater, shared, default, seal))
+
+    def rater_offsets(self) -> list[RaterOffset]:
+        """Return the raters whose placements are offset from the others' by a constant, with size and error."""
+        fused = self._view(None).located.fused
+        return [] if fused is None else rater_offsets(fused)
 
     def import_problems(self, landmarks: Landmarks) -> list[str]:
         """Return what is probably wrong with landmarks for this project, one clause each; nothing is written."""
