@@ -124,7 +124,7 @@ def test_nothing_is_cut_off_on_tablets_and_small_windows(browser: Any, server: S
     named = page.locator(
         "#top .name:visible, #commands .name:visible, .pane-head button .name:visible"
     ).all_text_contents()
-    wanted = {"Accept", "Cannot tell", "Nearby", "Own point", "Snap", "Another", "Undo", "Redo", "Former"}
+    wanted = {"Accept", "Cannot tell", "Nearby", "Own point", "Snap", "Another", "Undo", "Redo", "Earlier"}
     wanted |= {"Hide", "Link", "Fit", "Image", "Overlays"}
     wanted |= {"Layout", "Theme", "Keys"} if width >= 1280 else set()
     assert wanted <= set(named), "every icon at the bottom has its name, whatever the width"

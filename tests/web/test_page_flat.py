@@ -141,7 +141,7 @@ def test_click_drag_edit_skip_undo_redo_and_reload_from_an_empty_project(browser
     page.keyboard.press("Escape")
     assert sheet.state()["mark"] is None
     # the list shows what was done
-    page.locator("#moving canvas").focus()
+    page.locator("#moving .planes canvas").focus()
     page.keyboard.press("d")
     page.wait_for_selector("#drawer tr[data-query='2']")
     assert page.locator("#drawer tbody tr").count() == 3

@@ -20,7 +20,7 @@ SPACING = 0.5
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
-    names = [f"rater{k}" for k in range(14)]
+    names = [f"rater{k}" for k in range(15)]
     with served(make_tissue_project(tmp_path_factory.mktemp("hand") / "lesion"), ",".join(names)) as running:
         yield Shared(running, names)
 
@@ -130,6 +130,54 @@ def test_handles_are_shown_only_where_the_pointer_is_near(browser: Any, server: 
     assert near >= 4 * 10
     assert away == 0
     assert handles() >= 4 * 10
+    sheet.close()
+
+
+def test_magnification_overview_and_jumps_as_in_a_slide_viewer(browser: Any, server: Served, me: str) -> None:
+    """Keys and the field set a magnification in um per screen pixel; the overview leads; < and > go along the marks."""
+    sheet = open_sheet(browser, server, me, width=1440, height=900)
+    page = sheet.page
+    for x in (150, 260):
+        sheet.press_at("moving", x, 260)
+        sheet.accept()
+    asked = sheet.state()["query"]["query"]
+    page.keyboard.press("4")  # 20x: half a um per screen pixel
+    for side in ("fixed", "moving"):
+        assert sheet.state()["views"][side]["2"]["scale"] == pytest.approx(2.0)
+        assert page.locator(f"[data-magnification={side}] option").first.text_content() == "20×"
+    page.locator("[data-magnification=fixed]").select_option("40×")
+    assert sheet.state()["views"]["fixed"]["2"]["scale"] == pytest.approx(4.0)
+    assert sheet.state()["views"]["moving"]["2"]["scale"] == pytest.approx(2.0)
+    # The overview shows where that is; a click in its middle leads to the middle of the image.
+    sheet.settle()
+    small = page.locator("[data-minimap=fixed]")
+    small.wait_for(state="visible")
+    box = small.bounding_box()
+    page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    np.testing.assert_allclose(sheet.state()["views"]["fixed"]["2"]["centre"], [159.75, 129.75], atol=2)
+    assert sheet.state()["mark"] is None, "it did not go through to the image"
+    page.keyboard.press("x")
+    small.wait_for(state="hidden")
+    page.keyboard.press("x")
+    rows = {row["query"]: row for row in sheet.state()["rows"]}
+    seen = []
+    for key in ("<", ">", ">"):
+        page.keyboard.press(key)
+        state = sheet.state()
+        seen.append(state["picked"])
+        at = np.array(rows[state["picked"]]["point"])
+        view = state["views"]["moving"]["2"]
+        assert (np.abs(at - view["centre"]) * view["scale"] < np.array([view["width"], view["height"]]) / 2).all()
+    first, second = sorted(rows)
+    assert seen == [second, first, second]
+    assert sheet.state()["query"]["query"] == asked, "the question stays"
+    page.keyboard.press("0")
+    small.wait_for(state="hidden")  # all of the image is seen anyway
+    page.mouse.move(sheet.box("moving")["x"] + 200, sheet.box("moving")["y"] + 200)
+    for _ in range(20):
+        page.keyboard.press("+")
+    assert sheet.state()["views"]["moving"]["2"]["scale"] == pytest.approx(16 / SPACING)
+    assert sheet.problems == []
     sheet.close()
 
 
@@ -291,7 +339,7 @@ def test_going_back_says_so_shows_context_and_what_the_others_say(browser: Any, 
     page.wait_for_function("() => globalThis.warpgauge.store.state.query.answer !== null")
     last = sheet.state()["query"]["number"]
     sheet.wait_for_query(last)
-    assert page.locator("#message").text_content().startswith("Former answer 6 of 6.")
+    assert page.locator("#message").text_content().startswith("Your earlier answer 6 of 6.")
     state = sheet.state()
     view = state["views"]["moving"]["2"]
     assert view["scale"] * SPACING <= 8

@@ -220,3 +220,34 @@ def test_an_image_without_overview_says_how_far_it_is(
     finally:
         steps.release(1000)
         server.stop()
+
+
+def test_the_picture_comes_before_the_question(browser: Any, server: Served) -> None:
+    """While the first question is still computed, both images are there already, whole; it is asked for after that."""
+    desk = server.launch.app.state.desk
+    with desk.lock:  # as the model does while it works
+        sheet = Sheet(browser, server.links["ben"])
+        sheet.page.wait_for_function(
+            "() => ['fixed', 'moving'].every("
+            "side => document.querySelector(`#${side} canvas`)?.dataset.complete === 'true')"
+        )
+        state = sheet.state()
+        assert state["query"] is None
+        # Pixels of the images, not the surround: the squares of `write_pyramid` have many brightnesses.
+        for side in ("fixed", "moving"):
+            shown = sheet.page.evaluate(
+                "side => { const canvas = document.querySelector(`#${side} canvas`);"
+                " const data = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;"
+                " return new Set(data.filter((_, i) => i % 4 === 0)).size; }",
+                side,
+            )
+            assert shown > 50
+        paths = [urlsplit(url).path for url in sheet.requests]
+        first_tiles = max(paths.index(f"/api/images/{side}/tile") for side in ("fixed", "moving"))
+        wait_in_page(sheet.page, lambda: any(urlsplit(url).path == "/api/query" for url in sheet.requests))
+        asked = [urlsplit(url).path for url in sheet.requests]
+        assert asked.index("/api/query") > first_tiles
+        assert not {"/api/list", "/api/progress", "/api/alignment"} & set(asked)
+    sheet.wait_for_query(1)
+    assert not sheet.problems
+    sheet.close()

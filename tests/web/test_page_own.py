@@ -77,8 +77,14 @@ def test_a_new_project_begins_with_three_places_of_ones_own(browser: Any, tmp_pa
         other.close()
 
 
+def world_at(sheet: Sheet, side: str, x: float, y: float) -> np.ndarray:
+    """The world point of the fixed frame under a position of a pane, which looks where the fixed image does."""
+    view, box = sheet.state()["views"]["fixed"]["2"], sheet.box(side)
+    return np.array(view["centre"]) + (np.array([x, y]) - np.array([box["width"], box["height"]]) / 2) / view["scale"]
+
+
 def test_a_point_of_ones_own_and_one_near_the_question(browser: Any, tmp_path: Path) -> None:
-    """P saves a place of one's own and comes back to the question; F answers it at something near, not farther away."""
+    """P saves places of one's own in a row and goes back to the question; F answers it at something near."""
     with served(make_tissue_project(tmp_path / "lesion"), "ada") as server:
         sheet = open_sheet(browser, server, "ada")
         page = sheet.page
@@ -88,10 +94,27 @@ def test_a_point_of_ones_own_and_one_near_the_question(browser: Any, tmp_path: P
         sheet.settle()  # the moving image goes to where the match is expected
         sheet.press_at("moving", *screen(sheet, "moving", truth(place)))
         page.keyboard.press("Enter")
+        page.wait_for_function("() => document.getElementById('message').textContent.startsWith('Saved.')")
+        # The next one follows at once: in the warped image, where tissue is taken hold of and let go where it belongs.
+        page.keyboard.press("v")
+        page.wait_for_function("() => Number(document.querySelector('#warped canvas').dataset.warped) > 0")
+        sheet.settle()
+        sheet.drag("warped", (150, 200), (180, 215))
+        sheet.settle()
+        state = sheet.state()
+        let_go = world_at(sheet, "warped", 180, 215)
+        np.testing.assert_allclose(state["own"], let_go, atol=1e-6)
+        held = world_at(sheet, "warped", 150, 200)
+        expected = server.client("ada").get("/api/linked", params={"points": ",".join(map(str, held))}).json()["points"]
+        np.testing.assert_allclose(state["mark"]["point"], expected[0], atol=1e-6)
+        page.keyboard.press("Enter")
+        page.wait_for_function("() => globalThis.warpgauge.store.state.own === null")
+        page.keyboard.press("v")
+        page.keyboard.press("v")
+        page.keyboard.press("p")
         page.wait_for_function("() => globalThis.warpgauge.store.state.task === 'answer'")
         sheet.wait_for_query()
-        (query, _) = events(server, "ada")[0]
-        assert query.origin == "volunteered"
+        assert [query.origin for query, _ in events(server, "ada")] == ["volunteered"] * 2
         asked = sheet.state()["query"]["query"]
         page.keyboard.press("f")
         page.keyboard.press("0")

@@ -139,6 +139,21 @@ def test_a_picture_that_is_turned_by_an_odd_angle_has_no_seams(browser: Any, tmp
         sheet.close()
 
 
+def pulled_tissue_takes_the_mark_along(sheet: Sheet, server: Served) -> None:
+    """Tissue pulled by v in the warped image: the match of the point asked for moves by -J v, J from the model."""
+    before, query = np.array(sheet.state()["mark"]["point"]), sheet.state()["query"]
+    scale = sheet.state()["views"]["fixed"]["2"]["scale"]
+    sheet.drag("warped", (120, 240), (150, 228))
+    sheet.settle()
+    after = np.array(sheet.state()["mark"]["point"])
+    at, v = np.array(query["location"]), np.array([30.0, -12.0]) / scale
+    ends = [",".join(map(str, point)) for point in (at + v / 2, at - v / 2)]
+    mapped = np.array(server.client("ada").get("/api/linked", params={"points": ";".join(ends)}).json()["points"])
+    np.testing.assert_allclose(after - before, mapped[1] - mapped[0], atol=0.03 * np.linalg.norm(v))
+    sheet.page.keyboard.press("z")
+    np.testing.assert_allclose(sheet.state()["mark"]["point"], before, atol=1e-9)
+
+
 def test_the_third_pane_follows_a_mark_while_it_is_dragged(browser: Any, tmp_path: Path) -> None:
     """V opens it; during a drag new pictures come before anything is saved; every comparison draws another picture."""
     with served(make_tissue_project(tmp_path / "lesion"), "ada") as server:
@@ -165,6 +180,7 @@ def test_the_third_pane_follows_a_mark_while_it_is_dragged(browser: Any, tmp_pat
         wait_in_page(page, follows)
         page.mouse.up()
         sheet.settle()
+        pulled_tissue_takes_the_mark_along(sheet, server)
         seen = set()
         for _ in range(6):
             page.keyboard.press("c")
@@ -172,7 +188,7 @@ def test_the_third_pane_follows_a_mark_while_it_is_dragged(browser: Any, tmp_pat
             seen.add(page.evaluate("() => document.querySelector('#warped canvas').toDataURL().length"))
         assert len(seen) >= 4
         page.keyboard.press("v")
-        assert page.locator("#fixed canvas").is_hidden()
+        assert page.locator("#fixed .planes canvas").is_hidden()
         page.keyboard.press("v")
         assert page.locator("#warped").is_hidden()
         assert sheet.problems == []
@@ -247,8 +263,19 @@ def test_the_review_filters_and_the_end_tells_what_to_do(browser: Any, tmp_path:
         assert "9" in text
         assert "matches placed" in text
         assert "nats" not in text
+        assert "warpgauge add-transform" not in text, "no terminal is needed"
+        # The marks go home as a file, with the numbers that the list shows.
+        with page.expect_download() as taken:
+            page.locator("#finish button[data-download=mine]").click()
+        assert taken.value.suggested_filename == "lesion-ada.csv"
+        table = Path(taken.value.path()).read_text().splitlines()
+        assert len(table) == 1 + 9
+        assert page.locator("#finish button[data-download]").count() == 1, "those of others are the organiser's"
         page.locator("#finish button[data-act=review]").click()
         sheet.settle()
+        told = page.locator("#drawer tbody tr [data-at]").first.text_content()
+        numbers = [[f"{float(value):.1f}" for value in row.split(",")[:4]] for row in table[1:]]
+        assert told.replace(" → ", ", ").split(", ") in numbers
         page.locator("button[data-filter=flagged]").click()
         assert page.locator("#drawer tbody tr").count() >= 1
         assert page.locator("#drawer tbody tr").count() < 9
@@ -338,6 +365,18 @@ def test_the_organiser_sees_new_marks_by_themselves_sorted_with_units(browser: A
         page.locator("tr[data-place]", has_text="2 placed").last.click()
         page.wait_for_selector("button.primary[data-act=resolve]")
         assert page.locator("[data-apart]").count() == 0
+        # Settled, and asked again: the page says that it is open.
+        row = page.locator("tr[data-place].here")
+        together.click()
+        page.locator("[data-state=settled]").wait_for()
+        assert "settled" in row.text_content()
+        page.locator("button[data-act=ask]").last.click()
+        page.locator("[data-state=reopened]").wait_for()
+        assert page.locator("[data-state=settled]").count() == 0
+        assert "asked again" in row.text_content()
+        with page.expect_download() as taken:
+            page.locator("#organiser button[data-download=fused]").click()
+        assert taken.value.suggested_filename == "lesion-fused.csv"
         assert sheet.problems == []
         sheet.close()
 

@@ -319,12 +319,12 @@ def test_all_keys_are_listed_and_all_are_buttons_and_focus_is_visible(browser: A
     page.mouse.move(box["x"] + 200, box["y"] + 200)
     # The magnifier says its own scale, a fourth of the length for the same screen pixels, beside that of the picture.
     page.wait_for_function("() => new Set(globalThis.written.filter((text) => text.endsWith('µm'))).size >= 2")
-    page.locator("#moving canvas").focus()
+    page.locator("#moving .planes canvas").focus()
     page.keyboard.press("Shift+Tab")
     outline = page.evaluate("() => getComputedStyle(document.activeElement).outlineStyle")
     assert outline == "solid"
     dark = page.evaluate("() => getComputedStyle(document.documentElement).backgroundColor")
-    page.locator("#moving canvas").focus()
+    page.locator("#moving .planes canvas").focus()
     page.keyboard.press("t")
     assert page.evaluate("() => getComputedStyle(document.documentElement).backgroundColor") != dark
     sheet.close()

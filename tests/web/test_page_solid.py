@@ -147,6 +147,31 @@ def test_a_click_is_stored_in_the_voxel_under_the_pointer_in_every_plane(browser
     sheet.close()
 
 
+def buttons_of_a_reading_room(sheet: Sheet) -> None:
+    """The middle button sets the window, Shift and the right one turn slices, Shift and a move take all along."""
+    page, before = sheet.page, slices(sheet)
+    window = sheet.state()["colours"]["moving"]["windows"][0]
+    sheet.drag("moving", (60, 300), (110, 300), button="middle")
+    wider = sheet.state()["colours"]["moving"]["windows"][0]
+    assert wider["high"] - wider["low"] > 1.2 * (window["high"] - window["low"])
+    assert slices(sheet) == before
+    view = sheet.state()["views"]["moving"]["2"]
+    page.keyboard.down("Shift")
+    sheet.drag("moving", (60, 300), (60, 300 - 3 * 8), button="right")
+    assert slices(sheet)[2] == before[2] - 3
+    assert sheet.state()["views"]["moving"]["2"] == view, "nothing was panned"
+    box = sheet.box("moving", 2)
+    page.mouse.move(box["x"] + 150, box["y"] + 220)
+    page.mouse.move(box["x"] + 160, box["y"] + 230)
+    page.keyboard.up("Shift")
+    now = slices(sheet)
+    assert now[2] == before[2] - 3
+    assert (now[0], now[1]) != (before[0], before[1])
+    page.mouse.move(box["x"] + 60, box["y"] + 300)
+    assert slices(sheet) == now, "without Shift they stay"
+    assert sheet.state()["mark"] is None
+
+
 def test_slices_by_wheel_and_keys_one_plane_alone(browser: Any, server: Served, me: str) -> None:
     """The wheel and the keys turn slices, Shift+wheel zooms, 1 2 3 show one plane and 0 all of them."""
     sheet = open_sheet(browser, server, me)
@@ -165,6 +190,7 @@ def test_slices_by_wheel_and_keys_one_plane_alone(browser: Any, server: Served, 
     page.keyboard.up("Shift")
     assert sheet.state()["views"]["moving"]["2"]["scale"] > scale
     assert slices(sheet)[2] == start - 1
+    buttons_of_a_reading_room(sheet)
     for key, axis in (("1", 2), ("2", 1), ("3", 0)):
         page.keyboard.press(key)
         shown = page.locator("#moving canvas:visible")

@@ -204,7 +204,7 @@ def test_two_blind_raters_see_only_their_own_and_the_organiser_sees_both(browser
         locations = [sheet.state()["query"]["location"] for sheet in sheets.values()]
         assert locations[0] == locations[1], "the list of locations is shared"
         for sheet in sheets.values():
-            sheet.page.locator("#moving canvas").focus()
+            sheet.page.locator("#moving .planes canvas").focus()
             sheet.page.keyboard.press("d")
             sheet.page.wait_for_selector("#drawer tbody tr")
             assert sheet.page.locator("#drawer tbody tr").count() == 1
@@ -274,7 +274,7 @@ def test_a_hidden_prediction_is_never_drawn_nor_asked_for(browser: Any, tmp_path
         sheet.page.keyboard.press("d")
         sheet.page.wait_for_selector("#drawer tbody tr")
         heads = sheet.page.locator("#drawer thead th").all_text_contents()
-        assert [head for head in heads if "Off" in head or "Unusual" in head] == []
+        assert [head for head in heads if "Away" in head or "usual" in head] == []
         assert sheet.page.locator("#drawer thead th").count() == sheet.page.locator("#drawer tbody td").count()
         sheet.close()
 

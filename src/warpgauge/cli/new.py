@@ -15,6 +15,7 @@ from warpgauge.errors import InvalidInputError
 if TYPE_CHECKING:
     from warpgauge.io.stores import Place
     from warpgauge.project.document import Document
+    from warpgauge.session.named_places import NamedPlaces
 
 _IN = click.Path(exists=True, path_type=Path)
 
@@ -99,6 +100,7 @@ Examples:
   warpgauge new lesion --fixed he.png --moving ki67.png
   warpgauge new lung --fixed inhale.nii.gz --moving exhale.nii.gz --fixed-mask lungs.nii.gz --copy
   warpgauge new brain --fixed t1.nii.gz --moving t2.nii.gz --targets labels:aseg.nii.gz:17,53
+  warpgauge new brain --fixed t1.nii.gz --moving patient.nii.gz --named afids.fcsv
   warpgauge new trial --fixed a.nii.gz --moving b.nii.gz --audit 0.3
   warpgauge new pair --fixed a.png --moving b.png --spacing 3.48 --units um --set hide-prediction=true
   warpgauge new trial --fixed a.png --moving b.png --database postgresql://warpgauge@db.example.org/studies
@@ -120,6 +122,12 @@ Examples:
     "--targets", help="Where to measure the error: a number, a file, domain:N, mask:FILE or labels:FILE:17,53."
 )
 @click.option("--candidates", help="What to ask about: a number of corners to find, a file of points, or mask:FILE.")
+@click.option(
+    "--named",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Named points of the fixed image, such as a Slicer file of a protocol: ask for these by name, first. The "
+    "budget is their number unless it is set.",
+)
 @click.option("--spacing", help="Pixel size, if the images do not store it: one number, or one per axis (x,y[,z]).")
 @click.option("--units", type=click.Choice(["px", "um", "mm"]), help="Unit of the spacing.")
 @click.option("--jobs", type=int, default=1, show_default=True, help="Processes that look for candidates.")
@@ -147,11 +155,15 @@ def new(project: Path, fixed: Place, moving: Place, **options: Any) -> None:
     and an empty log of annotations.
     """
     from warpgauge.cli.align import propose
-    from warpgauge.project import Project
+    from warpgauge.project import ORGANISER, Project
     from warpgauge.project.alignments import check_alignable
     from warpgauge.project.creation import settings_of
 
-    settings = settings_of(_settings(options["pairs"], options["model"], options["audit"], options["seal"]))
+    wanted = _settings(options["pairs"], options["model"], options["audit"], options["seal"])
+    named = None if options["named"] is None else _named(options["named"], fixed, options["spacing"], options["units"])
+    if named is not None:
+        wanted.setdefault("budget", len(named.names))
+    settings = settings_of(wanted)
     if options["align"]:
         check_alignable(settings)
     where = executor_for(options["jobs"], options["scheduler"], options["cluster"])
@@ -174,12 +186,15 @@ def new(project: Path, fixed: Place, moving: Place, **options: Any) -> None:
             executor=executor,
         )
     with made:
+        if named is not None:
+            named.ask(made, ORGANISER)
         facts = {
             "project": str(project),
             "dimension": made.d,
             "units": made.units,
             "candidates": len(made.candidates),
             "targets": len(made.targets),
+            **({} if named is None else {"named landmarks": len(named.names)}),
             "candidates are": made.document.candidates.method,
             "targets are": made.document.targets.method,
             **foreground_facts(made.document),
@@ -192,6 +207,16 @@ def new(project: Path, fixed: Place, moving: Place, **options: Any) -> None:
     if options["align"]:
         click.echo(f"\nIs the alignment right? warpgauge align {project} --yes   (or --no)")
     click.echo(f"\nNext: warpgauge annotate {project}   (or: warpgauge suggest {project})")
+
+
+def _named(file: Path, fixed: Place, spacing: str | None, units: str | None) -> NamedPlaces:
+    """Read named points of the fixed image, before anything is made."""
+    from warpgauge.io.images import read_image
+    from warpgauge.io.landmarks import read_landmarks
+    from warpgauge.session.named_places import NamedPlaces
+
+    grid = read_image(fixed, spacing=_spacing(spacing), units=units).grid
+    return NamedPlaces.of(read_landmarks(file, fixed_grid=grid), grid, file.name)
 
 
 def foreground_facts(document: Document) -> dict[str, str]:

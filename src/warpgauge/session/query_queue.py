@@ -164,7 +164,7 @@ class QueryQueue:
         if origin == "volunteered":
             return f"You chose this location; {known}."
         if origin == "given" or (gain is None and origin not in ("audit", "control")):
-            return f"This location was imported with landmarks; {known}."
+            return f"The organiser asks for this location; {known}."
         if settings.chosen_strategy not in ("information", "entropy"):
             return f"Chosen by the strategy {settings.chosen_strategy!r}; {known}."
         return f"This is the most informative location; {known}."

@@ -70,6 +70,7 @@ class Answering:
             "position": query.position,
             "total": query.total,
             "location": list(query.point),
+            "name": state.queries[state.queries[query.number].location].name,  # a repeat has the name of the first
             "unaided": is_unaided(state, self.project.settings, person.name, query.number),
             "own_choice": state.queries[query.number].origin == "volunteered",
             "gain": rough(query.gain) if hidden and query.gain is not None else query.gain,

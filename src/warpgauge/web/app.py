@@ -10,7 +10,7 @@ from fastapi import FastAPI
 
 from warpgauge._version import __version__
 from warpgauge.project import Project
-from warpgauge.web import alignment_routes, image_routes, overlay_routes
+from warpgauge.web import alignment_routes, download_routes, image_routes, overlay_routes
 from warpgauge.web.app_state import Desk
 from warpgauge.web.auth import Gate
 from warpgauge.web.failures import REFUSALS, add_handlers
@@ -27,8 +27,9 @@ from warpgauge.web.settings import ServerSettings
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     desk = app.state.desk
     # FastAPI makes its routes when they are first needed and changes the process's warning filters for that, so it must
-    # not happen while other threads read images; and the first visitor need not wait for it.
-    app.openapi()
+    # not happen while requests are answered. A path that no route has makes it look at all of them.
+    for route in app.routes:
+        route.matches({"type": "http", "method": "GET", "path": "", "root_path": "", "headers": []})
     desk.start()
     yield
     desk.stop()
@@ -78,6 +79,7 @@ def create_app(
         overlay_routes.router,
         organiser_router(desk),
         alignment_routes.router,
+        download_routes.router,
         static_router(settings.root_path),
     ):
         app.include_router(router)

@@ -17,7 +17,7 @@ from warpgauge.core.process import Posterior
 from warpgauge.core.suggestion import compile_loops
 from warpgauge.errors import WarpgaugeError
 from warpgauge.evaluation import AuditWatch
-from warpgauge.project import SKIP_REASONS, Doubt, NotAllowedError, Project
+from warpgauge.project import SKIP_REASONS, Doubt, NotAllowedError, Project, State
 from warpgauge.session import Session
 from warpgauge.session.prior import default_radius
 from warpgauge.web.auth import Gate, Person
@@ -28,6 +28,7 @@ from warpgauge.web.tiled_image import TiledImage
 logger = logging.getLogger("warpgauge.web")
 _GATHERED = 0.2  # seconds from an answer to the check whether a refit is due
 NO_START: dict[str, Any] = {"due": False, "volunteered": 0, "wanted": 0, "sentence": ""}
+PICTURE_SECONDS = 1.0  # left to the first visitor's picture before the first question is prepared
 QUIET_SECONDS = 3.0  # between two lines about an overview, and before the first
 
 
@@ -82,7 +83,9 @@ class Desk:
         self._wake, self._over = threading.Event(), threading.Event()
 
     def start(self) -> None:
-        """Prepare what the first picture needs, and refit the weights whenever that is due, in the background."""
+        """Prepare the first picture and question, and refit the weights whenever that is due, in the background."""
+        for picture in self.pictures.values():
+            threading.Thread(target=self._learn, args=(picture,), name="warpgauge-image", daemon=True).start()
         threading.Thread(target=self._warm, name="warpgauge-warm", daemon=True).start()
         threading.Thread(target=self._refit, name="warpgauge-refit", daemon=True).start()
         self.project.log.watch(self.changed)  # answers that another server of this project has saved count as well
@@ -97,9 +100,16 @@ class Desk:
         """Signal that answers have changed."""
         self._wake.set()
 
+    def _learn(self, picture: TiledImage) -> None:
+        """Read what the first picture needs; why it cannot be read is told to whoever asks for it."""
+        with suppress(WarpgaugeError):
+            picture.describe()
+
     def _warm(self) -> None:
         for picture in self.pictures.values():
             picture.image.watch_overview(OverviewNews(picture.image.path.name, self.tell).report)
+        # The page that opens at once gets its picture first, which imports and compilers would keep waiting.
+        self._over.wait(PICTURE_SECONDS)
         try:
             self.session.warm()
             compile_loops()  # the first question is there; the second must not wait for the compiler
@@ -170,23 +180,29 @@ class Desk:
         sentence = f"Mark {places} that you recognise in both images." if found.due else ""
         return {"due": found.due, "volunteered": found.volunteered, "wanted": found.wanted, "sentence": sentence}
 
+    def _at_once(self) -> State:
+        """Return the state, or what is known of it while others work on it: a picture does not wait for a question."""
+        if not self.lock.acquire(blocking=False):
+            return self.project.known
+        try:
+            return self.project.state
+        finally:
+            self.lock.release()
+
     def describe(self, person: Person) -> dict[str, Any]:
         """Return what ``/api/project`` answers."""
         project = self.project
-        with self.lock:
-            generation, names = project.state.generation, project.transform_names()
-            settings = project.settings
-        compare = self.compares(person)
+        known, settings, compare = self._at_once(), project.settings, self.compares(person)
         return {
             "name": project.folder.resolve().name,
             "d": project.d,
             "units": project.units,
             "rater": person.name,
             "role": person.role,
-            "generation": generation,
+            "generation": known.generation,
             "readonly": project.readonly,
             "compare": compare,
-            "transforms": names if compare else [],
+            "transforms": list(known.transforms) if compare else [],
             "settings": {
                 "hide_prediction": settings.hide_prediction,
                 "blind": settings.blind,
@@ -198,7 +214,6 @@ class Desk:
                 "snap": settings.snap,
                 "move_within": settings.move_within * project.fixed_grid.diagonal,
             },
-            "start": self.guided_start(person),
             "images": {side: picture.describe() for side, picture in self.pictures.items()},
         }
 

@@ -6,10 +6,12 @@ next visit; modules name each other relatively and so stay within one version.
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from importlib import resources
 
 from fastapi import APIRouter, Request
@@ -61,7 +63,10 @@ def _sent(file: PageFile | None, request: Request, *, lasting: bool = False) -> 
     headers = {"ETag": file.etag, "Cache-Control": f"private, {keep}"}
     if request.headers.get("if-none-match") == file.etag:
         return Response(status_code=304, headers=headers)
-    return Response(file.content, media_type=file.media_type, headers=headers)
+    headers["Vary"] = "Accept-Encoding"
+    if "gzip" not in request.headers.get("accept-encoding", ""):
+        return Response(file.content, media_type=file.media_type, headers=headers)
+    return Response(file.packed, media_type=file.media_type, headers={**headers, "Content-Encoding": "gzip"})
 
 
 _TYPES = {
@@ -79,6 +84,11 @@ class PageFile:
     content: bytes
     media_type: str
     etag: str
+
+    @cached_property
+    def packed(self) -> bytes:
+        """Its content compressed: less than a third, which a slow line feels."""
+        return gzip.compress(self.content, mtime=0)
 
     @classmethod
     def of(cls, content: bytes, media_type: str) -> PageFile:

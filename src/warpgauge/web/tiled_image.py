@@ -9,6 +9,7 @@ import hashlib
 import threading
 from collections import OrderedDict
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -65,19 +66,37 @@ def rescaling(image: Image) -> Rescaling:
 
 
 class TiledImage:
-    """An image of the project, ready to be sent in tiles; its content's hash goes into the tags of the tiles."""
+    """An image of the project, ready to be sent in tiles; its content's hash goes into the tags of the tiles.
+
+    What must be learned from its samples (range, window, sharpness) is computed when it is first asked for: a volume
+    is unpacked whole for that.
+    """
 
     def __init__(self, image: Image, content_hash: str) -> None:
         self.image, self.grid = image, image.grid
         self.version = hashlib.sha256(content_hash.encode()).hexdigest()[:16]
-        self.rescaling = rescaling(image)
-        self._window, self._sharpness = self._first_window(), sharpness(image)
+        self._learning = threading.RLock()
         self._tiles: OrderedDict[tuple[int, ...], NDArray[Any]] = OrderedDict()
         self._bytes, self._lock = 0, threading.Lock()
         self.given_up = False  # the overview cannot be made: whoever asks for a tile is told why
 
-    def _first_window(self) -> tuple[float, float]:
-        """Return between which samples, as they are sent, the page should first show dark to bright."""
+    @property
+    def rescaling(self) -> Rescaling:
+        """How its samples become those that are sent."""
+        with self._learning:
+            return self._rescaling
+
+    @cached_property
+    def _rescaling(self) -> Rescaling:
+        return rescaling(self.image)
+
+    @cached_property
+    def _sharpness(self) -> float:
+        return sharpness(self.image)
+
+    @cached_property
+    def _window(self) -> tuple[float, float]:
+        """Between which samples, as they are sent, the page should first show dark to bright."""
         if self.image.channels > 1 and self.rescaling.dtype == "uint8":
             return 0.0, 255.0
         low, high = ((self.image.percentiles((1, 99)) - self.rescaling.offset) / self.rescaling.scale).tolist()
@@ -86,6 +105,8 @@ class TiledImage:
     def describe(self) -> dict[str, Any]:
         """Return what the page must know of the image."""
         grid, image = self.grid, self.image
+        with self._learning:
+            window, length = self._window, self._sharpness
         levels = [image.level_grid(level) for level in range(image.levels)]
         return {
             **grid_to_dict(grid),
@@ -93,8 +114,8 @@ class TiledImage:
             "dtype": self.rescaling.dtype,
             "scale": self.rescaling.scale,
             "offset": self.rescaling.offset,
-            "sharpness": self._sharpness,
-            "window": list(self._window),
+            "sharpness": length,
+            "window": list(window),
             "levels": [
                 {"size": list(g.size), "spacing": g.spacing.tolist(), "origin": g.origin.tolist()} for g in levels
             ],

@@ -148,7 +148,6 @@ class ProjectAnswer(Given):
     compare: bool = Field(description="Whether this person may see added transforms.")
     transforms: list[str] = Field(description="Their names; empty where they may not be seen.")
     settings: SettingsAnswer
-    start: StartAnswer
     images: Images
 
 
@@ -233,6 +232,7 @@ class QueryAnswer(Given):
     position: int = Field(description="1-based position among this rater's placements; skips do not count.")
     total: int | None = Field(description="Of how many, where the project has a budget.")
     location: list[float]
+    name: str = Field(description="What a protocol, or the rater, calls the location; often empty.")
     own_choice: bool = Field(description="The rater volunteered it.")
     unaided: bool = Field(description="Snap stays off here, so that marks with and without it can be compared.")
     gain: float | None

@@ -34,6 +34,20 @@ test("under four pixels is a click at the place that was pressed; from four on i
   assert.deepEqual(long.calls.map(([name, phase]) => [name, phase]), [["drag", "start"], ["drag", "move"], ["drag", "move"], ["drag", "end"]]);
 });
 
+test("another button pans, unless the hand has a use for it", () => {
+  const free = recorded();
+  free.machine.down(at(5, 5, { button: 1 }));
+  free.machine.move(at(9, 5, { button: -1 }));
+  free.machine.up(at(9, 5, { button: 1 }));
+  assert.deepEqual(free.calls, [["pan", [4, 0]]]);
+  const used = recorded();
+  used.machine.hand.grips = ({ button }) => button === 1;
+  used.machine.down(at(5, 5, { button: 1 }));
+  used.machine.move(at(9, 5, { button: -1 }));
+  used.machine.up(at(9, 5, { button: 1 }));
+  assert.deepEqual(used.calls.map(([name, phase]) => [name, phase]), [["drag", "start"], ["drag", "move"], ["drag", "end"]]);
+});
+
 test("a hundred fast clicks are a hundred clicks", () => {
   const { machine, calls } = recorded();
   for (let i = 0; i < 100; i++) {

@@ -92,7 +92,10 @@ test("maps: what is not known is told apart from what is good", () => {
   assert.deepEqual([...blended.place].slice(0, 3), [0, 0, 1]);
   const entropy = readMap("entropy", new Float32Array([-2, 0, 4, 8]), [0, 4]);
   assert.deepEqual([...entropy.known], [1, 1, 0, 0]);
-  assert.deepEqual(entropy.range, [-2, 8], "what is unknown has shades too");
+  assert.deepEqual(entropy.range, [-2, 4, 8], "what is unknown has shades too");
+  // Most of it known about equally well: the colours tell it apart all the same, and equal values have one colour.
+  close([...readMap("entropy", new Float32Array([-9, 7, 7.5, 7.5, 8]), null).place], [0, 0.25, 0.625, 0.625, 1]);
+  assert.deepEqual([...readMap("entropy", new Float32Array([8, 8.01, 8.02]), null).place], [0.5, 0.5, 0.5], "noise has no colours");
   assert.deepEqual([0, 0.25, 0.5, 1].map((known) => hatchStrength("entropy", known)), [1, 0.5, 0, 0]);
   assert.deepEqual([0, 0.25, 1].map((known) => hatchStrength("blended", known)), [1, 0.75, 0]);
   close([deviationOfEntropy(1.5 * Math.log(2 * Math.PI * Math.E) + 3 * Math.log(7), 3)], [7]);

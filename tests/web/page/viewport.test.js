@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import test from "node:test";
 
 import * as frames from "../../../src/warpgauge/web/static/plane.js";
+import { magnificationInWords, presetsOf } from "../../../src/warpgauge/web/static/magnification.js";
 import * as viewport from "../../../src/warpgauge/web/static/viewport.js";
 import { close, flat, flipped, oblique, seeded } from "./helpers.js";
 
@@ -47,7 +48,27 @@ test("zooming about the cursor leaves what is under it there, and stops at the l
     close(viewport.screenToPlane(zoomed, cursor), viewport.screenToPlane(view, cursor));
     assert.ok(zoomed.scale >= limits[0] && zoomed.scale <= limits[1]);
   }
-  assert.ok(limits[1] * flat.spacing[0] >= 100, "a pixel can be enlarged a hundredfold");
+  close([limits[1] * Math.min(...flat.spacing)], [16], 1e-9);
+});
+
+test("a miniature holds the whole image, turned as it is, and nothing else", () => {
+  const plane = frames.planeOfImage(flat, 2);
+  const [left, top, right, bottom] = frames.extentInPlane(plane);
+  for (const turn of [undefined, [[0, -1], [1, 0]], [[-1, 0], [0, 1]]]) {
+    const view = viewport.miniatureOfPlane(plane, 130, turn);
+    const corners = [[left, top], [right, bottom]].map((corner) => viewport.planeToScreen(view, corner));
+    for (const k of [0, 1]) close([Math.min(corners[0][k], corners[1][k]), Math.max(corners[0][k], corners[1][k])], [0, [view.width, view.height][k]], 1e-9);
+    close([Math.max(view.width, view.height)], [130], 1e-9);
+  }
+});
+
+test("magnifications are those of a slide scanner, 40x at 0.25 um per pixel, in any unit; else percents of pixels", () => {
+  const um = { units: "um", spacing: [0.5, 0.5] };
+  close([presetsOf(um)[4].scale], [4]);
+  close([presetsOf({ units: "mm", spacing: [5e-4, 5e-4] })[4].scale], [4000]);
+  assert.equal(magnificationInWords(um, 1), "10×");
+  assert.equal(magnificationInWords({ units: "px", spacing: [1, 1] }, 0.5), "50 %");
+  assert.deepEqual(presetsOf({ units: "px", spacing: [2, 2] }).map(({ words, scale }) => [words, scale])[2], ["100 %", 0.5]);
 });
 
 test("index and world agree with the formula origin + direction (spacing index), by hand", () => {

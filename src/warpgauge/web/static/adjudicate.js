@@ -68,11 +68,12 @@ export function buildAdjudication(stage, box, place, does) {
   const agree = marksAgree(place.marks);
   box.replaceChildren(
     make("div", { class: "row head" }, make("strong", {}, `Location ${place.query + 1}${apart}`), make("span", { class: "spring" }), ...(solid ? planeButtons(stage, again) : []), names),
-    ...(place.resolved ? [make("p", { class: "quiet" }, `Settled. ${place.resolved}`)] : []),
+    ...(place.resolved === null ? [] : [make("p", { class: place.locked ? "quiet" : "flag", "data-state": place.locked ? "settled" : "reopened" },
+      place.locked ? `Settled. ${place.resolved}` : `Open again: it was settled (“${place.resolved}”), then asked again. Decide anew once the answer is there.`)]),
     make("div", { class: "sides" }, ...pictures(stage, place, colourOf)),
     make("p", { class: "quiet" }, `White, dashed: all marks together. ${solid ? "The wheel turns slices, Shift+wheel zooms" : "The wheel zooms"}, a drag moves; both images follow.`),
     make("table", {},
-      make("thead", {}, make("tr", {}, make("th", {}, "Mark"), make("th", { class: "num", title: "Half-axes of the region that the rater drew" }, `Drawn ±, ${does.units}`), make("th", { class: "num", title: "Distance from all marks together" }, `Off, ${does.units}`), make("th", {}, "Decide"))),
+      make("thead", {}, make("tr", {}, make("th", {}, "Mark"), make("th", { class: "num", title: "Half-axes of the region that the rater drew" }, `Drawn ±, ${does.units}`), make("th", { class: "num", title: "Distance from all marks together" }, `Away, ${does.units}`), make("th", {}, "Decide"))),
       make("tbody", {}, ...rows)), ...skips,
     ...(agree ? [] : [make("p", { "data-apart": "" }, "The marks lie farther apart than their ± explains: keep one, exclude one, or ask again.")]),
     make("div", { class: "row foot" },

@@ -37,13 +37,10 @@ export class Annotator {
     this.waiting = null;
   }
 
-  /**
-   * The first question, or where one was.
-   * @param {Promise<Query | Done> | null} asked a question that was asked ahead, where nothing is left to be sent
-   */
-  async start(asked) {
+  /** The first question, or where one was. */
+  async start() {
     await this.finishFormerVisit();
-    this.show(await (asked ?? this.api.get("/api/query")), true);
+    this.show(await this.api.get("/api/query"), true);
   }
 
   async finishFormerVisit() {
@@ -112,14 +109,14 @@ export class Annotator {
   /** @param {Query} query */
   sayQuestion(query) {
     if (query.answer?.kind === "place" && !query.disabled) {
-      say(this.store, `Former answer ${query.position} of ${Math.max(query.position, this.ownAnswers)}. Change it and press Enter, or leave it as it is.`);
+      say(this.store, `Your earlier answer ${query.position} of ${Math.max(query.position, this.ownAnswers)}. Change it and press Enter, or leave it as it is.`);
       return;
     }
     const skipped = query.answer?.kind === "skip" ? `You skipped this one (${query.answer.reason.replaceAll("_", " ")}). ` : "";
     const off = query.disabled ? "This annotation is switched off: the model does not use it. " : "";
     if (query.prediction?.outside && !this.store.state.predictionHidden) {
       say(this.store, `${skipped}${off}The match is expected outside the moving image: press S if it is not there.`, "warning");
-    } else say(this.store, `${skipped}${off}Where is this point? Click it; drag to show how sure you are.`);
+    } else say(this.store, `${skipped}${off}Where is ${query.name || "this point"}? Click it; drag to show how sure you are.`);
   }
 
   /** What is asked, after something else stood in its line. */

@@ -20,6 +20,7 @@ import { giveFocusBack, listenToKeys, listenToSpace, showFocusToKeys } from "./k
 import { buildOverlayPanel } from "./overlaypanel.js";
 import { buildPane } from "./panes.js";
 import { buildWarpedPane } from "./layout.js";
+import { lookAtWhole } from "./looking.js";
 import { watchOverviews } from "./readout.js";
 import { SIDES, Stage } from "./stage.js";
 import { Store } from "./store.js";
@@ -28,7 +29,7 @@ import { drawPlace, spanOf } from "./thumbs.js";
 import { poseByRows } from "./turning.js";
 import { welcome, welcomed } from "./welcome.js";
 
-/** @import { Done, Project, Query, State } from "./types.js" */
+/** @import { Project, State } from "./types.js" */
 
 const PENDING = "warpgauge:pending:";
 
@@ -61,6 +62,7 @@ function initialState() {
     drawer: null,
     overlays: { candidates: false, foreground: false, former: true, grid: false, map: "off", transform: null, warp: "off", opacity: 0.5, lensHeld: false },
     magnifier: false,
+    minimap: true,
     pose: null,
     turned: true,
     layout: "two",
@@ -80,10 +82,6 @@ async function open() {
   const api = new Api({ onConnection: (connected) => {
     if (store.state.connection !== "refused") store.set({ connection: connected ? "ok" : "lost" });
   } });
-  // The first question is asked ahead, unless an action of a former visit must be sent before it.
-  /** @type {Promise<Query | Done> | null} */
-  const asked = Object.keys(localStorage).some((key) => key.startsWith(PENDING)) ? null : api.get("/api/query");
-  asked?.catch(() => undefined);
   /** @type {Project} */
   const project = await api.get("/api/project");
   document.title = `${project.name} · warpgauge`;
@@ -145,16 +143,16 @@ async function open() {
   // For tests and for the browser's console: to read, not to change. Opened: all that comes by itself is there.
   const opened = { store, stage, opened: false };
   Object.assign(globalThis, { warpgauge: opened });
-  await annotator.start(asked);
-  // The picture goes before everything else.
+  // The picture goes before everything else: first both images whole, then the question.
+  lookAtWhole(stage);
+  await stage.glimpsed;
+  await annotator.start();
+  // With the first question, not after it: nothing covers what somebody has begun to look at.
+  const greeted = welcomed() || project.role === "viewer" ? null : welcome(store.state.task === "start").then(() => stage.focus());
   await stage.pictured;
-  stage.focus();
+  if (!greeted) stage.focus();
   await Promise.all([refresh(), offerAlignment(stage), project.role === "organiser" && offerOrganiser(annotator)]);
   opened.opened = true;
-  if (!welcomed() && project.role !== "viewer") {
-    await welcome(store.state.task === "start");
-    stage.focus();
-  }
 }
 
 /** @param {Annotator} annotator */

@@ -113,7 +113,7 @@ export function distinctNames(one, other) {
 function showQuestion({ query, done, rows, project, task }) {
   const title = byId("query-number");
   const start = task === "start";
-  title.textContent = start ? "Getting started" : task === "own" ? "Your own point" : query?.answer ? `Answer ${query.number}` : "";
+  title.textContent = start ? "Getting started" : task === "own" ? "Your own point" : query?.answer ? `Answer ${query.number}${query.name ? `: ${query.name}` : ""}` : (query?.name ?? "");
   title.dataset.number = start ? "start" : query ? String(query.number) : done ? "done" : "";
   const own = rows.filter(({ rater }) => !rater || rater === project?.rater);
   const placed = own.filter(({ skipped }) => !skipped).length;
@@ -155,6 +155,9 @@ function showSize({ mark }, marks, stage) {
   figure.title = `A click makes ± ${rounded(radius)} ${units}: ${why}.`;
 }
 
+/** What was known when this page first said it: the curve is computed anew by every model, so that its beginning drifts. @type {number | null} */
+let firstKnown = null;
+
 /**
  * How well the matches are known, what it was at the beginning, and the way from there to here.
  * @param {Progress} progress
@@ -168,8 +171,8 @@ export function showUncertainty(progress, units, largest) {
     return;
   }
   const values = progress.curve.map((entry) => entry.mean_sd);
-  const first = values.find((value) => Number.isFinite(value));
-  const was = first !== undefined && first > progress.mean_sd * 1.05 && first < largest ? ` (was ${rounded(first)})` : "";
+  firstKnown ??= progress.mean_sd;
+  const was = firstKnown > progress.mean_sd * 1.05 ? ` (was ${rounded(firstKnown)})` : "";
   place.title = "How well the match of a typical place is known: ± one standard deviation";
   place.replaceChildren(`known to ± ${rounded(progress.mean_sd)} ${unitName(units)}${was}`, values.length > 2 ? sparkline(values) : "");
 }

@@ -5,6 +5,8 @@
 
 import { askReason, showKeys } from "./dialogs.js";
 import { nextFlagged } from "./list.js";
+import { lookAtMark } from "./looking.js";
+import { magnifyBoth, presetsOf } from "./magnification.js";
 import { say } from "./message.js";
 import { activePane, arrow, preset, putMark, stretchSecond, turnMark } from "./shaping.js";
 import { snap } from "./snap.js";
@@ -77,7 +79,7 @@ function answerCommands(annotator) {
     { id: "another", label: "Another point", short: "Another", keys: ["n"], shown: "N", group: ANSWER, run: () => void annotator.another(), main: true },
     { id: "undo", label: "Undo", keys: ["z", "Ctrl+z"], shown: "Z", group: ANSWER, run: () => void annotator.undo(), main: true },
     { id: "redo", label: "Redo", keys: ["Shift+z", "Ctrl+Shift+z", "Ctrl+y"], shown: "⇧Z", group: ANSWER, run: () => void annotator.redo(), main: true },
-    { id: "previous", label: "Former answer", short: "Former", keys: ["Backspace"], shown: "⌫", group: ANSWER, run: () => void annotator.previous(), main: true },
+    { id: "previous", label: "Your earlier answer", short: "Earlier", keys: ["Backspace"], shown: "⌫", group: ANSWER, run: () => void annotator.previous(), main: true },
     { id: "flagged", label: "Next mark worth a second look", keys: ["Shift+n"], shown: "⇧N", group: ANSWER, run: () => {
       const row = nextFlagged(store.state.rows, store.state.query?.query ?? null);
       if (row) void annotator.goTo(row.query);
@@ -159,6 +161,9 @@ function seeCommands({ stage, store }) {
     { id: "zoom-in", label: "Zoom in", keys: ["+", "="], shown: "+", group: SEE, run: () => zoom(1.25), repeats: true },
     { id: "zoom-out", label: "Zoom out", keys: ["-"], shown: "-", group: SEE, run: () => zoom(1 / 1.25), repeats: true },
     { id: "fit", label: is3d ? "All planes; whole image" : "Whole image", keys: ["0"], shown: "0", group: SEE, run: fit },
+    ...(is3d ? [] : flatCommands(stage)),
+    { id: "mark-back", label: "Look at the mark before", keys: ["<"], shown: "<", group: SEE, run: () => jump(stage, -1) },
+    { id: "mark-forth", label: "Look at the next mark", keys: [">"], shown: ">", group: SEE, run: () => jump(stage, 1) },
     { id: "magnifier", label: "Magnifier", keys: ["u"], shown: "U", group: SEE, run: () => store.set({ magnifier: !store.state.magnifier }), pressed: () => store.state.magnifier },
     { id: "hide", label: "Hide the prediction", short: "Hide", keys: ["h"], shown: "H", group: SEE, run: () => store.set({ predictionHidden: stage.project.settings.hide_prediction || !store.state.predictionHidden }), pressed: () => store.state.predictionHidden, main: true },
     { id: "turn", label: "Moving image turned to match, or upright", keys: ["y"], shown: "Y", group: SEE, run: () => toggleTurned(stage), pressed: () => store.state.turned && store.state.pose !== null },
@@ -172,6 +177,37 @@ function seeCommands({ stage, store }) {
       stage.link.follow("fixed");
     }, pressed: () => store.state.linked, main: true },
   ];
+}
+
+/**
+ * Magnifications, and the overview in the corner.
+ * @param {Stage} stage
+ * @returns {Command[]}
+ */
+function flatCommands(stage) {
+  const { store } = stage;
+  return [
+    ...presetsOf(stage.images.fixed).map(({ words }, k) => ({ id: `magnify-${k}`, label: `Both images at ${words}`, keys: [String(k + 1)], shown: String(k + 1), group: SEE, run: () => magnifyBoth(stage, k) })),
+    { id: "minimap", label: "Overview in the corner", keys: ["x"], shown: "X", group: SEE, run: () => store.set({ minimap: !store.state.minimap }), pressed: () => store.state.minimap },
+  ];
+}
+
+/**
+ * Look at one's marks one after the other; the question stays.
+ * @param {Stage} stage
+ * @param {number} step
+ */
+function jump(stage, step) {
+  const { store } = stage;
+  const placed = store.state.rows.filter((row) => row.point !== null);
+  if (placed.length === 0) {
+    say(store, "There is no mark to look at yet.");
+    return;
+  }
+  const now = placed.findIndex((row) => row.query === store.state.picked);
+  const row = placed[now < 0 ? (step > 0 ? 0 : placed.length - 1) : (now + step + placed.length) % placed.length];
+  lookAtMark(stage, row);
+  say(store, `Mark ${row.number}. < and > go to the others, Q back to the question.`);
 }
 
 /** @param {Stage} stage */
@@ -198,7 +234,7 @@ function overlayCommands(stage) {
     overlays({ map: names[(names.indexOf(store.state.overlays.map) + 1) % names.length] });
   };
   return [
-    { id: "former", label: "Former answers", keys: ["j"], shown: "J", group: OVERLAY, run: () => overlays({ former: !store.state.overlays.former }), pressed: () => store.state.overlays.former },
+    { id: "former", label: "Your earlier answers", keys: ["j"], shown: "J", group: OVERLAY, run: () => overlays({ former: !store.state.overlays.former }), pressed: () => store.state.overlays.former },
     { id: "candidates", label: "Points that may be asked", keys: ["k"], shown: "K", group: OVERLAY, run: () => overlays({ candidates: !store.state.overlays.candidates }), pressed: () => store.state.overlays.candidates },
     { id: "foreground", label: "Where there is something to see", keys: ["Shift+k"], shown: "⇧K", group: OVERLAY, run: () => overlays({ foreground: !store.state.overlays.foreground }), pressed: () => store.state.overlays.foreground },
     { id: "map", label: "Map: uncertainty, error, both", keys: ["m"], shown: "M", group: OVERLAY, run: cycleMap, pressed: () => store.state.overlays.map !== "off" },

@@ -160,6 +160,10 @@ export async function showKeys(commands) {
     ["Right or Space + drag", "pan"],
     ["Wheel", "zoom (3D: slices; Shift zooms)"],
     ["Ctrl + drag", "brightness and contrast"],
+    ["3D: middle drag", "brightness and contrast"],
+    ["3D: Shift + right drag", "slices"],
+    ["3D: Shift + move", "all planes follow the pointer"],
+    ["Drag in the warped image", "pull tissue; the mark follows"],
     ["Touch", "tap; long press, then drag; pinch"],
   ];
   const hand = make("div", { class: "group" }, make("h3", {}, "Mouse and touch"), ...mouse.map(([what, gives]) =>

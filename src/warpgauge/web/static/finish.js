@@ -7,6 +7,7 @@ import { byId, make, rounded, unitName, whenReleased } from "./dom.js";
 import { extentOf } from "./figures.js";
 import { isFlagged, reasonToLook } from "./list.js";
 import { progressInWords } from "./progress.js";
+import { takeaway } from "./takeaway.js";
 
 /** @import { Annotator } from "./annotator.js" */
 /** @import { Drawer } from "./drawer.js" */
@@ -41,8 +42,10 @@ export function buildFinish(annotator, drawer) {
       flagged.length
         ? make("div", { class: "choices" }, ...flagged.map((row) => make("button", { type: "button", "data-look": row.query, onclick: () => void annotator.goTo(row.query) }, `Mark ${row.number}: ${reasonToLook(row, rows, units)}`)))
         : make("p", {}, "All marks agree with each other: nothing stands out."),
+      make("h3", {}, "Take with you"),
+      takeaway(stage),
       make("h3", {}, "What to do next"),
-      make("p", {}, project.compare && project.transforms?.length ? "See how the registration results compare under Review, or close this page: everything is saved." : project.role === "organiser" ? "Everything is saved. Add registration results with “warpgauge add-transform” and compare them with “warpgauge evaluate”." : "Close this page: everything is saved, and whoever sent you the link sees it. If you are asked once more, the question appears here by itself."),
+      make("p", {}, project.compare && project.transforms?.length ? "See how the registration results compare under Review, or close this page: everything is saved." : project.role === "organiser" ? "Everything is saved. Once registration results are added to the project, they are compared here, under Review." : "Close this page: everything is saved, and whoever sent you the link sees it. If you are asked once more, the question appears here by itself."),
       make("div", { class: "row" }, make("button", { type: "button", class: "primary", "data-act": "review", onclick: () => {
         closed = true;
         place.hidden = true;

@@ -6,7 +6,7 @@
  */
 
 /** @import { Vector } from "./linalg.js" */
-/** @typedef {{shift: boolean, alt: boolean, control: boolean, touch: boolean}} Modifiers */
+/** @typedef {{shift: boolean, alt: boolean, control: boolean, touch: boolean, button: number}} Modifiers button: 0 left, 1 middle, 2 right, -1 none */
 /**
  * @typedef {object} Hand
  * @property {(at: Vector, modifiers: Modifiers) => boolean} holds whether there is something to drag under a touch
@@ -14,7 +14,8 @@
  * @property {(phase: "start" | "move" | "end" | "cancel", from: Vector, to: Vector, modifiers: Modifiers) => void} drag
  * @property {(shift: Vector) => void} pan
  * @property {(at: Vector, factor: number) => void} pinch
- * @property {(at: Vector | null) => void} hover
+ * @property {(at: Vector | null, modifiers?: Modifiers) => void} hover
+ * @property {(modifiers: Modifiers) => boolean} [grips] whether a drag with another button than the left does something else than pan
  */
 /** @typedef {{id: number, x: number, y: number, button: number, touch: boolean, shift: boolean, alt: boolean, control: boolean}} PointerLike */
 
@@ -68,9 +69,11 @@ export class GestureMachine {
       return;
     }
     if (this.now) return;
-    const kind = event.button !== 0 || this.space ? "pan" : "press";
     const modifiers = modifiersOf(event);
-    this.now = { id: event.id, kind, from: at, last: at, modifiers, timer: null };
+    const other = event.button !== 0 || this.space;
+    const gripped = other && !this.space && (this.hand.grips?.(modifiers) ?? false);
+    this.now = { id: event.id, kind: gripped ? "drag" : other ? "pan" : "press", from: at, last: at, modifiers, timer: null };
+    if (gripped) this.hand.drag("start", at, at, modifiers);
     if (event.touch) this.now.timer = this.timers.set(() => this.longPress(), LONG_PRESS);
   }
 
@@ -79,7 +82,7 @@ export class GestureMachine {
     const at = [event.x, event.y];
     const now = this.now;
     if (!now) {
-      this.hand.hover(at);
+      this.hand.hover(at, modifiersOf(event));
       return;
     }
     if (now.kind === "pinch") {
@@ -164,8 +167,8 @@ export class GestureMachine {
  * @param {PointerLike} event
  * @returns {Modifiers}
  */
-function modifiersOf({ shift, alt, control, touch }) {
-  return { shift, alt, control, touch };
+function modifiersOf({ shift, alt, control, touch, button }) {
+  return { shift, alt, control, touch, button };
 }
 
 /**
@@ -242,7 +245,7 @@ export function listenToHand(element, hand, wheel) {
       event.preventDefault();
       const box = element.getBoundingClientRect();
       const at = [event.clientX - box.left, event.clientY - box.top];
-      const modifiers = { shift: event.shiftKey, alt: event.altKey, control: event.ctrlKey || event.metaKey, touch: false };
+      const modifiers = { shift: event.shiftKey, alt: event.altKey, control: event.ctrlKey || event.metaKey, touch: false, button: -1 };
       wheel(at, wheelNotches(event), modifiers);
     },
     { passive: false },

@@ -9,6 +9,7 @@ import { widthAcross } from "./habit.js";
 import { norm, subtract } from "./linalg.js";
 import { admissible, ballMark, markFromEllipse, markWithSection, sectionOfMark } from "./ellipsoid.js";
 import { planeToWorld } from "./plane.js";
+import { Pull, canPull } from "./pull.js";
 import { screenToPlane } from "./viewport.js";
 
 /** @import { Annotator } from "./annotator.js" */
@@ -18,20 +19,23 @@ import { screenToPlane } from "./viewport.js";
 /** @import { Vector } from "./linalg.js" */
 /** @import { PlaneView } from "./planeview.js" */
 /** @import { Colours } from "./types.js" */
-/** @typedef {{kind: "edit", mark: Mark, section: Ellipse, handle: Handle} | {kind: "turn", mark: Mark, section: Ellipse} | {kind: "new"} | {kind: "pan", last: Vector} | {kind: "cross"} | {kind: "window", colours: Colours}} Drag */
+/** @typedef {{kind: "edit", mark: Mark, section: Ellipse, handle: Handle} | {kind: "turn", mark: Mark, section: Ellipse} | {kind: "new"} | {kind: "pan", last: Vector} | {kind: "cross"} | {kind: "window", colours: Colours} | {kind: "slices", turned: number} | {kind: "pull", pull: Pull}} Drag */
 
 /** Screen pixels around a mark and its handles in which the pointer is near. */
 const NEAR = 32;
+/** Screen pixels of a drag through slices from one to the next. */
+const SLICE = 8;
 
 export class PlaneHand {
   /**
    * @param {PlaneView} pane
    * @param {Annotator} annotator
    */
-  constructor(pane, { marks, ownPoints }) {
+  constructor(pane, annotator) {
     this.pane = pane;
-    this.marks = marks;
-    this.ownPoints = ownPoints;
+    this.annotator = annotator;
+    this.marks = annotator.marks;
+    this.ownPoints = annotator.ownPoints;
     /** @type {Drag | null} */
     this.dragging = null;
     /** @type {Handle | null} */
@@ -46,7 +50,7 @@ export class PlaneHand {
 
   /** Whether the mark is being changed by a drag. */
   get drawing() {
-    return this.dragging !== null && ["edit", "turn", "new"].includes(this.dragging.kind);
+    return this.dragging !== null && ["edit", "turn", "new", "pull"].includes(this.dragging.kind);
   }
 
   /** Stand-off of the handles of a small ellipse, plane units. */
@@ -95,16 +99,30 @@ export class PlaneHand {
     return this.handleAt(at, modifiers.touch) !== null;
   }
 
-  /** @param {Vector | null} at */
-  hover(at) {
+  /**
+   * In volumes the middle button sets window and level, and the right one with Shift goes through slices, as readers of
+   * scans are used to; the right one alone pans, as everywhere.
+   * @param {Modifiers} modifiers
+   */
+  grips({ button, shift }) {
+    return this.pane.plane.d === 3 && (button === 1 || (button === 2 && shift));
+  }
+
+  /**
+   * With Shift held, the planes of a volume follow the pointer.
+   * @param {Vector | null} at
+   * @param {Modifiers} [modifiers]
+   */
+  hover(at, modifiers) {
     this.pane.pointer = at;
+    if (at && modifiers?.shift && this.pane.plane.d === 3) this.pane.stage.setCross(this.pane.side, this.toWorld(at), this.pane.axis);
     const handle = at ? this.handleAt(at, false) : null;
     this.hovered = handle;
     this.pane.stage.ghost.follow(this.pane.side, at && this.toWorld(at));
     const cursors = { centre: "move", inside: this.pane.stage.store.state.mark ? "ns-resize" : "crosshair", rim: "nwse-resize" };
     const named = handle === null ? "crosshair" : (cursors[/** @type {"rim"} */ (handle)] ?? "grab");
     const points = this.pane.side === "moving" || this.pane.plane.d === 3 || this.ownPoints.choosesFixed;
-    this.pane.canvas.style.cursor = points ? named : "grab";
+    this.pane.canvas.style.cursor = points && !this.pane.warped ? named : "grab";
     this.pane.stage.drawSoon();
   }
 
@@ -150,7 +168,10 @@ export class PlaneHand {
     if (phase !== "move") {
       const { drawing, dragging } = this;
       this.dragging = null;
-      if (drawing && phase === "end") {
+      if (dragging?.kind === "pull") {
+        if (phase === "end") void dragging.pull.end();
+        else dragging.pull.over = true;
+      } else if (drawing && phase === "end") {
         this.marks.commitEdit();
         if (dragging?.kind === "new") this.marks.sayDragSize();
         const { mark } = this.pane.stage.store.state;
@@ -167,12 +188,14 @@ export class PlaneHand {
   beginDrag(from, modifiers) {
     const { pane } = this;
     const { mark, colours } = pane.stage.store.state;
-    if (modifiers.control) return { kind: "window", colours: colours[pane.side] };
+    if (modifiers.control || modifiers.button === 1) return { kind: "window", colours: colours[pane.side] };
+    if (modifiers.button === 2) return { kind: "slices", turned: 0 };
     const section = this.section;
     if (modifiers.alt && this.editable && mark && section) return { kind: "turn", mark, section };
     const handle = this.handleAt(from, modifiers.touch);
     if (handle && mark && section) return { kind: "edit", mark, section, handle };
     if (this.editable) return { kind: "new" };
+    if (canPull(pane, this.annotator)) return { kind: "pull", pull: new Pull(this.annotator, pane, this.toWorld(from)) };
     return pane.plane.d === 3 ? { kind: "cross" } : { kind: "pan", last: from };
   }
 
@@ -186,7 +209,12 @@ export class PlaneHand {
     if (drag.kind === "pan") {
       pane.pan([to[0] - drag.last[0], to[1] - drag.last[1]]);
       drag.last = to;
-    } else if (drag.kind === "cross") pane.stage.setCross(pane.side, this.toWorld(to), pane.axis);
+    } else if (drag.kind === "slices") {
+      const turned = Math.trunc((to[1] - from[1]) / SLICE);
+      if (turned !== drag.turned) pane.turnSlices(turned - drag.turned);
+      drag.turned = turned;
+    } else if (drag.kind === "pull") drag.pull.move(this.toWorld(to));
+    else if (drag.kind === "cross") pane.stage.setCross(pane.side, this.toWorld(to), pane.axis);
     else if (drag.kind === "window") pane.stage.shiftWindow(pane.side, drag.colours, [to[0] - from[0], to[1] - from[1]]);
     else {
       const [a, b] = [from, to].map((at) => screenToPlane(pane.view, at));

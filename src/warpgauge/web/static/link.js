@@ -113,20 +113,32 @@ export class Link {
     this.stage.store.set({ views, cross });
   }
 
+  /**
+   * The model around a point, as a linear map; null where a neighbour has no counterpart.
+   * @param {Side} side
+   * @param {Vector} point_world
+   * @param {number} reach distance of the neighbours, world units
+   * @returns {Promise<Local | null>}
+   */
+  async around(side, point_world, reach) {
+    const steps = point_world.map((_, k) => point_world.map((_, i) => (i === k ? reach : 0)));
+    const asked = [point_world, ...steps.map((step) => add(point_world, step))];
+    const text = asked.map((point) => point.join(",")).join(";");
+    const { points } = await this.stage.api.get(`/api/linked?from=${side}&points=${encodeURIComponent(text)}`);
+    const known = points.every((/** @type {Vector | null} */ point) => point !== null);
+    return known ? localMap(point_world, points[0], steps, points.slice(1)) : null;
+  }
+
   /** @param {Side} side */
   async ask(side) {
     const middle = this.middle(side);
     const pane = this.stage.planesOf(side)[0];
     if (!middle || !pane) return;
     this.asking = true;
-    const reach = Math.max(pane.size.width / pane.view.scale / 4, this.stage.images[side].spacing[0]);
-    const steps = middle.map((_, k) => middle.map((_, i) => (i === k ? reach : 0)));
-    const asked = [middle, ...steps.map((step) => add(middle, step))];
-    const text = asked.map((point) => point.join(",")).join(";");
     try {
-      const { points } = await this.stage.api.get(`/api/linked?from=${side}&points=${encodeURIComponent(text)}`);
-      if (points.every((/** @type {Vector | null} */ point) => point !== null)) {
-        this.local[side] = localMap(middle, points[0], steps, points.slice(1));
+      const found = await this.around(side, middle, Math.max(pane.size.width / pane.view.scale / 4, this.stage.images[side].spacing[0]));
+      if (found) {
+        this.local[side] = found;
         if (this.stage.store.state.linked) this.carry(side);
       }
     } catch (error) {

@@ -6,6 +6,7 @@
 import { make, rounded, unitName } from "./dom.js";
 import { axesOfMark } from "./figures.js";
 import { markFromCovariance } from "./ellipsoid.js";
+import { coordinatesInWords } from "./readout.js";
 import { drawPlace, spanOf } from "./thumbs.js";
 
 /** @import { Annotator } from "./annotator.js" */
@@ -137,12 +138,12 @@ export function buildList(annotator, leaf) {
   const units = unitName(stage.project.units);
   // Where predictions are hidden, nothing is said that rests on them.
   const compared = !stage.withheld;
-  const ends = compared ? "Off: distance from where all other marks put this one. Unusual: that distance compared with what is expected; 1 is ordinary, 3 is rare. ⇧N goes to the next one marked △." : "";
+  const ends = compared ? "Away: distance from where all other marks put this one. × usual: that distance compared with what is expected; 1 is ordinary, 3 is rare. ⇧N goes to the next one marked △." : "";
   leaf.replaceChildren(
     filterButtons(rows, stage, again),
     make("table", {},
       make("thead", {}, make("tr", {}, head("No.", "query", "Number of the question"), make("th", {}, "Fixed, moving"), head(`± ${units}`, "size", "How unsure you were: the longest half-axis of your region"),
-        ...(compared ? [head(`Off, ${units}`, "distance", "How far the mark lies from where all other marks put it"), head("Unusual", "mahalanobis", "That distance compared with what is expected: 1 is ordinary, 3 and more is rare")] : []), make("th", {}, "Use"))),
+        ...(compared ? [head(`Away, ${units}`, "distance", "How far the mark lies from where all other marks put it"), head("× usual", "mahalanobis", "That distance compared with what is expected: 1 is ordinary, 3 and more is rare")] : []), make("th", {}, "Use"))),
       make("tbody", {}, ...shown.map((row) => line(annotator, row, span)))),
     make("p", { class: "quiet" }, shown.length === 0 ? "None of this kind." : ends),
   );
@@ -215,11 +216,21 @@ function line(annotator, row, span) {
     onkeydown: (/** @type {KeyboardEvent} */ event) => event.key === "Enter" && event.target === event.currentTarget && go(),
     onpointerenter: () => store.set({ picked: row.query }), onpointerleave: () => store.set({ picked: null }) },
     make("td", {}, String(row.number), row.rater && row.rater !== stage.project.rater ? make("div", { class: "quiet" }, row.rater) : null),
-    make("td", { class: "pair" }, ...thumbs, make("div", { class: isFlagged(row) ? "flag" : "note", title: reasonToLook(row, store.state.rows, unitName(stage.project.units)) }, flags(row)), row.text ? make("div", { class: "note" }, `“${row.text}”`) : null),
+    make("td", { class: "pair" }, ...thumbs, make("div", { class: "note", "data-at": "" }, placesInWords(row, stage.project.units)), make("div", { class: isFlagged(row) ? "flag" : "note", title: reasonToLook(row, store.state.rows, unitName(stage.project.units)) }, flags(row)), row.text ? make("div", { class: "note" }, `“${row.text}”`) : null),
     make("td", { class: "num" }, size === null ? "–" : rounded(size)),
     ...(stage.withheld ? [] : [make("td", { class: "num" }, row.distance === null ? "–" : row.distance < 0.005 * stage.images.moving.spacing[0] ? "0" : rounded(row.distance)),
       make("td", { class: "num" }, row.mahalanobis === null ? "–" : row.mahalanobis.toFixed(1))]),
     make("td", {}, on));
+}
+
+/**
+ * Where a mark lies, in both images.
+ * @param {Row} row
+ * @param {string} units
+ */
+function placesInWords(row, units) {
+  const from = coordinatesInWords(row.location, units);
+  return row.point ? `${from} → ${coordinatesInWords(row.point, units)}` : from;
 }
 
 /** @param {HTMLElement} element */

@@ -10,7 +10,7 @@ import { keptOnImage, panByScreen, worldToScreen } from "./viewport.js";
 /** @import { Mark } from "./ellipsoid.js" */
 /** @import { Vector } from "./linalg.js" */
 /** @import { Stage } from "./stage.js" */
-/** @import { Prediction, Query, State } from "./types.js" */
+/** @import { Prediction, Query, Row, State } from "./types.js" */
 
 /** What is always shown around a mark: this many pixels, or this share of the image up to a number of pixels. */
 const CONTEXT = 40;
@@ -47,6 +47,18 @@ export function lookAtQuery(stage, state, query, mark) {
 export function lookAtWhole(stage) {
   stage.lookAgain = () => lookAtWhole(stage);
   for (const side of /** @type {const} */ (["fixed", "moving"])) stage.lookAt(side, stage.middleOfImage(side), Infinity);
+}
+
+/**
+ * Look at a mark of the list in both images, as near as now; in volumes the slices go there.
+ * @param {Stage} stage
+ * @param {Row} row
+ */
+export function lookAtMark(stage, row) {
+  stage.lookAgain = null;
+  stage.lookAt("fixed", row.location, null);
+  if (row.point) stage.lookAt("moving", row.point, null);
+  stage.store.set({ picked: row.query });
 }
 
 /**

@@ -13,15 +13,18 @@ import { canvasOf } from "./planepicture.js";
  * @property {Kind} kind
  * @property {HTMLCanvasElement} colour
  * @property {HTMLCanvasElement} unknown opaque where nothing is known
- * @property {[number, number]} range values at the ends of the scale
+ * @property {number[]} range values at the beginning, in the middle and at the end of the scale
  */
+
+/** Entropies that differ by less are one shade, nats: 5 % of a standard deviation in the plane. */
+const SAME = 0.1;
 
 /**
  * For each element of a map its place on the colour scale, 0 to 1, and how far it is known, 1 to 0.
  * @param {Kind} kind
  * @param {Float32Array} values
  * @param {[number, number] | null} limits entropies between which knowledge ends
- * @returns {{place: Float32Array, known: Float32Array, range: [number, number]}}
+ * @returns {{place: Float32Array, known: Float32Array, range: number[]}}
  */
 export function readMap(kind, values, limits) {
   const channels = kind === "blended" ? 2 : 1;
@@ -33,22 +36,37 @@ export function readMap(kind, values, limits) {
       place[i] = values[i * channels];
       known[i] = Number.isNaN(place[i]) ? 0 : kind === "blended" ? values[i * 2 + 1] : 1;
     }
-    return { place, known, range: [0, 1] };
+    return { place, known, range: [0, 0.5, 1] };
   }
-  let [low, high] = [Infinity, -Infinity];
-  for (const value of values) {
-    if (Number.isNaN(value)) continue;
-    low = Math.min(low, value);
-    high = Math.max(high, value);
-  }
-  // The whole range: with few annotations too it shows where more is known and where less.
-  const top = Math.max(high, low + 1e-9);
+  // By rank: most of an image is known about equally well, and a linear scale would show it in one colour.
+  const sorted = values.filter((value) => !Number.isNaN(value)).sort();
+  const at = (/** @type {number} */ share) => sorted[Math.round(share * (sorted.length - 1))] ?? 0;
+  const flat = at(1) - at(0) < SAME;
   for (let i = 0; i < count; i++) {
-    place[i] = (values[i] - low) / (top - low);
+    place[i] = Number.isNaN(values[i]) ? NaN : flat ? 0.5 : shareBelow(sorted, values[i]);
     if (Number.isNaN(values[i])) known[i] = 0;
     else if (limits && limits[1] > limits[0]) known[i] = Math.min(1, Math.max(0, (limits[1] - values[i]) / (limits[1] - limits[0])));
   }
-  return { place, known, range: [low, top] };
+  return { place, known, range: [at(0), at(0.5), at(1)] };
+}
+
+/**
+ * Which share of sorted values lies below one of them, 0 for the smallest and 1 for the largest; ties lie in their middle.
+ * @param {Float32Array} sorted
+ * @param {number} value
+ */
+function shareBelow(sorted, value) {
+  const first = (/** @type {(one: number) => boolean} */ from) => {
+    let [low, high] = [0, sorted.length];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (from(sorted[middle])) high = middle;
+      else low = middle + 1;
+    }
+    return low;
+  };
+  const [below, notAbove] = [first((one) => one >= value), first((one) => one > value)];
+  return below === 0 ? 0 : notAbove === sorted.length ? 1 : (below + notAbove - 1) / 2 / (sorted.length - 1);
 }
 
 /**
@@ -104,7 +122,7 @@ export function mapLegend(map, { transform, d, units }) {
   const error = map.kind === "error" || map.kind === "blended";
   const unit = unitName(units);
   const title = error ? `${map.kind === "error" ? "Error" : "Error, where it is known"}: ${transform} (score from 0 to 1)` : `How well the match is known (± one standard deviation, ${unit})`;
-  const ends = error ? ["0: agrees", "1: contradicts"] : [`sure: ± ${known(map.range[0])}`, `unsure: ± ${known(map.range[1])}`];
+  const ends = error ? ["0: agrees", "1: contradicts"] : [`best: ± ${known(map.range[0])}`, `half: ± ${known(map.range[1])}`, `worst: ± ${known(map.range[2])}`];
   const bar = make("div", { class: "bar" });
   for (const colour of scaleAnchors(error ? "error" : "uncertainty")) {
     const part = make("span");
@@ -113,6 +131,6 @@ export function mapLegend(map, { transform, d, units }) {
   }
   const hatch = map.kind === "error" ? "outside the transform" : "not enough annotations";
   return make("div", { class: "legend" }, make("div", {}, title), bar,
-    make("div", { class: "ends" }, make("span", {}, ends[0]), make("span", {}, ends[1])),
+    make("div", { class: "ends" }, ...ends.map((words) => make("span", {}, words))),
     make("div", {}, make("span", { class: "unknown" }), hatch));
 }

@@ -9,6 +9,7 @@ import { byId, make, number, rounded, unitName, whenReleased } from "./dom.js";
 import { biasArrow } from "./charts.js";
 import { certificateWords } from "./figures.js";
 import { scaleColour } from "./colour.js";
+import { takeaway } from "./takeaway.js";
 
 /** @import { Annotator } from "./annotator.js" */
 /** @typedef {import("./wire.js").RaterAnswer} RaterRow */
@@ -51,7 +52,7 @@ export class Organiser {
     button.dataset.ready = "";
     this.element.replaceChildren(
       make("div", { class: "sheet" },
-        make("div", { class: "raters" }, make("h2", {}, "Raters"), this.raters, this.inviting(), this.links),
+        make("div", { class: "raters" }, make("h2", {}, "Raters"), this.raters, this.inviting(), this.links, make("h2", {}, "Download"), takeaway(this.stage)),
         make("div", { class: "judging" }, make("h2", {}, "Disagreements"), this.note, this.adjudication),
         make("div", { class: "questions" }, make("h2", {}, "Questions"), this.places)));
   }
@@ -145,7 +146,7 @@ export class Organiser {
         make("span", { class: "quiet" }, one.median_seconds === null ? "no time yet" : `${rounded(one.median_seconds)} s per answer`),
         ...certificateWords(one.certificate, this.unit).map((words) => make("span", { "data-certificate": "" }, words)),
         one.snap_asked === 0 ? null : make("span", { "data-snap": "", title: "Better places that the images proposed; the log has each of them" }, `Snap asked ${one.snap_asked}, shown ${one.snap_shown}, taken ${one.snap_taken}`),
-        one.scatter === null ? null : make("span", { title: "Root mean squared distance from all raters together" }, `scatter ${rounded(one.scatter)} ${this.unit} about all raters together`),
+        one.scatter === null ? null : make("span", { title: "Root mean square of the distances from the raters' common points" }, `typically ${rounded(one.scatter)} ${this.unit} from the raters' common point`),
         one.bias ? make("span", { class: "offset", title: `Mean offset: ${one.bias.map(number).join(", ")} ${this.unit}` }, one.bias.length === 2 ? biasArrow(one.bias) : null, `offset ${rounded(Math.hypot(...one.bias))} ${this.unit} from the others`) : null,
         make("div", { class: "row" }, ...this.linkButtons(one))))),
       make("p", { class: "quiet" }, pooled === null ? "Agreement appears here when two raters have answered the same question." : `Raters scatter around each other by ${rounded(pooled)} ${this.unit} (pooled standard deviation).`));
@@ -263,7 +264,7 @@ export class Organiser {
 /** @param {Place} place */
 function stateOf(place) {
   const excluded = place.marks.filter((mark) => mark.excluded).length;
-  const words = [place.marks.some((mark) => mark.control) ? "control" : "", place.locked ? "settled" : "", excluded ? `${excluded} excluded` : ""].filter(Boolean);
+  const words = [place.marks.some((mark) => mark.control) ? "control" : "", place.locked ? "settled" : place.resolved === null ? "" : "asked again", excluded ? `${excluded} excluded` : ""].filter(Boolean);
   return words.join(", ") || (place.marks.length > 1 ? "open" : "");
 }
 

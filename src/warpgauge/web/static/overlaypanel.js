@@ -36,7 +36,7 @@ export function buildOverlayPanel(stage, commands) {
   store.watch(["overlays"], () => (transform.value = store.state.overlays.transform ?? ""));
   const panel = make("div", { class: "popover overlays", role: "group", "aria-label": "Overlays", hidden: true },
     ...buttons, make("label", {}, "Opacity", opacity), names.length ? make("label", {}, "Transform", transform) : null);
-  const opener = make("button", { type: "button", "aria-label": "Overlays", title: "Overlays: maps, grid, former answers", "aria-pressed": "false", onclick: () => {
+  const opener = make("button", { type: "button", "aria-label": "Overlays", title: "Overlays: maps, grid, earlier answers", "aria-pressed": "false", onclick: () => {
     panel.hidden = !panel.hidden;
     opener.setAttribute("aria-pressed", String(!panel.hidden));
   } }, icon("overlays"), make("span", { class: "name" }, "Overlays"));

@@ -131,9 +131,13 @@ export class OwnPoints {
       this.marks.habits.learn(axesOfMark(mark));
       this.store.set({ saved });
       delivery.written();
-      if (this.store.state.task === "start" && start.due) {
+      const { task } = this.store.state;
+      if (task === "start" && start.due) {
         this.store.set({ start });
         this.begin("start");
+      } else if (task === "own") {
+        this.begin("own");
+        say(this.store, "Saved. Click the next spot of your choice in the fixed image; P goes back to the question.");
       } else await this.backToQuestions();
     });
   }

@@ -6,6 +6,8 @@
 import { contrastPanel } from "./contrast.js";
 import { make } from "./dom.js";
 import { icon } from "./icons.js";
+import { magnificationField } from "./magnification.js";
+import { addMinimap } from "./minimap.js";
 import { PLANE_NAMES, PlaneView } from "./planeview.js";
 import { poseInWords } from "./pose.js";
 import { addReadout } from "./readout.js";
@@ -52,6 +54,7 @@ function paneHead(stage, side, section) {
     make("span", { class: "name clip", title: stage.images[side].name ?? "" }, stage.images[side].name ?? ""),
     side === "moving" ? turnedWords(stage) : null,
     make("span", { class: "spring" }),
+    stage.project.d === 2 ? magnificationField(stage, side) : null,
     make("button", { type: "button", class: "icon-only zoom", title: "Zoom out (-)", "aria-label": "Zoom out", onclick: () => zoom(1 / 1.5) }, "−"),
     make("button", { type: "button", class: "icon-only zoom", title: "Zoom in (+)", "aria-label": "Zoom in", onclick: () => zoom(1.5) }, "+"),
     make("button", { type: "button", title: "Show the whole image (0)", "aria-label": "Fit", onclick: () => stage.planesOf(side).forEach((one) => one.fit()) }, icon("fit"), make("span", { class: "name" }, "Fit")),
@@ -106,6 +109,7 @@ export function buildPane(annotator, side, section) {
   section.replaceChildren(head, planes);
   addReadout(stage, () => stage.planesOf(side), planes);
   if (axes.length === 3) offerPlanes(stage, side, head, planes);
+  else addMinimap(stage, side, section);
 }
 
 /**

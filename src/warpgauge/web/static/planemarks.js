@@ -54,6 +54,10 @@ function drawAsked(pane, context, view, { query, task, own, project }) {
     const radius = (project?.settings.move_within ?? 0) * view.scale;
     strokeWithHalo(context, COLOURS.query, () => context.arc(x, y, radius, 0, 2 * Math.PI), { dash: [6, 5], width: 2 });
   }
+  if (asked && query.name && !own) {
+    const [x, y] = at(query.location);
+    drawText(context, query.name, [x + 14, y - 14], { alpha: slicesAway(pane, query.location) });
+  }
   const chosen = own ?? moved;
   if (chosen) drawQuery(context, at(chosen), slicesAway(pane, chosen), 20, COLOURS.yours);
 }

@@ -18,10 +18,19 @@ import { screenToPlane } from "./viewport.js";
  * @returns {string}
  */
 export function placeInWords(world, units) {
-  const unit = unitName(units);
-  if (world.length === 2) return `x ${world[0].toFixed(1)}, y ${world[1].toFixed(1)} ${unit}`;
-  const letters = [["L", "R"], ["P", "A"], ["S", "I"]];
-  return `${world.map((value, k) => `${letters[k][value >= 0 ? 0 : 1]} ${Math.abs(value).toFixed(1)}`).join("  ")} ${unit}`;
+  return `${world.length === 2 ? `x ${world[0].toFixed(1)}, y ${world[1].toFixed(1)}` : coordinatesInWords(world, units)} ${unitName(units)}`;
+}
+
+/**
+ * The numbers alone, for a list whose units are known.
+ * @param {number[]} world LPS for volumes
+ * @param {string} units
+ * @returns {string}
+ */
+export function coordinatesInWords(world, units) {
+  if (world.length === 2) return world.map((value) => value.toFixed(1)).join(", ");
+  const letters = units === "mm" ? [["L", "R"], ["P", "A"], ["S", "I"]] : [["x", "x −"], ["y", "y −"], ["z", "z −"]];
+  return world.map((value, k) => `${letters[k][value >= 0 ? 0 : 1]} ${Math.abs(value).toFixed(1)}`).join("  ");
 }
 
 /**

@@ -56,8 +56,16 @@ export class Stage {
     this.ghostOffered = false;
     this.scheduled = false;
     /** @type {() => void} */
+    this.onGlimpse = () => {};
+    /** @type {() => void} */
     this.onPicture = () => {};
-    /** Resolves when the first view of both images is drawn, and after 3 s at the latest: a tile may fail. */
+    // Each comes after 3 s at the latest: a tile may fail.
+    /** Resolves when something of every plane is drawn. */
+    this.glimpsed = new Promise((done) => {
+      this.onGlimpse = () => done(undefined);
+      setTimeout(done, 3000);
+    });
+    /** Resolves when the first view of both images is drawn with its question. */
     this.pictured = new Promise((done) => {
       this.onPicture = () => done(undefined);
       setTimeout(done, 3000);
@@ -102,6 +110,7 @@ export class Stage {
       for (const side of SIDES) this.sources[side].endFrame();
       const shown = this.panes.filter((pane) => pane.visible);
       const { query, done } = this.store.state;
+      if (shown.length > 0 && SIDES.every((side) => this.sources[side].tiles.size > 0)) this.onGlimpse();
       if ((query || done) && shown.length > 0 && shown.every((pane) => pane.complete)) this.onPicture();
     });
   }

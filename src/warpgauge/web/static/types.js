@@ -57,6 +57,7 @@
  * @property {"list" | "progress" | "compare" | null} drawer
  * @property {{candidates: boolean, foreground: boolean, former: boolean, grid: boolean, map: MapName, transform: string | null, warp: WarpMode, opacity: number, lensHeld: boolean}} overlays
  * @property {boolean} magnifier
+ * @property {boolean} minimap whether 2D images have an overview in a corner
  * @property {Pose | null} pose as the marks placed so far say
  * @property {Layout} layout
  * @property {boolean} aligning whether a proposed alignment is shown and asked about

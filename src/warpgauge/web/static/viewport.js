@@ -19,6 +19,9 @@ import { extentInPlane, planeToWorld, worldToPlane } from "./plane.js";
  * @property {Matrix} [turn] orthogonal, 2 x 2: how the plane is turned or mirrored on the screen; upright without
  */
 
+/** Screen pixels that a pixel is enlarged to at most. */
+const LARGEST = 16;
+
 /**
  * A direction of the plane on the screen, lengths unchanged.
  * @param {View} view
@@ -80,14 +83,28 @@ export function screenToWorld(plane, view, point_screen, depth) {
 }
 
 /**
- * Smallest and largest scale: the whole image in a fifth of the view, and a hundredfold enlarged pixel.
+ * Smallest and largest scale: the whole image in a fifth of the view, and a pixel of 16 screen pixels: beyond that there
+ * is nothing more to see.
  * @param {Plane} plane
  * @param {{width: number, height: number}} size
  * @returns {[number, number]}
  */
 export function scaleLimits(plane, size) {
   const spacing = Math.min(plane.frame.spacing[plane.order[0]], plane.frame.spacing[plane.order[1]]);
-  return [fitScale(plane, size) / 5, Math.max(128 / spacing, fitScale(plane, size))];
+  return [fitScale(plane, size) / 5, Math.max(LARGEST / spacing, fitScale(plane, size))];
+}
+
+/**
+ * Width and height that the turned image needs, plane units.
+ * @param {Plane} plane
+ * @param {Matrix} [turn]
+ * @returns {[number, number]}
+ */
+function turnedSize(plane, turn) {
+  const [left, top, right, bottom] = extentInPlane(plane);
+  const [x, y] = turn ?? [[1, 0], [0, 1]];
+  const along = (/** @type {Vector} */ row) => Math.abs(row[0]) * (right - left) + Math.abs(row[1]) * (bottom - top);
+  return [along(x), along(y)];
 }
 
 /**
@@ -97,11 +114,21 @@ export function scaleLimits(plane, size) {
  * @returns {number}
  */
 function fitScale(plane, size, turn) {
-  const [left, top, right, bottom] = extentInPlane(plane);
-  const t = turn ?? [[1, 0], [0, 1]];
-  const wide = Math.abs(t[0][0]) * (right - left) + Math.abs(t[0][1]) * (bottom - top);
-  const high = Math.abs(t[1][0]) * (right - left) + Math.abs(t[1][1]) * (bottom - top);
+  const [wide, high] = turnedSize(plane, turn);
   return Math.min(Math.max(size.width, 1) / wide, Math.max(size.height, 1) / high);
+}
+
+/**
+ * The whole image, as large as `longest` screen pixels and without a margin.
+ * @param {Plane} plane
+ * @param {number} longest
+ * @param {Matrix} [turn]
+ * @returns {View}
+ */
+export function miniatureOfPlane(plane, longest, turn) {
+  const [wide, high] = turnedSize(plane, turn);
+  const scale = longest / Math.max(wide, high);
+  return { ...fitPlaneToScreen(plane, { width: wide * scale, height: high * scale }, turn), scale };
 }
 
 /**

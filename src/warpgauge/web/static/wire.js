@@ -292,7 +292,6 @@
  * @property {boolean} compare Whether this person may see added transforms.
  * @property {string[]} transforms Their names; empty where they may not be seen.
  * @property {SettingsAnswer} settings
- * @property {StartAnswer} start
  * @property {Images} images
  */
 /**
@@ -302,6 +301,7 @@
  * @property {number} position 1-based position among this rater's placements; skips do not count.
  * @property {number | null} total Of how many, where the project has a budget.
  * @property {number[]} location
+ * @property {string} name What a protocol, or the rater, calls the location; often empty.
  * @property {boolean} own_choice The rater volunteered it.
  * @property {boolean} unaided Snap stays off here, so that marks with and without it can be compared.
  * @property {number | null} gain
