@@ -58,6 +58,8 @@ def test_sealed_answers_are_in_no_file_and_no_file_tells_which_they_are(flat: Pa
     with Project.open(flat) as project:
         project.change_settings(audit=0.5, seal=True, audit_seed=2, guided_start=False)
     with served(flat, "ada") as server:
+        # From the beginning, so that the moment of the first refusal tells nothing either.
+        assert server.client("ada").get("/api/download/marks/mine").status_code == 403
         placed = work(server, "ada", 10)
         with Project.open(flat) as project:
             sealed = [k for k, query in enumerate(project.state.queries[:10]) if project.state.is_sealed(query.number)]

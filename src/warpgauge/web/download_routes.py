@@ -38,8 +38,9 @@ def marks(whose: Literal["mine", "all", "fused"], desk: AtDesk, asking: Asking, 
     if whose != "mine" and not asking.organises:
         raise NotAllowedError("The marks of all raters are for the organiser; yours are at /api/download/marks/mine.")
     state = desk.project.state
-    if whose == "mine" and any(state.is_sealed(number) for number in range(len(state.queries))):
-        # A file without them would tell which of the questions were drawn for the seal.
+    sealing = bool(state.sealed_locations()) or (desk.project.settings.seal and not state.unsealed)
+    if whose == "mine" and sealing:
+        # A file without them would tell which of the questions were drawn, and when the first one was.
         raise NotAllowedError(
             "Some answers of this project are sealed, so marks can be taken from here once the organiser unseals them."
         )
@@ -65,9 +66,8 @@ def _landmark_file(desk: Desk, found: Landmarks, kind: str, name: str) -> Respon
     fixed, moving = desk.project.fixed_grid, desk.project.moving_grid
     ending, pairs = _ENDINGS[kind], named_format(kind).pairs
     with tempfile.TemporaryDirectory() as folder:
-        files = [
-            Path(folder) / (f"{_plain(name)}{part}{ending}") for part in ([""] if pairs else ["-fixed", "-moving"])
-        ]
+        parts = [""] if pairs else ["-fixed", "-moving"]
+        files = [Path(folder) / f"{_plain(name)}{part}{ending}" for part in parts]
         write_landmarks(
             found, files[0], None if pairs else files[1], format=kind, fixed_grid=fixed, moving_grid=moving, lossy=True
         )
