@@ -28,10 +28,10 @@ def outcome(name: str, verdict: str = "calibrated", missing: tuple[str, ...] = (
     rng = np.random.default_rng(len(name))
     scores = np.array([1.0, 2.0, 3.0]) + rng.normal(0, 0.1, 3)
     draws = scores + rng.normal(0, 0.2, (50, 3))
-    for method in missing:
-        scores[NAMES.index(method)] = np.nan
-        draws[:, NAMES.index(method)] = np.nan
-    errors = {method: [] if method in missing else [float(k), 1.0] for k, method in enumerate(NAMES, 1)}
+    for method in missing:  # what its absence costs
+        scores[NAMES.index(method)] = 4.0
+        draws[:, NAMES.index(method)] = 4.0
+    errors = {method: [4.0, 4.0] if method in missing else [float(k), 1.0] for k, method in enumerate(NAMES, 1)}
     reasons = dict.fromkeys(missing, "no file <x>")
     return PairOutcome(name, NAMES, reasons, draws, scores, errors, [4.0, 4.0], 100.0, verdict, f"About {name}.")
 

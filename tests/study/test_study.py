@@ -12,6 +12,7 @@ import warpgauge as wg
 from study_tools import make_pair, make_study, shift
 from warpgauge.errors import FileFormatError, InvalidInputError
 from warpgauge.io.transforms import AffineTransform
+from warpgauge.report import write_leaderboard
 from warpgauge.study import Progress, read_study, run_study, runner
 from warpgauge.study.pairs import Job, PairOutcome
 
@@ -130,6 +131,27 @@ def test_a_failed_pair_is_named_and_the_others_are_kept(tmp_path: Path, calls: l
         run_study(strict, tmp_path / "strict")
     (tmp_path / "case1.json").write_text(good)
     assert run_study(path, tmp_path / "out").cached == ("case0", "case2")
+
+
+def test_each_group_of_pairs_has_its_own_table(tmp_path: Path) -> None:
+    """Two tissues, with the methods in opposite order: over each group the figures are those of its pairs alone."""
+    path = make_study(tmp_path, pairs=4)
+    text = path.read_text()
+    for n, group in enumerate("aabb"):
+        text = text.replace(f'name = "case{n}"\n', f'name = "case{n}"\ngroup = "{group}"\n')
+    path.write_text(text)
+    for n in (2, 3):
+        shutil.copyfile(tmp_path / "far" / f"case{n}.tfm", tmp_path / "near" / f"case{n}.tfm")
+        shift(tmp_path, "far", f"case{n}", 0.5)
+    result = run_study(path, tmp_path / "out")
+    groups = result.groups
+    assert {name: part.methods[0].name for name, part in groups.items()} == {"a": "near", "b": "far"}
+    scores = [
+        row["score"] for row in result.case_rows() if row["method"] == "near" and row["pair"] in ("case0", "case1")
+    ]
+    assert groups["a"].methods[0].mean_score == pytest.approx(np.mean(scores))
+    write_leaderboard(tmp_path / "board.html", result)
+    assert "a: 3 methods over 2 pairs" in (tmp_path / "board.html").read_text()
 
 
 def test_a_method_that_breaks_the_evaluation_is_missing_and_stops_no_other(

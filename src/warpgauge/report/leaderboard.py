@@ -48,9 +48,13 @@ def write_leaderboard(
             result,
             columns.LEADERBOARD,
             shown_units(units),
-            f"{len(result.methods)} methods over {len(result.outcomes) - len(result.excluded)} pairs, best first.",
+            f"{result.extent}, best first.",
             "leaderboard",
         ),
+        groups=[
+            method_table(part, columns.LEADERBOARD, shown_units(units), f"{name}: {part.extent}", f"group-{number}")
+            for number, (name, part) in enumerate(result.groups.items(), 1)
+        ],
         csv=download(result.to_csv(), "text/csv"),
         json=download(numbers, "application/json"),
         megabytes=len(numbers) / 1e6,

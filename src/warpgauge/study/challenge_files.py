@@ -113,7 +113,10 @@ def _anhir(table: Path, folder: Path) -> Made:
             raise FileFormatError(f"{table.name!r}: the pair {name} has no {_DIAGONAL!r}.")
         matched = {column: (row[column] or "").strip() for column in COVER_COLUMNS if (row.get(column) or "").strip()}
         named = {"name": name, "landmarks": source, "moving_landmarks": target, "targets": source}
-        pairs.append({**named, "diagonal": diagonal, "matched_by": matched})
+        # The challenge's tissue: the first folder of the landmarks, without what follows an underscore.
+        top, below, _ = (row[_ANHIR_COLUMNS[0]] or "").strip().partition("/")
+        tissue = {"group": top.partition("_")[0] or top} if below else {}
+        pairs.append({**named, "diagonal": diagonal, "matched_by": matched, **tissue})
     method = {"mapped_landmarks": "submissions/{method}/registration-results.csv", "options": {"format": ANHIR}}
     return pairs, method, left_out
 

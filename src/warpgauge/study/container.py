@@ -124,7 +124,9 @@ def write_container(study: Study | PathLike, folder: PathLike) -> Path:
             entries[-1]["raters"] = [f"{place.name}/rater{n}-{one.name}" for n, one in enumerate(pair.raters, 2)]
             for source, copied in zip(pair.raters, entries[-1]["raters"], strict=True):
                 shutil.copyfile(source, Inside(truth, copied))
-        entries[-1] |= {key: value for key in ("sd", "diagonal", "matched_by") if (value := getattr(pair, key))}
+        entries[-1] |= {
+            key: value for key in ("sd", "diagonal", "matched_by", "group") if (value := getattr(pair, key))
+        }
         if pair.landmark_options and not pair.project:
             entries[-1]["landmark_options"] = dict(pair.landmark_options)
     (truth / STUDY).write_text(_study_text(described, entries, method), "utf-8")

@@ -153,6 +153,7 @@ class PairSpec:
     the moving points of the same landmarks by other raters, which are fused. ``fixed_labels`` and ``moving_labels`` are
     label images whose overlap is reported beside the scores; without landmarks and project it is all that is known.
     ``matched_by`` says what the columns of a table of results hold in the row of this pair; ANHIR matches by them.
+    ``group`` is the tissue or task that it belongs to; each has a table of its own.
     """
 
     name: str
@@ -170,6 +171,7 @@ class PairSpec:
     fixed_labels: Path | None = None
     moving_labels: Path | None = None
     matched_by: Mapping[str, str] = field(default_factory=dict)
+    group: str | None = None
 
     @property
     def labels_only(self) -> bool:
@@ -341,7 +343,8 @@ def _pair(values: Mapping[str, Any], folder: Path) -> PairSpec:
     matched = values.get("matched_by", {})
     if not isinstance(matched, Mapping) or not all(isinstance(one, str) for one in matched.values()):
         raise InvalidInputError(f"matched_by of the pair {name!r} must be a table of texts by column.")
-    paths |= {"sd": values.get("sd"), "diagonal": values.get("diagonal"), "matched_by": dict(matched)}
+    group = _text(values, "group", f"The pair {name!r}") if "group" in values else None
+    paths |= {"sd": values.get("sd"), "diagonal": values.get("diagonal"), "matched_by": dict(matched), "group": group}
     return PairSpec(name, landmark_options=options, raters=others, **paths)
 
 

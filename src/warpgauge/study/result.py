@@ -132,6 +132,15 @@ class StudyResult(Tabular):
         return tuple(one.name for one in self.outcomes if one.verdict == "overconfident")
 
     @property
+    def groups(self) -> dict[str, StudyResult]:
+        """The same over the pairs of each group, where there are several; without those that the rules leave empty."""
+        of_pair = {pair.name: pair.group for pair in self.study.pairs}
+        names = sorted({name for one in self.outcomes if (name := of_pair[one.name]) is not None})
+        parts = {name: [one for one in self.outcomes if of_pair[one.name] == name] for name in names}
+        kept = {name: part for name, part in parts.items() if any(one.name not in self.excluded for one in part)}
+        return {name: summarise(self.study, part) for name, part in kept.items()} if len(names) > 1 else {}
+
+    @property
     def has_panel(self) -> bool:
         """Whether the methods were judged by references that never saw an annotation."""
         return any(one.evaluation.get("panel") for one in self.outcomes)
@@ -164,8 +173,13 @@ class StudyResult(Tabular):
     @property
     def title(self) -> str:
         """What is compared, over how many pairs."""
+        return f"{self.study.name}: {self.extent}"
+
+    @property
+    def extent(self) -> str:
+        """How many methods over how many pairs."""
         pairs = counted(len(self.outcomes) - len(self.excluded), "pair")
-        return f"{self.study.name}: {counted(len(self.methods), 'method')} over {pairs}"
+        return f"{counted(len(self.methods), 'method')} over {pairs}"
 
     @property
     def sentences_before(self) -> list[str]:
@@ -273,6 +287,7 @@ class StudyResult(Tabular):
             "excluded": list(self.excluded),
             "failed": self.failed,
             "unranked": self.unranked,
+            "groups": {name: [asdict(one) for one in part.methods] for name, part in self.groups.items()},
             "tests": [asdict(one) for one in self.tests],
             "stability": self.stability,
             "pairs": [
