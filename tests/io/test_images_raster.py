@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 from PIL import Image as Pillow
 from PIL import ImageOps
+from PIL.JpegImagePlugin import JpegImageFile
+from PIL.PngImagePlugin import PngImageFile
 
 from warpgauge.io.images import read_image
 
@@ -143,3 +145,48 @@ def test_damaged_exif_does_not_cost_the_picture(tmp_path: Path):
     Pillow.fromarray(GREY).save(tmp_path / "x.jpg", exif=b"Exif\0\0MM\0*\xff\xff\xff\xff")
     expected = imagecodecs.jpeg_decode((tmp_path / "x.jpg").read_bytes())
     np.testing.assert_array_equal(read_image(tmp_path / "x.jpg").read(), expected)
+
+
+def _chunk(kind: bytes, data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+
+@pytest.mark.parametrize("written", ["eXIf", "Raw profile", "XMP", "another text first"])
+def test_an_orientation_after_the_samples_is_found_without_decoding_them(
+    tmp_path: Path, written: str, monkeypatch: pytest.MonkeyPatch
+):
+    """A PNG may say it at its end. Only the two rare forms of text make Pillow decode the picture to find it."""
+    exif = Pillow.Exif()
+    exif[274] = 6
+    content = exif.tobytes()
+    xmp = b'<x xmlns:tiff="http://ns.adobe.com/tiff/1.0/" tiff:Orientation="6"/>'
+    hexed = f"\nexif\n{len(content)}\n{content.hex()}\n".encode()
+    late = {
+        "eXIf": _chunk(b"eXIf", content.removeprefix(b"Exif\0\0")),
+        "Raw profile": _chunk(b"tEXt", b"Raw profile type exif\0" + hexed),
+        "XMP": _chunk(b"iTXt", b"XML:com.adobe.xmp\0\0\0\0\0" + xmp),
+    }
+    late["another text first"] = _chunk(b"tEXt", b"Comment\0none") + late["eXIf"]
+    file = tmp_path / "x.png"
+    Pillow.fromarray(GREY).save(file)
+    before, end = file.read_bytes()[:-12], file.read_bytes()[-12:]
+    file.write_bytes(before + late[written] + end)
+    decoded = []
+    load = PngImageFile.load
+    monkeypatch.setattr(PngImageFile, "load", lambda self: decoded.append(1) or load(self))
+    image = read_image(file)
+    assert said(image, "EXIF orientation 6 is applied")
+    assert bool(decoded) == (written in ("Raw profile", "XMP"))
+    np.testing.assert_array_equal(image.read(), np.rot90(GREY, -1))
+
+
+def test_describing_a_picture_decodes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    Pillow.fromarray(GREY).save(tmp_path / "x.png")
+    Pillow.fromarray(GREY).save(tmp_path / "x.jpg")
+
+    def refuse(_: object) -> None:
+        raise AssertionError("decoded")
+
+    for kind in (PngImageFile, JpegImageFile):
+        monkeypatch.setattr(kind, "load", refuse)
+    assert read_image(tmp_path / "x.png").grid.size == read_image(tmp_path / "x.jpg").grid.size == GREY.shape[::-1]

@@ -177,9 +177,9 @@ class _Search:
         if image.dtype.kind not in "buif":
             raise InvalidInputError(f"An image of type {image.dtype} has no grey values; give numbers.")
         gray, _ = to_gray(image, self.grid.d)
-        gray = gray.astype(np.float64)
-        usable = np.abs(gray) <= _LARGEST_GRAY  # False for NaN
-        if not np.all(usable):
+        gray = gray.astype(np.float64, copy=False)
+        small = image.dtype.kind in "bui" and image.dtype.itemsize <= 4  # such values are all usable
+        if not small and not np.all(usable := np.abs(gray) <= _LARGEST_GRAY):  # False for NaN
             bad = int(np.sum(~usable))
             where = tuple(slice_.start for slice_ in block.read)
             raise InvalidInputError(
@@ -216,8 +216,7 @@ class _Search:
     ) -> None:
         inner = np.all((index > 0) & (index < np.array(self.grid.shape) - 1), axis=1)
         rows = np.flatnonzero(inner)
-        # The d-th root is a gradient squared like an eigenvalue of A, and nearer to a quadratic than its d-th power.
-        offsets, sound = vertex_offsets(np.sign(strength) * np.abs(strength) ** (1 / self.grid.d), local[rows])
+        offsets, sound = vertex_offsets(strength, local[rows])
         if self.mask is not None:
             # A vertex in a neighbouring pixel counts only where that pixel is in the mask as well.
             nearest = local[rows] + np.round(offsets).astype(np.int64)

@@ -52,7 +52,9 @@ def vertex_offsets(strength: Floats, rows: NDArray[np.int64]) -> tuple[Floats, N
     """Fit a quadratic to the 3^d neighbourhood of each row; return the offsets of the vertices, and which are sound.
 
     ``rows`` are (n, d) array indices that are not on the edge of ``strength``. With differences g and H of the
-    neighbourhood the vertex is at ``-H^-1 g``; it is sound when H is negative definite and the vertex near.
+    neighbourhood the vertex is at ``-H^-1 g``; it is sound when H is negative definite and the vertex near. The fit is
+    to the d-th root of the strength: it is a gradient squared like an eigenvalue of the structure tensor, and nearer to
+    a quadratic than its d-th power.
     """
     d = rows.shape[1]
 
@@ -60,7 +62,8 @@ def vertex_offsets(strength: Floats, rows: NDArray[np.int64]) -> tuple[Floats, N
         index = [rows[:, axis].copy() for axis in range(d)]
         for axis, step in steps:
             index[axis] += step
-        return np.asarray(strength[tuple(index)], dtype=np.float64)
+        values = np.asarray(strength[tuple(index)], dtype=np.float64)
+        return np.asarray(np.sign(values) * np.abs(values) ** (1 / d))
 
     centre = at()
     gradient = np.zeros((len(rows), d))

@@ -110,22 +110,11 @@ class DaskCluster(Executor):
         return [int(one) for one in self._client.run(_process).values()]
 
     def _check_versions(self) -> None:
-        """Refuse workers that would compute with another version, which may give other numbers."""
         try:
-            found = self._client.run(_version)
-        except Exception as error:
+            _refuse_other_versions(self._client)
+        except BaseException:
             self.close()
-            raise InvalidInputError(
-                f"The workers of the cluster cannot run warpgauge ({type(error).__name__}: {error}); install version "
-                f"{__version__} where they run."
-            ) from error
-        for worker, version in found.items():
-            if version != __version__:
-                self.close()
-                raise InvalidInputError(
-                    f"The worker {worker} has warpgauge {version}, but this is {__version__}; install the same version "
-                    f"everywhere."
-                )
+            raise
 
     @contextmanager
     def _opened(
@@ -153,6 +142,7 @@ class _Futures:
         self, client: Any, work: Work[Any], shared: Any, time_limit: float | None, watch: Watcher | None
     ) -> None:
         self._client, self._work, self._limit = client, work, time_limit
+        self._address = str(client.scheduler.address)
         self._value = shared
         self._run = f"warpgauge-{secrets.token_hex(4)}"
         self._running: dict[str, tuple[Any, str, float]] = {}  # a future that nobody holds is cancelled
@@ -160,6 +150,7 @@ class _Futures:
         self._topic, self._watch = (self._run if watch is not None else None), watch
         self._count = 0
         self._threads, self._looked, self._ahead = 1, -_LOOK, _AHEAD_LONG
+        self._checked: set[str] = set()  # workers whose version was looked at
         self._shared = self._scattered()
         if watch is not None:
             # Events arrive in a thread of the client; the watcher is called in that of the caller.
@@ -167,15 +158,39 @@ class _Futures:
 
     def _scattered(self) -> Any:
         """Send the shared data to every worker, so that the loss of one does not lose them."""
+        self._client.wait_for_workers(1, timeout=_FIRST_WORKER)  # those that were lost may not be replaced yet
         (future,) = self._client.scatter([self._value], broadcast=True, hash=False)
         return future
 
     @property
     def free(self) -> bool:
         if time.monotonic() > self._looked + _LOOK:  # workers come and go; asking takes milliseconds
-            self._threads = max(1, sum(int(n) for n in self._client.nthreads().values()))
-            self._looked = time.monotonic()
+            self._look()
         return len(self._running) < self._ahead * self._threads
+
+    def _look(self) -> None:
+        """Count the workers' threads, and check the versions of those that have joined."""
+        with self._scheduler():
+            threads = self._client.nthreads()
+            self._threads = max(1, sum(int(n) for n in threads.values()))
+            joined = set(threads) - self._checked
+            if joined:
+                _refuse_other_versions(self._client, joined)
+            self._checked = set(threads)
+        self._looked = time.monotonic()
+
+    @contextmanager
+    def _scheduler(self) -> Iterator[None]:
+        """Say it in a sentence where the scheduler is gone."""
+        try:
+            yield
+        except (OSError, RuntimeError) as error:
+            if isinstance(error, WarpgaugeError) or self._client.status == "running":
+                raise
+            raise WorkerLostError(
+                f"The Dask scheduler at {self._address!r} is gone ({type(error).__name__}). What was finished and "
+                f"stored before is kept: start a scheduler and workers again, and give the same command to go on."
+            ) from error
 
     @property
     def busy(self) -> bool:
@@ -183,7 +198,8 @@ class _Futures:
 
     def begin(self, name: str, job: Any) -> None:
         if self._shared.status != "finished":  # every worker that had a copy is gone
-            self._shared = self._scattered()
+            with self._scheduler():
+                self._shared = self._scattered()
         self._count += 1
         future = self._client.submit(
             _call,
@@ -193,6 +209,7 @@ class _Futures:
             job,
             self._limit,
             self._topic,
+            __version__,
             key=f"{self._run}-{self._count}",
             pure=False,
         )
@@ -200,7 +217,12 @@ class _Futures:
         future.add_done_callback(self._finished.put)
 
     def outcomes(self) -> list[Outcome[Any]]:
-        found = [self._finished.get()]
+        found: list[Any] = []
+        while not found:
+            with suppress(Empty):
+                found.append(self._finished.get(timeout=_LOOK))
+            if not found:
+                self._look()
         with suppress(Empty):
             while True:
                 found.append(self._finished.get_nowait())
@@ -229,6 +251,8 @@ class _Futures:
         seconds = time.monotonic() - started
         try:
             outcome: Outcome[Any] = future.result()
+        except InvalidInputError:  # another version: nothing else of this cluster is to be trusted
+            raise
         except WarpgaugeError as error:
             return Outcome(name, None, error, seconds)
         except Exception as error:  # a killed worker, shared data that are gone, a result that cannot be fetched
@@ -248,9 +272,11 @@ class _Futures:
 
 
 def _call(
-    work: Work[Any], shared: Any, name: str, job: Any, time_limit: float | None, topic: str | None
+    work: Work[Any], shared: Any, name: str, job: Any, time_limit: float | None, topic: str | None, version: str
 ) -> Outcome[Any]:
-    """Run one job; called on a worker."""
+    """Run one job; called on a worker, which may have joined after all others were checked."""
+    if version != __version__:
+        raise _other_version("that was given a job", __version__, version)
     report = None
     if topic is not None:
         from distributed import get_worker
@@ -263,6 +289,37 @@ def _call(
     if time_limit is None:
         return portable(attempt(work, shared, name, job, report))
     return run_isolated(work, shared, name, job, time_limit)
+
+
+def _refuse_other_versions(client: Any, workers: set[str] | None = None) -> None:
+    """Refuse workers (all by default) that would compute with another version, which may give other numbers."""
+    try:
+        found = client.run(_version, workers=None if workers is None else sorted(workers), on_error="return")
+    except OSError:
+        raise
+    except Exception as error:
+        raise _cannot_run(error) from error
+    for worker, version in found.items():
+        if isinstance(version, OSError):  # it left meanwhile
+            continue
+        if isinstance(version, Exception):
+            raise _cannot_run(version)
+        if version != __version__:
+            raise _other_version(worker, version, __version__)
+
+
+def _cannot_run(error: Exception) -> InvalidInputError:
+    return InvalidInputError(
+        f"The workers of the cluster cannot run warpgauge ({type(error).__name__}: {error}); install version "
+        f"{__version__} where they run."
+    )
+
+
+def _other_version(worker: str, theirs: str, ours: str) -> InvalidInputError:
+    return InvalidInputError(
+        f"The worker {worker} has warpgauge {theirs}, but this is {ours}; install the same version everywhere. What "
+        f"was finished and stored before is kept."
+    )
 
 
 def _version() -> str:

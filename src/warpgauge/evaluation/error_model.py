@@ -9,8 +9,8 @@ combination of the transforms' own differences with standard normal ``z``, and p
 registration that failed as a whole: ``b_j`` are 1 and the standardised coordinates, ``u_j`` standard normal vectors.
 Size v, scale, unevenness, the shares eta and tau and the factor f on the stated noise are averaged with the weight that
 the annotations give them (their likelihood), but for half of the weight, for which the noise is at most the stated one.
-For given rho, p, eta and tau the covariance of the whitened annotations is ``v B + f I``: one eigendecomposition of B
-serves every v and f.
+For given rho, p, eta and tau the covariance of the whitened annotations is ``v B + f I``; what eta and tau add to B has
+few columns, so that one eigendecomposition for each rho and p serves every v, f, eta and tau (`core.spectra`).
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import product, starmap
+from itertools import product
 
 import numpy as np
 
 from warpgauge.core.arrays import Floats, Ints
 from warpgauge.core.kernels import KernelBundle, prior_draws
 from warpgauge.core.parallel import one_blas_thread
+from warpgauge.core.spectra import Likelihoods, Spectrum, WidenedSpectrum, every_pair
 from warpgauge.evaluation.evidence import Evidence, EvidenceValues
 
 UNEVENNESS = (0.0, 1.0)
@@ -42,6 +43,8 @@ _MOST_SCALES = 5
 _UNRELATED = 0.1
 # Combinations with less weight than this are left out.
 _NEGLIGIBLE = 1e-4
+# Sizes and noise factors with less weight than this change no digit that is shown.
+_RULED_OUT = 1e-13
 
 
 class Between:
@@ -81,6 +84,11 @@ class Shape:
             result[a::d, a::d] += smooth
         return np.asarray(result)
 
+    def multiples(self, here: EvidenceValues) -> Floats:
+        """Return by what the columns of an affine error and of the transforms' differences are multiplied."""
+        _, d, K = here.directions.shape
+        return np.repeat([self.trend, self.along], [here.affine.shape[1] * d, K])
+
     def variance(self, here: EvidenceValues) -> Floats:
         """Covariance (n, d, d) at each point."""
         even = np.square(here.disagreement**self.power) + self.trend**2 * np.square(here.affine).sum(axis=1)
@@ -96,12 +104,15 @@ class Shape:
 
 @dataclass(frozen=True, eq=False)
 class Component:
-    """One shape of the error, with the annotations' decomposition."""
+    """One shape of the error, with the annotations' covariance and their rotated residuals (L d,)."""
 
     shape: Shape
-    eigenvalues: Floats
-    basis: Floats  # whitening^T Q, (L d, L d)
-    rotated: Floats  # Q^T whitened residuals, (L d,)
+    covariance: WidenedSpectrum
+    residuals: Floats
+
+    def weights(self, factors: Floats, sizes: Floats, missed: Floats) -> Floats:
+        """Weights (L d, s) of the annotations that predict errors from rotated (L d, s) or (L d, 1) residuals."""
+        return self.covariance.spectrum.weights(sizes * self.covariance.solve(factors, sizes, missed))
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,20 +154,22 @@ class ErrorModel:
         here = evidence.at_annotations[kept]
         locations, noise = given.fixed_points[kept], posterior.prior.total_noise(given.covariances)[kept]
         residuals = given.moving_points[kept] - here.median
-        whitening = _block_diagonal(np.linalg.inv(np.linalg.cholesky(noise)))
-        white = whitening @ residuals.reshape(-1)
+        whitening = np.linalg.inv(np.linalg.cholesky(noise))
         sizes = _size_grid(noise, residuals)
-        factors = np.asarray(NOISE_FACTORS)
+        columns = np.column_stack([_columns(here), residuals.reshape(-1)])
         components, likelihoods, between = [], [], Between(locations, locations)
-        for shape in starmap(
-            Shape, product(_distinguishable(posterior.prior.kernel, locations), UNEVENNESS, ALONG, TREND)
-        ):
-            values_, Q = np.linalg.eigh(whitening @ shape.covariance(between, here, here) @ whitening.T)
-            # Eigenvalues of a covariance are at least 0; rounding may leave some just below.
-            component = Component(shape, np.maximum(values_, 0.0), whitening.T @ Q, Q.T @ white)
-            spread = _spread(component, factors, sizes)
-            likelihoods.append(-0.5 * (np.square(component.rotated) / spread + np.log(spread)).sum(axis=2))
-            components.append(component)
+        for kernel, power in product(_distinguishable(posterior.prior.kernel, locations), UNEVENNESS):
+            uneven = here.disagreement**power
+            spectrum = Spectrum.of(uneven[:, None] * between.matrix(kernel) * uneven, whitening)
+            rotated = spectrum.rotated(columns)
+            found = Likelihoods(spectrum.variances, rotated[:, :-1], rotated[:, -1], np.asarray(NOISE_FACTORS), sizes)
+            for along, trend in product(ALONG, TREND):
+                shape = Shape(kernel, power, along, trend)
+                multiples = shape.multiples(here)
+                likelihoods.append(found.of(multiples))
+                used = np.flatnonzero(multiples)
+                widened = WidenedSpectrum(spectrum, rotated[:, used] * multiples[used])
+                components.append(Component(shape, widened, rotated[:, -1]))
         weights = _noise_weights(np.stack(likelihoods))
         used = [i for i, one in enumerate(weights) if one.sum() >= _NEGLIGIBLE]
         return cls(
@@ -182,32 +195,35 @@ class ErrorModel:
     def mean(self, points: Floats, here: EvidenceValues) -> Floats:
         """Return the expected matches of (n, d) points; ``here`` is what the transforms say there."""
         result, between = here.median.copy(), Between(points, self.locations)
-        for component, weights in zip(self.components, self.weights, strict=True):
-            shrunk = np.einsum(
-                "fv,fvm->m", weights, self.sizes[:, None] / _spread(component, NOISE_FACTORS, self.sizes)
-            )
-            result += self._predicted(
-                component, between, here, (component.basis @ (shrunk * component.rotated))[:, None]
-            )[0]
+        for component, table in zip(self.components, self.weights, strict=True):
+            shares, factors, sizes = self._pairs(table)
+            weights = component.weights(factors, sizes, component.residuals[:, None]) @ shares[:, None]
+            result += self._predicted(component, between, here, weights)[0]
         return result
+
+    def _pairs(self, table: Floats) -> tuple[Floats, Floats, Floats]:
+        """Weight, noise factor and size of each pair of them that a component's (F, V) weights do not rule out."""
+        shares = table.reshape(-1)
+        used = shares > _RULED_OUT
+        factors, sizes = every_pair(np.asarray(NOISE_FACTORS), self.sizes)
+        return shares[used], factors[used], sizes[used]
 
     def moments(self, points: Floats, here: EvidenceValues) -> tuple[Floats, Floats]:
         """Return mean (n, d) and covariance (n, d, d) of the true match of each point."""
         n, d = points.shape
         mean, second, within = np.zeros((n, d)), np.zeros((n, d, d)), np.zeros((n, d, d))
         between = Between(points, self.locations)
-        for component, weights in zip(self.components, self.weights, strict=True):
-            rotated = component.shape.covariance(between, here, self.values) @ component.basis
-            spread = _spread(component, NOISE_FACTORS, self.sizes)
-            means = (self.sizes[:, None] / spread * component.rotated) @ rotated.T
-            means = means.reshape(*means.shape[:2], n, d)
-            mean += np.einsum("fv,fvni->ni", weights, means)
-            second += np.einsum("fv,fvni,fvnj->nij", weights, means, means, optimize=True)
-            explained = np.einsum("fv,fvm->m", weights, np.square(self.sizes)[:, None] / spread)
-            by_point = rotated.reshape(n, d, -1)
-            within += np.sum(weights * self.sizes) * component.shape.variance(here) - np.einsum(
-                "nim,m,njm->nij", by_point, explained, by_point, optimize=True
+        for component, table in zip(self.components, self.weights, strict=True):
+            (shares, factors, sizes), spectrum = self._pairs(table), component.covariance.spectrum
+            left = spectrum.rotated(component.shape.covariance(between, here, self.values).T).T
+            solved = component.covariance.solve(factors, sizes, component.residuals[:, None])
+            means = (left @ (sizes * solved)).T.reshape(-1, n, d)
+            mean += np.einsum("s,sni->ni", shares, means)
+            second += np.einsum("s,sni,snj->nij", shares, means, means, optimize=True)
+            explained = component.covariance.explained(
+                shares * np.square(sizes), factors, sizes, left.reshape(n, d, -1)
             )
+            within += np.sum(shares * sizes) * component.shape.variance(here) - explained
         return here.median + mean, within + second - mean[:, :, None] * mean[:, None, :]
 
     def sample(self, points: Floats, here: EvidenceValues, count: int, rng: np.random.Generator) -> Floats:
@@ -228,11 +244,11 @@ class ErrorModel:
         root = np.sqrt(sizes)[:, None, None]
         free = root * component.shape.field(fields[:, :n], here, combined, affine)
         seen = root * component.shape.field(fields[:, n + self.rows], self.values, combined, affine)
-        roots = _block_diagonal(np.asarray(np.linalg.cholesky(self.noise)))
-        placed = np.sqrt(factors)[:, None] * (rng.standard_normal((count, roots.shape[0])) @ roots.T)
-        missed = component.rotated[:, None] - component.basis.T @ (seen.reshape(count, -1) + placed).T
-        shrunk = sizes * missed / (factors + np.multiply.outer(component.eigenvalues, sizes))
-        return np.asarray(here.median + free + self._predicted(component, between, here, component.basis @ shrunk))
+        normal = rng.standard_normal((count, *self.noise.shape[:2]))
+        placed = np.sqrt(factors)[:, None, None] * np.einsum("lab,slb->sla", np.linalg.cholesky(self.noise), normal)
+        drawn = component.covariance.spectrum.rotated((seen + placed).reshape(count, -1).T)
+        weights = component.weights(factors, sizes, component.residuals[:, None] - drawn)
+        return np.asarray(here.median + free + self._predicted(component, between, here, weights))
 
     def _predicted(self, component: Component, between: Between, here: EvidenceValues, weights: Floats) -> Floats:
         """Covariance with the annotations times (L d, s) weights, (s, n, d)."""
@@ -276,9 +292,11 @@ def joint_samples(
     return samples
 
 
-def _spread(component: Component, factors: Floats | tuple[float, ...], sizes: Floats) -> Floats:
-    """Variances (F, V, L d) of the rotated annotations."""
-    return np.asarray(np.asarray(factors)[:, None, None] + np.multiply.outer(sizes, component.eigenvalues))
+def _columns(here: EvidenceValues) -> Floats:
+    """Return affine errors of each coordinate, and the transforms' differences, at the annotations, (L d, R)."""
+    L, d, _ = here.directions.shape
+    affine = here.affine[:, None, :, None] * np.eye(d)[:, None]
+    return np.concatenate([affine.reshape(L * d, -1), here.directions.reshape(L * d, -1)], axis=1)
 
 
 def _distinguishable(kernel: KernelBundle, locations: Floats) -> list[KernelBundle]:
@@ -309,13 +327,6 @@ def _noise_weights(likelihoods: Floats) -> Floats:
     small = np.where((np.asarray(NOISE_FACTORS) <= 1)[:, None], likelihoods, -np.inf)
     any_, up_to = np.exp(learned - learned.max()), np.exp(small - small.max())
     return np.asarray(_UP_TO_STATED * up_to / up_to.sum() + (1 - _UP_TO_STATED) * any_ / any_.sum())
-
-
-def _block_diagonal(blocks: Floats) -> Floats:
-    L, d = blocks.shape[:2]
-    matrix = np.zeros((L, d, L, d))
-    matrix[np.arange(L), :, np.arange(L)] = blocks
-    return matrix.reshape(L * d, L * d)
 
 
 def systematic(weights: Floats, count: int, rng: np.random.Generator) -> Ints:

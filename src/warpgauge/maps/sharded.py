@@ -226,36 +226,40 @@ def _filled(
 
 
 class _Shown:
-    """Progress in elements of all levels, those of running shards included."""
+    """Progress in elements of all levels, those of running shards included, at the same cost for any number of shards.
+
+    What is finished is one sum, and only running shards are looked at one by one.
+    """
 
     def __init__(self, task: ShardedMap, progress: Progress | None) -> None:
         self._task, self._progress = task, progress
         self.watched = progress is not None
         self._total = sum(level.grid.count for level in task.levels)
-        self._before, self._level = 0, 0
-        self._sizes: dict[str, int] = {}
-        self._shares: dict[str, float] = {}
+        self._finished = 0
+        self._sizes: dict[str, int] = {}  # of the shards that are not finished
+        self._running: dict[str, float] = {}
 
     def start(self, number: int, missing: list[ShardIndex]) -> None:
         level = self._task.levels[number]
-        self._before = sum(one.grid.count for one in self._task.levels[:number])
         self._sizes = {_name(number, s): _elements(level.region(s)) for s in missing}
-        self._shares = dict.fromkeys(self._sizes, 0.0)
-        self._before += level.grid.count - sum(self._sizes.values())
+        self._finished = sum(one.grid.count for one in self._task.levels[: number + 1]) - sum(self._sizes.values())
+        self._running = {}
         self._tell()
 
     def partly(self, name: str, share: float) -> None:
-        if name in self._shares:
-            self._shares[name] = max(self._shares[name], share)
+        if name in self._sizes:
+            self._running[name] = max(self._running.get(name, 0.0), share)
             self._tell()
 
     def done(self, name: str) -> None:
-        self.partly(name, 1.0)
+        self._running.pop(name, None)
+        self._finished += self._sizes.pop(name)
+        self._tell()
 
     def _tell(self) -> None:
         if self._progress is not None:
-            made = sum(self._sizes[name] * share for name, share in self._shares.items() if share)
-            self._progress(int(self._before + made), self._total)
+            running = sum(self._sizes[name] * share for name, share in self._running.items())
+            self._progress(int(self._finished + running), self._total)
 
 
 def _elements(region: tuple[slice, ...]) -> int:

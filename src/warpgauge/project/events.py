@@ -382,8 +382,8 @@ class Defer(Action):
     undoable = False
 
     def _apply(self, state: State, stamp: Stamp) -> None:
-        state.deferred[self.rater, self.at] = stamp.generation
         _extend_trail(state, self.rater, self.at)
+        state.deferred[self.rater, self.at] = stamp.generation
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -941,20 +941,20 @@ def _set_cell(state: State, rater: str, query: int, cell: Cell, stamp: Stamp) ->
             state.removed[before] = stamp.generation
         state.removed.pop(after or 0, None)
     location = state.queries[query].location
+    _extend_trail(state, rater, query)
     if (rater, query) not in state.cells:
         state.cells_at.setdefault(location, []).append((rater, query))
     state.cells[rater, query] = cell
     state.changed_at[location] = stamp.generation
     state.touched[rater, query] = stamp
     state.deferred.pop((rater, query), None)
-    _extend_trail(state, rater, query)
     state.model_generation = stamp.generation
 
 
 def _extend_trail(state: State, rater: str, query: int) -> None:
-    trail = state.trails.setdefault(rater, [])
-    if query not in trail:
-        trail.append(query)
+    """Add a query to a rater's trail before it is answered or put aside, unless it was before."""
+    if (rater, query) not in state.cells and (rater, query) not in state.deferred:
+        state.trails.setdefault(rater, []).append(query)
 
 
 def _in_force(cell: Cell) -> int | None:

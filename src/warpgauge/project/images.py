@@ -18,7 +18,7 @@ from warpgauge.io.images import Image, read_image
 from warpgauge.io.inside import copy_tree
 from warpgauge.io.stores import Place, RemotePath, is_url
 from warpgauge.project.document import ImageRecord
-from warpgauge.project.errors import ProjectError, StorageError, project_content
+from warpgauge.project.errors import ProjectError, StorageError
 
 ROLES: tuple[str, ...] = ("fixed", "moving", "fixed_mask", "moving_mask")
 _CACHE = Path("cache") / "images.json"
@@ -96,11 +96,10 @@ def found_at(folder: Path, record: ImageRecord) -> Place:
 
 def open_image(folder: Path, record: ImageRecord, role: str) -> Image:
     """Open an image of the project with its original options; an image that has changed is refused."""
-    problem = image_problem(folder, record, role)
-    if problem is not None:
-        raise ProjectError(problem)
-    with project_content(f"The {role.replace('_', ' ')} image"):
-        return read_image(found_at(folder, record), spacing=record.spacing, units=record.units)
+    found = _opened(folder, record, role, thorough=False)
+    if isinstance(found, str):
+        raise ProjectError(found)
+    return found
 
 
 def image_problem(folder: Path, record: ImageRecord, role: str, *, thorough: bool = False) -> str | None:
@@ -112,6 +111,12 @@ def image_problem(folder: Path, record: ImageRecord, role: str, *, thorough: boo
         Hash the content in any case; otherwise files whose size and time of change are those of the last time are
         taken for unchanged.
     """
+    found = _opened(folder, record, role, thorough)
+    return found if isinstance(found, str) else None
+
+
+def _opened(folder: Path, record: ImageRecord, role: str, thorough: bool) -> Image | str:
+    """Open an image and compare it with its record: the image, or what is wrong with it."""
     name, path = role.replace("_", " "), found_at(folder, record)
     if not _is_there(path):
         return Message(
@@ -122,7 +127,7 @@ def image_problem(folder: Path, record: ImageRecord, role: str, *, thorough: boo
         image = read_image(path, spacing=record.spacing, units=record.units)
         print_now = _fingerprint(image)
         if not thorough and _cached(folder, role) == [print_now, record.content_hash]:
-            return None
+            return image
         content = image.content_hash
     except Exception as error:  # whatever its record and its file cause together
         return f"The {name} image at {str(path)!r} cannot be read any more: {one_line(error)}."
@@ -134,7 +139,7 @@ def image_problem(folder: Path, record: ImageRecord, role: str, *, thorough: boo
     if not same_grid(image.grid, record.grid):
         return f"The {name} image at {str(path)!r} is read with another frame than when the project was made."
     _remember(folder, role, [print_now, content])
-    return None
+    return image
 
 
 def _is_there(path: Place) -> bool:

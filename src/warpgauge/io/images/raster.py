@@ -20,6 +20,9 @@ from warpgauge.io.limits import INFLATION, check_memory
 _EXPANSION = {"PNG": INFLATION, "JPEG": 4096}
 _END = {"PNG": b"IEND\xaeB`\x82", "JPEG": b"\xff\xd9"}
 _ORIENTATION_TAG = 274
+# Chunks of text of a PNG, and the beginnings of those that may hold an orientation.
+_TEXTS = (b"tEXt", b"zTXt", b"iTXt")
+_TEXTS_OF_ORIENTATION = (b"Raw profile type exif", b"XML:com.adobe.xmp")
 
 
 def open_png(path: Path) -> StoredImage:
@@ -45,6 +48,8 @@ def _open(path: Path, name: str, plugin: Callable[..., Any]) -> StoredImage:
             _check_size(path, name, picture)
             deep = _is_deep(path, name)
             dtype, channels = (np.dtype(np.uint16), _deep_channels(path)) if deep else _sample_kind(picture)
+            if name == "PNG":
+                _find_late_exif(path, picture)
             orientation = _orientation(picture, notes)
             width, height = oriented_size(picture.size, orientation)
             notes += _notes(picture, deep, orientation)
@@ -92,9 +97,30 @@ def _sample_kind(picture: Any) -> tuple[np.dtype[Any], int]:
     return np.dtype(np.uint8), 1 if picture.mode in ("1", "L", "LA") else 3
 
 
+def _find_late_exif(path: Path, picture: Any) -> None:
+    """Give a picture what a PNG says of its orientation after its samples; Pillow would decode these to get there."""
+    if "exif" in picture.info:
+        return
+    seen_samples, place = False, 8
+    with path.open("rb") as stream:
+        while stream.seek(place) == place and len(head := stream.read(8)) == 8:
+            length, kind = int.from_bytes(head[:4], "big"), head[4:]
+            if seen_samples and kind == b"eXIf":
+                picture.info["exif"] = b"Exif\0\0" + stream.read(length)
+                return
+            if seen_samples and kind in _TEXTS and stream.read(24).startswith(_TEXTS_OF_ORIENTATION):
+                picture.load()
+                return
+            seen_samples = seen_samples or kind == b"IDAT"
+            place += 12 + length  # length, kind and checksum
+
+
 def _orientation(picture: Any, notes: list[str]) -> int:
+    from PIL.Image import Image
+
     try:
-        value = picture.getexif().get(_ORIENTATION_TAG, 1)
+        # Not the method of a PNG: it decodes all samples.
+        value = Image.getexif(picture).get(_ORIENTATION_TAG, 1)
     except Exception:  # Pillow's parser of EXIF raises many things, and a good picture may carry damaged EXIF
         notes.append("The EXIF data are damaged, so no orientation is applied.")
         return 1
