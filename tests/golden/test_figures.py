@@ -28,7 +28,7 @@ def projects(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRe
 
 @pytest.mark.parametrize("name", ITEMS)
 def test_the_figures_are_those_recorded(name: str, projects: Projects, tmp_path: Path) -> None:
-    """With the versions and the processor of the record to the last digit, else to a millionth."""
+    """With the versions and the processor of the record to nine digits, draws included, else to a millionth."""
     before = recorded(name)
     project = projects(ITEMS[name][0])
     found = figures(name, project, tmp_path)

@@ -98,7 +98,7 @@ def _squared_distances(x: Floats, others: Floats, row: Floats) -> None:
 
 
 @compile_loop
-def add_gaussian(inverse_square: float, weight: float, squares: Floats, out: Floats) -> None:
+def _add_gaussian(inverse_square: float, weight: float, squares: Floats, out: Floats) -> None:
     """Add ``weight exp(-squares inverse_square)``, Eq. (gaussian_kernel), in vector registers.
 
     ``exp(-y) = 2^n exp(r)`` with a whole number n and ``|r| <= log(2) / 2``, where the Taylor polynomial of degree 13
@@ -137,7 +137,7 @@ def _kernel_of_squares(family: int, breaks: Floats, table: Floats, row: Floats) 
         squares = row.copy()
         row[:] = 0.0
         for s in range(scales):
-            add_gaussian(breaks[s], table[s, 0], squares, row)
+            _add_gaussian(breaks[s], table[s, 0], squares, row)
     else:
         for j in range(row.shape[0]):
             value = 0.0

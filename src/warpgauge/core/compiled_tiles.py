@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from warpgauge.core.arrays import Floats, Ints
-from warpgauge.core.compiled import _kernel_of_squares, _squared_distances, add_gaussian, bounding_box, compile_loop
+from warpgauge.core.compiled import _kernel_of_squares, _squared_distances, _add_gaussian, bounding_box, compile_loop
 
 # A distance this share beyond a scale counts as on either side of it; neighbouring quintics agree there.
 _MARGIN = 1e-12
@@ -137,7 +137,7 @@ def _gaussians_of_squares(breaks: Floats, table: Floats, near: float, far: float
     row[:] = 0.0
     for s in range(breaks.shape[0]):
         if table[s, 0] * math.exp(-near * breaks[s]) * breaks.shape[0] > 2.0**-55 * largest:
-            add_gaussian(breaks[s], table[s, 0], squares, row)
+            _add_gaussian(breaks[s], table[s, 0], squares, row)
 
 
 @compile_loop

@@ -29,6 +29,8 @@ _ELITE = 512
 _FEW = 8
 # From this many candidates on whose gains include no annotation, all are brought up to date by matrix products.
 _MANY = 256
+# So many candidates are brought up to date by matrix products whatever they know, while annotations are few.
+_VERY_MANY, _EARLY = 100_000, 24
 # Gains of a tile of candidates are bounded by the annotations nearest to it, this many. Where there are fewer than
 # twice as many, exact gains cost no more.
 _NEAREST = 48
@@ -171,24 +173,25 @@ class LazyGains:
         return result
 
     def _promote(self, rows: Ints) -> None:
-        contenders = np.union1d(self._elite, rows)
-        if len(contenders) > _ELITE:
-            contenders = contenders[np.argpartition(self.gain[contenders], -_ELITE)[-_ELITE:]]
-        self._elite = contenders
+        self._elite = self._highest(np.union1d(self._elite, self._highest(rows)))
+
+    def _highest(self, rows: Ints) -> Ints:
+        """Return the rows with the highest gains, as many as the elite has."""
+        return rows if len(rows) <= _ELITE else rows[np.argpartition(self.gain[rows], -_ELITE)[-_ELITE:]]
 
     def _refresh(self, rows: Ints) -> None:
         """Bring these candidates up to date, by what the annotations since they last were say."""
         stale = rows[self.exact_at[rows] != self.conditioned.count]
         if len(stale):
             since = self.exact_at[stale]
-            fresh = stale[since == 0] if self.conditioned.count > _FEW else stale[:0]
-            if len(fresh) > _MANY:
-                # Nothing of what they know is worth keeping, and matrix products serve so many faster.
+            # Nothing of what they know is worth keeping, and matrix products serve so many faster.
+            anew = since == 0 if self.conditioned.count > _FEW else np.zeros(len(stale), dtype=np.bool_)
+            if self.conditioned.count <= _EARLY and len(stale) > _VERY_MANY:
+                anew[:] = True
+            stale_since = stale
+            if np.count_nonzero(anew) > _MANY:
+                fresh, stale_since, since = stale[anew], stale[~anew], since[~anew]
                 self.covariance[fresh] = self._from_scratch(self.candidates[fresh])
-                late = since > 0
-                stale_since, since = stale[late], since[late]
-            else:
-                stale_since = stale
             if len(stale_since):
                 self.covariance[stale_since] -= self._explained(self.conditioned, self.candidates[stale_since], since)
             self.exact_at[stale] = self.conditioned.count
@@ -210,7 +213,11 @@ class LazyGains:
         )
 
     def _entropies(self, rows: Ints) -> Floats:
-        covariance = self.covariance[rows]
-        # A single number stands for all d components.
-        repeats = self.d // covariance.shape[1]
-        return np.asarray(0.5 * repeats * log_determinants(covariance) + entropy_constant(self.d))
+        # One after the other in bounded memory; a single number stands for all d components.
+        entropies = np.empty(len(rows))
+        for start in range(0, len(rows), _VERY_MANY):
+            covariance = self.covariance[rows[start : start + _VERY_MANY]]
+            entropies[start : start + _VERY_MANY] = log_determinants(covariance, start)
+        entropies *= 0.5 * (self.d // self.covariance.shape[1])
+        entropies += entropy_constant(self.d)
+        return entropies
