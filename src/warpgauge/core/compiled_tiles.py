@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from warpgauge.core.arrays import Floats, Ints
-from warpgauge.core.compiled import _kernel_of_squares, _squared_distances, _add_gaussian, bounding_box, compile_loop
+from warpgauge.core.compiled import _add_gaussian, _kernel_of_squares, _squared_distances, bounding_box, compile_loop
 
 # A distance this share beyond a scale counts as on either side of it; neighbouring quintics agree there.
 _MARGIN = 1e-12
