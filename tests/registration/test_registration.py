@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import csv
 import os
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from warpgauge.maps import write_map
 from warpgauge.registration import (
     DEFAULT_SETTINGS,
     ElastixSetting,
+    PipelineSetting,
     SimpleItkSetting,
     paper_grid,
     reduced_gray,
@@ -92,6 +94,36 @@ def test_simpleitk_recovers_a_known_shift_fixed_to_moving(
     points = np.array([[20.0, 20.0], [30.0, 25.0], [25.0, 30.0]])
     mapped = wg.read_transform(result.path).map(points)
     assert np.linalg.norm(mapped - points - shift, axis=1).mean() < 0.4
+
+
+def test_what_settings_start_from_is_made_once_and_changes_no_result(
+    pair: tuple[Path, Path, np.ndarray], tmp_path: Path
+) -> None:
+    """Equal to each setting alone; a start that lies there from before is not believed, and nothing of it is left."""
+    pytest.importorskip("SimpleITK")
+    settings = [
+        PipelineSetting("bspline", "bspline", mesh=4, iterations=8),
+        PipelineSetting("affine", "affine", iterations=8),
+        PipelineSetting("rigid", "rigid"),
+    ]
+    alone = {one.name: tmp_path / "alone" / one.name for one in settings}
+    for one in settings:
+        alone[one.name].mkdir(parents=True)
+        one.run(pair[0], pair[1], alone[one.name])
+    together = tmp_path / "together"
+    (together / "stages").mkdir(parents=True)
+    shutil.copy(alone["bspline"] / "transform.h5", together / "stages" / "start.h5")
+    made: list[str] = []
+    results = run_registrations(
+        pair[0], pair[1], settings, together, jobs=1, prepared=lambda stage, seconds: made.append(stage)
+    )
+    assert made == ["start", "affine-mattes-8"]
+    assert not (together / "stages").exists()
+    points = np.random.default_rng(0).uniform(5, 45, (20, 2))
+    for one in results:
+        assert one.path is not None, one.problem
+        expected = wg.read_transform(alone[one.name] / "transform.h5").map(points)
+        np.testing.assert_array_equal(wg.read_transform(one.path).map(points), expected)
 
 
 def test_elastix_recovers_a_known_shift_fixed_to_moving(pair: tuple[Path, Path, np.ndarray], tmp_path: Path) -> None:

@@ -97,18 +97,22 @@ def register(project: Path, preset: str, as_json: bool, **options: Any) -> None:
             if result.path is not None:
                 opened.add_transform(result.name, result.path, replace=True, reference=True)
 
+        forecast = _Forecast(settings, opened, executor.workers)
         with executor, progress("registering") as show:
-            _announce(settings, opened, executor.workers)
+            forecast.tell()
             results = run_registrations(
                 inputs[0],
                 inputs[1],
-                settings,
+                forecast.longest_first,
                 folder,
                 executor=executor,
                 time_limit=options["time_limit"],
                 progress=show,
                 finished=add,
+                prepared=forecast.tell_again,
             )
+        order = [one.name for one in settings]
+        results.sort(key=lambda one: order.index(one.name))
         rows = _compared(opened, results) if settings else []
         units = opened.units
     failed = [one for one in results if one.path is None]
@@ -139,16 +143,35 @@ def _executor(options: dict[str, Any]) -> Executor:
     return executor_for(options["jobs"], options["scheduler"], options["cluster"])
 
 
-def _announce(settings: list[Any], project: Project, jobs: int) -> None:
-    """Print the expected duration, if the settings have an estimate."""
-    known = [one.seconds(project.fixed_grid.size) for one in settings if hasattr(one, "seconds")]
-    if known:
-        wall = max(*known, sum(known) / max(1, jobs))
-        click.echo(
-            f"{counted(len(settings), 'registration')}, {jobs} at a time; about {number(round(wall))} s on an idle "
-            "machine.",
-            err=True,
-        )
+class _Forecast:
+    """How long the registrations of a preset take, if the settings have an estimate."""
+
+    def __init__(self, settings: list[Any], project: Project, jobs: int) -> None:
+        self.count, self.jobs = len(settings), jobs
+        size = project.fixed_grid.size
+        own = {one.name: one.seconds(size) for one in settings if hasattr(one, "seconds")}
+        self.longest_first = sorted(settings, key=lambda one: -own.get(one.name, 0.0))
+        self.stages = {
+            stage: one.seconds(size, stage) for one in settings for stage in getattr(one, "stages", ()) if own
+        }
+        self.after = max(*own.values(), 0.0, sum(own.values()) / max(1, jobs)) if own else 0.0
+
+    def tell(self) -> None:
+        """Print the expected duration on an idle machine."""
+        if self.after:
+            wall = sum(self.stages.values()) + self.after
+            click.echo(
+                f"{counted(self.count, 'registration')}, {self.jobs} at a time; about {number(round(wall))} s on an "
+                "idle machine.",
+                err=True,
+            )
+
+    def tell_again(self, stage: str, seconds: float) -> None:
+        """Print what is left, by how long the first stage took on this machine."""
+        expected = self.stages.pop(stage)
+        if stage == "start":
+            rest = (sum(self.stages.values()) + self.after) * seconds / expected
+            click.echo(f"The start took {number(round(seconds, 1))} s: about {number(round(rest))} s more.", err=True)
 
 
 def _compared(project: Project, results: list[RegistrationResult]) -> list[dict[str, Any]]:

@@ -26,6 +26,10 @@ from warpgauge.maps import write_map
 from warpgauge.maps.picture_parts import fitting_level
 from warpgauge.registration.simpleitk import stop_when_metric_settles
 
+# Folder beside those of the settings, for what they share, and the name of its first stage.
+STAGES = "stages"
+_START = "start"
+
 Kind = Literal["rigid", "affine", "bspline", "demons"]
 # Elements along the longest side: of the search for a start, of its refinement, and of everything after it.
 _SEARCH = {2: 96, 3: 48}
@@ -62,34 +66,55 @@ class PipelineSetting:
     mesh: int = 8
     iterations: int = 60
 
+    @property
+    def stages(self) -> tuple[str, ...]:
+        """Names of what it starts from, in order: settings share a stage of the same name."""
+        return (_START,) if self.kind == "rigid" else (_START, f"affine-{self.metric}-{self.iterations}")
+
+    def prepare(self, stage: str, fixed: Path, moving: Path, folder: Path) -> Path:
+        """Make one stage and write it; those before it are read from the folder, or made."""
+        sitk, images = _read(fixed, moving)
+        path = _stage_file(folder, stage)
+        sitk.WriteTransform(self._prepared(sitk, images, folder, stage), str(path))
+        return path
+
     def run(self, fixed: Path, moving: Path, folder: Path) -> Path:
-        """Register and write the transform, which maps fixed to moving points, as ITK's HDF5."""
-        sitk = require("SimpleITK", "registration")
-        sitk.ProcessObject.SetGlobalDefaultNumberOfThreads(1)
-        images = [sitk.ReadImage(str(path), sitk.sitkFloat32) for path in (fixed, moving)]
-        start = find_start(sitk, images)
-        stages = [start]
-        if self.kind != "rigid":
+        """Register and write the transform, which maps fixed to moving points, as ITK's HDF5.
+
+        Stages that `run_registrations` has prepared beside the folder are not made again.
+        """
+        sitk, images = _read(fixed, moving)
+        stages = [self._prepared(sitk, images, folder.parent / STAGES, self.stages[-1])]
+        if self.kind in ("bspline", "demons"):
             small = [_edges(sitk, view) for view in _views(sitk, images, WORKING)]
-            affine = self._affine(sitk, small[0], small[1], start)
-            stages = [affine]
-            if self.kind == "bspline":
-                stages.append(self._bspline(sitk, small[0], small[1], affine))
-            elif self.kind == "demons":
-                stages.append(self._demons(sitk, small[0], small[1], affine))
+            refine = self._bspline if self.kind == "bspline" else self._demons
+            stages.append(refine(sitk, small[0], small[1], stages[0]))
         path = folder / "transform.h5"
         sitk.WriteTransform(sitk.CompositeTransform(stages), str(path))  # the last stage applies to points first
         return path
 
-    def seconds(self, size: Sequence[int]) -> float:
-        """Return about how many seconds of one core this takes for an image of this size."""
+    def _prepared(self, sitk: Any, images: Sequence[Any], folder: Path, stage: str) -> Any:
+        """Read a stage, or make it where it is not in the folder."""
+        path = _stage_file(folder, stage)
+        if path.exists():
+            stored, flat = sitk.ReadTransform(str(path)), images[0].GetDimension() == 2
+            rigid = sitk.Euler2DTransform if flat else sitk.Euler3DTransform
+            return (rigid if stage == _START else sitk.AffineTransform)(stored)
+        if stage == _START:
+            return find_start(sitk, images)
+        small = [_edges(sitk, view) for view in _views(sitk, images, WORKING)]
+        return self._affine(sitk, small[0], small[1], self._prepared(sitk, images, folder, _START))
+
+    def seconds(self, size: Sequence[int], stage: str | None = None) -> float:
+        """Return about how many seconds of one idle core a stage takes for an image of this size, or all after them."""
         d = len(size)
-        count = float(np.prod(np.asarray(size) / max(1.0, max(size) / WORKING[d])))
-        kinds = ["rigid"] if self.kind == "rigid" else ["rigid", "affine", *{self.kind} - {"affine"}]
+        millions = float(np.prod(np.asarray(size) / max(1.0, max(size) / WORKING[d]))) / 1e6 * (3 if d == 3 else 1)
+        if stage is not None:
+            return 3.0 + _SECONDS["rigid"] * millions if stage == _START else _SECONDS["affine"] * millions
         # In 3D the cells count: meshes of 4, 8 and 14 took 48, 182 and 398 s.
-        cells = (self.mesh / 8) ** 1.5 if d == 3 else 1.0
-        work = sum(_SECONDS[kind] * (cells if kind == "bspline" else 1.0) for kind in kinds)
-        return 3.0 + work * count / 1e6 * (3 if d == 3 else 1)
+        cells = 2.5 * (self.mesh / 8) ** 1.5 if d == 3 else 1.0
+        own = {"bspline": _SECONDS["bspline"] * cells, "demons": _SECONDS["demons"]}
+        return 0.5 + own.get(self.kind, 0.0) * millions
 
     def _method(self, sitk: Any, metric: str) -> Any:
         method = sitk.ImageRegistrationMethod()
@@ -175,6 +200,17 @@ def find_start(sitk: Any, images: Sequence[Any]) -> Any:
         _settle(sitk, fixed, moving, rigid, 2.0, 60)
         best.append((_likeness(sitk, edges[0], edges[1], rigid), rigid))
     return max(best, key=lambda one: one[0])[1]
+
+
+def _read(fixed: Path, moving: Path) -> tuple[Any, list[Any]]:
+    """Return SimpleITK, kept to one thread, and both images."""
+    sitk = require("SimpleITK", "registration")
+    sitk.ProcessObject.SetGlobalDefaultNumberOfThreads(1)
+    return sitk, [sitk.ReadImage(str(path), sitk.sitkFloat32) for path in (fixed, moving)]
+
+
+def _stage_file(folder: Path, stage: str) -> Path:
+    return folder / f"{stage}.h5"
 
 
 def _rigid(sitk: Any, d: int, centre: Floats, translation: Floats) -> Any:

@@ -5,9 +5,11 @@ The settings that are run by default are in :mod:`warpgauge.registration.pipelin
 
 from __future__ import annotations
 
+import shutil
 import traceback
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -15,6 +17,7 @@ from typing import Protocol
 from warpgauge.compute import Executor, Outcome, ProcessPool
 from warpgauge.errors import InvalidInputError
 from warpgauge.io.files import replace_text
+from warpgauge.registration.pipeline import STAGES, PipelineSetting
 
 Progress = Callable[[int, int], None]
 
@@ -61,6 +64,7 @@ def run_registrations(
     time_limit: float = 3600.0,
     progress: Progress | None = None,
     finished: Callable[[RegistrationResult], None] | None = None,
+    prepared: Callable[[str, float], None] | None = None,
     executor: Executor | None = None,
 ) -> list[RegistrationResult]:
     """Register two images in every setting and return the results in the order of the settings.
@@ -70,7 +74,8 @@ def run_registrations(
     fixed, moving : Path
         Images that the registration program itself can read.
     settings : sequence of RegistrationSetting
-        Their names must differ; each gets a folder of its own below ``folder``.
+        Their names must differ; each gets a folder of its own below ``folder``. They begin in this order: the longest
+        should be the first. What several of them start from (`PipelineSetting.stages`) is made once.
     folder : Path
         Where transforms and logs go.
     jobs : int
@@ -82,6 +87,8 @@ def run_registrations(
         Called with (finished, total).
     finished : callable, optional
         Called with each result as soon as it is there.
+    prepared : callable, optional
+        Called with the name and the seconds of each stage that settings share.
     executor : Executor, optional
         Where to run, instead of ``jobs`` processes of this machine. Workers on other machines need the same paths.
     """
@@ -94,7 +101,12 @@ def run_registrations(
     results: dict[str, RegistrationResult] = {}
     by_name = {setting.name: setting for setting in settings}
     # In other processes even where there is one job at a time: a crash must not end this one.
-    with nullcontext(executor) if executor is not None else ProcessPool(jobs) as chosen:
+    with nullcontext(executor) if executor is not None else ProcessPool(jobs) as chosen, _stages(shared.folder):
+        for stages in _shared_stages(settings):
+            for made in chosen.run(_prepare, stages, shared, retries=0, time_limit=time_limit):
+                # One that fails is made again, and reported, by every setting that needs it.
+                if prepared is not None and made.problem is None:
+                    prepared(made.id, made.seconds)
         # A registration program that has crashed would crash again, so nothing is retried.
         for outcome in chosen.run(_register, by_name, shared, retries=0, time_limit=time_limit):
             results[outcome.id] = one = _result(outcome, folder)
@@ -103,6 +115,43 @@ def run_registrations(
             if progress is not None:
                 progress(len(results), len(settings))
     return [results[name] for name in names]
+
+
+@contextmanager
+def _stages(folder: Path) -> Iterator[None]:
+    """Make the folder of the shared stages, empty: what lies there from before, or from others, is not believed."""
+    place = folder / STAGES
+    _remove(place)
+    place.mkdir(parents=True)
+    try:
+        yield
+    finally:
+        _remove(place)
+
+
+def _remove(place: Path) -> None:
+    if place.is_symlink():
+        place.unlink()
+    elif place.exists():
+        shutil.rmtree(place)
+
+
+def _shared_stages(settings: Sequence[RegistrationSetting]) -> Iterator[dict[str, tuple[PipelineSetting, str]]]:
+    """Yield what to make at a time: stages that more than one setting starts from, each after those before it."""
+    every = [one for one in settings if isinstance(one, PipelineSetting)]
+    used = Counter(stage for one in every for stage in one.stages)
+    for depth in range(max((len(one.stages) for one in every), default=0)):
+        yield {
+            one.stages[depth]: (one, one.stages[depth])
+            for one in every
+            if depth < len(one.stages) and used[one.stages[depth]] > 1
+        }
+
+
+def _prepare(shared: _Inputs, job: tuple[PipelineSetting, str]) -> str:
+    """Make one stage; called in the worker."""
+    setting, stage = job
+    return str(setting.prepare(stage, shared.fixed, shared.moving, shared.folder / STAGES))
 
 
 def _register(shared: _Inputs, setting: RegistrationSetting) -> str:
