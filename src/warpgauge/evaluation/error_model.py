@@ -167,8 +167,8 @@ class ErrorModel:
                 shape = Shape(kernel, power, along, trend)
                 multiples = shape.multiples(here)
                 likelihoods.append(found.of(multiples))
-                used = np.flatnonzero(multiples)
-                widened = WidenedSpectrum(spectrum, rotated[:, used] * multiples[used])
+                present = np.flatnonzero(multiples)
+                widened = WidenedSpectrum(spectrum, rotated[:, present] * multiples[present])
                 components.append(Component(shape, widened, rotated[:, -1]))
         weights = _noise_weights(np.stack(likelihoods))
         used = [i for i, one in enumerate(weights) if one.sum() >= _NEGLIGIBLE]

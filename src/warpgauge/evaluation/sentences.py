@@ -463,9 +463,9 @@ def _common_offset(found: Flag) -> str:
     )
 
 
-_DOUBTS = ("misread", "worse", "outside", "normalised", "still", "forced")
+_PRESENT_DOUBTS = ("misread", "worse", "outside", "normalised", "still", "forced")
 _FLAGS = {
-    **dict.fromkeys(_DOUBTS, _doubt),
+    **dict.fromkeys(_PRESENT_DOUBTS, _doubt),
     "gross_error": _gross_error,
     "rater_offset": _rater_offset,
     "common_offset": _common_offset,
