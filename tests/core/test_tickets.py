@@ -11,6 +11,7 @@ from scipy import stats
 import oracle
 import warpgauge as wg
 from warpgauge.core.bounded_losses import (
+    GateDraws,
     absolute_gate_tickets,
     expected_segment_difference,
     length_difference,
@@ -54,6 +55,12 @@ def test_the_mean_wealth_is_exactly_one_where_the_claim_is_just_false(count: int
     assert _expected_wealth(values, sizes, 1.1 * values.sum(), count) < 1
 
 
+def gate_draws(change: np.ndarray, errors: np.ndarray, q: np.ndarray, squares: float, population: int) -> GateDraws:
+    """Draws of one population; ``squares`` is the sum of the squared changes over it."""
+    bets, size = np.ones(len(q), dtype=bool), np.array([float(population)])
+    return GateDraws(change[None], errors[None], q[None], size, squares / population, 0.0, bets)
+
+
 def test_a_gate_at_its_margin_has_a_mean_wealth_of_at_most_one() -> None:
     """Reference and new transform whose RMS errors lie exactly at the margin, all orders of three draws."""
     rng = np.random.default_rng(2)
@@ -66,9 +73,9 @@ def test_a_gate_at_its_margin_has_a_mean_wealth_of_at_most_one() -> None:
     relative, absolute = 0.0, 0.0
     for rows, chances, weight in oracle.ordered_draws(sizes, 3):
         q = np.array(chances)
-        given = relative_gate_tickets(change[rows], errors[rows], q, squares, new / old - 1)
-        relative += weight * np.exp(log_wealth(given)[-1])
-        cells = absolute_gate_tickets(change[rows], errors[rows], q, squares, 5, new - old, 50.0)
+        draws = gate_draws(change[rows], errors[rows], q, squares, 5)
+        relative += weight * np.exp(log_wealth(relative_gate_tickets(draws, new / old - 1))[-1])
+        cells = absolute_gate_tickets(draws, new - old, 50.0)
         absolute += weight * np.exp(log_wealth(cells)[:, -1].min())
     assert relative == pytest.approx(1, rel=1e-9)
     assert 0 < absolute <= 1
@@ -248,10 +255,9 @@ def test_gates_pass_a_build_at_the_margin_rarely_and_a_better_one_often() -> Non
         squares = np.square(change).sum(axis=1)
         rows, q = sequential_draw(squares, 60, rng)
         for name, share in (("at", new / old - 1), ("better", new / old + 0.6)):
-            found = relative_gate_tickets(change[rows], -reference[rows], q, squares.sum(), share)
-            passes[name] += bool(proven(found, 0.05)[-1])
-            margin = share * old
-            cells = absolute_gate_tickets(change[rows], -reference[rows], q, squares.sum(), N, margin, 30.0)
+            draws = gate_draws(change[rows], -reference[rows], q, squares.sum(), N)
+            passes[name] += bool(proven(relative_gate_tickets(draws, share), 0.05)[-1])
+            cells = absolute_gate_tickets(draws, share * old, 30.0)
             passes[f"{name}, absolute"] += bool(proven(cells, 0.05)[:, -1].all())
     assert passes["at"] <= _at_most(0.05, runs)
     assert passes["at, absolute"] <= _at_most(0.05, runs)

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from project.tools import draft
-from session.tools import Rater, make
+from session.tools import Rater, lattice, make
 from warpgauge.cli.app import run
 from warpgauge.core.estimators import Draws
 from warpgauge.errors import InvalidInputError, WarpgaugeError
 from warpgauge.project import NotAllowedError, Project
 from warpgauge.session import Session
-from warpgauge.session.audit_questions import question_candidates
+from warpgauge.session.audit_questions import audit_places
 
 SEALED = {"audit": 0.3, "seal": True, "audit_seed": 5}
 
@@ -33,7 +33,11 @@ def test_a_share_of_the_questions_is_drawn_at_random(tmp_path):
         assert drawn.design == "uniform"
         assert drawn.sealed
         assert drawn.population == len(project.targets)
-        np.testing.assert_allclose(drawn.probabilities, 64 / len(project.targets))
+        assert drawn.sequential
+        # Drawn before the first answer, when one candidate at most was in the list and could not be drawn.
+        shares = 1 / np.array(drawn.probabilities)
+        np.testing.assert_allclose(shares, shares[0] - np.arange(64))
+        assert len(project.targets) - 1 <= round(shares[0]) <= len(project.targets)
         for place, number in enumerate(numbers):
             assert project.state.queries[number].audit == (0, place)
             target = project.targets[drawn.targets[place]]
@@ -48,13 +52,35 @@ def test_a_share_of_the_questions_is_drawn_at_random(tmp_path):
 def test_candidates_stand_for_targets_of_their_own_cell(tmp_path):
     """Each candidate stands for at most one target, its nearest; a target with none near is asked itself."""
     with make(tmp_path / "p", SEALED) as project:
-        found = question_candidates(project, project.state)
+        places, found = audit_places(project)
         used = found[found >= 0]
         assert 0 < len(used) < len(found)
         assert len(set(used.tolist())) == len(used)
         for target in np.flatnonzero(found >= 0):
             distances = np.linalg.norm(project.targets - project.candidates[found[target]], axis=1)
             assert np.argmin(distances) == target
+            np.testing.assert_array_equal(places[target], project.candidates[found[target]])
+        np.testing.assert_array_equal(places[found < 0], project.targets[found < 0])
+
+
+def test_the_places_of_an_audit_never_change_and_none_is_asked_twice(tmp_path):
+    """A target whose candidate was suggested is not drawn; the others are asked where they always would be."""
+    with make(tmp_path / "p", {"audit": 0.5, "audit_seed": 3}, targets=lattice(25, 18)) as project:
+        places, candidates = audit_places(project)
+        Rater(Session(project, "ann"), "ann").work(30)
+        project.change_settings(seal=not project.settings.seal)  # draws a new round
+        Rater(Session(project, "ann"), "ann", seed=5).work(30)
+        assert len(project.state.audits) > 1
+        for drawn in project.state.audits:
+            np.testing.assert_allclose(np.array(drawn.points), places[list(drawn.targets)])
+        asked = [query.candidate for query in project.state.queries if query.candidate is not None]
+        assert len(set(asked)) == len(asked)
+        suggested = {query.candidate for query in project.state.queries if query.origin == "suggested"}
+        late = project.state.audits[-1]
+        before = {query.candidate for query in project.state.queries[:30] if query.origin == "suggested"}
+        assert before & set(candidates.tolist())
+        assert not before & set(late.candidates)
+        assert suggested
 
 
 def test_draws_differ_between_projects_unless_a_seed_is_set(tmp_path):
@@ -158,9 +184,10 @@ def test_places_of_disagreement_are_drawn_more_often(tmp_path):
         assert drawn.design == "disagreement"
         assert set(drawn.transforms) == {"one", "two"}
         # The two differ by a tenth of x, so that probability grows with x, above a floor.
-        x = project.targets[list(drawn.targets), 0]
+        x = np.array(drawn.points)[:, 0]
         shares = np.array(drawn.probabilities)
         assert np.corrcoef(x, shares)[0, 1] > 0.8
+        assert shares.min() > 0.1 / len(project.targets)
         first = project.state.audits[0]
         asked = {
             first.targets[query.audit[1]] for query in project.state.queries if query.audit and query.audit[0] == 0
@@ -176,9 +203,9 @@ def test_the_log_gives_what_the_estimators_need(tmp_path):
     with Project.open(tmp_path / "p") as project:
         drawn = project.state.audits[0]
         count = len(audited(project))
-        share = np.array(drawn.probabilities[:count]) * count / len(drawn.targets)
-        draws = Draws(np.array(drawn.targets[:count]), share, np.zeros(count, dtype=np.int64), drawn.population)
-        assert draws.weights.sum() == pytest.approx(1.0)
+        share = np.array(drawn.probabilities[:count])
+        draws = Draws(np.array(drawn.targets[:count]), share, np.arange(count), drawn.population)
+        assert draws.weights.sum() == pytest.approx(1.0, rel=0.01)  # a few suggested candidates could not be drawn
         assert project.verify().ok
 
 

@@ -20,6 +20,7 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 Examples:
   warpgauge certify trial
   warpgauge certify trial bspline demons --out trial.json --by "A. Organiser"
+  warpgauge certify trial --method normal
   warpgauge certify trial --unseal --out trial.json   (opens the sealed answers)
   warpgauge certify --check trial.json                (anywhere, without the project)
   warpgauge certify --check trial.json trial"""
@@ -32,8 +33,13 @@ Examples:
 @click.option("--by", "signed_off_by", default="", help="Name of the person responsible; written into the certificate.")
 @click.option("--unseal", is_flag=True, help="Open the sealed answers permanently: they are then used like all others.")
 @click.option(
-    "--level", type=float, default=0.95, show_default=True, help="Confidence level of intervals and decisions."
+    "--method",
+    type=click.Choice(["exact", "normal"]),
+    default="exact",
+    show_default=True,
+    help="exact: by the random draw alone. normal: fewer answers, but assumes about normal values.",
 )
+@click.option("--level", type=float, default=0.95, show_default=True, help="Confidence level of bounds and decisions.")
 @click.option("--seed", type=int, default=0, show_default=True)
 @json_option
 def certify(
@@ -42,8 +48,8 @@ def certify(
     """Compare transforms by random audit questions.
 
     TRANSFORMS are names in PROJECT; by default all are compared. The audit's verdict relies only on the random draw of
-    its questions (see warpgauge new --audit) and is printed beside the model's verdict. If the two contradict each
-    other, a sentence explains what that means.
+    its questions (see warpgauge new --audit), whatever the shape of the errors and however often you look, and is
+    printed beside the model's verdict. If the two contradict each other, a sentence explains what that means.
     """
     if check is not None:
         _check(check, project, as_json)

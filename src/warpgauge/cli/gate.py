@@ -49,8 +49,9 @@ def gate(project: Path, new: str, against: str, margin: str, level: float, as_js
     """Test whether a transform is worse than a baseline.
 
     Compares the transform NEW with the baseline by the audit of PROJECT (a project folder or a STUDY.toml). Exit codes:
-    0 not worse by the margin, 1 worse, 2 undecided (more audit answers are needed), 3 an error. Codes 0 and 1 are each
-    wrong in at most 1 - level of the audits.
+    0 proven to be not worse by the margin, 1 proven to be worse, 2 undecided (more audit answers are needed), 3 an
+    error. Codes 0 and 1 are each wrong in at most 1 - level of the audits, whatever the shape of the errors and however
+    often you look.
     """
     try:
         found = _gated(project, new, against, margin, level)

@@ -7,10 +7,13 @@ is bounded unless the new one is good enough. `warpgauge.core.tickets` turns bot
 
 from __future__ import annotations
 
-import numpy as np
+from dataclasses import dataclass
 
-from warpgauge.core.arrays import Floats
-from warpgauge.core.tickets import tickets
+import numpy as np
+from numpy.typing import ArrayLike
+
+from warpgauge.core.arrays import Bools, Floats
+from warpgauge.core.tickets import pooled_tickets
 
 # Trade-offs t of `absolute_gate_tickets`: so many intervals up to so large a one, which leaves 4 % between neighbours
 # where the reference's error is up to a thousand times the margin.
@@ -32,11 +35,23 @@ def segment_difference(first: Floats, second: Floats, answers: Floats, beyond: f
     Measured along the line through the two transforms. The difference is exact unless the answer lies farther than
     ``beyond`` outside *both* transforms; a failure of only one of them, however large, counts in full.
     """
+    size, along = _along(first, second, answers)
+    reach = size / 2 + beyond
+    return np.asarray(2 * size * np.clip(along, -reach, reach))
+
+
+def _along(first: Floats, second: Floats, answers: Floats) -> tuple[Floats, Floats]:
+    """Return distances of two transforms, and how far from their middle answers lie towards the first."""
     apart = second - first
     size = np.linalg.norm(apart, axis=-1)
     along = np.einsum("...a,...a->...", apart, (first + second) / 2 - answers) / np.where(size > 0, size, 1.0)
-    reach = size / 2 + beyond
-    return np.asarray(2 * size * np.clip(along, -reach, reach))
+    return size, along
+
+
+def beyond_segment(first: Floats, second: Floats, answers: Floats) -> Floats:
+    """Return how far answers lie outside the segment between two transforms, along it; 0 within, or of equal ones."""
+    size, along = _along(first, second, answers)
+    return np.asarray(np.where(size > 0, np.maximum(np.abs(along) - size / 2, 0.0), 0.0))
 
 
 def segment_bound(distances: Floats, beyond: float) -> Floats:
@@ -79,53 +94,74 @@ def expected_segment_difference(
     return np.asarray(2 * size * (-reach + above(-reach) - above(reach)))
 
 
-def relative_gate_tickets(
-    change: Floats, errors: Floats, probabilities: Floats, squares: float, share: float
-) -> Floats:
+@dataclass(frozen=True, eq=False)
+class GateDraws:
+    """Draws at which a new transform is compared with its reference, in P populations of which each counts the same.
+
+    Attributes
+    ----------
+    change, errors : (P, n, d) arrays
+        delta, from reference to new, and e, the answer less the reference, at the drawn units. An infinite e stands for
+        a value of 0, the worst for the claim.
+    probabilities : (P, n) array
+    populations : (P,) array
+        Numbers of units.
+    squares : float
+        Sum over populations of the mean of ``|delta|^2``.
+    noise : float
+        Sum over populations of the mean squared error of placement.
+    bets : (n,) array of bool
+        As in `warpgauge.core.tickets.tickets`.
+    """
+
+    change: Floats
+    errors: Floats
+    probabilities: Floats
+    populations: Floats
+    squares: float
+    noise: float
+    bets: Bools
+
+    def tickets(self, t: ArrayLike, limit: ArrayLike) -> Floats:
+        """Return tickets for "``|t e + delta|^2`` has a mean above the limit", summed over populations, (..., n)."""
+        known = np.asarray(np.isfinite(self.errors).all(axis=-1))
+        sums = np.asarray(t)[..., None, None, None] * np.where(known[..., None], self.errors, 0.0) + self.change
+        values = np.where(known, np.square(sums).sum(axis=-1), 0.0) / self.populations[:, None]
+        return pooled_tickets(values, self.probabilities, limit, self.bets)
+
+
+def relative_gate_tickets(draws: GateDraws, share: float) -> Floats:
     """Return tickets for "the RMS error of the new transform is below (1 + share) times the reference's".
 
     With delta the change from reference to new, e the answer less the reference and ``t = (1 + share)^2 - 1``,
     ``|e - delta|^2 - (1 + t) |e|^2 = (1 + t) / t |delta|^2 - |t e + delta|^2 / t``. If the claim is false, the mean of
-    this is at least 0, so that ``|t e + delta|^2`` adds up to at most ``(1 + t)`` times the sum of ``|delta|^2``.
-    No error is capped.
+    this is at least 0, so that the mean of ``|t e + delta|^2`` is at most ``(1 + t)`` times that of ``|delta|^2``.
+    No error is capped. Errors of placement add ``t^2`` times their mean square to that limit, so that the claim is
+    about the true errors.
 
     Parameters
     ----------
-    change, errors : (n, d) array
-        delta and e at the drawn units.
-    probabilities : (n,) array
-    squares : float
-        Sum of ``|delta|^2`` over the population.
+    draws : GateDraws
     share : float
         Positive.
     """
     t = (1 + share) ** 2 - 1
-    return tickets(np.square(t * errors + change).sum(axis=-1), probabilities, (1 + t) * squares)
+    return draws.tickets(t, (1 + t) * draws.squares + t**2 * draws.noise)
 
 
-def absolute_gate_tickets(
-    change: Floats,
-    errors: Floats,
-    probabilities: Floats,
-    squares: float,
-    population: int,
-    margin: float,
-    largest: float,
-) -> Floats:
+def absolute_gate_tickets(draws: GateDraws, margin: float, largest: float) -> Floats:
     """Return tickets for "the RMS error of the new transform is below the reference's plus a margin m", (k, n).
 
     The claim is proven where all k are. ``(r + m)^2`` is the smallest ``(1 + t) r^2 + (1 + 1/t) m^2`` over t, at
     ``t = m / r``; which t that is, is not known. Positive t are covered by k intervals: for t within [u, w], the sum is
     at least ``(1 + u) r^2 + (1 + 1/w) m^2``. If the claim is false, the mean squared error of the new transform is at
-    least that for the interval that holds ``m / r``, and ``|u e + delta|^2`` adds up to at most
-    ``(1 + u) sum |delta|^2 - N m^2 (u + u / w)``; where this is negative, the interval is excluded without an answer.
+    least that for the interval that holds ``m / r``, and the mean of ``|u e + delta|^2`` is at most
+    ``(1 + u)`` times that of ``|delta|^2`` less ``m^2 (u + u / w)``; where this is negative, the interval is excluded
+    without an answer.
 
     Parameters
     ----------
-    change, errors, probabilities, squares
-        As in `relative_gate_tickets`.
-    population : int
-        N.
+    draws : GateDraws
     margin : float
         m > 0.
     largest : float
@@ -134,7 +170,6 @@ def absolute_gate_tickets(
     low = margin / max(largest, margin)
     u = np.geomspace(low, _TOP_TRADE, _TRADES)
     w = np.append(u[1:], np.inf)
-    limit = (1 + u) * squares - population * margin**2 * (u + u / w)
-    values = np.square(u[:, None, None] * errors + change).sum(axis=-1)
-    given = tickets(values, probabilities, np.where(limit > 0, limit, 1.0))
+    limit = (1 + u) * draws.squares - len(draws.populations) * margin**2 * (u + u / w) + u**2 * draws.noise
+    given = draws.tickets(u, np.where(limit > 0, limit, 1.0))
     return np.where((limit > 0)[:, None], given, np.inf)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from warpgauge.core.arrays import Floats, Ints, as_points
+from warpgauge.core.bounded_losses import expected_segment_difference, segment_bound
 from warpgauge.core.compiled import compile_loop, loop_array
 from warpgauge.errors import InvalidInputError
 
@@ -226,6 +227,42 @@ def draw_sizes(bounds: Floats, expected: Floats | None = None) -> Floats:
     leaning = bounds + expected * (1.0 if expected.sum() >= 0 else -1.0)
     leaning = np.maximum(leaning, 0.0)
     return np.asarray(0.25 * even + 0.75 * leaning / leaning.sum()) if leaning.sum() > 0 else np.asarray(even)
+
+
+def contest_sizes(mapped: Floats, means: Floats, covariances: Floats, beyond: float, floor: float) -> Floats:
+    """Return sizes to draw units by, so that answers decide which of several transforms is best.
+
+    Half follows the bounds of the mean error and half those of the squared error, each leaning to where the expected
+    leader is expected to win (`draw_sizes`); averaged over all pairs of the leader with another transform. Whatever
+    is expected, a verdict from such draws is valid; it only needs more answers.
+
+    Parameters
+    ----------
+    mapped : (K, N, d) array
+        Two transforms or more at all units.
+    means, covariances : (N, d) and (N, d, d) arrays
+        Of the answers, as expected by a model, the noise of a placement included.
+    beyond : float
+        How far outside the segment between two transforms answers count in full.
+    floor : float
+        Share of the probability that is spread evenly.
+
+    Returns
+    -------
+    (N,) array
+        Sizes that add up to 1.
+    """
+    K, N, _ = mapped.shape
+    leader = int(np.square(mapped - means).sum(axis=(1, 2)).argmin())
+    sizes = np.zeros(N)
+    for other in (k for k in range(K) if k != leader):
+        apart = np.linalg.norm(mapped[other] - mapped[leader], axis=1)
+        squares = segment_bound(apart, beyond)
+        expected = expected_segment_difference(mapped[leader], mapped[other], means, covariances, beyond)
+        leaning = expected / np.where(squares > 0, squares, 1.0)
+        sizes += draw_sizes(apart, leaning * apart) + draw_sizes(squares, expected)
+    total = float(sizes.sum())
+    return np.asarray((1 - floor) * sizes / total + floor / N) if total > 0 else np.full(N, 1 / N)
 
 
 def sequential_draw(sizes: Floats, count: int, rng: np.random.Generator) -> tuple[Ints, Floats]:

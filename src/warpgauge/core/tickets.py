@@ -31,7 +31,7 @@ _NODES = 64
 _ROUNDING = 1e-12
 
 
-def tickets(values: Floats, probabilities: Floats, limit: ArrayLike) -> Floats:
+def tickets(values: Floats, probabilities: Floats, limit: ArrayLike, bets: Bools | None = None) -> Floats:
     """Return the ticket of every draw, along the last axis.
 
     Parameters
@@ -42,17 +42,32 @@ def tickets(values: Floats, probabilities: Floats, limit: ArrayLike) -> Floats:
         Of each draw, among the units left.
     limit : (...) array or float
         Largest sum of v over the population if the claim is false.
+    bets : (n,) array of bool, optional
+        Draws that may be bet on; all by default. The others are only taken from what is left: whoever made the claim
+        may have known their values, or their probabilities are not those of single draws.
 
     Returns
     -------
     (..., n) array
         Infinite where what was seen exceeds the limit: the claim is then proven.
     """
+    return pooled_tickets(values[..., None, :], np.asarray(probabilities)[None], limit, bets)
+
+
+def pooled_tickets(values: Floats, probabilities: Floats, limit: ArrayLike, bets: Bools | None = None) -> Floats:
+    """Return the tickets of draws that come in batches, one from each of P populations, (..., n).
+
+    The limit is that of the sum of v over all populations. Parameters are as in `tickets`, with an axis of length P
+    before the last in ``values`` and ``probabilities``.
+    """
     top = np.asarray(limit, dtype=np.float64)[..., None]
-    seen = np.cumsum(values, axis=-1)
-    room = top - (seen - values)
+    own = values.sum(axis=-2)
+    seen = np.cumsum(own, axis=-1)
+    room = top - (seen - own)
     left = room > _ROUNDING * top
-    given = np.where(left, values / (probabilities * np.where(left, room, 1.0)), 1.0)
+    given = np.where(left, (values / probabilities).sum(axis=-2) / np.where(left, room, 1.0), 1.0)
+    if bets is not None:
+        given = np.where(bets, given, 1.0)
     return np.asarray(np.where(seen > top * (1 + _ROUNDING), np.inf, given))
 
 
@@ -102,6 +117,20 @@ def fewest_answers(mean: float, bound: float, alpha: float = 0.05) -> float:
     return float(np.log(1 / alpha) / np.log1p(mean / bound))
 
 
+def answers_left(given: Floats, alpha: float) -> float:
+    """Return about how many further tickets like those so far prove the claim; infinite where they would not.
+
+    The wealth grows per ticket by the mean of ``log(1 - s + s G)``, at the stake that is best for those so far.
+    """
+    if not len(given):
+        return np.inf
+    if proven(given, alpha)[-1]:
+        return 0.0
+    stakes, _ = _stakes()
+    growth = float(np.log1p(stakes[:, None] * (given - 1)).mean(axis=1).max())
+    return float((np.log(1 / alpha) - log_wealth(given)[-1]) / growth) if growth > 0 else np.inf
+
+
 def exact_interval(values: ArrayLike, bound: float, level: float = 0.95) -> tuple[float, float]:
     """Interval of the mean of bounded values; it holds at every number of values at once, whatever their shape.
 
@@ -147,7 +176,14 @@ def _low(values: Floats, alpha: float) -> float:
     return _last_true(excluded, 2.0) - 1
 
 
-def upper_mean(values: ArrayLike, most: float, probabilities: ArrayLike, population: int, level: float = 0.95) -> float:
+def upper_mean(
+    values: ArrayLike,
+    most: float,
+    probabilities: ArrayLike,
+    population: int,
+    level: float = 0.95,
+    bets: Bools | None = None,
+) -> float:
     """Exact upper bound of the mean over a finite population of values within [0, most], at every look.
 
     Parameters
@@ -161,6 +197,8 @@ def upper_mean(values: ArrayLike, most: float, probabilities: ArrayLike, populat
     population : int
         Number of units.
     level : float
+    bets : (n,) array of bool, optional
+        As in `tickets`.
     """
     given, chances = np.asarray(values, dtype=np.float64), np.asarray(probabilities, dtype=np.float64)
     _check_level(level)
@@ -170,9 +208,34 @@ def upper_mean(values: ArrayLike, most: float, probabilities: ArrayLike, populat
         return float(most)
 
     def excluded(gap: float) -> bool:  # the claim: the mean is below most - gap, so gains add up to more than N gap
-        return bool(log_wealth(tickets(most - given, chances, population * gap)).max() >= np.log(1 / (1 - level)))
+        found = log_wealth(tickets(most - given, chances, population * gap, bets))
+        return bool(found.max() >= np.log(1 / (1 - level)))
 
     return float(most - _last_true(excluded, float(most)))
+
+
+def lower_mean(
+    values: ArrayLike, probabilities: ArrayLike, population: int, level: float = 0.95, bets: Bools | None = None
+) -> float:
+    """Exact lower bound of the mean over a finite population of values of at least 0, at every look; nothing is capped.
+
+    Parameters
+    ----------
+    values, probabilities, population, level, bets
+        As in `upper_mean`.
+    """
+    given, chances = np.asarray(values, dtype=np.float64), np.asarray(probabilities, dtype=np.float64)
+    _check_level(level)
+    if len(given) and given.min() < 0:
+        raise InvalidInputError(f"Values must be at least 0, got {given.min():g}.")
+    if not len(given) or not given.max() > 0:
+        return 0.0
+
+    def excluded(mean: float) -> bool:  # the claim: the mean is larger
+        found = log_wealth(tickets(given, chances, population * mean, bets))
+        return bool(found.max() >= np.log(1 / (1 - level)))
+
+    return _last_true(excluded, float(given.max()))
 
 
 def _last_true(holds: Callable[[float], bool], most: float) -> float:

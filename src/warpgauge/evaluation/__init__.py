@@ -5,7 +5,8 @@ from __future__ import annotations
 from warpgauge.core.annotation_budget import FurtherAnnotations, further_annotations, further_by_growth
 from warpgauge.core.error_scores import RankDistribution, norm_name
 from warpgauge.core.sensitivity import Sensitivity, Variation, sensitivity
-from warpgauge.evaluation.audit import AuditData, audit_data
+from warpgauge.evaluation.audit import Apart, AuditData, audit_data
+from warpgauge.evaluation.audit_watch import AuditWatch
 from warpgauge.evaluation.certificate import (
     Certificate,
     certify_project,
@@ -14,8 +15,9 @@ from warpgauge.evaluation.certificate import (
     read_certificate,
 )
 from warpgauge.evaluation.comparison import Comparison, Scene, Values, landmark_table
-from warpgauge.evaluation.design_verdict import AuditWatch, DesignVerdict, design_verdict
+from warpgauge.evaluation.design_verdict import DesignVerdict, design_verdict
 from warpgauge.evaluation.diagnostics import Diagnostics, Outlier, Trust, diagnose, trust
+from warpgauge.evaluation.exact_verdict import ExactVerdict, exact_verdict
 from warpgauge.evaluation.flags import Flag
 from warpgauge.evaluation.gate import GateResult, gate_audit, gate_project
 from warpgauge.evaluation.judge import Judge, judge
@@ -35,6 +37,7 @@ from warpgauge.evaluation.truth import Judgement, Truth
 from warpgauge.evaluation.verdict import Outcome, Region, Verdict
 
 __all__ = [
+    "Apart",
     "AuditData",
     "AuditWatch",
     "Certificate",
@@ -42,6 +45,7 @@ __all__ = [
     "DesignVerdict",
     "Diagnostics",
     "Evaluation",
+    "ExactVerdict",
     "Flag",
     "FurtherAnnotations",
     "GateResult",
@@ -72,6 +76,7 @@ __all__ = [
     "evaluate",
     "evaluate_comparison",
     "evaluate_project",
+    "exact_verdict",
     "further_annotations",
     "further_by_growth",
     "gate_audit",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from os import PathLike
 from typing import Any
@@ -19,22 +19,26 @@ import numpy as np
 from warpgauge._version import __version__
 from warpgauge.display import counted, html_table, text_table
 from warpgauge.errors import FileFormatError, InvalidInputError
-from warpgauge.evaluation.audit import AuditData, audit_data
+from warpgauge.evaluation.audit import AuditData, audit_data, family_of
 from warpgauge.evaluation.columns import PRIMARY
-from warpgauge.evaluation.design_verdict import CONFIDENCE, DesignVerdict, Estimate, contradicting, design_verdict
+from warpgauge.evaluation.design_verdict import DesignVerdict, contradicting, design_verdict
+from warpgauge.evaluation.exact_verdict import CONFIDENCE, ExactVerdict, exact_verdict
 from warpgauge.evaluation.project_evaluation import evaluate_comparison, project_centre, project_comparison
 from warpgauge.evaluation.result import Evaluation
 from warpgauge.evaluation.sentences import region_words
 from warpgauge.io.files import read_text
-from warpgauge.project import Project, State
+from warpgauge.project import Project
 from warpgauge.session.seals import unseal as unseal_project
 
-# In schema 1 the commitment also covers what transforms and model gave at the answers, to the last bit.
-FORMAT, SCHEMA, SCHEMAS = "warpgauge certificate", 2, (1, 2)
+# In schema 1 the commitment also covers what transforms and model gave at the answers, to the last bit. Schemas 1 and 2
+# hold verdicts by normal values, which could decide on even draws.
+FORMAT, SCHEMA, SCHEMAS = "warpgauge certificate", 3, (1, 2, 3)
+METHODS = ("exact", "normal")
 _COMMITTED = (
     "population", "targets", "probabilities", "rounds", "answered", "matches", "covariances", "sealed", "moved",
     "waiting",
 )  # fmt: skip
+_COMMITTED_1 = ("names", "mapped", "predicted", "predicted_means")
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,14 +49,14 @@ class Certificate:
     ----------
     content : dict
         All of it, as plain values; ``content["digest"]`` covers the rest.
-    verdict : DesignVerdict
-        The audit's.
+    verdict : ExactVerdict or DesignVerdict
+        The audit's, by the method ``"exact"`` or ``"normal"``.
     evaluation : Evaluation or None
         The model's, from answers that are not sealed; None where there are none.
     """
 
     content: dict[str, Any]
-    verdict: DesignVerdict
+    verdict: ExactVerdict | DesignVerdict
     evaluation: Evaluation | None = None
 
     @property
@@ -67,17 +71,7 @@ class Certificate:
 
     def table(self) -> tuple[list[str], list[list[Any]]]:
         """Return heads and rows: both verdicts side by side."""
-        units = self.content["project"]["units"]
-        heads = ["transform", f"audit: RMS error ({units}), {100 * self.verdict.level:.0f} %", "possible ranks",
-                 "audit: mean error", "audit: 90th percentile", "model: RMS error, 90 %"]  # fmt: skip
-        model = (self.content["model_based"] or {}).get("methods", {})
-        rows = []
-        for one in self.verdict.methods:
-            ranks = str(one.best_rank) if one.best_rank == one.worst_rank else f"{one.best_rank} to {one.worst_rank}"
-            other = model.get(one.name)
-            words = "-" if other is None else Estimate(other["rms"], *other["interval"]).words
-            rows.append([one.name, one.rms.words, ranks, one.mean.words, one.p90.words, words])
-        return heads, rows
+        return self.verdict.table((self.content["model_based"] or {}).get("methods", {}))
 
     @property
     def title(self) -> str:
@@ -88,16 +82,12 @@ class Certificate:
     @property
     def sentences(self) -> list[str]:
         """Both verdicts, missing answers, contradictions, and reasons for caution."""
-        about, model = self.content["audit"], self.content["model_based"]
+        model = self.content["model_based"]
         found = [
             f"Audit: {self.content['verdict']}",
+            *self.verdict.further,
             f"Model: {model['sentence'] if model else 'no verdict, because all answers are sealed.'}",
         ]
-        if about["not_answered"]:
-            found.append(
-                f"{about['not_answered']} of {about['reached']} audit questions were not answered. The intervals hold "
-                "for places that can be answered; the certificate also gives intervals for the worst and best case."
-            )
         found += [f"contradiction: {one}" for one in self.contradictions]
         if model and not self.contradictions:
             found.append("The two verdicts do not contradict each other.")
@@ -111,9 +101,21 @@ class Certificate:
     @property
     def notes(self) -> list[str]:
         """The last of `sentences`: what to keep in mind, which commands print to standard error."""
-        named = ", ".join(self.late)
-        told = f"note: added after the answers were opened, so they may have used the answers: {named}"
-        return [told] if named else []
+        about, named = self.content["audit"], ", ".join(self.late)
+        found = []
+        if named:
+            found.append(f"note: added after the answers were opened, so they may have used the answers: {named}")
+        if about["seeded"]:
+            found.append("note: somebody set the seed of the draws (audit_seed), and could foresee them")
+        if about["redrawn"]:
+            found.append(
+                f"note: {counted(about['redrawn'], 'drawn question')} were never asked, because transforms or settings "
+                "changed and questions were drawn anew"
+            )
+        if self.content["left_out"]:
+            left = ", ".join(self.content["left_out"])
+            found.append(f"note: other transforms of the project, which the confidence allows for: {left}")
+        return found
 
     def to_json(self) -> str:
         """Return the certificate as it is written to a file."""
@@ -140,6 +142,7 @@ def certify_project(
     project: Project,
     transforms: Mapping[str, Any] | None = None,
     *,
+    method: str = "exact",
     level: float = CONFIDENCE,
     seed: int = 0,
     signed_off_by: str = "",
@@ -154,8 +157,10 @@ def certify_project(
     project : Project
     transforms : mapping of name to transform, optional
         All transforms of the project by default.
+    method : {"exact", "normal"}
+        By what the audit decides: the random draw alone, or faster, taking estimates for about normal values.
     level : float
-        Of the audit's intervals and decisions.
+        Of the audit's bounds and decisions.
     seed : int
         Of samples and resampling.
     signed_off_by : str
@@ -168,14 +173,21 @@ def certify_project(
     created : datetime, optional
         Now by default.
     """
+    if method not in METHODS:
+        raise InvalidInputError(f"The method must be one of {', '.join(METHODS)}, got {method!r}.")
     if transforms is None:
         transforms = {name: project.transform(name) for name in project.transform_names()}
     comparison = project_comparison(project, transforms) if evaluation is None else evaluation.comparison
     if evaluation is None and len(comparison.annotations):
         centre = project_centre(project)
         evaluation = evaluate_comparison(comparison, centre=centre, seed=seed, further=False, with_trust=False)
-    data = audit_data(project, comparison.among(transforms))
-    verdict = design_verdict(data, level=level, seed=seed)
+    data = audit_data(project, comparison.among(transforms), predictions=method == "normal")
+    verdict: ExactVerdict | DesignVerdict
+    if method == "exact":
+        family = family_of(project.state, transforms)
+        verdict = exact_verdict(data, level=level, family=family, units=project.units)
+    else:
+        verdict = design_verdict(data, level=level, seed=seed, units=project.units)
     model = None if evaluation is None else _model(evaluation, list(transforms))
     contradictions = [] if model is None else contradicting(verdict, model, project.units)
     with project.lock:
@@ -187,7 +199,9 @@ def certify_project(
             "software": {"warpgauge": __version__, "numpy": np.__version__},
             **_provenance(project, transforms),
             "seeds": {"intervals": seed, "rounds": [drawn.seed for drawn in project.state.audits]},
-            "audit": _audit(project.state, data),
+            "left_out": [name for name in project.state.transforms if name not in transforms],
+            "method": method,
+            "audit": _audit(project, data),
             "commitment": commitment(data),
             "answers": data.to_dict() if unseal or not data.sealed.any() else None,
             "design_based": verdict.to_dict(),
@@ -219,8 +233,7 @@ def commitment(data: AuditData, schema: int = SCHEMA) -> str:
     What follows from them and from the transforms is not covered: another version may round it differently.
     """
     content = data.to_dict()
-    if schema > 1:
-        content = {key: content[key] for key in _COMMITTED}
+    content = {key: content[key] for key in (*_COMMITTED, *(_COMMITTED_1 if schema == 1 else ()))}
     text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return "sha256:" + hashlib.sha256(text.encode("ascii")).hexdigest()
 
@@ -271,10 +284,12 @@ def _provenance(project: Project, transforms: Mapping[str, Any]) -> dict[str, An
     }  # fmt: skip
 
 
-def _audit(state: State, data: AuditData) -> dict[str, Any]:
-    """Describe the design: rounds, questions, skips."""
+def _audit(project: Project, data: AuditData) -> dict[str, Any]:
+    """Describe the design: rounds, questions, skips, and what an organiser could have changed about the draws."""
+    state = project.state
     questions = [query for query in state.queries if query.audit is not None]
     places = [query.audit for query in questions if query.audit is not None]
+    asked = {drawn.number: sum(number == drawn.number for number, _ in places) for drawn in state.audits}
     return {
         "asked_at_candidates": sum(query.candidate is not None for query in questions),
         "rounds": [
@@ -283,10 +298,12 @@ def _audit(state: State, data: AuditData) -> dict[str, Any]:
                 "sealed": drawn.sealed,
                 "drawn_at": drawn.generation,
                 "questions": len(drawn.targets),
-                "asked": sum(number == drawn.number for number, _ in places),
+                "asked": asked[drawn.number],
             }
             for drawn in state.audits
         ],
+        "redrawn": sum(len(drawn.targets) - asked[drawn.number] for drawn in state.audits[:-1]),
+        "seeded": _was_seeded(project),
         "population": data.draws.population,
         "reached": len(data.draws),
         "answered": int(data.answered.sum()),
@@ -296,6 +313,14 @@ def _audit(state: State, data: AuditData) -> dict[str, Any]:
         "waiting": data.waiting,
         "sealed": int(data.sealed.sum()),
     }
+
+
+def _was_seeded(project: Project) -> bool:
+    """Return whether the seed of the draws was ever a setting, which its owner could foresee the draws by."""
+    if project.document.settings.audit_seed is not None:
+        return True
+    changes = (event.payload.get("changes", {}) for event in project.events() if event.kind == "settings")
+    return any(each.get("audit_seed") is not None for each in changes)
 
 
 def read_certificate(path: str | PathLike[str]) -> dict[str, Any]:
@@ -335,10 +360,19 @@ def _check_answers(content: Mapping[str, Any], data: AuditData) -> list[str]:
     problems = []
     if commitment(data, content["schema"]) != content["commitment"]:
         problems.append("The answers are not those that the certificate was made with.")
-    again = design_verdict(data, level=content["design_based"]["level"], seed=content["seeds"]["intervals"])
-    if not _same_verdict(again.to_dict(), content["design_based"]):
+    if not _same_verdict(_again(content, data).to_dict(), content["design_based"]):
         problems.append("The verdict does not follow from the answers: recomputing it gives a different one.")
     return problems
+
+
+def _again(content: Mapping[str, Any], data: AuditData) -> ExactVerdict | DesignVerdict:
+    """Compute the verdict of a certificate again, by its method."""
+    about = content["design_based"]
+    if content.get("method", "normal") == "exact":
+        return exact_verdict(data, level=about["level"], family=about["family"], units=about["units"])
+    if content["schema"] < 3:
+        data = replace(data, even=False)
+    return design_verdict(data, level=about["level"], seed=content["seeds"]["intervals"])
 
 
 def _check_project(content: Mapping[str, Any], project: Project) -> list[str]:
@@ -368,17 +402,18 @@ def _check_project(content: Mapping[str, Any], project: Project) -> list[str]:
 def _check_sealed(content: Mapping[str, Any], project: Project) -> list[str]:
     """Recompute the verdict from an unchanged project, for a certificate that does not hold the answers."""
     transforms = {name: project.transform(name) for name in content["transforms"]}
-    data = audit_data(project, project_comparison(project, transforms).among(transforms))
-    again = design_verdict(data, level=content["design_based"]["level"], seed=content["seeds"]["intervals"])
+    normal = content.get("method", "normal") == "normal"
+    data = audit_data(project, project_comparison(project, transforms).among(transforms), predictions=normal)
     same = commitment(data, content["schema"]) == content["commitment"]
-    if same and _same_verdict(again.to_dict(), content["design_based"]):
+    if same and _same_verdict(_again(content, data).to_dict(), content["design_based"]):
         return []
     return ["The verdict does not follow from the project's answers: recomputing it gives a different one."]
 
 
 def _same_verdict(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Whether two verdicts agree in all but their sentence, whose wording may differ between versions."""
-    return _alike(*({key: value for key, value in each.items() if key != "sentence"} for each in (one, other)))
+    """Whether two verdicts agree in all but their sentences, whose wording may differ between versions."""
+    words = ("sentence", "further")
+    return _alike(*({key: value for key, value in each.items() if key not in words} for each in (one, other)))
 
 
 def _alike(one: Any, other: Any) -> bool:

@@ -1,6 +1,7 @@
-"""The verdict of an audit, valid by the random draw alone: sizes of errors, differences of transforms, and ranks.
+"""The verdict of an audit by normal values: sizes of errors, differences of transforms, and ranks.
 
-`AuditWatch` follows the audit of a project while it is being annotated, until it decides which transform is best.
+Estimates are unbiased by the random draw alone. Intervals and decisions take single estimates for about normal values,
+which rare failures are not; `warpgauge.evaluation.exact_verdict` assumes nothing.
 """
 
 from __future__ import annotations
@@ -22,13 +23,11 @@ from warpgauge.core.estimators import (
     rank_intervals,
     single_draws,
 )
-from warpgauge.errors import InvalidInputError, WarpgaugeError
+from warpgauge.errors import InvalidInputError
 from warpgauge.evaluation import sentences
-from warpgauge.evaluation.audit import AuditData, audit_data
-from warpgauge.evaluation.project_evaluation import project_comparison
-from warpgauge.project import Project
+from warpgauge.evaluation.audit import AuditData
+from warpgauge.evaluation.exact_verdict import CONFIDENCE, ExactVerdict, SizeVerdict
 
-CONFIDENCE = 0.95
 # Fewer answers than this give no interval worth stating.
 FEWEST = 5
 
@@ -106,6 +105,9 @@ class DesignVerdict:
     pairs : tuple of PairVerdict
     assisted : bool
         Whether predictions of the model made the estimates more precise; they stay valid without it.
+    even : bool
+        Whether most draws were even: then nothing is decided, because few even draws rarely meet a rare failure.
+    units : str
     """
 
     level: float
@@ -114,6 +116,8 @@ class DesignVerdict:
     methods: tuple[MethodVerdict, ...]
     pairs: tuple[PairVerdict, ...]
     assisted: bool
+    even: bool = False
+    units: str = "px"
 
     @property
     def best(self) -> str | None:
@@ -129,6 +133,15 @@ class DesignVerdict:
     def sentence(self) -> str:
         """The verdict in a sentence."""
         return sentences.design(self)
+
+    @property
+    def further(self) -> list[str]:
+        """What the verdict assumes, and what was not answered."""
+        return sentences.design_further(self)
+
+    def table(self, model: Mapping[str, Any]) -> tuple[list[str], list[list[Any]]]:
+        """Return heads and rows: the audit's figures beside those of the model."""
+        return sentences.design_table(self, model)
 
     def to_dict(self) -> dict[str, Any]:
         """All numbers as plain values."""
@@ -163,7 +176,7 @@ class DesignVerdict:
         }
 
 
-def design_verdict(data: AuditData, *, level: float = CONFIDENCE, seed: int = 0) -> DesignVerdict:
+def design_verdict(data: AuditData, *, level: float = CONFIDENCE, seed: int = 0, units: str = "px") -> DesignVerdict:
     """Return what the audit says.
 
     Parameters
@@ -173,6 +186,8 @@ def design_verdict(data: AuditData, *, level: float = CONFIDENCE, seed: int = 0)
         Of each interval; decisions between transforms hold with this probability for all pairs together, at all times.
     seed : int
         Of the resampling behind intervals.
+    units : str
+        World unit, for the sentences.
     """
     usable = data.usable
     answered = int(usable.sum())
@@ -192,7 +207,9 @@ def design_verdict(data: AuditData, *, level: float = CONFIDENCE, seed: int = 0)
     ranks = rank_intervals(better)
     methods = [_method(data, k, squares[k], level, seed, ranks[k]) for k in range(K)]
     methods.sort(key=lambda one: one.rms.value)
-    return DesignVerdict(level, len(data.draws), answered, tuple(methods), pairs, data.predicted is not None)
+    return DesignVerdict(
+        level, len(data.draws), answered, tuple(methods), pairs, data.predicted is not None, data.even, units
+    )
 
 
 def _coefficients(data: AuditData, plus: int, minus: int | None = None) -> Floats:
@@ -268,7 +285,7 @@ def _pair(
     steps = single_draws(data.draws.among(usable), values, None if told is None else told.among(usable))
     sequence = confidence_sequence(steps, 1 - share)
     better = None
-    if sequence.high < 0 or sequence.low > 0:
+    if not data.even and (sequence.high < 0 or sequence.low > 0):
         better = data.names[a] if sequence.high < 0 else data.names[b]
     total = _root(sizes[0].value) + _root(sizes[1].value)
     return PairVerdict(
@@ -276,59 +293,16 @@ def _pair(
     )
 
 
-class AuditWatch:
-    """The audit's verdict, recomputed when an audit answer or a transform has changed.
-
-    It may be looked at after every answer: decisions keep their error rate.
-
-    Parameters
-    ----------
-    project : Project
-    """
-
-    def __init__(self, project: Project) -> None:
-        self.project = project
-        self._known: tuple[object, DesignVerdict | None] | None = None
-
-    def verdict(self) -> DesignVerdict | None:
-        """Return the verdict; None with fewer than two transforms or too few audit answers."""
-        with self.project.lock:
-            state = self.project.state
-            audited = {query.number for query in state.queries if query.audit is not None}
-            answers = tuple(
-                sorted(
-                    (number, who, cell.answer.generation if cell.answer else 0, cell.disabled)
-                    for (who, number), cell in state.cells.items()
-                    if state.queries[number].location in audited
-                )
-            )
-            transforms = tuple((name, record.generation) for name, record in state.transforms.items())
-            key = answers, transforms, len(state.unsealed), len(state.excluded)
-        if self._known is None or self._known[0] != key:
-            self._known = key, self._made() if len(transforms) > 1 and answers else None
-        return self._known[1]
-
-    def _made(self) -> DesignVerdict | None:
-        try:
-            compared = project_comparison(self.project).among(self.project.transform_names())
-            return design_verdict(audit_data(self.project, compared))
-        except WarpgaugeError:  # too few answers, or a transform that cannot be read, which is shown elsewhere
-            return None
-
-    def certified(self) -> str | None:
-        """Return the verdict in a sentence where the audit shows which transform is best, else None."""
-        found = self.verdict()
-        return found.sentence if found is not None and found.certified else None
-
-
-def contradicting(verdict: DesignVerdict, model: Mapping[str, Any], units: str) -> list[str]:
+def contradicting(verdict: DesignVerdict | ExactVerdict, model: Mapping[str, Any], units: str) -> list[str]:
     """Return where the two verdicts contradict each other, and what that means."""
     found = []
     for one in verdict.methods:
-        other = model["methods"][one.name]
-        low, high = other["interval"]
-        if one.rms.low > high or one.rms.high < low:
-            found.append(sentences.contradicting_sizes(one, (low, high), units))
+        low, high = model["methods"][one.name]["interval"]
+        bounds = (one.low, one.high) if isinstance(one, SizeVerdict) else (one.rms.low, one.rms.high)
+        # An exact upper bound is that of capped errors.
+        capped = isinstance(one, SizeVerdict) and low > one.cap
+        if bounds[0] > high or (bounds[1] < low and not capped):
+            found.append(sentences.contradicting_sizes(one.name, bounds, (low, high), units))
     names = list(model["names"])
     for pair in verdict.pairs:
         if pair.better is None:

@@ -6,7 +6,8 @@ sentences. It names the two or three methods that matter, and the error before r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from warpgauge.core.annotation_budget import FurtherAnnotations
@@ -15,8 +16,9 @@ from warpgauge.display import counted, shown_units
 
 if TYPE_CHECKING:
     from warpgauge.evaluation.columns import Row
-    from warpgauge.evaluation.design_verdict import DesignVerdict, MethodVerdict
+    from warpgauge.evaluation.design_verdict import DesignVerdict
     from warpgauge.evaluation.diagnostics import Trust
+    from warpgauge.evaluation.exact_verdict import ExactPair, ExactVerdict
     from warpgauge.evaluation.flags import Flag
     from warpgauge.evaluation.gate import GateResult
     from warpgauge.evaluation.verdict import Verdict
@@ -509,15 +511,179 @@ def design(found: DesignVerdict) -> str:
     )
 
 
-def contradicting_sizes(one: MethodVerdict, expected: tuple[float, float], units: str) -> str:
+def design_further(found: DesignVerdict) -> list[str]:
+    """Return what a verdict by normal values assumes, and what was not answered."""
+    told = ["The method normal takes single estimates for about normal values. Rare failures of a method break that."]
+    if found.even and found.pairs:
+        told.append(
+            "Most questions were drawn evenly, and few even draws rarely meet a rare failure: nothing is decided."
+        )
+    if found.reached > found.answered:
+        told.append(
+            f"{found.reached - found.answered} of {found.reached} audit questions were not answered. The intervals "
+            "hold for places that can be answered; the certificate also gives intervals for the worst and best case."
+        )
+    return told
+
+
+def design_table(found: DesignVerdict, model: Mapping[str, Any]) -> tuple[list[str], list[list[Any]]]:
+    """Return heads and rows of a verdict by normal values, beside the model's."""
+    heads = ["transform", f"audit: RMS error ({found.units}), {100 * found.level:.0f} %", "possible ranks",
+             "audit: mean error", "audit: 90th percentile", "model: RMS error, 90 %"]  # fmt: skip
+    rows = [
+        [one.name, one.rms.words, _ranks(one), one.mean.words, one.p90.words, _modelled(model.get(one.name))]
+        for one in found.methods
+    ]
+    return heads, rows
+
+
+def _ranks(one: Any) -> str:
+    return str(one.best_rank) if one.best_rank == one.worst_rank else f"{one.best_rank} to {one.worst_rank}"
+
+
+def _modelled(one: Mapping[str, Any] | None) -> str:
+    return "-" if one is None else f"{one['rms']:.3g} ({one['interval'][0]:.3g} to {one['interval'][1]:.3g})"
+
+
+def exact(found: ExactVerdict) -> str:
+    """Return what an audit proves."""
+    if not found.pairs:
+        one = found.methods[0]
+        return (
+            f"{counted(found.answered, 'random answer')} bound the RMS error of {one.name}: at least "
+            f"{length(one.low, found.units)}, and at most {length(one.high, found.units)} where errors count as at "
+            f"most {length(one.cap, found.units)} ({_sure(found)} for each bound)."
+        )
+    if found.best is not None:
+        beyond = min(one.beyond or 0.0 for one in found.contest)
+        others = found.contest[0].other(found.best) if len(found.methods) == 2 else "all others"
+        return (
+            f"Decided: {found.best} is better than {others}. Its mean error is smaller, and so is its RMS error with "
+            f"answers up to R0 = {length(beyond, found.units)} beyond ({_sure(found)}, by the random draw alone)."
+        )
+    told = [one for one in (_told(pair, found.units) for pair in found.pairs) if one]
+    if not told:
+        return (
+            f"Not decided: {counted(found.answered, 'random answer')} do not separate the transforms ({_sure(found)})."
+        )
+    more = f"; and {len(told) - 3} more" if len(told) > 3 else ""
+    which = "Which transform is best is not decided. "
+    return f"{which}{'; '.join(told[:3])}{more} ({_sure(found)}, by the random draw alone)."
+
+
+def _sure(found: ExactVerdict) -> str:
+    return f"{100 * found.level:.0f} % confidence at every look"
+
+
+def _told(pair: ExactPair, units: str) -> str:
+    """Return what is proven about two transforms, by measure."""
+    if pair.better is not None:
+        beyond = length(pair.beyond or 0.0, units)
+        return f"{pair.better} is better than {pair.other(pair.better)}, in RMS error up to R0 = {beyond}"
+    if pair.mean is not None and pair.squared not in (None, pair.mean):
+        return (
+            f"{pair.mean} has a smaller mean error than {pair.squared}, which has a smaller RMS error up to R0 = "
+            f"{length(pair.beyond or 0.0, units)}: {pair.mean} is nearer at most places and far off at some"
+        )
+    told = []
+    if pair.mean is not None:
+        told.append(f"{pair.mean} has a smaller mean error than {pair.other(pair.mean)}")
+    if pair.squared is not None:
+        who = "a" if pair.mean == pair.squared else f"{pair.squared} has a"
+        rest = "" if pair.mean == pair.squared else f" than {pair.other(pair.squared)}"
+        told.append(f"{who} smaller RMS error{rest}, up to R0 = {length(pair.beyond or 0.0, units)} only")
+    return " and ".join(told)
+
+
+def exact_further(found: ExactVerdict) -> list[str]:
+    """Return what belongs to an exact verdict: noise, what was missed, skips, what counts, what it would take."""
+    units = found.units
+    told = ["Errors are distances from the experts' answers, the noise of these included."]
+    proven = [one for one in found.contest if one.reversed_by is not None]
+    if found.answered:
+        text = (
+            f"A failure of 1 % of the targets would have been missed with probability {probability(found.missed(0.01))}"
+        )
+        if proven:
+            least = min(one.reversed_by or 1.0 for one in proven)
+            text += f", and would reverse this verdict if it took at least {percent(least)} of them"
+        told.append(f"{text}.")
+    if found.skipped:
+        kept = all(one.with_skips for one in proven) if proven else None
+        rest = (
+            ""
+            if kept is None
+            else f" It {'also holds' if kept else 'does not hold'} if each of them counts against it."
+        )
+        told.append(
+            f"{found.skipped} of {found.reached} audit questions were not answered. The verdict is over places that "
+            f"can be answered.{rest}"
+        )
+    for pair in found.contest:
+        told += _open_pair(found, pair)
+    for one in found.methods:
+        if one.undefined > 0:
+            told.append(
+                f"{one.name} is not defined at {percent(one.undefined)} of the targets, where it counts as no "
+                "registration."
+            )
+    for pair in found.contest:
+        if pair.seen_beyond > (inf if pair.beyond is None else pair.beyond):
+            told.append(
+                f"For {pair.first} and {pair.second} an answer lies {length(pair.seen_beyond, units)} beyond both, "
+                "farther than R0: in RMS error neither is called better."
+            )
+    return told
+
+
+def _open_pair(found: ExactVerdict, pair: ExactPair) -> list[str]:
+    """Return what it would take to decide a pair, and which answers do not count for it."""
+    told, named = [], f"{pair.first} and {pair.second}"
+    left_out = found.reached - pair.bets
+    if left_out:
+        told.append(
+            f"{counted(left_out, 'answer')} of {found.reached} prove nothing about {named}: they could be known before "
+            "the transforms were added, or were not drawn one at a time."
+        )
+    if pair.mean is None and pair.bets:
+        text = f"{named} are not decided"
+        if pair.forecast <= _FAR:
+            text += f"; about {round(max(1, pair.forecast))} more answers like these would decide"
+        else:
+            text += "; the answers so far do not point to either"
+        if pair.fewest <= _FAR:
+            text += f", and no exact method needs fewer than {round(max(1, pair.fewest))} in all on average"
+        told.append(f"{text}.")
+    return told
+
+
+# Beyond this many answers a forecast is not worth stating.
+_FAR = 5000
+
+
+def exact_table(found: ExactVerdict, model: Mapping[str, Any]) -> tuple[list[str], list[list[Any]]]:
+    """Return heads and rows of an exact verdict, beside the model's."""
+    heads = ["transform", f"audit: mean error ({found.units})", "audit: RMS error",
+             f"exact bounds, {100 * found.level:.0f} % each", "possible ranks", "model: RMS error, 90 %"]  # fmt: skip
+    rows = [
+        [
+            one.name, f"{one.mean:.3g}", f"{one.rms:.3g}", f"{one.low:.3g} to {one.high:.3g}",
+            _ranks(one), _modelled(model.get(one.name)),
+        ]
+        for one in found.methods
+    ]  # fmt: skip
+    return heads, rows
+
+
+def contradicting_sizes(name: str, found: tuple[float, float], expected: tuple[float, float], units: str) -> str:
     """Return that the model expects an error of a transform that the random answers exclude, and why that may be."""
     low, high = expected
     why = "underrates this transform, for example because the landmarks that it knows lie where errors are large."
-    if one.rms.low > high:
+    if found[0] > high:
         why = "overrates this transform, for example because it was fitted to the landmarks that the model knows."
     return (
-        f"{one.name}: the model expects an RMS error of {low:.3g} to {high:.3g} {units}, the random answers show "
-        f"{one.rms.low:.3g} to {one.rms.high:.3g} {units}. Rely on the random answers: the model {why}"
+        f"{name}: the model expects an RMS error of {low:.3g} to {high:.3g} {units}, the random answers show "
+        f"{found[0]:.3g} to {found[1]:.3g} {units}. Rely on the random answers: the model {why}"
     )
 
 
@@ -531,17 +697,33 @@ def contradicting_order(better: str, worse: str, chance: float) -> str:
 
 def gate(found: GateResult) -> str:
     """Return the outcome of a gate."""
-    error, units = f"{100 * (1 - found.level):.0f} %", found.units
-    size = (
-        f"its RMS error differs by {found.difference:+.3g} {units} ({found.low:+.3g} to {found.high:+.3g}) from the "
-        f"baseline's {found.baseline:.3g} {units}, from {found.answers} random answers"
-    )
+    error, units = f"{100 * (1 - found.level):.2g} %", found.units
+    margin = percent(found.margin) if found.relative else length(found.margin, units)
+    apart = f"the two differ by {length(found.apart, units)} (RMS)"
     where = f" on {found.pairs} pairs" if found.pairs > 1 else ""
+    size = (
+        f"its RMS error is about {length(found.new, units)} and the baseline's {length(found.baseline, units)}, "
+        f"from {counted(found.answers, 'random answer')}{where}"
+    )
+    known = ""
+    if found.open_answers:
+        known = (
+            f" {counted(found.open_answers, 'answer')} of these are not sealed: a build tuned by them is not excluded."
+        )
+    if found.code == 0 and not found.answers:
+        return f"Not worse: {apart}{where}, so that their RMS errors differ by no more; no answer was needed."
     if found.code == 0:
         return (
-            f"Not worse: {size}{where}. A registration that is worse by {found.margin:.3g} {units} or more passes in "
-            f"at most {error} of audits."
+            f"Not worse: {size}. A registration that is worse by {margin} or more passes in at most {error} of audits."
+            f"{known}"
         )
     if found.code == 1:
-        return f"Worse: {size}{where}. A registration that is not worse fails in at most {error} of audits."
-    return f"Undecided at a margin of {found.margin:.3g} {units}: {size}{where}. More audit answers are needed."
+        return f"Worse: {size}. A registration that is not worse fails in at most {error} of audits.{known}"
+    need = "without a margin nothing can pass but the baseline itself: give one, such as --margin 5%"
+    if found.margin > 0:
+        need = "answers like these would not let it pass"
+        if not found.relative:
+            need += " (a margin as a share, such as 10%, is easier to prove than a length)"
+        if found.more <= _FAR:
+            need = f"about {round(max(1, found.more))} more answers like these would let it pass"
+    return f"Undecided at a margin of {margin}: {size}; {need}. {apart[0].upper()}{apart[1:]}.{known}"

@@ -769,13 +769,18 @@ class DrawAudit(Event):
             raise InvalidInputError("The inclusion probabilities of an audit must lie above 0 and not above 1.")
         round_, sealed, seed = int(payload["round"]), bool(payload.get("sealed", False)), int(payload["seed"])
         names = {checked_name(name, "The name of a transform"): int(at) for name, at in known.items()}
-        drawn = AuditRound(round_, design, sealed, population, before, seed, targets, rows, candidates, shares, names)
+        drawn = AuditRound(
+            round_, design, sealed, population, before, seed, targets, rows, candidates, shares, names,
+            sequential=bool(payload.get("sequential", False)),
+        )  # fmt: skip
         return {"drawn": drawn}
 
     def payload(self) -> dict[str, Any]:
         """Return what the log keeps."""
         told = dict(vars(self.drawn))
         del told["generation"]
+        if not told["sequential"]:  # as older logs have it
+            del told["sequential"]
         return {"round": told.pop("number"), **told}
 
     def _rule(self, state: State) -> None:

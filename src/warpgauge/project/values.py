@@ -459,9 +459,12 @@ class AuditRound:
     points, candidates : tuple
         Where each is asked (fixed world), and which candidate that is; None for the target itself.
     probabilities : tuple of float
-        Inclusion probability of each in this round; of its first r of b questions, ``r / b`` of it.
+        Of each draw, among the targets that were left, where they were drawn one at a time. Else the inclusion
+        probability of each in this round; of its first r of b questions, ``r / b`` of it.
     transforms : dict
         Transforms that the design knew, by name, with the generation at which each was added.
+    sequential : bool
+        Whether targets were drawn one at a time, without replacement.
     generation : int
         When it was drawn.
     """
@@ -477,6 +480,7 @@ class AuditRound:
     candidates: tuple[int | None, ...]
     probabilities: tuple[float, ...]
     transforms: Mapping[str, int]
+    sequential: bool = False
     generation: int = 0
 
 

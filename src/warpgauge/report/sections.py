@@ -252,15 +252,10 @@ def _certificate(found: Certificate) -> dict[str, Any]:
     heads, rows = found.table()
     return {
         "methods": Table(
-            "Both verdicts. Mean error and 90th percentile include the raters' placement errors.",
+            "Both verdicts. The audit's errors are distances from the raters' answers, their noise included.",
             heads,
             [(str(row[0]), [text_cell(cell) for cell in row[1:]]) for row in rows],
             name="certificate-methods",
-        ),
-        "with_skips": "; ".join(
-            f"{one.name} {one.rms.low_with_skips:.3g} to {one.rms.high_with_skips:.3g}"
-            for one in found.verdict.methods
-            if one.rms.low_with_skips is not None and one.rms.high_with_skips is not None
         ),
         "facts": facts("Certificate", _certificate_facts(found)),
     }
@@ -273,7 +268,7 @@ def _certificate_facts(found: Certificate) -> dict[str, object]:
         "random questions": f"{content['audit']['reached']} asked, {content['audit']['usable']} used",
         "sealed answers": f"{sealed}, unknown to the model and to all exports" if sealed else "none",
         "added after the answers were opened": ", ".join(found.late) or "no transform",
-        "estimates assisted by predictions": "yes" if found.verdict.assisted else "no",
+        "method": content["method"],
         "log": f"generation {content['project']['log']['generation']}, {content['project']['log']['digest']}",
         "seeds of the draws": ", ".join(map(str, content["seeds"]["rounds"])),
         "hash of the answers": content["commitment"],

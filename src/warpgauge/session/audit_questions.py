@@ -15,7 +15,7 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from warpgauge.core.arrays import Ints
-from warpgauge.core.designs import balanced_order, disagreement_sizes, inclusion_probabilities
+from warpgauge.core.designs import contest_sizes, sequential_draw
 from warpgauge.core.process import Posterior
 from warpgauge.errors import WarpgaugeError
 from warpgauge.geometry import Floats
@@ -25,8 +25,10 @@ from warpgauge.session.queries import PROGRAM, is_free
 
 # Questions of a round: the design of disagreement follows what is known, so that its rounds are short.
 ROUND = {"uniform": 64, "disagreement": 16}
-# Share of the probability that is spread evenly; no weight exceeds its inverse times the mean weight.
-FLOOR = 0.25
+# Share of the probability that is spread evenly, for the sizes of errors; and how far outside two transforms answers
+# count in full in the draw, in pixels.
+FLOOR = 0.1
+BEYOND_PX = 3.0
 
 
 def slots(state: State, share: float, count: int) -> list[bool]:
@@ -97,19 +99,17 @@ def audit_round(project: Project, state: State, posterior: Callable[[], Posterio
     """
     number, settings = len(state.audits), project.settings
     gone = {state.audits[query.audit[0]].targets[query.audit[1]] for query in state.queries if query.audit is not None}
-    left = np.setdiff1d(np.arange(len(project.targets)), np.array(sorted(gone), dtype=np.int64))
+    places, candidates = audit_places(project)
+    taken = {query.candidate for query in state.queries if query.candidate is not None and not is_free(state, query)}
+    left = np.array(
+        [row for row, one in enumerate(candidates.tolist()) if row not in gone and one not in taken], dtype=np.int64
+    )
     if not len(left):
         return None
     seed = secrets.randbits(32) if settings.audit_seed is None else _derived(settings.audit_seed, number)
     design = _design(project, state)
-    sizes = _sizes(project, state, left, posterior, noise) if design == "disagreement" else np.ones(len(left))
-    shares = inclusion_probabilities(sizes, min(ROUND[design], len(left)))
-    order = balanced_order(project.targets[left], shares, np.random.default_rng(seed))
-    candidates = question_candidates(project, state)[left[order]]
-    points = [
-        tuple((project.targets[target] if candidate < 0 else project.candidates[candidate]).tolist())
-        for target, candidate in zip(left[order], candidates, strict=True)
-    ]
+    sizes = _sizes(project, state, places[left], posterior, noise) if design == "disagreement" else np.ones(len(left))
+    order, chances = sequential_draw(sizes, ROUND[design], np.random.default_rng(seed))
     drawn = AuditRound(
         number=number,
         design=design,
@@ -118,10 +118,11 @@ def audit_round(project: Project, state: State, posterior: Callable[[], Posterio
         drawn_before=len(gone),
         seed=seed,
         targets=tuple(left[order].tolist()),
-        points=tuple(points),
-        candidates=tuple(None if one < 0 else int(one) for one in candidates),
-        probabilities=tuple(np.minimum(shares[order], 1.0).tolist()),
+        points=tuple(tuple(point) for point in places[left[order]].tolist()),
+        candidates=tuple(None if one < 0 else int(one) for one in candidates[left[order]]),
+        probabilities=tuple(chances.tolist()),
         transforms=_transforms(state) if design == "disagreement" else {},
+        sequential=True,
     )
     return DrawAudit(rater=PROGRAM, drawn=drawn)
 
@@ -130,37 +131,41 @@ def _derived(seed: int, number: int) -> int:
     return int.from_bytes(hashlib.sha256(f"{seed}\0audit\0{number}".encode()).digest()[:4], "big")
 
 
-def question_candidates(project: Project, state: State) -> Ints:
-    """Return for each target the candidate that is asked in its place, -1 for the target itself.
+def audit_places(project: Project) -> tuple[Floats, Ints]:
+    """Return where each target is asked, and by which candidate; -1 for the target itself.
 
     A candidate stands for the target that it is nearest to, if it lies in that target's own cell (within half the
-    typical distance between targets) and is not in the list yet: a place that can be recognised, like all suggestions.
+    typical distance between targets): a place that can be recognised, like all suggestions. The places are the
+    population of the audit and never change; a target whose candidate was suggested meanwhile is not drawn.
     """
     targets, candidates = project.targets, project.candidates
     found = np.full(len(targets), -1, dtype=np.int64)
-    if len(targets) < 2:
-        return found
-    tree = cKDTree(targets)
-    reach = 0.5 * float(np.median(tree.query(targets, k=2)[0][:, 1]))
-    taken = {query.candidate for query in state.queries if query.candidate is not None and not is_free(state, query)}
-    distances, nearest = tree.query(candidates)
-    for candidate in np.argsort(-distances, kind="stable"):  # the nearest comes last and stays
-        if distances[candidate] <= reach and int(candidate) not in taken:
-            found[nearest[candidate]] = candidate
-    return found
+    if len(targets) > 1:
+        tree = cKDTree(targets)
+        reach = 0.5 * float(np.median(tree.query(targets, k=2)[0][:, 1]))
+        distances, nearest = tree.query(candidates)
+        for candidate in np.argsort(-distances, kind="stable"):  # the nearest comes last and stays
+            if distances[candidate] <= reach:
+                found[nearest[candidate]] = candidate
+    return np.where((found >= 0)[:, None], candidates[np.maximum(found, 0)], targets), found
 
 
-def _sizes(project: Project, state: State, rows: Ints, posterior: Callable[[], Posterior], noise: Floats) -> Floats:
-    """Sizes by the disagreement of the transforms that can be read; even where fewer than two can."""
-    points, mapped = project.targets[rows], []
+def _sizes(project: Project, state: State, places: Floats, posterior: Callable[[], Posterior], noise: Floats) -> Floats:
+    """Sizes by the differences of the transforms that can be read; even where fewer than two can."""
+    mapped = []
     for name in state.transforms:
         try:
-            mapped.append(project.transform(name).map(points))
+            mapped.append(project.transform(name).map(places))
         except WarpgaugeError:  # shown wherever transforms are listed; the draw goes on without it
             continue
     if len(mapped) < 2:
-        return np.ones(len(rows))
-    return disagreement_sizes(np.stack(mapped), posterior().covariance(points) + noise, FLOOR)
+        return np.ones(len(places))
+    known = posterior()
+    values = np.stack(mapped)
+    # Where a transform is not defined it counts as no registration, as in the verdict.
+    values = np.where(np.isfinite(values).all(axis=2, keepdims=True), values, known.prior.prior_mean(places))
+    beyond = BEYOND_PX * project.fixed_grid.pixel
+    return contest_sizes(values, known.mean(places), known.covariance(places) + noise, beyond, FLOOR)
 
 
 def audit_question(state: State, number: int, gain: float | None, ahead: int = 0) -> Ask:
