@@ -300,7 +300,7 @@ def audit_data(project: Project, comparison: Comparison, *, predictions: bool = 
 
 
 def family_of(state: State, names: Collection[str]) -> int:
-    """Return among how many transforms some were chosen: all that the project ever had, and given ones from elsewhere."""
+    """Return among how many transforms some were chosen: all that the project ever had, and others that are given."""
     return len(state.first_added) + len([name for name in names if name not in state.transforms])
 
 

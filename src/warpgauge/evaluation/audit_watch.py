@@ -24,7 +24,7 @@ class AuditWatch:
         self._known: tuple[object, ExactVerdict | None] | None = None
 
     def verdict(self) -> ExactVerdict | None:
-        """Return the verdict; None with fewer than two transforms or without an audit answer."""
+        """Return the verdict; None with fewer than two transforms or without an answer that proves anything."""
         with self.project.lock:
             state = self.project.state
             audited = {query.number for query in state.queries if query.audit is not None}
@@ -45,6 +45,8 @@ class AuditWatch:
         try:
             names = self.project.transform_names()
             data = audit_data(self.project, project_comparison(self.project).among(names))
+            if data.bets is None or not data.bets.any():
+                return None
             return exact_verdict(data, family=family_of(self.project.state, names), units=self.project.units)
         except WarpgaugeError:  # no answer, or a transform that cannot be read, which is shown elsewhere
             return None

@@ -619,8 +619,8 @@ def exact_further(found: ExactVerdict) -> list[str]:
             f"{found.skipped} of {found.reached} audit questions were not answered. The verdict is over places that "
             f"can be answered.{rest}"
         )
-    for pair in found.contest:
-        told += _open_pair(found, pair)
+    told += _not_counted(found)
+    told += [_undecided_pair(pair) for pair in found.contest if pair.mean is None and pair.bets]
     for one in found.methods:
         if one.undefined > 0:
             told.append(
@@ -636,25 +636,30 @@ def exact_further(found: ExactVerdict) -> list[str]:
     return told
 
 
-def _open_pair(found: ExactVerdict, pair: ExactPair) -> list[str]:
-    """Return what it would take to decide a pair, and which answers do not count for it."""
-    told, named = [], f"{pair.first} and {pair.second}"
-    left_out = found.reached - pair.bets
-    if left_out:
+def _not_counted(found: ExactVerdict) -> list[str]:
+    """Return which answers prove nothing, for which pairs."""
+    left_out = {pair: found.reached - pair.bets for pair in found.contest}
+    told = []
+    for count in sorted({count for count in left_out.values() if count}):
+        pairs = [f"{pair.first} and {pair.second}" for pair, own in left_out.items() if own == count]
+        about = "" if len(pairs) == len(left_out) else f" about {'; '.join(pairs)}"
         told.append(
-            f"{counted(left_out, 'answer')} of {found.reached} prove nothing about {named}: they could be known before "
-            "the transforms were added, or were not drawn one at a time."
+            f"{counted(count, 'answer')} of {found.reached} prove{'s' if count == 1 else ''} nothing{about}: known, or "
+            "open to everybody, before a transform was added, or not drawn one at a time."
         )
-    if pair.mean is None and pair.bets:
-        text = f"{named} are not decided"
-        if pair.forecast <= _FAR:
-            text += f"; about {round(max(1, pair.forecast))} more answers like these would decide"
-        else:
-            text += "; the answers so far do not point to either"
-        if pair.fewest <= _FAR:
-            text += f", and no exact method needs fewer than {round(max(1, pair.fewest))} in all on average"
-        told.append(f"{text}.")
     return told
+
+
+def _undecided_pair(pair: ExactPair) -> str:
+    """Return what it would take to decide a pair."""
+    text = f"{pair.first} and {pair.second} are not decided"
+    if pair.forecast <= _FAR:
+        text += f"; about {round(max(1, pair.forecast))} more answers like these would decide"
+    else:
+        text += "; the answers so far do not point to either"
+    if pair.fewest <= _FAR:
+        text += f", and no exact method needs fewer than {round(max(1, pair.fewest))} in all on average"
+    return f"{text}."
 
 
 # Beyond this many answers a forecast is not worth stating.
