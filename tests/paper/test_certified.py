@@ -1,4 +1,4 @@
-"""The study of certified verdicts: known audits give known answers."""
+"""The study of certified verdicts: its quick looks are those of the verdicts, and its builds are as bad as stated."""
 
 from __future__ import annotations
 
@@ -9,61 +9,67 @@ import numpy as np
 import pytest
 
 from paper import certified
-from paper.certified import Trial, audit, beginning, drawn, placed
-from paper.certified_report import report
+from paper.certified_populations import POPULATIONS
 from paper.experiment import Run
-from warpgauge.core.estimators import Draws
+from warpgauge.core import Draws, sequential_draw
+from warpgauge.evaluation import Apart, AuditData, exact_verdict
 
 
-def made(sd: float = 0.1) -> Trial:
-    """Three transforms on a lattice: right, off by 1 and off by 3."""
-    x, y = np.meshgrid(np.arange(15.0), np.arange(12.0))
-    targets = np.stack([x.ravel(), y.ravel()], axis=1)
-    mapped = np.stack([targets + np.array([0.0, off]) for off in (0.2, 1.0, 3.0, 2.0)])
-    return Trial(mapped, targets, targets, sd, targets, np.broadcast_to(np.eye(2), (180, 2, 2)), False)
+@pytest.mark.parametrize("name", ["normal, 1.5 against 3.5", "10 % better, wild in 3 %"])
+def test_quick_looks_are_those_of_the_verdict(name: str) -> None:
+    """What the study says after n answers is what a certificate says after n answers, one before not yet."""
+    rng = np.random.default_rng(3)
+    mapped = POPULATIONS[name](rng)
+    truth = np.zeros_like(mapped[0])
+    rows, q = sequential_draw(certified.draw_sizes(mapped), 120, rng)
+    told = certified.exact_looks(*mapped, truth, rows, q)
+
+    def verdict(n: int) -> str | None:
+        data = AuditData(
+            ("1", "-1"), Draws(rows[:n], q[:n], np.arange(n), len(truth)), np.ones(n, dtype=bool), truth[rows[:n]],
+            np.zeros((n, 2, 2)), mapped[:, rows[:n]], None, None, np.ones(n, dtype=bool),
+            apart=Apart.of(mapped, rows[:n]), diagonal=certified.DIAGONAL,
+        )  # fmt: skip
+        return exact_verdict(data).best
+
+    at, sign = told["better"]
+    if at is None:
+        assert verdict(120) is None
+    else:
+        assert verdict(at) == str(sign)
+        assert verdict(at - 1) is None
 
 
-def test_the_beginning_of_the_rounds_has_the_probability_of_its_part():
-    """Of the second round of 16, four questions have a quarter of their probability; weights add up to about 1."""
-    trial = made()
-    found = drawn(trial, trial.mapped, 40, np.random.default_rng(1))
-    draws = beginning(found, 20, 180)
-    np.testing.assert_allclose(draws.probabilities[:16], found[1][:16])
-    np.testing.assert_allclose(draws.probabilities[16:], found[1][16:20] / 4)
-    assert isinstance(draws, Draws)
-    assert draws.weights.sum() == pytest.approx(1, abs=0.3)
+@pytest.mark.parametrize("name", certified.BUILDS)
+def test_builds_are_as_good_as_stated(name: str) -> None:
+    baseline, new = certified.builds(name, np.random.default_rng(4))
+    ratio = np.sqrt(np.square(new).sum() / np.square(baseline).sum())
+    worse = 0 if name[0] == "a" else float(name[:2]) / 100
+    stated = 0.9 if name == "10 % better" else 1 + worse
+    assert ratio == pytest.approx(stated, abs=0.01)
 
 
-def test_an_audit_finds_the_errors_of_constant_transforms():
-    """Where errors are the same everywhere, every interval is short and right, and every pair is decided."""
-    trial, rng = made(), np.random.default_rng(2)
-    found = certified.intervals(trial, rng)
-    for row in found["disagreement 40"]:
-        assert row[1]
-        assert abs(row[3]) < 0.1
-    assert all(row[4] and not row[5] for row in found["disagreement 40"] if row[0] == "difference")
-    draws = beginning(drawn(trial, None, 20, rng), 20, 180)
-    data = audit(trial, trial.mapped, draws, placed(trial, draws.rows, rng))
-    np.testing.assert_allclose(data.squares().mean(axis=1), [0.04, 1, 9, 4], rtol=0.5)
-
-
-def test_gates_pass_what_is_as_good_and_catch_what_is_worse():
-    """With constant errors both builds are told apart at every number of answers."""
-    codes = certified.gates(made(0.01), np.random.default_rng(3))
-    assert {codes[f"as good {n}"] for n in certified.GATE_COUNTS} == {0}
-    assert {codes[f"20 % larger {n}"] for n in certified.GATE_COUNTS} == {1}
+def test_nulls_are_equal_in_their_measure() -> None:
+    for name, maker in POPULATIONS.items():
+        errors = maker(np.random.default_rng(5))
+        assert errors.shape == (2, 800, 2)
+        power = 1 if "equal means" in name else 2
+        if "equal" in name:
+            sums = (np.linalg.norm(errors, axis=2) ** power).sum(axis=1)
+            assert sums[0] == pytest.approx(sums[1])
+    assert len(POPULATIONS) >= 24
 
 
 @pytest.mark.skipif("WARPGAUGE_DATA" not in os.environ, reason="needs the public data sets")
-def test_elastix_lung_is_audited_and_reported():
-    """Real registrations of elastix-lung: intervals and decisions are summed up in sentences."""
+def test_real_registrations_are_audited_and_reported() -> None:
+    """Real registrations of elastix-lung, and a gate: the same again, and summed up in sentences."""
     data = Path(os.environ["WARPGAUGE_DATA"])
     runs = [
-        Run(kind, {"dataset": "elastix-lung", "seed": 0, "audits": 3, "kind": kind})
-        for kind in ("intervals", "decisions")
+        Run("lung", {"dataset": "lung", "name": "pairs with failures in 4 %", "seed": 0, "audits": 3}),
+        Run("gate", {"dataset": "gate", "name": "10 % better", "seed": 0, "audits": 3}),
     ]
-    found = report([(run, certified.compute(data, run)) for run in runs])
-    assert found.numbers["elastix-lung"]["intervals"]["rms, disagreement 20"]["intervals"] == 9
-    assert any("95 % intervals hold" in sentence for sentence in found.sentences)
-    again = certified.compute(data, runs[0])
-    assert again == certified.compute(data, runs[0])
+    results = [(run, certified.compute(data, run)) for run in runs]
+    assert results[0][1] == certified.compute(data, runs[0])
+    found = certified.report(results)
+    assert found.numbers["gate: 10 % better"]["for the build"]["audits"] == 3
+    assert len(found.sentences) == 2

@@ -9,20 +9,32 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from warpgauge.core.bounded_losses import (
+        GateDraws,
+        beyond_segment,
+        length_difference,
+        relative_gate_tickets,
+        segment_bound,
+        segment_difference,
+    )
     from warpgauge.core.decisions import DecisionSuggester
-    from warpgauge.core.designs import balanced_order, disagreement_sizes, inclusion_probabilities
+    from warpgauge.core.designs import contest_sizes, sequential_draw
     from warpgauge.core.error_scores import win_probabilities
     from warpgauge.core.estimators import FEWEST_LOOKS, Draws, Predictions, log_evidence, single_draws
     from warpgauge.core.noise_model import fit_noise_model
     from warpgauge.core.process import Posterior
+    from warpgauge.core.tickets import log_wealth, pooled_tickets, proven
 
 _HOMES = {
+    "bounded_losses": "GateDraws beyond_segment length_difference relative_gate_tickets segment_bound "
+    "segment_difference",
     "decisions": "DecisionSuggester",
-    "designs": "balanced_order disagreement_sizes inclusion_probabilities",
+    "designs": "contest_sizes sequential_draw",
     "error_scores": "win_probabilities",
     "estimators": "FEWEST_LOOKS Draws Predictions log_evidence single_draws",
     "noise_model": "fit_noise_model",
     "process": "Posterior",
+    "tickets": "log_wealth pooled_tickets proven",
 }
 _HOME_OF = {name: f"warpgauge.core.{module}" for module, names in _HOMES.items() for name in names.split()}
 
@@ -30,13 +42,21 @@ __all__ = [
     "FEWEST_LOOKS",
     "DecisionSuggester",
     "Draws",
+    "GateDraws",
     "Posterior",
     "Predictions",
-    "balanced_order",
-    "disagreement_sizes",
+    "beyond_segment",
+    "contest_sizes",
     "fit_noise_model",
-    "inclusion_probabilities",
+    "length_difference",
     "log_evidence",
+    "log_wealth",
+    "pooled_tickets",
+    "proven",
+    "relative_gate_tickets",
+    "segment_bound",
+    "segment_difference",
+    "sequential_draw",
     "single_draws",
     "win_probabilities",
 ]

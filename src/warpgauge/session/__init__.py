@@ -2,8 +2,6 @@
 
 from warpgauge.session.agreement import Agreement, IntraRater, LocationAgreement, RaterSummary
 from warpgauge.session.answers import Saved, Start
-from warpgauge.session.audit_questions import FLOOR as AUDIT_FLOOR
-from warpgauge.session.audit_questions import ROUND as AUDIT_ROUND
 from warpgauge.session.fused_annotations import Mark
 from warpgauge.session.mark_list import ListRow
 from warpgauge.session.plausibility import UnconfirmedError
@@ -12,8 +10,6 @@ from warpgauge.session.queries import Prediction, Query
 from warpgauge.session.session import Session
 
 __all__ = [
-    "AUDIT_FLOOR",
-    "AUDIT_ROUND",
     "Agreement",
     "Curve",
     "IntraRater",
