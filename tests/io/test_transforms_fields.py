@@ -230,19 +230,18 @@ def test_arrays_in_two_dimensions_and_in_voxels(tmp_path: Path) -> None:
 
 
 def test_arrays_that_are_not_explained_are_refused(tmp_path: Path) -> None:
-    """Grid, layout, components and frame are asked for one by one; options that do not apply are errors."""
+    """All that is open is asked for at once, a layout only where two fit; options that do not apply are errors."""
     grid = Grid((4, 5, 6), units="mm")
     np.save(tmp_path / "f.npy", np.zeros((6, 5, 4, 3)))
     options: dict[str, Any] = {}
-    for name, value, asked in (
-        ("reference", grid, "reference="),
-        ("layout", "zyxc", "layout="),
-        ("components", "xyz", "components="),
-        ("frame", "LPS", "frame="),
+    for more, asked in (
+        ({"reference": grid}, "reference="),
+        ({"components": "xyz"}, r"components= \(xyz or zyx\), frame= \(LPS or RAS\)\.$"),
+        ({"frame": "LPS"}, r"given: frame= \(LPS or RAS\)\.$"),
     ):
         with pytest.raises(AmbiguousFileError, match=asked):
             read_transform(tmp_path / "f.npy", **options)
-        options[name] = value
+        options.update(more)
     read_transform(tmp_path / "f.npy", **options)
     with pytest.raises(FileFormatError, match=r"shape \(6, 5, 4, 3\)"):
         read_transform(tmp_path / "f.npy", **{**options, "layout": "xyzc"})

@@ -12,6 +12,7 @@ from warpgauge.cli.arguments import array_options, project_argument
 from warpgauge.cli.output import json_option, number, print_facts, print_json
 from warpgauge.errors import SuspiciousDataWarning
 from warpgauge.io.transforms import FORMATS
+from warpgauge.io.transforms.field_meaning import AmbiguousFieldError
 
 if TYPE_CHECKING:
     from warpgauge.io.transforms import Transform
@@ -69,7 +70,10 @@ def add_transform(
 
     told = {key.rstrip("_"): value for key, value in options.items() if value is not None}
     with Project.open(project) as opened:
-        opened.add_transform(name, files, options=told, replace=replace, reference=reference)
+        try:
+            opened.add_transform(name, files, options=told, replace=replace, reference=reference)
+        except AmbiguousFieldError as error:
+            raise _tried(opened, files, error, told) from None
         added = opened.transform(name)
         facts: dict[str, Any] = {"name": name, **added.description.to_dict(), **compared(opened, name, added)}
         if accept_note:
@@ -79,6 +83,20 @@ def add_transform(
         return
     facts.pop("source", None)
     print_facts({key: f"{number(value)} {opened.units}" if "error" in key else value for key, value in facts.items()})
+
+
+def _tried(
+    project: Project, files: tuple[Path, ...], error: AmbiguousFieldError, options: dict[str, Any]
+) -> AmbiguousFieldError:
+    """Return the error with what each reading does to the annotations, if there are enough."""
+    from warpgauge.io.transforms.check import tried_meanings
+    from warpgauge.session import Session
+
+    annotations = Session(project).annotations()
+    if len(annotations) < FEWEST or len(files) > 1:  # options are for all files of a chain
+        return error
+    grids = {"reference": project.fixed_grid, "moving": project.moving_grid}
+    return tried_meanings(files[0], error, annotations, **grids, **options)
 
 
 def compared(project: Project, name: str, transform: Transform) -> dict[str, float]:

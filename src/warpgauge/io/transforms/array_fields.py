@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from warpgauge.errors import AmbiguousFileError, FileFormatError, InvalidInputError, Message, say
+from warpgauge.geometry import Grid
 from warpgauge.io.files import existing_file, foreign_decoder
 from warpgauge.io.limits import check_memory, size_on_disk
 from warpgauge.io.numpy_files import read_array
 from warpgauge.io.transforms.base import BY_SIGNATURE, NO, Format, Options
 from warpgauge.io.transforms.field import DisplacementField, Vectors
-from warpgauge.io.transforms.field_files import StoredField, as_floats, choose_convention, choose_frame, finish_field
+from warpgauge.io.transforms.field_files import FRAMES, StoredField, as_floats, finish_field, settled, world_word
+from warpgauge.io.transforms.field_meaning import AmbiguousFieldError, Meaning
 from warpgauge.io.zarr_arrays import array_folders, open_array
 
 LAYOUTS = {2: ("cxy", "xyc", "cyx", "yxc"), 3: ("cxyz", "xyzc", "czyx", "zyxc")}
@@ -22,27 +28,28 @@ LAYOUTS = {2: ("cxy", "xyc", "cyx", "yxc"), 3: ("cxyz", "xyzc", "czyx", "zyxc")}
 def read_array_field(path: Path, options: Options) -> DisplacementField:
     """Read a field from ``.npy``, ``.npz`` or Zarr; its vectors stand on the reference grid.
 
-    The layout and the order of the components have to be given: the axes as in ``"zyxc"``, with ``c`` for the
-    components, and these as in ``"xyz"``.
+    The layout is given as in ``"zyxc"``, with ``c`` for the components, or follows from the shape; the order of the
+    components, as in ``"xyz"``, and their frame have to be given.
     """
-    name, reference, components = path.name, options.reference, options.components
+    name, reference = path.name, options.reference
     if reference is None:
         raise AmbiguousFileError(
             f"{name!r} holds numbers without a place in the world; give {say('reference')}, a Grid."
         )
-    axes, reverse = _layout(name, reference.d, options.layout, components)
+    zarr = path.is_dir()
+    shape = _zarr_array(path).shape if zarr else _numpy_shape(path)
+    axes, components, frame, notes = _choices(name, tuple(shape), reference, options)
     sizes = dict(zip("xyz", reference.size, strict=False)) | {"c": reference.d}
     wanted = tuple(sizes[axis] for axis in axes)
-    zarr = path.is_dir()
     values = load_zarr(path, wanted) if zarr else load_numpy(path, wanted)
     # To components first, then array order z, y, x.
     order = [axes.index(axis) for axis in "c" + "zyx"[3 - reference.d :]]
     vectors = values.transpose(order)
+    reverse = components != "xyz"[: reference.d]
     vectors = np.ascontiguousarray(vectors[::-1] if reverse else vectors)
-    notes = [f"The array is read with axes {axes!r} and components {components!r}, as the caller says."]
+    notes.append(f"The array is read with axes {axes!r} and components {components!r}.")
     stored = StoredField(name, "Zarr" if zarr else "NumPy", vectors, reference, None, notes)
-    chosen = choose_frame(stored, options.frame, f"give {say('frame', 'LPS')}, 'RAS' or 'index' (voxels)")
-    absolute = choose_convention(name, options.convention, "relative")
+    chosen, absolute = settled(stored, replace(options, frame=frame), "")
     if options.convention is None:
         notes.append(
             Message(f"The vectors are taken as displacements; give {say('convention', 'absolute')} for positions.")
@@ -50,21 +57,67 @@ def read_array_field(path: Path, options: Options) -> DisplacementField:
     return finish_field(stored, chosen, absolute=absolute, moving=options.moving)
 
 
-def _layout(name: str, d: int, layout: str | None, components: str | None) -> tuple[str, bool]:
-    known = ", ".join(map(repr, LAYOUTS[d]))
-    if layout is None:
-        raise AmbiguousFileError(f"{name!r} does not say the order of its axes; give {say('layout')}, one of {known}.")
-    if layout not in LAYOUTS[d]:
-        raise InvalidInputError(f"{say('layout')} of a {d}D array must be one of {known}, got {layout!r}.")
+def _choices(name: str, shape: tuple[int, ...], reference: Grid, options: Options) -> tuple[str, str, str, list[str]]:
+    """Return layout, components and frame; what neither caller nor shape says is asked for at once."""
+    d, notes = reference.d, list[str]()
     forward = "xyz"[:d]
-    if components is None:
-        raise AmbiguousFileError(
-            f"{name!r} does not say the order of its components; give {say('components', forward)} or "
-            f"{forward[::-1]!r}."
+    sizes = dict(zip("xyz", reference.size, strict=False)) | {"c": d}
+    for key, value, known in (
+        ("layout", options.layout, LAYOUTS[d]),
+        ("components", options.components, (forward, forward[::-1])),
+        ("frame", options.frame, FRAMES),
+    ):
+        if value is not None and value not in known:
+            raise InvalidInputError(
+                f"{say(key)} of a {d}D array must be one of {', '.join(map(repr, known))}, got {value!r}."
+            )
+    layouts = [one for one in LAYOUTS[d] if shape == tuple(sizes[axis] for axis in one)]
+    if options.layout is not None:
+        layouts = [options.layout]
+    elif not layouts:
+        wanted = " or ".join(sorted({str(tuple(sizes[axis] for axis in one)) for one in LAYOUTS[d]}))
+        raise FileFormatError(
+            f"{name!r} holds an array of shape {shape[:8]}, but a field on the reference grid has the shape {wanted}."
         )
-    if components not in (forward, forward[::-1]):
-        raise InvalidInputError(f"{say('components')} must be {forward!r} or {forward[::-1]!r}, got {components!r}.")
-    return layout, components != forward
+    elif len(layouts) == 1:
+        notes.append(f"Only the axes {layouts[0]!r} fit the shape of the array.")
+    pixels_are_world = np.array_equal(reference.affine, np.eye(d + 1))
+    frames = [world_word(d)] + ["RAS"] * (d == 3) + ["index"] * (not pixels_are_world)
+    orders = [forward, forward[::-1]] if options.components is None else [options.components]
+    frames = frames if options.frame is None else [options.frame]
+    choices = {"layout": layouts, "components": orders, "frame": frames}
+    open_ones = {key: values for key, values in choices.items() if len(values) > 1}
+    if open_ones:
+        asked = ", ".join(f"{say(key)} ({' or '.join(values)})" for key, values in open_ones.items())
+        raise AmbiguousFieldError(
+            f"{name!r} holds numbers only, so their meaning has to be given: {asked}.", _all(choices)
+        )
+    return layouts[0], orders[0], frames[0], notes
+
+
+def _all(choices: dict[str, list[str]]) -> list[Meaning]:
+    """Return every combination of the choices."""
+    return [
+        Meaning("displacements", dict(zip(choices, chosen, strict=True)))
+        for chosen in itertools.product(*choices.values())
+    ]
+
+
+def _numpy_shape(path: Path) -> tuple[int, ...]:
+    """Return the shape of the one array of a NumPy file, without its values."""
+    found: list[tuple[int, ...]] = []
+
+    class _Enough(Exception):  # noqa: N818  # ends the reading, is no error
+        pass
+
+    def take(shape: tuple[int, ...]) -> None:
+        found.append(tuple(shape))
+        raise _Enough
+
+    file = existing_file(path, "field")
+    with foreign_decoder(file, "a NumPy array"), suppress(_Enough):
+        read_array(file, take)
+    return found[0]
 
 
 def load_numpy(path: Path, wanted: tuple[int, ...] | None = None) -> Vectors:
@@ -86,13 +139,18 @@ def _check_shape(name: str, shape: tuple[int, ...], wanted: tuple[int, ...] | No
 def load_zarr(path: Path, wanted: tuple[int, ...]) -> Vectors:
     """Load the one array of a Zarr folder; its shape is checked first, since missing chunks cost no room on disk."""
     with foreign_decoder(path, "a Zarr array"):
-        arrays = array_folders(path)
-        if len(arrays) != 1:
-            raise FileFormatError(f"{path.name!r} must hold one Zarr array, but holds {len(arrays)}.")
-        node = open_array(arrays[0], lambda shape: _check_shape(path.name, shape, wanted))
+        node = _zarr_array(path, wanted)
         check_memory(path.name, math.prod(node.shape) * node.dtype.itemsize, lambda: size_on_disk(path))
         values = np.asarray(node[...])
     return as_floats(values, path.name)
+
+
+def _zarr_array(path: Path, wanted: tuple[int, ...] | None = None) -> Any:
+    with foreign_decoder(path, "a Zarr array"):
+        arrays = array_folders(path)
+        if len(arrays) != 1:
+            raise FileFormatError(f"{path.name!r} must hold one Zarr array, but holds {len(arrays)}.")
+        return open_array(arrays[0], lambda shape: _check_shape(path.name, shape, wanted))
 
 
 TAKES = frozenset({"layout", "components", "convention", "frame"})

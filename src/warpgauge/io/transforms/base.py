@@ -121,6 +121,8 @@ class Format:
         Options that apply beside the grids; any other that is given is an error, never ignored.
     on_reference : bool
         Whether its vectors stand on the reference grid, so that their scale is that of the project.
+    packed : bool
+        Whether its files may be packed by gzip as a whole.
     """
 
     name: str
@@ -128,6 +130,7 @@ class Format:
     recognise: Callable[[bytes, str], int] = never
     takes: frozenset[str] = frozenset()
     on_reference: bool = False
+    packed: bool = False
 
 
 class Transform(ABC):

@@ -10,10 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from warpgauge.errors import InvalidInputError, Message, SuspiciousDataWarning, say
+from warpgauge.errors import InvalidInputError, Message, SuspiciousDataWarning, WarpgaugeError, say
 from warpgauge.geometry import Floats, Grid
 from warpgauge.io.transforms.base import Transform
 from warpgauge.io.transforms.chain import Chain
+from warpgauge.io.transforms.field_meaning import AmbiguousFieldError, Meaning
+from warpgauge.io.transforms.reader import read_transform
 
 AS_GIVEN = "as given"
 NO_TRANSFORM = "no transform"
@@ -131,6 +133,47 @@ def check_transform(
     if found.suspicious or found.worse_than_nothing:
         warnings.warn(message, SuspiciousDataWarning, stacklevel=2)
     return found
+
+
+def tried_meanings(
+    source: Any, error: AmbiguousFieldError, landmarks: Any, *, reference: Grid, moving: Grid, **options: Any
+) -> AmbiguousFieldError:
+    """Return an error about an ambiguous field that also says what each of its readings does to landmarks.
+
+    Parameters
+    ----------
+    source : path or list of paths
+        What was refused.
+    error : AmbiguousFieldError
+        Why.
+    landmarks : object
+        As in `check_transform`.
+    reference, moving : Grid
+        Of the fixed and the moving image.
+    **options
+        Of `read_transform`, as given by the caller.
+    """
+    found: list[tuple[float, Meaning]] = []
+    nothing = float("nan")
+    for meaning in error.meanings:
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", SuspiciousDataWarning)
+                told = {**options, **meaning.options}
+                transform = read_transform(source, reference=reference, moving=moving, **told)
+        except WarpgaugeError:
+            continue
+        fixed, true = _landmarks(landmarks, transform.d)
+        errors = np.linalg.norm(transform.map(fixed) - true, axis=1)
+        nothing = float(np.linalg.norm(fixed - true, axis=1).mean())
+        if np.isfinite(errors).mean() >= _COVERAGE:
+            found.append((float(np.nanmean(errors)), meaning))
+    if not found:
+        return error
+    found.sort(key=lambda one: one[0])
+    shown = "; ".join(f"{size:.3g} {reference.units} as {meaning}" for size, meaning in found[:3])
+    text = f"{Message(error.args[0]).marked.rstrip('.')}. The mean error at the landmarks is {shown}"
+    return AmbiguousFieldError(f"{text}, and {nothing:.3g} {reference.units} without any transform.", error.meanings)
 
 
 def share_outside(transform: Transform, points_world: Floats, moving: Grid) -> float:

@@ -9,16 +9,20 @@ from typing import Any
 import numpy as np
 
 from warpgauge.errors import AmbiguousFileError, FileFormatError, InvalidInputError, Message, SuspiciousDataWarning, say
-from warpgauge.geometry import Grid
-from warpgauge.io.transforms.base import world_frame
+from warpgauge.geometry import Floats, Grid
+from warpgauge.io.transforms.base import Options, world_frame
 from warpgauge.io.transforms.field import (
     DisplacementField,
     Vectors,
     field_description,
     positions_from_index_displacements,
 )
+from warpgauge.io.transforms.field_meaning import refuse_second_meaning
 
-FRAMES = ("LPS", "RAS", "index")
+# "world" is the world of the image (LPS in 3D); "normalised" counts from -1 to 1 and "unit" from 0 to 1 between the
+# centres of the outer voxels, "edges" from -1 to 1 between their outer edges (align_corners=False of torch).
+FRAMES = ("LPS", "RAS", "world", "index", "normalised", "unit", "edges")
+_NORMALISED = ("normalised", "unit", "edges")
 CONVENTIONS = ("relative", "absolute")
 
 
@@ -40,6 +44,8 @@ class StoredField:
         What reading the header had to assume, and what looks wrong.
     placed : bool
         Whether the file says where the grid lies in the world.
+    named : bool
+        Whether the file says what its vectors are, so that nothing needs to be asked of their values.
     """
 
     name: str
@@ -50,6 +56,7 @@ class StoredField:
     notes: list[str] = field(default_factory=list)
     suspicions: list[str] = field(default_factory=list)
     placed: bool = True
+    named: bool = False
 
 
 def as_floats(values: np.ndarray[Any, np.dtype[Any]], name: str) -> Vectors:
@@ -74,9 +81,26 @@ def choose_frame(stored: StoredField, asked: str | None, advice: str) -> str:
         raise AmbiguousFileError(f"{stored.name!r} does not say what its vectors are; {advice}.")
     if asked is None:
         return str(stored.frame)
+    asked = "LPS" if asked == "world" else asked
     if stored.frame is not None and asked != stored.frame:
         stored.notes.append(f"The file says that its vectors are {stored.frame}; read as {asked} as the caller says.")
     return asked
+
+
+def settled(stored: StoredField, options: Options, advice: str) -> tuple[str, bool]:
+    """Return frame and whether the vectors are positions: as file and caller say, refused where the values fit more."""
+    frame = choose_frame(stored, options.frame, advice)
+    absolute = choose_convention(stored.name, options.convention, "relative")
+    if options.convention is None and not stored.named:
+        refuse_second_meaning(
+            stored.name, stored.vectors, stored.grid, options.moving, frame=frame, world=world_word(stored.grid.d)
+        )
+    return frame, absolute
+
+
+def world_word(d: int) -> str:
+    """Return the frame that stands for the world of an image: medical volumes have LPS, other images no name for it."""
+    return "LPS" if d == 3 else "world"
 
 
 def choose_convention(name: str, asked: str | None, default: str | None) -> bool:
@@ -97,16 +121,16 @@ def finish_field(
 ) -> DisplacementField:
     """Turn stored vectors, which may be changed in place, into a field in the world.
 
-    ``frame`` is one of `FRAMES`. For index vectors, ``moving`` is the grid of the moving image, that of the field by
-    default. ``order`` is 0 for nearest and 1 for linear interpolation.
+    ``frame`` is one of `FRAMES`. For index and normalised vectors, ``moving`` is the grid of the moving image, that of
+    the field by default. ``order`` is 0 for nearest and 1 for linear interpolation.
     """
     vectors, grid, notes = stored.vectors, stored.grid, list(stored.notes)
     if frame == "RAS":
         vectors = vectors if vectors.flags.writeable else vectors.copy()
         np.negative(vectors[:2], out=vectors[:2])
         notes.append("The vectors are RAS; x and y change sign to give LPS.")
-    elif frame == "index":
-        vectors, absolute = _from_index(stored, absolute, moving, notes)
+    elif frame == "index" or frame in _NORMALISED:
+        vectors, absolute = _from_index(stored, frame, absolute, moving, notes)
     else:
         notes.append("The vectors are in the world of the images (LPS in 3D), as ITK has them.")
     kind = "dense field of positions" if absolute else "dense displacement field"
@@ -126,7 +150,9 @@ def finish_field(
         raise FileFormatError(f"{stored.name!r} holds no usable field: {str(error).rstrip('.')}.") from error
 
 
-def _from_index(stored: StoredField, absolute: bool, moving: Grid | None, notes: list[str]) -> tuple[Vectors, bool]:
+def _from_index(
+    stored: StoredField, frame: str, absolute: bool, moving: Grid | None, notes: list[str]
+) -> tuple[Vectors, bool]:
     grid = stored.grid
     other = moving or grid
     if moving is None:
@@ -137,12 +163,22 @@ def _from_index(stored: StoredField, absolute: bool, moving: Grid | None, notes:
         )
     if other.d != grid.d:
         raise InvalidInputError(f"The moving grid is {other.d}D, but the field in {stored.name!r} is {grid.d}D.")
-    notes.append("The vectors are in voxels along the axes of the image, turned into world units.")
+    unit = "voxels" if frame == "index" else f"shares of the image ({frame})"
+    notes.append(f"The vectors are in {unit} along the axes of the image, turned into world units.")
+    vectors = stored.vectors if frame == "index" else index_from_normalised(stored.vectors, frame, other, absolute)
     if not absolute:
-        return positions_from_index_displacements(stored.vectors, grid, other)
+        return positions_from_index_displacements(vectors, grid, other)
     with np.errstate(over="ignore", invalid="ignore"):  # what overflows is infinite, and so masked
-        positions = other.index_to_world(stored.vectors.reshape(grid.d, -1).T)
+        positions = other.index_to_world(vectors.reshape(grid.d, -1).T)
     return np.ascontiguousarray(positions.T).reshape(stored.vectors.shape), True
+
+
+def index_from_normalised(vectors: Vectors, frame: str, moving: Grid, absolute: bool = True) -> Floats:
+    """Turn vectors (d, ...) in shares of the moving image into voxels: positions, or displacements."""
+    size = np.asarray(moving.size, dtype=np.float64).reshape(-1, *([1] * (vectors.ndim - 1)))
+    spans = {"unit": size - 1, "normalised": (size - 1) / 2, "edges": size / 2}[frame]
+    start = 0 * size if frame == "unit" else (size - 1) / 2
+    return np.asarray(vectors * spans + start if absolute else vectors * spans, dtype=np.float64)
 
 
 def with_reference(stored: StoredField, reference: Grid | None) -> StoredField:

@@ -6,9 +6,9 @@ NRRD fields are written by ITK and Slicer, MetaImage fields by ITK and elastix.
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
@@ -24,15 +24,16 @@ from warpgauge.io.transforms.field import DisplacementField, Vectors
 from warpgauge.io.transforms.field_files import (
     StoredField,
     as_floats,
-    choose_convention,
     choose_frame,
     components_first,
     finish_field,
+    settled,
     with_reference,
 )
 
 NIFTI = "NIfTI"
 DISPLACEMENT, VECTOR = 1006, 1007  # NIFTI_INTENT_DISPVECT, NIFTI_INTENT_VECTOR
+OWN_NAME = "warpgauge"  # intent name of the fields that warpgauge writes: displacements in the frame of the intent
 _GZIP = b"\x1f\x8b"
 
 
@@ -53,11 +54,48 @@ def load_nifti(path: Path) -> StoredField:
         vectors = values.reshape(components, *grid.shape)
         intent = int(header["intent_code"])
     frame = None
+    named = text_of(header["intent_name"]) == OWN_NAME
     if dim[0] == 5 and intent in (DISPLACEMENT, VECTOR):
         frame = "RAS" if intent == DISPLACEMENT else "LPS"
         notes.append(f"NIfTI intent {intent}: ITK-based programs take its vectors as {frame}.")
     placed = int(header["sform_code"]) > 0 or int(header["qform_code"]) > 0
-    return StoredField(path.name, NIFTI, vectors, grid, frame, notes, suspicions, placed)
+    return StoredField(path.name, NIFTI, vectors, grid, frame, notes, suspicions, placed, named)
+
+
+@dataclass(frozen=True)
+class Intent:
+    """What a NIfTI header says about the meaning of its values: code, name, and the parameters p1 to p3."""
+
+    code: int
+    name: str
+    parameters: tuple[float, float, float]
+
+
+@overload
+def nifti_intent(source: Path) -> Intent: ...
+@overload
+def nifti_intent(source: bytes) -> Intent | None: ...
+def nifti_intent(source: Path | bytes) -> Intent | None:
+    """Return the intent of a NIfTI file, or of the first bytes of a file; None where these are not a NIfTI header."""
+    header = nifti.nifti_header(source[:540]) if isinstance(source, bytes) else _header(_files(source)[0])
+    if header is None:
+        return None
+    first, second, third = (float(header[f"intent_p{n}"]) for n in (1, 2, 3))
+    return Intent(int(header["intent_code"]), text_of(header["intent_name"]), (first, second, third))
+
+
+def text_of(field: Any) -> str:
+    """Return the text of a field of a NIfTI header, up to its first zero."""
+    return bytes(np.asarray(field).item()).partition(b"\0")[0].decode("ascii", "replace").strip()
+
+
+def nifti_extensions(path: Path) -> bool:
+    """Return whether a NIfTI file says that extensions follow its header."""
+    header_path, _ = _files(path)
+    size = int(_header(header_path)["sizeof_hdr"])
+    packed = read_head(header_path, 2) == _GZIP
+    content = gzip_head(header_path, size + 4) if packed else read_head(header_path, size + 4)
+    return content[size : size + 1] not in (b"", b"\0")
 
 
 def nifti_dimensions(path: Path) -> tuple[list[int], int]:
@@ -247,13 +285,12 @@ def read_world_field(path: Path, order: int, ignore_direction: bool) -> Displace
 
 def _read(path: Path, options: Options) -> Transform:
     stored = with_reference(load_field(path), options.reference)
-    frame = choose_frame(
+    frame, absolute = settled(
         stored,
-        options.frame,
+        options,
         f"give {say('frame', 'LPS')}, 'RAS' or 'index', or {say('format', 'learn2reg')} or 'fsl' where it is one of "
         "those",
     )
-    absolute = choose_convention(stored.name, options.convention, "relative")
     return finish_field(stored, frame, absolute=absolute, moving=options.moving)
 
 
@@ -264,6 +301,7 @@ FORMATS = (
         _read,
         lambda head, suffix: BY_SIGNATURE if nifti.nifti_header(head) is not None else NO,
         _TAKES,
+        packed=True,
     ),
     Format("nrrd", _read, lambda head, suffix: BY_SIGNATURE if head.startswith(b"NRRD") else NO, _TAKES),
     Format(

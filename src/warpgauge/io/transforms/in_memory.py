@@ -25,6 +25,7 @@ from warpgauge.io.files import one_line
 from warpgauge.io.transforms.base import Description, FunctionTransform, Transform, no_points
 from warpgauge.io.transforms.chain import Chain
 from warpgauge.io.transforms.field import DisplacementField, field_description, positions_from_index_displacements
+from warpgauge.io.transforms.field_files import index_from_normalised
 from warpgauge.io.transforms.mapped_points import MappedPoints, points_description
 from warpgauge.io.transforms.reader import Direction, read_transform
 
@@ -309,14 +310,8 @@ def _components_first(array: NDArray[Any], layout: _Layout, grid: Grid, axes: st
 
 def _from_normalised(vectors: Floats, layout: _Layout, moving: Grid, align_corners: bool) -> Floats:
     """Turn positions from -1 to 1, or from 0 to 1, into world positions of the moving image."""
-    size = np.asarray(moving.size, dtype=np.float64).reshape(-1, *([1] * moving.d))
-    if layout.unit == "0 to 1":
-        index = vectors * (size - 1)
-    elif align_corners:
-        index = (vectors + 1) / 2 * (size - 1)
-    else:
-        index = ((vectors + 1) * size - 1) / 2
-    world = moving.index_to_world(np.moveaxis(index, 0, -1))
+    frame = "unit" if layout.unit == "0 to 1" else "normalised" if align_corners else "edges"
+    world = moving.index_to_world(np.moveaxis(index_from_normalised(vectors, frame, moving), 0, -1))
     return np.ascontiguousarray(np.moveaxis(world, -1, 0))
 
 

@@ -27,7 +27,14 @@ from warpgauge.io.stores import Place, zarr_store
 from warpgauge.io.transforms.array_fields import TAKES, read_array_field
 from warpgauge.io.transforms.base import Description, Format, Options, Transform, never
 from warpgauge.io.transforms.field import DisplacementField, field_description
-from warpgauge.io.transforms.field_files import StoredField, as_floats, choose_convention, choose_frame, finish_field
+from warpgauge.io.transforms.field_files import (
+    StoredField,
+    as_floats,
+    choose_convention,
+    choose_frame,
+    finish_field,
+    world_word,
+)
 from warpgauge.io.zarr_arrays import zarr_attributes
 
 NOTE = "warpgauge"
@@ -62,7 +69,7 @@ def read_ome_field(place: Place, options: Options) -> Transform:
     if components not in (None, forward, forward[::-1]):
         raise InvalidInputError(f"{say('components')} must be {forward!r} or {forward[::-1]!r}, got {components!r}.")
     about = StoredField(name, "OME-Zarr", np.empty(0), grid, "LPS" if known else None, notes)
-    chosen = choose_frame(about, options.frame, f"give {say('frame', 'LPS')}, 'RAS' or 'index' (voxels)")
+    chosen = choose_frame(about, options.frame, f"give {say('frame', world_word(grid.d))} or 'index' (voxels)")
     absolute = choose_convention(name, options.convention, "relative")
     plain = chosen == "LPS" and not absolute and components in (None, forward)
     if plain and math.prod(array.shape) * array.dtype.itemsize > _WHOLE:

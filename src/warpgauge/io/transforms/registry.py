@@ -19,7 +19,9 @@ from warpgauge.io.transforms import (
     linear,
     mapped_points,
     ngff,
+    niftyreg,
     ome_field,
+    spm,
     warpy,
 )
 from warpgauge.io.transforms.base import NO, Format
@@ -30,7 +32,9 @@ READERS: dict[str, Format] = {
     for entry in (
         elastix.FORMAT,
         *itk.FORMATS,
-        *image_fields.FORMATS,
+        niftyreg.FORMAT,
+        spm.FORMAT,
+        *image_fields.FORMATS,  # after the programs whose files are NIfTI with a name
         array_fields.FORMAT,
         ome_field.ZARR,
         ngff.NGFF,
@@ -63,7 +67,7 @@ def detect_format(path: Place) -> str:
     if head.startswith(_GZIP):
         with foreign_decoder(file, "gzip"):
             head = gzip_head(file, _HEAD)
-        possible = [READERS["nifti"]]  # the only one that is packed as a whole
+        possible = [entry for entry in possible if entry.packed]
     suffix = file.suffix.lower()
     best = max(possible, key=lambda entry: entry.recognise(head, suffix))  # the first of equals
     if best.recognise(head, suffix) == NO:

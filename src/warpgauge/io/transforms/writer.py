@@ -15,6 +15,7 @@ from warpgauge.io.files import check_folder, replace_file, replaced
 from warpgauge.io.images.array_files import nifti_image, nrrd_header
 from warpgauge.io.transforms.base import Transform
 from warpgauge.io.transforms.chain import Chain
+from warpgauge.io.transforms.image_fields import OWN_NAME
 from warpgauge.io.transforms.linear import AffineTransform
 from warpgauge.io.transforms.ngff import is_transformation, linear_parts, write_ngff
 from warpgauge.io.transforms.ome_field import check_outside, write_ome_field
@@ -144,7 +145,9 @@ def _text(values: Floats) -> str:
 
 
 def _nifti(vectors: Floats, grid: Grid) -> bytes:
-    return bytes(nifti_image(np.moveaxis(vectors, 0, -1), grid).to_bytes())
+    image = nifti_image(np.moveaxis(vectors, 0, -1), grid)
+    image.header["intent_name"] = OWN_NAME
+    return bytes(image.to_bytes())
 
 
 def _nrrd(vectors: Floats, grid: Grid) -> bytes:
