@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from warpgauge.cli.arguments import project_argument, rater_option
-from warpgauge.cli.output import json_option, print_facts, print_json
+from warpgauge.cli.output import json_option, print_facts, print_json, quoted
 
 if TYPE_CHECKING:
     from warpgauge.project import Project
@@ -64,4 +64,4 @@ def align(project: Path, accepted: bool | None, rater: str, as_json: bool) -> No
         return
     print_facts(facts)
     if accepted is None:
-        click.echo(f"\nIs it right? warpgauge align {project} --yes   (or --no)")
+        click.echo(f"\nIs it right? warpgauge align {quoted(project)} --yes   (or --no)")

@@ -10,7 +10,7 @@ import click
 import numpy as np
 
 from warpgauge.cli.arguments import project_argument, rater_option
-from warpgauge.cli.output import json_option, number, print_facts, print_json
+from warpgauge.cli.output import json_option, number, print_facts, print_json, quoted
 from warpgauge.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -89,13 +89,13 @@ def suggest(project: Path, rater: str, beyond: bool, as_json: bool) -> None:
         click.echo(f"\nAudit: {audit}")
     example = ",".join(number(value) for value in facts.get("predicted", facts["point"]))
     who = "" if rater == "organiser" else f" --rater {rater}"  # else the answer would be another person's
-    click.echo(f"\nAnswer: warpgauge place {project} {query.number} {example}{who}")
-    click.echo(f"    or: warpgauge skip {project} {query.number} --reason not_visible{who}")
+    click.echo(f"\nAnswer: warpgauge place {quoted(project)} {query.number} {example}{who}")
+    click.echo(f"    or: warpgauge skip {quoted(project)} {query.number} --reason not_visible{who}")
     if farthest > 0:
         near = ",".join(number(value) for value in query.point)
         click.echo(
             f"    or, at a place that you recognise within {number(farthest)} {units}: "
-            f"warpgauge place {project} {query.number} {example} --at {near}{who}"
+            f"warpgauge place {quoted(project)} {query.number} {example} --at {near}{who}"
         )
 
 

@@ -72,43 +72,60 @@ class Options(Wording):
         return f"warpgauge relink PROJECT --{role.replace('_', '-')} PATH{' --accept-changed' if accept else ''}"
 
 
-# Command name to the module of this package and the command in it, in the order of the help page.
-COMMANDS: dict[str, tuple[str, str]] = {
-    "demo": ("demo", "demo"),
-    "new": ("new", "new"),
-    "align": ("align", "align"),
-    "info": ("info", "info"),
-    "annotate": ("annotate", "annotate"),
-    "suggest": ("annotation", "suggest"),
-    "place": ("annotation", "place"),
-    "skip": ("annotation", "skip"),
-    "undo": ("annotation", "undo"),
-    "redo": ("annotation", "redo"),
-    "import": ("landmarks", "import_"),
-    "export": ("landmarks", "export"),
-    "fit": ("fit", "fit"),
-    "add-transform": ("transforms", "add_transform"),
-    "remove-transform": ("transforms", "remove_transform"),
-    "rename-transform": ("transforms", "rename_transform"),
-    "register": ("register", "register"),
-    "unseal": ("unseal", "unseal"),
-    "evaluate": ("evaluate", "evaluate"),
-    "certify": ("certify", "certify"),
-    "gate": ("gate", "gate"),
-    "map": ("map_", "map_"),
-    "report": ("report", "report"),
-    "new-study": ("new_study", "new_study"),
-    "check-submission": ("check_submission", "check_submission"),
-    "benchmark": ("benchmark", "benchmark"),
-    "copy": ("maintenance", "copy"),
-    "recover": ("maintenance", "recover"),
-    "prepare": ("maintenance", "prepare"),
-    "verify": ("maintenance", "verify"),
-    "relink": ("maintenance", "relink"),
-    "convert": ("convert", "convert"),
-    "simulate": ("simulate", "simulate"),
-    "experiment": ("moved", "experiment"),
+# Groups of the help page, and in each the commands: module of this package, and function in it.
+GROUPS: dict[str, dict[str, tuple[str, str]]] = {
+    "Start": {
+        "demo": ("demo", "demo"),
+        "new": ("new", "new"),
+        "align": ("align", "align"),
+        "info": ("info", "info"),
+        "formats": ("formats", "formats"),
+        "convert": ("convert", "convert"),
+    },
+    "Annotate": {
+        "annotate": ("annotate", "annotate"),
+        "suggest": ("annotation", "suggest"),
+        "place": ("annotation", "place"),
+        "skip": ("annotation", "skip"),
+        "undo": ("annotation", "undo"),
+        "redo": ("annotation", "redo"),
+        "import": ("landmarks", "import_"),
+        "export": ("landmarks", "export"),
+        "fit": ("fit", "fit"),
+    },
+    "Compare": {
+        "register": ("register", "register"),
+        "add-transform": ("transforms", "add_transform"),
+        "remove-transform": ("transforms", "remove_transform"),
+        "rename-transform": ("transforms", "rename_transform"),
+        "unseal": ("unseal", "unseal"),
+        "evaluate": ("evaluate", "evaluate"),
+        "certify": ("certify", "certify"),
+        "gate": ("gate", "gate"),
+        "map": ("map_", "map_"),
+        "report": ("report", "report"),
+    },
+    "Many pairs": {
+        "new-study": ("new_study", "new_study"),
+        "check-submission": ("check_submission", "check_submission"),
+        "benchmark": ("benchmark", "benchmark"),
+        "simulate": ("simulate", "simulate"),
+        "experiment": ("moved", "experiment"),
+    },
+    "Look after": {
+        "copy": ("maintenance", "copy"),
+        "recover": ("maintenance", "recover"),
+        "prepare": ("maintenance", "prepare"),
+        "verify": ("maintenance", "verify"),
+        "relink": ("maintenance", "relink"),
+    },
 }
+COMMANDS: dict[str, tuple[str, str]] = {name: place for group in GROUPS.values() for name, place in group.items()}
+# What the bare command says.
+BEGIN = """\
+warpgauge demo                                  try it: a made pair, three registrations, annotations, a report
+warpgauge new PROJECT --fixed A --moving B      begin with your own images
+warpgauge --help                                all commands"""
 
 
 class _Lazy(click.Group):
@@ -127,10 +144,12 @@ class _Lazy(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        limit = formatter.width - 6 - max(map(len, COMMANDS))
-        lines = [(name, click.Command(name, help=_help_text(name)).get_short_help_str(limit)) for name in COMMANDS]
-        with formatter.section("Commands"):
-            formatter.write_dl(lines)
+        width = max(map(len, COMMANDS))
+        for title, group in GROUPS.items():
+            limit = formatter.width - 6 - width
+            lines = [(name, click.Command(name, help=_help_text(name)).get_short_help_str(limit)) for name in group]
+            with formatter.section(title):
+                formatter.write_dl([(name.ljust(width), text) for name, text in lines])
 
 
 @cache
@@ -145,14 +164,21 @@ def _help_text(command_name: str) -> str:
     return _docstrings(module).get(function, "")
 
 
-@click.command(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.command(
+    cls=_Lazy,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+)
 @click.version_option(__version__, prog_name="warpgauge")
-def app() -> None:
+@click.pass_context
+def app(context: click.Context) -> None:
     """Measure how good a deformable registration is, and how certain that is, from a few uncertain landmarks.
 
     Every command has --help with examples. Results go to standard output, notes and progress to standard error. With
     --json, standard output is JSON only. Exit codes: 0 success, 1 failure (one sentence explains why), 2 wrong usage.
     """
+    if context.invoked_subcommand is None:
+        click.echo(BEGIN)
 
 
 def _options_of(arguments: Sequence[str] | None) -> set[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -103,7 +104,8 @@ def import_(project: Path, file: Path, moving_file: Path | None, as_json: bool, 
     from warpgauge.session import Session
 
     with Project.open(project) as opened:
-        found = read_landmarks(
+        reread = partial(
+            read_landmarks,
             file,
             moving_file,
             format=options["format_"],
@@ -113,9 +115,10 @@ def import_(project: Path, file: Path, moving_file: Path | None, as_json: bool, 
             scale=options["scale"],
             match=options["match"],
         )
+        found = reread()
         who = options["rater"] or _only_rater(found)
         session = Session(opened)
-        problems = session.import_problems(found)
+        problems = session.import_problems(found, reread)
         _refuse_problems(problems, file.name, options["force"])
         found, uncertain = _with_uncertainty(found, opened, options["radius"])
         events = session.import_landmarks(found, who, shared=options["shared"], seal=options["seal"])

@@ -13,6 +13,8 @@ from warpgauge.cli.output import json_option, print_facts, print_json, progress
 from warpgauge.errors import InvalidInputError
 
 _OF_POSTERIOR = ("mean", "entropy", "sd")
+# Drawn faded and hatched where the annotations say little.
+_FADED = ("blended", "exceedance")
 _OF_TRANSFORM = ("error", "exceedance", "significance", "blended")
 _PICTURES = (".png", ".svg")
 # A map for the eye needs no more elements than this along its longest side, unless asked for.
@@ -189,7 +191,7 @@ def _draw(project: Any, posterior: Any, kind: str, array: Any, grid: Any, out: P
     values = np.linalg.norm(array, axis=-1) if kind == "mean" else array
     below = maps.warped_image(project.image("fixed"), lambda points: points, grid)
     faded: dict[str, Any] = {}
-    if kind == "blended":
+    if kind in _FADED:
         faded = {
             "entropy": maps.entropy_map(posterior, grid),
             "limits": maps.entropy_limits(posterior, pixel=project.fixed_grid.pixel),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from warpgauge.cli.arguments import ImagePath, cluster_options, executor_for
-from warpgauge.cli.output import json_option, print_facts, print_json, progress
+from warpgauge.cli.output import json_option, print_facts, print_json, progress, quoted
 from warpgauge.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -205,8 +205,8 @@ def new(project: Path, fixed: Place, moving: Place, **options: Any) -> None:
         return
     print_facts(facts)
     if options["align"]:
-        click.echo(f"\nIs the alignment right? warpgauge align {project} --yes   (or --no)")
-    click.echo(f"\nNext: warpgauge annotate {project}   (or: warpgauge suggest {project})")
+        click.echo(f"\nIs the alignment right? warpgauge align {quoted(project)} --yes   (or --no)")
+    click.echo(f"\nNext: warpgauge annotate {quoted(project)}   (or: warpgauge suggest {quoted(project)})")
 
 
 def _named(file: Path, fixed: Place, spacing: str | None, units: str | None) -> NamedPlaces:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -18,9 +19,14 @@ from warpgauge.display import number
 from warpgauge.errors import told
 from warpgauge.io.files import plain
 
-__all__ = ["json_option", "number", "print_facts", "print_json", "print_table", "progress"]
+__all__ = ["json_option", "number", "print_facts", "print_json", "print_table", "progress", "quoted"]
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+
+
+def quoted(path: object) -> str:
+    """Return a path as it has to be typed: in quotes where a shell would cut it."""
+    return shlex.quote(str(path))
 
 
 def print_json(value: Any) -> None:

@@ -26,7 +26,7 @@ from warpgauge.session.agreement import (
     rater_offsets,
 )
 from warpgauge.session.answers import Answers, Question, Saved, Start
-from warpgauge.session.import_checks import import_problems
+from warpgauge.session.import_checks import Reread, import_problems
 from warpgauge.session.landmark_exchange import fused_landmarks, import_events, raters_landmarks
 from warpgauge.session.mark_list import ListRow
 from warpgauge.session.model import Model, View
@@ -420,9 +420,9 @@ class Session:
         fused = self._view(None).located.fused
         return [] if fused is None else rater_offsets(fused)
 
-    def import_problems(self, landmarks: Landmarks) -> list[str]:
+    def import_problems(self, landmarks: Landmarks, reread: Reread | None = None) -> list[str]:
         """Return what is probably wrong with landmarks for this project, one clause each; nothing is written."""
-        return import_problems(self.project, landmarks)
+        return import_problems(self.project, landmarks, reread)
 
     def landmarks(self, rater: str | None = None, *, fused: bool = False) -> Landmarks:
         """Return all current marks and skips (of all raters or one), or, with ``fused``, what the model uses."""

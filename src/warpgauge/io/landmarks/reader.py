@@ -41,8 +41,8 @@ def read_landmarks(
         One file for formats that hold pairs (warpgauge JSON, plain CSV, BigWarp); for the others the file of the fixed
         and the file of the moving image. Without ``moving_path`` such a file is a set of points.
     format : str, optional
-        ``"warpgauge"``, ``"csv"``, ``"anhir"``, ``"dirlab"``, ``"bigwarp"``, ``"slicer-json"``, ``"slicer-fcsv"``,
-        ``"transformix"``, ``"ants"``, ``"napari"`` or ``"qupath"``; recognised from the content by default.
+        One of ``warpgauge.io.landmarks.FORMAT_NAMES``, which ``warpgauge formats`` explains; recognised from the
+        content by default.
     fixed_grid, moving_grid : Grid, optional
         The images' grids: needed to turn voxel indices into world points, and used for the checks.
     frame : str, optional

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 from warpgauge.errors import AmbiguousFileError, FileFormatError, InvalidInputError, say
 from warpgauge.io.landmarks import (
-    anhir,
     ants_points,
+    bare_csv,
     bigwarp,
     dirlab,
+    mni_tag,
     napari_points,
     native_json,
+    numbered_csv,
     plain_csv,
     qupath,
     slicer,
@@ -26,8 +29,11 @@ FORMATS: dict[str, Format] = {
     for entry in (
         native_json.FORMAT,
         plain_csv.FORMAT,
-        anhir.FORMAT,
+        numbered_csv.ANHIR,
+        numbered_csv.BRATS_REG,
+        bare_csv.FORMAT,
         dirlab.FORMAT,
+        mni_tag.FORMAT,
         bigwarp.FORMAT,
         slicer.JSON,
         slicer.FCSV,
@@ -45,6 +51,7 @@ _SUFFIXES = {
     ".json": "warpgauge",
     ".csv": "csv",
     ".geojson": "qupath",
+    ".tag": "mni-tag",
 }
 
 
@@ -74,6 +81,8 @@ def detect(text: str, name: str) -> Format:
     first = content[0][1]
     if first.startswith(("{", "[")):
         return _json_format(text, name)
+    if first.startswith(mni_tag.SIGNATURE):
+        return FORMATS["mni-tag"]
     if first.startswith("#"):
         return FORMATS["slicer-fcsv"]
     if first in transformix.KEYWORDS or (first.isascii() and first.isdigit()):
@@ -109,16 +118,21 @@ def _bare_numbers(name: str) -> Format:
     )
 
 
+_FIRST_ROWS: dict[str, Callable[[list[str]], bool]] = {
+    "bigwarp": bigwarp.is_row,
+    "learn2reg": bare_csv.is_row,
+    "anhir": numbered_csv.is_anhir,
+    "brats-reg": numbered_csv.is_brats_reg,
+    "napari": napari_points.is_header,
+    "ants": ants_points.is_header,
+}
+
+
 def _csv_format(text: str, first: str, name: str) -> Format:
     fields = first_csv_row(text, name)
-    if bigwarp.is_row(fields):
-        return FORMATS["bigwarp"]
-    if anhir.is_header(fields):
-        return FORMATS["anhir"]
-    if napari_points.is_header(fields):
-        return FORMATS["napari"]
-    if ants_points.is_header(fields):
-        return FORMATS["ants"]
+    for name_of, fits in _FIRST_ROWS.items():
+        if fits(fields):
+            return FORMATS[name_of]
     titles = [title.strip().lower() for title in fields]
     if "fixed_x" in titles or titles[:2] == ["x", "y"]:
         return FORMATS["csv"]

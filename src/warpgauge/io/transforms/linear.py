@@ -146,6 +146,13 @@ def read_numbers(path: Path) -> Floats:
     return matrix
 
 
+def affine_of_ras(matrix: Floats, description: Description) -> AffineTransform:
+    """Return the affine transform of the LPS world that a 4 x 4 matrix of RAS points stands for."""
+    signs = np.diag([-1.0, -1.0, 1.0, 1.0])
+    world = signs @ matrix @ signs
+    return AffineTransform(world[:3, :3], world[:3, 3], description)
+
+
 def read_matrix(path: Path, frame: str | None = None) -> AffineTransform:
     """Read an affine matrix that maps fixed to moving points, of the world LPS (by default) or RAS."""
     if frame not in (None, "LPS", "RAS"):

@@ -10,14 +10,19 @@ from warpgauge.io.files import existing_file, foreign_decoder, read_head
 from warpgauge.io.images.samples import gzip_head
 from warpgauge.io.stores import Place, RemotePath
 from warpgauge.io.transforms import (
+    afni,
     array_fields,
+    dicom_registration,
     elastix,
+    fiji,
+    freesurfer,
     fsl,
     image_fields,
     itk,
     learn2reg,
     linear,
     mapped_points,
+    mni_xfm,
     ngff,
     niftyreg,
     ome_field,
@@ -43,6 +48,11 @@ READERS: dict[str, Format] = {
         linear.FORMAT,
         mapped_points.FORMAT,
         warpy.FORMAT,
+        *fiji.FORMATS,
+        freesurfer.FORMAT,
+        afni.FORMAT,
+        mni_xfm.FORMAT,
+        dicom_registration.FORMAT,
     )
 }
 CALLABLE = "callable"
@@ -73,6 +83,7 @@ def detect_format(path: Place) -> str:
     if best.recognise(head, suffix) == NO:
         raise FileFormatError(
             f"{file.name!r} is not a transform that warpgauge knows: its content is not of elastix, ITK, ANTs, NIfTI, "
-            f"NRRD, MetaImage, NumPy, Warpy, a matrix or mapped points; give {say('format')} if it is."
+            f"NRRD, MetaImage, NumPy, Warpy, FreeSurfer, AFNI, MNI, DICOM, a matrix or mapped points; give "
+            f"{say('format')} if it is."
         )
     return best.name

@@ -1,0 +1,132 @@
+"""The table of files that are read: ``warpgauge formats`` prints it, and docs/formats.md is made from it.
+
+Each row says how its reading was verified: by files that the program itself wrote, by a reader that others keep, or by
+the public description of the format.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class KnownFile:
+    """One kind of file of one program.
+
+    Parameters
+    ----------
+    program, files : str
+        Who writes it, and what the files are called.
+    format : str
+        Name for ``format=``; a transform or landmark format of the registries.
+    version : str
+        Of the program or reader that it was tested with.
+    direction : str
+        What the file maps, or which side it lists first.
+    frame, unit : str
+        Of its numbers, before they become world points.
+    verified : str
+        How, and how near.
+    options : str
+        What has to be given, if anything.
+    """
+
+    program: str
+    files: str
+    format: str
+    version: str
+    direction: str
+    frame: str
+    unit: str
+    verified: str
+    options: str = ""
+
+
+_TO_MOVING, _TO_FIXED = "fixed to moving", "moving to fixed, inverted"
+_ITK = "ITK 5.4 (SimpleITK 2.5)"
+_SPEC = "public description"
+
+TRANSFORMS: tuple[KnownFile, ...] = (
+    KnownFile("elastix", "TransformParameters.*.txt, .toml", "elastix", "5.x", _TO_MOVING, "LPS", "mm",
+              "14 real results against their published errors; itk-elastix, 1e-6"),
+    KnownFile("ITK, Slicer, uniGradICON", ".tfm, .txt, .h5", "itk", _ITK, _TO_MOVING, "LPS", "mm", "ITK itself, 1e-6"),
+    KnownFile("ANTs", "0GenericAffine.mat; warps are nifti", "ants", "ANTsPy 0.5", _TO_MOVING, "LPS", "mm",
+              "ANTsPy itself, 1e-6"),
+    KnownFile("ANTs, ITK, FireANTs (ANTs export)", "*Warp.nii.gz, intent 1006 or 1007", "nifti", _ITK, _TO_MOVING,
+              "intent 1007: LPS, 1006: RAS", "mm", "ITK itself, 1e-6", "refused where the values fit positions, too"),
+    KnownFile("SPM", "y_*.nii, iy_*.nii (name 'Mapping')", "spm", "12", _TO_MOVING, "RAS positions", "mm",
+              f"{_SPEC}; files made by nibabel"),
+    KnownFile("NiftyReg", "deformation, displacement (reg_transform)", "niftyreg", "2018 (4e4525b)", _TO_MOVING, "RAS",
+              "mm", "reg_f3d and reg_transform: 6e-6 mm"),
+    KnownFile("NiftyReg", "control points (reg_f3d -cpp)", "niftyreg", "2018 (4e4525b)", _TO_MOVING, "RAS positions",
+              "mm", "against reg_transform -def: 2e-5 mm"),
+    KnownFile("NiftyReg", "velocity (reg_f3d -vel, reg_transform -flow)", "niftyreg", "2018 (4e4525b)", _TO_MOVING,
+              "RAS", "mm", "against reg_transform -def: 4e-4 mm; with -aff refused (0.03 mm was not bettered)",
+              "the fixed grid"),
+    KnownFile("ITK, Slicer, elastix", ".nrrd, .nhdr", "nrrd", _ITK, _TO_MOVING, "LPS", "mm", "ITK itself, 1e-6"),
+    KnownFile("ITK, elastix, DeeperHistReg", ".mha, .mhd", "metaimage", _ITK, _TO_MOVING, "LPS or pixels", "mm or px",
+              "ITK itself, 1e-6; DeeperHistReg pads and resamples: give the images that it registered"),
+    KnownFile("FSL", "warp .nii.gz, flirt .mat", "fsl", "6", "fixed to moving; flirt inverted", "FSL's", "mm",
+              "one affine of four programs (NiTransforms), 1e-4 mm", "format, moving; convention for warps"),
+    KnownFile("FreeSurfer", ".lta (RAS or voxels)", "lta", "6 and 7", _TO_FIXED, "RAS or voxels", "mm",
+              "files of mri_robust_register and bbregister against lta_convert: 2e-5 mm"),
+    KnownFile("NiTransforms", ".lta", "lta", "25.1", _TO_MOVING, "RAS", "mm",
+              "its own file against its ITK file: 5e-5 mm"),
+    KnownFile("AFNI", ".aff12.1D", "afni", "NiTransforms 25.1", _TO_MOVING, "LPS", "mm",
+              "NiTransforms' file against its ITK file: 1e-9"),
+    KnownFile("MNI (MINC)", ".xfm, linear", "xfm", "VTK 9", _TO_FIXED, "RAS", "mm", "VTK's reader, 1e-9"),
+    KnownFile("DICOM", "spatial registration object", "dicom", "pydicom 3", _TO_FIXED, "LPS", "mm",
+              f"{_SPEC} (PS3.3 C.20.2); files made by pydicom", "extra dicom"),
+    KnownFile("DICOM", "deformable registration object", "dicom", "pydicom 3", _TO_MOVING, "LPS", "mm",
+              f"{_SPEC} (PS3.3 C.20.3); files made by pydicom", "extra dicom"),
+    KnownFile("BigWarp (Fiji)", "landmarks .csv", "bigwarp", "9", _TO_MOVING, "world of BigWarp", "its unit",
+              "scipy's thin-plate spline of the same landmarks, 1e-6", "format"),
+    KnownFile("bUnwarpJ (Fiji)", "*_direct_transf.txt", "bunwarpj", "2.6", _TO_MOVING, "pixels", "px",
+              f"{_SPEC} (source of its reader), 1e-9", "both grids"),
+    KnownFile("QuPath Warpy", "transform_*.json", "warpy", "0.3", _TO_MOVING, "pixels from the corner", "px", _SPEC),
+    KnownFile("OME-NGFF 0.6", "Zarr group (RFC-5)", "ngff", "RFC-5", _TO_MOVING, "its axes", "its units", _SPEC),
+    KnownFile("warpgauge and others", "OME-Zarr or Zarr array", "zarr", "Zarr 3", _TO_MOVING, "as noted, or given",
+              "as noted", "round trips, 1e-9", "components, frame for bare arrays"),
+    KnownFile("voxelmorph, TransMorph", "warp .nii.gz or .npz", "learn2reg", "voxelmorph 0.3", _TO_MOVING,
+              "displacements in voxels", "voxels", "the evaluation of Learn2Reg, 1e-9", "format, layout current"),
+    KnownFile("Learn2Reg", ".npz, .nii.gz", "learn2reg", "2020 to 2024", _TO_MOVING, "displacements in voxels",
+              "voxels", "the evaluation of Learn2Reg, 1e-9", "format, layout"),
+    KnownFile("any network", ".npy, .npz", "numpy", "NumPy 2", _TO_MOVING, "given", "given", "against the definition",
+              "components, frame; layout where two fit"),
+    KnownFile("any", "text of a matrix", "matrix", "-", _TO_MOVING, "LPS, or RAS by option", "mm",
+              "against the definition"),
+    KnownFile("transformix, any", "outputpoints.txt, CSV of pairs", "points", "elastix 5", _TO_MOVING, "world", "mm",
+              "transformix' own points"),
+)  # fmt: skip
+
+NOT_READ: dict[str, str] = {
+    "FreeSurfer .m3z": "turn it into an ITK warp with mri_warp_convert --outitkwarp",
+    "FNIRT coefficients": "turn them into a field with fnirtfileutils",
+    "SPM flow fields (u_*, v_*)": "write a deformation with Batch > SPM > Util > Deformations",
+    "MINC grids (.xfm with a Grid_Transform)": "write a field with the tools of MINC",
+    "AFNI warps (.BRIK)": "write NIfTI with 3dNwarpCat or 3dcopy, and give --frame LPS --convention relative",
+}
+
+LANDMARKS: tuple[KnownFile, ...] = (
+    KnownFile("warpgauge", ".json", "warpgauge", "-", "pairs", "as stated", "as stated", "round trips"),
+    KnownFile("any", ".csv with a header", "csv", "-", "pairs, or one file per image", "as stated, else LPS in 3D",
+              "as stated, else mm or px", "against the definition"),
+    KnownFile("ANHIR, CIMA", "CSV with ,X,Y", "anhir", "-", "one file per image", "pixels from 0", "px",
+              "published landmarks of five regions"),
+    KnownFile("BraTS-Reg", "CSV with Landmark,X,Y,Z", "brats-reg", "2022", "one file per image", "LPS, not stated",
+              "mm", _SPEC),
+    KnownFile("Learn2Reg", "CSV x,y,z without a header", "learn2reg", "2022", "one file per image", "voxels from 0",
+              "voxels", _SPEC),
+    KnownFile("DIR-Lab", "*_xyz.txt", "dirlab", "-", "one file per image", "voxels from 1", "voxels",
+              "published initial errors of ten cases"),
+    KnownFile("MNI, RESECT", ".tag", "mni-tag", "VTK 9", "pairs, first volume fixed", "RAS", "mm",
+              "VTK's writer, 1e-9"),
+    KnownFile("BigWarp", ".csv", "bigwarp", "9", "pairs, moving first", "world of BigWarp", "its unit", _SPEC),
+    KnownFile("3D Slicer", ".mrk.json, .fcsv", "slicer-json, slicer-fcsv", "5", "one file per image", "as stated",
+              "as stated", _SPEC),
+    KnownFile("elastix", "point or index file", "transformix", "5", "one file per image", "LPS, or voxels from 0",
+              "mm or voxels", "transformix itself"),
+    KnownFile("ANTs", "CSV x,y,z,t", "ants", "ANTsPy 0.5", "one file per image", "LPS", "mm", "ANTsPy itself"),
+    KnownFile("napari", "points CSV", "napari", "0.6", "one file per image", "array order", "pixels", "napari itself"),
+    KnownFile("QuPath", ".geojson", "qupath", "0.5", "one file per image", "pixels from the corner", "px", _SPEC),
+)  # fmt: skip

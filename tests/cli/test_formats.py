@@ -1,0 +1,58 @@
+"""The table of files, the page made from it, the grouped help, and what the bare command says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from command_tools import ask, call
+from warpgauge.cli.app import COMMANDS, GROUPS, app
+from warpgauge.cli.formats import page
+from warpgauge.io.landmarks import FORMAT_NAMES
+from warpgauge.io.transforms import FORMATS
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_every_format_is_in_the_table_and_every_row_is_a_format() -> None:
+    """A format cannot be added without saying who writes it and how it was verified."""
+    told = ask("formats")
+    named = {name for row in told["transforms"] for name in row["format"].split(", ")}
+    assert named == set(FORMATS) - {"callable"}
+    assert {name for row in told["landmarks"] for name in row["format"].split(", ")} == set(FORMAT_NAMES)
+    assert all(row["verified"] and row["version"] for rows in ("transforms", "landmarks") for row in told[rows])
+
+
+def test_the_page_is_made_from_the_table() -> None:
+    assert (ROOT / "docs/formats.md").read_text("utf-8") == page()
+    assert "NiftyReg" in call("formats")
+    assert "NiftyReg" not in call("formats", "landmarks")
+
+
+def test_help_has_groups_and_the_bare_command_three_lines() -> None:
+    """``--help`` shows every command in one of five groups; without an argument there are three lines."""
+    text = app.get_help(click.Context(app, info_name="warpgauge"))
+    places = [text.index(f"{title}:") for title in GROUPS]
+    assert places == sorted(places)
+    assert len(GROUPS) == 5
+    assert all(f"\n  {name} " in text for name in COMMANDS)
+    lines = call().strip().split("\n")
+    assert len(lines) == 3
+    assert lines[0].startswith("warpgauge demo")
+
+
+def test_hints_quote_paths(tmp_path: Path) -> None:
+    """A project in a folder with a space is quoted wherever a command is proposed."""
+    import numpy as np
+    from PIL import Image
+
+    rng = np.random.default_rng(1)
+    for side in ("fixed", "moving"):
+        blocks = np.kron(rng.integers(0, 255, (12, 12)), np.ones((10, 10))).astype(np.uint8)
+        Image.fromarray(blocks).save(tmp_path / f"{side}.png")
+    folder = tmp_path / "my project"
+    said = call("new", folder, "--fixed", tmp_path / "fixed.png", "--moving", tmp_path / "moving.png")
+    assert f"Next: warpgauge annotate '{folder}'" in said
+    assert f"warpgauge suggest '{folder}'" in said
+    assert f"warpgauge place '{folder}'" in call("suggest", folder)
