@@ -29,7 +29,9 @@ if TYPE_CHECKING:
     from warpgauge.maps import entropy_map, error_map, mean_map
     from warpgauge.plots import plot_map
     from warpgauge.project import Project
+    from warpgauge.report.compared import compare
     from warpgauge.session import Session
+    from warpgauge.web.notebook import annotate
 
 # The public names that each module holds.
 _HOMES = {
@@ -51,7 +53,9 @@ _HOMES = {
     "warpgauge.maps": "entropy_map error_map mean_map",
     "warpgauge.plots": "plot_map",
     "warpgauge.project": "Project",
+    "warpgauge.report.compared": "compare",
     "warpgauge.session": "Session",
+    "warpgauge.web.notebook": "annotate",
 }
 _SUBPACKAGES = (
     "candidates", "core", "errors", "evaluation", "geometry", "io", "maps", "project", "registration", "report",
@@ -69,9 +73,11 @@ __all__ = [
     "Suggester",
     "TransformationPrior",
     "__version__",
+    "annotate",
     "as_transform",
     "calibration",
     "certify_project",
+    "compare",
     "covariance_from_ellipse",
     "default_posterior",
     "displacement_norm",

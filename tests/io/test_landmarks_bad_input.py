@@ -44,6 +44,9 @@ SAMPLES: dict[str, str] = {
     "csv": "name,fixed_x,fixed_y,moving_x,moving_y,rater,c_xx,c_xy,c_yy,active,skip,units,frame\n"
     "a,1,2,3,4,PS,2.0,0.5,1.0,true,,um,image\nb,5,6,,,JB,,,,,torn,um,image\nc,5,7,9,9,JB,,,,0,,um,image\n",
     "anhir": ",X,Y\n1,119,144\n2,245.5,216\n3,1,2\n",
+    "brats-reg": "Landmark,X,Y,Z\n1,119,-44,12.5\n2,45.5,-16,30\n3,1,-2,3\n",
+    "learn2reg": "119,44,12.5\n45.5,16,30\n1,2,3\n",
+    "mni-tag": 'MNI Tag Point File\nVolumes = 2;\n\nPoints =\n -5.5 7 1 2 3 4 "a"\n 8 9 10 11 12 13 "b";\n',
     "dirlab": "188\t260\t4\n179\t281\t7\n187\t253\t8\n",
     "bigwarp": '"Pt-0","true","47.5","1.25","51","195"\n"Pt-1","false","Infinity","Infinity","1","4"\n',
     "slicer-json": '{"@schema":"x","markups":[{"type":"Fiducial","coordinateSystem":"LPS","coordinateUnits":"mm",'
@@ -59,7 +62,7 @@ SAMPLES: dict[str, str] = {
     '{"type": "Feature", "geometry": {"type": "Point", "coordinates": [119.5, 144.25]}, "properties": {"name": "a"}},\n'
     '{"type": "Feature", "geometry": {"type": "Point", "coordinates": [20.5, 3]}, "properties": {"name": "b"}}]}\n',
 }
-HEADERLESS = ("warpgauge", "slicer-json", "dirlab", "bigwarp", "qupath")
+HEADERLESS = ("warpgauge", "slicer-json", "dirlab", "learn2reg", "mni-tag", "bigwarp", "qupath")
 NAMES = {
     "dirlab": "case_xyz.txt",
     "slicer-json": "f.mrk.json",
@@ -99,14 +102,23 @@ def test_samples(tmp_path: Path, name: str) -> None:
     """Each seed is recognised as its format."""
     path = tmp_path / NAMES.get(name, "file.csv")
     path.write_text(SAMPLES[name])
-    lm = attempt(path, units="px" if name == "dirlab" else None)
+    lm = attempt(path, units="px" if name in ("dirlab", "learn2reg") else None)
     assert isinstance(lm, Landmarks), lm
     assert lm.format == name
 
 
 def spoiled(name: str) -> dict[str, bytes]:
     text = SAMPLES[name]
-    number = {"anhir": "119", "dirlab": "188", "bigwarp": "47.5", "slicer-json": "-5.5", "slicer-fcsv": "-19.9"}
+    number = {
+        "anhir": "119",
+        "brats-reg": "119",
+        "learn2reg": "119",
+        "mni-tag": "-5.5",
+        "dirlab": "188",
+        "bigwarp": "47.5",
+        "slicer-json": "-5.5",
+        "slicer-fcsv": "-19.9",
+    }
     token = {
         "transformix": "1.5",
         "ants": "82.5",
@@ -150,7 +162,7 @@ def test_spoiled_files_get_one_sentence(tmp_path: Path, name: str) -> None:
     path = tmp_path / NAMES.get(name, "file.csv")
     for kind, data in spoiled(name).items():
         path.write_bytes(data)
-        result = attempt(path, format=name, units="px" if name == "dirlab" else None)
+        result = attempt(path, format=name, units="px" if name in ("dirlab", "learn2reg") else None)
         assert isinstance(result, str), f"{kind} was read as landmarks"
         assert path.name in result, kind
         attempt(path)  # and recognising the format by itself raises nothing else
@@ -179,7 +191,7 @@ def test_truncation_anywhere(tmp_path: Path, name: str) -> None:
 def attempt_bytes(folder: Path, name: str, data: bytes) -> Landmarks | str:
     path = folder / NAMES.get(name, "file.csv")
     path.write_bytes(data)
-    return attempt(path, format=name, units="px" if name == "dirlab" else None)
+    return attempt(path, format=name, units="px" if name in ("dirlab", "learn2reg") else None)
 
 
 def test_wrong_dimension(tmp_path: Path) -> None:

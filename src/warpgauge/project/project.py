@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import shutil
 import warnings
 from collections.abc import Mapping, Sequence
@@ -62,6 +63,31 @@ class Project(ProjectFolder):
         super().__init__(folder)
         self._store = store
         self._document, self._document_at = document, store.known.images_generation
+
+    def annotate(
+        self, *, rater: str | None = None, height: int = 720, proxy: bool | None = None, hosts: Any = ()
+    ) -> Any:
+        """Open the annotator inside a notebook's cell, served from this process.
+
+        Parameters
+        ----------
+        rater : str, optional
+            Who annotates.
+        height : int
+            Of the frame, in pixels.
+        proxy : bool, optional
+            Whether to go through ``jupyter-server-proxy``; behind JupyterHub by default.
+        hosts : str or sequence of str, optional
+            Public name of the hub, if its environment does not tell it.
+
+        Returns
+        -------
+        Annotator
+            Shows the page; ``annotations()`` and ``landmarks()`` return what was annotated until now.
+        """
+        # The page lies above the project; only this door for notebooks leads up to it.
+        notebook = importlib.import_module("warpgauge.web.notebook")
+        return notebook.annotate_project(self, rater=rater, height=height, proxy=proxy, hosts=hosts)
 
     @classmethod
     def create(

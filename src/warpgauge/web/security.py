@@ -9,7 +9,7 @@ import hmac
 import html
 import logging
 import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from urllib.parse import parse_qsl, quote, unquote
 
 from starlette.concurrency import run_in_threadpool
@@ -38,6 +38,13 @@ _HEADERS = {
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
+}
+# Within a notebook of this machine: any port of it may show the page in a frame, and so may the notebook's own server.
+_FRAMES = "'self' http://localhost:* http://127.0.0.1:* https://localhost:* https://127.0.0.1:*"
+_EMBEDDED = {name: value for name, value in _HEADERS.items() if name != "X-Frame-Options"} | {
+    "Content-Security-Policy": _HEADERS["Content-Security-Policy"].replace(
+        "frame-ancestors 'none'", f"frame-ancestors {_FRAMES}"
+    )
 }
 _PAGE = (
     '<!doctype html><html lang="en"><head><meta charset="utf-8">{head}<title>warpgauge</title></head>'
@@ -80,7 +87,7 @@ class Guard:
         if scope["type"] != "http":
             await send({"type": "websocket.close", "code": 1008})
             return
-        send = _with_headers(send)
+        send = _with_headers(send, _EMBEDDED if self.settings.embedded else _HEADERS)
         self._below_root(scope)
         headers = Headers(scope=scope)
         address = self.settings.proxy.client(scope, headers)
@@ -281,11 +288,11 @@ class _TooLargeError(BaseException):
     """Not an Exception, so that no code between here and the reader of the body catches it."""
 
 
-def _with_headers(send: Send) -> Callable[[Message], Awaitable[None]]:
+def _with_headers(send: Send, added: Mapping[str, str]) -> Callable[[Message], Awaitable[None]]:
     async def sending(message: Message) -> None:
         if message["type"] == "http.response.start":
             headers = MutableHeaders(scope=message)
-            for name, value in _HEADERS.items():
+            for name, value in added.items():
                 headers[name] = value
             headers.setdefault("Cache-Control", "no-store")
         await send(message)

@@ -54,6 +54,8 @@ class ServerSettings:
         Header in which a trusted proxy names the person whom it signed on.
     trusted_proxies : sequence of str
         Addresses or networks of that proxy.
+    embedded : bool
+        Whether pages of this machine, such as a notebook, may show the page in a frame.
     """
 
     host: str = "127.0.0.1"
@@ -73,6 +75,7 @@ class ServerSettings:
     log_format: Literal["text", "json"] = "text"
     user_header: str | None = None
     trusted_proxies: tuple[str, ...] = ()
+    embedded: bool = False
 
     def __post_init__(self) -> None:
         check_workers(self.workers)

@@ -1,0 +1,192 @@
+"""The annotator inside a notebook's cell: a server in this process, and a frame that shows its page.
+
+On this machine the frame shows the server's own address. Behind JupyterHub, or wherever only Jupyter's own port is
+reachable, it goes through ``jupyter-server-proxy`` below the path of the notebook's server.
+"""
+
+from __future__ import annotations
+
+import atexit
+import gzip
+import os
+import socket
+import tempfile
+import threading
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import numpy as np
+from numpy.typing import NDArray
+
+from warpgauge.core.annotations import Annotations
+from warpgauge.errors import InvalidInputError
+from warpgauge.geometry import Units
+from warpgauge.io.images.array_files import nrrd_header
+from warpgauge.io.landmarks import Landmarks
+from warpgauge.project import Project
+from warpgauge.report.compared import array_grid
+from warpgauge.session import Session
+from warpgauge.web.server import Launch, prepare
+
+_PREFIX = "JUPYTERHUB_SERVICE_PREFIX"
+_PUBLIC = ("JUPYTERHUB_PUBLIC_URL", "JUPYTERHUB_PUBLIC_HUB_URL", "JUPYTERHUB_HOST")
+# A browser keeps the cookies of localhost and 127.0.0.1 apart: the frame takes the name that the notebook's page has.
+_FRAME = """<iframe id="{name}" src="{url}" style="width:100%;height:{height}px;border:1px solid #888"
+ allow="fullscreen"></iframe>
+<p><a href="{url}" target="_blank" rel="noopener">Open the annotator in a tab of its own</a></p>
+<script>(() => {{ const frame = document.getElementById("{name}");
+ if (location.hostname === "localhost" && frame.src.startsWith("http://127.0.0.1:"))
+ frame.src = frame.src.replace("//127.0.0.1:", "//localhost:"); }})()</script>"""
+
+
+class Annotator:
+    """The annotator's page in a cell, and what was annotated there.
+
+    Parameters
+    ----------
+    launch : Launch
+        A server that is ready to run.
+    height : int
+        Of the frame, in pixels.
+    """
+
+    def __init__(self, launch: Launch, height: int) -> None:
+        self._launch, self._height = launch, height
+        self._thread = threading.Thread(target=launch.run, daemon=True, name="warpgauge annotator")
+        self._thread.start()
+        atexit.register(self.stop)
+
+    @property
+    def project(self) -> Project:
+        """The project that is annotated."""
+        project: Project = self._launch.app.state.desk.project
+        return project
+
+    @property
+    def url(self) -> str:
+        """Address of the page, with the token that opens it; a path of the notebook's own server behind a proxy."""
+        link = self._launch.links[0].url
+        parts = urlsplit(link)
+        return f"{parts.path}?{parts.query}" if self._launch.settings.root_path else link
+
+    def annotations(self) -> Annotations:
+        """Return what has been annotated until now, raters fused, as the model uses it."""
+        return Session(Project.open(self.project.folder)).annotations()
+
+    def landmarks(self) -> Landmarks:
+        """Return all current marks and skips."""
+        return Session(Project.open(self.project.folder)).landmarks()
+
+    def stop(self) -> None:
+        """End the server; everything that was saved is kept."""
+        self._launch.stop()
+        self._thread.join(timeout=10)
+
+    def _repr_html_(self) -> str:
+        name = f"warpgauge-{self._launch.socket.getsockname()[1]}" if self._thread.is_alive() else "warpgauge"
+        return _FRAME.format(name=name, url=self.url, height=self._height)
+
+    def __repr__(self) -> str:
+        return f"<Annotator of {self.project.folder.name!r}>"
+
+
+def annotate_project(
+    project: Project, *, rater: str | None = None, height: int = 720, proxy: bool | None = None, hosts: Any = ()
+) -> Annotator:
+    """Serve a project from this process and return what shows its page in a cell."""
+    prefix = os.environ.get(_PREFIX)
+    behind = prefix is not None if proxy is None else proxy
+    port = _free_port()
+    root = f"{(prefix or '/').rstrip('/')}/proxy/{port}" if behind else ""
+    names = [hosts] if isinstance(hosts, str) else list(hosts)
+    names += [host for host in (urlsplit(os.environ.get(key, "")).hostname for key in _PUBLIC) if host]
+    launch = prepare(
+        project.folder, port=port, rater=rater, root_path=root, embedded=True,
+        allowed_hosts=tuple(dict.fromkeys(names)) if behind else (),
+    )  # fmt: skip
+    return Annotator(launch, height)
+
+
+def _free_port() -> int:
+    with socket.socket() as asked:
+        asked.bind(("127.0.0.1", 0))
+        return int(asked.getsockname()[1])
+
+
+def annotate(
+    fixed: Any,
+    moving: Any,
+    *,
+    folder: str | os.PathLike[str] | None = None,
+    spacing: Any = None,
+    units: Units | None = None,
+    rater: str | None = None,
+    height: int = 720,
+    proxy: bool | None = None,
+    hosts: Any = (),
+    **options: Any,
+) -> Annotator:
+    """Open the annotator for two images inside a notebook's cell.
+
+    Parameters
+    ----------
+    fixed, moving : path or array
+        Images as ``[y, x]``, ``[y, x, 3]`` or ``[z, y, x]``.
+    folder : path, optional
+        Where the project is made, or is already; a temporary folder by default, which ``annotator.project`` names.
+    spacing : float or sequence, optional
+        Of arrays, x first; 1 pixel by default.
+    units : {"px", "um", "mm"}, optional
+        Of the spacing.
+    rater, height : optional
+        Who annotates, and the height of the frame in pixels.
+    proxy : bool, optional
+        Whether to go through ``jupyter-server-proxy``; behind JupyterHub by default.
+    hosts : str or sequence of str, optional
+        Public name of the hub, if its environment does not tell it.
+    **options
+        Of `Project.create`.
+
+    Returns
+    -------
+    Annotator
+        Shows the page; ``annotations()`` and ``landmarks()`` return what was annotated until now.
+    """
+    place = Path(folder) if folder is not None else Path(tempfile.mkdtemp(prefix="warpgauge-")) / "project"
+    if not (place / "project.json").is_file():
+        images = place.parent / f"{place.name}-images"
+        first, second = (
+            _image_file(one, images, side, spacing, units) for side, one in (("fixed", fixed), ("moving", moving))
+        )
+        arrays = any(not isinstance(one, str | os.PathLike) for one in (fixed, moving))  # their files hold the spacing
+        given: dict[str, Any] = {} if arrays else {"spacing": spacing, "units": units}
+        Project.create(place, fixed=first, moving=second, **given, **options).close()
+    with Project.open(place) as project:
+        return annotate_project(project, rater=rater, height=height, proxy=proxy, hosts=hosts)
+
+
+def _image_file(image: Any, folder: Path, side: str, spacing: Any, units: Units | None) -> Path:
+    """Return the file of an image; an array is written to one."""
+    if isinstance(image, str | os.PathLike):
+        return Path(image)
+    array: NDArray[Any] = np.asarray(image)
+    folder.mkdir(parents=True, exist_ok=True)
+    if array.ndim == 3 and array.shape[-1] == 3 and array.dtype == np.uint8:
+        from PIL import Image
+
+        if spacing is not None:
+            raise InvalidInputError("A colour array becomes a PNG, which holds no spacing; leave spacing= out.")
+        Image.fromarray(array).save(folder / f"{side}.png")
+        return folder / f"{side}.png"
+    if array.ndim not in (2, 3) or array.dtype.kind not in "biuf":
+        raise InvalidInputError(
+            f"The {side} image has shape {array.shape} and type {array.dtype}; [y, x], [z, y, x] of numbers, or "
+            f"[y, x, 3] of bytes are taken."
+        )
+    values = array.astype(np.float32) if array.dtype.kind == "f" or array.dtype.itemsize > 4 else array
+    values = values.astype(np.uint8) if values.dtype.kind == "b" else values
+    grid = array_grid(values.shape, spacing, units)
+    path = folder / f"{side}.nrrd"
+    path.write_bytes(nrrd_header(values, grid) + gzip.compress(np.ascontiguousarray(values).tobytes(), 1))
+    return path
