@@ -91,6 +91,7 @@ def _tried(
     """Return the error with what each reading does to the annotations, if there are enough."""
     from warpgauge.io.transforms.check import tried_meanings
     from warpgauge.session import Session
+    from warpgauge.session.doubts import FEWEST
 
     annotations = Session(project).annotations()
     if len(annotations) < FEWEST or len(files) > 1:  # options are for all files of a chain

@@ -12,7 +12,6 @@ from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import Any
 
-import warpgauge
 from warpgauge._version import __version__
 from warpgauge.errors import InvalidInputError
 from warpgauge.io.files import PathLike
@@ -234,7 +233,7 @@ def _changed(values: Mapping[str, Any], default: Any) -> list[str]:
 
 def _write_program(target: Path, study: Study, method: MethodSpec) -> None:
     ignored = shutil.ignore_patterns("__pycache__", "static", "demo")
-    shutil.copytree(Path(warpgauge.__file__).parent, target / "package" / "warpgauge", ignore=ignored)
+    shutil.copytree(Path(__file__).parents[1], target / "package" / "warpgauge", ignore=ignored)
     (target / "requirements.txt").write_text("".join(f"{line}\n" for line in _requirements()))
     shown = [pair.name for pair in study.pairs]
     pairs = ", ".join(shown[:4]) + (f" and {len(shown) - 4} more" if len(shown) > 4 else "")
