@@ -13,8 +13,14 @@ from pydicom.dataset import FileDataset, FileMetaDataset
 from pydicom.uid import CTImageStorage, ExplicitVRLittleEndian, ImplicitVRLittleEndian, RLELossless
 from scipy.spatial.transform import Rotation
 
+from command_tools import call
 from warpgauge.errors import FileFormatError, InvalidInputError
 from warpgauge.io.images import read_image
+from warpgauge.io.images.dicom_copy import KEPT
+from warpgauge.io.landmarks import Landmarks, write_landmarks
+from warpgauge.io.transforms import AffineTransform, write_transform
+from warpgauge.project import Project
+from warpgauge.session import Session
 
 sitk = pytest.importorskip("SimpleITK")
 
@@ -179,12 +185,13 @@ def test_duplicates_are_refused(tmp_path: Path):
 
 
 def test_mixed_series_are_listed(tmp_path: Path):
-    """Two series in one folder are refused with their descriptions and counts."""
+    """Two series in one folder are refused with a file and the count of each, and not with what their headers say."""
     uids = (SERIES, SERIES, SERIES, SERIES, SERIES + ".2", SERIES + ".2")
     names = ("lung", "lung", "lung", "lung", "scout", "scout")
     folder = write_series(tmp_path / "s", SeriesInstanceUID=uids, SeriesDescription=names)
-    with pytest.raises(FileFormatError, match=r"mixes 2 series .*'lung' .* with 4 files.*'scout' .* with 2 files"):
+    with pytest.raises(FileFormatError, match=r"mixes 2 series \(that of .* with 4 files; .* with 2 files") as caught:
         read_image(folder)
+    assert "lung" not in str(caught.value)
 
 
 def test_tilted_gantry_is_refused(tmp_path: Path):
@@ -258,3 +265,106 @@ def test_inverted_display_directories_and_damaged_slices(tmp_path: Path):
         read_image(write_series(tmp_path / "c", Rows=0))
     with pytest.raises(FileFormatError, match="one slice and no SliceThickness"):
         read_image(write_series(tmp_path / "d", VOLUME[:1], SliceThickness=None))
+
+
+PERSONAL = {
+    "PatientName": "Doe^Jane", "PatientID": "MRN-0815", "PatientBirthDate": "19500102",
+    "PatientAddress": "Elm Street 1",
+    "InstitutionName": "St. Elsewhere", "ReferringPhysicianName": "House^Gregory", "StudyDate": "20200304",
+    "StudyDescription": "Jane's lungs", "SeriesDescription": "Doe lung", "AccessionNumber": "ACC.77.1",
+    "StationName": "CT_99.1",
+    "DeviceSerialNumber": "SN.4711", "ImageComments": "for Jane Doe", "OperatorsName": "Nurse^Nancy",
+    "FrameOfReferenceUID": "1.2.3.99.5", "SeriesInstanceUID": "1.2.3.99.6", "StudyInstanceUID": "1.2.3.99.7",
+    "SOPInstanceUID": "1.2.3.99.8",
+}  # fmt: skip
+SECRETS = (b"Doe^Jane", b"Doe_", b"Doe,", b"Doe lung", b"Jane's", b"Jane Doe", b"of Jane", b"MRN-0815", b"19500102",
+           b"Elm Street", b"Elsewhere", b"House^", b"20200304", b"ACC.77", b"CT_99", b"SN.4711", b"Nurse^", b"secret ",
+           b"1.2.3.99")  # fmt: skip
+
+
+def personal_series(folder: Path, syntax: str) -> Path:
+    """A series with personal data at every place that a file has for them, the names of folder and files included."""
+    names = [f"Doe_Jane_{number}.dcm" for number in range(len(VOLUME))]
+    made = write_series(folder / "Doe, Jane MRN-0815", names=names, syntax=syntax, **PERSONAL)
+    for file in made.iterdir():
+        data = pydicom.dcmread(file)
+        block = data.private_block(0x0019, "secret maker", create=True)
+        block.add_new(0x01, "LO", "secret of Jane")
+        item = pydicom.Dataset()
+        item.PatientName = "Doe^Jane"
+        data.RequestAttributesSequence = pydicom.Sequence([item])
+        data.preamble = b"secret of Jane Doe".ljust(128, b"\0")
+        data.file_meta.SourceApplicationEntityTitle = "secret"
+        data.file_meta.PrivateInformationCreatorUID, data.file_meta.PrivateInformation = SERIES, b"secret"
+        data.save_as(file, enforce_file_format=True)
+    return made
+
+
+def points_of(series: Path, folder: Path) -> list[object]:
+    """Options with candidates and targets, which are not found in noise."""
+    index = np.array([[x, y, z] for x in (1.0, 3.0, 5.0) for y in (1.0, 3.0) for z in (1.0, 4.0)])
+    marks = Landmarks(read_image(series).grid.index_to_world(index), frame="LPS", units="mm")
+    write_landmarks(marks, folder / "points.json")
+    return ["--candidates", folder / "points.json", "--targets", folder / "points.json", "--foreground", "none"]
+
+
+@pytest.mark.parametrize("syntax", [ExplicitVRLittleEndian, ImplicitVRLittleEndian, RLELossless])
+def test_a_copy_has_the_image_and_no_personal_data(tmp_path: Path, syntax: str):
+    """Names, dates, numbers, private elements, preambles and names of files do not get into the project."""
+    series = personal_series(tmp_path, syntax)
+    said = call(
+        "new", tmp_path / "project", "--fixed", series, "--moving", series, "--copy", *points_of(series, tmp_path)
+    )
+    assert "personal data" in said
+    with Project.open(tmp_path / "project") as project:
+        image, original = project.image("fixed"), read_image(series)
+        np.testing.assert_array_equal(image.read(), original.read())
+        np.testing.assert_array_equal(image.grid.affine, original.grid.affine)
+        assert project.verify().ok
+    files = [path for path in (tmp_path / "project").rglob("*") if path.is_file()]
+    assert len([path for path in files if path.suffix == ".dcm"]) == 2 * len(VOLUME)
+    for path in files:
+        assert not [one for one in SECRETS if one in path.read_bytes() + str(path.relative_to(tmp_path)).encode()]
+    copied = pydicom.dcmread(next(path for path in files if path.suffix == ".dcm"))
+    assert (copied.PatientIdentityRemoved, copied.PatientName) == ("YES", "")
+    uids = {str(pydicom.dcmread(path).SeriesInstanceUID) for path in files if path.suffix == ".dcm"}
+    assert len(uids) == 2  # one for each copy
+    assert all(uid.startswith("2.25.") for uid in uids)
+
+
+def test_what_headers_of_linked_slices_say_stays_there(tmp_path: Path):
+    """Of a linked series neither project, log, export nor report quote the headers."""
+    series = personal_series(tmp_path, ExplicitVRLittleEndian)
+    series = series.rename(tmp_path / "series")
+    for number, file in enumerate(sorted(series.iterdir())):
+        file.rename(series / f"{number}.dcm")
+    call("new", tmp_path / "project", "--fixed", series, "--moving", series, *points_of(series, tmp_path))
+    with Project.open(tmp_path / "project") as project:
+        session = Session(project, rater="ada")
+        for _ in range(3):
+            asked = session.next_query()
+            session.place(asked, asked.point, radius=1.0)
+        write_transform(AffineTransform(np.eye(3), [0.1, 0.0, 0.0]), tmp_path / "one.tfm")
+        project.add_transform("one", tmp_path / "one.tfm")
+    call("export", tmp_path / "project", tmp_path / "project" / "marks.csv")
+    call("report", tmp_path / "project", "--samples", 10)
+    for path in (tmp_path / "project").rglob("*"):
+        if path.is_file():
+            assert not [one for one in SECRETS if one in path.read_bytes()], path.name
+
+
+def test_the_kept_list_holds_nothing_that_the_basic_profile_removes():
+    """Of the elements that PS3.15 Table E.1-1 removes, empties or replaces, those of the sample are not on the list."""
+    removed = {
+        *PERSONAL,
+        "AcquisitionDate",
+        "ContentDate",
+        "InstanceCreationDate",
+        "PatientAge",
+        "PatientSex",
+        "ProtocolName",
+    }
+    assert not set(KEPT) & removed
+    assert not [name for name in KEPT if name.endswith(("Date", "Time", "Name", "Description", "Comments"))]
+    assert [name for name in KEPT if name.endswith("Number")] == ["InstanceNumber"]
+    assert [name for name in KEPT if name.endswith("UID")] == ["SOPClassUID"]

@@ -7,6 +7,7 @@ import random
 import shutil
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import psycopg
@@ -19,7 +20,7 @@ from warpgauge.cli.app import app
 from warpgauge.errors import InvalidInputError, SuspiciousDataWarning
 from warpgauge.project import Project
 from warpgauge.project.errors import ProjectError, StorageError
-from warpgauge.project.integrity import recover_project
+from warpgauge.project.integrity import recover_project, verify_project
 from warpgauge.project.log_head import Head, head_path, read_head, write_head
 
 Make = Callable[..., Project]
@@ -293,3 +294,82 @@ def test_a_database_that_went_another_way_is_left_alone(make_project: Make, post
         recover_project(project.folder)
     with Project.open(project.folder) as opened:
         assert opened.fingerprint() == there
+
+
+def without_end(folder: Path, kept: int) -> None:
+    """Remove the end of a log and its head together, as somebody with access to the folder would."""
+    (folder / "annotations.head").unlink()
+    with closing(sqlite3.connect(folder / LOG, isolation_level=None)) as log:
+        triggers = log.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'").fetchall()
+        for name, _ in triggers:
+            log.execute(f"DROP TRIGGER {name}")
+        log.execute("DELETE FROM events WHERE generation > ?", (kept,))
+        for _, text in triggers:
+            log.execute(text)
+
+
+@pytest.mark.parametrize("kept", [0, 2])
+def test_a_log_and_its_head_removed_together_are_noticed(make_project: Make, kept: int):
+    """The state folder of whoever wrote is the second witness: the loss is named, and nothing is written after it."""
+    project = make_project()
+    for number in range(3):
+        project.append(query(number), place(number))
+    project.close()
+    assert verify_project(project.folder).ok
+    assert verify_project(project.folder).unchecked == ()
+    without_end(project.folder, kept)
+    (problem,) = verify_project(project.folder).problems
+    assert f"The log ends at event {kept}, but event 6 was acknowledged" in problem
+    with pytest.warns(SuspiciousDataWarning, match="event 6 was acknowledged"):
+        opened = Project.open(project.folder)
+    with opened, pytest.raises(StorageError, match="Nothing is written"):
+        opened.append(query(5), place(5))
+    with pytest.raises(ProjectError, match="neither in the log nor in the mirror"):
+        recover_project(project.folder)
+    recover_project(project.folder, accept_loss=True)
+    assert verify_project(project.folder).ok
+
+
+def test_what_could_not_be_checked_is_said(make_project: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """On another computer, and for a copy in another folder, there is no second witness: verify says so."""
+    project = make_project(copy=True)
+    project.append(query(0), place(0))
+    project.close()
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "another computer"))
+    report = verify_project(project.folder)
+    assert report.ok
+    assert "your state folder has no record" in report.unchecked[0]
+    with Project.open(project.folder) as opened:
+        opened.append(query(1), place(1))
+    assert verify_project(project.folder).unchecked == ()
+    copy = tmp_path / "copy"
+    shutil.copytree(project.folder, copy)
+    assert verify_project(copy).unchecked
+    told = CliRunner().invoke(app, ["verify", str(copy)]).output
+    assert "not checked  Whether the ends of the log" in told
+
+
+def test_a_state_folder_that_cannot_be_written_stops_nobody(
+    make_project: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """The second witness is no condition of an acknowledgement."""
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "file"))
+    with make_project() as project:
+        project.append(query(0), place(0))
+        assert project.state.generation == 2
+
+
+def test_the_same_log_in_another_file_is_read_at_once(make_project: Make, tmp_path: Path):
+    """A log that was restored under a running project, whole, is used by the very first request."""
+    with make_project() as project:
+        project.append(query(0), place(0))
+        with closing(sqlite3.connect(project.folder / LOG)) as log, closing(sqlite3.connect(tmp_path / "copy")) as copy:
+            log.backup(copy)
+        for ending in ("-wal", "-shm"):
+            (project.folder / f"{LOG}{ending}").unlink(missing_ok=True)
+        (tmp_path / "copy").replace(project.folder / LOG)
+        assert project.state.generation == 2
+        project.append(query(1), place(1))
+        assert project.state.generation == 4

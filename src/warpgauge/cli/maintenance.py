@@ -21,16 +21,19 @@ def verify(project: Path, as_json: bool) -> None:
     """Check that a PROJECT is intact.
 
     Checks the hashes of images and transforms, the log's file and its chain of digests, and that the log can be
-    replayed. Nothing is repaired. The exit code is 1 if there is a problem.
+    replayed, and that it ends where your state folder says (XDG_STATE_HOME). Lines "not checked" name what could not be
+    checked here. Nothing is repaired. The exit code is 1 if there is a problem.
     """
     from warpgauge.project.integrity import verify_project
 
     report = verify_project(project)
     if as_json:
-        print_json({"ok": report.ok, "problems": list(report.problems), "checked": list(report.checked)})
+        print_json({"ok": report.ok, **{name: list(told) for name, told in vars(report).items()}})
     else:
         for line in report.checked:
             click.echo(f"ok       {line}")
+        for line in report.unchecked:
+            click.echo(f"not checked  {line}")
         for line in report.problems:
             click.echo(f"PROBLEM  {line}")
         click.echo("The project is intact." if report.ok else f"Found {counted(len(report.problems), 'problem')}.")

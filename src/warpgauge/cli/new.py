@@ -132,7 +132,11 @@ Examples:
 @click.option("--units", type=click.Choice(["px", "um", "mm"]), help="Unit of the spacing.")
 @click.option("--jobs", type=int, default=1, show_default=True, help="Processes that look for candidates.")
 @cluster_options
-@click.option("--copy", is_flag=True, help="Copy the images into the project instead of referring to them.")
+@click.option(
+    "--copy",
+    is_flag=True,
+    help="Copy the images into the project instead of referring to them; DICOM without personal data.",
+)
 @click.option(
     "--model",
     type=click.Choice(["default", "paper"]),
@@ -198,6 +202,7 @@ def new(project: Path, fixed: Place, moving: Place, **options: Any) -> None:
             "candidates are": made.document.candidates.method,
             "targets are": made.document.targets.method,
             **foreground_facts(made.document),
+            **_copied_facts(made.document),
             **(propose(made) if options["align"] else {}),
         }
     if options["as_json"]:
@@ -217,6 +222,14 @@ def _named(file: Path, fixed: Place, spacing: str | None, units: str | None) -> 
 
     grid = read_image(fixed, spacing=_spacing(spacing), units=units).grid
     return NamedPlaces.of(read_landmarks(file, fixed_grid=grid), grid, file.name)
+
+
+def _copied_facts(document: Document) -> dict[str, str]:
+    """Return what was left out of copies of DICOM series, and what was not looked at."""
+    if not any(record.copied and record.format == "DICOM" for record in document.images.values()):
+        return {}
+    said = "without the personal data in their headers; text or faces in the samples themselves are not removed"
+    return {"DICOM copies": said}
 
 
 def foreground_facts(document: Document) -> dict[str, str]:

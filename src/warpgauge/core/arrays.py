@@ -38,7 +38,7 @@ def as_numbers(values: ArrayLike, name: str, what: str) -> Floats:
 
     Complex numbers, masked entries, times, text and objects other than numbers are not what they would become.
     """
-    if np.ma.isMaskedArray(values) and np.ma.getmaskarray(values).any():
+    if isinstance(values, np.ma.MaskedArray) and np.any(values.mask):
         raise InvalidInputError(f"{name} has masked entries, whose values are unknown; leave those rows out.")
     try:
         given = np.asarray(values)

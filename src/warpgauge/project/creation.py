@@ -72,7 +72,10 @@ def create_project(
         for role, image in images.items():
             path = copy_into(image, fresh) if copy else relative_path(image.path, folder)
             # A mask needs no units: only its samples count, and it lies on its image's grid.
-            records[role] = record_of(image, path, copy, told.get(role), None if role.endswith("_mask") else units)
+            unit = None if role.endswith("_mask") else units
+            # A copy of DICOM has other headers, and so another hash.
+            stored = read_image(fresh / path, spacing=told.get(role), units=unit) if copy else image
+            records[role] = record_of(stored, path, copy, told.get(role), unit)
         document = Document(
             project_id,
             now(),

@@ -30,10 +30,11 @@ Decide = Callable[[list[Entry]], Sequence[Event]]
 
 @dataclass(frozen=True)
 class Integrity:
-    """What a store says about itself: problems, and what was checked, one sentence each."""
+    """What a store says about itself: problems, what was checked, and what could not be, one sentence each."""
 
     problems: tuple[str, ...]
     checked: tuple[str, ...]
+    unchecked: tuple[str, ...] = ()
 
 
 def now() -> str:

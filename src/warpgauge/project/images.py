@@ -15,6 +15,7 @@ from warpgauge.errors import InvalidInputError, Message, WarpgaugeError, say
 from warpgauge.geometry import Grid
 from warpgauge.io.files import one_line, read_text, write_whole
 from warpgauge.io.images import Image, read_image
+from warpgauge.io.images.dicom_copy import copy_deidentified
 from warpgauge.io.inside import copy_tree
 from warpgauge.io.stores import Place, RemotePath, is_url
 from warpgauge.project.document import ImageRecord
@@ -53,12 +54,19 @@ def relative_path(path: Place, folder: Path) -> str:
 
 
 def copy_into(image: Image, folder: Path) -> str:
-    """Copy the image, all its files, into the folder ``images`` and return its path relative to ``folder``."""
+    """Copy the image, all its files, into the folder ``images`` and return its path relative to ``folder``.
+
+    Slices of DICOM are copied without the personal data in their headers and under new names.
+    """
     place = folder / "images"
     if isinstance(image.path, RemotePath):
         raise InvalidInputError(
             f"{str(image.path)!r} is an address and cannot be copied into a project; refer to it, or download it first."
         )
+    if image.format == "DICOM":
+        aim = _free(place, "dicom")
+        copy_deidentified(files_of(image), aim)
+        return aim.relative_to(folder).as_posix()
     if image.path.is_dir():
         aim = _free(place, image.path.name)
         copy_tree(image.path, aim)

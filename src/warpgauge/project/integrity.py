@@ -38,10 +38,13 @@ class VerifyReport:
         One sentence each; empty when all is well.
     checked : tuple of str
         What was checked, with numbers.
+    unchecked : tuple of str
+        What could not be checked here, and why.
     """
 
     problems: tuple[str, ...]
     checked: tuple[str, ...]
+    unchecked: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -54,6 +57,7 @@ class _Verifier:
         self.folder = folder
         self.problems: list[str] = []
         self.checked: list[str] = []
+        self.unchecked: list[str] = []
 
     def run(self) -> VerifyReport:
         try:
@@ -77,7 +81,7 @@ class _Verifier:
             if state is not None:
                 self._queries(state, candidates)
                 self._transforms(state)
-        return VerifyReport(tuple(self.problems), tuple(self.checked))
+        return VerifyReport(tuple(self.problems), tuple(self.checked), tuple(self.unchecked))
 
     def _images(self, document: Document) -> None:
         for role, record in document.images.items():
@@ -121,6 +125,7 @@ class _Verifier:
             found = log.integrity()
             self.problems += found.problems
             self.checked += found.checked
+            self.unchecked += found.unchecked
             return log.rows()
         except WarpgaugeError as error:
             self.problems.append(str(error))

@@ -44,8 +44,7 @@ def read_head(log: Path) -> Head | None:
 
 
 def _newest(data: bytes) -> Head | None:
-    heads = [head for at in (0, _SLOT) if (head := _parsed(data[at : at + _SLOT])) is not None]
-    return max(heads, key=lambda head: head.generation, default=None)
+    return newest(*(_parsed(data[at : at + _SLOT]) for at in (0, _SLOT)))
 
 
 def _parsed(slot: bytes) -> Head | None:
@@ -86,17 +85,21 @@ def _missing(first: int, last: int) -> str:
     return "it is missing" if first == last else f"{last - first + 1} events are missing (numbers {first} to {last})"
 
 
-def head_problem(path: Path, connection: sqlite3.Connection) -> str | None:
+def newest(*heads: Head | None) -> Head | None:
+    """Return the latest of several heads, some of which may be missing."""
+    return max((head for head in heads if head is not None), key=lambda head: head.generation, default=None)
+
+
+def head_problem(head: Head | None, connection: sqlite3.Connection) -> str | None:
     """Return a sentence about acknowledged events that a log lacks, or None.
 
     Parameters
     ----------
-    path : Path
-        Of the log.
+    head : Head or None
+        The last acknowledged event, as far as it is known.
     connection : sqlite3.Connection
         To the log.
     """
-    head = read_head(path)
     if head is None or head.generation == 0:
         return None
     row = connection.execute("SELECT digest FROM events WHERE generation = ?", (head.generation,)).fetchone()

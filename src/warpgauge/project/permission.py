@@ -13,7 +13,6 @@ import hashlib
 import json
 import os
 import stat
-import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -22,9 +21,11 @@ from pathlib import Path
 from warpgauge.io.stores import is_url
 from warpgauge.project.document import Document
 from warpgauge.project.errors import ProjectError, UntrustedProjectError
+from warpgauge.project.own_state import is_private, private_folder, state_files
 from warpgauge.project.stores import store_of
 
 VARIABLE = "WARPGAUGE_TRUST"
+_TRUSTED = "trusted.jsonl"
 _MOST_FILES = 2_000_000
 _SHOWN = 3
 _IN_PLACE = ("annotations.", "access.log")
@@ -132,21 +133,9 @@ def _key(folder: Path, document: Document) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
 
 
-def state_files(name: str = "trusted.jsonl") -> list[Path]:
-    """Return the files to record something in: in the person's state folder, and in a private temporary one."""
-    user = os.getuid() if hasattr(os, "getuid") else "user"
-    bases = [Path(tempfile.gettempdir()) / f"warpgauge-{user}"]
-    if os.environ.get("XDG_STATE_HOME"):
-        bases.insert(0, Path(os.environ["XDG_STATE_HOME"]) / "warpgauge")
-    else:
-        with suppress(RuntimeError):  # no home is known
-            bases.insert(0, Path.home() / ".local" / "state" / "warpgauge")
-    return [base / name for base in bases]
-
-
 def _recorded() -> set[str]:
     keys = set()
-    for file in state_files():
+    for file in state_files(_TRUSTED):
         try:
             if not is_private(file.parent):
                 continue
@@ -157,20 +146,14 @@ def _recorded() -> set[str]:
     return keys
 
 
-def is_private(folder: Path) -> bool:
-    """Return whether a folder is this person's own: in a shared temporary folder anyone could have made it."""
-    return not hasattr(os, "getuid") or folder.stat().st_uid == os.getuid()
-
-
 def _record(key: str, folder: Path, places: list[str]) -> None:
     if key in _recorded():
         return
     time = datetime.now(UTC).isoformat(timespec="seconds")
     entry = {"key": key, "time": time, "project": str(folder.resolve()), "outside": places[:100]}
-    for file in state_files():
+    for file in state_files(_TRUSTED):
         try:
-            file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            if not is_private(file.parent):
+            if not private_folder(file):
                 continue
             with file.open("a", encoding="utf-8") as stream:
                 stream.write(json.dumps(entry) + "\n")

@@ -26,6 +26,10 @@ from warpgauge.project.postgres_listener import Listener
 from warpgauge.project.values import Entry
 
 _PAUSE = 0.5  # seconds after a failed connection within which no other is tried
+_NO_WITNESS = (
+    "Whether the database was put back to an earlier state: only a mirror can tell (annotate --mirror); warpgauge "
+    "recover compares it."
+)
 _UNSAVED = "the action was not saved; all that was saved before is still there."
 
 
@@ -342,7 +346,8 @@ class PostgresLog(EventLog):
             moved = connection.execute("SELECT moved FROM warpgauge.projects WHERE id = %s", (self._id,)).fetchone()[0]
         if moved is not None:
             problems.append(f"The project was copied to {moved} and is used from there; project.json names this one.")
-        return Integrity(tuple(problems), () if problems else (f"The log is in the database {self._where}.",))
+        checked = () if problems else (f"The log is in the database {self._where}.",)
+        return Integrity(tuple(problems), checked, (_NO_WITNESS,))
 
 
 CONFIRM_SECONDS = 10.0

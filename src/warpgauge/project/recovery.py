@@ -13,11 +13,12 @@ from warpgauge.io.inside import Inside
 from warpgauge.project import sqlite_schema as schema
 from warpgauge.project.errors import ProjectError
 from warpgauge.project.event_log import Row
-from warpgauge.project.log_head import Head, read_head, write_head
+from warpgauge.project.log_head import Head, newest, read_head, write_head
 from warpgauge.project.mirror import EVENTS, read_mirror
 from warpgauge.project.sqlite_log import SqliteLog
 from warpgauge.project.sqlite_schema import SELECT, put_aside
 from warpgauge.project.values import chained
+from warpgauge.project.witness import Witness
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,8 @@ def recover_file(log: Path, wanted: Lost) -> Recovery:
         ours = ours[:common]  # the log was replaced by another one: the mirror holds what was acknowledged
     rows = theirs if len(theirs) > len(ours) else ours
     wanted.check(rows)
-    head = read_head(log)
+    witness = Witness(log.parent, wanted.project_id)
+    head = newest(read_head(log), witness.head())
     lost = _lost(head, rows)
     if lost and not wanted.accept_loss:
         raise ProjectError(
@@ -89,7 +91,9 @@ def recover_file(log: Path, wanted: Lost) -> Recovery:
         return Recovery(len(rows), len(rows), 0, 0, "")
     kept = _replaced(log, wanted.project_id, rows)
     last = rows[-1] if rows else (0, "", "")
-    write_head(log, Head(int(last[0]), str(last[-1]), str(last[1])), backwards=True)
+    now = Head(int(last[0]), str(last[-1]), str(last[1]))
+    write_head(log, now, backwards=True)
+    witness.record(now, backwards=True)
     return Recovery(len(rows), min(len(ours), len(rows)), max(0, len(rows) - len(ours)), lost, kept)
 
 

@@ -16,6 +16,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
 
@@ -25,12 +26,17 @@ from warpgauge.project import sqlite_schema as schema
 from warpgauge.project.errors import ProjectError, StorageError
 from warpgauge.project.event_log import BUSY_SECONDS, Decide, EventLog, Integrity, Row, chained_rows, entry_of
 from warpgauge.project.log_head import FILE as HEAD
-from warpgauge.project.log_head import Head, head_path, head_problem, read_head, write_head
+from warpgauge.project.log_head import Head, head_path, head_problem, newest, read_head, write_head
 from warpgauge.project.values import Entry
+from warpgauge.project.witness import Witness
 
 FILE = "annotations.sqlite"
 _T = TypeVar("_T")
 _CHECKPOINT_PAGES = 16
+_NO_WITNESS = (
+    "Whether the ends of the log and of 'annotations.head' were removed together: your state folder has no record of "
+    "this log in this folder. It gets one when you write to the project; a mirror is a witness, too."
+)
 
 
 class SqliteLog(EventLog):
@@ -102,8 +108,7 @@ class SqliteLog(EventLog):
     def read(self, after: int = 0) -> list[Entry]:
         """Return the events with a generation above ``after``, in order."""
         with self.reading() as connection:
-            self._check_same(connection)
-            events = _read(connection, after)
+            events = _read(self._check_same(connection), after)
         self._note(events)
         return events
 
@@ -115,8 +120,10 @@ class SqliteLog(EventLog):
                 self._digests.update(event.digest.encode("ascii", "replace"))
                 self._last = Head(event.generation, event.digest, event.time)
 
-    def _check_same(self, connection: sqlite3.Connection) -> None:
+    def _check_same(self, connection: sqlite3.Connection) -> sqlite3.Connection:
         """Raise when the log is not any more the one that was opened, or has lost events that were seen in it.
+
+        Returns the connection to go on with: another one where the same events are in another file now.
 
         A restored copy or a sync client replaces, moves or deletes the file under a running server, whose open file
         then is in no folder any more: whatever is written to it is lost.
@@ -129,8 +136,7 @@ class SqliteLog(EventLog):
                 raise self._replaced("has been deleted or moved") from None
             if self._file != (status.st_dev, status.st_ino):
                 self.close()
-                self._check_same(self._connected())  # the same events in another file are as good
-                return
+                return self._check_same(self._connected())  # the same events in another file are as good
         if self._last is not None:
             row = connection.execute("SELECT digest FROM events WHERE generation = ?", (self._last.generation,))
             found = row.fetchone()
@@ -141,6 +147,7 @@ class SqliteLog(EventLog):
                     f"{self._last.generation}"
                 )
             self._check_content()
+        return connection
 
     def _check_content(self) -> None:
         """Read the digests with a fresh connection where the file was written to since the last look.
@@ -175,7 +182,7 @@ class SqliteLog(EventLog):
 
     def _check_head(self, connection: sqlite3.Connection) -> None:
         """Raise when the log lacks what was acknowledged, before anything is written after the gap."""
-        problem = head_problem(self.path, connection)
+        problem = head_problem(self._acknowledged(), connection)
         if problem is not None:
             raise StorageError(f"{problem} Nothing is written until warpgauge recover has settled it.")
 
@@ -236,6 +243,7 @@ class SqliteLog(EventLog):
         try:
             if self._last is not None:
                 write_head(self.path, self._last)
+                self._witness.record(self._last)
         except OSError as error:
             warnings.warn(
                 f"{head_path(self.path).name!r} could not be written ({one_line(error)}), so that a later loss of "
@@ -247,7 +255,7 @@ class SqliteLog(EventLog):
     def begin(self) -> None:
         """Keep the head of a log that has none yet, as older versions left it; warn where acknowledged events miss."""
         with self.reading() as connection:
-            problem = head_problem(self.path, connection)
+            problem = head_problem(self._acknowledged(), connection)
         if problem is not None:
             warnings.warn(f"{problem} See warpgauge recover.", SuspiciousDataWarning, stacklevel=2)
         elif not self.readonly and read_head(self.path) is None:
@@ -302,14 +310,23 @@ class SqliteLog(EventLog):
             else:
                 problems.append(f"SQLite finds the log damaged: {one_line(Exception('; '.join(lines)))}.")
             problems += schema.trigger_problems(connection)
-            problem = head_problem(self.path, connection)
+            problem = head_problem(self._acknowledged(), connection)
             if problem is not None:
                 problems.append(f"{problem} Put back the log, or rebuild it with warpgauge recover.")
             elif read_head(self.path) is not None:
                 checked.append("The log holds all events that were acknowledged.")
             elif connection.execute("SELECT MAX(generation) FROM events").fetchone()[0]:
                 checked.append(f"{HEAD!r} is missing or damaged; the next time the project is opened writes it anew.")
-        return Integrity(tuple(problems), tuple(checked))
+        unchecked = () if self._witness.head() is not None else (_NO_WITNESS,)
+        return Integrity(tuple(problems), tuple(checked), unchecked)
+
+    def _acknowledged(self) -> Head | None:
+        """Return the last acknowledged event by what stands beside the log and in this person's own state folder."""
+        return newest(read_head(self.path), self._witness.head())
+
+    @cached_property
+    def _witness(self) -> Witness:
+        return Witness(self.folder, self.project_id)
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from warpgauge.errors import InvalidInputError
 from warpgauge.project import ORGANISER, Project, State
-from warpgauge.project.permission import is_private, state_files
+from warpgauge.project.own_state import private_folder, state_files
 from warpgauge.web.auth import LONGEST_TOKEN, new_token, token_hash, valid_link
 
 _KEPT_SECONDS = 30 * 24 * 3600
@@ -85,8 +85,7 @@ def launcher_token(project: Project, name: str, *, renew: bool = False) -> str:
     key = hashlib.sha256(json.dumps([project.id, str(project.folder.resolve()), name]).encode()).hexdigest()
     for file in state_files(f"links/{key}"):
         try:
-            file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            if not is_private(file.parent):
+            if not private_folder(file):
                 continue
             known = _kept_token(file)
             if known and not renew:

@@ -20,7 +20,7 @@ from warpgauge.io.images.stored import Array, Region, RegionReader, StoredImage,
 from warpgauge.io.limits import check_memory, size_on_disk
 
 _TAGS = [
-    "SeriesInstanceUID", "SeriesDescription", "ImagePositionPatient", "ImageOrientationPatient", "PixelSpacing", "Rows",
+    "SeriesInstanceUID", "ImagePositionPatient", "ImageOrientationPatient", "PixelSpacing", "Rows",
     "Columns", "SamplesPerPixel", "BitsAllocated", "BitsStored", "PixelRepresentation", "NumberOfFrames",
     "RescaleSlope", "RescaleIntercept", "SliceThickness", "SpacingBetweenSlices",
     "PhotometricInterpretation", ]  # fmt: skip
@@ -91,14 +91,14 @@ def _headers(folder: Path, pydicom: Any, notes: list[str]) -> list[tuple[Path, A
 
 
 def _one_series(folder: Path, headers: list[tuple[Path, Any]]) -> None:
-    found: dict[str, list[Any]] = defaultdict(list)
-    for _, header in headers:
-        found[str(header.get("SeriesInstanceUID", ""))].append(header)
+    found: dict[str, list[Path]] = defaultdict(list)
+    for path, header in headers:
+        found[str(header.get("SeriesInstanceUID", ""))].append(path)
     if len(found) > 1:
+        # By a file and not by its description, in which names of patients are found.
         listed = "; ".join(
-            f"{str(members[0].get('SeriesDescription', '')) or 'unnamed'!r} {uid[:64]!r} with "
-            f"{counted(len(members), 'file')}"
-            for uid, members in sorted(found.items(), key=lambda item: -len(item[1]))[:5]
+            f"that of {members[0].name!r} with {counted(len(members), 'file')}"
+            for members in sorted(found.values(), key=len, reverse=True)[:5]
         )
         raise FileFormatError(
             f"The folder {folder.name!r} mixes {len(found)} series ({listed}); put the files of one series into a "
