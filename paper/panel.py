@@ -1,14 +1,17 @@
 """What a panel of references and sealed answers are worth: intervals, bent transforms, and the leak test.
 
-Every set is judged with n annotations at random places: all transforms together, and beside panels of six, of the three
-worst and of the three best. Nothing is sealed, so that no method is vetted. Then a middling method is bent to the
-annotations by a share of its residuals there: how probable is it to be called the best, and does the leak test find it
-with few sealed answers?
+Every pair is judged with n annotations at random places, and its other landmarks are the truth: all transforms together,
+and beside panels of six, of the three worst and of the three best. Beside a panel the methods are judged twice, as
+vetted and as unvetted ones. Then a middling method is bent to the annotations by a share of its residuals there: how
+probable is it to be called the best, and does the leak test find it with few sealed answers?
+
+Constants were fixed on some of the pairs (`DEVELOPMENT`), with seeds from 1000 on; the others were left out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,73 +22,99 @@ from scipy.interpolate import RBFInterpolator
 import warpgauge as wg
 from paper.curves import rng_for
 from paper.datasets import Floats, looked_up
-from paper.evaluation import base_posterior
 from paper.experiment import Experiment, Findings, Result, Run
 from paper.registration_sets import RegistrationSet, contest
-from warpgauge.evaluation import Evaluation, leak_tests
+from warpgauge.evaluation import Evaluation, Judge, leak_tests
 
 Rows = NDArray[np.int64]
 COUNTS, SAMPLES, OPEN = (10, 20, 40), 400, 20
 PANELS = ("all together", "six", "three worst", "three best")
-SHARES = {"honest": 0.0, "a quarter": 0.25, "half": 0.5, "wholly": 0.97}
+SHARES = {"a quarter": 0.25, "half": 0.5, "wholly": 0.97}
 SEALED = (5, 10, 15)
+# Fewer targets say little about an error over them; more take time.
+FEWEST_TARGETS, MOST_TARGETS = 10, 120
+PAIRS: dict[str, tuple[Any, ...]] = {
+    "elastix-lung": (0,),
+    "copdgene": (0, 1, 2, 3, 4),
+    "network": (0, 1, 2, 3, 4),
+    "dirlab4dct": (0, 1, 2, 3, 4),
+    "histology": (
+        "lung-lesion_1_CD31_He", "lung-lesion_1_He_proSPC", "lung-lobes_1_CD31_He", "lung-lobes_1_He_Ki67",
+        "lung-lesion_3_CD31_He", "lung-lesion_3_He_Ki67", "lung-lobes_2_CD31_He", "lung-lobes_2_He_Ki67",
+        "mammary-gland_1_CNEU_HE37", "mammary-gland_1_ER_HE39",
+    ),
+}  # fmt: skip
+DEVELOPMENT = {
+    "elastix-lung": {0},
+    "copdgene": {0, 1, 2},
+    "network": {0, 1, 2},
+    "histology": {one for one in PAIRS["histology"] if one.startswith(("lung-lesion_1", "lung-lobes_1"))},
+}
 
 
 def plan(data: Path, runs: int, seed: int, quick: bool) -> list[Run]:
-    """Plan ``runs`` splits of elastix-lung and of each COPDgene case."""
-    count = 1 if quick else runs
-    sets: list[dict[str, Any]] = [{"dataset": "elastix-lung", "seed": seed + at} for at in range(count)]
-    sets += [
-        {"dataset": "copdgene", "case": case, "seed": seed + at}
-        for case in range(1 if quick else 5)
-        for at in range(count)
-    ]
-    return [Run(f"{one['dataset']}-{one.get('case', 0)}-{one['seed']}", one) for one in sets]
+    """Plan ``runs`` splits of each pair; ten times as many of elastix-lung, which is one pair."""
+    found = []
+    for dataset, cases in PAIRS.items():
+        for case in cases[:1] if quick else cases:
+            for at in range(1 if quick else runs * (10 if dataset == "elastix-lung" else 1)):
+                about = {"dataset": dataset, "case": case, "seed": seed + at, "whole": True}
+                found.append(Run(f"{dataset}-{case}-{seed + at}", about))
+    return found
 
 
 def compute(data: Path, run: Run) -> dict[str, Any]:
-    """Judge one set with every panel and number of annotations, and try to win it by bending."""
+    """Judge one pair with every panel and number of annotations, and try to win it by bending."""
     met, rng = contest(data, run.parameters), rng_for(int(run.parameters["seed"]), 11)
     order = rng.permutation(len(met.answers))
     six = rng.permutation(len(met.names))[: min(6, len(met.names) - 2)].tolist()
-    ranked = np.argsort(met.true_scores(2.0)).tolist()
-    panels = {"all together": [], "six": six, "three worst": ranked[-3:], "three best": ranked[:3]}
-    judged = [
-        one
-        for n in COUNTS
-        if n <= len(order)
-        for name, members in panels.items()
-        for one in _judged(met, order[:n], name, [met.names[k] for k in members])
-    ]
-    middle = met.names[ranked[len(ranked) // 2]]
-    references = [name for name in met.names if name != middle][:6]
-    return {"judged": judged, "bent": _bent_wins(met, order[:OPEN], middle, references), "leaks": _leaks(met, order)}
+    judged = []
+    for n in COUNTS:
+        if len(order) - n >= FEWEST_TARGETS:
+            held = held_out(met, order[n:][:MOST_TARGETS])
+            ranked = np.argsort(held.true_scores(2.0)).tolist()
+            panels = {"all together": [], "six": six, "three worst": ranked[-3:], "three best": ranked[:3]}
+            for name, members in panels.items():
+                judged += _judged(held, order[:n], name, [met.names[k] for k in members])
+    held = held_out(met, order[OPEN:][:MOST_TARGETS])
+    return {"judged": judged, "bent": _bent_wins(held, order[:OPEN]), "leaks": _leaks(met, order)}
+
+
+def held_out(met: RegistrationSet, rows: Rows) -> RegistrationSet:
+    """Return the set with some of its landmarks as targets."""
+    return replace(met, targets=met.targets[rows], mapped=met.mapped[:, rows], truth=met.truth[rows])
 
 
 def _judged(met: RegistrationSet, rows: Rows, panel: str, members: Sequence[str]) -> list[dict[str, Any]]:
-    """Score every transform outside the panel."""
-    given, true = met.answers[rows], dict(zip(met.names, met.true_scores(2.0), strict=True))
+    """Score every transform outside the panel, beside a panel as vetted and as unvetted."""
+    given, true = met.answers[rows], met.true_scores(2.0)
     classical = np.sqrt(np.mean(np.square(met.at_answers[:, rows] - given.moving_points).sum(axis=2), axis=1))
-    found = _evaluated(met, given, met.transforms, members)
-    result = []
-    for k, name in enumerate(met.names):
-        if name in members:
-            continue
-        (low, high), score = found.scores[name].interval["2"], found.scores[name].score["2"]
-        width = high - low + 20 * max(low - true[name], 0) + 20 * max(true[name] - high, 0)
-        result.append({
-            "panel": panel, "n": len(rows), "held": bool(low <= true[name] <= high), "above": bool(true[name] > high),
-            "interval_score": float(width / true[name]), "error": float(abs(score - true[name]) / true[name]),
-            "landmark_error": float(abs(classical[k] - true[name]) / true[name]),
-        })  # fmt: skip
+    judge, result = _judge(met, given, met.transforms, members), []
+    ways = {"": judge}
+    if members and isinstance(judge, Judge):
+        ways = {"vetted": replace(judge, vetted=frozenset(met.names)), "unvetted": judge}
+    for way, one in ways.items():
+        found = _evaluated(one, met, met.transforms)
+        for k, name in enumerate(met.names):
+            if name not in members:
+                (low, high), score = found.scores[name].interval["2"], found.scores[name].score["2"]
+                width = high - low + 20 * max(low - true[k], 0) + 20 * max(true[k] - high, 0)
+                result.append({
+                    "panel": panel, "way": way, "n": len(rows), "held": bool(low <= true[k] <= high),
+                    "above": bool(true[k] > high), "interval_score": float(width / true[k]),
+                    "error": float(abs(score - true[k])), "landmark_error": float(abs(classical[k] - true[k])),
+                })  # fmt: skip
     return result
 
 
-def _evaluated(
-    met: RegistrationSet, given: wg.Annotations, transforms: Mapping[str, Any], panel: Sequence[str]
-) -> Evaluation:
-    judge = wg.judge(base_posterior(met, given), transforms, panel=list(panel) or None)
-    return wg.evaluate(judge, transforms, met.targets, samples=SAMPLES, regularity_over=False, further=0)
+def _judge(met: RegistrationSet, given: wg.Annotations, transforms: Mapping[str, Any], panel: Sequence[str]) -> Any:
+    smallest = (10.0 if met.d == 2 else 4.0) * met.pixel
+    posterior = wg.default_posterior(given, met.extent, smallest=smallest)
+    return wg.judge(posterior, transforms, panel=list(panel) or None)
+
+
+def _evaluated(judge: Any, met: RegistrationSet, transforms: Mapping[str, Any]) -> Evaluation:
+    return wg.evaluate(judge, transforms, met.targets, (2,), samples=SAMPLES, regularity_over=False, further=0)
 
 
 def _bend(points: Floats, residuals: Floats) -> Callable[[Floats], Floats]:
@@ -94,22 +123,24 @@ def _bend(points: Floats, residuals: Floats) -> Callable[[Floats], Floats]:
     return RBFInterpolator(points, residuals, kernel=kernel, degree=1)  # type: ignore[no-any-return]
 
 
-def _bent_wins(met: RegistrationSet, rows: Rows, name: str, references: Sequence[str]) -> dict[str, Any]:
-    """Return how probable a bent method is to be called the best, with and without a panel."""
-    given, k = met.answers[rows], met.names.index(name)
+def _bent_wins(met: RegistrationSet, rows: Rows) -> list[dict[str, Any]]:
+    """Return how probable a bent method is to be called the best, without a panel and beside a good and a poor one."""
+    given, true, names = met.answers[rows], met.true_scores(2.0), met.names
+    ranked = np.argsort(true).tolist()
+    k = ranked[len(ranked) // 2]
+    panels = {"": [], "six": [one for one in names if one != names[k]][:6]}
+    panels["three worst"] = [names[j] for j in ranked if j != k][-3:]
     bend = _bend(given.fixed_points, given.moving_points - met.at_answers[k, rows])
     places = np.concatenate([given.fixed_points, met.targets])
-    own = np.concatenate([met.at_answers[k, rows], met.mapped[k]])
-    true, result = met.true_scores(2.0), {}
+    own, result = np.concatenate([met.at_answers[k, rows], met.mapped[k]]), []
     for what, share in SHARES.items():
         values = own + share * bend(places)
         transforms = {**met.transforms, "bent": looked_up(places, values)}
-        error = wg.displacement_norm(values[len(rows) :] - met.truth, 2)
-        result[what] = {
-            "truly_best": bool(error < true.min()),
-            "with_panel": _evaluated(met, given, transforms, references).scores["bent"].probability_best["2"],
-            "without": _evaluated(met, given, transforms, ()).scores["bent"].probability_best["2"],
-        }
+        truly = bool(wg.displacement_norm(values[len(rows) :] - met.truth, 2) < true.min())
+        for panel, members in panels.items():
+            found = _evaluated(_judge(met, given, transforms, members), met, transforms)
+            best = found.scores["bent"].probability_best["2"]
+            result.append({"bent": what, "panel": panel, "truly_best": truly, "best": best})
     return result
 
 
@@ -122,8 +153,10 @@ def _leaks(met: RegistrationSet, order: Rows) -> list[dict[str, Any]]:
             continue
         points, answers = met.answers.fixed_points[rows], met.answers.moving_points[rows]
         residuals, hidden = answers - met.at_answers[:, rows], np.arange(len(rows)) >= OPEN
-        references, methods = residuals[:5], residuals[5:8]
-        for what, share in SHARES.items():
+        chosen = rng_for(len(order), 12).permutation(len(residuals))
+        kept = min(5, len(chosen) - 2)
+        references, methods = residuals[chosen[:kept]], residuals[chosen[kept : kept + 3]]
+        for what, share in {"honest": 0.0, **SHARES}.items():
             tried = [one - share * _bend(points[:OPEN], one[:OPEN])(points) for one in methods]
             tests = leak_tests(np.stack(tried), references, points, hidden)
             found += [{"sealed": sealed, "bent": what, "leaked": test.leaked} for test in tests]
@@ -131,41 +164,78 @@ def _leaks(met: RegistrationSet, order: Rows) -> list[dict[str, Any]]:
 
 
 def report(results: Sequence[Result]) -> Findings:
-    """Sum up by set, panel and number of annotations."""
-    numbers: dict[str, Any] = {"intervals": [], "bent": {}, "leaks": {}}
-    sentences = []
-    for dataset in dict.fromkeys(run.parameters["dataset"] for run, _ in results):
-        every = [one for run, found in results if run.parameters["dataset"] == dataset for one in found["judged"]]
-        for panel in PANELS:
-            rows = []
-            for n in COUNTS:
-                own = [one for one in every if one["panel"] == panel and one["n"] == n]
-                if own:
-                    row = {
-                        key: float(np.mean([one[key] for one in own])) for key in own[0] if key not in ("panel", "n")
-                    }
-                    rows.append({"dataset": dataset, "panel": panel, "n": n, "cases": len(own), **row})
-            numbers["intervals"] += rows
-            told = ", ".join(f"{row['held']:.0%} of {row['cases']} at n = {row['n']}" for row in rows)
-            sentences.append(f"{dataset}, {panel}: 90 % intervals of the methods hold {told}.")
-    for what in SHARES:
-        own = [found["bent"][what] for _, found in results]
-        wrong = {how: sum(one[how] > 0.5 and not one["truly_best"] for one in own) for how in ("with_panel", "without")}
-        numbers["bent"][what] = {"cases": len(own), **wrong}
-        sentences.append(
-            f"Bent {what}: wrongly the best with a probability above 0.5 in {wrong['with_panel']} of {len(own)} cases "
-            f"beside a panel, in {wrong['without']} without."
+    """Sum up by set, panel and number of annotations, by pair, and by how far a method was bent."""
+    intervals, pairs = _intervals(results), _by_pair(results)
+    numbers = {"intervals": intervals, "pairs": pairs, "bent": _bent_counts(results), "leaks": _leak_counts(results)}
+    told = []
+    for row in intervals:
+        told.append(
+            f"{row['dataset']} ({row['pairs']}), {row['panel']} {row['way']}, n = {row['n']}: 90 % intervals hold "
+            f"{row['held']:.0%} of {row['cases']} (standard error {row['held_error']:.0%}, {row['above']:.0%} above), "
+            f"interval score {row['interval_score']:.2f}, score error {row['score_ratio']:.2f} of the landmarks'."
         )
-    for sealed in SEALED:
-        for what in SHARES:
-            tests = [
-                one for _, found in results for one in found["leaks"] if (one["sealed"], one["bent"]) == (sealed, what)
-            ]
-            if tests:
-                share = float(np.mean([one["leaked"] for one in tests]))
-                numbers["leaks"][f"{sealed} sealed, {what}"] = {"cases": len(tests), "found": share}
-                sentences.append(f"{sealed} sealed answers, bent {what}: found in {share:.0%} of {len(tests)}.")
-    return Findings(numbers, {}, sentences)
+    for where, one in numbers["bent"].items():
+        told.append(f"Bent {where}: wrongly the best with a probability above 0.5 in {one['wrong']} of {one['cases']}.")
+    for where, one in numbers["leaks"].items():
+        told.append(f"{where}: found in {one['found']:.0%} of {one['cases']}.")
+    return Findings(numbers, {}, told)
+
+
+def _developed(run: Run) -> bool:
+    return run.parameters.get("case") in DEVELOPMENT.get(run.parameters["dataset"], set())
+
+
+def _intervals(results: Sequence[Result]) -> list[dict[str, Any]]:
+    """One row by set, kind of pair, panel, way and n; the standard error takes the splits as independent."""
+    by: dict[tuple[Any, ...], dict[str, list[dict[str, Any]]]] = {}
+    for run, found in results:
+        pairs = "development pairs" if _developed(run) else "left-out pairs"
+        for dataset, kind in ((run.parameters["dataset"], pairs), ("all sets", "all pairs"), ("all sets", pairs)):
+            for one in found["judged"]:
+                for n in (one["n"], "all"):
+                    key = (dataset, kind, one["panel"], one["way"], n)
+                    by.setdefault(key, {}).setdefault(run.key, []).append(one)
+    rows = []
+    for (dataset, kind, panel, way, n), splits in by.items():
+        every = [one for split in splits.values() for one in split]
+        means = {key: float(np.mean([one[key] for one in every])) for key in ("held", "above", "interval_score")}
+        shares = [np.mean([one["held"] for one in split]) for split in splits.values()]
+        rows.append({
+            "dataset": dataset, "pairs": kind, "panel": panel, "way": way, "n": n, "cases": len(every), **means,
+            "held_error": float(np.std(shares) / np.sqrt(len(shares))),
+            "score_ratio": float(np.sum([x["error"] for x in every]) / np.sum([x["landmark_error"] for x in every])),
+        })  # fmt: skip
+    return rows
+
+
+def _by_pair(results: Sequence[Result]) -> dict[str, dict[str, float]]:
+    """How often intervals hold in each pair, over all n, by panel and way."""
+    by: dict[str, dict[str, list[bool]]] = {}
+    for run, found in results:
+        pair = f"{run.parameters['dataset']} {run.parameters.get('case', 0)}"
+        for one in found["judged"]:
+            key = f"{one['panel']} {one['way']}".strip()
+            by.setdefault(pair, {}).setdefault(key, []).append(one["held"])
+    return {pair: {key: float(np.mean(held)) for key, held in ways.items()} for pair, ways in by.items()}
+
+
+def _bent_counts(results: Sequence[Result]) -> dict[str, dict[str, int]]:
+    counts: dict[str, dict[str, int]] = {}
+    for _, found in results:
+        for one in found["bent"]:
+            where = f"{one['bent']}, " + (f"beside {one['panel']}" if one["panel"] else "without a panel")
+            own = counts.setdefault(where, {"cases": 0, "wrong": 0})
+            own["cases"] += 1
+            own["wrong"] += one["best"] > 0.5 and not one["truly_best"]
+    return counts
+
+
+def _leak_counts(results: Sequence[Result]) -> dict[str, dict[str, float]]:
+    tests: dict[str, list[bool]] = {}
+    for _, found in results:
+        for one in found["leaks"]:
+            tests.setdefault(f"{one['sealed']} sealed answers, {one['bent']}", []).append(one["leaked"])
+    return {where: {"cases": len(each), "found": float(np.mean(each))} for where, each in tests.items()}
 
 
 EXPERIMENT = Experiment(
@@ -175,5 +245,5 @@ EXPERIMENT = Experiment(
     plan,
     compute,
     report,
-    ("copdgene", "elastix-lung"),
+    ("cima", "copdgene", "dirlab4dct", "elastix-lung"),
 )

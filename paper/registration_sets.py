@@ -16,13 +16,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.spatial import cKDTree
 
 import warpgauge as wg
+from paper import datasets
 from paper.curves import rng_for
 from paper.datasets import (
     Floats,
+    LandmarkPair,
     cima_stains,
     copdgene,
+    dirlab4dct,
     elastix_lung,
     elastix_lung_registrations,
     looked_up,
@@ -199,6 +203,13 @@ def simulated(d: int, seed: int) -> RegistrationSet:
     )
 
 
+def _everywhere(contest: Mapping[str, Any], mapped: Floats, answers: wg.Annotations, truth: Floats) -> RegistrationSet:
+    """Let every landmark be one that can be annotated, and a target where it is not."""
+    return RegistrationSet(
+        answers=answers, at_answers=mapped, targets=answers.fixed_points, mapped=mapped, truth=truth, **contest
+    )
+
+
 def _halves(
     contest: Mapping[str, Any], mapped: Floats, seed: int, answers: wg.Annotations, moving: Floats
 ) -> RegistrationSet:
@@ -215,12 +226,15 @@ def _halves(
     )
 
 
-def lung(data: Path, seed: int) -> RegistrationSet:
-    """Return elastix-lung's 14 real registrations; half of the 50 sound landmarks stand for the truth."""
-    pair = elastix_lung(data)
+def _about(pair: LandmarkPair, names: Sequence[str]) -> dict[str, Any]:
+    return {"names": list(names), "pixel": pair.pixel, "extent": np.asarray(pair.extent), "units": pair.units}
+
+
+def lung(data: Path, seed: int | None) -> RegistrationSet:
+    """Return elastix-lung's 14 real registrations at 50 sound landmarks; with a seed, half of them are the truth."""
     names, fixed, moving, mapped = elastix_lung_registrations(data)
-    about = {"names": names, "pixel": pair.pixel, "extent": np.asarray(pair.extent), "units": pair.units}
-    return _halves(about, mapped, seed, wg.Annotations.isotropic(fixed, moving, 0.5), moving)
+    about, answers = _about(elastix_lung(data), names), wg.Annotations.isotropic(fixed, moving, 0.5)
+    return _everywhere(about, mapped, answers, moving) if seed is None else _halves(about, mapped, seed, answers, moving)
 
 
 def cima_choices(data: Path) -> list[tuple[str, str]]:
@@ -257,32 +271,91 @@ def cima(data: Path, stains: tuple[str, str], seed: int, quick: bool) -> Registr
     return _halves(about, kept["mapped"][:, sound], seed, answers, moving[sound])
 
 
-def copd(data: Path, case: int, seed: int) -> RegistrationSet:
-    """Return transforms that were right at some landmarks and are smooth between them, and three fused experts.
+def _made(
+    pair: LandmarkPair, rows: Floats, counts: Sequence[int], scales: Sequence[float], at: Floats, rng: np.random.Generator
+) -> dict[str, Floats]:
+    """Return transforms that were right at some landmarks and are smooth between them.
 
-    The CT volumes are not at hand, so nothing can be registered: each transform is the posterior mean given some of the
-    landmarks, drawn for it alone, with one scale. Between those it errs as an interpolation of the real motion does.
+    Each is the posterior mean given some of the landmarks of these rows, drawn for it alone, with one scale. Between
+    those it errs as an interpolation of the real motion does.
     """
-    pair = copdgene(data)[case]
-    with (data / "copdgene" / "copd_cases.csv").open() as file:
+    found = {}
+    for scale in scales:
+        kernel = wg.KernelBundle("wendland", [scale], [100.0])
+        prior = wg.TransformationPrior(kernel, mean="affine", center=pair.fixed.mean(axis=0))
+        for count in counts:
+            own = rng.choice(rows, count, replace=False)
+            known = wg.Annotations.isotropic(pair.fixed[own], pair.moving[own], 1.0)
+            found[f"{count}-landmarks-{scale:g}{pair.units}"] = prior.condition(known).mean(at)
+    return found
+
+
+def _lungs(
+    data: Path, pair: LandmarkPair, case: int, seed: int, table: str
+) -> tuple[dict[str, Floats], wg.Annotations, Floats]:
+    """Return transforms made from half of a case's landmarks, three fused experts at the others, and the truth there.
+
+    The CT volumes are not at hand, so nothing can be registered.
+    """
+    with (data / table).open() as file:
         row = list(csv.DictReader(file))[case]
-    panel = ExpertPanel.alike(3, float(row["observer_mean_mm"]), float(row["observer_sd_mm"]))
+    observers = (float(row.get(f"observer_{one}_mm") or 1.0) for one in ("mean", "sd"))
     rng = rng_for(seed, 5, case)
     # Half of the landmarks make the transforms; only the others are annotated or held out.
     seen, unseen = np.split(rng.permutation(len(pair)), 2)
     fixed, moving = pair.fixed[unseen], pair.moving[unseen]
-    answers = panel.annotate(fixed, looked_up(fixed, moving), seed)
-    names, mapped = [], []
-    for scale in (80.0, 320.0):
-        kernel = wg.KernelBundle("wendland", [scale], [100.0])
-        prior = wg.TransformationPrior(kernel, mean="affine", center=pair.fixed.mean(axis=0))
-        for count in (15, 30, 60, 120):
-            rows = rng.choice(seen, count, replace=False)
-            known = wg.Annotations.isotropic(pair.fixed[rows], pair.moving[rows], 1.0)
-            names.append(f"{count}-landmarks-{scale:g}mm")
-            mapped.append(prior.condition(known).mean(fixed))
-    about = {"names": names, "pixel": pair.pixel, "extent": np.asarray(pair.extent), "units": pair.units}
-    return _halves(about, np.stack(mapped), seed, answers, moving)
+    answers = ExpertPanel.alike(3, *observers).annotate(fixed, looked_up(fixed, moving), seed)
+    return _made(pair, seen, (15, 30, 60, 120), (80.0, 320.0), fixed, rng), answers, moving
+
+
+def copd(data: Path, case: int, seed: int, *, whole: bool = False) -> RegistrationSet:
+    """Return transforms made from landmarks of a COPDgene case; half of the others are the truth, or all."""
+    pair = copdgene(data)[case]
+    made, answers, moving = _lungs(data, pair, case, seed, "copdgene/copd_cases.csv")
+    about, mapped = _about(pair, list(made)), np.stack(list(made.values()))
+    return _everywhere(about, mapped, answers, moving) if whole else _halves(about, mapped, seed, answers, moving)
+
+
+def dct(data: Path, case: int, seed: int) -> RegistrationSet:
+    """Return transforms made from landmarks of a DIR-Lab 4DCT case."""
+    pair = dirlab4dct(data)[case]
+    made, answers, moving = _lungs(data, pair, case, seed, "dirlab4dct/cases.csv")
+    return _everywhere(_about(pair, list(made)), np.stack(list(made.values())), answers, moving)
+
+
+def network(data: Path, case: int, seed: int) -> RegistrationSet:
+    """Return a real network's result on a COPDgene case, smoothed in three degrees, among four made from landmarks.
+
+    The network's result is known at keypoints: it is interpolated by 8, 100 and 800 neighbours, and by an affine map.
+    """
+    pair = copdgene(data)[case]
+    made, answers, moving = _lungs(data, pair, case, seed, "copdgene/copd_cases.csv")
+    with (data / "copdgene" / "copd_cases.csv").open() as file:
+        row = list(csv.DictReader(file))[case]
+    spacing = np.array([float(row[key]) for key in ("dx_mm", "dy_mm", "dz_mm")])
+    table = np.loadtxt(data / "copdgene" / f"vxmpp_copd{case + 1}.csv", delimiter=",", skiprows=1)
+    keys, moved, at = (table[:, :3] - 1) * spacing, (table[:, 3:] - 1) * spacing, answers.fixed_points
+    found = dict(list(made.items())[::2])
+    for count in (8, 100, 800):
+        distances, rows = cKDTree(keys).query(at, count)
+        weights = 1 / np.maximum(distances, 1e-6) ** 2
+        steps = np.einsum("nk,nkd->nd", weights, (moved - keys)[rows]) / weights.sum(axis=1, keepdims=True)
+        found[f"network-{count}"] = at + steps
+    affine = np.linalg.lstsq(np.column_stack([np.ones(len(keys)), keys]), moved, rcond=None)[0]
+    found["network-affine"] = np.column_stack([np.ones(len(at)), at]) @ affine
+    return _everywhere(_about(pair, list(found)), np.stack(list(found.values())), answers, moving)
+
+
+def histology(data: Path, pair: str, seed: int) -> RegistrationSet:
+    """Return transforms made from a third of the landmarks of a CIMA pair, and log-normal ellipses at the others."""
+    at, given = next((k, one) for k, one in enumerate(datasets.cima(data, ordered=False)) if one.name == pair)
+    rng = rng_for(seed, 6, at)
+    rows = rng.permutation(len(given))
+    seen, unseen = rows[: len(rows) // 3], rows[len(rows) // 3 :]
+    fixed, moving = given.fixed[unseen], given.moving[unseen]
+    made = _made(given, seen, (6, 12, 24), (300.0, 1500.0), fixed, rng)
+    answers = EllipseAnnotator().annotate(fixed, looked_up(fixed, moving), seed)
+    return _everywhere(_about(given, list(made)), np.stack(list(made.values())), answers, moving)
 
 
 # To add a set, write how it is made and its entry here, and plan runs of it where it is studied.
@@ -290,8 +363,11 @@ _CONTESTS: dict[str, Callable[[Path, Mapping[str, Any]], RegistrationSet]] = {
     "simulated 2D": lambda data, given: simulated(2, int(given["seed"])),
     "simulated 3D": lambda data, given: simulated(3, int(given["seed"])),
     "cima": lambda data, given: cima(data, tuple(given["stains"]), int(given["seed"]), bool(given["quick"])),
-    "elastix-lung": lambda data, given: lung(data, int(given["seed"])),
-    "copdgene": lambda data, given: copd(data, int(given["case"]), int(given["seed"])),
+    "elastix-lung": lambda data, given: lung(data, None if given.get("whole") else int(given["seed"])),
+    "copdgene": lambda data, given: copd(data, int(given["case"]), int(given["seed"]), whole=bool(given.get("whole"))),
+    "dirlab4dct": lambda data, given: dct(data, int(given["case"]), int(given["seed"])),
+    "network": lambda data, given: network(data, int(given["case"]), int(given["seed"])),
+    "histology": lambda data, given: histology(data, str(given["case"]), int(given["seed"])),
 }
 _CONTESTS["cima, 30 settings"] = _CONTESTS["cima"]
 

@@ -50,7 +50,7 @@ def _bent(residuals: np.ndarray, points: np.ndarray, share: float) -> np.ndarray
 
 
 def test_bent_registrations_are_found_and_honest_ones_are_not() -> None:
-    """Expected rates: at most 1 in 100 honest ones (1 in 30 allowed for chance), most of the half-bent ones."""
+    """Expected rates: at most 2 in 100 honest ones (1 in 30 allowed for chance), most of the half-bent ones."""
     found = {"honest": 0, "half": 0, "whole": 0, "spline with jitter": 0, "short bend": 0}
     runs = 30
     for seed in range(runs):
@@ -70,7 +70,7 @@ def test_bent_registrations_are_found_and_honest_ones_are_not() -> None:
     assert found["short bend"] >= 0.6 * runs
 
 
-def test_p_values_of_honest_registrations_are_uniform() -> None:
+def test_small_p_values_of_honest_registrations_are_as_rare_as_they_say() -> None:
     """By permutation, whatever the residuals: heavy tails, smooth, without references."""
     values = []
     for seed in range(40):
@@ -78,7 +78,8 @@ def test_p_values_of_honest_registrations_are_uniform() -> None:
         points = rng.uniform(0, 1, (20, 3))
         residuals = rng.standard_t(2, size=(2, 20, 3))
         values += [one.p for one in leak_tests(residuals, residuals[:0], points, np.arange(20) >= 12, count=39)]
-    assert stats.kstest(np.array(values) - 0.5 / 40, "uniform").pvalue > 0.01
+    assert stats.kstest(values, "uniform", alternative="greater").pvalue > 0.01
+    assert min(values) < 0.2
 
 
 def test_what_is_found_of_one_registration_does_not_depend_on_the_others() -> None:

@@ -15,7 +15,7 @@ import warpgauge as wg
 from command_tools import ask, call
 from warpgauge.core.process import Posterior
 from warpgauge.evaluation import Evaluation
-from warpgauge.evaluation.panel import Hearing, heard, missed_failures, missed_share, not_affine
+from warpgauge.evaluation.panel import Hearing, heard, missed_failures, missed_share, not_affine, sized
 
 
 def test_the_slope_is_a_weighted_regression_through_the_origin() -> None:
@@ -48,15 +48,16 @@ def test_draws_of_the_slope_are_clipped() -> None:
 
 
 def test_heard_draws_keep_the_size_of_the_truths_residual_and_have_the_correlation() -> None:
-    """Over targets where r and g are unrelated: RMS as before, correlation beta G / R."""
+    """Over targets where r and g are unrelated: RMS of each draw as before, correlation beta G / R of that draw."""
     rng = np.random.default_rng(4)
-    mean, samples = np.zeros((4000, 2)), 2 * rng.normal(size=(30, 4000, 2))
-    mapped = 0.5 * rng.normal(size=(4000, 2))
-    found = heard(samples, mean, mapped, np.full(30, 0.8))
-    size = np.sqrt(np.mean(np.square(found).sum(axis=2)))
-    assert size == pytest.approx(np.sqrt(8), rel=0.01)
-    rho = np.mean(found * mapped) / np.sqrt(np.mean(np.square(found)) * np.mean(np.square(mapped)))
-    assert rho == pytest.approx(0.8 * 0.5 / 2, abs=0.01)
+    sizes = np.array([1.0, 2.0, 5.0])
+    mean, samples = np.zeros((9000, 2)), sizes[:, None, None] * rng.normal(size=(3, 9000, 2))
+    mapped = 0.5 * rng.normal(size=(9000, 2))
+    found = heard(samples, mean, mapped, np.full(3, 0.8))
+    for one, size in zip(found, sizes, strict=True):
+        assert np.sqrt(np.mean(np.square(one).sum(axis=1))) == pytest.approx(np.sqrt(2) * size, rel=0.03)
+        rho = np.mean(one * mapped) / np.sqrt(np.mean(np.square(one)) * np.mean(np.square(mapped)))
+        assert rho == pytest.approx(0.8 * 0.5 / size, abs=0.02)
 
 
 def test_unheard_draws_and_a_method_at_the_mean_stay_as_they_are() -> None:
@@ -64,19 +65,39 @@ def test_unheard_draws_and_a_method_at_the_mean_stay_as_they_are() -> None:
     mean, samples = rng.normal(size=(20, 3)), rng.normal(size=(7, 20, 3))
     np.testing.assert_allclose(heard(samples, mean, mean + 1.0, np.zeros(7)), samples, atol=1e-12)
     np.testing.assert_array_equal(heard(samples, mean, mean, np.ones(7)), samples)
+    np.testing.assert_allclose(heard(samples * [[[0]]], mean * 0, mean, np.ones(7)), 0, atol=1e-12)
 
 
-def test_a_missed_failure_is_one_region_in_half_of_the_draws() -> None:
-    """Shares follow Beta(1, n + 1), whose mean is 1 / (n + 2); what fails lies together."""
-    points = np.random.default_rng(6).uniform(0, 1, (500, 2))
-    failed = missed_failures(points, 18, 2000, np.random.default_rng(7))
-    some = failed.any(axis=1)
-    assert not some[2::4].any()
-    assert not some[3::4].any()
-    assert failed[0::4].mean() == pytest.approx(1 / 20, rel=0.1)
-    wide = [np.ptp(points[row], axis=0).max() for row in failed if 20 < row.sum() < 60]
-    assert max(wide) < 0.7
-    assert not missed_failures(points, 0, 10, np.random.default_rng(0)).any()
+def test_draws_of_a_size_are_weighted_by_the_residuals_at_the_annotations() -> None:
+    """Quantiles against draws resampled with the weights that the formula gives, and the order of the draws."""
+    rng = np.random.default_rng(10)
+    squares, residuals = np.exp(rng.normal(3, 1, 4000)), rng.normal(0, 1, (20, 2))
+    found = sized(squares, residuals, 0.4, 80)
+    seen = np.square(residuals).sum(axis=1)
+    variation = max(np.var(seen, ddof=1) / np.mean(seen) ** 2, 2.0)
+    logs = -((np.log(seen.mean()) - np.log(squares + 0.2)) ** 2) / (2 * 8 * variation * (1 / 20 + 1 / 80))
+    again = rng.choice(squares, 200_000, p=np.exp(logs) / np.exp(logs).sum())
+    levels = [0.05, 0.5, 0.95]
+    np.testing.assert_allclose(np.quantile(found, levels), np.quantile(again, levels), rtol=0.05)
+    np.testing.assert_array_equal(np.argsort(found), np.argsort(squares))
+    assert np.median(found) < 0.7 * np.median(squares)
+    nowhere = np.full((20, 2), np.nan)
+    np.testing.assert_array_equal(sized(squares, nowhere, 0.4, 80), squares)
+
+
+def test_missed_failures_are_regions_of_annotations() -> None:
+    """pi ~ Beta(1, n + 1) for each of n regions: a target fails in 1 / (n + 2) of the draws, none in about half."""
+    rng = np.random.default_rng(6)
+    points, annotated = rng.uniform(0, 1, (500, 2)), rng.uniform(0, 1, (18, 2))
+    failed = missed_failures(points, annotated, 20000, np.random.default_rng(7))
+    assert failed.mean() == pytest.approx(1 / 20, rel=0.1)
+    # Integral of (1 - pi)^n over the prior; regions without a target do not count.
+    assert 1 - failed.any(axis=1).mean() == pytest.approx(19 / 37, abs=0.03)
+    nearest = np.linalg.norm(points[:, None] - annotated, axis=2).argmin(axis=1)
+    for region in range(18):
+        own = failed[:, nearest == region]
+        assert (own == own[:, :1]).all()
+    assert not missed_failures(points, annotated[:0], 10, np.random.default_rng(0)).any()
 
 
 def test_the_share_that_may_have_been_missed() -> None:
@@ -87,10 +108,10 @@ def test_the_share_that_may_have_been_missed() -> None:
 def test_an_affine_deformation_leaves_nothing() -> None:
     points = np.random.default_rng(8).normal(size=(30, 3))
     affine = points @ np.random.default_rng(9).normal(size=(3, 3)) + 4.0
-    assert not_affine(points, affine) == pytest.approx(0, abs=1e-12)
+    np.testing.assert_allclose(not_affine(points, affine), 0, atol=1e-12)
     bent = affine.copy()
     bent[0] += 30.0
-    assert not_affine(points, bent) > 1
+    assert np.abs(not_affine(points, bent)[0]).min() > 10
 
 
 # A known deformation, five methods and four references that err in ways of their own, 24 annotations.

@@ -30,7 +30,7 @@ from warpgauge.evaluation.error_model import ErrorModel
 from warpgauge.evaluation.evidence import Evidence
 from warpgauge.evaluation.flags import LEAK, Flag, gross_errors, leak_flag, too_good
 from warpgauge.evaluation.leaks import tested
-from warpgauge.evaluation.panel import Hearing, heard, missed_failures, not_affine
+from warpgauge.evaluation.panel import Hearing, heard, missed_failures, not_affine, sized
 from warpgauge.evaluation.paper_judge import PaperJudge
 from warpgauge.evaluation.truth import Judgement, Truth, TruthDraws
 
@@ -218,9 +218,9 @@ class Judge:
     def draws_over(self, comparison: Comparison, count: int, seed: int = 0) -> TruthDraws:
         """Draw the truth at a comparison's targets; with a panel, each method has draws of its own."""
         samples, at = self.sample_over(comparison, count, seed), comparison.targets
-        failed = missed_failures(at, len(self.annotations), count, np.random.default_rng([seed, 1]))
+        failed = missed_failures(at, self.annotations.fixed_points, count, np.random.default_rng([seed, 1]))
         # Where a registration fails, its error is about as large as the deformation itself, and independent of it.
-        failure = 2 * not_affine(at, self.posterior.mean(at)) ** 2
+        failure = 2 * np.square(not_affine(at, self.posterior.mean(at))).sum(axis=1)
         if not self.panel:
             return TruthDraws(comparison, samples, failed, failure)
         return PanelDraws(comparison, samples, failed, failure, judge=self, mean=self.mean_over(comparison), seed=seed)
@@ -303,12 +303,16 @@ class PanelDraws(TruthDraws):
     def lengths(self, k: int) -> tuple[Floats, Floats]:
         """Return the errors (S, n) of transform k, heard and unheard."""
         # The same random numbers for every method: copies are heard alike, and nothing depends on the company.
-        rng = np.random.default_rng([self.seed, 2])
-        slopes = self.judge.hearing(self.comparison.values.annotations[k]).draw(len(self.samples), rng)
-        known = self.distances(heard(self.samples, self.mean, self.comparison.counted[k], slopes), k)
+        rng, given, values = np.random.default_rng([self.seed, 2]), self.judge.annotations, self.comparison.values
+        slopes = self.judge.hearing(values.annotations[k]).draw(len(self.samples), rng)
+        squares = self.squares(heard(self.samples, self.mean, self.comparison.counted[k], slopes), k)
+        stated = self.judge.posterior.prior.total_noise(given.covariances)
+        means, noise = squares.mean(axis=1), float(np.mean(np.trace(stated, axis1=1, axis2=2)))
+        wanted = sized(means, values.annotations[k] - given.moving_points, noise, squares.shape[1])
+        known = self.lengths_of(squares * (wanted / np.where(means > 0, means, 1.0))[:, None])
         if list(self.comparison.transforms)[k] in self.judge.vetted:
             return known, known
-        return known, self.distances(self.samples, k)
+        return known, self.lengths_of(self.squares(self.samples, k))
 
 
 def _groups(count: int) -> list[Any]:

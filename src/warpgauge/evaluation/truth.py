@@ -53,27 +53,30 @@ class TruthDraws:
     samples : (S, n, d) array
         True matches.
     failed : (S, n) array of bool
-        Where a failure that no annotation met lies in each draw; nowhere in most of them.
-    failure : float
-        What a failure adds to a squared error.
+        Where failures that no annotation met lie in each draw; nowhere in about half of them.
+    failure : (n,) array
+        What a failure adds to a squared error at each target.
     """
 
     comparison: Comparison
     samples: Floats
     failed: Bools
-    failure: float = 0.0
+    failure: Floats | float = 0.0
 
     def lengths(self, k: int) -> tuple[Floats, Floats]:
         """Return the errors (S, n) of transform k, heard and unheard; one array where there is no difference.
 
         Heard, its residuals at the annotations say how near it is to the truth. Unheard, they do not count.
         """
-        found = self.distances(self.samples, k)
+        found = self.lengths_of(self.squares(self.samples, k))
         return found, found
 
-    def distances(self, samples: Floats, k: int) -> Floats:
-        """Return the distances (S, n) of transform k from draws of the truth, with the failure that nobody met."""
-        squares = np.square(samples - self.comparison.counted[k]).sum(axis=2)
+    def squares(self, samples: Floats, k: int) -> Floats:
+        """Return the squared distances (S, n) of transform k from draws of the truth."""
+        return np.asarray(np.square(samples - self.comparison.counted[k]).sum(axis=2))
+
+    def lengths_of(self, squares: Floats) -> Floats:
+        """Return the errors (S, n) of squared distances, with the failures that nobody met."""
         return np.asarray(np.sqrt(squares + self.failure * self.failed))
 
     @property
