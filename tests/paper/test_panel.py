@@ -34,7 +34,7 @@ def test_panels_bends_and_leaks_are_counted(monkeypatch: pytest.MonkeyPatch, tmp
     monkeypatch.setattr(panel, "contest", contest)
     monkeypatch.setattr(panel, "SAMPLES", 60)
     monkeypatch.setattr(panel, "COUNTS", (12,))
-    run = Run("x", {"dataset": "x", "seed": 1})
+    run = Run("x", {"dataset": "x", "seed": 1, "tricks": True})
     found = panel.compute(tmp_path, run)
     assert {one["panel"] for one in found["judged"]} == set(panel.PANELS)
     assert sum(one["panel"] == "three worst" for one in found["judged"]) == 12

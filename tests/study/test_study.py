@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from itertools import combinations, product
 from pathlib import Path
 
@@ -335,3 +336,35 @@ def test_the_infinite_norm(tmp_path: Path) -> None:
     assert study.settings.p == np.inf
     result = run_study(study, tmp_path / "out")
     assert json.loads(result.to_json())["settings"]["norm"] == "inf"
+
+
+def test_with_references_a_methods_scores_do_not_depend_on_the_other_methods(tmp_path: Path) -> None:
+    """To the last bit, with a method that is undefined at some targets among the others, and the verdict says which."""
+    path = make_study(tmp_path, pairs=2)
+    for n in range(2):
+        shift(tmp_path, "ref", f"case{n}", 3.0)
+        shift(tmp_path, "other", f"case{n}", -6.0)
+    for name in ("ref", "other"):
+        path.write_text(
+            path.read_text() + f'[[method]]\nname = "{name}"\ntransform = "{{method}}/{{pair}}.tfm"\nreference = true\n\n'
+        )
+    whole = read_study(path)
+    assert whole.references == ("ref", "other")
+    few = replace(whole, methods=tuple(one for one in whole.methods if one.name not in ("far", "farther")))
+    many, less = run_study(whole, tmp_path / "a"), run_study(few, tmp_path / "b")
+    for one, other in zip(many.outcomes, less.outcomes, strict=True):
+        for name in ("near", "ref", "other"):
+            here, there = one.methods.index(name), other.methods.index(name)
+            np.testing.assert_array_equal(one.draws[:, here], other.draws[:, there])
+            assert one.scores[here] == other.scores[there]
+        assert "company" not in one.evaluation["assumptions"]
+    assert "Without references" not in many.verdict
+    bare = replace(whole, methods=tuple(replace(one, reference=False) for one in whole.methods))
+    assert "sizes depend on which methods are compared" in run_study(bare, tmp_path / "c").verdict
+
+
+def test_a_reference_is_declared_by_true_or_false(tmp_path: Path) -> None:
+    path = make_study(tmp_path, pairs=1)
+    path.write_text(path.read_text() + '[[method]]\nname = "x"\ntransform = "x/{pair}.tfm"\nreference = "yes"\n')
+    with pytest.raises(InvalidInputError, match="reference of the method 'x' must be true or false, got 'yes'"):
+        read_study(path)

@@ -340,6 +340,8 @@ def study(found: Any) -> str:
             count = len(found.excluded)
             rule = f"{counted(count, 'pair')} {_are(count)} left out for all methods"
         parts.append(f"{counted(missing, 'case')} {_are(missing)} missing ({rule}).")
+    if any("company" in one.evaluation.get("assumptions", ()) for one in found.outcomes):
+        parts.append("Without references (reference = true), sizes depend on which methods are compared.")
     return " ".join(parts)
 
 

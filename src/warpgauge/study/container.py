@@ -70,6 +70,7 @@ Written by `warpgauge benchmark --container` (warpgauge {version}).
 - It holds landmarks, targets, label images and grids of the images; no image and no transform. A project's
   log names its raters.
 - Each submission is judged on its own, beside doing nothing, so that its score does not depend on other submissions.
+  References of the study are not part of the image.
 - What cannot be evaluated ends with exit code 1 and one sentence as the last line of standard error.
 """
 _TEST = """\
@@ -140,7 +141,7 @@ def submission_method(study: Study) -> MethodSpec:
         return MethodSpec(METHOD, spec.transform, spec.options, spec.mapped_landmarks)
     layouts = {}
     for method in study.methods:
-        if any("{method}" in pattern for pattern in method.patterns):
+        if not method.reference and any("{method}" in pattern for pattern in method.patterns):
             below = tuple(_below(pattern) for pattern in method.patterns)
             layouts[below, json.dumps(dict(method.options), sort_keys=True)] = method
     if len(layouts) != 1:

@@ -186,13 +186,15 @@ class MethodSpec:
     ``transform`` holds patterns with ``{pair}`` (several form a chain, in the order of application to points); none
     means the transform of that name within each project, and ``"identity"`` doing nothing. ``mapped_landmarks`` is the
     pattern of a file with the pair's fixed landmarks as the method mapped them, where there is no transform;
-    ``options`` then go to ``read_landmarks``.
+    ``options`` then go to ``read_landmarks``. A ``reference`` never saw an annotation: references are the panel beside
+    which every method is judged, so that its scores do not depend on the other methods.
     """
 
     name: str
     transform: tuple[str, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
     mapped_landmarks: str | None = None
+    reference: bool = False
 
     @property
     def patterns(self) -> tuple[str, ...]:
@@ -270,6 +272,11 @@ class Study:
             raise InvalidInputError(
                 f"The method {points[0]!r} gives mapped_landmarks, but the pairs have no landmarks; give its transform."
             )
+
+    @property
+    def references(self) -> tuple[str, ...]:
+        """Names of the methods that never saw an annotation."""
+        return tuple(method.name for method in self.methods if method.reference)
 
     @property
     def by_labels(self) -> bool:
@@ -404,7 +411,10 @@ def _method(values: Mapping[str, Any]) -> MethodSpec:
                 f"The pattern {pattern!r} of the method {name!r} holds {{{unknown[0]}}}; only {{pair}} and {{method}} "
                 "are filled in."
             )
-    return MethodSpec(name, tuple(patterns), dict(values.get("options", {})), mapped)
+    reference = values.get("reference", False)
+    if not isinstance(reference, bool):
+        raise InvalidInputError(f"reference of the method {name!r} must be true or false, got {reference!r}.")
+    return MethodSpec(name, tuple(patterns), dict(values.get("options", {})), mapped, reference)
 
 
 def _submissions(values: Any, folder: Path) -> SubmissionsSpec:

@@ -25,7 +25,7 @@ from warpgauge.study.pair_files import read_grid
 from warpgauge.study.pairs import Job, PairOutcome
 
 # Change it whenever the content of a stored result changes: old ones are then computed anew.
-SCHEMA = 7
+SCHEMA = 8
 
 
 def job_key(job: Job) -> str:
@@ -60,7 +60,7 @@ def job_key(job: Job) -> str:
         "settings": asdict(study.settings) | {"bootstrap": None},
         "model": asdict(study.model),
         "pair": [pair.name, pair.sd, pair.diagonal, dict(pair.landmark_options), dict(pair.matched_by)],
-        "methods": [[method.name, dict(method.options)] for method in study.methods],
+        "methods": [[method.name, dict(method.options), method.reference] for method in study.methods],
         "learned": None if job.learned is None else asdict(job.learned),
         "files": files,
     }

@@ -122,10 +122,18 @@ def compute_pair(job: Job) -> PairOutcome:
     missing, present = _sorted({one.name: _read(job, one, grids, d) for one in study.methods})
     scene = Scene(loaded.fixed, None if loaded.fixed is None else loaded.fixed.units, loaded.region)
     posterior = pair_posterior(loaded, study.model, job.learned)
+    panel = tuple(name for name in study.references if name in present)
     compared = Comparison.of(
+<<<<<<< HEAD
         with_baseline(present, d), loaded.targets, posterior, baseline=BASELINE, problems=missing, scene=scene
     )
     return _isolated(job, compared, loaded.placements, grids, study.settings.centre)
+=======
+        with_baseline(present, d), loaded.targets, posterior, baseline=BASELINE, panel=panel, problems=missing,
+        scene=scene,
+    )  # fmt: skip
+    return _outcome(job, compared, loaded.placements, grids, study.settings.centre)
+>>>>>>> c3313f2 (Panels of studies: a method with reference = true; scores on a pair do not depend on the other methods)
 
 
 def _sorted(found: Mapping[str, Transform | str]) -> tuple[dict[str, str], dict[str, Transform]]:
@@ -152,7 +160,12 @@ def _compute_project(job: Job) -> PairOutcome:
                 for one in study.methods
             }
         )
-        compared = replace(project_comparison(project, present), problems=missing)
+        # A method with files of its own is none of the project's references, whatever its name is.
+        own = {one.name for one in study.methods if one.patterns}
+        references = [name for name in project.reference_names() if name not in own]
+        beside = {name: project.transform(name) for name in references if name not in present}
+        panel = tuple(name for name in (*present, *beside) if name in (*references, *study.references))
+        compared = replace(project_comparison(project, {**present, **beside}), panel=panel, problems=missing)
         placements = compared.annotations.moving_points[None]
         return _isolated(job, compared, placements, grids, project_centre(project, study.settings.centre))
 
@@ -235,14 +248,14 @@ def _outcome(
     job: Job, compared: Comparison, placements: Floats, grids: tuple[Grid | None, Grid | None], centre: str
 ) -> PairOutcome:
     settings, missing, given = job.study.settings, dict(compared.problems), compared.annotations
+    names, norm = tuple(one.name for one in job.study.methods), norm_name(settings.p)
     for name, outside in zip(compared.transforms, (~compared.defined).mean(axis=1), strict=True):
-        if outside > settings.most_outside:
+        if outside > settings.most_outside and name in names:
             missing[name] = f"it is undefined at {outside:.0%} of the targets"
     _check_missing(job, missing)
     compared = replace(compared.among(name for name in compared.transforms if name not in missing), problems={})
     options = {name: getattr(settings, name) for name in ("samples", "seed", "tolerance")}
     result = evaluate_comparison(compared, centre=centre, further=False, **options)
-    names, norm = tuple(one.name for one in job.study.methods), norm_name(settings.p)
     drawn = dict(zip(compared.transforms, result.draws[draws_of(norm)].T, strict=True))
     found = {name: one.score[norm] for name, one in result.scores.items()}
     cost, cost_draws = max(_counted(compared, found).values()), np.max([*_counted(compared, drawn).values()], axis=0)
