@@ -1,7 +1,7 @@
 """What a panel of references and sealed answers are worth: intervals, bent transforms, and the leak test.
 
-Every pair is judged with n annotations at random places, and its other landmarks are the truth: all transforms together,
-and beside panels of six, of the three worst and of the three best. Beside a panel the methods are judged twice, as
+Every pair is judged with n annotations at random places, and its other landmarks are the truth: all transforms
+together, and beside panels of six, of the three worst and of the three best. Beside a panel the methods are judged twice, as
 vetted and as unvetted ones. Then a middling method is bent to the annotations by a share of its residuals there: how
 probable is it to be called the best, and does the leak test find it with few sealed answers?
 
@@ -168,18 +168,19 @@ def _leaks(met: RegistrationSet, order: Rows) -> list[dict[str, Any]]:
 def report(results: Sequence[Result]) -> Findings:
     """Sum up by set, panel and number of annotations, by pair, and by how far a method was bent."""
     intervals, pairs = _intervals(results), _by_pair(results)
-    numbers = {"intervals": intervals, "pairs": pairs, "bent": _bent_counts(results), "leaks": _leak_counts(results)}
-    told = []
-    for row in intervals:
-        told.append(
-            f"{row['dataset']} ({row['pairs']}), {row['panel']} {row['way']}, n = {row['n']}: 90 % intervals hold "
-            f"{row['held']:.0%} of {row['cases']} (standard error {row['held_error']:.0%}, {row['above']:.0%} above), "
-            f"interval score {row['interval_score']:.2f}, score error {row['score_ratio']:.2f} of the landmarks'."
-        )
-    for where, one in numbers["bent"].items():
-        told.append(f"Bent {where}: wrongly the best with a probability above 0.5 in {one['wrong']} of {one['cases']}.")
-    for where, one in numbers["leaks"].items():
-        told.append(f"{where}: found in {one['found']:.0%} of {one['cases']}.")
+    bent, leaks = _bent_counts(results), _leak_counts(results)
+    numbers = {"intervals": intervals, "pairs": pairs, "bent": bent, "leaks": leaks}
+    told = [
+        f"{row['dataset']} ({row['pairs']}), {row['panel']} {row['way']}, n = {row['n']}: 90 % intervals hold "
+        f"{row['held']:.0%} of {row['cases']} (standard error {row['held_error']:.0%}, {row['above']:.0%} above), "
+        f"interval score {row['interval_score']:.2f}, score error {row['score_ratio']:.2f} of the landmarks'."
+        for row in intervals
+    ]
+    told += [
+        f"Bent {where}: wrongly the best with a probability above 0.5 in {one['wrong']} of {one['cases']}."
+        for where, one in bent.items()
+    ]
+    told += [f"{where}: found in {one['found']:.0%} of {one['cases']}." for where, one in leaks.items()]
     return Findings(numbers, {}, told)
 
 

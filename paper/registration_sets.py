@@ -234,7 +234,9 @@ def lung(data: Path, seed: int | None) -> RegistrationSet:
     """Return elastix-lung's 14 real registrations at 50 sound landmarks; with a seed, half of them are the truth."""
     names, fixed, moving, mapped = elastix_lung_registrations(data)
     about, answers = _about(elastix_lung(data), names), wg.Annotations.isotropic(fixed, moving, 0.5)
-    return _everywhere(about, mapped, answers, moving) if seed is None else _halves(about, mapped, seed, answers, moving)
+    return (
+        _everywhere(about, mapped, answers, moving) if seed is None else _halves(about, mapped, seed, answers, moving)
+    )
 
 
 def cima_choices(data: Path) -> list[tuple[str, str]]:
@@ -272,7 +274,12 @@ def cima(data: Path, stains: tuple[str, str], seed: int, quick: bool) -> Registr
 
 
 def _made(
-    pair: LandmarkPair, rows: Floats, counts: Sequence[int], scales: Sequence[float], at: Floats, rng: np.random.Generator
+    pair: LandmarkPair,
+    rows: Floats,
+    counts: Sequence[int],
+    scales: Sequence[float],
+    at: Floats,
+    rng: np.random.Generator,
 ) -> dict[str, Floats]:
     """Return transforms that were right at some landmarks and are smooth between them.
 

@@ -16,6 +16,7 @@ from command_tools import ask, call
 from warpgauge.core.process import Posterior
 from warpgauge.evaluation import Evaluation
 from warpgauge.evaluation.panel import Hearing, heard, missed_failures, missed_share, not_affine, sized
+from warpgauge.evaluation.scores import probabilities_of_best
 
 
 def test_the_slope_is_a_weighted_regression_through_the_origin() -> None:
@@ -220,6 +221,74 @@ def test_near_copies_share_one_probability(posterior: Posterior) -> None:
     twice = _evaluated(posterior, {**METHODS, "copy": copy, **REFERENCES}, panel=list(REFERENCES))
     best = [twice.scores[name].probability_best["2"] for name in ("m0", "copy")]
     assert best[0] == best[1] == alone.scores["m0"].probability_best["2"]
+
+
+def test_near_copies_share_the_probability_of_the_first_by_name_not_by_column(posterior: Posterior) -> None:
+    """One field through two programs: P(best) is one number, and others' does not depend on how often it is there."""
+    copies = {f"copy {k}": lambda at, k=k: METHODS["m0"](at) + 0.01 * k for k in (2, 1)}
+    several = _evaluated(posterior, {**copies, **METHODS, **REFERENCES}, panel=list(REFERENCES))
+    turned = _evaluated(posterior, {**METHODS, **dict(reversed(copies.items())), **REFERENCES}, panel=list(REFERENCES))
+    shared = {several.scores[name].probability_best["2"] for name in (*copies, "m0")}
+    assert len(shared) == 1
+    only = _evaluated(posterior, {"copy 1": copies["copy 1"], **METHODS, **REFERENCES}, panel=list(REFERENCES))
+    for name in (*METHODS, *REFERENCES):
+        best = several.scores[name].probability_best["2"]
+        assert best == turned.scores[name].probability_best["2"]
+        assert best == only.scores[name].probability_best["2"]
+
+
+def test_a_vetted_copy_comes_before_one_that_is_not() -> None:
+    """Nobody lowers a vetted method's probability by handing in a copy of it under an earlier name."""
+    heard, unheard = np.array([[1.0, 1.0, 2.0]] * 4), np.array([[3.0, 1.0, 2.0]] * 4)
+    assert probabilities_of_best(heard, unheard, {0: 1, 1: 1, 2: 2}).tolist() == [1.0, 1.0, 0.0]
+
+
+def _failing(name: str) -> Callable[[np.ndarray], np.ndarray]:
+    """A method that fails as all do, by 30 px in one corner."""
+    off = lambda at: 30 * np.exp(-np.square(at - [400, 400]).sum(axis=1) / (2 * 45**2))  # noqa: E731
+    return lambda at: METHODS[name](at) + off(at)[:, None] * [1.0, 0.0]
+
+
+def test_places_where_every_method_is_excluded_are_named_in_the_verdict() -> None:
+    """All methods fail alike where nobody asked; only the annotations around show it."""
+    rng = np.random.default_rng(22)
+    fixed = rng.uniform(0, 500, (70, 2))
+    fixed = fixed[np.linalg.norm(fixed - [400, 400], axis=1) > 90]
+    given = wg.Annotations.isotropic(fixed, _truth(fixed) + 0.5 * rng.normal(size=fixed.shape), 0.5)
+    posterior = wg.default_posterior(given, (500.0, 500.0))
+    targets = rng.uniform(0, 500, (400, 2))
+    found = {}
+    for what, transforms in (
+        ("all", {name: _failing(name) for name in METHODS}),
+        ("some", {**METHODS, "m0": _failing("m0")}),
+    ):
+        judge = wg.judge(posterior, transforms)
+        found[what] = wg.evaluate(judge, transforms, targets, samples=100, regularity_over=False, further=0)
+    flag = next(one for one in found["all"].flags if one.code == "excluded")
+    assert 0.01 <= flag.numbers["share"] < 0.15
+    assert flag.numbers["distance"] > 2 * found["all"].scores["m0"].score["2"]
+    assert np.linalg.norm([flag.numbers["x"] - 400, flag.numbers["y"] - 400]) < 60
+    assert "the annotations exclude every method" in found["all"].verdict.whole
+    assert len(found["all"].excluded) == round(flag.numbers["share"] * len(targets))
+    assert np.linalg.norm(found["all"].excluded - [400, 400], axis=1).max() < 120
+    assert not any(one.code == "excluded" for one in found["some"].flags)
+    assert len(found["some"].excluded) == 0
+
+
+def test_a_constant_bias_of_the_annotations_is_named(posterior: Posterior) -> None:
+    """As large as the best error, it shows in what all methods miss in common; without it nothing is said."""
+    honest = _evaluated(posterior, METHODS)
+    assert not any(one.code == "common_offset" for one in honest.flags)
+    moved = wg.Annotations(OPEN.fixed_points, OPEN.moving_points + np.array([3.0, -2.0]), OPEN.covariances)
+    biased = _evaluated(wg.default_posterior(moved, (500.0, 500.0)), METHODS)
+    flag = next(one for one in biased.flags if one.code == "common_offset")
+    assert flag.numbers["x"] == pytest.approx(3, abs=0.7)
+    assert flag.numbers["y"] == pytest.approx(-2, abs=0.7)
+    assert "No interval includes a bias of the annotations" in " ".join(biased.notices)
+    beside = _evaluated(wg.default_posterior(moved, (500.0, 500.0)), {**METHODS, **REFERENCES}, panel=list(REFERENCES))
+    alone = _evaluated(wg.default_posterior(moved, (500.0, 500.0)), {"m1": METHODS["m1"]}, panel=REFERENCES)
+    offsets = [[one for one in each.flags if one.code == "common_offset"] for each in (beside, alone)]
+    assert offsets[0] == offsets[1]
 
 
 def test_the_headline_is_over_what_the_annotations_inform(posterior: Posterior) -> None:

@@ -346,7 +346,8 @@ def test_with_references_a_methods_scores_do_not_depend_on_the_other_methods(tmp
         shift(tmp_path, "other", f"case{n}", -6.0)
     for name in ("ref", "other"):
         path.write_text(
-            path.read_text() + f'[[method]]\nname = "{name}"\ntransform = "{{method}}/{{pair}}.tfm"\nreference = true\n\n'
+            path.read_text()
+            + f'[[method]]\nname = "{name}"\ntransform = "{{method}}/{{pair}}.tfm"\nreference = true\n\n'
         )
     whole = read_study(path)
     assert whole.references == ("ref", "other")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -53,8 +54,8 @@ class EvidenceValues:
 class Evidence:
     """Transforms that may be near the truth, weighted so that similar ones do not outvote the others.
 
-    Made by :meth:`Evidence.of`. Of copies only the first is kept. The weight of a transform is one over its root mean
-    square error at the annotations, shared with the transforms that are like it there. Where a transform is not defined
+    Made by :meth:`Evidence.of`. Of copies only the first by name is kept. The weight of a transform is one over its root
+    mean square error at the annotations, shared with the transforms that are like it there. Where a transform is not defined
     the others decide, and where none is the posterior's mean stands in.
 
     Attributes
@@ -78,8 +79,9 @@ class Evidence:
         """Weigh transforms by their errors at the annotations."""
         given = comparison.annotations
         every = _standing_in(comparison.values.annotations, comparison.posterior, given.fixed_points)
-        first = _without_copies(every, COPY * float(_errors(every, given).min()))
-        names, every = list(comparison.transforms), every[first]
+        names = list(comparison.transforms)
+        first = _without_copies(every, COPY * float(_errors(every, given).min()), names)
+        every = every[first]
         weights = _weights(every, given)
         median = _filled(every, weights)[1]
         differences = np.where(np.isnan(every), 0.0, every - median)
@@ -163,11 +165,14 @@ def _weights(every: Floats, given: Annotations) -> Floats:
     return np.asarray(errors.min() / errors / alike.sum(axis=1))
 
 
-def _without_copies(every: Floats, limit: float) -> list[int]:
-    """Return the rows of (K, L, d) values that lie farther than the limit from every row kept before."""
+def _without_copies(every: Floats, limit: float, names: Sequence[str]) -> list[int]:
+    """Return rows of (K, L, d) values, in the order of their names, that lie farther than the limit from each other.
+
+    By name, not by column: which was added first must not matter.
+    """
     apart = _distances(every)
     kept: list[int] = []
-    for row in range(len(every)):
+    for row in sorted(range(len(every)), key=lambda one: names[one]):
         if not any(apart[row, other] < limit < np.inf for other in kept):
             kept.append(row)
     return kept

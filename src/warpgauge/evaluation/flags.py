@@ -9,19 +9,22 @@ from typing import Any
 import numpy as np
 from scipy import special
 
+from warpgauge.core.arrays import Bools, Floats
 from warpgauge.core.factors import mahalanobis
 from warpgauge.evaluation import sentences
 from warpgauge.evaluation.comparison import Comparison
 from warpgauge.evaluation.leaks import LeakTest
 
-LEAK, UNDEFINED, LATE = "leak", "undefined", "late"
+LEAK, UNDEFINED, LATE, EXCLUDED = "leak", "undefined", "late", "excluded"
 RATER_OFFSET, COMMON_OFFSET = "rater_offset", "common_offset"
-# All methods lie on one side of the annotations: so many standard errors each, and alike by this share of the offset.
-_OFFSET_ERRORS, _OFFSET_ALIKE = 4.0, 0.5
 TOO_GOOD = 0.001
 GROSS = 6.0
 # A median needs some annotations before six times of it says anything.
 _FEWEST_FOR_GROSS = 6
+# An offset that is common to the better transforms is named where it is not chance, and most of what they miss.
+_OFFSET_P, _OFFSET_SHARE, _FEWEST_FOR_OFFSET = 0.001, 0.6, 8
+# Places where every transform is excluded are named from this share of the targets on.
+_LEAST_EXCLUDED = 0.01
 
 
 @dataclass(frozen=True)
@@ -30,22 +33,24 @@ class Flag:
 
     Attributes
     ----------
-    code : {"too_good", "leak", "late", "undefined", "gross_error"}
+    code : {"too_good", "leak", "late", "undefined", "gross_error", "excluded"}
         A transform that fits the annotations better than their stated precision allows, so that it has probably seen
         them; one that fits open annotations better than sealed ones; one that was added or changed after these were
-        opened; one that is not defined at some targets; or an annotation that the transforms and the other
-        annotations contradict; ``"rater_offset"``, a rater who is offset from the others by a constant, and
-        ``"common_offset"``, annotations that are offset from all methods. Doubts that nobody has accepted have the
-        codes of `warpgauge.session.doubts`.
+        opened; one that is not defined at some targets; an annotation that the transforms and the other annotations
+        contradict; or places where the annotations exclude every transform. ``"rater_offset"`` is a rater who is offset
+        from the others by a constant, ``"common_offset"`` an offset of the annotations from all good transforms. Doubts
+        that nobody has accepted have the codes of `warpgauge.session.doubts`.
     transform : str or None
-        Which transform; None for ``"gross_error"``.
+        Which transform; None for ``"gross_error"`` and what concerns all.
     row : int or None
         Row of the annotation, from 0, for ``"gross_error"``; sentences count from 1.
     numbers : dict
         What was found: ``p``, the probability of something as odd by chance, and ``used``, whether the transform is
         used to estimate the truth all the same; ``sealed`` and ``share`` of a leak test; ``share`` of the targets and
-        whether a ``panel`` counts beside no registration; or ``distance`` and the ``usual`` distance from the good
-        transforms, and the fixed point ``x``, ``y``, ``z``.
+        whether a ``panel`` counts beside no registration; ``distance`` and the ``usual`` distance from the good
+        transforms, and the fixed point ``x``, ``y``, ``z``; the offset ``x``, ``y``, ``z``, its length ``distance`` and
+        the ``share`` of the common residuals that it is; or the ``share`` of the targets, the least ``distance`` of a
+        transform there, and one of the places.
     units : str or None
         World unit, where it is known.
     text : str
@@ -123,29 +128,6 @@ def too_good(comparison: Comparison, noise_factor: float = 1.0) -> tuple[Flag, .
     return tuple(flags)
 
 
-def common_offset(comparison: Comparison) -> tuple[Flag, ...]:
-    """Flag a constant offset of the annotations from all methods, of which there are at least two."""
-    given, names = comparison.annotations, list(comparison.transforms)
-    kept = [row for row, name in enumerate(names) if name != comparison.baseline]
-    residuals = given.moving_points - comparison.values.annotations[kept]
-    residuals = residuals[:, np.isfinite(residuals).all(axis=(0, 2))]
-    count = residuals.shape[1]
-    if len(kept) < 2 or count < _FEWEST_FOR_GROSS:
-        return ()
-    means = residuals.mean(axis=1)
-    common = means.mean(axis=0)
-    size = float(np.linalg.norm(common))
-    along = residuals @ (common / (size or 1.0))
-    errors = along.std(axis=1, ddof=1) / np.sqrt(count)
-    if not size or np.linalg.norm(means - common, axis=1).max() > _OFFSET_ALIKE * size:
-        return ()
-    if not (along.mean(axis=1) > _OFFSET_ERRORS * errors).all():
-        return ()
-    numbers = {**dict(zip("xyz", common.tolist(), strict=False)), "size": size, "error": float(errors.max())}
-    numbers["methods"] = float(len(kept))
-    return (Flag(COMMON_OFFSET, numbers=numbers, units=comparison.scene.units),)
-
-
 def gross_errors(comparison: Comparison) -> tuple[Flag, ...]:
     """Flag annotations that all good transforms miss by more than six times the usual distance."""
     given, units = comparison.annotations, comparison.scene.units
@@ -163,7 +145,7 @@ def gross_errors(comparison: Comparison) -> tuple[Flag, ...]:
             "gross_error",
             row=int(row),
             numbers={
-                **dict(zip("xyz", given.fixed_points[row].tolist(), strict=False)),
+                **_axes(given.fixed_points[row]),
                 "distance": float(best[row]),
                 "usual": usual,
             },
@@ -171,3 +153,43 @@ def gross_errors(comparison: Comparison) -> tuple[Flag, ...]:
         )
         for row in np.flatnonzero(np.isfinite(best) & (best > GROSS * usual))
     )
+
+
+def common_offset(comparison: Comparison) -> tuple[Flag, ...]:
+    """Flag a constant offset between the annotations and all good transforms.
+
+    Of what the better half of the transforms miss at each annotation, the median is taken as what they miss in common.
+    Its mean is tested against 0 (Hotelling's T squared), and must be most of it.
+    """
+    given, residuals = comparison.annotations, comparison.annotations.moving_points - comparison.values.annotations
+    residuals = residuals[np.isfinite(residuals).all(axis=(1, 2))]
+    n, d = len(given), given.d
+    if len(residuals) < 2 or n < _FEWEST_FOR_OFFSET:
+        return ()
+    sizes = np.square(residuals).sum(axis=2).mean(axis=1)
+    common = np.median(residuals[np.argsort(sizes, kind="stable")[: max(2, (len(sizes) + 1) // 2)]], axis=0)
+    offset, scatter = common.mean(axis=0), np.cov(common.T) / n
+    total = float(np.sqrt(np.mean(np.square(common).sum(axis=1))))
+    if total == 0 or np.linalg.matrix_rank(scatter) < d:
+        return ()
+    squared = float(offset @ np.linalg.solve(scatter, offset))
+    p, share = float(special.fdtrc(d, n - d, squared * (n - d) / (d * (n - 1)))), float(np.linalg.norm(offset)) / total
+    if p >= _OFFSET_P or share <= _OFFSET_SHARE:
+        return ()
+    numbers = {"p": p, "share": share, "distance": float(np.linalg.norm(offset))}
+    return (Flag(COMMON_OFFSET, numbers={**_axes(offset), **numbers}, units=comparison.scene.units),)
+
+
+def excluded(comparison: Comparison, rows: Bools) -> tuple[Flag, ...]:
+    """Flag places, by rows of the targets, where the annotations exclude every transform of a comparison."""
+    if rows.mean() < _LEAST_EXCLUDED:
+        return ()
+    at = comparison.targets[rows]
+    nearest = np.linalg.norm(comparison.counted[:, rows] - comparison.posterior.mean(at), axis=2).min()
+    middle = at[np.argmin(np.square(at - np.median(at, axis=0)).sum(axis=1))]
+    numbers = {**_axes(middle), "share": float(rows.mean()), "distance": float(nearest)}
+    return (Flag(EXCLUDED, numbers=numbers, units=comparison.scene.units),)
+
+
+def _axes(point: Floats) -> dict[str, float]:
+    return dict(zip("xyz", point.tolist(), strict=False))

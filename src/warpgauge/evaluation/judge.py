@@ -28,7 +28,7 @@ from warpgauge.evaluation.comparison import Comparison, Scene
 from warpgauge.evaluation.cross_fit import CrossFit
 from warpgauge.evaluation.error_model import ErrorModel
 from warpgauge.evaluation.evidence import Evidence
-from warpgauge.evaluation.flags import LEAK, Flag, gross_errors, leak_flag, too_good
+from warpgauge.evaluation.flags import LEAK, Flag, common_offset, gross_errors, leak_flag, too_good
 from warpgauge.evaluation.leaks import tested
 from warpgauge.evaluation.panel import Hearing, heard, missed_failures, not_affine, sized
 from warpgauge.evaluation.paper_judge import PaperJudge
@@ -108,7 +108,8 @@ def judge_of(comparison: Comparison) -> Truth:
     # If all are flagged, the stated noise is more likely to be wrong than all transforms.
     trusted = panel or _not_flagged(guesses, (*flags, *leaked)) or guesses or every
     evidence = Evidence.of(given.among(trusted))
-    flags = (*leaked, *_with_use(flags, trusted), *gross_errors(evidence.comparison))
+    known = evidence.comparison
+    flags = (*leaked, *_with_use(flags, trusted), *gross_errors(known), *common_offset(known))
     nothing = {name for name, one in zip(every, still, strict=True) if one}
     passed = {name for name, test in leaks.items() if not test.leaked}
     return Judge(given, CrossFit.of(evidence), flags, tuple(panel), frozenset({*panel, *nothing, *passed}))

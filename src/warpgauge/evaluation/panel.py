@@ -16,7 +16,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-
 from scipy.spatial import cKDTree
 
 from warpgauge.core.arrays import Bools, Floats

@@ -23,7 +23,7 @@ from warpgauge.errors import InvalidInputError
 from warpgauge.evaluation.audit import audited_points
 from warpgauge.evaluation.comparison import Comparison, Scene
 from warpgauge.evaluation.diagnostics import trust_in
-from warpgauge.evaluation.flags import LATE, RATER_OFFSET, Flag, common_offset
+from warpgauge.evaluation.flags import LATE, RATER_OFFSET, Flag
 from warpgauge.evaluation.judge import CENTRES, judge_of
 from warpgauge.evaluation.leaks import FEWEST
 from warpgauge.evaluation.paper_judge import PaperJudge
@@ -178,7 +178,7 @@ def _offsets(project: Project) -> list[Flag]:
 def with_doubts(project: Project, comparison: Comparison) -> Comparison:
     """Add the doubts about the project's transforms and imports that nobody has accepted."""
     state, grids, units = project.state, (project.fixed_grid, project.moving_grid), project.units
-    notes = [*_offsets(project), *common_offset(comparison)]
+    notes = [*_offsets(project)]
     notes += [Flag(one.code, numbers=one.numbers, units=units, text=one.text) for one in forced_imports(project)]
     values, given = comparison.values, comparison.annotations
     for row, (name, transform) in enumerate(comparison.transforms.items()):

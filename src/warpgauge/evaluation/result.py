@@ -17,7 +17,7 @@ from warpgauge.errors import InvalidInputError
 from warpgauge.evaluation import columns, sentences
 from warpgauge.evaluation.comparison import Comparison
 from warpgauge.evaluation.diagnostics import Trust
-from warpgauge.evaluation.flags import LEAK, Flag
+from warpgauge.evaluation.flags import EXCLUDED, LEAK, Flag
 from warpgauge.evaluation.regularity import Regularity
 from warpgauge.evaluation.truth import Truth
 from warpgauge.evaluation.verdict import Verdict
@@ -163,6 +163,9 @@ class Evaluation(Tabular):
         What they say: codes and numbers, and as text the sentence.
     known : (n,) array of bool
         Targets that the annotations inform.
+    excluded : (m, d) array
+        Targets, of at most 1000 that were looked at, where the annotations exclude every method; none where they are so
+        few that no flag names them.
     seed : int
         Of the samples.
     tolerance, diagonal : float or None
@@ -186,6 +189,7 @@ class Evaluation(Tabular):
     win_probability: Floats
     verdict: Verdict
     known: Bools = field(repr=False)
+    excluded: Floats = field(repr=False)
     seed: int
     tolerance: float | None = None
     diagonal: float | None = None
@@ -293,7 +297,7 @@ class Evaluation(Tabular):
     @property
     def notices(self) -> list[str]:
         """Sentences to read before the verdict: every flag, and the verdict without flagged annotations."""
-        found = [flag.sentence for flag in self.flags]
+        found = [flag.sentence for flag in self.flags if flag.code != EXCLUDED]  # the verdict itself tells of those
         rows = [flag.row for flag in self.flags if flag.row is not None]
         if rows and self.without_flagged is not None:
             found.append(sentences.without(rows, self.without_flagged.verdict))

@@ -18,7 +18,8 @@ from warpgauge.errors import InvalidInputError
 from warpgauge.evaluation.columns import PRIMARY, SCORES, Row, draws_of
 from warpgauge.evaluation.comparison import Comparison, Scene
 from warpgauge.evaluation.evidence import COPY
-from warpgauge.evaluation.flags import undefined
+from warpgauge.evaluation.flags import Flag, excluded, undefined
+from warpgauge.evaluation.known_targets import excluded_targets
 from warpgauge.evaluation.panel import missed_share
 from warpgauge.evaluation.paper_judge import as_truth
 from warpgauge.evaluation.regularity import Regularity, regularity
@@ -30,6 +31,8 @@ from warpgauge.io.transforms import Transform
 
 # Up to so many targets are sampled jointly. Of more, every batch of samples has its own random part.
 MOST_JOINT_TARGETS, PART, BATCHES = 1000, 500, 10
+# Where the annotations exclude every method, and all are off by so many times the smallest error, the verdict says so.
+_BEYOND = 2.0
 SAMPLES = 1000
 
 
@@ -147,15 +150,18 @@ def scored(truth: Truth, comparison: Comparison, how: Scoring) -> Evaluation:
     if how.further and len(leading.groups) < len(leading.judged.order):
         part = comparison.part(MOST_JOINT_TARGETS, how.seed)
         more = truth.further(leading.judged, part, cap=how.further, samples=int(how.samples), seed=how.seed)
-    scores, count = _all_scores(truth, whole, informed, comparison, how), len(comparison.targets)
+    places, about = _excluded(truth, comparison, whole, how)
+    flags, count = (*truth.flags, *undefined(comparison), *comparison.notes, *about), len(comparison.targets)
+    scores = _all_scores(truth, whole, informed, comparison, flags, how)
     return Evaluation(
         comparison=comparison,
         judged_by=truth,
         scores=scores,
         norms=tuple(norm_name(p) for p in how.norms),
         win_probability=whole.judged.win,
-        verdict=_verdict(truth, whole, informed, comparison, scores, more, how),
+        verdict=_verdict(truth, whole, informed, comparison, scores, flags, more, how),
         known=comparison.known,
+        excluded=places,
         seed=int(how.seed),
         tolerance=how.tolerance,
         diagonal=how.diagonal,
@@ -220,47 +226,72 @@ class Standings:
         names, judged = list(comparison.transforms), truth.judgement(comparison, how.norms, drawn.draws, drawn.sound)
         judged = replace(judged, order=[k for k in judged.order if names[k] not in truth.disqualified])
         groups = tied_groups(judged.order, judged.win, scores=judged.scores.get(PRIMARY), margin=how.margin)
-        copies = _copies(comparison.counted, judged.scores.get(PRIMARY), how.margin)
+        first = _first_copies(comparison, judged, how.margin, truth.vetted)
         best = {
-            norm: probabilities_of_best(
-                drawn.heard[draws_of(norm)], drawn.unheard[draws_of(norm)], judged.order, copies
-            )
+            norm: probabilities_of_best(drawn.heard[draws_of(norm)], drawn.unheard[draws_of(norm)], first)
             for norm in map(norm_name, how.norms)
         }
         return cls(judged, groups, best, drawn)
 
 
-def probabilities_of_best(heard: Floats, unheard: Floats, among: Sequence[int], copies: Bools) -> Floats:
+def probabilities_of_best(heard: Floats, unheard: Floats, first: Mapping[int, int]) -> Floats:
     """Return the probability of each of some transforms to have the smallest error; 0 for the others.
 
     A transform that is not vetted competes unheard against the others heard: what it knows of the annotations cannot
-    make it the best. Copies of one transform share one probability, that of all of them together.
+    make it the best. Near copies share one probability, that of the first of them, which competes for all.
 
     Parameters
     ----------
     heard, unheard : (S, K) array
-    among : sequence of int
-        The transforms that compete.
-    copies : (K, K) array of bool
-        Which transforms are near copies of each other.
+    first : mapping of int to int
+        The transforms that compete, each with the first of its near copies.
     """
-    found = np.zeros(heard.shape[1])
-    for k in among:
-        others = [j for j in among if j != k and not copies[k, j]]
+    found, firsts = np.zeros(heard.shape[1]), sorted(set(first.values()))
+    for k in firsts:
+        others = [j for j in firsts if j != k]
         if not others:
             found[k] = 1.0
             continue
         least, own = heard[:, others].min(axis=1), unheard[:, k]
         ties = 1 + (heard[:, others] == own[:, None]).sum(axis=1)
         found[k] = np.mean((own <= least) / ties)
+    for k, one in first.items():
+        found[k] = found[one]
     return found
 
 
-def _copies(mapped: Floats, scores: Floats | None, margin: float) -> Bools:
-    """Which transforms (K, n, d) lie nearer to each other than the margin, or a small part of their errors."""
-    apart = np.stack([np.sqrt(np.mean(np.square(mapped - one).sum(axis=2), axis=1)) for one in mapped])
-    least = np.zeros_like(apart) if scores is None else np.minimum(scores[:, None], scores[None])
-    return np.asarray(apart <= np.maximum(margin, COPY * least))
+def _first_copies(comparison: Comparison, judged: Judgement, margin: float, vetted: frozenset[str]) -> dict[int, int]:
+    """Return, for each transform that is ranked, the first of its near copies: vetted ones first, then by name.
+
+    Near copies lie nearer to each other than the margin, or a small part of their errors.
+    """
+    names, mapped, scores = list(comparison.transforms), comparison.counted, judged.scores.get(PRIMARY)
+    first: dict[int, int] = {}
+    for k in sorted(judged.order, key=lambda one: (names[one] not in vetted, names[one])):
+        for other in dict.fromkeys(first.values()):
+            apart = float(np.sqrt(np.mean(np.square(mapped[k] - mapped[other]).sum(axis=1))))
+            if apart <= max(margin, 0.0 if scores is None else COPY * float(min(scores[k], scores[other]))):
+                first[k] = other
+                break
+        else:
+            first[k] = k
+    return first
+
+
+def _excluded(truth: Truth, comparison: Comparison, whole: Standings, how: Scoring) -> tuple[Floats, tuple[Flag, ...]]:
+    """Return targets at which the annotations exclude every method, and the flag that names them.
+
+    The judge centres the truth at the methods. Where all fail alike and nobody asked, only the annotations around show.
+    """
+    names = list(comparison.transforms)
+    methods = [names[k] for k in whole.judged.order if names[k] != comparison.baseline]
+    if truth.candidate_weights is None or not methods:
+        return comparison.targets[:0], ()
+    part = comparison.part(MOST_JOINT_TARGETS, how.seed).among(methods)
+    error = float(np.median(whole.drawn.draws["rms"], axis=0)[[names.index(name) for name in methods]].min())
+    rows = excluded_targets(comparison.posterior, part.targets, part.counted, _BEYOND * error)
+    flags = excluded(part, rows)
+    return part.targets[rows] if flags else comparison.targets[:0], flags
 
 
 def _verdict(
@@ -269,12 +300,12 @@ def _verdict(
     informed: Standings | None,
     comparison: Comparison,
     scores: Mapping[str, TransformScores],
+    flags: tuple[Flag, ...],
     more: FurtherAnnotations | None,
     how: Scoring,
 ) -> Verdict:
     names, scene, standing = list(comparison.transforms), comparison.scene, informed or whole
     groups, win = standing.groups, standing.judged.win
-    flags = (*truth.flags, *undefined(comparison), *comparison.notes)
     return Verdict.of(
         _rows(scores, standing, known=informed is not None),
         [[names[k] for k in group] for group in groups],
@@ -384,14 +415,18 @@ def _rows(scores: Mapping[str, TransformScores], standing: Standings, *, known: 
 
 
 def _all_scores(
-    truth: Truth, whole: Standings, informed: Standings | None, comparison: Comparison, how: Scoring
+    truth: Truth,
+    whole: Standings,
+    informed: Standings | None,
+    comparison: Comparison,
+    flags: tuple[Flag, ...],
+    how: Scoring,
 ) -> dict[str, TransformScores]:
     keys = {p: norm_name(p) for p in how.norms}
     by_norm = {draws_of(norm) for norm in keys.values()}
     draws, judged = whole.drawn.draws, whole.judged
     ranks = {norm: rank_distribution(draws[draws_of(norm)]) for norm in keys.values()}
     outside, errors = (~comparison.defined).mean(axis=1), comparison.landmark_errors
-    flags = (*truth.flags, *undefined(comparison), *comparison.notes)
     result = {}
     for k, (name, transform) in enumerate(comparison.transforms.items()):
         lengths, squared = errors[k][np.isfinite(errors[k])], float(judged.squared[k])

@@ -98,9 +98,13 @@ _ALSO_FIRST = ("undefined", "late", "misread", "worse", "outside", "normalised",
 
 
 def _flagged_first(found: Verdict) -> list[str]:
-    """Return what is wrong with the transforms that may be the best."""
+    """Return what is wrong with the transforms that may be the best, or with all."""
     first = set(found.groups[0]) if found.groups else set()
-    return [flag.sentence for flag in found.flags if flag.transform in first and flag.code in _ALSO_FIRST]
+    return [
+        flag.sentence
+        for flag in found.flags
+        if flag.code == "excluded" or (flag.transform in first and flag.code in _ALSO_FIRST)
+    ]
 
 
 def assumptions(found: Verdict) -> list[str]:
@@ -370,12 +374,22 @@ def flag(found: Flag) -> str:
     return _FLAGS[found.code](found)
 
 
-def _gross_error(found: Flag) -> str:
-    numbers = found.numbers
-    at = ", ".join(f"{numbers[axis]:.5g}" for axis in "xyz" if axis in numbers)
-    distance, usual = length(numbers["distance"], found.units), length(numbers["usual"], found.units)
+def _at(found: Flag) -> str:
+    return ", ".join(f"{found.numbers[axis]:.5g}" for axis in "xyz" if axis in found.numbers)
+
+
+def _excluded(found: Flag) -> str:
     return (
-        f"Annotation {(found.row or 0) + 1}, at ({at}) in the fixed image, lies {distance} from every good "
+        f"At {percent(found.numbers['share'])} of the targets, for example at ({_at(found)}), the annotations exclude "
+        f"every method: all lie {length(found.numbers['distance'], found.units)} or more from where the match is "
+        "expected, which is more than the figures say. Annotate there."
+    )
+
+
+def _gross_error(found: Flag) -> str:
+    distance, usual = (length(found.numbers[key], found.units) for key in ("distance", "usual"))
+    return (
+        f"Annotation {(found.row or 0) + 1}, at ({_at(found)}) in the fixed image, lies {distance} from every good "
         f"transform, where {usual} is usual: look at it again, it may be a wrong match."
     )
 
@@ -459,17 +473,19 @@ def _rater_offset(found: Flag) -> str:
 
 
 def _common_offset(found: Flag) -> str:
-    numbers = found.numbers
+    unit = f" {shown_units(found.units)}" if found.units else ""
     return (
-        f"The annotations lie {length(numbers['size'], found.units)} to one side of all {numbers['methods']:.0f} "
-        f"methods on average (standard error {length(numbers['error'], found.units)}): either all registrations share "
-        "this error, or the annotations have a constant offset, which is not in the intervals."
+        f"The annotations have a constant offset of ({_at(found)}){unit} to all good transforms, "
+        f"{percent(found.numbers['share'])} of what these miss in common (p = {found.numbers['p']:.1g}): a biased "
+        "rater or a wrong origin looks like this, and so does an error that all registrations share. No interval "
+        "includes a bias of the annotations, so check some of them."
     )
 
 
 _PRESENT_DOUBTS = ("misread", "worse", "outside", "normalised", "still", "forced")
 _FLAGS = {
     **dict.fromkeys(_PRESENT_DOUBTS, _doubt),
+    "excluded": _excluded,
     "gross_error": _gross_error,
     "rater_offset": _rater_offset,
     "common_offset": _common_offset,

@@ -147,6 +147,25 @@ def boxes(errors: Mapping[str, Floats], label: str, tolerance: float | None = No
     return figure
 
 
+def excluded(evaluation: Evaluation, units: str) -> Any:
+    """Draw the targets, the annotations, and the places where these exclude every method; in 3D from two sides."""
+    every, given = evaluation.comparison.targets, evaluation.comparison.annotations.fixed_points
+    views = [(0, 1)] if every.shape[1] == 2 else [(0, 1), (0, 2)]
+    figure = matplotlib().figure.Figure(figsize=(4.4 * len(views), 4.2), layout="constrained", facecolor="white")
+    for axes, (a, b) in zip(np.atleast_1d(figure.subplots(1, len(views))), views, strict=True):
+        axes.plot(every[:, a], every[:, b], ".", color="#BBBBBB", markersize=3, label="targets", rasterized=True)
+        axes.plot(given[:, a], given[:, b], "+", color=_BLUE, markersize=8, label="annotations")
+        places = evaluation.excluded
+        axes.plot(places[:, a], places[:, b], "o", color=_RED, markersize=4, label="every method is excluded")
+        axes.set(xlabel=f"{'xyz'[a]} ({units})", ylabel=f"{'xyz'[b]} ({units})", aspect="equal")
+        if b == 1:
+            axes.invert_yaxis()  # as images are shown
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.tick_params(labelsize=9)
+    figure.legend(*axes.get_legend_handles_labels(), loc="outside upper center", ncols=3, fontsize=9, frameon=False)
+    return figure
+
+
 def coverage(found: Diagnostics) -> Any:
     """Stated against observed coverage, with binomial intervals."""
     figure, axes = _axes(4.6, 3.4)

@@ -147,6 +147,7 @@ def _results(report: Report) -> dict[str, Any]:
         "wins": chart(charts.wins(found, norm)) if len(report.methods) > 1 else None,
         "boxes": chart(charts.boxes(report.errors, label, found.tolerance)) if report.errors else None,
         "medians": "; ".join(f"{name}: {rounded(float(np.median(one)))}" for name, one in report.errors.items()),
+        "excluded": chart(charts.excluded(found, units)) if len(found.excluded) else None,
         "overlaid": overlaid,
         "overlay": None if overlaid is None else _overlay(report, overlaid),
     }
