@@ -1,9 +1,9 @@
 """What a panel of references and sealed answers are worth: intervals, bent transforms, and the leak test.
 
 Every pair is judged with n annotations at random places, and its other landmarks are the truth: all transforms
-together, and beside panels of six, of the three worst and of the three best. Beside a panel the methods are judged twice, as
-vetted and as unvetted ones. Then a middling method is bent to the annotations by a share of its residuals there: how
-probable is it to be called the best, and does the leak test find it with few sealed answers?
+together, and beside panels of six, of the three worst and of the three best. Beside a panel the methods are judged
+twice, as vetted and as unvetted ones. Then a middling method is bent to the annotations by a share of its residuals
+there: how probable is it to be called the best, and does the leak test find it with few sealed answers?
 
 Constants were fixed on some of the pairs (`DEVELOPMENT`), with seeds from 1000 on; the others were left out.
 """

@@ -54,9 +54,9 @@ class EvidenceValues:
 class Evidence:
     """Transforms that may be near the truth, weighted so that similar ones do not outvote the others.
 
-    Made by :meth:`Evidence.of`. Of copies only the first by name is kept. The weight of a transform is one over its root
-    mean square error at the annotations, shared with the transforms that are like it there. Where a transform is not defined
-    the others decide, and where none is the posterior's mean stands in.
+    Made by :meth:`Evidence.of`. Of copies only the first by name is kept. The weight of a transform is one over its
+    root mean square error at the annotations, shared with the transforms that are like it there. Where a transform is
+    not defined the others decide, and where none is the posterior's mean stands in.
 
     Attributes
     ----------
