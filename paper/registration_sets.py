@@ -23,6 +23,7 @@ from paper import datasets
 from paper.curves import rng_for
 from paper.datasets import (
     Floats,
+    Ints,
     LandmarkPair,
     cima_stains,
     copdgene,
@@ -275,7 +276,7 @@ def cima(data: Path, stains: tuple[str, str], seed: int, quick: bool) -> Registr
 
 def _made(
     pair: LandmarkPair,
-    rows: Floats,
+    rows: Ints,
     counts: Sequence[int],
     scales: Sequence[float],
     at: Floats,

@@ -811,3 +811,32 @@ def ordered_draws(sizes, count: int):
             chances.append(sizes[row] / left)
             left -= sizes[row]
         yield list(rows), chances, math.prod(chances)
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# A method beside a panel (not in the paper)
+# ---------------------------------------------------------------------------------------------------------------
+
+
+def heard_draw(phi, mu, method, beta: float):
+    """Draw of the truth that knows a method: sqrt(1 - rho^2) r + rho (R / G) g, with rho = beta G / R within limits."""
+    r = [[float(a - b) for a, b in zip(p, m, strict=True)] for p, m in zip(phi, mu, strict=True)]
+    g = [[float(a - b) for a, b in zip(t, m, strict=True)] for t, m in zip(method, mu, strict=True)]
+    R = np.sqrt(sum(x * x for row in r for x in row) / len(r))
+    G = np.sqrt(sum(x * x for row in g for x in row) / len(g))
+    rho = min(max(beta * G / R, -0.3), 0.995)
+    moved = [
+        [np.sqrt(1 - rho**2) * x + rho * R / G * y for x, y in zip(one, other, strict=True)]
+        for one, other in zip(r, g, strict=True)
+    ]
+    return np.asarray(mu) + np.array(moved)
+
+
+def size_weights(squares, residuals, noise: float, targets: int):
+    """Weights of drawn mean squared errors by the mean square of residuals at annotations, log-normal about them."""
+    seen = [float(sum(x * x for x in row)) for row in residuals]
+    mean = sum(seen) / len(seen)
+    variance = sum((one - mean) ** 2 for one in seen) / (len(seen) - 1)
+    spread = 8 * max(variance / mean**2, 2.0) * (1 / len(seen) + 1 / targets)
+    weights = [np.exp(-((np.log(mean) - np.log(one + noise / 2)) ** 2) / (2 * spread)) for one in squares]
+    return np.array(weights) / sum(weights)

@@ -11,6 +11,7 @@ import pytest
 from PIL import Image
 from scipy.interpolate import RBFInterpolator
 
+import oracle
 import warpgauge as wg
 from command_tools import ask, call
 from warpgauge.core.process import Posterior
@@ -61,6 +62,14 @@ def test_heard_draws_keep_the_size_of_the_truths_residual_and_have_the_correlati
         assert rho == pytest.approx(0.8 * 0.5 / size, abs=0.02)
 
 
+def test_heard_draws_equal_the_slow_version() -> None:
+    rng = np.random.default_rng(11)
+    mean, mapped, samples = rng.normal(size=(9, 3)), rng.normal(size=(9, 3)), rng.normal(size=(5, 9, 3))
+    slopes = np.array([-2.0, 0.1, 0.6, 1.1, 5.0])
+    expected = [oracle.heard_draw(one, mean, mapped, beta) for one, beta in zip(samples, slopes, strict=True)]
+    np.testing.assert_allclose(heard(samples, mean, mapped, slopes), expected, atol=1e-12)
+
+
 def test_unheard_draws_and_a_method_at_the_mean_stay_as_they_are() -> None:
     rng = np.random.default_rng(5)
     mean, samples = rng.normal(size=(20, 3)), rng.normal(size=(7, 20, 3))
@@ -74,10 +83,7 @@ def test_draws_of_a_size_are_weighted_by_the_residuals_at_the_annotations() -> N
     rng = np.random.default_rng(10)
     squares, residuals = np.exp(rng.normal(3, 1, 4000)), rng.normal(0, 1, (20, 2))
     found = sized(squares, residuals, 0.4, 80)
-    seen = np.square(residuals).sum(axis=1)
-    variation = max(np.var(seen, ddof=1) / np.mean(seen) ** 2, 2.0)
-    logs = -((np.log(seen.mean()) - np.log(squares + 0.2)) ** 2) / (2 * 8 * variation * (1 / 20 + 1 / 80))
-    again = rng.choice(squares, 200_000, p=np.exp(logs) / np.exp(logs).sum())
+    again = rng.choice(squares, 200_000, p=oracle.size_weights(squares, residuals, 0.4, 80))
     levels = [0.05, 0.5, 0.95]
     np.testing.assert_allclose(np.quantile(found, levels), np.quantile(again, levels), rtol=0.05)
     np.testing.assert_array_equal(np.argsort(found), np.argsort(squares))
