@@ -124,16 +124,10 @@ def compute_pair(job: Job) -> PairOutcome:
     posterior = pair_posterior(loaded, study.model, job.learned)
     panel = tuple(name for name in study.references if name in present)
     compared = Comparison.of(
-<<<<<<< HEAD
-        with_baseline(present, d), loaded.targets, posterior, baseline=BASELINE, problems=missing, scene=scene
-    )
-    return _isolated(job, compared, loaded.placements, grids, study.settings.centre)
-=======
         with_baseline(present, d), loaded.targets, posterior, baseline=BASELINE, panel=panel, problems=missing,
         scene=scene,
     )  # fmt: skip
-    return _outcome(job, compared, loaded.placements, grids, study.settings.centre)
->>>>>>> c3313f2 (Panels of studies: a method with reference = true; scores on a pair do not depend on the other methods)
+    return _isolated(job, compared, loaded.placements, grids, study.settings.centre)
 
 
 def _sorted(found: Mapping[str, Transform | str]) -> tuple[dict[str, str], dict[str, Transform]]:
