@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import bench_evaluate
 import former_maps
 import numpy as np
+import peers
 from bench_core import EXTENT, annotations, covariances, prior
 from threadpoolctl import threadpool_limits
-from timing import seconds
+from timing import seconds, threads
 
 import warpgauge as wg
 from warpgauge.core.hyperparameters import leave_one_out_gradient
@@ -105,5 +107,29 @@ def _targets() -> dict[str, Any]:
     }
 
 
+def _kernels() -> dict[str, Any]:
+    counts = [40, 100, 300, 1000, 3000]
+    cases = [peers.problem(count) for count in counts]
+    points = cases[0].grid_points[np.random.default_rng(23).choice(len(cases[0].grid_points), 5000, replace=False)]
+    found: dict[str, list[float]] = {}
+    with threads(1), threadpool_limits(1):
+        for family, case in product(("wendland", "gaussian"), cases):
+            kernel = wg.KernelBundle(family, case.scales, case.weights)
+            given = wg.Annotations(case.X, case.Y, case.noise_var[:, None, None] * np.eye(2))
+            posterior = wg.TransformationPrior(kernel).condition(given)
+            found.setdefault(family, []).append(_smallest(lambda one=posterior: one.mean_and_deviation(points)))
+            if peers.missing("sklearn") is None:
+                predict = peers.sklearn_predictor(
+                    case.X, case.Y, case.noise_var, case.scales, case.weights, family=family
+                )
+                found.setdefault(f"{family}, scikit-learn", []).append(_smallest(lambda f=predict: f(points)))
+    return {
+        "title": "Mean and standard deviation at 5,000 points, isotropic annotations, 2D, one thread",
+        "x": "annotations",
+        "values": counts,
+        "seconds": found,
+    }
+
+
 def curves() -> list[dict[str, Any]]:
-    return [_points(), _annotations(), _first_suggestion(), _fit(), _targets()]
+    return [_points(), _annotations(), _kernels(), _first_suggestion(), _fit(), _targets()]

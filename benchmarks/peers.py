@@ -61,6 +61,21 @@ def _add_wendland(
     total += term
 
 
+def _add_gaussian(
+    total: np.ndarray, distance: np.ndarray, scale: float, weight: float, work: np.ndarray, term: np.ndarray
+) -> None:
+    """Add weight exp(-(distance / (r_G scale))^2), r_G = 2 / (3 sqrt(pi)), to ``total``; keep it in ``term``."""
+    np.multiply(distance, 1.5 * np.sqrt(np.pi) / scale, out=work)
+    np.multiply(work, work, out=work)
+    np.negative(work, out=work)
+    np.exp(work, out=term)
+    term *= weight
+    total += term
+
+
+_ADD = {"wendland": _add_wendland, "gaussian": _add_gaussian}
+
+
 def _in_blocks(
     predict: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]], points: np.ndarray, d: int
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -79,13 +94,14 @@ def _sklearn_kernel_class() -> type:
     """Make the kernel class, once scikit-learn is known to be there."""
     from sklearn.gaussian_process.kernels import Hyperparameter, Kernel
 
-    class WendlandBundle(Kernel):  # type: ignore[misc]
-        """sum_s weights_s K_W(|x - y| / scales_s); its free parameters are the log weights."""
+    class Bundle(Kernel):  # type: ignore[misc]
+        """sum_s weights_s K(|x - y| / scales_s); its free parameters are the log weights."""
 
-        def __init__(self, scales: Any, weights: Any) -> None:
+        def __init__(self, scales: Any, weights: Any, family: str = "wendland") -> None:
             # scikit-learn clones an estimator by its constructor's arguments: they are stored as they came.
             self.scales = scales
             self.weights = weights
+            self.family = family
 
         @property
         def hyperparameter_weights(self) -> Any:
@@ -98,7 +114,7 @@ def _sklearn_kernel_class() -> type:
             gradient = np.empty((*distance.shape, len(self.scales))) if eval_gradient else None
             work, term = np.empty_like(distance), np.empty_like(distance)
             for s, (scale, weight) in enumerate(zip(self.scales, self.weights, strict=True)):
-                _add_wendland(value, distance, scale, weight, work, term)
+                _ADD[self.family](value, distance, scale, weight, work, term)
                 if gradient is not None:
                     gradient[..., s] = term  # d/d log(weight) of weight * K is weight * K
             return value if gradient is None else (value, gradient)
@@ -109,7 +125,7 @@ def _sklearn_kernel_class() -> type:
         def is_stationary(self) -> bool:
             return True
 
-    return WendlandBundle
+    return Bundle
 
 
 def _sklearn_model(X: np.ndarray, Y: np.ndarray, noise_var: Any, kernel: Any, optimizer: Any) -> Any:
@@ -119,18 +135,31 @@ def _sklearn_model(X: np.ndarray, Y: np.ndarray, noise_var: Any, kernel: Any, op
     return GaussianProcessRegressor(kernel=kernel, alpha=alpha, optimizer=optimizer).fit(X, Y - X)
 
 
-def sklearn_posterior(
-    X: np.ndarray, Y: np.ndarray, noise_var: Any, scales: Any, weights: Any, grid_points: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Posterior mean (n, d) and standard deviation (n,) of the transformation, by GaussianProcessRegressor."""
-    kernel = _sklearn_kernel_class()(np.asarray(scales, dtype=float), np.asarray(weights, dtype=float))
+def sklearn_predictor(
+    X: np.ndarray, Y: np.ndarray, noise_var: Any, scales: Any, weights: Any, family: str = "wendland"
+) -> Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]:
+    """Condition a GaussianProcessRegressor; return what gives mean (n, d) and standard deviation (n,) at points."""
+    kernel = _sklearn_kernel_class()(np.asarray(scales, dtype=float), np.asarray(weights, dtype=float), family)
     model = _sklearn_model(X, Y, noise_var, kernel, None)
 
     def predict(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         mean, sd = model.predict(points, return_std=True)
         return points + mean, sd[:, 0]  # the components share one variance
 
-    return _in_blocks(predict, grid_points, X.shape[1])
+    return lambda points: _in_blocks(predict, points, X.shape[1])
+
+
+def sklearn_posterior(
+    X: np.ndarray,
+    Y: np.ndarray,
+    noise_var: Any,
+    scales: Any,
+    weights: Any,
+    grid_points: np.ndarray,
+    family: str = "wendland",
+) -> tuple[np.ndarray, np.ndarray]:
+    """Posterior mean (n, d) and standard deviation (n,) of the transformation, by GaussianProcessRegressor."""
+    return sklearn_predictor(X, Y, noise_var, scales, weights, family)(grid_points)
 
 
 def sklearn_fit(X: np.ndarray, Y: np.ndarray, noise_var: Any, scales: Any, weights0: Any, max_iter: int) -> np.ndarray:

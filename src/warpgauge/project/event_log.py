@@ -190,6 +190,12 @@ class EventLog(ABC):
     def watch(self, wake: Callable[[], None]) -> None:
         """Call ``wake`` soon after another process has written, where the store can tell."""
 
+    def _note(self, events: Sequence[Entry]) -> None:
+        """Remember the last of what was read or written."""
+        if events and (self._last is None or events[-1].generation > self._last.generation):
+            last = events[-1]
+            self._last = Head(last.generation, last.digest, last.time)
+
     def use_mirror(self, folder: Path) -> None:
         """Append every further event to a second copy in another folder, too, before it is acknowledged."""
         with self._lock:

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Self
 
+from warpgauge.project import snapshots
 from warpgauge.project.errors import project_content
 from warpgauge.project.event_log import EventLog
 from warpgauge.project.events import Event, advance, check_sequence, read_event, replay
@@ -63,9 +64,11 @@ class EventStore:
         self.log = log
         self.d = d
         self.lock = StateLock()
-        self._state = State()
         with project_content("The annotation log", _ADVICE):
-            replay(self.log.read(), d, self._state)
+            self._state, entries = snapshots.restored(self.log, d)
+            replay(entries, d, self._state)
+        if len(entries) >= snapshots.FEWEST:
+            snapshots.keep(self.log, self._state, d, entries[-1])
         self.log.begin()
 
     @property

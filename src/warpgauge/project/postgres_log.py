@@ -20,7 +20,6 @@ from warpgauge.io.files import one_line, require
 from warpgauge.project import postgres_schema as schema
 from warpgauge.project.errors import ProjectError, StorageError
 from warpgauge.project.event_log import BUSY_SECONDS, Decide, EventLog, Integrity, Row, chained_rows, entry_of
-from warpgauge.project.log_head import Head
 from warpgauge.project.postgres_connection import connect, shown_address
 from warpgauge.project.postgres_listener import Listener
 from warpgauge.project.values import Entry
@@ -193,11 +192,6 @@ class PostgresLog(EventLog):
                     f"was put back, so the action was not saved; stop the server and run warpgauge verify."
                 )
         return [entry_of(row) for row in rows if row[0] > after], rows[-1] if rows else (0, "")
-
-    def _note(self, events: Sequence[Entry]) -> None:
-        if events and (self._last is None or events[-1].generation > self._last.generation):
-            last = events[-1]
-            self._last = Head(last.generation, last.digest, last.time)
 
     def _is_lost(self) -> bool:
         return self._connection is None or bool(self._connection.closed or self._connection.broken)
