@@ -121,6 +121,7 @@ def test_what_others_could_have_written_is_not_unpickled(
         path.rename(place.parent / "elsewhere")
         path.symlink_to(place.parent / "elsewhere")
     elif how == "owner":
+        monkeypatch.setattr("tempfile.tempdir", str(place.parent))
         monkeypatch.setattr(snapshots.os, "getuid", lambda: 12345)
     replayed.clear()
     assert opened(place) == expected
