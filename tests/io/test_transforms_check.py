@@ -81,7 +81,7 @@ def test_swapped_landmarks_are_found() -> None:
     _, field, fixed, moving = _world()
     with pytest.warns(SuspiciousDataWarning, match="if read as"):
         report = check_transform(field, SimpleNamespace(fixed_points=moving, moving_points=fixed))
-    assert set(report.better) == {"inverse", "fixed and moving landmarks swapped"}
+    assert set(report.better) == {"inverse", "fixed and moving landmarks swapped", "displacements negated"}
 
 
 def test_a_swapped_chain_is_found() -> None:

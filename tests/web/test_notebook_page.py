@@ -78,7 +78,9 @@ def test_a_mark_made_in_a_cell_is_an_annotation_in_the_next(
 ) -> None:
     """The page in a cell takes a click; the next cell has the annotation. Also through the notebook server's proxy."""
     make_tissue_project(tmp_path / "slide", size=(320, 260))
-    show = f"import warpgauge as wg\nannotator = wg.Project.open('slide').annotate(proxy={proxy})\nannotator"
+    show = (
+        f"import warpgauge as wg\nannotator = wg.Project.open('slide', trust=True).annotate(proxy={proxy})\nannotator"
+    )
     count = "print('marks', len(annotator.annotations()))\nannotator.stop()"
     _book(tmp_path / "book.ipynb", show, count)
     context = browser.new_context(viewport={"width": 1400, "height": 1000})

@@ -18,6 +18,7 @@ from warpgauge.errors import InvalidInputError
 Examples:
   warpgauge report lesion
   warpgauge report lesion --out lesion.html --tolerance 5
+  warpgauge report lesion --figures figures --tolerance 5
   warpgauge report study.toml --out study.html
   warpgauge report study.toml --results results   (of warpgauge benchmark study.toml --out results)"""
 )
@@ -34,6 +35,11 @@ Examples:
 @click.option("--tolerance", type=float, help="Largest acceptable error in world units.")
 @click.option("--samples", type=int, default=1000, show_default=True, help="Posterior samples behind the intervals.")
 @click.option("--seed", type=int, default=0, show_default=True)
+@click.option(
+    "--figures",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder for a paper's figures (PDF and SVG at column width), LaTeX table and methods paragraph.",
+)
 @click.option("--no-maps", is_flag=True, help="Write a report without maps.")
 @margin_option
 @centre_option
@@ -46,8 +52,11 @@ def report(source: Path, out: Path | None, as_json: bool, **options: Any) -> Non
     """
     if options["results"] is not None and not source.is_file():
         raise InvalidInputError(f"--results belongs to a study, but {source.name!r} is a project folder; leave it out.")
+    if options["figures"] is not None and source.is_file():
+        raise InvalidInputError("--figures belongs to a project; a study's report has its own pictures.")
     written = _study(source, out, options["results"]) if source.is_file() else _project(source, out, options)
     facts = {"report": str(written), "numbers": str(written.with_suffix(".json"))}
+    facts |= {"figures": str(options["figures"])} if options["figures"] is not None else {}
     print_json(facts) if as_json else print_facts(facts)
 
 
@@ -73,4 +82,5 @@ def _project(source: Path, out: Path | None, options: dict[str, Any]) -> Path:
     wanted = {name: options[name] for name in ("samples", "seed", "tolerance", "margin", "centre")}
     with Project.open(source) as opened:
         chosen_transforms(opened, ())  # refuses a project without any
-        return write_project_report(opened, out, maps=not options["no_maps"], **wanted)
+        shown = {"maps": not options["no_maps"], "figures": options["figures"]}
+        return write_project_report(opened, out, **shown, **wanted)

@@ -191,8 +191,9 @@ def save_picture(figure: Any, path: str | os.PathLike[str], *, dpi: float = 150)
 
 
 def picture_bytes(figure: Any, kind: str, *, dpi: float = 150) -> bytes:
-    """Return a figure as the bytes of a ``"png"`` or ``"svg"`` file."""
-    metadata = {"Date": None, "Creator": None} if kind == "svg" else {"Software": None}
+    """Return a figure as the bytes of a ``"png"``, ``"svg"`` or ``"pdf"`` file."""
+    unnamed = {"svg": ("Date", "Creator"), "pdf": ("CreationDate", "Creator", "Producer")}.get(kind, ("Software",))
+    metadata = dict.fromkeys(unnamed)  # the same figure gives the same bytes, wherever and whenever
     stream = io.BytesIO()
     with matplotlib().rc_context({"svg.hashsalt": "warpgauge"}), warnings.catch_warnings():
         # A name in a script that the font lacks is drawn as boxes; the text beside the picture has it.
@@ -200,7 +201,7 @@ def picture_bytes(figure: Any, kind: str, *, dpi: float = 150) -> bytes:
         layout, before = figure.get_layout_engine(), figure.dpi
         if layout is not None:
             # Laid out here once: savefig would draw the whole figure for it, and then again.
-            figure.set_dpi(72 if kind == "svg" else dpi)
+            figure.set_dpi(dpi if kind == "png" else 72)
             layout.execute(figure)
             figure.set_layout_engine("none")
         figure.savefig(stream, format=kind, dpi=dpi, metadata=metadata)

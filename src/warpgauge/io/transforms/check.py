@@ -237,11 +237,21 @@ def _readings(t: Transform, fixed: Floats, true: Floats, grid: Grid | None, movi
             "points in voxels for world units",
             lambda: (moving.index_to_world(t.map(grid.world_to_index(fixed))), true),
         )
+    own = t.support
+    if own is not None and grid is not None and not np.allclose(own.spacing, grid.spacing):
+        nodes = own.direction * own.spacing
+        yield "displacements in voxels of the field for world units", lambda: (fixed + shift @ nodes.T, true)
+    for factor in (*(one for one in _SCALES if one > 1), 1000.0):  # smaller ones come near to no transform
+        yield f"displacements times {factor:g}", partial(_stretched, fixed, shift, true, factor)
     for factor in _SCALES:
         name = Message(f"coordinates times {factor:g} ({say('scale', factor)})")
         yield name, partial(_at_scale, t, fixed, true, factor)
     if isinstance(t, Chain) and len(t.transforms) > 1:
         yield "order of the chain reversed", lambda: (t.reversed_order().map(fixed), true)
+
+
+def _stretched(fixed: Floats, shift: Floats, true: Floats, factor: float) -> _Prediction:
+    return fixed + factor * shift, true
 
 
 def _at_scale(t: Transform, fixed: Floats, true: Floats, scale: float) -> _Prediction:

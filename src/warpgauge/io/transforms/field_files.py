@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -22,6 +23,8 @@ from warpgauge.io.transforms.field_meaning import refuse_second_meaning
 # "world" is the world of the image (LPS in 3D); "normalised" counts from -1 to 1 and "unit" from 0 to 1 between the
 # centres of the outer voxels, "edges" from -1 to 1 between their outer edges (align_corners=False of torch).
 FRAMES = ("LPS", "RAS", "world", "index", "normalised", "unit", "edges")
+# A field that covers less of the fixed image, or of which the fixed image is a smaller part, probably has another grid.
+_COVERED, _USED = 0.5, 0.3
 _NORMALISED = ("normalised", "unit", "edges")
 CONVENTIONS = ("relative", "absolute")
 
@@ -96,6 +99,23 @@ def settled(stored: StoredField, options: Options, advice: str) -> tuple[str, bo
             stored.name, stored.vectors, stored.grid, options.moving, frame=frame, world=world_word(stored.grid.d)
         )
     return frame, absolute
+
+
+def warn_of_other_extent(stored: StoredField, reference: Grid | None) -> None:
+    """Warn of a field that does not stand on the fixed image: it covers little of it, or far more than it."""
+    if reference is None or reference.d != stored.grid.d:
+        return
+    corners = np.array(list(itertools.product(*((-0.5, n - 0.5) for n in reference.size))))
+    index = stored.grid.world_to_index(reference.index_to_world(corners))
+    low, high = index.min(axis=0), index.max(axis=0)
+    size = np.asarray(stored.grid.size, dtype=np.float64)
+    shared = np.clip(np.minimum(high, size - 0.5) - np.maximum(low, -0.5), 0, None)
+    covered, used = float(np.prod(shared / (high - low))), float(np.prod(shared / size))
+    if covered < _COVERED or used < _USED:
+        stored.suspicions.append(
+            f"{stored.name}: the field covers {covered:.0%} of the fixed image, which is {used:.0%} of the field; "
+            f"check that it was made for this image, and at its size."
+        )
 
 
 def world_word(d: int) -> str:

@@ -28,6 +28,7 @@ from warpgauge.io.transforms.field_files import (
     components_first,
     finish_field,
     settled,
+    warn_of_other_extent,
     with_reference,
 )
 
@@ -285,6 +286,7 @@ def read_world_field(path: Path, order: int, ignore_direction: bool) -> Displace
 
 def _read(path: Path, options: Options) -> Transform:
     stored = with_reference(load_field(path), options.reference)
+    warn_of_other_extent(stored, options.reference)
     frame, absolute = settled(
         stored,
         options,

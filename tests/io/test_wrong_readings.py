@@ -1,0 +1,166 @@
+"""Forty wrong readings of real data, in 2D and 3D: none gets by without a word; and how many right files are refused.
+
+Registration results of a lung CT pair (elastix), and splines through half of the landmarks of pairs of stains, are
+written as unnamed NIfTI fields, as they are meant and spoiled. The other landmarks check them, as a project does.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from functools import cache
+from pathlib import Path
+
+import nibabel
+import numpy as np
+import pytest
+
+import warpgauge as wg
+from warpgauge.errors import FileFormatError, SuspiciousDataWarning, WarpgaugeError
+from warpgauge.geometry import Floats, Grid
+from warpgauge.io.transforms import Transform, check_transform
+from warpgauge.io.transforms.check import share_outside
+from warpgauge.io.transforms.splines import KernelSpline
+
+DATA = Path(os.environ.get("WARPGAUGE_DATA", "/nowhere"))
+pytestmark = pytest.mark.skipif(not (DATA / "elastix-lung").is_dir(), reason="WARPGAUGE_DATA has no elastix-lung")
+LPS = np.array([-1.0, -1.0, 1.0])
+
+
+class Case:
+    """A registration with its grid and the landmarks that it is checked by."""
+
+    def __init__(self, transform: Transform, grid: Grid, fixed: Floats, moving: Floats) -> None:
+        self.transform, self.grid, self.fixed, self.moving = transform, grid, fixed, moving
+        self.nodes = grid.coarsened(max(1.0, max(grid.size) / (60 if grid.d == 2 else 40)))
+
+    def vectors(self, transform: Transform | None = None) -> Floats:
+        """Displacements on the nodes, (n, d); 0 where the transform is not defined."""
+        points = self.nodes.points(0, self.nodes.count)
+        return np.nan_to_num((transform or self.transform).map(points) - points)
+
+
+@cache
+def lung() -> list[Case]:
+    folder = DATA / "elastix-lung"
+    grid = wg.read_image(folder / "3DCT_lung_baseline_mask.mha").grid
+    sides = (folder / f"CT_3D_lung_{side}_point_set_corrected.txt" for side in ("fixed", "moving"))
+    read = wg.read_landmarks(*sides, fixed_grid=grid, moving_grid=grid)
+    files = sorted((folder / "transforms").glob("TransformParameters_*.txt"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return [Case(wg.read_transform(file), grid, read.fixed_points, read.moving_points) for file in files]
+
+
+@cache
+def stains() -> list[Case]:
+    folder = DATA / "cima" / "lung-lesion_1"
+    tables = sorted(folder.rglob("*.csv"))
+    found = []
+    for one in tables:
+        for other in tables:
+            if one == other:
+                continue
+            read = wg.read_landmarks(one, other, units="px")
+            fixed, moving = read.fixed_points, read.moving_points
+            size = tuple(int(n) for n in np.ceil(fixed.max(axis=0) * 1.1))
+            spline = KernelSpline(fixed[::2], moving[::2], "ThinPlateR2LogRSpline", stiffness=100.0)
+            found.append(Case(spline, Grid(size), fixed[1::2], moving[1::2]))
+    return found
+
+
+def written(path: Path, vectors: Floats, nodes: Grid) -> Path:
+    """Write (n, d) vectors on nodes as an unnamed NIfTI field of intent 1007."""
+    d = nodes.d
+    data = vectors.reshape(*nodes.shape, d)
+    data = data.transpose(*range(d - 1, -1, -1), d).reshape(*nodes.size, *((1,) * (4 - d)), d)
+    affine = np.eye(4)
+    affine[:d, :d], affine[:d, 3] = nodes.affine[:d, :d], nodes.origin
+    image = nibabel.Nifti1Image(data, np.diag([-1.0, -1.0, 1.0, 1.0]) @ affine)
+    image.header.set_intent(1007)
+    image.header.set_xyzt_units({"px": 0, "mm": 2}[nodes.units])
+    image.set_sform(image.affine, 1)
+    nibabel.save(image, path)
+    return path
+
+
+def word(path: Path, case: Case) -> str:
+    """Read a file and check it as a project does: why it is refused, what it is warned of, or nothing."""
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        try:
+            transform = wg.read_transform(path, reference=case.grid, moving=case.grid)
+        except FileFormatError as error:
+            return f"refused: {error}"
+        if share_outside(transform, case.fixed, case.grid) > 0.5:
+            return "most points are mapped outside"
+        check_transform(transform, (case.fixed, case.moving), reference=case.grid, moving=case.grid)
+    return "; ".join(str(one.message) for one in told if issubclass(one.category, SuspiciousDataWarning))
+
+
+def spoiled(case: Case, other: Case, kind: str) -> tuple[Floats, Grid]:
+    """Vectors and nodes of one wrong reading."""
+    nodes, right = case.nodes, case.vectors()
+    points = nodes.points(0, nodes.count)
+    index = nodes.world_to_index(points)
+    moved = nodes.world_to_index(points + right)
+    spans = np.asarray(nodes.size) - 1
+    if kind == "direction":
+        return case.vectors(case.transform.inverse()), nodes
+    if kind == "other pair":
+        # No second lung pair with a registration is at hand: the same field, upside down, is one of another body.
+        return case.vectors(other.transform) if other.grid.d == nodes.d else -right[::-1], nodes
+    if kind == "other grid":
+        return right, Grid(nodes.size, nodes.spacing * 2, nodes.origin, nodes.direction, nodes.units)
+    return {
+        "frame": right * LPS[: nodes.d],
+        "unit": right / case.grid.spacing if case.grid.d == 3 else right / 10,
+        "voxels of the field": moved - index,
+        "axis order": right[:, ::-1],
+        "normalised": 2 * moved / spans - 1,
+        "positions": points + right,
+        "positions in RAS or voxels": (points + right) * LPS if nodes.d == 3 else moved,
+    }[kind], nodes
+
+
+def _error(case: Case) -> float:
+    return float(np.nanmean(np.linalg.norm(case.transform.map(case.fixed) - case.moving, axis=1)))
+
+
+KINDS = ("direction", "frame", "unit", "voxels of the field", "axis order", "normalised", "positions",
+         "positions in RAS or voxels", "other grid", "other pair")  # fmt: skip
+
+
+def test_forty_wrong_readings_and_none_without_a_word(tmp_path: Path) -> None:
+    """Ten mistakes each of two lung registrations and of two pairs of stains."""
+    flat, solid = stains(), lung()
+    best = sorted(solid, key=_error)
+    silent = []
+    for label, case, other in (
+        ("lung 1", best[0], flat[0]), ("lung 2", best[1], flat[0]),
+        ("stains 1", flat[0], flat[13]), ("stains 2", flat[7], flat[18]),
+    ):  # fmt: skip
+        for kind in KINDS:
+            vectors, nodes = spoiled(case, other, kind)
+            try:
+                said = word(written(tmp_path / "field.nii.gz", vectors, nodes), case)
+            except WarpgaugeError as error:
+                said = str(error)
+            print(f"{label:9} {kind:27} {said[:150] or 'NOTHING'}")
+            if not said:
+                silent.append((label, kind))
+    assert silent == []
+
+
+def test_right_files_are_rarely_refused(tmp_path: Path) -> None:
+    """Of the fields of 14 lung registrations and 20 pairs of stains, at most one in twenty is refused."""
+    refused, warned = [], []
+    cases = [*lung(), *stains()]
+    for number, case in enumerate(cases):
+        said = word(written(tmp_path / "field.nii.gz", case.vectors(), case.nodes), case)
+        if said.startswith("refused"):
+            refused.append((number, said))
+        elif said:
+            warned.append((number, said[:120]))
+    print(f"{len(cases)} right files: {len(refused)} refused, {len(warned)} warned of", *warned, sep="\n")
+    assert len(refused) <= len(cases) / 20
