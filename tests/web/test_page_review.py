@@ -197,13 +197,25 @@ def test_the_third_pane_follows_a_mark_while_it_is_dragged(browser: Any, tmp_pat
 
 def test_stains_gamma_and_the_value_under_the_pointer(browser: Any, tmp_path: Path) -> None:
     """Haematoxylin alone is grey, gamma brightens, and the readout tells position and value of the image."""
-    with served(make_tissue_project(tmp_path / "lesion"), "ada") as server:
+    folder = make_tissue_project(tmp_path / "lesion")
+    Image.new("RGB", (640, 520), (10, 200, 30)).save(tmp_path / "green.png")
+    with served(folder, "ada", contexts=(f"moving={tmp_path / 'green.png'}",)) as server:
         sheet = open_sheet(browser, server, "ada")
         page = sheet.page
         for key in ("0", "h"):
             page.keyboard.press(key)
         sheet.settle()
         points = np.random.default_rng(1).uniform(60, 200, (50, 2))
+        # Another image of the same frame in its place, and back.
+        plain = canvas_pixels(sheet, "moving", points)
+        page.locator("#moving .planes canvas").focus()
+        page.keyboard.press("Shift+V")
+        sheet.settle()
+        assert np.all(canvas_pixels(sheet, "moving", points) == [10, 200, 30])
+        assert page.locator("select[data-context=moving] option:checked").text_content() == "green.png"
+        page.keyboard.press("Shift+V")
+        sheet.settle()
+        assert np.array_equal(canvas_pixels(sheet, "moving", points), plain)
         page.locator("button[data-contrast=moving]").click()
         page.locator("select[data-stain=moving]").select_option("haematoxylin")
         sheet.settle()

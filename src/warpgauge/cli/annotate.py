@@ -24,6 +24,7 @@ Examples:
   warpgauge annotate lesion --raters ann,bob
   warpgauge annotate lesion --host 0.0.0.0 --port 8765 --raters ann,bob --no-browser --certfile site.pem
   warpgauge annotate lesion --mirror /backup/warpgauge
+  warpgauge annotate lesion --context fixed=CD31.tif --context moving=tumour-mask.png
   warpgauge annotate lesion --raters ann,bob --controls known.csv
   warpgauge annotate lesion --workers 4 --log-format json --metrics-port 9100 --no-browser"""
 )
@@ -42,6 +43,13 @@ Examples:
     "--allowed-host", "allowed_hosts", multiple=True, help="Additional host name to accept, such as that of a proxy."
 )
 @click.option("--root-path", default="", help="Path below which a proxy serves the page, such as /lesion.")
+@click.option(
+    "--context",
+    "contexts",
+    multiple=True,
+    metavar="SIDE=FILE",
+    help="Further image of the same frame to look at, such as fixed=CD31.tif: a stain, a channel, a segmentation.",
+)
 @click.option("--mirror", type=click.Path(file_okay=False, path_type=Path), help="Folder for a second copy of the log.")
 @click.option("--workers", type=int, default=1, show_default=True, help="Number of processes that serve the page.")
 @click.option("--metrics-port", type=int, help='Port for Prometheus metrics; needs the extra "metrics".')

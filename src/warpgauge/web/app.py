@@ -13,6 +13,7 @@ from warpgauge.project import Project
 from warpgauge.web import alignment_routes, download_routes, image_routes, overlay_routes
 from warpgauge.web.app_state import Desk
 from warpgauge.web.auth import Gate
+from warpgauge.web.context_images import read_contexts
 from warpgauge.web.failures import REFUSALS, add_handlers
 from warpgauge.web.monitoring import Metrics
 from warpgauge.web.organiser_routes import organiser_router
@@ -57,7 +58,7 @@ def create_app(
     settings = settings or ServerSettings()
     opened = project if isinstance(project, Project) else Project.open(project)
     gate = Gate(opened, tokens)
-    desk = Desk(opened, gate)
+    desk = Desk(opened, gate, read_contexts(opened, settings.contexts))
 
     app = FastAPI(
         title="warpgauge",

@@ -7,7 +7,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Annotated, Any
 
@@ -21,6 +21,7 @@ from warpgauge.project import SKIP_REASONS, Doubt, NotAllowedError, Project, Sta
 from warpgauge.session import Session
 from warpgauge.session.prior import default_radius
 from warpgauge.web.auth import Gate, Person
+from warpgauge.web.context_images import ContextImage
 from warpgauge.web.overlays import Overlays
 from warpgauge.web.ranking import Ranking
 from warpgauge.web.tiled_image import TiledImage
@@ -61,12 +62,14 @@ class Desk:
         The project's own: held by whoever uses the session or reads its state, so that two requests cannot cross.
     pictures : dict
         The fixed and the moving image.
+    contexts : sequence of ContextImage
+        Further images of their frames.
     tell : callable
         Prints a line for whoever launched.
     """
 
-    def __init__(self, project: Project, gate: Gate) -> None:
-        self.project, self.gate = project, gate
+    def __init__(self, project: Project, gate: Gate, contexts: Sequence[ContextImage] = ()) -> None:
+        self.project, self.gate, self.contexts = project, gate, contexts
         self.lock = project.lock
         self.pictures = {
             side: TiledImage(project.image(side), project.document.images[side].content_hash)
@@ -215,6 +218,7 @@ class Desk:
                 "move_within": settings.move_within * project.fixed_grid.diagonal,
             },
             "images": {side: picture.describe() for side, picture in self.pictures.items()},
+            "contexts": [context.describe() for context in self.contexts],
         }
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated
 
 import numpy as np
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Depends, Path, Query, Request
 from starlette.responses import Response
 
 from warpgauge.web.app_state import AtDesk
@@ -13,6 +14,7 @@ from warpgauge.web.auth import Asking
 from warpgauge.web.failures import NotFoundError
 from warpgauge.web.plane_answers import RAW, Axis, LevelNumber, Side, Small, plane_response
 from warpgauge.web.planes import plane_array, plane_grid
+from warpgauge.web.tiled_image import TiledImage
 from warpgauge.web.wire import OverviewsAnswer, ProjectAnswer
 
 UNCHANGED: dict[str, object] = {"description": "The copy that the browser has is still the same."}
@@ -32,25 +34,43 @@ def overviews(desk: AtDesk, asking: Asking) -> dict[str, object]:
     return {side: picture.overview() for side, picture in desk.pictures.items()}
 
 
+@dataclass(frozen=True)
+class TilePlace:
+    """Which tile of an image is wanted; ``v`` is the image's version, where the browser knows it."""
+
+    axis: Axis = 2
+    index: Small = 0
+    level: LevelNumber = 0
+    row: Small = 0
+    column: Small = 0
+    v: Annotated[str, Query(max_length=64)] = ""
+
+
+Wanted = Annotated[TilePlace, Depends()]
+
+
 @router.get("/api/images/{side}/tile", response_class=Response, responses={200: RAW, 304: UNCHANGED})
-def tile(
-    side: Side,
-    request: Request,
-    desk: AtDesk,
-    asking: Asking,
-    axis: Axis = 2,
-    index: Small = 0,
-    level: LevelNumber = 0,
-    row: Small = 0,
-    column: Small = 0,
-    v: Annotated[str, Query(max_length=64)] = "",
-) -> Response:
+def tile(side: Side, request: Request, desk: AtDesk, asking: Asking, wanted: Wanted) -> Response:
     """Return raw little-endian samples of a tile: rows, then columns, then channels."""
-    picture = desk.pictures[side]
-    tag = f'"{picture.version}-{axis}-{index}-{level}-{row}-{column}"'
-    lasting = v == picture.version
+    return _tile(desk.pictures[side], request, wanted)
+
+
+@router.get("/api/contexts/{n}/tile", response_class=Response, responses={200: RAW, 304: UNCHANGED})
+def context_tile(
+    n: Annotated[int, Path(ge=0, le=1000)], request: Request, desk: AtDesk, asking: Asking, wanted: Wanted
+) -> Response:
+    """Return a tile of a further image, as those of the two."""
+    if n >= len(desk.contexts):
+        raise NotFoundError(f"There are {len(desk.contexts)} further images, no number {n}.")
+    return _tile(desk.contexts[n].picture, request, wanted)
+
+
+def _tile(picture: TiledImage, request: Request, wanted: TilePlace) -> Response:
+    where = (wanted.axis, wanted.index, wanted.level, wanted.row, wanted.column)
+    tag = f'"{"-".join([picture.version, *map(str, where)])}"'
+    lasting = wanted.v == picture.version
     headers = {"ETag": tag, "Cache-Control": f"private, {'max-age=86400, immutable' if lasting else 'no-cache'}"}
-    samples = picture.tile(axis, index, level, row, column)
+    samples = picture.tile(*where)
     if request.headers.get("if-none-match") == tag:
         return Response(status_code=304, headers=headers)
     headers["X-Height"], headers["X-Width"] = str(samples.shape[0]), str(samples.shape[1])

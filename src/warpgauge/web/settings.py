@@ -50,6 +50,8 @@ class ServerSettings:
         Port on which figures for Prometheus are served.
     log_format : {"text", "json"}
         With ``"json"``, one JSON object per line on standard error, also one for each request.
+    contexts : sequence of str
+        Further images of the same frame to look at, as in ``"fixed=CD31.tif"``.
     user_header : str, optional
         Header in which a trusted proxy names the person whom it signed on.
     trusted_proxies : sequence of str
@@ -73,6 +75,7 @@ class ServerSettings:
     workers: int = 1
     metrics_port: int | None = None
     log_format: Literal["text", "json"] = "text"
+    contexts: tuple[str, ...] = ()
     user_header: str | None = None
     trusted_proxies: tuple[str, ...] = ()
     embedded: bool = False
@@ -84,7 +87,7 @@ class ServerSettings:
                 "A token that is given must have 32 to 200 characters; leave it out for a random one."
             )
         plain = {"root_path": checked_root(self.root_path), "raters": tuple(distinct(self.raters or ()))}
-        plain |= {name: tuple(getattr(self, name)) for name in ("allowed_hosts", "trusted_proxies")}
+        plain |= {name: tuple(getattr(self, name)) for name in ("allowed_hosts", "trusted_proxies", "contexts")}
         files = {name: getattr(self, name) for name in ("certfile", "keyfile", "mirror")}
         plain |= {name: str(file) for name, file in files.items() if file is not None}
         for name, value in plain.items():

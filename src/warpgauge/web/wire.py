@@ -112,6 +112,13 @@ class Images(Given):
     moving: ImageAnswer
 
 
+class ContextAnswer(Given):
+    """A further image in the frame of one of the two, to look at."""
+
+    side: Literal["fixed", "moving"]
+    image: ImageAnswer
+
+
 class SettingsAnswer(Given):
     """Settings that the page needs."""
 
@@ -149,6 +156,7 @@ class ProjectAnswer(Given):
     transforms: list[str] = Field(description="Their names; empty where they may not be seen.")
     settings: SettingsAnswer
     images: Images
+    contexts: list[ContextAnswer] = Field(description="Their tiles are at /api/contexts/{n}/tile.")
 
 
 class EllipseAnswer(Given):

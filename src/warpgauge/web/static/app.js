@@ -63,6 +63,7 @@ function initialState() {
     overlays: { candidates: false, foreground: false, former: true, grid: false, map: "off", transform: null, warp: "off", opacity: 0.5, lensHeld: false },
     magnifier: false,
     minimap: true,
+    context: { fixed: null, moving: null },
     pose: null,
     turned: true,
     layout: "two",

@@ -172,6 +172,7 @@ function seeCommands({ stage, store }) {
       store.set({ ghost: !store.state.ghost && !stage.project.settings.hide_prediction });
     }, pressed: () => store.state.ghost },
     { id: "layout", label: "Layout: two, three, or one over the other", short: "Layout", keys: ["v"], shown: "V", group: SEE, run: () => nextLayout(stage) },
+    ...(stage.project.contexts.length ? [{ id: "context", label: "Next image of the same frame", keys: ["Shift+v"], shown: "⇧V", group: SEE, run: () => stage.contexts.next(activePane(stage).side) }] : []),
     { id: "link", label: "Link views", short: "Link", keys: ["l"], shown: "L", group: SEE, run: () => {
       store.set({ linked: !store.state.linked });
       stage.link.follow("fixed");

@@ -31,10 +31,16 @@ export function lookAtQuery(stage, state, query, mark) {
   stage.lookAgain = () => lookAtQuery(stage, stage.store.state, query, mark);
   const prediction = state.predictionHidden ? null : query.prediction;
   const span = spanToShow(query, prediction, mark, contextOf(stage.images.moving));
-  stage.lookAt("fixed", query.location, span === null ? null : span / (state.pose?.scale ?? 1));
+  const region = spanToShow(query, prediction, mark, 0);
+  // What the expert worked with last, as long as the region where the match is expected fits into it.
+  const chosen = (/** @type {"fixed" | "moving"} */ side, /** @type {number} */ scale) => {
+    const working = query.answer ? null : stage.working[side];
+    return span === null || region === null ? null : working === null ? span / scale : Math.max(working, region / 3 / scale);
+  };
+  stage.lookAt("fixed", query.location, chosen("fixed", state.pose?.scale ?? 1));
   const there = mark?.point ?? prediction?.mean;
   if (there) {
-    stage.lookAt("moving", there, span);
+    stage.lookAt("moving", there, chosen("moving", 1));
     alignViews(stage, query.location, there);
   }
   else if (!state.cross.moving) stage.lookAt("moving", stage.middleOfImage("moving"), null);

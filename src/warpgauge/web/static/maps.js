@@ -122,7 +122,7 @@ export function mapLegend(map, { transform, d, units }) {
   const error = map.kind === "error" || map.kind === "blended";
   const unit = unitName(units);
   const title = error ? `${map.kind === "error" ? "Error" : "Error, where it is known"}: ${transform} (score from 0 to 1)` : `How well the match is known (± one standard deviation, ${unit})`;
-  const ends = error ? ["0: agrees", "1: contradicts"] : [`best: ± ${known(map.range[0])}`, `half: ± ${known(map.range[1])}`, `worst: ± ${known(map.range[2])}`];
+  const ends = error ? ["0: agrees", "1: contradicts"] : [`sure: ± ${known(map.range[0])}`, `half: ± ${known(map.range[1])}`, `unsure: ± ${known(map.range[2])}`];
   const bar = make("div", { class: "bar" });
   for (const colour of scaleAnchors(error ? "error" : "uncertainty")) {
     const part = make("span");

@@ -51,7 +51,7 @@ function paneHead(stage, side, section) {
     "div",
     { class: "pane-head" },
     make("strong", { class: "side" }, side === "fixed" ? "FIXED" : "MOVING"),
-    make("span", { class: "name clip", title: stage.images[side].name ?? "" }, stage.images[side].name ?? ""),
+    stage.contexts.field(side) ?? make("span", { class: "name clip", title: stage.images[side].name ?? "" }, stage.images[side].name ?? ""),
     side === "moving" ? turnedWords(stage) : null,
     make("span", { class: "spring" }),
     stage.project.d === 2 ? magnificationField(stage, side) : null,

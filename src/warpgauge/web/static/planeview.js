@@ -189,8 +189,9 @@ export class PlaneView {
    * @param {State} state
    */
   drawPicture(context, view, state) {
-    const source = this.stage.sources[this.side];
-    const complete = source.draw(context, this.plane, view, this.depth, state.colours[this.side]);
+    const { source, colours } = this.stage.contexts.shown(this.side, state);
+    const complete = source.draw(context, this.plane, view, this.depth, colours);
+    if (complete && this.plane.d === 2) source.askCoarse(this.plane, this.depth);
     if (complete && this.plane.d === 3) {
       // The neighbours, so that slices come at the speed of the wheel.
       const spacing = this.plane.frame.spacing[this.axis];
@@ -213,7 +214,8 @@ export class PlaneView {
     context.clip();
     context.fillStyle = this.surround;
     context.fillRect(at[0] - radius, at[1] - radius, 2 * radius, 2 * radius);
-    this.stage.sources[this.side].draw(context, this.plane, view, this.depth, state.colours[this.side]);
+    const { source, colours } = this.stage.contexts.shown(this.side, state);
+    source.draw(context, this.plane, view, this.depth, colours);
     drawPlaneMarks(this, context, view, state);
     // A cross that leaves the centre free, and a scale bar of the magnified picture.
     strokeWithHalo(context, "#fff", () => cross(context, at, 5, 14), { width: 1.5, halo: 2.4 });

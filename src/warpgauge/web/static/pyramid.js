@@ -19,7 +19,7 @@ import { screenToPlane } from "./viewport.js";
  */
 export function levelInPlane(image, plane, level) {
   const { size, spacing, origin } = image.levels[level];
-  const start = multiplyVector(plane.fromWorld, subtract(origin, image.origin));
+  const start = multiplyVector(plane.fromWorld, subtract(origin, plane.frame.origin));
   const [u, v] = plane.order;
   return {
     start: [start[0], start[1]],

@@ -4,6 +4,7 @@
  */
 
 import { largestSample } from "./colour.js";
+import { Contexts } from "./contexts.js";
 import { Ghost, PRECISE } from "./ghost.js";
 import { Link } from "./link.js";
 import { Overlays } from "./overlays.js";
@@ -39,9 +40,10 @@ export class Stage {
     this.surround = "#777";
     const tell = (/** @type {string} */ sentence) => store.set({ message: sentence, tone: "error" });
     /** @param {Side} side */
-    const source = (side) => new TileSource(side, this.images[side], api, () => this.drawSoon(), tell);
+    const source = (side) => new TileSource(`/api/images/${side}/tile`, this.images[side], api, () => this.drawSoon(), tell);
     /** @type {Record<Side, TileSource>} */
     this.sources = { fixed: source("fixed"), moving: source("moving") };
+    this.contexts = new Contexts(this, tell);
     /** @type {PlaneView[]} */
     this.panes = [];
     /** @type {PlaneView | null} */
@@ -72,6 +74,8 @@ export class Stage {
     });
     /** Looks once more where the page chose to look; null once the expert has moved a view. @type {(() => void) | null} */
     this.lookAgain = null;
+    /** World length that the expert chose to see, by zooming; the next question is seen as near. @type {Record<Side, number | null>} */
+    this.working = { fixed: null, moving: null };
     store.watch([], () => this.drawSoon());
   }
 
@@ -103,11 +107,12 @@ export class Stage {
     this.scheduled = true;
     requestAnimationFrame(() => {
       this.scheduled = false;
-      for (const side of SIDES) this.sources[side].beginFrame();
+      const sources = [...SIDES.map((side) => this.sources[side]), ...this.contexts.sources];
+      for (const source of sources) source.beginFrame();
       for (const pane of this.panes) pane.draw();
       for (const extra of this.extras) extra.draw();
       for (const show of this.readouts) show();
-      for (const side of SIDES) this.sources[side].endFrame();
+      for (const source of sources) source.endFrame();
       const shown = this.panes.filter((pane) => pane.visible);
       const { query, done } = this.store.state;
       if (shown.length > 0 && SIDES.every((side) => this.sources[side].tiles.size > 0)) this.onGlimpse();
@@ -172,6 +177,7 @@ export class Stage {
       }
     }
     this.lookAgain = null;
+    if (factor !== 1) this.working[side] = Math.min(view.width, view.height) / view.scale;
     this.store.set({ views });
     this.link.follow(side);
   }
@@ -184,6 +190,7 @@ export class Stage {
    */
   setViewAlone(side, axis, view) {
     this.lookAgain = null;
+    this.working[side] = null;
     this.store.set({ views: withView(this.store.state, side, axis, view) });
     this.link.follow(side);
   }

@@ -7,10 +7,10 @@
 import { brightnessTables, showSamples } from "./colour.js";
 import { turnContext } from "./planepicture.js";
 import { keyOf, levelForScale, levelInPlane, visibleTiles } from "./pyramid.js";
-import { planeToScreen } from "./viewport.js";
+import { fitPlaneToScreen, planeToScreen } from "./viewport.js";
 
 /** @import { Api } from "./api.js" */
-/** @import { Colours, ImageInfo, Side } from "./types.js" */
+/** @import { Colours, ImageInfo } from "./types.js" */
 /** @import { TileId } from "./pyramid.js" */
 /** @import { Vector } from "./linalg.js" */
 /** @import { Plane } from "./plane.js" */
@@ -19,20 +19,22 @@ import { planeToScreen } from "./viewport.js";
 
 const MOST_BYTES = 384 * 2 ** 20;
 const AT_ONCE = 6;
+/** Tiles of a level that is fetched ahead, at most. */
+const COARSE = 48;
 /** Screen pixels from which on a sample is drawn as a square. */
 export const SAMPLES = 6;
 
 /** The tiles of one image. */
 export class TileSource {
   /**
-   * @param {Side} side
+   * @param {string} path of its tiles
    * @param {ImageInfo} image
    * @param {Api} api
    * @param {() => void} onChange a tile has arrived
    * @param {(sentence: string) => void} onFailure
    */
-  constructor(side, image, api, onChange, onFailure) {
-    this.side = side;
+  constructor(path, image, api, onChange, onFailure) {
+    this.path = path;
     this.image = image;
     this.api = api;
     this.onChange = onChange;
@@ -156,6 +158,20 @@ export class TileSource {
     this.ask(visibleTiles(this.image, plane, view, level, depth));
   }
 
+  /**
+   * All tiles of the coarse levels, so that a question anywhere begins with a picture; after everything that is in sight.
+   * @param {Plane} plane
+   * @param {number} depth
+   */
+  askCoarse(plane, depth) {
+    const whole = fitPlaneToScreen(plane, { width: 1e4, height: 1e4 });
+    for (let level = this.image.levels.length - 1; level > 0; level--) {
+      const tiles = visibleTiles(this.image, plane, whole, level, depth);
+      if (tiles.length > COARSE) return;
+      this.ask(tiles);
+    }
+  }
+
   /** @param {TileId[]} ids */
   ask(ids) {
     for (const id of ids) {
@@ -182,7 +198,7 @@ export class TileSource {
     const question = new URLSearchParams(Object.entries(id).map(([name, value]) => [name, String(value)]));
     question.set("v", this.image.version ?? "");
     try {
-      const { bytes, headers } = await this.api.bytes(`/api/images/${this.side}/tile?${question}`, control.signal);
+      const { bytes, headers } = await this.api.bytes(`${this.path}?${question}`, control.signal);
       this.keep(key, bytes, headers);
     } catch (error) {
       if (!control.signal.aborted) {

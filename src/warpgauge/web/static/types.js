@@ -57,6 +57,7 @@
  * @property {"list" | "progress" | "compare" | null} drawer
  * @property {{candidates: boolean, foreground: boolean, former: boolean, grid: boolean, map: MapName, transform: string | null, warp: WarpMode, opacity: number, lensHeld: boolean}} overlays
  * @property {boolean} magnifier
+ * @property {Record<Side, number | null>} context number of the further image that is shown in the place of an image
  * @property {boolean} minimap whether 2D images have an overview in a corner
  * @property {Pose | null} pose as the marks placed so far say
  * @property {Layout} layout

@@ -53,6 +53,11 @@
  * @property {number} generation Of the state now, on which a further try can be based.
  */
 /**
+ * @typedef {object} ContextAnswer A further image in the frame of one of the two, to look at.
+ * @property {"fixed" | "moving"} side
+ * @property {ImageAnswer} image
+ */
+/**
  * @typedef {object} CurvePoint Uncertainty after so many annotations.
  * @property {number} annotations
  * @property {number} mean_sd
@@ -293,6 +298,7 @@
  * @property {string[]} transforms Their names; empty where they may not be seen.
  * @property {SettingsAnswer} settings
  * @property {Images} images
+ * @property {ContextAnswer[]} contexts Their tiles are at /api/contexts/{n}/tile.
  */
 /**
  * @typedef {object} QueryAnswer A query as this rater sees it.
