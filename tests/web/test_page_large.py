@@ -225,8 +225,11 @@ def test_an_image_without_overview_says_how_far_it_is(
 def test_the_picture_comes_before_the_question(browser: Any, server: Served) -> None:
     """While the first question is still computed, both images are there already, whole; it is asked for after that."""
     desk = server.launch.app.state.desk
+    sheet = Sheet(browser, server.links["ben"])
+    sheet.wait_for_query(1)
+    sheet.requests.clear()
     with desk.lock:  # as the model does while it works
-        sheet = Sheet(browser, server.links["ben"])
+        sheet.page.reload()
         sheet.page.wait_for_function(
             "() => ['fixed', 'moving'].every("
             "side => document.querySelector(`#${side} canvas`)?.dataset.complete === 'true')"

@@ -20,7 +20,7 @@ import { fitPlaneToScreen, planeToScreen } from "./viewport.js";
 const MOST_BYTES = 384 * 2 ** 20;
 const AT_ONCE = 6;
 /** Tiles of a level that is fetched ahead, at most. */
-const COARSE = 48;
+const COARSE = 6;
 /** Screen pixels from which on a sample is drawn as a square. */
 export const SAMPLES = 6;
 
