@@ -49,7 +49,7 @@ def test_a_volunteered_landmark_is_the_raters_alone_and_says_so(tmp_path: Path) 
     assert np.allclose(session.annotations().fixed_points, PLACES[:1])
     assert session.next_query("ben").number != number  # type: ignore[union-attr]
     assert [row.origin for row in session.listing()] == ["volunteered"]
-    with pytest.raises(InvalidInputError, match=r"already \(query 0\); edit that one"):
+    with pytest.raises(InvalidInputError, match=r"already; edit that one"):
         volunteer(session, PLACES[0])
     with pytest.raises(InvalidInputError, match="outside the fixed image"):
         volunteer(session, np.array([-40.0, 10.0]))

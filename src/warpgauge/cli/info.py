@@ -95,6 +95,7 @@ def _project(path: Path) -> dict[str, Any]:
             "placed": progress.placed,
             "skipped": progress.skipped,
             "raters": opened.state.who_answered(),
+            "blind": session.blindness.described(opened.state),
             **_snap(session),
             "transforms": opened.transform_names(),
             "references": opened.reference_names(),

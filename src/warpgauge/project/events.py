@@ -141,9 +141,9 @@ class Event:
         """Refuse what is based on a state after which the same rater changed the same query."""
         newer = None if self.base_generation is None else self._newest(state)
         if newer is not None and newer.generation > (self.base_generation or 0):
-            where = "" if self.query is None else f" of query {self.query}"
+            # Without its number, which raters know by another one.
             raise ConflictError(
-                f"{newer.rater} changed the answer{where} at {newer.time} (generation {newer.generation}, "
+                f"{newer.rater} changed this answer at {newer.time} (generation {newer.generation}, "
                 f"{newer.kind}), after generation {self.base_generation} on which this {self.kind} was based; look at "
                 f"it and decide again.",
                 newer,
@@ -294,7 +294,7 @@ class Action(Event):
         has = {Placed: "placed", Skipped: "skipped", type(None): "not answered"}[type(answer)]
         if has not in self.needs:
             raise InvalidInputError(
-                f"{self.rater} cannot {self.kind} query {self.at}, which is {has}; it would have to be "
+                f"{self.rater} cannot {self.kind} this query, which is {has}; it would have to be "
                 f"{' or '.join(self.needs)}."
             )
 
@@ -462,7 +462,7 @@ class Disable(Action):
     def _rule(self, state: State) -> None:
         super()._rule(state)
         if state.cell(self.rater, self.at).disabled == (self.kind == "disable"):
-            raise InvalidInputError(f"The placement of {self.rater} at query {self.at} is {self.kind}d already.")
+            raise InvalidInputError(f"This placement of {self.rater} is {self.kind}d already.")
 
     def _after(self, before: Cell, stamp: Stamp) -> Cell:
         return Cell(before.answer, self.kind == "disable")

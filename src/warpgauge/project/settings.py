@@ -43,19 +43,22 @@ class Settings:
     hide_prediction : bool
         Raters are not shown where the model expects the match.
     blind : bool
-        A rater sees, and is predicted from, their own answers only.
+        A rater sees, and is predicted from, their own answers only. In a project with registered raters nothing that
+        they receive depends on the answers of others, unless ``suggest_with`` is ``"answers"``,
+        ``answers_per_location`` is set or ``stop_decided`` is on: then the places do (`Settings.shares_places`).
     strategy : {"auto", "information", "entropy", "farthest", "random"}
         How the next location is chosen. ``"information"`` weighs the information that an answer brings by the chance
         that there is one; ``"entropy"`` is the paper's. ``"auto"`` is the former, in the paper's model the latter.
-    suggest_with : {"answers", "default"}
-        Whether the choice uses the stated uncertainties, or the default one for all, which makes the list independent
-        of the answers (as long as the weights are not refitted).
+    suggest_with : {"auto", "answers", "default"}
+        Whether the choice of places follows the answers (``"answers"``), or counts every place with the uncertainty of
+        a plain click under weights that no answer changes (``"default"``): then the list depends on nobody's answers.
+        ``"auto"`` is the latter in a blind project with registered raters, else the former.
     order : {"list", "random"}
         Whether raters are asked in the order of the list, or each in a random order of their own within each batch.
     batch : int, optional
         By how many locations the list grows at a time; 1 by default, 10 in random order.
     repeat_fraction : float
-        Share of the locations that are asked a second time, unannounced; 0 to 0.5.
+        Share of the locations that are asked a second time, unannounced and within the budget; 0 to 0.5.
     repeat_lag : int
         At least so many queries lie between the two.
     refit : {"auto", "never"}
@@ -63,7 +66,8 @@ class Settings:
     refit_first, refit_growth
         At how many annotations for the first time, and by which factor that number grows from one refit to the next.
     budget : int, optional
-        Number of landmarks that each rater is asked to place; skips do not count.
+        Number of landmarks that each rater is asked to place, repeats and control questions among them; skips do not
+        count.
     answers_per_location : int, optional
         How many raters place each suggested location, so that a group shares the work; every rater by default. While
         one of them has it before them it is reserved, and others are asked elsewhere.
@@ -106,7 +110,7 @@ class Settings:
     blind: bool = True
     # The Suggester has more strategies; none of them lowered the error faster, see docs/paper/suggestion.md.
     strategy: str = field(default="auto", metadata=_one_of("auto", "information", "entropy", "farthest", "random"))
-    suggest_with: str = field(default="answers", metadata=_one_of("answers", "default"))
+    suggest_with: str = field(default="auto", metadata=_one_of("auto", "answers", "default"))
     order: str = field(default="list", metadata=_one_of("list", "random"))
     batch: int | None = field(default=None, metadata=_between(1, 10_000))
     repeat_fraction: float = field(default=0.0, metadata=_between(0.0, 0.5))
@@ -154,6 +158,24 @@ class Settings:
     def growth(self) -> int:
         """By how many locations the list grows at a time."""
         return self.batch if self.batch is not None else (10 if self.order == "random" else 1)
+
+    @property
+    def shares_places(self) -> tuple[str, ...]:
+        """Names of the settings that let the answers of all decide which places a rater is asked."""
+        shared = {
+            "suggest_with": self.suggest_with == "answers",
+            "answers_per_location": self.answers_per_location is not None,
+            "stop_decided": self.stop_decided,
+        }
+        return tuple(name for name, so in shared.items() if so)
+
+    def keeps_apart(self, registered: bool) -> bool:
+        """Return whether each rater has a model of their own: in a blind project, once raters are registered."""
+        return self.blind and registered
+
+    def fixes_places(self, registered: bool) -> bool:
+        """Return whether the list of places depends on nobody's answers."""
+        return self.suggest_with == "default" or (self.suggest_with == "auto" and self.keeps_apart(registered))
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""

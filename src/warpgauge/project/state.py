@@ -215,6 +215,11 @@ class State:
         """Return the noted doubts about a subject that nobody has accepted."""
         return [note for key, note in self.notes.items() if key[0] == subject and key not in self.accepted]
 
+    @property
+    def has_raters(self) -> bool:
+        """Whether somebody is registered as a rater: until then everybody who answers organises."""
+        return any(record.role == "rater" for record in self.raters.values())
+
     def role(self, name: str) -> str:
         """Role of a person; where nobody is registered everybody organises, else strangers are raters."""
         if name in self.raters:

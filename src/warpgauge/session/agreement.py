@@ -13,6 +13,7 @@ from warpgauge.core.tails import beyond
 from warpgauge.geometry import Floats
 from warpgauge.project import Placed, Skipped, State
 from warpgauge.session.fused_annotations import LocatedAnnotations, Mark, all_marks
+from warpgauge.session.queries import placed_count
 
 _OFFSET_LEVEL = 0.01
 
@@ -49,6 +50,7 @@ class RaterSummary:
     ----------
     name, role : str
     placed, deferred : int
+        Placements that count for the budget, and queries put aside.
     skipped : dict
         Number by reason.
     median_seconds : float or None
@@ -232,7 +234,7 @@ def _summary(state: State, located: LocatedAnnotations, name: str) -> RaterSumma
     return RaterSummary(
         name,
         state.role(name),
-        len(placements),
+        placed_count(state, name),
         sum(who == name for who, _ in state.deferred),
         dict(Counter(cell.answer.reason for cell in cells if isinstance(cell.answer, Skipped))),
         median_seconds(state, name),

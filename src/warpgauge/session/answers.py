@@ -10,15 +10,16 @@ from itertools import takewhile
 import numpy as np
 from numpy.typing import ArrayLike
 
+from warpgauge.core.slips import limit
 from warpgauge.errors import InvalidInputError, SuspiciousDataWarning
 from warpgauge.project import Doubt, Entry, Placement, State
 from warpgauge.project.content_checks import Vector, numbers
 from warpgauge.project.events import Action, Edit, Place, Redo, Undo
 from warpgauge.project.values import Answer, Step
+from warpgauge.session.blindness import Blindness
 from warpgauge.session.fused_annotations import all_marks
 from warpgauge.session.landmark_exchange import volunteered_query
-from warpgauge.session.model import Model
-from warpgauge.session.plausibility import UnconfirmedError, check_placement, doubt_about
+from warpgauge.session.plausibility import LEVEL, UnconfirmedError, check_placement, doubt_about
 from warpgauge.session.prior import aligned
 from warpgauge.session.queries import START_MARKS, is_unaided
 
@@ -74,13 +75,14 @@ class Answers:
 
     Parameters
     ----------
-    model : Model
+    blindness : Blindness
+        Says what a rater may see.
     question : callable, optional
         Asks about placements that look like slips; by default they are saved with a warning.
     """
 
-    def __init__(self, model: Model, question: Question | None = None) -> None:
-        self.project, self.model, self.question = model.project, model, question
+    def __init__(self, blindness: Blindness, question: Question | None = None) -> None:
+        self.project, self.blindness, self.question = blindness.project, blindness, question
 
     def place(self, action: Place, confirmed: bool) -> Saved:
         """Save a placement, or the change of one where the query is placed already."""
@@ -131,10 +133,11 @@ class Answers:
 
     def _doubt(self, state: State, who: str, number: int | None, placement: Placement, at: Vector) -> Doubt | None:
         """Compare a placement with the moving image and with what the landmarks that the rater may see predict."""
-        view = self.model.shown(state, who)
-        # A former answer is compared with what the other locations say.
-        posterior = view.posterior if number is None else view.without(state.queries[number].location)
-        return doubt_about(self.project.moving_grid, posterior, np.array(at), placement)
+        view = self.blindness.view(state, who, number)
+        screening = self.blindness.model.screening(state, view)
+        posterior = view.posterior if screening is None else screening.posterior
+        beyond = posterior.squared_radius(LEVEL) if screening is None else limit(self.project.d)
+        return doubt_about(self.project.moving_grid, posterior, np.array(at), placement, beyond)
 
     def _fixed_point(self, fixed: ArrayLike) -> Vector:
         """Return a point of the fixed image, checked."""
@@ -195,7 +198,7 @@ class Answers:
 
     def _only_volunteered(self, state: State, who: str) -> bool:
         """Return whether the rater may see fewer landmarks than a start has, all of them volunteered."""
-        origins = [mark.origin for group in self.model.shown(state, who).located.marks for mark in group]
+        origins = [mark.origin for group in self.blindness.view(state, who).located.marks for mark in group]
         return len(origins) < START_MARKS and set(origins) <= {"volunteered"}
 
     def undo(self, who: str, base_generation: int | None, kind: type[Undo] = Undo) -> Saved | None:

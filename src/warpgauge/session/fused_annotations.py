@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -90,6 +90,19 @@ class LocatedAnnotations:
     def __len__(self) -> int:
         return len(self.locations)
 
+    def without(self, locations: Collection[int]) -> LocatedAnnotations:
+        """Return the annotations at all other locations; what the fusion found is left out."""
+        kept = [row for row, location in enumerate(self.locations) if location not in locations]
+        if len(kept) == len(self):
+            return self
+        return LocatedAnnotations(
+            tuple(self.locations[row] for row in kept),
+            self.annotations[np.array(kept, dtype=np.int64)],
+            tuple(self.marks[row] for row in kept),
+            None,
+            (),
+        )
+
     def row_at(self, location: int) -> int | None:
         """Return the row of the marks at a location, those that nobody moved first, or None."""
         return self._first_rows.get(location)
@@ -126,7 +139,7 @@ def all_marks(state: State, rater: str | None = None, *, sealed: bool = False) -
 
 
 def _mark(state: State, who: str, number: int) -> Mark | None:
-    cell = state.cells[who, number]
+    cell = state.cell(who, number)
     if not isinstance(cell.answer, Placed):
         return None
     excluded = (who, number) in state.excluded
@@ -206,6 +219,34 @@ def located_annotations(
         moving[list(several)] = fused.points
         covariances[list(several)] = fused.covariances
     return LocatedAnnotations(locations, Annotations(fixed, moving, covariances), marks, fused, several)
+
+
+def own_annotations(state: State, d: int, rater: str, *, sealed: bool = False) -> LocatedAnnotations:
+    """Gather a rater's marks as that rater may see them: each an annotation of its own, in the order of answering.
+
+    Answers to control questions and to repeats count like all others, or the rater would find out which they were; what
+    an organiser asked again replaces the former answers.
+    """
+    marks = [
+        mark
+        for number in state.trails.get(rater, ())
+        if (mark := _mark(state, rater, number)) is not None
+        and not mark.disabled
+        and not mark.excluded
+        and (sealed or not state.is_sealed(number))
+    ]
+    last = {mark.query.location: mark.query.number for mark in marks if mark.query.origin == "again"}
+    marks = [mark for mark in marks if last.get(mark.query.location, mark.query.number) == mark.query.number]
+    if not marks:
+        return LocatedAnnotations((), Annotations.empty(d), (), None, ())
+    given = Annotations(
+        np.array([mark.fixed_point for mark in marks]),
+        np.array([mark.placement.point for mark in marks]),
+        np.array([mark.placement.covariance for mark in marks]),
+    )
+    return LocatedAnnotations(
+        tuple(mark.query.location for mark in marks), given, tuple((mark,) for mark in marks), None, ()
+    )
 
 
 def _at_one_point(marks: tuple[Mark, ...]) -> list[tuple[Mark, ...]]:

@@ -95,9 +95,7 @@ def volunteered_query(project: Project, state: State, point: tuple[float, ...], 
     tolerance = _SAME * project.fixed_grid.pixel
     for mark in all_marks(state, who, sealed=True):
         if np.abs(np.subtract(mark.fixed_point, point)).max() <= tolerance:
-            raise InvalidInputError(
-                f"{who} has a landmark at {list(point)} already (query {mark.query.number}); edit that one instead."
-            )
+            raise InvalidInputError(f"{who} has a landmark at {list(point)} already; edit that one instead.")
     near = np.flatnonzero(np.abs(project.candidates - np.array(point)).max(axis=1) <= tolerance)
     candidate = int(near[0]) if len(near) and project.candidates[near[0]].tolist() == list(point) else None
     return Ask(

@@ -43,13 +43,17 @@ def wanted_records(state: State, default: Floats, with_answers: bool) -> dict[in
     A location counts with the covariance that its first standing mark states. Fused covariances are not used here: they
     change everywhere with every further rater, and are known only at the end (section IV-A-4 of the paper does the
     same). A location that nobody has answered counts with the default covariance; one that was only skipped, put aside
-    or switched off gives nothing. Without answers, every location of the list counts with the default covariance.
+    or switched off gives nothing. Without answers, every location that all are asked counts with the default
+    covariance.
     """
     plain = tuple(tuple(row) for row in default.tolist())
     records = {
         query.location: Record(query.point, query.candidate, plain)
         for query in state.queries
-        if query.same_as is None and query.origin not in _NOT_RECORDED and query.number not in state.withdrawn
+        if query.same_as is None
+        and query.origin not in _NOT_RECORDED
+        and query.number not in state.withdrawn
+        and (with_answers or query.for_rater is None)
     }
     if not with_answers:
         return records
@@ -147,10 +151,15 @@ class LiveSuggester:
             self.suggester.record(record.candidate, covariance)
         self._stack.append((location, record))
 
-    def close(self, state: State) -> None:
-        """Keep locations of the list from being suggested again, except those withdrawn before anybody answered."""
+    def close(self, state: State, with_answers: bool) -> None:
+        """Keep locations of the list from being suggested again, except those withdrawn before anybody answered.
+
+        Without answers, what one rater alone has answered or volunteered may be suggested to all.
+        """
         taken = {
-            query.candidate for query in state.queries if query.candidate is not None and not is_free(state, query)
+            query.candidate
+            for query in state.queries
+            if query.candidate is not None and not is_free(state, query) and (with_answers or query.for_rater is None)
         }
         taken |= pending_candidates(state)
         for candidate in taken - self._closed:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -10,13 +11,13 @@ from warpgauge.core.annotations import ellipse_from_covariance
 from warpgauge.core.calibration import scaled_left_out
 from warpgauge.core.factors import mahalanobis
 from warpgauge.core.process import Posterior
+from warpgauge.core.slips import Screening, limit
 from warpgauge.core.tails import beyond
 from warpgauge.geometry import Floats
 from warpgauge.project import Doubt
 from warpgauge.session.fused_annotations import Mark
 from warpgauge.session.model import View
 
-FAMILY_LEVEL = 0.05
 # A pair is called swapped when exchanging its two placements makes them this much more likely, in nats.
 _SWAP_GAIN = 10.0
 _MOST_SUSPECTS = 40
@@ -83,31 +84,35 @@ class ListRow:
 
 
 class _LeftOut:
-    """What the annotations at all other locations predict at each location."""
+    """What the annotations at all other locations predict at each location; where they can be, without suspects."""
 
-    def __init__(self, view: View) -> None:
-        self.posterior, self.located = view.posterior, view.located
+    def __init__(self, view: View, screening: Screening | None) -> None:
+        self.view, self.located = view, view.located
+        self.posterior = view.posterior if screening is None else screening.posterior
+        self.points = Counter(group[0].fixed_point for group in view.located.marks)
         if len(view.located):
-            conditioned = self.posterior.conditioned
-            found = scaled_left_out(self.posterior)
-            self.means = self.posterior.annotations.moving_points - found.residuals
-            self.covariances = found.covariances - conditioned.noise
+            found = scaled_left_out(view.posterior) if screening is None else screening
+            noise = view.posterior.conditioned.noise
+            if screening is not None:
+                noise = screening.posterior.prior.total_noise(np.asarray(view.located.annotations.covariances))
+            self.means = view.located.annotations.moving_points - found.residuals
+            self.covariances = found.covariances - noise
 
     def predict(self, mark: Mark) -> tuple[Floats, Floats]:
         """Mean and covariance of the true match, the marks at the same point left out."""
-        row = self.located.row_of(mark)
-        if row is not None:
+        row, posterior = self.located.row_of(mark), self.posterior
+        if row is not None and self.points[mark.fixed_point] == 1:
             return self.means[row], self.covariances[row]
+        if row is not None:  # placed twice: the one mark must not vouch for the other
+            posterior = self.view.without({mark.query.location}).posterior
         point = np.array([mark.fixed_point])
-        return self.posterior.mean(point)[0], self.posterior.covariance(point)[0]
+        return posterior.mean(point)[0], posterior.covariance(point)[0]
 
 
-def list_rows(marks: list[Mark], view: View, units: str) -> list[ListRow]:
-    """Describe marks against the view's model."""
-    left = _LeftOut(view)
-    prior, d = view.posterior.prior, view.posterior.d
-    # Of many marks some look odd by chance: the level is shared out among them (Bonferroni).
-    threshold = FAMILY_LEVEL / max(1, sum(mark.active for mark in marks))
+def list_rows(marks: list[Mark], view: View, screening: Screening | None, units: str) -> list[ListRow]:
+    """Describe marks against the view's model, or against those of its annotations that agree."""
+    left = _LeftOut(view, screening)
+    prior, d = left.posterior.prior, view.posterior.d
     rows = []
     for mark in marks:
         placement = mark.placement
@@ -116,10 +121,10 @@ def list_rows(marks: list[Mark], view: View, units: str) -> list[ListRow]:
         own = np.array(placement.covariance)
         residual = np.array(placement.point) - mean
         square = float(mahalanobis(residual[None], (predicted + prior.total_noise(own[None])[0])[None])[0])
-        # Screened as if normal, as evaluation.diagnose does: under heavy tails few slips would stand out.
+        # As if normal, as evaluation.diagnose does: under heavy tails few slips would stand out.
         p, distance = float(beyond(square, d)), float(np.linalg.norm(residual))
         half_lengths, axes = ellipse_from_covariance(own, placement.alpha)
-        outlier = p < threshold
+        outlier = screening is not None and square > limit(d)
         sentence = ""
         if outlier:
             sentence = (
@@ -181,9 +186,13 @@ def _with_swaps(rows: list[ListRow], places: list[int | None], view: View) -> li
             result.append(row)
             continue
         partner = locations[found[1]]
-        words = f"It fits much better when exchanged with that of query {partner}: they were likely swapped."
-        result.append(replace(row, flag="swapped", partner=partner, sentence=words))
+        result.append(replace(row, flag="swapped", partner=partner, sentence=swapped_sentence(f"query {partner}")))
     return result
+
+
+def swapped_sentence(partner: str) -> str:
+    """Return what a mark that was likely swapped with another is said to be."""
+    return f"It fits much better when exchanged with that of {partner}: they were likely swapped."
 
 
 def _swap_gain(posterior: Posterior, one: int, other: int) -> float:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import OrderedDict
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
 from warpgauge.core.annotations import Annotations, warn_of_one_spot
+from warpgauge.core.power_law import fitted_posterior
 from warpgauge.core.process import Posterior, TransformationPrior
+from warpgauge.core.slips import Screening, screen
 from warpgauge.geometry import Floats
 from warpgauge.project import Project, State
 from warpgauge.project.values import FitRecord
@@ -17,6 +20,10 @@ from warpgauge.session.answer_chances import Anchors, Chances
 from warpgauge.session.fused_annotations import LocatedAnnotations, located_annotations
 from warpgauge.session.live_suggester import LiveSuggester, wanted_records
 from warpgauge.session.prior import PAPER, aligned, current_prior, default_covariance, fit_in_force
+
+# Beyond so many annotations a few slips no longer change the weights, and learning them anew takes too long.
+_MOST_LEARNED = 60
+_KEPT_SCREENINGS = 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,13 +34,13 @@ class View:
     posterior: Posterior
     fit_generation: int
 
-    def without(self, location: int) -> Posterior:
-        """Posterior given the annotations at all other locations: what they say about this one."""
-        kept = [row for row, here in enumerate(self.located.locations) if here != location]
+    def without(self, locations: Collection[int]) -> View:
+        """Return the view of the annotations at all other locations, with the same weights."""
+        kept = self.located.without(locations)
         if len(kept) == len(self.located):
-            return self.posterior
-        others = self.posterior.annotations[np.array(kept, dtype=np.int64)]
-        return self.posterior.prior.condition(others, calibrate=self.posterior.calibrates)
+            return self
+        given, former = kept.annotations, self.posterior
+        return replace(self, located=kept, posterior=former.prior.condition(given, calibrate=former.calibrates))
 
 
 class Model:
@@ -50,7 +57,8 @@ class Model:
         self._sealed_views: dict[str | None, tuple[View, int, View]] = {}
         self._fit: tuple[tuple[int, int], FitRecord | None] | None = None
         self._prior: tuple[tuple[int, object], TransformationPrior] | None = None
-        self._live: tuple[tuple[int, object], LiveSuggester] | None = None
+        self._live: tuple[object, LiveSuggester] | None = None
+        self._screenings: OrderedDict[int, tuple[View, Screening | None]] = OrderedDict()
 
     @property
     def default_covariance(self) -> Floats:
@@ -102,20 +110,52 @@ class Model:
         if known is not None and known[0] is view and known[1] == state.model_generation:
             return known[2]
         located = located_annotations(state, self.project.d, self.default_covariance, rater, sealed=True)
-        given = located.annotations
-        hidden = np.array([state.is_sealed(location) for location in located.locations], dtype=bool)
-        if hidden.any():
-            moving = given.moving_points.copy()
-            moving[hidden] = view.posterior.mean(given.fixed_points[hidden])
-            given = Annotations(given.fixed_points, moving, np.asarray(given.covariances))
-        posterior = self._posterior(view.posterior.prior, given, None) if hidden.any() else view.posterior
-        found = View(replace(located, annotations=given), posterior, view.fit_generation)
+        found = self.counting_sealed(state, view, located)
         self._sealed_views[rater] = view, state.model_generation, found
         return found
 
-    def shown(self, state: State, who: str) -> View:
-        """Return the view that a rater may see: that of their own answers in a blind project."""
-        return self.view(state, who if self.project.settings.blind else None)
+    def counting_sealed(self, state: State, view: View, located: LocatedAnnotations) -> View:
+        """Return the view of annotations with sealed ones among them, each as if it lay where ``view`` predicts it."""
+        given = located.annotations
+        hidden = np.array([state.is_sealed(location) for location in located.locations], dtype=bool)
+        if not hidden.any():
+            return view
+        moving = given.moving_points.copy()
+        moving[hidden] = view.posterior.mean(given.fixed_points[hidden])
+        given = Annotations(given.fixed_points, moving, np.asarray(given.covariances))
+        posterior = self.conditioned(view.posterior.prior, given)
+        return View(replace(located, annotations=given), posterior, view.fit_generation)
+
+    def conditioned(self, prior: TransformationPrior, given: Annotations) -> Posterior:
+        """Return the posterior given annotations, computed from scratch."""
+        return prior.condition(given, calibrate=self.project.settings.model != PAPER)
+
+    def learned(self, state: State, given: Annotations) -> Posterior:
+        """Return the posterior with weights that the annotations themselves teach, where the project learns any."""
+        prior = self.untaught_prior(state)
+        if not self.learns(state):
+            return self.conditioned(prior, given)
+        return fitted_posterior(prior, given, self.project.fixed_grid.extent)
+
+    def learns(self, state: State) -> bool:
+        """Return whether weights are learned from the answers of this project."""
+        settings = self.project.settings
+        taught = any(fit.from_projects for fit in state.fits)
+        return settings.refit != "never" and settings.model != PAPER and not taught
+
+    def screening(self, state: State, view: View) -> Screening | None:
+        """Return what the annotations of a view say about each other; None where they are too few."""
+        known = self._screenings.get(id(view))
+        if known is None:
+            former, many = view.posterior, len(view.located) > _MOST_LEARNED
+            learn = (
+                partial(former.prior.condition, calibrate=former.calibrates) if many else partial(self.learned, state)
+            )
+            # The view is kept with it, so that its identity cannot be taken over by another one.
+            known = self._screenings[id(view)] = view, screen(view.located.annotations, learn)
+            while len(self._screenings) > _KEPT_SCREENINGS:
+                self._screenings.popitem(last=False)
+        return known[1]
 
     def _posterior(self, prior: TransformationPrior, wanted: Annotations, former: Posterior | None) -> Posterior:
         """Condition by a block update where annotations were only added, else from scratch."""
@@ -124,24 +164,47 @@ class Model:
             count = len(known)
             if count <= len(wanted) and _same(known, wanted[np.arange(count)]):
                 return former if count == len(wanted) else former.append(wanted[np.arange(count, len(wanted))])
-        return prior.condition(wanted, calibrate=self.project.settings.model != PAPER)
+        return self.conditioned(prior, wanted)
+
+    def fixes_places(self, state: State) -> bool:
+        """Return whether the list of places depends on nobody's answers."""
+        return self.project.settings.fixes_places(state.has_raters)
+
+    def untaught_prior(self, state: State) -> TransformationPrior:
+        """Return the prior that no answer of this project has changed: initial weights, or those of other projects."""
+        return current_prior(self.project, next((fit for fit in reversed(state.fits) if fit.from_projects), None))
+
+    def untaught_key(self, state: State) -> tuple[object, ...]:
+        """Return what `untaught_prior` depends on."""
+        return sum(fit.from_projects for fit in state.fits), self.project.settings, aligned(state)
+
+    def _suggesting_key(self, state: State) -> object:
+        """Return what the prior by which places are chosen depends on."""
+        return self.untaught_key(state) if self.fixes_places(state) else self._key(state)
+
+    def _suggesting_prior(self, state: State) -> TransformationPrior:
+        """Return the prior by which places are chosen."""
+        return self.untaught_prior(state) if self.fixes_places(state) else current_prior(self.project, self.fit(state))
 
     def suggester(self, state: State) -> LiveSuggester:
         """Return the live suggester, up to date."""
-        key = self._key(state)
+        key = self._suggesting_key(state)
         if self._live is None or self._live[0] != key:
-            self._live = key, self._new_suggester(self.prior(state))
+            self._live = key, self._new_suggester(self._suggesting_prior(state))
         return self._followed(self._live[1], state, lambda: self.view(state, None).posterior)
 
-    def prepared(self, state: State) -> tuple[tuple[int, object], LiveSuggester]:
-        """Build a suggester for the current fit, without touching the one in use."""
-        prior = current_prior(self.project, self.fit(state))
+    def prepared(self, state: State) -> tuple[object, LiveSuggester] | None:
+        """Build a suggester for the current fit, without touching the one in use; None where that one serves."""
+        key = self._suggesting_key(state)
+        if self._live is not None and self._live[0] == key:
+            return None
+        prior = self._suggesting_prior(state)
         located = located_annotations(state, self.project.d, self.default_covariance)
         suggester = self._followed(
             self._new_suggester(prior), state, lambda: self._posterior(prior, located.annotations, None)
         )
         suggester.best(1)  # brings the gains up to date, which is most of the work
-        return self._key(state), suggester
+        return key, suggester
 
     def _new_suggester(self, prior: TransformationPrior) -> LiveSuggester:
         chances = None
@@ -155,9 +218,9 @@ class Model:
 
     def _followed(self, suggester: LiveSuggester, state: State, posterior: Callable[[], Posterior]) -> LiveSuggester:
         """Bring a suggester to the state."""
-        with_answers = self.project.settings.suggest_with == "answers"
+        with_answers = not self.fixes_places(state)
         suggester.follow(wanted_records(state, self.default_covariance, with_answers))
-        suggester.close(state)
+        suggester.close(state, with_answers)
         if with_answers:
             suggester.weigh(state, posterior)
         else:
@@ -165,9 +228,9 @@ class Model:
             suggester.weigh(State(), lambda: suggester.prior.condition(Annotations.empty(self.project.d)))
         return suggester
 
-    def take(self, prepared: tuple[tuple[int, object], LiveSuggester]) -> None:
+    def take(self, prepared: tuple[object, LiveSuggester] | None) -> None:
         """Use a prepared suggester from now on."""
-        self._live = prepared
+        self._live = prepared or self._live
 
 
 def _same(one: Annotations, other: Annotations) -> bool:

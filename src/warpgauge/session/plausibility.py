@@ -19,7 +19,7 @@ from warpgauge.project import Doubt, Placement, Project
 SMALLEST_SD_PX = 1e-3
 # In diagonals of the moving image.
 LARGEST = 10.0
-# A placement beyond the region of this level is asked about.
+# A placement beyond the region of this level is asked about where there are too few others to be screened for slips.
 LEVEL = 0.999
 # A prediction is known well when its standard deviation is below this share of the moving image's diagonal.
 KNOWN_SHARE = 0.05
@@ -73,7 +73,7 @@ def check_placement(project: Project, placement: Placement) -> bool:
     return bool(smallest > 0)
 
 
-def doubt_about(grid: Grid, posterior: Posterior, fixed: Floats, placement: Placement) -> Doubt | None:
+def doubt_about(grid: Grid, posterior: Posterior, fixed: Floats, placement: Placement, beyond: float) -> Doubt | None:
     """Return why a placement should be asked about, or None.
 
     Parameters
@@ -86,6 +86,8 @@ def doubt_about(grid: Grid, posterior: Posterior, fixed: Floats, placement: Plac
         The place in the fixed image.
     placement : Placement
         One that `check_placement` has let pass.
+    beyond : float
+        Squared Mahalanobis length of a deviation that is asked about.
     """
     point, noise = np.array(placement.point), posterior.prior.total_noise(placement.covariance_world[None])
     outside = None if grid.contains(point) else distance_outside(grid, point)
@@ -96,7 +98,7 @@ def doubt_about(grid: Grid, posterior: Posterior, fixed: Floats, placement: Plac
     if len(posterior.annotations) >= grid.d + 2 and sd < KNOWN_SHARE * grid.diagonal:
         residual = point - posterior.mean(fixed[None])[0]
         square = float(mahalanobis(residual[None], covariance + noise)[0])
-        if square > posterior.squared_radius(LEVEL):
+        if square > beyond:
             deviation, distance = float(np.sqrt(square)), float(np.linalg.norm(residual))
     return None if outside is None and deviation is None else Doubt(outside, deviation, distance)
 

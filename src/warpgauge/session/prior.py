@@ -73,9 +73,15 @@ def current_prior(project: Project, fit: FitRecord | None) -> TransformationPrio
         prior = replace(prior, about=alignment.map, translation_sd=shift_sd, linear_sd=ALIGNED_LINEAR_SD)
     if fit is None:
         return prior
-    kernel = KernelBundle(fit.family, fit.scales, fit.weights)
-    trended = replace(prior, linear_sd=fit.trend[0], translation_sd=fit.trend[1]) if fit.trend else prior
-    return trended.with_kernel(kernel, fit.noise)
+    return with_weights(prior, KernelBundle(fit.family, fit.scales, fit.weights), fit.trend, fit.noise)
+
+
+def with_weights(
+    prior: TransformationPrior, kernel: KernelBundle, trend: tuple[Any, Any] | None, noise: float
+) -> TransformationPrior:
+    """Return the prior with learned weights, standard deviations of the trend (linear, shift) and noise."""
+    trended = replace(prior, linear_sd=trend[0], translation_sd=trend[1]) if trend else prior
+    return trended.with_kernel(kernel, noise)
 
 
 def default_covariance(grid: Grid, settings: Settings) -> Floats:

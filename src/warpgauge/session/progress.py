@@ -15,10 +15,11 @@ from warpgauge.display import counted
 from warpgauge.geometry import Floats
 from warpgauge.project import Settings, Skipped, State
 from warpgauge.session.agreement import median_seconds
+from warpgauge.session.blindness import Blindness
 from warpgauge.session.fused_annotations import all_marks
 from warpgauge.session.mark_list import ListRow, list_rows
-from warpgauge.session.model import Model
-from warpgauge.session.queries import locations_in_list, open_queries, placed_locations
+from warpgauge.session.model import View
+from warpgauge.session.queries import locations_in_list, open_queries, placed_count, region_radius
 from warpgauge.session.refit import next_refit
 
 CURVE_TARGETS = 300
@@ -97,6 +98,8 @@ class Progress:
         Number of annotations at which they are refitted next.
     scale : float
         Factor on the posterior covariance from the leave-one-out calibration.
+    region : float
+        Standard deviations times this are the half-width of the region at the project's level: what "±" means.
     """
 
     annotations: int
@@ -119,6 +122,7 @@ class Progress:
     weights: str
     next_refit: int | None
     scale: float
+    region: float
 
 
 def uncertainty_curve(posterior: Posterior, targets: Floats, seed: int) -> Curve:
@@ -161,56 +165,77 @@ class Overview:
 
     Parameters
     ----------
-    model : Model
+    blindness : Blindness
+        Says what a rater may see.
     decided : callable, optional
         Returns in a sentence that the audit decides which transform is best, or None.
     """
 
-    def __init__(self, model: Model, decided: Callable[[], str | None] | None = None) -> None:
-        self.project, self.model, self.decided = model.project, model, decided
+    def __init__(self, blindness: Blindness, decided: Callable[[], str | None] | None = None) -> None:
+        self.project, self.model, self.blindness = blindness.project, blindness.model, blindness
+        self.decided = decided
         # By rater, None for all: several blind raters ask in turn, each about a posterior of their own.
         self._curves: dict[str | None, tuple[Posterior, Curve]] = {}
         self._spreads: dict[str | None, tuple[Posterior, float, float]] = {}
 
-    def listing(self, rater: str | None) -> list[ListRow]:
-        """List marks with leave-one-out residuals and flags, but for sealed ones: one rater's, or, for None, all."""
+    def listing(self, rater: str | None, viewer: str | None = None) -> list[ListRow]:
+        """List marks with leave-one-out residuals and flags, but for sealed ones: one rater's, or, for None, all.
+
+        What the rater, or the viewer, must not see while their next query is open is left out.
+        """
+        with self.project.lock:
+            state, own = self.project.state, viewer if rater is None else rater
+            view = self._shown(state, rater, viewer, sealed=False)
+            gone = frozenset() if own is None else self.blindness.left_out(state, own)
+            marks = [mark for mark in all_marks(state, rater) if mark.rater != own or mark.query.number not in gone]
+            screening = self.model.screening(state, view)
+        return list_rows(marks, view, screening, self.project.units)
+
+    def detectable(self, rater: str | None, viewer: str | None = None) -> float | None:
+        """Return the length from which on a slip would have been found; None where marks are too few."""
         with self.project.lock:
             state = self.project.state
-            view = self.model.view(state, None) if rater is None else self.model.shown(state, rater)
-            marks = list(all_marks(state, rater))
-        return list_rows(marks, view, self.project.units)
+            screening = self.model.screening(state, self._shown(state, rater, viewer, sealed=False))
+        return None if screening is None else screening.detectable
 
-    def skipped(self, rater: str | None) -> list[tuple[str, int, Skipped]]:
+    def skipped(self, rater: str | None, viewer: str | None = None) -> list[tuple[str, int, Skipped]]:
         """List the skips in force as rater, query and reason; as `listing` does."""
         with self.project.lock:
-            state = self.project.state
+            state, own = self.project.state, viewer if rater is None else rater
+            gone = frozenset() if own is None else self.blindness.left_out(state, own)
             return [
                 (who, number, cell.answer)
                 for (who, number), cell in sorted(state.cells.items(), key=lambda item: item[0][1])
-                if isinstance(cell.answer, Skipped) and rater in (None, who) and not state.is_sealed(number)
+                if isinstance(cell.answer, Skipped)
+                and rater in (None, who)
+                and not state.is_sealed(number)
+                and (who != own or number not in gone)
             ]
 
-    def progress(self, rater: str | None) -> Progress:
+    def progress(self, rater: str | None, viewer: str | None = None) -> Progress:
         """Return the progress of one rater, or, for None, of all; see `Session.progress`."""
         with self.project.lock:
             state, settings = self.project.state, self.project.settings
-            own = rater if settings.blind else None
-            view = self.model.view_with_sealed(state, own)
+            own, apart = rater if settings.blind else None, rater is not None and self.blindness.apart(state)
+            view = self._shown(state, rater, viewer)
             mean_sd, max_sd = self._spread(view.posterior, own)
             gain = self._next_gain(state, rater)
             shared = self.rules(state, gain, rater=rater)
-            rules = shared if own is None else self.rules(state, gain, own, rater)
+            rules = shared if own is None or apart else self.rules(state, gain, own, rater)
             left = self.model.suggester(state).left()
-            reasons = [rule.sentence if own is None else rule.plain for rule in shared if rule.met]
+            reasons = [rule.sentence if own is None or apart else rule.plain for rule in shared if rule.met]
             if left == 0:
                 reasons.append("No candidate is left to ask for.")
             cells = [cell for (who, _), cell in state.cells.items() if rater in (None, who)]
-            placed = sum(cell.placement is not None for cell in cells)
+            who_placed = state.who_answered() if rater is None else [rater]
+            placed = sum(placed_count(state, who) for who in who_placed)
             skipped = sum(isinstance(cell.answer, Skipped) for cell in cells)
+            asked = len(state.trails.get(rater or "", ())) if apart else None  # others have made the list longer
+            weights, refit = self._weights(state, rater if apart else None)
             return Progress(
                 len(view.located),
-                len(state.queries),
-                len(locations_in_list(state)),
+                len(state.queries) if asked is None else asked,
+                len(locations_in_list(state)) if asked is None else asked,
                 placed + skipped,
                 placed,
                 skipped,
@@ -225,10 +250,25 @@ class Overview:
                 bool(reasons),
                 tuple(reasons),
                 median_seconds(state, rater),
-                self._weights_sentence(state),
-                next_refit(settings, self.model.fit(state)),
+                weights,
+                refit,
                 view.posterior.scale,
+                region_radius(view.posterior, settings.alpha),
             )
+
+    def _shown(self, state: State, rater: str | None, viewer: str | None = None, *, sealed: bool = True) -> View:
+        """Return the view of a rater's answers, or of those of all for whoever looks at them."""
+        if rater is not None:
+            return self.blindness.view(state, rater, sealed=sealed)
+        if viewer is not None:
+            return self.blindness.view(state, viewer, sealed=sealed, everybody=True)
+        return self.model.view_with_sealed(state, None) if sealed else self.model.view(state, None)
+
+    def _weights(self, state: State, rater: str | None) -> tuple[str, int | None]:
+        """Return where the weights come from, in a sentence, and when they are learned next; for a rater apart."""
+        if rater is not None:
+            return self.blindness.weights(state, rater)
+        return self._weights_sentence(state), next_refit(self.project.settings, self.model.fit(state))
 
     def _spread(self, posterior: Posterior, whose: str | None = None) -> tuple[float, float]:
         """Mean and largest standard deviation over the targets."""
@@ -247,6 +287,9 @@ class Overview:
 
     def _next_gain(self, state: State, rater: str | None) -> float | None:
         """Return the expected gain of the next query: the first open one of the list, or else the next suggestion."""
+        if rater is not None and self.blindness.apart(state):
+            number = self.blindness.next(state, rater)
+            return None if number is None else state.queries[number].gain
         if rater is None:
             answered = {number for (_, number), cell in state.cells.items() if cell.answer is not None}
             waiting = [query.number for query in state.queries if query.number not in answered]
@@ -271,16 +314,18 @@ class Overview:
         whose : str, optional
             Take the uncertainty that this rater's own answers leave.
         rater : str, optional
-            Whose placements count for the budget; by default of those who have answered the one with the fewest.
+            Whose placements count for the budget; by default of those who have answered the one with the fewest. A
+            rater who is kept apart has rules of their own in all.
         """
         settings = self.project.settings
+        whose = rater if rater is not None and self.blindness.apart(state) else whose
         if settings.stop_mean_sd is None and settings.stop_max_sd is None:
             mean_sd = max_sd = float("nan")
         else:
-            mean_sd, max_sd = self._spread(self.model.view_with_sealed(state, whose).posterior, whose)
+            mean_sd, max_sd = self._spread(self._shown(state, whose).posterior, whose)
         known = None if gain == "later" else gain
         raters = state.who_answered() if rater is None else [rater]
-        placed = min((placed_locations(state, name) for name in raters), default=0)
+        placed = min((placed_count(state, name) for name in raters), default=0)
         found = stop_rules(settings, self.project.units, placed, mean_sd, max_sd, known)
         if settings.stop_decided and self.decided is not None:
             said = self.decided()

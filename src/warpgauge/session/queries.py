@@ -70,6 +70,31 @@ def number_of(query: int | Query) -> int:
     return query.number if isinstance(query, Query) else int(query)
 
 
+OWN = 2**40  # where the names of queries begin that are for one rater only
+
+
+def name_for(state: State, number: int) -> int:
+    """Return the name of a query for a rater: unlike its number, it does not tell what others have done.
+
+    What all are asked counts from 0, what one rater alone is asked or has volunteered from `OWN`.
+    """
+    named: list[int] = state.derived.setdefault("names of queries", [])
+    counts: dict[str | None, int] = state.derived.setdefault("counts of queries", {})
+    for query in state.queries[len(named) :]:
+        rank = counts.get(query.for_rater, 0)
+        counts[query.for_rater] = rank + 1
+        named.append(rank if query.for_rater is None else OWN + rank)
+    return named[number]
+
+
+def number_named(state: State, rater: str, name: int) -> int | None:
+    """Return the number of the query that has this name for a rater, or None."""
+    for query in state.queries:
+        if query.asks(rater) and name_for(state, query.number) == name:
+            return query.number
+    return None
+
+
 def order_for(state: State, settings: Settings, rater: str) -> list[int]:
     """Return the queries that a rater is asked, in this rater's order.
 
@@ -82,10 +107,18 @@ def order_for(state: State, settings: Settings, rater: str) -> list[int]:
     length = settings.growth
 
     def key(number: int) -> tuple[int, bytes]:
-        text = f"{settings.seed}\0{rater}\0{number}"
-        return number // length, hashlib.sha256(text.encode()).digest()
+        name = name_for(state, number)
+        return name // length, hashlib.sha256(f"{settings.seed}\0{rater}\0{name}".encode()).digest()
 
     return sorted(numbers, key=key)
+
+
+def is_shuffled(state: State, settings: Settings, number: int) -> bool:
+    """Return whether all of the stretch in which a query is shuffled is in the list, so that its order is final."""
+    if settings.order == "list" or state.queries[number].for_rater is not None:
+        return True
+    shared = sum(query.for_rater is None for query in state.queries)
+    return shared >= (name_for(state, number) // settings.growth + 1) * settings.growth
 
 
 def is_settled(state: State, number: int) -> bool:
@@ -201,7 +234,7 @@ def is_unaided(state: State, settings: Settings, rater: str, number: int | None)
     if number is None or number in own:
         draw = _generator(settings, f"unaided own\0{rater}", len(own) if number is None else own.index(number))
     else:
-        draw = _generator(settings, f"unaided\0{rater}", state.queries[number].location)
+        draw = _generator(settings, f"unaided\0{rater}", name_for(state, state.queries[number].location))
     return bool(draw.random() < settings.unaided)
 
 
@@ -247,21 +280,29 @@ def locations_in_list(state: State) -> list[QueryRecord]:
 
 
 def counts(query: QueryRecord) -> bool:
-    """Return whether a placement of this query counts for the budget: no repetition, no import of one rater."""
-    return query.origin in ("suggested", "volunteered", "audit") or (
-        query.origin == "given" and query.for_rater is None
+    """Return whether a placement of this query counts for the budget.
+
+    Everything that a rater is asked does, repeats and control questions too, so that no count gives them away; not what
+    an organiser asks again, nor an import of one rater.
+    """
+    return query.origin != "again" and (query.origin != "given" or query.for_rater is None)
+
+
+def placed_count(state: State, rater: str) -> int:
+    """Return how many placements of the rater count for the budget: those that nobody has taken out."""
+    standing = (
+        number
+        for number in state.trails.get(rater, ())
+        if state.placement(rater, number) is not None
+        and not state.cell(rater, number).disabled
+        and (rater, number) not in state.excluded
     )
-
-
-def placed_locations(state: State, rater: str) -> int:
-    """Return how many locations the rater has placed that count for the budget and are in the model."""
-    placed = {state.queries[number].location for number in state.trails.get(rater, ()) if state.in_model(rater, number)}
-    return sum(counts(state.queries[location]) for location in placed)
+    return sum(counts(state.queries[number]) for number in standing)
 
 
 def room(state: State, settings: Settings, rater: str) -> int | None:
     """Return how many placements the rater's budget still allows; None without a budget. Skips do not count."""
-    return None if settings.budget is None else max(0, settings.budget - placed_locations(state, rater))
+    return None if settings.budget is None else max(0, settings.budget - placed_count(state, rater))
 
 
 def suggestions(project: Project, state: State, chosen: Sequence[tuple[int, float]]) -> list[Ask]:
@@ -280,28 +321,39 @@ def suggestions(project: Project, state: State, chosen: Sequence[tuple[int, floa
     ]
 
 
-def repeats(state: State, settings: Settings, last_chance: bool) -> list[Ask]:
-    """Ask for the repeats that are due.
+def repeats(state: State, settings: Settings, gain: float | None) -> list[Ask]:
+    """Ask for the repeats that are due; they have the ``gain`` of the suggestion whose place they take.
 
     Of every ``1 / repeat_fraction`` locations one, picked at random, is asked again ``repeat_lag`` to twice as many
-    queries later (a batch more in random order). When the list comes to its end, those that wait are asked at once.
+    queries later (a batch more in random order), but not beyond the budget.
     """
     if settings.repeat_fraction == 0:
         return []
     repeated = {query.same_as for query in state.queries if query.origin == "repeat"}
     shared = locations_in_list(state)
+    asked = sum(query.for_rater is None for query in state.queries)
+    least = settings.repeat_lag + (settings.growth if settings.order == "random" else 0)
     due_now: list[QueryRecord] = []
     for rank in _picked(settings, len(shared)):
         query = shared[rank]
-        extra = int(_generator(settings, "lag", rank).integers(settings.repeat_lag + 1))
-        due = query.number + settings.repeat_lag + extra + (settings.growth if settings.order == "random" else 0)
-        if not is_retracted(state, query) and query.number not in repeated:
-            due_now += [query] if last_chance or len(state.queries) >= due else []
-    return [asked_anew(state, query, "repeat", ahead=step) for step, query in enumerate(due_now)]
+        first, most = name_for(state, query.number), settings.repeat_lag
+        if settings.budget is not None and first + least < settings.budget:
+            most = min(most, settings.budget - 1 - first - least)
+        due = first + least + int(_generator(settings, "lag", rank).integers(most + 1))
+        if asked >= due and not is_retracted(state, query) and query.number not in repeated:
+            due_now.append(query)
+    return [asked_anew(state, query, "repeat", gain, ahead=step) for step, query in enumerate(due_now)]
 
 
 def asked_anew(
-    state: State, first: QueryRecord, origin: str, *, rater: str = PROGRAM, of: str | None = None, ahead: int = 0
+    state: State,
+    first: QueryRecord,
+    origin: str,
+    gain: float | None,
+    *,
+    rater: str = PROGRAM,
+    of: str | None = None,
+    ahead: int = 0,
 ) -> Ask:
     """Ask for a location once more, of one rater or of all; ``ahead`` queries are written before, at the same time."""
     return Ask(
@@ -312,16 +364,20 @@ def asked_anew(
         origin=origin,
         same_as=first.number,
         for_rater=of,
-        gain=first.gain,
+        gain=gain,
     )
 
 
 def _picked(settings: Settings, count: int) -> list[int]:
     """Ranks of the locations that are repeated: one in each stretch of ``1 / repeat_fraction``."""
     picked: list[int] = []
-    stretch = 0
+    stretch, last = 0, 0
+    if settings.budget is not None:
+        last = int((settings.budget - settings.repeat_lag) / (1 + settings.repeat_fraction))
     while True:
         low, high = (int(np.ceil(part / settings.repeat_fraction)) for part in (stretch, stretch + 1))
+        if low < last < high:
+            high = last  # what is asked later cannot be asked again within the budget, unless something is skipped
         if high > count:
             return picked
         picked.append(int(_generator(settings, "pick", stretch).integers(low, high)))
@@ -362,13 +418,22 @@ class Prediction:
     inside: bool
 
 
+def region_radius(posterior: Posterior, alpha: float) -> float:
+    """Half-width, in standard deviations, of the region that holds a match with probability ``1 - alpha``.
+
+    This is what "±" means wherever something is said to be known to ± a length.
+    """
+    if np.isinf(posterior.prior.tails):
+        return float(confidence_radius(posterior.d, alpha))
+    return float(np.sqrt(posterior.squared_radius(1 - alpha)))
+
+
 def predict(posterior: Posterior, point: ArrayLike, moving_grid: Grid, alpha: float) -> Prediction:
     """Predict the match of one fixed point."""
     at = np.asarray(point, dtype=np.float64)[None]
     mean, covariance = posterior.mean(at)[0], posterior.covariance(at)[0]
     half_lengths, axes = ellipse_from_covariance(covariance, alpha)
-    if np.isfinite(posterior.prior.tails):
-        # From the Gaussian region to that of the tails: same axes, another radius.
-        half_lengths *= np.sqrt(posterior.squared_radius(1 - alpha)) / confidence_radius(posterior.d, alpha)
+    # From the Gaussian region to that of the tails: same axes, another radius.
+    half_lengths *= region_radius(posterior, alpha) / confidence_radius(posterior.d, alpha)
     sd = float(np.sqrt(np.trace(covariance) / posterior.d))
     return Prediction(mean, covariance, half_lengths, axes, alpha, sd, bool(moving_grid.contains(mean)))

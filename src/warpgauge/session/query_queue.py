@@ -5,13 +5,17 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass
 
+import numpy as np
+
+from warpgauge.core.annotations import Annotations
 from warpgauge.core.process import Posterior
 from warpgauge.errors import InvalidInputError
 from warpgauge.project import Cell, Entry, State
 from warpgauge.project.events import Ask, Withdraw
 from warpgauge.session.audit_questions import asked_of, audit_question, audit_round, needs_round, slots
+from warpgauge.session.blindness import Blindness
 from warpgauge.session.control_questions import with_controls
-from warpgauge.session.model import Model, View
+from warpgauge.session.model import View
 from warpgauge.session.progress import Overview
 from warpgauge.session.queries import (
     PROGRAM,
@@ -20,6 +24,8 @@ from warpgauge.session.queries import (
     after,
     asked_anew,
     before,
+    counts,
+    is_shuffled,
     open_queries,
     position,
     predict,
@@ -51,13 +57,15 @@ class QueryQueue:
 
     Parameters
     ----------
-    model : Model
+    blindness : Blindness
+        Says what a rater may see.
     overview : Overview
         Knows whether a stop rule is met.
     """
 
-    def __init__(self, model: Model, overview: Overview) -> None:
-        self.project, self.model, self.overview = model.project, model, overview
+    def __init__(self, blindness: Blindness, overview: Overview) -> None:
+        self.project, self.model, self.blindness = blindness.project, blindness.model, blindness
+        self.overview = overview
         self._held: dict[str, _Held] = {}
 
     def next(self, who: str, beyond: bool) -> Query | None:
@@ -67,11 +75,24 @@ class QueryQueue:
                 self._withdraw_stale()
                 state = self.project.state
                 waiting, aside = open_queries(state, self.project.settings, who, beyond=beyond)
+                if not beyond and self.blindness.apart(state) and self._stopped(state, who):
+                    # Others may have made the list longer than this rater's own answers need.
+                    waiting = [number for number in waiting if not counts(state.queries[number])]
+                # Which of a stretch comes first must not depend on how far others have come.
+                if waiting and self._is_torn(state, waiting[0]) and self._extend(state, who, len(aside), beyond):
+                    continue
                 chosen = self._reserved(state, who, waiting)
                 if chosen is not None:
                     return self._hand_out(state, chosen, who)
                 if not self._extend(state, who, len(aside), beyond):
                     return self._hand_out(state, aside[0], who) if aside else None
+
+    def _is_torn(self, state: State, number: int) -> bool:
+        return self.model.fixes_places(state) and not is_shuffled(state, self.project.settings, number)
+
+    def _stopped(self, state: State, who: str) -> bool:
+        """Return whether a stop rule other than the budget is met for a rater."""
+        return any(rule.met for rule in self.overview.rules(state, rater=who) if rule.name != "budget")
 
     def _reserved(self, state: State, who: str, waiting: list[int]) -> int | None:
         """Return the first query, reserved for the rater where raters share the locations; None where there is none."""
@@ -109,7 +130,7 @@ class QueryQueue:
             if not 0 <= number < len(queries):
                 raise InvalidInputError(f"There is no query {number}; the list has {len(queries)}.")
             first = queries[queries[number].location]
-            return self.project.append(asked_anew(self.project.state, first, "again", rater=who, of=of))[0]
+            return self.project.append(asked_anew(self.project.state, first, "again", first.gain, rater=who, of=of))[0]
 
     def prediction(self, who: str, number: int) -> Prediction:
         """Predict the match of a query; for the rater's current query, as predicted when it was handed out."""
@@ -120,24 +141,28 @@ class QueryQueue:
             state = self.project.state
             if not 0 <= number < len(state.queries):
                 raise InvalidInputError(f"There is no query {number}; the list has {len(state.queries)}.")
-            posterior, alpha = self.model.shown(state, who).posterior, self.project.settings.alpha
-            return predict(posterior, state.queries[number].point, self.project.moving_grid, alpha)
+            view, alpha = self.blindness.view(state, who, number), self.project.settings.alpha
+            return predict(view.posterior, state.queries[number].point, self.project.moving_grid, alpha)
 
-    def view(self, who: str) -> Posterior:
-        """Return the posterior of the rater's current query, or the latest one if there is none."""
+    def view(self, who: str, everybody: bool = False) -> Posterior:
+        """Return the posterior of the rater's current query, or the latest one if there is none.
+
+        For a person who may see the answers of ``everybody`` it is the latest one, their own answer there left out.
+        """
         with self.project.lock:
             held = self._held.get(who)
-            return (held.view if held is not None else self.model.shown(self.project.state, who)).posterior
+            if everybody:
+                at = None if held is None else held.number
+                return self.blindness.view(self.project.state, who, at, everybody=True).posterior
+            return (held.view if held is not None else self.blindness.view(self.project.state, who)).posterior
 
     def _hand_out(self, state: State, number: int, who: str) -> Query:
         record, settings = state.queries[number], self.project.settings
-        view = self.model.shown(state, who)
-        answered = state.placement(who, number) is not None
-        # A former answer is compared with what the other locations say: its own mark would only agree with itself.
-        posterior = view.without(record.location) if answered else view.posterior
-        prediction = predict(posterior, record.point, self.project.moving_grid, settings.alpha)
+        self.blindness.hand_out(state, who, number)
+        view = self.blindness.view(state, who, number)
+        prediction = predict(view.posterior, record.point, self.project.moving_grid, settings.alpha)
         self._held[who] = _Held(number, view, prediction)
-        cell, why = state.cell(who, number), self._why(record.origin, record.gain, prediction.sd)
+        cell, why = state.cell(who, number), self._why(record.origin, record.gain, prediction)
         if cell.placement is not None and state.is_sealed(number):
             cell, why = Cell(), _SEALED  # also to the rater, an answer is not shown again
         return Query(
@@ -153,13 +178,10 @@ class QueryQueue:
             state.generation,
         )
 
-    def _why(self, origin: str, gain: float | None, sd: float) -> str:
+    def _why(self, origin: str, gain: float | None, prediction: Prediction) -> str:
         settings = self.project.settings
-        # The calibration scales deviations by the residuals: further digits would tell where a hidden prediction is.
-        rounded = float(f"{sd:.0e}") if settings.hide_prediction else sd
-        figure = f"{rounded:.2g}" if rounded < 100 else f"{rounded:.0f}"  # no exponent
-        known = f"its match is known to ± {figure} {self.project.units}"
-        if rounded > UNKNOWN * self.project.moving_grid.diagonal:
+        known = f"its match is known to ± {self._size(prediction)} {self.project.units}"
+        if prediction.sd > UNKNOWN * self.project.moving_grid.diagonal:
             known = "nothing is known about its match yet"
         if origin == "volunteered":
             return f"You chose this location; {known}."
@@ -169,9 +191,19 @@ class QueryQueue:
             return f"Chosen by the strategy {settings.chosen_strategy!r}; {known}."
         return f"This is the most informative location; {known}."
 
+    def _size(self, prediction: Prediction) -> str:
+        """Return the size of a predicted region as it is drawn: one half-axis where it is round, else all."""
+        lengths = prediction.half_lengths.tolist()
+        if self.project.settings.hide_prediction:
+            # The calibration scales deviations by the residuals: further digits would tell where the prediction is.
+            lengths = [float(f"{lengths[0]:.0e}")]
+        elif lengths[0] < 1.1 * lengths[-1]:
+            lengths = [float(np.sqrt(np.mean(np.square(lengths))))]
+        return " x ".join(f"{one:.2g}" if one < 100 else f"{one:.0f}" for one in lengths)  # no exponent
+
     def _withdraw_stale(self) -> None:
         """Withdraw unanswered suggestions that were based on answers which have since changed."""
-        if self.project.settings.suggest_with != "answers":
+        if self.model.fixes_places(self.project.state):
             return
         stale = stale_suggestions(self.project.state)
         if stale:
@@ -206,36 +238,48 @@ class QueryQueue:
 
     def _draw_round(self, state: State) -> bool:
         """Draw and log a round of audit questions; False where no target is left."""
-        posterior, default = (lambda: self.model.view(state, None).posterior), self.model.default_covariance
-        drawn = audit_round(self.project, state, posterior, default)
+        default = self.model.default_covariance
+        drawn = audit_round(self.project, state, lambda: self._drawn_by(state), default)
         if drawn is None:
             return False
         with suppress(InvalidInputError):  # another process drew the round: it serves as well
             self.project.append(drawn)
         return True
 
-    def _extend(self, state: State, who: str, aside: int, beyond: bool) -> bool:
-        """Make the list longer; False where it has come to its end.
+    def _drawn_by(self, state: State) -> Posterior:
+        """Return what audit questions are drawn by: nobody's answers where the list depends on none."""
+        if self.model.fixes_places(state):
+            return self.model.conditioned(self.model.untaught_prior(state), Annotations.empty(self.project.d))
+        return self.model.view(state, None).posterior
+
+    def _count(self, state: State, who: str, aside: int, beyond: bool) -> int:
+        """Return by how many locations the list grows for a rater; 0 where it has come to its end for them.
 
         Of what the budget leaves to the rater, the queries that they have put aside are kept free.
         """
+        settings, fixed = self.project.settings, self.model.fixes_places(state)
+        count = min(settings.growth, self.model.suggester(state).left())
+        if beyond:
+            return count
+        allowed = room(state, settings, who)
+        if allowed is not None:
+            # A list that is the same for all is cut for nobody: only its order would tell who needed less.
+            count = min(count, max(0, allowed - aside)) if not fixed else count * (allowed > aside)
+        return 0 if count and self._stopped(state, who) else count
+
+    def _extend(self, state: State, who: str, aside: int, beyond: bool) -> bool:
+        """Make the list longer; False where it has come to its end."""
         settings = self.project.settings
-        suggester = self.model.suggester(state)
-        count = min(settings.growth, suggester.left())
-        if not beyond:
-            allowed = room(state, settings, who)
-            count = count if allowed is None else min(count, max(0, allowed - aside))
-            if count and any(rule.met for rule in self.overview.rules(state) if rule.name != "budget"):
-                count = 0
-        asked = repeats(state, settings, last_chance=count == 0)
-        if not asked and count:
-            chosen = suggester.best(count)
+        count = self._count(state, who, aside, beyond)
+        if count == 0:
+            return False
+        chosen = self.model.suggester(state).best(count)
+        asked = repeats(state, settings, chosen[0][1] if chosen else None)
+        if not asked:
             if not beyond and settings.stop_gain is not None:
                 chosen = [(index, gain) for index, gain in chosen if gain >= settings.stop_gain]
             asked = self._with_audit(state, suggestions(self.project, state, chosen))
             asked = with_seals(self.project, with_controls(self.project.state, asked))
-            if not asked:
-                asked = repeats(state, settings, last_chance=True)
         if not asked:
             return False
         try:

@@ -38,10 +38,19 @@ def next_refit(settings: Settings, fit: FitRecord | None) -> int | None:
     """Return at how many annotations the weights are refitted next, given the current fit; None for never."""
     if settings.refit == "never" or settings.model == PAPER or (fit and fit.from_projects):
         return None
-    if fit is None:
-        return settings.refit_first
-    last = fit.annotations
+    return _next_step(settings, 0 if fit is None else fit.annotations)
+
+
+def _next_step(settings: Settings, last: int) -> int:
     return max(settings.refit_first, last + 1, int(np.ceil(last * settings.refit_growth)))
+
+
+def refit_steps(settings: Settings, count: int) -> tuple[int, int]:
+    """Return the last number of annotations up to ``count`` at which weights are learned (0 for none), and the next."""
+    step, following = 0, _next_step(settings, 0)
+    while following <= count:
+        step, following = following, _next_step(settings, following)
+    return step, following
 
 
 def fitted_prior(project: Project, sets: Sequence[Annotations], noise: bool) -> TransformationPrior:

@@ -42,7 +42,9 @@ def with_seals(project: Project, asked: list[Ask]) -> list[Ask]:
     if state.seal is None:
         return asked
     rank = sum(query.origin == "suggested" for query in state.queries)
-    left, result = state.seal.most - len(live_seals(state)), []
+    # Where the list depends on nobody's answers, a sealed place that was skipped is not made up for either.
+    fixed = settings.fixes_places(state.has_raters)
+    left, result = state.seal.most - len(state.sealed_locations() if fixed else live_seals(state)), []
     for ask in asked:
         drawn = ask.origin == "suggested" and left > 0 and is_slot(state.seal.seed, share, rank)
         rank, left = rank + (ask.origin == "suggested"), left - drawn

@@ -26,6 +26,7 @@ from warpgauge.session.agreement import (
     rater_offsets,
 )
 from warpgauge.session.answers import Answers, Question, Saved, Start
+from warpgauge.session.blindness import Blindness
 from warpgauge.session.import_checks import Reread, import_problems
 from warpgauge.session.landmark_exchange import fused_landmarks, import_events, raters_landmarks
 from warpgauge.session.mark_list import ListRow
@@ -64,6 +65,8 @@ class Session:
     ----------
     notes : list of str
         What went wrong without harm, as a refit that failed.
+    blindness : Blindness
+        What each rater may receive.
     """
 
     def __init__(
@@ -80,9 +83,10 @@ class Session:
         # The project's own lock: while it is held, no other thread changes the state.
         self._lock = project.lock
         self._model = Model(project)
-        self._overview = Overview(self._model, decided)
-        self._queue = QueryQueue(self._model, self._overview)
-        self._answers = Answers(self._model, question)
+        self.blindness = Blindness(self._model)
+        self._overview = Overview(self.blindness, decided)
+        self._queue = QueryQueue(self.blindness, self._overview)
+        self._answers = Answers(self.blindness, question)
         self._refitter = Refitter(self._model)
         self.notes = self._refitter.notes
 
@@ -307,9 +311,13 @@ class Session:
         """
         return self._queue.prediction(self._who(rater), number_of(query))
 
-    def view(self, rater: str | None = None) -> Posterior:
-        """Return the posterior of a rater's linked views; it does not change while a query is shown."""
-        return self._queue.view(self._who(rater))
+    def view(self, rater: str | None = None, *, everybody: bool = False) -> Posterior:
+        """Return the posterior of a rater's linked views; it does not change while a query is shown.
+
+        With ``everybody``, for a person who may see them, that of the answers of all, as they are now. An answer of
+        their own at the place that they have before them is left out of either.
+        """
+        return self._queue.view(self._who(rater), everybody)
 
     def posterior(self, rater: str | None = None) -> Posterior:
         """Return the posterior given all annotations (raters fused), or given one rater's own."""
@@ -343,29 +351,36 @@ class Session:
         """Learn the weights from other projects and log them; from then on they are not refitted automatically."""
         return self._refitter.fit_from(others, noise, rater)
 
-    def progress(self, rater: str | None = None) -> Progress:
-        """Return the progress of one rater (counts and times), or, for None, of all.
+    def progress(self, rater: str | None = None, *, viewer: str | None = None) -> Progress:
+        """Return the progress of one rater (counts and times), or, for None, of all, as the ``viewer`` may see it.
 
-        A rater of a blind project is told the uncertainty that their own answers leave. Whether the list has come to
-        its end is the same for all.
+        A rater of a blind project is told the uncertainty that their own answers leave, and, where raters are
+        registered, whether the list has come to its end by their own answers.
         """
-        return self._overview.progress(rater)
+        return self._overview.progress(rater, viewer)
 
     def weights(self) -> str:
         """Return in a sentence where the weights of the kernel come from."""
         return self._overview.weights()
 
-    def listing(self, rater: str | None = None) -> list[ListRow]:
+    def listing(self, rater: str | None = None, *, viewer: str | None = None) -> list[ListRow]:
         """List marks with leave-one-out residuals and flags: one rater's, or, for None, those of all.
 
         In a blind project a rater's marks are compared with that rater's other marks, otherwise with all marks.
-        Sealed ones are left out.
+        Sealed ones are left out, and what the rater or the ``viewer`` must not see now (`Blindness`).
         """
-        return self._overview.listing(rater)
+        return self._overview.listing(rater, viewer)
 
-    def skipped(self, rater: str | None = None) -> list[tuple[str, int, Skipped]]:
+    def detectable(self, rater: str | None = None, *, viewer: str | None = None) -> float | None:
+        """Return how long a slip must be, in world units, to be found among these marks wherever it is.
+
+        None where there are too few marks to compare them with each other. The parameters are those of `listing`.
+        """
+        return self._overview.detectable(rater, viewer)
+
+    def skipped(self, rater: str | None = None, *, viewer: str | None = None) -> list[tuple[str, int, Skipped]]:
         """List the skips in force as rater, query and reason: one rater's, or, for None, those of all."""
-        return self._overview.skipped(rater)
+        return self._overview.skipped(rater, viewer)
 
     def intra_rater(self, rater: str | None = None) -> IntraRater | None:
         """Return the error of a rater against themselves, from repeated queries; None where there are none yet."""

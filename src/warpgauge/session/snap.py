@@ -13,7 +13,7 @@ from warpgauge.io.images import Image
 from warpgauge.project import Project, State
 from warpgauge.project.events import Snap
 from warpgauge.registration.patch_match import PatchMatch, gray_sampler, local_map, match_patch, patch_corners
-from warpgauge.session.fused_annotations import all_marks
+from warpgauge.session.fused_annotations import own_annotations
 
 LARGEST_STRETCH = 3.0  # of the map between the images; beyond it the marks do not say how they are turned
 
@@ -51,11 +51,10 @@ def propose_match(
 
 def _turn(project: Project, state: State, rater: str, query: int | None, at: Floats) -> Floats:
     """Return how the moving image is turned and scaled: from other marks, the accepted alignment, or not at all."""
-    location = None if query is None else state.queries[query].location
-    marks = [mark for mark in all_marks(state, rater) if mark.active and mark.query.location != location]
-    if len(marks) >= project.d + 2:
-        points = np.array([mark.fixed_point for mark in marks])
-        linear = local_map(points, np.array([mark.placement.point for mark in marks]), at)
+    here = set() if query is None else {state.queries[query].location}
+    own = own_annotations(state, project.d, rater).without(here).annotations
+    if len(own) >= project.d + 2:
+        linear = local_map(own.fixed_points, own.moving_points, at)
         stretch = np.linalg.svd(linear, compute_uv=False)
         if stretch[-1] >= 1 / LARGEST_STRETCH and stretch[0] <= LARGEST_STRETCH:
             return linear

@@ -13,7 +13,7 @@ import numpy as np
 from warpgauge.errors import InvalidInputError, WarpgaugeError
 from warpgauge.project import ConflictError, NotAllowedError, Skipped, State
 from warpgauge.session import Query, Saved
-from warpgauge.session.queries import is_settled, is_unaided, number_for
+from warpgauge.session.queries import is_settled, is_unaided, number_for, placed_count
 from warpgauge.session.snap import propose_match
 from warpgauge.web.app_state import NO_START, Desk
 from warpgauge.web.auth import Person
@@ -48,15 +48,13 @@ class Answering:
     def former(self, number: int, person: Person) -> dict[str, Any]:
         """Return a query by its number."""
         with self.desk.lock:
-            self._known(number, person)
-            return self.shown(self.session.go_to(number, person.name), person)
+            return self.shown(self.session.go_to(self._known(number, person), person.name), person)
 
     def previous(self, number: int | None, person: Person) -> dict[str, Any]:
         """Return the query that the person saw before this one."""
         with self.desk.lock:
-            if number is not None:
-                self._known(number, person)
-            query = self.session.previous(number, person.name)
+            inner = None if number is None else self._known(number, person)
+            query = self.session.previous(inner, person.name)
             if query is None:
                 raise NotFoundError("There is no former query.")
             return self.shown(query, person)
@@ -65,7 +63,7 @@ class Answering:
         """Describe a query to a person; whether it repeats another one is not told."""
         state, hidden = self.project.state, not self.desk.predicts(person)
         return {
-            "query": query.number,
+            "query": self.session.blindness.name(state, person.name, query.number),
             "number": number_for(state, person.name, query.number),
             "position": query.position,
             "total": query.total,
@@ -87,10 +85,9 @@ class Answering:
     def _done(self, person: Person, reasons: list[str]) -> dict[str, Any]:
         return self._over(self.project.state, person, reasons, self.desk.guided_start(person))
 
-    @staticmethod
-    def _over(state: State, person: Person, reasons: list[str], start: dict[str, Any]) -> dict[str, Any]:
-        steps = _steps(state, person)
-        return {"done": True, "reasons": reasons, "generation": state.generation, **steps, "start": start}
+    def _over(self, state: State, person: Person, reasons: list[str], start: dict[str, Any]) -> dict[str, Any]:
+        told = {"total": self.project.settings.budget, **_steps(state, person)}
+        return {"done": True, "reasons": reasons, "generation": state.generation, **told, "start": start}
 
     def _unknown(self, person: Person, reason: str) -> dict[str, Any]:
         """Return why there is no next query now; the log may be out of reach, so it is not read."""
@@ -105,9 +102,9 @@ class Answering:
         """Save a placement, or the change of one, and give what comes next."""
         placement = request.placement(self.project.d)
 
-        def write() -> Saved:
+        def write(inner: int) -> Saved:
             return self.session.place(
-                number,
+                inner,
                 placement,
                 confirmed=request.confirmed,
                 duration=request.duration,
@@ -122,13 +119,11 @@ class Answering:
         if not self.project.settings.snap:
             raise NotAllowedError("Snap is off in this project; its organiser turns it on with the setting snap.")
         with self.desk.lock:
-            if request.query is not None:
-                state = self._open(request.query, request.generation, person)
-            else:
-                state = self._recent(request.generation)
-        if is_unaided(state, self.project.settings, person.name, request.query):
+            state = self._recent(request.generation)
+            query = None if request.query is None else self._open(request.query, request.generation, person)
+        if is_unaided(state, self.project.settings, person.name, query):
             return {"point": None, "sentence": UNAIDED}
-        asked = None if request.query is None else state.queries[request.query].point
+        asked = None if query is None else state.queries[query].point
         at, mark = np.array(request.fixed or asked or ()), np.array(request.point)
         if len(at) != self.project.d or len(mark) != self.project.d:
             raise InvalidInputError(f"A point in this project has {self.project.d} coordinates.")
@@ -136,7 +131,7 @@ class Answering:
         for side, point in sides.items():
             if not self.desk.pictures[side].grid.contains(point):
                 return {"point": None, "sentence": f"The point lies outside the {side} image: nothing to compare."}
-        found = propose_match(self.project, state, person.name, request.query, at, mark)
+        found = propose_match(self.project, state, person.name, query, at, mark)
         if not found.distinctive:
             return {"point": None, "sentence": "Nothing distinctive here: your mark stays where it is."}
         distance = float(np.linalg.norm(found.point - mark))
@@ -157,7 +152,8 @@ class Answering:
                 rater=person.name,
             )
             self.desk.changed()
-            return {"saved": _saved(saved), "query": saved.query, "start": self.desk.guided_start(person)}
+            name = self.session.blindness.name(self.project.state, person.name, saved.query)
+            return {"saved": _saved(saved), "query": name, "start": self.desk.guided_start(person)}
 
     def skip_start(self, generation: int, person: Person) -> dict[str, Any]:
         """Save that the person skips the guided start."""
@@ -167,9 +163,12 @@ class Answering:
             saved = {"generation": event.generation, "time": event.time}
             return {"saved": saved, "start": self.desk.guided_start(person)}
 
-    def refit(self, generation: int) -> dict[str, Any]:
+    def refit(self, generation: int, person: Person) -> dict[str, Any]:
         """Refit the weights now; other requests are answered meanwhile."""
-        self._recent(generation)
+        state = self._recent(generation)
+        if person.role == "rater" and self.session.blindness.apart(state):
+            # The weights of a blind rater follow their answers by themselves, those of all are not theirs to see.
+            return {"saved": None, "model": self.session.progress(person.name).weights}
         fit = self.session.refit()
         saved = None if fit is None else {"generation": fit.generation, "time": fit.time}
         return {"saved": saved, "model": self.session.weights()}
@@ -177,21 +176,20 @@ class Answering:
     def skip(self, number: int, request: SkipRequest, person: Person) -> dict[str, Any]:
         """Save that a query was declined, and give what comes next."""
 
-        def write() -> Saved:
+        def write(inner: int) -> Saved:
             base: int | None = request.generation
-            if isinstance(self.project.state.answer(person.name, number), Skipped):
+            if isinstance(self.project.state.answer(person.name, inner), Skipped):
                 # Another reason: the former skip is taken back first, so that both can be undone one by one.
-                self.session.restore(number, base_generation=base, rater=person.name)
+                self.session.restore(inner, base_generation=base, rater=person.name)
                 base = None
             told: dict[str, Any] = {"duration": request.duration, "base_generation": base, "rater": person.name}
-            return self.session.skip(number, request.reason, request.text, **told)
+            return self.session.skip(inner, request.reason, request.text, **told)
 
         return self._written(number, request.generation, person, write)
 
-    def _written(self, number: int, generation: int, person: Person, write: Callable[[], Saved]) -> dict[str, Any]:
+    def _written(self, number: int, generation: int, person: Person, write: Callable[[int], Saved]) -> dict[str, Any]:
         with self.desk.lock:
-            self._open(number, generation, person)
-            saved = write()
+            saved = write(self._open(number, generation, person))
             self.desk.changed()
             try:
                 following = self.current(person)
@@ -202,25 +200,25 @@ class Answering:
     def another(self, number: int, generation: int, person: Person) -> dict[str, Any]:
         """Put a query aside and give the next best."""
         with self.desk.lock:
-            state = self._open(number, generation, person)
-            aside = state.deferred.get((person.name, number), 0)
+            inner, state = self._open(number, generation, person), self.project.state
+            aside = state.deferred.get((person.name, inner), 0)
             if aside > generation:
                 raise InvalidInputError(f"Query {number} has been put aside already; reload to see what comes next.")
-            touched = state.touched.get((person.name, number))
+            touched = state.touched.get((person.name, inner))
             if touched is not None and touched.generation > generation:
                 raise ConflictError(f"Query {number} was answered meanwhile; look at it and decide again.", touched)
-            query = self.session.another(number, person.name)
+            query = self.session.another(inner, person.name)
             self.desk.changed()
             return self._done(person, self._reasons(person)) if query is None else self.shown(query, person)
 
     def disable(self, number: int, disabled: bool, generation: int, person: Person) -> dict[str, Any]:
         """Take a placement out of the model, or put it back."""
         with self.desk.lock:
-            self._open(number, generation, person)
+            inner = self._open(number, generation, person)
             act = self.session.disable if disabled else self.session.enable
-            saved = act(number, base_generation=generation, rater=person.name)
+            saved = act(inner, base_generation=generation, rater=person.name)
             self.desk.changed()
-            return {"saved": _saved(saved), "query": self.shown(self.session.go_to(number, person.name), person)}
+            return {"saved": _saved(saved), "query": self.shown(self.session.go_to(inner, person.name), person)}
 
     def step(self, kind: str, generation: int, person: Person) -> dict[str, Any]:
         """Undo or redo."""
@@ -245,21 +243,21 @@ class Answering:
             raise InvalidInputError(f"Generation {generation} has not been reached; the log is at {state.generation}.")
         return state
 
-    def _known(self, number: int, person: Person) -> State:
-        state = self.project.state
-        if not 0 <= number < len(state.queries) or not state.queries[number].asks(person.name):
+    def _known(self, number: int, person: Person) -> int:
+        """Return the query that this person knows under a number."""
+        inner = self.session.blindness.number(self.project.state, person.name, number)
+        if inner is None:
             raise NotFoundError(f"There is no query {number} for {person.name}.")
-        return state
+        return inner
 
-    def _open(self, number: int, generation: int, person: Person) -> State:
-        """Refuse a write to a query that is not there, not yet known to the sender, or settled."""
-        self._recent(generation)
-        state = self._known(number, person)
-        if generation < state.queries[number].generation:
+    def _open(self, number: int, generation: int, person: Person) -> int:
+        """Return the query of a write; refuse one that is not there, not yet known to the sender, or settled."""
+        state, inner = self._recent(generation), self._known(number, person)
+        if generation < state.queries[inner].generation:
             raise InvalidInputError(f"Query {number} was not yet asked at generation {generation}; reload the page.")
-        if self._locked(state, number, person):
+        if self._locked(state, inner, person):
             raise LockedError("The organiser has settled this location, so it cannot be changed any more.")
-        return state
+        return inner
 
     @staticmethod
     def _locked(state: State, number: int, person: Person) -> bool:
@@ -271,5 +269,13 @@ def _saved(saved: Saved) -> dict[str, Any]:
     return {"generation": saved.generation, "time": saved.time}
 
 
-def _steps(state: State, person: Person) -> dict[str, bool]:
-    return {"can_undo": bool(state.done.get(person.name)), "can_redo": bool(state.undone.get(person.name))}
+def _steps(state: State, person: Person) -> dict[str, Any]:
+    """Return how far a person has come: the one way to count, whatever the list shows."""
+    name = person.name
+    skipped = sum(isinstance(state.answer(name, number), Skipped) for number in state.trails.get(name, ()))
+    return {
+        "placed": placed_count(state, name),
+        "skipped": skipped,
+        "can_undo": bool(state.done.get(name)),
+        "can_redo": bool(state.undone.get(name)),
+    }

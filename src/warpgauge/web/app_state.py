@@ -169,9 +169,7 @@ class Desk:
 
     def posterior(self, person: Person) -> Posterior:
         """Return the model that a person may see: a rater's stays the same while they have a query before them."""
-        if person.role == "rater":
-            return self.session.view(person.name)
-        return self.session.posterior()
+        return self.session.view(person.name, everybody=person.role != "rater")
 
     def guided_start(self, person: Person) -> dict[str, Any]:
         """Return whether the guided start is due, and how many landmarks it still needs."""

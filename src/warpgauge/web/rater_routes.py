@@ -91,7 +91,7 @@ def query_router(desk: Desk) -> APIRouter:
     @router.post("/api/refit", response_model=RefitAnswer, responses=WRITE_REFUSALS)
     def refit(body: Based, writing: Writing) -> Any:
         """Refit the weights to the current annotations."""
-        return answering.refit(body.generation)
+        return answering.refit(body.generation, writing)
 
     @router.post("/api/query/{n}/skip", response_model=WriteAnswer, responses=_WRITE)
     def skip(n: Number, body: SkipRequest, writing: Writing) -> Any:
@@ -155,7 +155,7 @@ def _conflict(desk: Desk, error: ConflictError, yours: dict[str, Any], person: P
             "error": str(error),
             "yours": yours,
             "theirs": described(theirs, hidden=not desk.predicts(person)),
-            "query": newer.query,
+            "query": None if newer.query is None else desk.session.blindness.name(state, person.name, newer.query),
             "generation": state.generation,
         }
     )

@@ -9,6 +9,7 @@ from fastapi import APIRouter
 from warpgauge.project import Skipped, State
 from warpgauge.session import ListRow
 from warpgauge.session.agreement import seconds
+from warpgauge.session.mark_list import swapped_sentence
 from warpgauge.session.queries import number_for, snap_use
 from warpgauge.web.app_state import Desk
 from warpgauge.web.auth import Asking, Person
@@ -36,22 +37,28 @@ class Reports:
         hidden = not self.desk.predicts(person)
         with self.desk.lock:
             state = self.project.state
-            marks, skips = self.session.listing(whose), self.session.skipped(whose)
+            marks = self.session.listing(whose, viewer=person.name)
+            skips = self.session.skipped(whose, viewer=person.name)
+            detectable = None if hidden else self.session.detectable(whose, viewer=person.name)
             rows = [_placed(row, state, hidden) for row in marks]
             rows += [_skipped(*skip, state) for skip in skips]
             generation = state.generation
             for row in rows:
                 row["snap"] = snap_use(state, row["rater"], row["query"])
+                for field in ("query", "partner"):
+                    if row[field] is not None:
+                        row[field] = self.session.blindness.name(state, person.name, row[field])
         if whose is not None:
             for row in rows:
                 row["rater"] = None
-        return {"rows": sorted(rows, key=lambda row: (row["query"], row["rater"] or "")), "generation": generation}
+        rows.sort(key=lambda row: (row["query"], row["rater"] or ""))
+        return {"rows": rows, "detectable": detectable, "generation": generation}
 
     def progress(self, person: Person) -> dict[str, Any]:
         """Return the progress: a rater's own counts and times, or those of all raters for other roles."""
         whose = person.name if person.role == "rater" else None
         with self.desk.lock:
-            found = self.session.progress(whose)
+            found = self.session.progress(whose, viewer=person.name)
             times = seconds(self.project.state, whose)
         ranking, compares = None, self.desk.compares(person)
         # Who is kept from the transforms is not told what the audit says of them.
@@ -106,6 +113,9 @@ def _placed(row: ListRow, state: State, hidden: bool) -> dict[str, Any]:
         "point": row.moving_point,
         "outlier": row.flag == "outlier",
         "swapped": row.flag == "swapped",
+        "sentence": row.sentence
+        if row.partner is None
+        else swapped_sentence(f"mark {number_for(state, row.rater, row.partner)}"),
         "chosen": _shown_origin(row.origin),
         "flagged": row.questioned is not None,
     }

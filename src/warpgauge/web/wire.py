@@ -250,6 +250,8 @@ class QueryAnswer(Given):
     answer: Answer | None
     disabled: bool
     locked: bool = Field(description="The organiser has settled the location.")
+    placed: int = Field(description="Placements of this rater that count for the budget.")
+    skipped: int
     can_undo: bool
     can_redo: bool
     start: StartAnswer
@@ -261,6 +263,9 @@ class DoneAnswer(Given):
     done: Literal[True] = True
     reasons: list[str]
     generation: int
+    placed: int
+    skipped: int
+    total: int | None
     can_undo: bool
     can_redo: bool
     start: StartAnswer

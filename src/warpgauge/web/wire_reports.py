@@ -81,6 +81,10 @@ class ListAnswer(Given):
     """All answers that this person may see."""
 
     rows: list[ListRowAnswer]
+    detectable: float | None = Field(
+        description="A slip at least so long, in world units, would have been found at any mark; null where marks are "
+        "too few to compare them, or predictions are hidden."
+    )
     generation: int
 
 
@@ -120,6 +124,7 @@ class ProgressAnswer(Given):
     targets: int
     mean_sd: float
     max_sd: float
+    region: float = Field(description="A standard deviation times this is the ± of the page: the region at its level.")
     units: str
     curve: list[CurvePoint]
     next_gain: float | None

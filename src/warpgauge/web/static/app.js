@@ -71,6 +71,7 @@ function initialState() {
     compare: "off",
     ghost: false,
     rows: [],
+    detectable: null,
     progress: null,
     picked: null,
   };
@@ -132,7 +133,7 @@ async function open() {
     try {
       const [rows, progress] = await Promise.all([api.get("/api/list"), api.get("/api/progress")]);
       if (mine !== asking) return; // what is asked later is newer, in whatever order the answers come
-      store.set({ rows: rows.rows, progress });
+      store.set({ rows: rows.rows, detectable: rows.detectable, progress });
       showUncertainty(progress, project.units, extentOf(project.images.fixed));
       poseByRows(stage);
       stage.ghostWhenKnown(progress);

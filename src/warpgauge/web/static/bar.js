@@ -110,16 +110,14 @@ export function distinctNames(one, other) {
 }
 
 /** @param {State} state */
-function showQuestion({ query, done, rows, project, task }) {
+function showQuestion({ query, done, task }) {
   const title = byId("query-number");
   const start = task === "start";
   title.textContent = start ? "Getting started" : task === "own" ? "Your own point" : query?.answer ? `Answer ${query.number}${query.name ? `: ${query.name}` : ""}` : (query?.name ?? "");
   title.dataset.number = start ? "start" : query ? String(query.number) : done ? "done" : "";
-  const own = rows.filter(({ rater }) => !rater || rater === project?.rater);
-  const placed = own.filter(({ skipped }) => !skipped).length;
-  const total = query?.total ?? null;
+  const { placed, skipped, total } = query ?? done ?? { placed: 0, skipped: 0, total: null };
   const words = [`${placed}${total === null ? "" : ` of ${total}`} placed`];
-  if (own.length > placed) words.push(`${own.length - placed} skipped`);
+  if (skipped) words.push(`${skipped} skipped`);
   byId("counts").textContent = (query || done) && !start ? words.join(" · ") : "";
   const bar = /** @type {HTMLProgressElement} */ (byId("query-bar"));
   bar.hidden = total === null || start;
@@ -170,9 +168,10 @@ export function showUncertainty(progress, units, largest) {
     place.replaceChildren();
     return;
   }
-  const values = progress.curve.map((entry) => entry.mean_sd);
-  firstKnown ??= progress.mean_sd;
-  const was = firstKnown > progress.mean_sd * 1.05 ? ` (was ${rounded(firstKnown)})` : "";
-  place.title = "How well the match of a typical place is known: ± one standard deviation";
-  place.replaceChildren(`known to ± ${rounded(progress.mean_sd)} ${unitName(units)}${was}`, values.length > 2 ? sparkline(values) : "");
+  const values = progress.curve.map((entry) => entry.mean_sd * progress.region);
+  const now = progress.mean_sd * progress.region;
+  firstKnown ??= now;
+  const was = firstKnown > now * 1.05 ? ` (was ${rounded(firstKnown)})` : "";
+  place.title = "How well the match of a typical place is known: the region that is drawn around a prediction, ± its half-width";
+  place.replaceChildren(`known to ± ${rounded(now)} ${unitName(units)}${was}`, values.length > 2 ? sparkline(values) : "");
 }

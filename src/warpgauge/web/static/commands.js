@@ -4,6 +4,8 @@
  */
 
 import { askReason, showKeys } from "./dialogs.js";
+import { unitName } from "./dom.js";
+import { nothingFound } from "./finish.js";
 import { nextFlagged } from "./list.js";
 import { lookAtMark } from "./looking.js";
 import { magnifyBoth, presetsOf } from "./magnification.js";
@@ -83,7 +85,7 @@ function answerCommands(annotator) {
     { id: "flagged", label: "Next mark worth a second look", keys: ["Shift+n"], shown: "⇧N", group: ANSWER, run: () => {
       const row = nextFlagged(store.state.rows, store.state.query?.query ?? null);
       if (row) void annotator.goTo(row.query);
-      else say(store, "No mark stands out: all agree with each other.");
+      else say(store, nothingFound(store.state.detectable, unitName(stage.project.units)));
     } },
     { id: "current", label: "Back to the open question", keys: ["q"], shown: "Q", group: ANSWER, run: () => void annotator.current() },
     { id: "escape", label: "Clear what is not accepted", keys: ["Escape"], shown: "Esc", group: ANSWER, run: () => {

@@ -22,26 +22,26 @@ export function buildFinish(annotator, drawer) {
   const place = byId("finish");
   let closed = false;
   const show = () => {
-    const { done, rows, task, progress } = store.state;
+    const { done, rows, task, progress, detectable } = store.state;
     place.hidden = !done || closed || task !== "answer" || project.role === "viewer";
     if (!done) closed = false;
     document.body.classList.toggle("finished", !place.hidden);
     if (place.hidden) return;
     const units = unitName(project.units);
     const mine = rows.filter((row) => !row.rater || row.rater === project.rater);
-    const [placed, skipped, flagged] = [mine.filter((row) => !row.skipped), mine.filter((row) => row.skipped), mine.filter(isFlagged)];
-    const known = progress?.mean_sd;
+    const flagged = mine.filter(isFlagged);
+    const known = progress ? progress.mean_sd * progress.region : null;
     place.replaceChildren(make("div", { class: "sheet" },
       make("h2", {}, "You are done. Thank you."),
       make("p", {}, done?.reasons.join(" ") ?? ""),
       make("div", { class: "numbers" },
-        figure(String(placed.length), "matches placed"), figure(String(skipped.length), "skipped"),
+        figure(String(done?.placed ?? 0), "matches placed"), figure(String(done?.skipped ?? 0), "skipped"),
         figure(known ? `± ${rounded(known)} ${units}` : "–", "is how well a typical match is known")),
       progress ? make("p", {}, progressInWords(progress, units, extentOf(stage.images.fixed)).join(" ")) : null,
       make("h3", {}, "Worth a second look"),
       flagged.length
         ? make("div", { class: "choices" }, ...flagged.map((row) => make("button", { type: "button", "data-look": row.query, onclick: () => void annotator.goTo(row.query) }, `Mark ${row.number}: ${reasonToLook(row, rows, units)}`)))
-        : make("p", {}, "All marks agree with each other: nothing stands out."),
+        : make("p", { "data-detectable": "" }, nothingFound(detectable, units)),
       make("h3", {}, "Take with you"),
       takeaway(stage),
       make("h3", {}, "What to do next"),
@@ -55,6 +55,16 @@ export function buildFinish(annotator, drawer) {
   };
   store.watch(["done", "rows", "task", "progress"], () => whenReleased(place, show));
   show();
+}
+
+/**
+ * What it means that no mark is worth a second look: never that all are right.
+ * @param {number | null} detectable
+ * @param {string} units
+ */
+export function nothingFound(detectable, units) {
+  if (detectable === null) return "The marks cannot be checked against each other here.";
+  return `Nothing detectable above ${rounded(detectable)} ${units}: a smaller slip would not show among these marks.`;
 }
 
 /**

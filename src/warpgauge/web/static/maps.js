@@ -114,14 +114,14 @@ export function deviationOfEntropy(entropy, d) {
 /**
  * What the colours mean, in words.
  * @param {MapPicture} map
- * @param {{transform: string | null, d: number, units: string}} of
+ * @param {{transform: string | null, d: number, units: string, region: number}} of region: half-width at the project's level per standard deviation
  * @returns {HTMLElement}
  */
-export function mapLegend(map, { transform, d, units }) {
-  const known = (/** @type {number} */ value) => `${rounded(map.kind === "sd" ? value : deviationOfEntropy(value, d))} ${unitName(units)}`;
+export function mapLegend(map, { transform, d, units, region }) {
+  const known = (/** @type {number} */ value) => `${rounded(region * (map.kind === "sd" ? value : deviationOfEntropy(value, d)))} ${unitName(units)}`;
   const error = map.kind === "error" || map.kind === "blended";
   const unit = unitName(units);
-  const title = error ? `${map.kind === "error" ? "Error" : "Error, where it is known"}: ${transform} (score from 0 to 1)` : `How well the match is known (± one standard deviation, ${unit})`;
+  const title = error ? `${map.kind === "error" ? "Error" : "Error, where it is known"}: ${transform} (score from 0 to 1)` : `How well the match is known (± half-width of its region, ${unit})`;
   const ends = error ? ["0: agrees", "1: contradicts"] : [`sure: ± ${known(map.range[0])}`, `half: ± ${known(map.range[1])}`, `unsure: ± ${known(map.range[2])}`];
   const bar = make("div", { class: "bar" });
   for (const colour of scaleAnchors(error ? "error" : "uncertainty")) {

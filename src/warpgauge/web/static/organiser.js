@@ -133,16 +133,14 @@ export class Organiser {
   showRaters(raters, pooled) {
     const { budget } = this.stage.project.settings;
     const people = raters.filter((one) => one.role !== "organiser" || one.placed > 0 || Object.keys(one.skipped).length > 0);
-    // A location that was asked twice counts once.
-    const placed = (/** @type {RaterRow} */ one) => one.placed - (one.intra?.pairs ?? 0);
-    const most = Math.max(1, budget ?? 0, ...people.map(placed));
+    const most = Math.max(1, budget ?? 0, ...people.map((one) => one.placed));
     const skipped = (/** @type {RaterRow} */ one) =>
       Object.entries(one.skipped).filter(([, count]) => count > 0).map(([reason, count]) => `${count} ${reason.replaceAll("_", " ")}`).join(", ");
     this.raters.replaceChildren(
       make("div", { class: "cards" }, ...people.map((one) => make("div", { class: `card ${one.revoked ? "off" : ""}`, "data-rater": one.name },
         make("h3", {}, one.name, make("span", { class: "quiet" }, one.revoked ? "revoked" : one.role === one.name ? "" : one.role)),
-        make("progress", { max: most, value: placed(one), "aria-label": `Marks placed by ${one.name}` }),
-        make("span", {}, `${placed(one)}${budget ? ` of ${budget}` : ""} placed${one.intra?.pairs ? `, ${one.intra.pairs} of them twice` : ""}${skipped(one) ? `; skipped: ${skipped(one)}` : ""}`),
+        make("progress", { max: most, value: one.placed, "aria-label": `Marks placed by ${one.name}` }),
+        make("span", {}, `${one.placed}${budget ? ` of ${budget}` : ""} placed${one.intra?.pairs ? `, ${one.intra.pairs} of them repeats` : ""}${skipped(one) ? `; skipped: ${skipped(one)}` : ""}`),
         make("span", { class: "quiet" }, one.median_seconds === null ? "no time yet" : `${rounded(one.median_seconds)} s per answer`),
         ...certificateWords(one.certificate, this.unit).map((words) => make("span", { "data-certificate": "" }, words)),
         one.snap_asked === 0 ? null : make("span", { "data-snap": "", title: "Better places that the images proposed; the log has each of them" }, `Snap asked ${one.snap_asked}, shown ${one.snap_shown}, taken ${one.snap_taken}`),

@@ -81,7 +81,7 @@ function showLegend(stage, section) {
     if (map === shown) return;
     shown = map;
     legend?.remove();
-    legend = map ? mapLegend(map, { transform: stage.store.state.overlays.transform, d: stage.images.fixed.size.length, units: stage.images.fixed.units }) : null;
+    legend = map ? mapLegend(map, { transform: stage.store.state.overlays.transform, d: stage.images.fixed.size.length, units: stage.images.fixed.units, region: stage.store.state.progress?.region ?? 1 }) : null;
     if (legend) section.append(legend);
   };
 }

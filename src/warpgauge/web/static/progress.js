@@ -21,11 +21,11 @@ export async function buildProgress(annotator, leaf) {
   const progress = await stage.api.get("/api/progress");
   if (stage.store.state.drawer !== "progress") return; // another leaf was opened meanwhile
   const units = unitName(stage.images.fixed.units);
-  const curve = progress.curve.map((entry) => [entry.annotations, entry.mean_sd]);
+  const curve = progress.curve.map((entry) => [entry.annotations, entry.mean_sd * progress.region]);
   const seconds = progress.seconds ?? [];
   const sorted = [...seconds].sort((a, b) => a - b);
   leaf.replaceChildren(
-    make("p", {}, `${progress.annotations} ${progress.annotations === 1 ? "mark" : "marks"} placed.`),
+    make("p", {}, `${progress.placed} ${progress.placed === 1 ? "mark" : "marks"} placed.`),
     ...progressInWords(progress, units, extentOf(stage.images.fixed)).map((sentence) => make("p", {}, sentence)),
     make("h2", {}, "How well a typical match is known"),
     chart(curve, "marks", units, { logarithmic: true }),
@@ -48,11 +48,12 @@ export async function buildProgress(annotator, leaf) {
  * @returns {string[]}
  */
 export function progressInWords(progress, units, largest = Infinity) {
-  const { mean_sd: now, max_sd: worst, curve } = progress;
+  const { mean_sd: now, max_sd: worst, curve, region } = progress;
   if (now === null || progress.annotations === 0) return ["Nothing is known yet: every answer helps."];
-  const words = [`A typical match is known to ± ${rounded(now)} ${units}${worst === null ? "" : `, the least certain one to ± ${rounded(worst)} ${units}`}.`];
+  const within = (/** @type {number} */ sd) => `± ${rounded(sd * region)} ${units}`;
+  const words = [`A typical match is known to ${within(now)}${worst === null ? "" : `, the least certain one to ${within(worst)}`}.`];
   const first = curve[0]?.mean_sd;
-  if (first && first > now && first < largest) words.push(`With the first marks it was ± ${rounded(first)} ${units}.`);
+  if (first && first > now && first * region < largest) words.push(`With the first marks it was ${within(first)}.`);
   const back = [...curve].reverse().find((entry) => entry.annotations <= progress.annotations - 10);
   if (back && back.mean_sd > 0) {
     const share = Math.round(100 * (1 - now / back.mean_sd));

@@ -66,6 +66,7 @@
  * @property {boolean} ghost whether the other image shows where the pointer is
  * @property {boolean} turned whether the moving image is shown in that pose
  * @property {Row[]} rows
+ * @property {number | null} detectable a slip at least so long would show among the marks
  * @property {Progress | null} progress
  * @property {number | null} picked row of the list under the pointer
  */

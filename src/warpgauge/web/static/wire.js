@@ -72,6 +72,9 @@
  * @property {true} done
  * @property {string[]} reasons
  * @property {number} generation
+ * @property {number} placed
+ * @property {number} skipped
+ * @property {number | null} total
  * @property {boolean} can_undo
  * @property {boolean} can_redo
  * @property {StartAnswer} start
@@ -146,6 +149,7 @@
 /**
  * @typedef {object} ListAnswer All answers that this person may see.
  * @property {ListRowAnswer[]} rows
+ * @property {number | null} detectable A slip at least so long, in world units, would have been found at any mark; null where marks are too few to compare them, or predictions are hidden.
  * @property {number} generation
  */
 /**
@@ -274,6 +278,7 @@
  * @property {number} targets
  * @property {number} mean_sd
  * @property {number} max_sd
+ * @property {number} region A standard deviation times this is the ± of the page: the region at its level.
  * @property {string} units
  * @property {CurvePoint[]} curve
  * @property {number | null} next_gain
@@ -317,6 +322,8 @@
  * @property {PlaceAnswer | SkipAnswer | null} answer
  * @property {boolean} disabled
  * @property {boolean} locked The organiser has settled the location.
+ * @property {number} placed Placements of this rater that count for the budget.
+ * @property {number} skipped
  * @property {boolean} can_undo
  * @property {boolean} can_redo
  * @property {StartAnswer} start

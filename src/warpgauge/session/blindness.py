@@ -1,0 +1,222 @@
+"""What a rater may receive: the one owner of blindness.
+
+Two promises are kept here, and everything that is sent to a rater comes through here.
+
+*Others.* In a blind project with registered raters, what a rater receives depends on their own answers alone: their
+model has weights of its own, learned from their answers when these reach the next step, never at a time that a
+background job decides; queries have names that do not count what others do; and the list of places depends on
+nobody's answers, unless a setting shares the places (`Settings.shares_places`).
+
+*Their own former answer.* At a query whose place the rater has answered before (a repeat, or one that is asked again),
+everything is made from their answers at other places, as if this one had never been answered: prediction, linked
+views, maps, list, progress, doubts. So that the answer which is missing does not give a repeat away, a project with
+repeats leaves out one former answer at every other query too, as far back as a repeat would lie.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from typing import Any
+
+import numpy as np
+
+from warpgauge.core.process import TransformationPrior
+from warpgauge.display import counted
+from warpgauge.errors import WarpgaugeError
+from warpgauge.project import State
+from warpgauge.session.fused_annotations import LocatedAnnotations, own_annotations
+from warpgauge.session.model import Model, View
+from warpgauge.session.prior import with_weights
+from warpgauge.session.queries import name_for, number_named, open_queries
+from warpgauge.session.refit import fitted_prior, refit_steps
+
+_KEPT_PER_RATER = 3  # views: of the query, of the progress, of a former answer
+
+
+class Blindness:
+    """Says what each rater of a session may see.
+
+    Parameters
+    ----------
+    model : Model
+    """
+
+    def __init__(self, model: Model) -> None:
+        self.project, self.model = model.project, model
+        self._handed: dict[str, int] = {}
+        self._kept: dict[str, OrderedDict[Hashable, Any]] = {}
+
+    def apart(self, state: State) -> bool:
+        """Return whether each rater has a model of their own."""
+        return self.project.settings.keeps_apart(state.has_raters)
+
+    def described(self, state: State) -> str:
+        """Return in a few words whether the project is blind, and if not, why."""
+        settings = self.project.settings
+        if not settings.blind:
+            return "no: raters see the answers of all"
+        if not state.has_raters:
+            return "nobody is registered as a rater yet"
+        if settings.shares_places:
+            return f"own marks only, but the answers of all decide the places ({', '.join(settings.shares_places)})"
+        return "yes: what a rater receives depends on nobody else's answers"
+
+    # Names
+
+    def _named(self, state: State, who: str) -> bool:
+        """Return whether a person knows queries by names of their own: organisers see the whole list."""
+        return self.apart(state) and state.role(who) == "rater"
+
+    def name(self, state: State, who: str, number: int) -> int:
+        """Return the number under which a query is shown to a person."""
+        return name_for(state, number) if self._named(state, who) else number
+
+    def number(self, state: State, who: str, name: int) -> int | None:
+        """Return the query that is shown to a person under a number; None where there is none for them.
+
+        Raters who are kept apart know the queries that they have answered or put aside, and the one that is next.
+        """
+        if not self._named(state, who):
+            return name if 0 <= name < len(state.queries) and state.queries[name].asks(who) else None
+        number = number_named(state, who, name)
+        if number is None or state.queries[number].for_rater == who or number in state.trails.get(who, ()):
+            return number
+        return number if number in (self.next(state, who), self._handed.get(who)) else None
+
+    # Former answers
+
+    def hand_out(self, state: State, who: str, number: int) -> None:
+        """Take note of the query that a rater has before them."""
+        if state.answer(who, number) is None:
+            self._handed[who] = number
+
+    def next(self, state: State, who: str) -> int | None:
+        """Return the query that the rater is to answer next, as far as the list goes."""
+        handed = self._handed.get(who)
+        gone = handed is None or handed in state.withdrawn or (who, handed) in state.deferred
+        if handed is not None and not gone and state.answer(who, handed) is None:
+            return handed
+        waiting, aside = open_queries(state, self.project.settings, who)
+        return next(iter((*waiting, *aside)), None)
+
+    def left_out(self, state: State, who: str) -> frozenset[int]:
+        """Return the rater's answered queries of which nothing is sent while the next query is open."""
+        number = self.next(state, who)
+        if number is None:
+            return frozenset()
+        trail = [at for at in state.trails.get(who, ()) if state.answer(who, at) is not None and at != number]
+        here = state.queries[number]
+        twins = [at for at in trail if state.queries[at].location == here.location or self._same(state, who, at, here)]
+        return frozenset(twins or self._decoy(state, who, number, trail))
+
+    def _same(self, state: State, who: str, at: int, here: Any) -> bool:
+        """Return whether an answer marks the very point of a query, as one that the rater volunteered may."""
+        placement = state.placement(who, at)
+        point = state.queries[at].point if placement is None or placement.fixed is None else placement.fixed
+        return bool(np.abs(np.subtract(point, here.point)).max() <= 0.5 * self.project.fixed_grid.pixel)
+
+    def _decoy(self, state: State, who: str, number: int, trail: list[int]) -> list[int]:
+        """Return a former answer that is left out where no repeat is asked, as a repeat would leave one out."""
+        settings = self.project.settings
+        if settings.repeat_fraction == 0:
+            return []
+        least = settings.repeat_lag + (settings.growth if settings.order == "random" else 0)
+        asked = [at for at in trail if state.queries[at].for_rater is None]
+        window = asked[max(0, len(asked) - least - settings.repeat_lag) : max(0, len(asked) - least + 1)]
+        if not window:
+            return []
+        text = f"{settings.seed}\0decoy\0{who}\0{name_for(state, number)}"
+        return [window[int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") % len(window)]]
+
+    # Views
+
+    def view(
+        self, state: State, who: str, number: int | None = None, *, sealed: bool = False, everybody: bool = False
+    ) -> View:
+        """Return the model that a rater may see with a query before them, given their answers at other places.
+
+        Parameters
+        ----------
+        number : int, optional
+            The query; by default the rater's next one.
+        sealed : bool
+            Let sealed answers count for the uncertainty, so that progress does not reveal them.
+        everybody : bool
+            For a person who may see the answers of all, and whose own former answer is all that is left out.
+        """
+        hidden = {state.queries[at].location for at in self.left_out(state, who)}
+        if number is not None:
+            hidden.add(state.queries[number].location)
+        if self.apart(state) and not everybody:
+            return self._own(state, who, hidden, sealed)
+        whose = who if self.project.settings.blind and not everybody else None
+        whole = self.model.view_with_sealed(state, whose) if sealed else self.model.view(state, whose)
+        if not hidden & set(whole.located.locations):
+            return whole
+        kept = self._keep(who, (id(whole), tuple(sorted(hidden))), lambda: (whole, whole.without(hidden)))
+        found: View = kept[1]
+        return found
+
+    def _own(self, state: State, who: str, hidden: set[int], sealed: bool) -> View:
+        located = own_annotations(state, self.project.d, who).without(hidden)
+        key = ("view", self.model.untaught_key(state), _generations(located))
+        view: View = self._keep(who, key, lambda: self._make_own(state, who, located))
+        if not sealed or not state.sealed_locations():
+            return view
+        whole = own_annotations(state, self.project.d, who, sealed=True).without(hidden)
+        sealed_key = ("sealed", id(view), _generations(whole))
+        found: View = self._keep(who, sealed_key, lambda: (view, self.model.counting_sealed(state, view, whole)))[1]
+        return found
+
+    def _make_own(self, state: State, who: str, located: LocatedAnnotations) -> View:
+        # From scratch, never by an update: how a posterior was reached must not show in its last digits.
+        prior = self._prior(state, who, located)
+        return View(located, self.model.conditioned(prior, located.annotations), 0)
+
+    def _prior(self, state: State, who: str, located: LocatedAnnotations) -> TransformationPrior:
+        """Return the prior with the weights that a rater's own answers teach: as many of the first as a step has."""
+        untaught, count = self.model.untaught_prior(state), self._taught_by(state, len(located))
+        if count == 0:
+            return untaught
+        first = located.annotations[np.arange(count)]
+
+        def learn() -> TransformationPrior:
+            try:
+                fitted = fitted_prior(self.project, [first], noise=False)
+            except WarpgaugeError:  # as with the initial weights: the next step may succeed
+                return untaught
+            return with_weights(untaught, fitted.kernel, (fitted.linear_sd, fitted.translation_sd), fitted.noise)
+
+        found: TransformationPrior = self._keep(
+            who, ("prior", self.model.untaught_key(state), _generations(located)[:count]), learn
+        )
+        return found
+
+    def _taught_by(self, state: State, count: int) -> int:
+        return refit_steps(self.project.settings, count)[0] if self.model.learns(state) else 0
+
+    def weights(self, state: State, who: str) -> tuple[str, int | None]:
+        """Return in a sentence where the weights of a rater's own model come from, and when they are learned next."""
+        count = len(self.view(state, who).located)
+        step = self._taught_by(state, count)
+        following = refit_steps(self.project.settings, count)[1] if self.model.learns(state) else None
+        if step == 0:
+            return "The weights of the kernel do not depend on your answers yet.", following
+        return f"The weights were learned from {counted(step, 'answer')} of yours.", following
+
+    def _keep(self, who: str, key: Hashable, make: Callable[[], Any]) -> Any:
+        """Return a value that is kept for a rater, made now where it is missing."""
+        kept = self._kept.setdefault(who, OrderedDict())
+        if key not in kept:
+            kept[key] = make()
+        kept.move_to_end(key)
+        while len(kept) > 3 * _KEPT_PER_RATER:
+            kept.popitem(last=False)
+        return kept[key]
+
+
+def _generations(located: LocatedAnnotations) -> tuple[int, ...]:
+    """Return which placements annotations were made of."""
+    return tuple(mark.generation for group in located.marks for mark in group)
