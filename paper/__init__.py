@@ -29,6 +29,7 @@ _HOMES = {
     "answerable": "annotation_studies:ANSWERABLE",
     "certified": "certified:EXPERIMENT",
     "snap": "annotation_studies:SNAP",
+    "slips": "slips:EXPERIMENT",
 }
 NAMES = tuple(_HOMES)
 

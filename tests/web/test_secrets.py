@@ -54,7 +54,7 @@ def keys_of(answer: Any) -> Iterator[str]:
 
 def test_the_secrets_are_marked() -> None:
     """What tells a check question from a suggestion, and how far a placement is from a hidden prediction."""
-    assert {"origin", "same_as", "audit", "known", "doubt"} == SECRETS
+    assert {"origin", "same_as", "audit", "known", "sealed", "doubt"} == SECRETS
 
 
 @pytest.mark.parametrize("model", [*FOR_RATERS.values(), *WRITTEN], ids=lambda model: model.__name__)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from warpgauge.core.estimators import FEWEST_LOOKS, Draws, Predictions, log_evidence, single_draws
     from warpgauge.core.noise_model import fit_noise_model
     from warpgauge.core.process import Posterior
+    from warpgauge.core.slips import Screening, screen
     from warpgauge.core.tickets import log_wealth, pooled_tickets, proven
 
 _HOMES = {
@@ -34,6 +35,7 @@ _HOMES = {
     "estimators": "FEWEST_LOOKS Draws Predictions log_evidence single_draws",
     "noise_model": "fit_noise_model",
     "process": "Posterior",
+    "slips": "Screening screen",
     "tickets": "log_wealth pooled_tickets proven",
 }
 _HOME_OF = {name: f"warpgauge.core.{module}" for module, names in _HOMES.items() for name in names.split()}
@@ -45,6 +47,7 @@ __all__ = [
     "GateDraws",
     "Posterior",
     "Predictions",
+    "Screening",
     "beyond_segment",
     "contest_sizes",
     "fit_noise_model",
@@ -54,6 +57,7 @@ __all__ = [
     "pooled_tickets",
     "proven",
     "relative_gate_tickets",
+    "screen",
     "segment_bound",
     "segment_difference",
     "sequential_draw",

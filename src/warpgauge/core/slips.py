@@ -52,9 +52,14 @@ class Screening:
     squares: Floats
 
     @property
+    def limit(self) -> float:
+        """Squared Mahalanobis length beyond which an annotation is a suspect."""
+        return limit(self.residuals.shape[1])
+
+    @property
     def detectable(self) -> float:
         """Length from which on a slip at any one of the annotations would have been found, world units."""
-        return float(np.sqrt(limit(self.residuals.shape[1]) * np.linalg.eigvalsh(self.covariances)[:, -1].max()))
+        return float(np.sqrt(self.limit * np.linalg.eigvalsh(self.covariances)[:, -1].max()))
 
 
 def limit(d: int) -> float:
