@@ -2,8 +2,8 @@
 
 Eleven or twenty landmarks at random places stand for the marks of one rater, each stated to a pixel (or voxel). Some
 are moved: by 3, 10 or 30 times the standard deviation with which the others predict them, alone or several in the same
-direction, or to the match of the nearest other mark. Measured: the share of slips that are found over all marks at the end, and of one that is
-placed last when it is placed; and how many sound marks are suspected.
+direction, or to the match of the nearest other mark. Measured: the share of slips that are found over all marks at the
+end, and of one that is placed last when it is placed; and how many sound marks are suspected.
 
 The level and the share of the core in `warpgauge.core.slips` were chosen on other pairs: CIMA's lung-lesion_1 and
 lung-lobes_1, DIR-Lab 4DCT 1 to 3, and AFIDs pairs whose first subject is one of the first eight.
