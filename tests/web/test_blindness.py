@@ -18,7 +18,8 @@ from web.test_server_knowledge import TABLE
 
 # Everything that a rater can ask for; a new route has to be in the table of test_server_knowledge.
 READ = [route.removeprefix("get ") for route in TABLE if route.startswith("get ")]
-FLAT = ["/api/linked?points=40,50;200,210", "/api/map/sd?width=32", "/api/warped?part=0,0,40,40"]
+FILES = [f"/api/download/marks/mine?format={kind}" for kind in ("csv", "warpgauge", "bigwarp")]
+FLAT = ["/api/linked?points=40,50;200,210", "/api/map/sd?width=32", "/api/warped?part=0,0,40,40", *FILES]
 # Counters of the log and times of the clock differ between any two runs.
 ASIDE = re.compile(rb'"(generation|time)":("[^"]*"|\d+)|generation \d+|at \d{4}-\d\d-\d\d[T ][^ ]*')
 HEADERS_ASIDE = {"date", "set-cookie"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Collection
 from dataclasses import replace
 
 import numpy as np
@@ -16,7 +17,7 @@ from warpgauge.project import SKIP_REASONS, Event, Placement, Project, Skipped, 
 from warpgauge.project.events import Ask, Disable, Place, Seal
 from warpgauge.session.fused_annotations import LocatedAnnotations, all_marks
 from warpgauge.session.plausibility import check_placement
-from warpgauge.session.queries import PROGRAM, is_retracted
+from warpgauge.session.queries import PROGRAM, is_retracted, number_for
 from warpgauge.session.seals import default_count, drawn_rows
 
 # Two points nearer than this share of a pixel are the same location.
@@ -236,6 +237,30 @@ def raters_landmarks(project: Project, state: State, rater: str | None) -> Landm
         active=np.array([mark.active for mark in marks], dtype=bool),
         skips=tuple(skips),
     )
+
+
+def own_landmarks(project: Project, state: State, rater: str, left_out: Collection[int]) -> Landmarks:
+    """Return a rater's marks and skips as that rater may have them: in the order and with the numbers of answering.
+
+    Nothing tells which were control questions, or how many questions others were asked.
+    """
+    trail = [number for number in state.trails.get(rater, ()) if number not in left_out and not state.is_sealed(number)]
+    cells = [(number, state.cell(rater, number)) for number in trail]
+    placed = [(number, cell, cell.placement) for number, cell in cells if cell.placement is not None]
+    skips = [
+        Skip(np.array(state.queries[number].point), f"{answer.reason}: {answer.text}".removesuffix(": "), rater)
+        for number, cell in cells
+        if isinstance(answer := cell.answer, Skipped)
+    ]
+    bare = _landmarks(
+        project,
+        [placement.fixed or state.queries[number].point for number, _, placement in placed],
+        [placement.point for _, _, placement in placed],
+        [placement.covariance for _, _, placement in placed],
+        [state.queries[number].name or f"mark {number_for(state, rater, number)}" for number, _, _ in placed],
+    )
+    active = [not cell.disabled and (rater, number) not in state.excluded for number, cell, _ in placed]
+    return replace(bare, raters=(rater,) * len(placed), active=np.array(active, dtype=bool), skips=tuple(skips))
 
 
 def fused_landmarks(project: Project, state: State, located: LocatedAnnotations) -> Landmarks:

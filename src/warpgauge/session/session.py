@@ -28,7 +28,7 @@ from warpgauge.session.agreement import (
 from warpgauge.session.answers import Answers, Question, Saved, Start
 from warpgauge.session.blindness import Blindness
 from warpgauge.session.import_checks import Reread, import_problems
-from warpgauge.session.landmark_exchange import fused_landmarks, import_events, raters_landmarks
+from warpgauge.session.landmark_exchange import fused_landmarks, import_events, own_landmarks, raters_landmarks
 from warpgauge.session.mark_list import ListRow
 from warpgauge.session.model import Model, View
 from warpgauge.session.prior import default_radius
@@ -438,6 +438,13 @@ class Session:
     def import_problems(self, landmarks: Landmarks, reread: Reread | None = None) -> list[str]:
         """Return what is probably wrong with landmarks for this project, one clause each; nothing is written."""
         return import_problems(self.project, landmarks, reread)
+
+    def own_landmarks(self, rater: str | None = None) -> Landmarks:
+        """Return a rater's marks and skips as that rater may have them now; see `Blindness`."""
+        who = self._who(rater)
+        with self._lock:
+            state = self.project.state
+            return own_landmarks(self.project, state, who, self.blindness.left_out(state, who))
 
     def landmarks(self, rater: str | None = None, *, fused: bool = False) -> Landmarks:
         """Return all current marks and skips (of all raters or one), or, with ``fused``, what the model uses."""

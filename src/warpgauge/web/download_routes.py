@@ -44,7 +44,10 @@ def marks(whose: Literal["mine", "all", "fused"], desk: AtDesk, asking: Asking, 
         raise NotAllowedError(
             "Some answers of this project are sealed, so marks can be taken from here once the organiser unseals them."
         )
-    found = desk.session.landmarks(asking.name if whose == "mine" else None, fused=whose == "fused")
+    if whose == "mine":
+        found = desk.session.own_landmarks(asking.name)
+    else:
+        found = desk.session.landmarks(fused=whose == "fused")
     label = asking.name if whose == "mine" else whose
     return _landmark_file(desk, found, kind, f"{desk.project.folder.resolve().name}-{label}")
 
