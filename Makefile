@@ -32,7 +32,7 @@ else
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test integrations notebooks lint bench audit workflows dist sbom fuzz docs clean
+.PHONY: help demo test integrations notebooks lint bench audit workflows dist sbom stress docs clean
 
 help:  ## show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -158,8 +158,11 @@ sbom: $(STAMP) $(AUDIT_STAMP)  ## CycloneDX list of everything installed, to dis
 	  --of JSON -o dist/warpgauge.cdx.json $(BIN)/python
 	@echo "the bill of materials is at dist/warpgauge.cdx.json"
 
-fuzz: $(STAMP)  ## more than 20,000 mutated files of all formats: no traceback, none late, none over 2 GB
-	PYTHONPATH=tests $(BIN)/python benchmarks/fuzz.py
+stress: $(STAMP)  ## long runs: 20,000 mutated files, 500 hostile projects, bombs, strangers, killed servers; SEED=n changes the files
+	PYTHONPATH=tests $(BIN)/python benchmarks/fuzz.py --seed $(or $(SEED),0)
+	PYTHONPATH=tests $(BIN)/python benchmarks/bombs.py
+	PYTHONPATH=tests $(BIN)/python benchmarks/hostile.py
+	PYTHONPATH=tests $(BIN)/python benchmarks/servers.py --only kills killed --raters 20 --pause 1
 
 docs: $(STAMP)  ## build docs/ to docs-output/; a warning is an error
 	$(BIN)/sphinx-build -q -W --keep-going -E -b html docs docs-output

@@ -1,9 +1,11 @@
-"""Mutated files through every reader: a result or one sentence, never a traceback, never more than 10 s or 2 GB.
+"""Mutated files and hostile projects: a result or one sentence, never a traceback, 5 s, 2 GB, a write or a request.
 
 ``python benchmarks/fuzz.py`` mutates valid files of every format at random (bytes set, words put in, parts removed,
 doubled or cut; half of the changes fall into the first 256 bytes), reads each as the commands do, and prints a row for
-each format. Every format runs in a process of its own, so that a crash counts as one. ``--count`` scales the number of
-files, ``--seed`` changes them all.
+each format. Hostile projects are made up of identifiers, names, paths, links and rows of the log that lead elsewhere.
+Every format runs in a process of its own, so that a crash counts as one, under an audit hook that notes what is opened
+for writing outside its folder, and connections, programs and pickles. ``--count`` scales the number of files,
+``--seed`` changes them all.
 """
 
 from __future__ import annotations
@@ -17,19 +19,24 @@ import random
 import resource
 import shutil
 import signal
+import sqlite3
 import sys
 import tempfile
 import time
 import traceback
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 ROOT = Path(__file__).resolve().parent.parent
-SECONDS, BYTES, LONGEST = 10.0, 2 * 10**9, 500
+sys.path.insert(0, str(ROOT / "tests"))
+from audit_tools import Hook, outside  # noqa: E402  # of the tests
+
+SECONDS, BYTES, LONGEST = 5.0, 2 * 10**9, 500
 WORDS = [
     b"\0", b"\xff", b"\0\0\0\0", b"\xff\xff\xff\xff", b"\x7f\xff\xff\xff", b"\xff\xff\xff\x7f", b"\0\1\0\0", b"9", b"-",
     b"999999999", b"nan", b"1e999", b"1e308", b"\n", b" ", b"LIST", b"../x", b"/etc/passwd", b"null", b"[]", b"{}",
@@ -210,7 +217,17 @@ def landmark_cases(folder: Path) -> list[Case]:
 
 
 def project_cases(folder: Path) -> list[Case]:
-    sys.path.insert(0, str(ROOT / "tests"))
+    good = made_project(folder)
+    return [
+        ("project project.json", in_folder(good, "project.json"), use_project),
+        ("project points", in_folder(good, "*.npz"), use_project),
+        ("project log", in_folder(good, "annotations.sqlite"), use_project),
+        ("project other files", in_folder(good), use_project),
+    ]
+
+
+def made_project(folder: Path) -> Path:
+    """A small project with annotations and a transform, its images inside."""
     from project.tools import grid_points, place, query, write_images
     from warpgauge.project import Project
 
@@ -222,12 +239,119 @@ def project_cases(folder: Path) -> list[Case]:
     matrix.write_text("1 0 2\n0 1 3\n0 0 1\n")
     project.add_transform("shift", matrix, options={"frame": "LPS"})
     project.close()
-    return [
-        ("project project.json", in_folder(folder / "p", "project.json"), use_project),
-        ("project points", in_folder(folder / "p", "*.npz"), use_project),
-        ("project log", in_folder(folder / "p", "annotations.sqlite"), use_project),
-        ("project other files", in_folder(folder / "p"), use_project),
-    ]
+    return folder / "p"
+
+
+# Where names and paths of a hostile project lead: out of it, to devices, to a host, or to nothing that is a name.
+ELSEWHERE = [
+    "../victim", "..", ".", "", "/etc/passwd", "/dev/zero", "/proc/self/mem", "//host/share", "a/../../victim", "C:\\x",
+    "\\\\host\\share", "a\0b", "a\nb", "\u2025/x", "\uff0e\uff0e/x", "x" * 5000, "CON", "~/x", "$HOME/x", "%2e%2e/x",
+    "http://127.0.0.1:1/x", "https://example.invalid/x.zarr", "s3://bucket/x", "file:///etc/passwd", "-rf", "=1+1",
+    "{{7*7}}", "<script>", "'; DROP TABLE events; --", "annotations.sqlite", "project.json", "transforms/../../victim",
+]  # fmt: skip
+
+
+def hostile_cases(folder: Path) -> list[Case]:
+    good = made_project(folder)
+
+    def make(rng: random.Random, work: Path) -> Path:
+        for name in ("case", "mirrors", "victim"):
+            shutil.rmtree(work / name, ignore_errors=True)
+        (work / "victim").mkdir()
+        (work / "victim" / "project.json").write_text("the victim's")
+        aim = Path(shutil.copytree(good, work / "case" / "p"))
+        for _ in range(rng.randrange(1, 4)):
+            with suppress(OSError, ValueError, KeyError, TypeError):  # what was changed before may not be changed again
+                rng.choice([_hostile_document, _hostile_log, _hostile_link, _hostile_file])(rng, aim, work / "victim")
+        return aim
+
+    return [("hostile projects", make, use_everything)]
+
+
+def _own(path: Path) -> Path:
+    """Return a file of the project itself, which is not a link by now."""
+    if path.is_symlink() or path.stat().st_nlink > 1:
+        raise ValueError("a link")
+    return path
+
+
+def _hostile_document(rng: random.Random, project: Path, victim: Path) -> None:
+    content = json.loads(_own(project / "project.json").read_text())
+    image, points = rng.choice(["fixed", "moving"]), rng.choice(["candidates", "targets"])
+    place = rng.choice([content, content["images"][image], content[points], content["settings"], content["images"]])
+    key = rng.choice(["id", "path", "file", "database", "units", rng.choice(list(place))])
+    value = rng.choice([*ELSEWHERE, str(victim / "project.json"), None, 7, [], {}, 1e308, {"a": "../x"}])
+    place[key] = value
+    (project / "project.json").write_text(json.dumps(content))
+
+
+def _hostile_log(rng: random.Random, project: Path, victim: Path) -> None:
+    name = rng.choice([*ELSEWHERE, str(victim)])
+    payload = rng.choice([
+        {"name": name, "files": [f"transforms/{name}"], "hashes": ["x"], "options": {}},
+        {"name": "shift", "files": [name], "hashes": ["x"], "options": {"sources": 1}},
+        {"name": "shift", "files": ["transforms/shift/matrix.txt"], "hashes": ["x"], "options": {"format": name}},
+    ])  # fmt: skip
+    connection = sqlite3.connect(_own(project / "annotations.sqlite"), isolation_level=None)
+    try:
+        for (trigger,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
+            connection.execute(f"DROP TRIGGER {trigger}")
+        kept = "UPDATE events SET payload = ?, rater = ? WHERE kind = 'transform'"
+        connection.execute(kept, (json.dumps(payload), rng.choice(["ada", name.replace("\0", "")])))
+        connection.execute("UPDATE meta SET value = ? WHERE key = ?", (name, rng.choice(["project", "version", "x"])))
+    except sqlite3.Error:
+        pass  # it was made something else before
+    finally:
+        connection.close()
+
+
+def _hostile_link(rng: random.Random, project: Path, victim: Path) -> None:
+    files = sorted(path for path in project.rglob("*") if path.is_file() and not path.is_symlink())
+    path = rng.choice(
+        [*files, project / "access.log", project / "annotations.sqlite-wal", project / "cache" / "images.json"]
+    )
+    path.parent.mkdir(exist_ok=True)
+    path.unlink(missing_ok=True)
+    aim = rng.choice([victim / "project.json", victim, Path("/dev/zero"), Path("/proc/self/environ"), path, project])
+    if rng.random() < 0.5 and aim.is_file() and aim.parent == victim:
+        os.link(aim, path)
+    else:
+        path.symlink_to(aim)
+
+
+def _hostile_file(rng: random.Random, project: Path, victim: Path) -> None:
+    name = rng.choice(
+        ["cache/x.lock", "transforms/shift/matrix.txt", "report", "maps", "registration", "annotations.head"]
+    )
+    path = project / name
+    shutil.rmtree(path, ignore_errors=True)
+    path.unlink(missing_ok=True) if not path.is_dir() else None
+    path.parent.mkdir(exist_ok=True)
+    kind = rng.choice(["pipe", "hole", "link", "deep"])
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "hole":
+        with path.open("wb") as stream:
+            stream.truncate(2**40)
+    elif kind == "link":
+        path.symlink_to(victim, target_is_directory=True)
+    else:
+        path.write_text("[" * 100_000)
+
+
+def use_everything(path: Path) -> None:
+    """Do with a received project what its finder would: look, verify, mirror, export, and pack it."""
+    from warpgauge.project import Project
+    from warpgauge.session import Session
+
+    before = {file: file.read_bytes() for file in (path.parent.parent / "victim").iterdir()}
+    try:
+        use_project(path)
+        with Project.open(path) as project:
+            project.use_mirror(path.parent.parent / "mirrors")
+            Session(project).landmarks(fused=True)
+    finally:
+        assert {file: file.read_bytes() for file in (path.parent.parent / "victim").iterdir()} == before, "victim"
 
 
 GROUPS: dict[str, tuple[Callable[[Path], list[Case]], int]] = {
@@ -236,6 +360,7 @@ GROUPS: dict[str, tuple[Callable[[Path], list[Case]], int]] = {
     "transforms": (transform_cases, 300),
     "landmarks": (landmark_cases, 400),
     "projects": (project_cases, 250),
+    "hostile": (hostile_cases, 500),
 }
 
 
@@ -251,8 +376,12 @@ def run_case(case: Case, count: int, seed: int, aim: Path) -> None:
             name, make, use = case
             rng = random.Random(f"{seed} {name}")
             row: dict[str, Any] = {"format": name, "files": 0, "read": 0, "refused": 0, "tracebacks": 0, "unclear": 0}
-            row |= {"late": 0, "seconds": 0.0, "examples": []}
+            row |= {"late": 0, "outside": 0, "requests": 0, "seconds": 0.0, "examples": []}
             (base / "work").mkdir()
+            hook = Hook()
+            sys.addaudithook(hook)
+            (base / "temporary").mkdir()
+            tempfile.tempdir = str(base / "temporary")
 
             def late(*_: object) -> None:
                 raise TimeoutError("late")
@@ -262,9 +391,10 @@ def run_case(case: Case, count: int, seed: int, aim: Path) -> None:
                 path = make(rng, base / "work")
                 row["files"] += 1
                 started = time.process_time()
-                # Ten seconds of work: other work on the machine is not this file's fault.
+                # Seconds of work: other work on the machine is not this file's fault.
                 signal.setitimer(signal.ITIMER_REAL, 30 * SECONDS)
                 try:
+                    hook.on = True
                     use(path)
                     row["read"] += 1
                 except WarpgaugeError as error:
@@ -277,7 +407,18 @@ def run_case(case: Case, count: int, seed: int, aim: Path) -> None:
                     row["tracebacks"] += 1
                     row["examples"].append(traceback.format_exc()[-600:])
                 finally:
+                    hook.on = False
                     signal.setitimer(signal.ITIMER_REAL, 0)
+                stated = [
+                    base / "state",
+                    base / "temporary",
+                    *([path, base / "work" / "mirrors"] if path.is_dir() else []),
+                ]
+                row["outside"] += len(found := outside(hook.written, *stated))
+                row["requests"] += len(hook.forbidden)
+                row["examples"] += [*found[:1], *hook.forbidden]
+                hook.written.clear()
+                hook.forbidden.clear()
                 spent = time.process_time() - started
                 row["seconds"] = max(row["seconds"], spent)
                 row["late"] += spent > SECONDS
@@ -313,14 +454,15 @@ def main() -> int:
                 for example in row.get("examples", []):
                     print("   ", example.replace("\n", "\n    "))
     total = {key: sum(row.get(key, 0) for row in rows) for key in
-             ("files", "read", "refused", "tracebacks", "unclear", "late")}  # fmt: skip
+             ("files", "read", "refused", "tracebacks", "unclear", "late", "outside", "requests")}  # fmt: skip
     total["crashed"] = sum("crashed" in row for row in rows)
     total["seconds"] = max(row.get("seconds", 0) for row in rows)
     total["megabytes"] = max(row.get("megabytes", 0) for row in rows)
     print(json.dumps(total))
     arguments.json.parent.mkdir(parents=True, exist_ok=True)
     arguments.json.write_text(json.dumps({"rows": rows, "total": total}, indent=1))
-    bad = sum(total[key] for key in ("tracebacks", "unclear", "late", "crashed")) + (total["megabytes"] * 1e6 > BYTES)
+    wrong = ("tracebacks", "unclear", "late", "outside", "requests", "crashed")
+    bad = sum(total[key] for key in wrong) + (total["megabytes"] * 1e6 > BYTES)
     return 1 if bad else 0
 
 

@@ -11,6 +11,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterable
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from importlib import import_module
@@ -25,6 +26,7 @@ _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _CHANGES = {
     "os.mkdir": (0,), "os.remove": (0,), "os.rmdir": (0,), "os.truncate": (0,), "os.rename": (0, 1), "os.link": (1,),
     "os.symlink": (1,), "os.chmod": (0,), "os.utime": (0,), "os.setxattr": (0,), "shutil.move": (0, 1),
+    "shutil.rmtree": (0,),
 }  # fmt: skip
 _FORBIDDEN = ("socket.connect", "subprocess.Popen", "os.exec", "os.system", "os.posix_spawn", "pickle.find_class")
 _OUTSIDE = ("/dev/null", "/proc/", "/dev/shm/")
@@ -40,10 +42,14 @@ class Audit:
 
     def outside(self, *roots: Path) -> list[str]:
         """Return what was written outside some folders."""
-        # Compiled loops are kept where the program is, or where NUMBA_CACHE_DIR says.
-        compiled = filter(None, [str(Path(warpgauge.__file__).parent), os.environ.get("NUMBA_CACHE_DIR")])
-        allowed = [os.path.realpath(root) for root in (*roots, *compiled)]
-        return [one for one in self.written if not any(_within(one, root) for root in allowed)]
+        return outside(self.written, *roots)
+
+
+def outside(written: Iterable[str], *roots: Path) -> list[str]:
+    """Return the paths outside some folders; compiled loops are kept with the program or in NUMBA_CACHE_DIR."""
+    compiled = filter(None, [str(Path(warpgauge.__file__).parent), os.environ.get("NUMBA_CACHE_DIR")])
+    allowed = [os.path.realpath(root) for root in (*roots, *compiled)]
+    return [one for one in written if not any(_within(one, root) for root in allowed)]
 
 
 def _within(path: str, root: str) -> bool:
@@ -77,7 +83,9 @@ def audited(steps: list[list[str]], folder: Path) -> Audit:
     return Audit(tuple(found["written"]), tuple(found["forbidden"]), tuple(map(tuple, found["outcomes"])))
 
 
-class _Hook:
+class Hook:
+    """Notes what is opened for writing, and what a file may never cause, while it is ``on``."""
+
     def __init__(self) -> None:
         self.on, self.written, self.forbidden = False, dict[str, None](), dict[str, None]()
 
@@ -92,7 +100,9 @@ class _Hook:
             self._note(_database(arguments[0]))
         elif event in _CHANGES:
             for at in _CHANGES[event]:
-                self._note(arguments[at])
+                # Names relative to an open folder: only rmtree works so, which is noted itself.
+                if event not in ("os.remove", "os.rmdir") or arguments[1] in (None, -1):
+                    self._note(arguments[at])
         elif event in _FORBIDDEN and not _of_compiler():
             self.forbidden[f"{event} {str(arguments)[:200]}"] = None
 
@@ -145,7 +155,7 @@ def _serve(folder: str) -> None:
 
 
 def _main() -> None:
-    hook, outcomes = _Hook(), []
+    hook, outcomes = Hook(), []
     # Before the hook: what is imported is not what a file causes.
     for name in ("matplotlib.font_manager", "warpgauge.report", "warpgauge.study", "warpgauge.web"):
         import_module(name)

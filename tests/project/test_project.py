@@ -288,6 +288,8 @@ def make_version_1(project: Project) -> None:
     path = project.folder / "annotations.sqlite"
     path.unlink()
     (project.folder / "annotations.head").unlink()
+    # Nor did such a version leave a witness.
+    shutil.rmtree(Path(os.environ["XDG_STATE_HOME"]) / "warpgauge" / "heads", ignore_errors=True)
     connection = sqlite3.connect(path, isolation_level=None)
     connection.executescript(
         f"""

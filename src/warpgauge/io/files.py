@@ -19,12 +19,20 @@ from typing import Any
 
 import numpy as np
 
-from warpgauge.errors import FileFormatError, InvalidInputError, MissingExtraError, WarpgaugeError, install_advice
+from warpgauge.errors import (
+    FileFormatError,
+    FileTooLargeError,
+    InvalidInputError,
+    MissingExtraError,
+    WarpgaugeError,
+    install_advice,
+)
 from warpgauge.io.inside import own_file
 
 PathLike = str | os.PathLike[str]
 TEXT_LIMIT = 64 * 2**20  # bytes; the largest real text file at hand (a B-spline) has 2 MB
 _CHUNK = 2**20
+_HOLE = 2**30  # bytes of which a file with a thousandth of them on the disk is not hashed
 # ``warnings.catch_warnings`` changes the state of the whole process: one thread at a time may do so.
 _FOREIGN = threading.RLock()
 
@@ -98,7 +106,13 @@ def content_hash(path: PathLike) -> str:
     if root.is_dir():
         return files_hash((file for file in root.rglob("*") if file.is_file()), root)
     digest = hashlib.sha256()
-    for chunk in _chunks(existing_file(root, "file")):
+    file = existing_file(root, "file")
+    status = file.stat()
+    if status.st_size > _HOLE and 512 * getattr(status, "st_blocks", status.st_size) < status.st_size // 1000:
+        raise FileTooLargeError(
+            f"{file.name!r} promises {status.st_size} bytes but is a hole; copy or export it again."
+        )
+    for chunk in _chunks(file):
         digest.update(chunk)
     return f"sha256:{digest.hexdigest()}"
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from warpgauge.display import counted
 from warpgauge.errors import WarpgaugeError
-from warpgauge.io.files import content_hash
+from warpgauge.io.files import content_hash, one_line
 from warpgauge.io.inside import Inside
 from warpgauge.project.document import Document, read_document
 from warpgauge.project.errors import ProjectError, UntrustedProjectError, project_content
@@ -145,7 +145,7 @@ class _Verifier:
                 digest = ""
             if digest != row[-1]:
                 self.problems.append(
-                    f"Event {row[0]} ({row[3]} by {row[2]}) is not what was written: its digest does not match; it or "
+                    f"Event {_named(row)} is not what was written: its digest does not match; it or "
                     f"an earlier event was altered."
                 )
                 return
@@ -169,7 +169,7 @@ class _Verifier:
         if wrong:
             first = wrong[0]
             self.problems.append(
-                f"Event {first[0]} ({first[3]} by {first[2]}) is dated {first[1]}, before there was such a log or in "
+                f"Event {_named(first)} is dated {first[1]}, before there was such a log or in "
                 f"the future{f', and so are {len(wrong) - 1} more' if wrong[1:] else ''}: the clock of the computer "
                 f"was wrong, or the log was made up."
             )
@@ -187,15 +187,20 @@ class _Verifier:
             for file, expected in zip(record.files, record.hashes, strict=True):
                 try:
                     path = Inside(self.folder, file, f"file of the transform {record.name!r}").path
+                    if not path.exists():
+                        self.problems.append(f"The file {file!r} of the transform {record.name!r} is missing.")
+                    elif content_hash(path) != expected:
+                        self.problems.append(f"The file {file!r} of the transform {record.name!r} has changed.")
                 except WarpgaugeError as error:
                     self.problems.append(str(error))
-                    continue
-                if not path.exists():
-                    self.problems.append(f"The file {file!r} of the transform {record.name!r} is missing.")
-                elif content_hash(path) != expected:
-                    self.problems.append(f"The file {file!r} of the transform {record.name!r} has changed.")
         if state.transforms:
             self.checked.append(f"The files of {counted(len(state.transforms), 'transform')} were compared.")
+
+
+def _named(row: Row) -> str:
+    """Return the number, kind and rater of an event, whatever stands there, in a few words."""
+    number, kind, rater = (one_line(Exception(str(value)), 60) for value in (row[0], row[3], row[2]))
+    return f"{number} ({kind} by {rater})"
 
 
 def verify_project(folder: Path) -> VerifyReport:

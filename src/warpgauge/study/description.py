@@ -29,6 +29,7 @@ FITS = ("pair", "together")
 STUDY, METHOD = "study.toml", "submission"
 # Keys of a pair that say nothing without landmarks.
 _OF_LANDMARKS = ("moving_landmarks", "targets", "mask", "raters", "sd", "diagonal", "landmark_options")
+_PART, _LONGEST_PART, _MOST_PARTS = re.compile(r"""\s*[\w"'-]+\s*"""), 100, 50
 _FIELD = re.compile(r"\{(\w*)\}")
 
 
@@ -288,9 +289,10 @@ def read_study(path: PathLike) -> Study:
     """Read a study's description; relative paths are taken from its folder."""
     text = read_text(path, "study")
     file = Path(path)
+    _check_dots(text, file.name)
     try:
         content = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise FileFormatError(f"{file.name!r} is not valid TOML: {one_line(error)}.") from error
     folder = file.resolve().parent
     try:
@@ -306,6 +308,15 @@ def read_study(path: PathLike) -> Study:
         )
     except InvalidInputError as error:
         raise InvalidInputError(f"{file.name!r}: {error}") from error
+
+
+def _check_dots(text: str, name: str) -> None:
+    """Refuse keys of absurdly many parts, for which the parser of TOML takes the square of their number."""
+    run = 0
+    for piece in text.split("."):
+        run = run + 1 if len(piece) < _LONGEST_PART and _PART.fullmatch(piece) else 0
+        if run > _MOST_PARTS:
+            raise FileFormatError(f"{name!r} has a key of more than {_MOST_PARTS} parts, which no study has.")
 
 
 def _check_keys(values: Mapping[str, Any], known: Any, where: str) -> None:
