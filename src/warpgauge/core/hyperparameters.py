@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from scipy.linalg import lapack
+from scipy.linalg import blas, lapack
 
 from warpgauge.core.annotations import Annotations
 from warpgauge.core.arrays import Floats
@@ -49,7 +49,8 @@ class _TrainingSet:
         gram[self.upper] = values
         gram.T[self.upper] = values
         loss, adjoint = (self._isotropic if self.isotropic else self._anisotropic)(gram, noise)
-        # d loss / d theta_s is the inner product of the adjoint with scale s: each pair off the diagonal counts twice.
+        # d loss / d theta_s is the inner product of the adjoint with scale s: each pair off the diagonal counts twice,
+        # so that only its upper triangle is looked at.
         folded = adjoint[self.upper]
         folded[self.upper[0] != self.upper[1]] *= 2
         return loss, self.basis @ folded, float(np.trace(adjoint))
@@ -64,7 +65,9 @@ class _TrainingSet:
         loss = 0.5 * np.sum(self.d + np.square(q).sum(axis=1) / D - self.d * np.log(D))
         B = np.square(u).sum(axis=1) + self.d / D
         cross = (C @ u) @ q.T
-        return float(loss), (C * (0.5 * B)) @ C - 0.5 * (cross + cross.T)
+        # C diag(B) C is symmetric and B positive: half of the product is enough.
+        upper = blas.dsyrk(0.5, (C * np.sqrt(B)).T, trans=1)
+        return float(loss), upper - 0.5 * (cross + cross.T)
 
     def _anisotropic(self, gram: Floats, noise: float) -> tuple[float, Floats]:
         """Do the same with Ld x Ld matrices; the derivative is summed over the components, which share the scalar."""
