@@ -174,8 +174,7 @@ def test_what_a_blind_rater_receives_is_equal_to_the_byte_whatever_the_others_an
         folder = make_flat(tmp_path / name / "p", **settings)
         if settings is MIXED:
             with Project.open(folder) as project:
-                project.add_rater("boss", "organiser", by="boss")
-                add_controls(project, np.array([[50.5, 60.5]]), np.array([[52.0, 61.0]]), "boss", seed=9)
+                add_controls(project, np.array([[50.5, 60.5]]), np.array([[52.0, 61.0]]), "organiser", seed=9)
         found.append(history(folder, others, FLAT))
     assert len(found[0]) == len(found[1]) > 150
     for one, other in zip(*found, strict=True):

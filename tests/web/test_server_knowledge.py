@@ -19,6 +19,9 @@ TABLE: dict[str, tuple[int, int, int, int]] = {
     "post /api/alignment": (401, 422, 403, 422),
     "get /api/alignment/warped": (401, 403, 404, 404),
     "get /api/candidates": (401, 200, 200, 200),
+    "get /api/contexts/0/tile": (401, 404, 404, 404),
+    "get /api/download/marks/mine": (401, 200, 422, 422),
+    "get /api/download/report": (401, 403, 403, 422),
     "get /api/foreground/fixed": (401, 200, 200, 200),
     "get /api/grid_lines": (401, 403, 200, 200),
     "get /api/images/moving/tile": (401, 200, 200, 200),
@@ -112,6 +115,8 @@ def pattern_of(route: str) -> str:
             parts[n] = "{side}"
         elif parts[n - 1] == "map":
             parts[n] = "{kind}"
+        elif parts[n - 1] == "marks":
+            parts[n] = "{whose}"
     return f"{method} {'/'.join(parts)}"
 
 
