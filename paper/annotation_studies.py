@@ -44,7 +44,8 @@ TITLES = {
     "simulated": "simulated",
 }
 UNITS = {"cima-1": "px", "cima-3": "px", "brains": "mm", "simulated": "px"}
-FORMER = {"strategy": "entropy", "refit_first": 10}
+OPEN = {"seal": False}  # the error of the gold standard is followed after every answer
+FORMER = {"strategy": "entropy", "refit_first": 10, **OPEN}
 RATER = "expert"
 
 
@@ -98,11 +99,13 @@ def _project(pair: AnswerablePair, arm: str, place: Path) -> wg.Project:
     if arm == "former":
         return wg.Project.create(place / arm, **options, foreground="none", settings=FORMER)
     if arm == "default":
-        return wg.Project.create(place / arm, **options)
-    with wg.Project.create(place / "all", **options) as everything:
+        return wg.Project.create(place / arm, **options, settings=OPEN)
+    with wg.Project.create(place / "all", **options, settings=OPEN) as everything:
         candidates = everything.candidates
     known = pair.answers(candidates, pair.truth(candidates))
-    return wg.Project.create(place / arm, **options, candidates=candidates[known], settings={"strategy": "entropy"})
+    return wg.Project.create(
+        place / arm, **options, candidates=candidates[known], settings={"strategy": "entropy", **OPEN}
+    )
 
 
 def _loop(

@@ -57,7 +57,8 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def project(pair: Path) -> Path:
     folder = pair / "project"
-    made = ask("new", folder, "--fixed", pair / "fixed.png", "--moving", pair / "moving.png", "--candidates", 60)
+    images = ["--fixed", pair / "fixed.png", "--moving", pair / "moving.png"]
+    made = ask("new", folder, *images, "--candidates", 60, "--no-seal")
     assert made["candidates"] == 60
     for _ in range(12):
         query = ask("suggest", folder, "--rater", "ann")
@@ -183,7 +184,8 @@ def test_simulated_deformation_and_expert(pair: Path, tmp_path: Path) -> None:
         "--amplitude", 3, "--spacing", 40, "--truth", tmp_path / "truth.nrrd",
     )  # fmt: skip
     assert 0.5 < made["mean displacement"] < 8
-    call("new", tmp_path / "p", "--fixed", pair / "fixed.png", "--moving", tmp_path / "moved.nrrd", "--units", "px")
+    call("new", tmp_path / "p", "--fixed", pair / "fixed.png", "--moving", tmp_path / "moved.nrrd", "--units", "px",
+         "--no-seal")  # fmt: skip
     told = ask(
         "simulate", "annotate", tmp_path / "p", "--truth", tmp_path / "truth.nrrd", "--count", 8, "--user", "isotropic"
     )

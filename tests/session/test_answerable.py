@@ -152,7 +152,8 @@ def test_forty_questions_on_a_cima_pair(data_dir: Path, tmp_path: Path) -> None:
     names = [folder / f"29-041-Izd2-w35-{stain}-les1" for stain in ("Ki67-7", "CD31-3")]
     pairs = read_landmarks(*(f"{name}.csv" for name in names), units="px")
     truth = RBFInterpolator(pairs.fixed_points, pairs.moving_points, kernel="thin_plate_spline")
-    project = Project.create(tmp_path / "p", fixed=f"{names[0]}.jpg", moving=f"{names[1]}.jpg", units="px")
+    project = Project.create(tmp_path / "p", fixed=f"{names[0]}.jpg", moving=f"{names[1]}.jpg", units="px",
+                             settings={"seal": False})  # fmt: skip
     session, rng, inside = Session(project, "ps"), np.random.default_rng(0), 0
     for _ in range(40):
         query = session.next_query()

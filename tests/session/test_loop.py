@@ -525,6 +525,7 @@ def test_a_three_dimensional_project(tmp_path: Path) -> None:
         moving=tmp_path / "moving.mha",
         candidates=inner,
         targets=300,
+        settings={"seal": False},
     )
     assert (project.d, project.units) == (3, "mm")
     session = Session(project, "ada")

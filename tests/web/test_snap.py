@@ -39,7 +39,7 @@ def make_pair(folder: Path, *, turned: bool = False, **settings: Any) -> Path:
     points = lattice((60, 60), (200, 250), (6, 6)) * SPACING
     Project.create(folder, fixed=folder.parent / "fixed.png", moving=folder.parent / "moving.png", candidates=points,
                    targets=points, spacing=SPACING, units="um",
-                   settings={"guided_start": False, "unaided": 0.0, **settings}).close()  # fmt: skip
+                   settings={"guided_start": False, "seal": False, "unaided": 0.0, **settings}).close()  # fmt: skip
     return folder
 
 
@@ -107,7 +107,7 @@ def test_volumes_that_are_oblique(tmp_path: Path) -> None:
     fixed, moving, shift = write_shifted(tmp_path, np.array([2, 1, 0]))
     with Project.create(tmp_path / "solid", fixed=fixed, moving=moving, candidates={"kind": "domain", "count": 60},
                         targets={"kind": "domain", "count": 60},
-                        settings={"guided_start": False, "snap": True}) as project:  # fmt: skip
+                        settings={"guided_start": False, "seal": False, "snap": True}) as project:  # fmt: skip
         middle = project.fixed_grid.centre
     with served(tmp_path / "solid", "ada") as server:
         ada = server.client("ada")

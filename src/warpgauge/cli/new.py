@@ -78,7 +78,7 @@ def seal_option(when: str = "") -> Callable[[Any], Any]:
         "--seal/--no-seal",
         default=None,
         help=f"{when}Keep a quarter of the answers, at most 15, and those to audit questions out of exports, maps and "
-        f"verdicts until warpgauge unseal, so that they show which registrations have seen the others.",
+        f"verdicts until warpgauge unseal, so that they show which registrations have seen the others. The default.",
     )
 
 

@@ -124,7 +124,13 @@ def run_demo(
     say(f"1. The pair: {pair.about}.")
     with clock.step("starting the project"), bar("looking for candidates") as show:
         project = Project.create(
-            folder / "project", fixed=pair.fixed, moving=pair.moving, fixed_mask=pair.mask, copy=True, progress=show
+            folder / "project",
+            fixed=pair.fixed,
+            moving=pair.moving,
+            fixed_mask=pair.mask,
+            copy=True,
+            progress=show,
+            settings={"seal": False},  # every registration here is made without the annotations: nothing can leak
         )
     say(f"2. A project with {len(project.candidates)} candidate locations and {len(project.targets)} targets.")
     with project:

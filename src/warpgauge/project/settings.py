@@ -91,7 +91,7 @@ class Settings:
     seal : bool, optional
         Whether some answers are kept from exports, maps, predictions and verdicts until the project is unsealed: of the
         suggested locations a quarter, at most 15 at a time, drawn at random when they are asked, and all audit
-        questions. Off by default.
+        questions. On by default; off in the paper's model.
     audit_design : {"auto", "uniform"}
         Whether places at which transforms disagree are more likely to be drawn (with at least two transforms), or all
         targets are equally likely.
@@ -136,7 +136,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         if self.seal is None:
-            object.__setattr__(self, "seal", False)
+            object.__setattr__(self, "seal", self.model != "paper")
         for one in fields(self):
             value, choices = getattr(self, one.name), one.metadata.get("choices")
             if choices is not None and value not in choices:
