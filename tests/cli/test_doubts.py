@@ -17,6 +17,7 @@ from warpgauge.io.transforms import as_transform
 from warpgauge.io.transforms.writer import write_transform
 
 SIZE = 120
+AS_DISPLACEMENTS = ("--convention", "relative", "--frame", "world")  # otherwise some are refused at once
 
 
 def displacement(points: np.ndarray) -> np.ndarray:
@@ -91,7 +92,7 @@ def test_wrong_fields_are_named_by_every_verdict_whichever_came_first(folder, tm
     if landmarks_first:
         landmarks()
     for name in ("right", *WRONG):
-        call("add-transform", made, name, source / f"{name}.nrrd")
+        call("add-transform", made, name, source / f"{name}.nrrd", *AS_DISPLACEMENTS)
     if not landmarks_first:
         landmarks()
     found = codes(made)
@@ -112,7 +113,7 @@ def test_a_doubt_is_repeated_until_an_organiser_accepts_it(folder, tmp_path):
     """A new name does not lose it, a rater may not accept it, and the log says who did and when."""
     made, source = copied(folder, tmp_path), folder.parent
     call("import", made, source / "pairs.csv")
-    call("add-transform", made, "swapped", source / "swapped.nrrd")
+    call("add-transform", made, "swapped", source / "swapped.nrrd", *AS_DISPLACEMENTS)
     call("rename-transform", made, "swapped", "best")
     assert codes(made) == {"best": {"misread"}}
     # Alone it is first: not without a word.
@@ -130,9 +131,9 @@ def test_a_doubt_is_repeated_until_an_organiser_accepts_it(folder, tmp_path):
         accepted = [entry for entry in project.events() if entry.kind == "accept"]
         assert [(one.rater, one.payload["code"]) for one in accepted] == [("organiser", "misread")]
     # Another file under the same name is another matter.
-    call("add-transform", made, "best", source / "negated.nrrd", "--replace")
+    call("add-transform", made, "best", source / "negated.nrrd", "--replace", *AS_DISPLACEMENTS)
     assert codes(made) == {"best": {"misread"}}
-    call("add-transform", made, "best", source / "inverted.nrrd", "--replace", "--accept-note")
+    call("add-transform", made, "best", source / "inverted.nrrd", "--replace", "--accept-note", *AS_DISPLACEMENTS)
     assert codes(made) == {}
 
 

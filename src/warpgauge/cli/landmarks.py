@@ -15,7 +15,7 @@ import numpy as np
 from warpgauge.cli.arguments import project_argument
 from warpgauge.cli.output import json_option, print_facts, print_json
 from warpgauge.display import counted
-from warpgauge.errors import InvalidInputError
+from warpgauge.errors import InvalidInputError, Message
 from warpgauge.io.landmarks import FORMAT_NAMES, Landmarks
 from warpgauge.io.landmarks.pairing import MATCHES
 from warpgauge.io.landmarks.writer import PROVENANCE, LandmarkLossError, write_landmarks
@@ -175,7 +175,7 @@ def _refuse_problems(problems: list[str], name: str, force: bool) -> None:
     sentence = f"{name!r}: {'; '.join(problems)}"
     if not force:
         raise InvalidInputError(f"{sentence}; correct it, or add --force if it is intended.")
-    click.echo(f"note: {sentence}.", err=True)
+    click.echo(f"note: {Message(sentence)}.", err=True)
 
 
 def _offset(found: RaterOffset, units: str) -> str:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from warpgauge.core.annotations import Annotations
-from warpgauge.errors import InvalidInputError, SuspiciousDataWarning
+from warpgauge.errors import InvalidInputError, Message, SuspiciousDataWarning
 from warpgauge.geometry import Floats, Grid
 from warpgauge.io.transforms import Transform, TransformCheck, check_transform
 from warpgauge.project import Entry, Project
@@ -137,7 +137,7 @@ def note_transform(project: Project, name: str, findings: Iterable[Finding]) -> 
 
 def note_import(project: Project, batch: str, problems: Iterable[str]) -> list[Entry]:
     """Store why an import was doubted that was forced."""
-    text = "; ".join(problems)
+    text = str(Message("; ".join(problems)))
     return list(project.append(Note(rater=PROGRAM, subject=batch, code=FORCED, text=text))) if text else []
 
 

@@ -26,6 +26,8 @@ from warpgauge.session.queries import PROGRAM, is_retracted
 
 # Share of the answers that is sealed, and how many at most: with 20 open answers, 15 sealed ones found most leaks.
 SHARE, MOST = 0.25, 15
+# The first suggestions are open, since the model begins with their answers; those after them make up for it.
+OPEN_FIRST = 4
 
 
 def with_seals(project: Project, asked: list[Ask]) -> list[Ask]:
@@ -46,10 +48,19 @@ def with_seals(project: Project, asked: list[Ask]) -> list[Ask]:
     fixed = settings.fixes_places(state.has_raters)
     left, result = state.seal.most - len(state.sealed_locations() if fixed else live_seals(state)), []
     for ask in asked:
-        drawn = ask.origin == "suggested" and left > 0 and is_slot(state.seal.seed, share, rank)
+        drawn = ask.origin == "suggested" and left > 0 and _is_drawn(state.seal.seed, share, rank)
         rank, left = rank + (ask.origin == "suggested"), left - drawn
         result.append(replace(ask, sealed=True) if drawn else ask)
     return result
+
+
+def _is_drawn(seed: int, share: float, rank: int) -> bool:
+    """Return whether the suggestion of this rank is drawn: one in every 1 / share, two in the first two of these."""
+    early = int(np.ceil(2 / share - 1e-9))
+    if rank < early:
+        later = np.random.default_rng([seed, 0]).permutation(np.arange(OPEN_FIRST, early))
+        return rank in later[:2]
+    return is_slot(seed, share, rank)
 
 
 def _share_beside(audit: float) -> float:
