@@ -18,6 +18,7 @@ from warpgauge.core.process import Posterior
 from warpgauge.evaluation import Evaluation
 from warpgauge.evaluation.panel import Hearing, heard, missed_failures, missed_share, not_affine, sized
 from warpgauge.evaluation.scores import probabilities_of_best
+from warpgauge.report import charts, write_report
 
 
 def test_the_slope_is_a_weighted_regression_through_the_origin() -> None:
@@ -255,7 +256,7 @@ def _failing(name: str) -> Callable[[np.ndarray], np.ndarray]:
     return lambda at: METHODS[name](at) + off(at)[:, None] * [1.0, 0.0]
 
 
-def test_places_where_every_method_is_excluded_are_named_in_the_verdict() -> None:
+def test_places_where_every_method_is_excluded_are_named_and_shown(tmp_path: Path) -> None:
     """All methods fail alike where nobody asked; only the annotations around show it."""
     rng = np.random.default_rng(22)
     fixed = rng.uniform(0, 500, (70, 2))
@@ -277,6 +278,10 @@ def test_places_where_every_method_is_excluded_are_named_in_the_verdict() -> Non
     assert "the annotations exclude every method" in found["all"].verdict.whole
     assert len(found["all"].excluded) == round(flag.numbers["share"] * len(targets))
     assert np.linalg.norm(found["all"].excluded - [400, 400], axis=1).max() < 120
+    pages = [write_report(tmp_path / f"{what}.html", one, maps=False).read_text("utf-8") for what, one in found.items()]
+    assert ["Where every method is excluded" in page for page in pages] == [True, False]
+    drawn = charts.excluded(found["all"], "px").axes[0].lines
+    assert [len(one.get_xdata()) for one in drawn] == [len(targets), len(given), len(found["all"].excluded)]
     assert not any(one.code == "excluded" for one in found["some"].flags)
     assert len(found["some"].excluded) == 0
 

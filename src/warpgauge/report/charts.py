@@ -151,7 +151,9 @@ def excluded(evaluation: Evaluation, units: str) -> Any:
     """Draw the targets, the annotations, and the places where these exclude every method; in 3D from two sides."""
     every, given = evaluation.comparison.targets, evaluation.comparison.annotations.fixed_points
     views = [(0, 1)] if every.shape[1] == 2 else [(0, 1), (0, 2)]
-    figure = matplotlib().figure.Figure(figsize=(4.4 * len(views), 4.2), layout="constrained", facecolor="white")
+    figure = matplotlib().figure.Figure(
+        figsize=(max(6.0, 4.4 * len(views)), 4.6), layout="constrained", facecolor="white"
+    )
     for axes, (a, b) in zip(np.atleast_1d(figure.subplots(1, len(views))), views, strict=True):
         axes.plot(every[:, a], every[:, b], ".", color="#BBBBBB", markersize=3, label="targets", rasterized=True)
         axes.plot(given[:, a], given[:, b], "+", color=_BLUE, markersize=8, label="annotations")
