@@ -32,7 +32,7 @@ else
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test integrations notebooks lint bench audit workflows dist sbom stress docs clean
+.PHONY: help demo test integrations notebooks compat lint bench audit workflows dist sbom stress docs clean
 
 help:  ## show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -116,6 +116,9 @@ $(ALL_STAMP): requirements/dev.txt pyproject.toml $(SOURCES)
 
 notebooks: $(ALL_STAMP)  ## run the notebooks of the documentation with what `pip install ".[all]"` gives
 	XDG_STATE_HOME=$(CURDIR)/$(ALL)/state $(ALL)/bin/jupyter execute docs/notebooks/*.ipynb
+	$(ALL_INSTALL) jupyterlab jupyter-server-proxy
+	@# The annotator within a cell of JupyterLab, in Chromium; the browser is driven from the environment of the tests.
+	@test ! -x $(BIN)/python || WARPGAUGE_JUPYTER=$(CURDIR)/$(ALL)/bin/jupyter $(BIN)/python -m pytest -q tests/web/test_notebook_page.py
 
 integrations: $(INTEGRATIONS_STAMP) notebooks  ## tests against napari with Qt, SpatialData, torch, ANTs, ITK, elastix, MLflow, in their own environment
 	@OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 xvfb-run -a $(INTEGRATIONS)/bin/python -m pytest --confcutdir tests/integrations \
@@ -127,6 +130,9 @@ integrations: $(INTEGRATIONS_STAMP) notebooks  ## tests against napari with Qt, 
 	  tests/io/test_landmarks_frames.py::test_transformix_reads_our_files_as_we_mean_them \
 	  tests/registration/test_registration.py::test_elastix_recovers_a_known_shift_fixed_to_moving \
 	  || { echo "make integrations failed: the tests above, or setting up $(INTEGRATIONS) (make clean removes it)"; exit 1; }
+
+compat:  ## lowest and newest versions of the dependencies, on Python 3.11 to 3.14 as far as they can be had
+	$(PYTHON) requirements/compat.py
 
 bench: $(BENCH_STAMP)  ## every figure as a ratio against its bound, in this run, to docs/speed.md
 	MALLOC_TRIM_THRESHOLD_=1000000000 MALLOC_MMAP_THRESHOLD_=1000000000 PYTHONPATH=$(CURDIR) $(BIN)/python benchmarks/run.py

@@ -124,7 +124,9 @@ def test_the_frame_is_allowed_only_where_it_was_asked_for(tmp_path: Path) -> Non
             assert len(annotator.annotations()) == 0
         finally:
             annotator.stop()
-    assert not prepare(tmp_path / "slide").settings.embedded
+    launch = prepare(tmp_path / "slide")
+    launch.close()
+    assert not launch.settings.embedded
 
 
 def test_behind_a_hub_the_address_is_a_path_of_the_notebook_server(
