@@ -35,7 +35,7 @@ def tried(python: str, resolution: str, folder: Path, wheel: Path) -> str:
     if made.returncode:
         return "not tested: this Python cannot be had here"
     own = place / ("Scripts" if os.name == "nt" else "bin")
-    packages = (f"{wheel}[{EXTRAS}]", "pytest", "hypothesis", "pandas")
+    packages = (f"{wheel}[{EXTRAS}]", "pytest>=8.3", "hypothesis>=6.100")
     options = ("--quiet", "--python", own / "python", "--resolution", RESOLUTIONS[resolution])
     installed = run("uv", "pip", "install", *options, *packages)
     if installed.returncode:
@@ -44,7 +44,19 @@ def tried(python: str, resolution: str, folder: Path, wheel: Path) -> str:
         if run(own / "warpgauge", *words).returncode:
             return f"failed: warpgauge {' '.join(words)}"
     environment = {**os.environ, "PYTHONPATH": "tests"}
-    done = run(own / "python", "-m", "pytest", "-q", "-p", "no:cacheprovider", "-W", "default", *TESTS, env=environment)
+    done = run(
+        own / "python",
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "--noconftest",
+        "-W",
+        "default",
+        *TESTS,
+        env=environment,
+    )
     last = done.stdout.strip().splitlines()[-1] if done.stdout.strip() else done.stderr.strip()[-160:]
     return f"{'passed' if done.returncode == 0 else 'failed'}: {last[:160]}"
 

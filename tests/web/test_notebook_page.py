@@ -89,7 +89,7 @@ def test_a_mark_made_in_a_cell_is_an_annotation_in_the_next(
     page.set_default_timeout(120_000)
     page.goto(f"{lab}/lab/tree/book.ipynb?token={TOKEN}")
     page.locator(".jp-Notebook .jp-Cell").first.wait_for()
-    page.wait_for_function("() => document.querySelector('.jp-Notebook-ExecutionIndicator[data-status=\"idle\"]')")
+    page.get_by_text("Python 3 (ipykernel) | Idle").wait_for()
     page.locator(".jp-Notebook .jp-Cell .cm-content").first.click()
     page.keyboard.press("Shift+Enter")
     element = page.locator(".jp-OutputArea-output iframe").first
