@@ -27,12 +27,16 @@ from command_tools import call
 from project.tools import grid_points, place, query, write_images
 from study_tools import make_study
 from warpgauge.errors import WarpgaugeError
+from warpgauge.evaluation.certificate import read_certificate
 from warpgauge.geometry import Grid
 from warpgauge.io.images import read_image
+from warpgauge.io.landmarks import read_landmarks
 from warpgauge.io.transforms import AffineTransform, read_transform, write_transform
+from warpgauge.maps.checkpoints import Checkpoint
 from warpgauge.project import Project
 from warpgauge.project.errors import UntrustedProjectError
-from warpgauge.study import read_study, run_study, write_container
+from warpgauge.study import new_study, read_study, run_study, write_container
+from warpgauge.study.pair_files import read_grid
 
 INJECTED = [
     "{{7*7}}",
@@ -315,6 +319,37 @@ def test_a_study_that_is_nested_absurdly(tmp_path: Path) -> None:
     for text in ("a = " + "[" * 100_000 + "]" * 100_000, "a." * 100_000 + "b = 1", "a = " + "{b=" * 100_000 + "1"):
         (tmp_path / "study.toml").write_text(text)
         refused(lambda: read_study(tmp_path / "study.toml"))
+
+
+DEEP = "[" * 100_000 + "]" * 100_000
+
+
+@pytest.mark.parametrize("read", ["certificate", "transform", "dataset", "grid", "landmarks", "map"])
+def test_json_that_is_nested_absurdly(read: str, tmp_path: Path) -> None:
+    """Wherever JSON is read, a hundred thousand brackets are one sentence."""
+    file = tmp_path / ("x.grid.json" if read == "grid" else "x.json")
+    file.write_text(DEEP)
+    if read == "map":
+        (tmp_path / "x.npy.json").write_text(DEEP)
+    readers: dict[str, Callable[[], object]] = {
+        "certificate": lambda: read_certificate(file),
+        "transform": lambda: read_transform(file, format="warpy"),
+        "dataset": lambda: new_study(tmp_path / "s.toml", "learn2reg", file),
+        "grid": lambda: read_grid(file),
+        "landmarks": lambda: read_landmarks(file),
+        "map": lambda: Checkpoint(tmp_path / "x.npy", (2, 2), "key"),
+    }
+    refused(readers[read])
+
+
+def test_a_stored_result_of_another_kind_is_computed_anew(tmp_path: Path) -> None:
+    """Results of a study that somebody sent along are used only where they are what they should be."""
+    study = make_study(tmp_path, pairs=1)
+    run_study(study, tmp_path / "results")
+    (stored,) = (tmp_path / "results" / "pairs").iterdir()
+    for about in (DEEP, "7", '{"methods": 3}', '{"methods": [], "__class__": 1}', "null"):
+        np.savez(stored, about=np.array(about), draws=np.zeros(1), scores=np.zeros(1))
+        assert list(run_study(study, tmp_path / "results").computed) == ["case0"]
 
 
 @pytest.mark.parametrize("key", ["fixed_labels", "landmarks", "targets"])

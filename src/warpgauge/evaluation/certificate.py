@@ -26,7 +26,7 @@ from warpgauge.evaluation.exact_verdict import CONFIDENCE, ExactVerdict, exact_v
 from warpgauge.evaluation.project_evaluation import evaluate_comparison, project_centre, project_comparison
 from warpgauge.evaluation.result import Evaluation
 from warpgauge.evaluation.sentences import region_words
-from warpgauge.io.files import read_text
+from warpgauge.io.files import one_line, read_text
 from warpgauge.project import Project
 from warpgauge.session.seals import unseal as unseal_project
 
@@ -327,8 +327,8 @@ def read_certificate(path: str | PathLike[str]) -> dict[str, Any]:
     """Read a certificate's content, without checking it."""
     try:
         content = json.loads(read_text(path, "certificate"))
-    except json.JSONDecodeError as error:
-        raise FileFormatError(f"{str(path)!r} is not JSON: {error.msg} in line {error.lineno}.") from error
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise FileFormatError(f"{str(path)!r} is not JSON: {one_line(error)}.") from error
     if not isinstance(content, dict) or content.get("format") != FORMAT or content.get("schema") not in SCHEMAS:
         raise FileFormatError(
             f"{str(path)!r} is not a warpgauge certificate, or was written in another version of the format."

@@ -87,7 +87,7 @@ class Checkpoint:
         try:
             note = json.loads(self.note.read_text("utf-8"))
             key, blocks = note["key"], {int(block) for block in note["finished"]}
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise FileFormatError(
                 f"{self.note.name!r} is not the note of a resumable map; delete it and {self.path.name!r} to start "
                 f"anew."

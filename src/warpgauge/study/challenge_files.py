@@ -136,7 +136,7 @@ def _learn2reg(description: Path, folder: Path) -> Made:
     """Read a ``*_dataset.json`` of Learn2Reg: pairs with keypoints or landmarks in voxels, or with labels alone."""
     try:
         content = json.loads(read_text(description, "dataset description"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise FileFormatError(f"{description.name!r} is not valid JSON.") from error
     found = content if isinstance(content, dict) else {}
     listed = [pair for key in ("registration_test", "registration_val") for pair in found.get(key) or ()]

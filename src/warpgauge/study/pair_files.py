@@ -32,7 +32,7 @@ def read_grid(path: Path) -> Grid:
         return read_image(path).grid
     try:
         return grid_from_dict(json.loads(read_text(path, "grid")))
-    except (ValueError, KeyError, TypeError, InvalidInputError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError, InvalidInputError) as error:
         raise FileFormatError(
             f"{path.name!r} is not a grid: it needs size, spacing, origin, direction and units as JSON."
         ) from error

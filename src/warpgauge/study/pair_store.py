@@ -102,7 +102,7 @@ def load(path: Path) -> PairOutcome | None:
         with path.open("rb") as stream, np.load(stream, allow_pickle=False) as content:
             about = json.loads(str(content["about"]))
             draws, scores = np.array(content["draws"]), np.array(content["scores"])
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error):
+        about["methods"] = tuple(about["methods"])
+        return PairOutcome(draws=draws, scores=scores, **about)
+    except (OSError, ValueError, KeyError, TypeError, EOFError, RecursionError, zipfile.BadZipFile, zlib.error):
         return None
-    about["methods"] = tuple(about["methods"])
-    return PairOutcome(draws=draws, scores=scores, **about)

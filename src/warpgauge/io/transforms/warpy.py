@@ -38,7 +38,7 @@ def read_warpy(path: Path, options: Options) -> Transform:
     reference, moving = options.reference, options.moving
     try:
         content = json.loads(read_text(path, "transform"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise FileFormatError(f"{path.name!r} is not valid JSON, so it is not a Warpy transform.") from error
     parts = _parts(content, path.name, 0)
     ends = [_pixels(grid) for grid in (reference, moving)]
