@@ -35,6 +35,7 @@ from warpgauge.io.transforms import AffineTransform, read_transform, write_trans
 from warpgauge.maps.checkpoints import Checkpoint
 from warpgauge.project import Project
 from warpgauge.project.errors import UntrustedProjectError
+from warpgauge.project.integrity import verify_project
 from warpgauge.study import new_study, read_study, run_study, write_container
 from warpgauge.study.pair_files import read_grid
 
@@ -429,3 +430,16 @@ def test_untrusted_means_untouched(project: Path, tmp_path: Path) -> None:
     (project / "maps" / "out").symlink_to(tmp_path)
     with pytest.raises(UntrustedProjectError):
         Project.open(project)
+
+
+@pytest.mark.parametrize("folder", [False, True])
+def test_a_hole_is_not_hashed(project: Path, folder: bool) -> None:
+    """A transform that was exchanged for an empty file of 1 TB, or a folder with one, is a sentence of verify."""
+    (file,) = (project / "transforms" / "one").iterdir()
+    file.unlink()
+    if folder:
+        file.mkdir()
+    with (file / "hole" if folder else file).open("wb") as stream:
+        stream.truncate(2**40)
+    (problem,) = verify_project(project).problems
+    assert "is a hole" in problem

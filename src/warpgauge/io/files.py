@@ -106,13 +106,7 @@ def content_hash(path: PathLike) -> str:
     if root.is_dir():
         return files_hash((file for file in root.rglob("*") if file.is_file()), root)
     digest = hashlib.sha256()
-    file = existing_file(root, "file")
-    status = file.stat()
-    if status.st_size > _HOLE and 512 * getattr(status, "st_blocks", status.st_size) < status.st_size // 1000:
-        raise FileTooLargeError(
-            f"{file.name!r} promises {status.st_size} bytes but is a hole; copy or export it again."
-        )
-    for chunk in _chunks(file):
+    for chunk in _chunks(existing_file(root, "file")):
         digest.update(chunk)
     return f"sha256:{digest.hexdigest()}"
 
@@ -132,6 +126,11 @@ def files_hash(files: Iterable[Path], root: Path) -> str:
 
 
 def _chunks(file: Path) -> Iterator[bytes]:
+    status = file.stat()
+    if status.st_size > _HOLE and 512 * getattr(status, "st_blocks", status.st_size) < status.st_size // 1000:
+        raise FileTooLargeError(
+            f"{file.name!r} promises {status.st_size} bytes but is a hole; copy or export it again."
+        )
     with file.open("rb") as stream:
         while chunk := stream.read(_CHUNK):
             yield chunk

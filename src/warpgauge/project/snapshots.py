@@ -28,7 +28,7 @@ from pathlib import Path
 from warpgauge._version import __version__
 from warpgauge.io.files import write_whole
 from warpgauge.project.event_log import EventLog
-from warpgauge.project.permission import state_files
+from warpgauge.project.own_state import state_files
 from warpgauge.project.state import State
 from warpgauge.project.values import Entry
 
