@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from warpgauge.cli.arguments import project_argument
-from warpgauge.cli.new import audit_settings, seal_option
+from warpgauge.cli.new import ask_option, audit_settings, seal_option
 from warpgauge.errors import InvalidInputError
 from warpgauge.io.files import read_text
 
@@ -71,12 +71,14 @@ Examples:
 )
 @click.option("--audit", type=float, help="From now on, share of the questions drawn at random; see warpgauge new.")
 @seal_option("From now on: ")
+@ask_option("From now on: ")
 def annotate(
     project: Path,
     raters: str | None,
     no_browser: bool,
     audit: float | None,
     seal: bool | None,
+    ask: str | None,
     controls: Path | None,
     token_file: Path | None,
     **options: Any,
@@ -91,8 +93,9 @@ def annotate(
     with suppress(KeyboardInterrupt):  # one that comes while the project is being opened
         from warpgauge.web import serve
 
-        if audit is not None or seal is not None:
-            _set_audit(project, audit_settings(audit, seal), options["rater"])
+        changes = audit_settings(audit, seal, ask)
+        if changes:
+            _set_audit(project, changes, options["rater"])
         if controls is not None:
             click.echo(_add_controls(project, controls, options["rater"]))
         token = None if token_file is None else read_text(token_file, "token file", 1000).strip()

@@ -64,7 +64,7 @@ def _landmarks(path: Path) -> dict[str, Any]:
 def _audit(project: Any) -> str:
     """Return the state of the audit in a few words, without revealing which questions belong to it."""
     settings, state = project.settings, project.state
-    if not settings.audit and not state.audits:
+    if not settings.audit and not any(drawn.sealed or drawn.design == "uniform" for drawn in state.audits):
         return "none"
     sealed = any(state.is_sealed(query.number) for query in state.queries if query.audit) or settings.seal
     opened = ", opened" if state.unsealed else ""
@@ -90,6 +90,7 @@ def _project(path: Path) -> dict[str, Any]:
             **foreground_facts(opened.document),
             "alignment": _alignment(opened.state.alignment),
             "audit": _audit(opened),
+            "ask": opened.settings.ask,
             "annotated locations": progress.annotations,
             "queries": progress.queries,
             "placed": progress.placed,

@@ -41,6 +41,46 @@ def expected_doubt(lead: Floats, share: Floats) -> Floats:
     return np.asarray(np.log(2.0) * np.sqrt(rest / spread) * np.exp(-np.square(lead) / spread))
 
 
+def best_information(samples: Floats, mapped: Floats, noise: Floats, answers: int = 32, seed: int = 0) -> Floats:
+    """Return what an answer at each place is expected to tell about which transform is best, in nats, (n,).
+
+    ``H(P_best) - E_y H(P_best | y)``. P_best is over joint samples of the truth, in each of which the transform with
+    the smallest mean squared error is the best. An answer y is a sample with noise; given it, samples are weighted by its
+    likelihood, so that no model is fitted again.
+
+    Parameters
+    ----------
+    samples : (S, n, d) array
+        Joint samples of the true matches at the places.
+    mapped : (K, n, d) array
+        The transforms there.
+    noise : (d, d) array
+        Covariance of a placement.
+    answers : int
+        Answers that are tried at each place, from so many of the samples.
+    seed : int
+        Of the noise.
+    """
+    S, n, d = samples.shape
+    squares = np.stack([np.square(one - samples).sum(axis=(1, 2)) for one in mapped])  # (K, S)
+    best = np.eye(len(mapped))[squares.argmin(axis=0)]  # (S, K)
+    root = np.linalg.cholesky(noise)
+    tried = np.linspace(0, S - 1, min(answers, S)).astype(np.int64)
+    drawn = np.random.default_rng(seed).standard_normal((len(tried), d))
+    before, found = float(_entropies(best.mean(axis=0))), np.empty(n)
+    for place in range(n):
+        white = np.linalg.solve(root, samples[:, place].T).T
+        apart = np.square(white[tried][:, None] + drawn[:, None] - white).sum(axis=2)  # (answers, S)
+        weights = np.exp(-0.5 * (apart - apart.min(axis=1, keepdims=True)))
+        found[place] = before - _entropies(weights @ best / weights.sum(axis=1, keepdims=True)).mean()
+    return np.maximum(found, 0.0)
+
+
+def _entropies(chances: Floats) -> Floats:
+    """Entropy, in nats, of distributions along the last axis."""
+    return np.asarray(-(chances * np.log(np.where(chances > 0, chances, 1.0))).sum(axis=-1))
+
+
 class DecisionSuggester:
     """Suggests the candidate whose annotation is expected to settle most of the ranking of given transforms.
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import numpy as np
+
+from warpgauge.core.arrays import Floats
 from warpgauge.errors import WarpgaugeError
+from warpgauge.evaluation import sentences
 from warpgauge.evaluation.audit import audit_data, family_of
 from warpgauge.evaluation.exact_verdict import ExactVerdict, exact_verdict
 from warpgauge.evaluation.project_evaluation import project_comparison
 from warpgauge.project import Project
+from warpgauge.session.audit_questions import deciding_share
 
 
 class AuditWatch:
@@ -22,6 +27,7 @@ class AuditWatch:
     def __init__(self, project: Project) -> None:
         self.project = project
         self._known: tuple[object, ExactVerdict | None] | None = None
+        self._asking: tuple[int, str | None] | None = None
 
     def verdict(self) -> ExactVerdict | None:
         """Return the verdict; None with fewer than two transforms or without an answer that proves anything."""
@@ -50,6 +56,29 @@ class AuditWatch:
             return exact_verdict(data, family=family_of(self.project.state, names), units=self.project.units)
         except WarpgaugeError:  # no answer, or a transform that cannot be read, which is shown elsewhere
             return None
+
+    def asking(self) -> str | None:
+        """Return for organisers which share of the questions decides between transforms, and why there; else None."""
+        with self.project.lock:
+            state = self.project.state
+            share = deciding_share(self.project, state)
+            drawn = state.audits[-1] if state.audits else None
+        if share == 0 or drawn is None or not drawn.transforms:
+            return None
+        if self._asking is None or self._asking[0] != drawn.number:
+            self._asking = drawn.number, self._told(share, np.array(drawn.points), list(drawn.transforms))
+        return self._asking[1]
+
+    def _told(self, share: float, points: Floats, names: list[str]) -> str | None:
+        found = self.verdict()
+        best = [one.name for one in found.methods if one.name in names][:2] if found is not None else []
+        pair = best if len(best) == 2 else names[:2]
+        try:
+            first, second = (self.project.transform(name).map(points) for name in pair)
+        except WarpgaugeError:  # a transform that cannot be read, which is shown elsewhere
+            return None
+        apart = float(np.nanmean(np.linalg.norm(first - second, axis=1)))
+        return sentences.asking(share, (pair[0], pair[1]), apart, self.project.units)
 
     def certified(self) -> str | None:
         """Return the verdict in a sentence where the audit shows which transform is best, else None."""

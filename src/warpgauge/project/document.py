@@ -173,7 +173,8 @@ class Document:
                 {name: ImageRecord.from_dict(record) for name, record in content["images"].items()},
                 PointsRecord.from_dict(content["candidates"]),
                 PointsRecord.from_dict(content["targets"]),
-                Settings.from_dict({"seal": False, **content["settings"]}),  # older ones knew no seal
+                # Older ones knew no seal and no questions that decide.
+                Settings.from_dict({"seal": False, "ask": "map", **content["settings"]}),
                 {name: ForegroundRecord.from_dict(record) for name, record in content.get("foregrounds", {}).items()},
                 _text(content, "database") if content.get("database") is not None else None,
             )

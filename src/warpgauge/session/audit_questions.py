@@ -1,4 +1,7 @@
-"""Audit questions: targets drawn at random with known probabilities and mixed with the suggestions.
+"""Drawn questions: targets drawn at random with known probabilities and mixed with the suggestions.
+
+They are for an audit, which is sealed where the project seals answers, or decide between transforms (setting ``ask``).
+Either way their answers serve a certificate; those that are not sealed serve the model as well.
 
 A round is drawn ahead and logged (event ``audit``); its questions enter the list one by one, at places of the list
 that nobody can guess. Raters are shown the same for them as for suggestions. What answers say is worked out in
@@ -14,7 +17,8 @@ from collections.abc import Callable
 import numpy as np
 from scipy.spatial import cKDTree
 
-from warpgauge.core.arrays import Ints
+from warpgauge.core.arrays import Ints, thinned_rows
+from warpgauge.core.decisions import best_information
 from warpgauge.core.designs import contest_sizes, sequential_draw
 from warpgauge.core.process import Posterior
 from warpgauge.errors import WarpgaugeError
@@ -29,6 +33,32 @@ ROUND = {"uniform": 64, "disagreement": 16}
 # count in full in the draw, in pixels.
 FLOOR = 0.1
 BEYOND_PX = 3.0
+# Share of the questions that decide, by the setting ``ask``; and how many answers come first, without which a model
+# cannot tell where a question decides.
+DECIDING = {"map": 0.0, "both": 0.5, "decide": 0.9}
+FIRST_ANSWERS = 6
+# Joint samples of the truth, and places at which they are drawn at most; others take the value of the nearest one.
+_SAMPLES, _MOST_PLACES = 200, 400
+
+
+def drawn_share(project: Project, state: State) -> float:
+    """Return the share of the questions that is drawn: for the audit, or more of them to decide between transforms."""
+    return max(project.settings.audit, deciding_share(project, state))
+
+
+def deciding_share(project: Project, state: State) -> float:
+    """Return the share of the questions that is drawn to decide between transforms."""
+    settings = project.settings
+    share = DECIDING[str(settings.ask)]
+    if share == 0 or len(state.transforms) < 2 or settings.audit_design != "auto":
+        return 0.0
+    answers = sum(cell.placement is not None for cell in state.cells.values())
+    return share if answers >= FIRST_ANSWERS else 0.0
+
+
+def _is_sealed(project: Project) -> bool:
+    """Return whether drawn questions are sealed: those of an audit are, those that only decide serve the model."""
+    return bool(project.settings.seal) and project.settings.audit > 0
 
 
 def slots(state: State, share: float, count: int) -> list[bool]:
@@ -71,11 +101,11 @@ def needs_round(project: Project, state: State) -> bool:
     """Return whether a new round is due: none yet, the last one all asked, or transforms or settings changed."""
     if not state.audits:
         return True
-    drawn, settings = state.audits[-1], project.settings
+    drawn = state.audits[-1]
     if asked_of(state, drawn) == len(drawn.targets):
         return True
     known = _transforms(state) if _design(project, state) == "disagreement" else {}
-    return drawn.transforms != known or drawn.sealed != settings.seal
+    return drawn.transforms != known or drawn.sealed != _is_sealed(project)
 
 
 def _design(project: Project, state: State) -> str:
@@ -113,7 +143,7 @@ def audit_round(project: Project, state: State, posterior: Callable[[], Posterio
     drawn = AuditRound(
         number=number,
         design=design,
-        sealed=bool(settings.seal),
+        sealed=_is_sealed(project),
         population=len(project.targets),
         drawn_before=len(gone),
         seed=seed,
@@ -165,7 +195,18 @@ def _sizes(project: Project, state: State, places: Floats, posterior: Callable[[
     # Where a transform is not defined it counts as no registration, as in the verdict.
     values = np.where(np.isfinite(values).all(axis=2, keepdims=True), values, known.prior.prior_mean(places))
     beyond = BEYOND_PX * project.fixed_grid.pixel
-    return contest_sizes(values, known.mean(places), known.covariance(places) + noise, beyond, FLOOR)
+    sizes = contest_sizes(values, known.mean(places), known.covariance(places) + noise, beyond, FLOOR)
+    if deciding_share(project, state) == 0:
+        return sizes
+    told = _information(known, places, values, noise)
+    return 0.5 * sizes + 0.5 * told / told.sum() if told.sum() > 0 else sizes
+
+
+def _information(known: Posterior, places: Floats, values: Floats, noise: Floats) -> Floats:
+    """Return what an answer at each place is expected to tell about which transform is best."""
+    rows = thinned_rows(len(places), _MOST_PLACES, 0)
+    told = best_information(known.sample(places[rows], _SAMPLES), values[:, rows], noise)
+    return np.asarray(told[cKDTree(places[rows]).query(places)[1]])
 
 
 def audit_question(state: State, number: int, gain: float | None, ahead: int = 0) -> Ask:

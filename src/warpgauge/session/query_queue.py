@@ -12,7 +12,7 @@ from warpgauge.core.process import Posterior
 from warpgauge.errors import InvalidInputError
 from warpgauge.project import Cell, Entry, State
 from warpgauge.project.events import Ask, Withdraw
-from warpgauge.session.audit_questions import asked_of, audit_question, audit_round, needs_round, slots
+from warpgauge.session.audit_questions import asked_of, audit_question, audit_round, drawn_share, needs_round, slots
 from warpgauge.session.blindness import Blindness
 from warpgauge.session.control_questions import with_controls
 from warpgauge.session.model import View
@@ -214,8 +214,8 @@ class QueryQueue:
                 return
 
     def _with_audit(self, state: State, asked: list[Ask]) -> list[Ask]:
-        """Replace some suggestions by audit questions, in the share that the settings state."""
-        share = self.project.settings.audit
+        """Replace some suggestions by drawn questions, in the share that the settings state."""
+        share = drawn_share(self.project, state)
         if share == 0 or not asked:
             return asked
         first = asked[0].at

@@ -1,0 +1,112 @@
+"""Questions that decide: drawn once there are transforms, indistinguishable for raters, and counted twice."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from session.tools import Rater, lattice, make
+from warpgauge.core.decisions import best_information
+from warpgauge.evaluation import AuditWatch, audit_data, project_comparison
+from warpgauge.project import Project
+from warpgauge.session import Session
+
+
+def test_information_is_what_a_slow_loop_says() -> None:
+    """H(P_best) less the mean entropy after answers at a place, by Bayes' rule on the samples one by one."""
+    rng = np.random.default_rng(1)
+    samples, mapped = rng.normal(size=(40, 5, 2)), rng.normal(size=(3, 5, 2))
+    noise = np.array([[0.2, 0.05], [0.05, 0.1]])
+    found = best_information(samples, mapped, noise, answers=6, seed=3)
+    best = [int(np.argmin([np.square(one - each).sum() for one in mapped])) for each in samples]
+
+    def entropy(chances: np.ndarray) -> float:
+        return float(-sum(chance * np.log(chance) for chance in chances if chance > 0))
+
+    before = entropy(np.bincount(best, minlength=3) / 40)
+    drawn = np.random.default_rng(3).standard_normal((6, 2)) @ np.linalg.cholesky(noise).T
+    for place in range(5):
+        after = []
+        for at, error in zip(np.linspace(0, 39, 6).astype(int), drawn, strict=True):
+            answer = samples[at, place] + error
+            weights = np.array([
+                np.exp(-0.5 * (answer - one) @ np.linalg.inv(noise) @ (answer - one)) for one in samples[:, place]
+            ])  # fmt: skip
+            after.append(entropy(np.bincount(best, weights, minlength=3) / weights.sum()))
+        assert found[place] == pytest.approx(max(0.0, before - np.mean(after)), rel=1e-9)
+
+
+def test_information_is_where_the_transforms_differ() -> None:
+    rng = np.random.default_rng(2)
+    samples = rng.normal(size=(300, 6, 2))
+    mapped = np.zeros((2, 6, 2))
+    mapped[0, 4], mapped[1, 4] = [1.0, 0.0], [-1.0, 0.0]
+    found = best_information(samples, mapped, 0.01 * np.eye(2))
+    assert found.argmax() == 4
+    assert found[4] > 0.5
+    # Elsewhere an answer picks out few of the samples, of which each says by itself which is best: at most half of it.
+    assert np.delete(found, 4).max() < 0.6 * found[4]
+
+
+def with_transforms(folder: Path, settings: dict[str, object]) -> Project:
+    project = make(folder, settings, targets=lattice(25, 18))
+    for name, scale in (("one", 1.0), ("two", 1.04)):
+        file = folder.parent / f"{name}.tfm"
+        file.write_text(
+            "#Insight Transform File V1.0\n#Transform 0\nTransform: AffineTransform_double_2_2\n"
+            f"Parameters: {1.01 * scale} 0 0.02 1 4 -3\nFixedParameters: 0 0\n"
+        )
+        project.add_transform(name, file)
+    return project
+
+
+def drawn(project: Project) -> list[int]:
+    return [query.number for query in project.state.queries if query.origin == "audit"]
+
+
+@pytest.mark.parametrize(("ask", "low", "high"), [("map", 0, 0), ("both", 8, 10), ("decide", 15, 18)])
+def test_the_share_follows_the_setting_after_the_first_answers(tmp_path, ask, low, high):
+    """Of 24 questions the first six are for the map in any case."""
+    with with_transforms(tmp_path / "p", {"ask": ask, "audit_seed": 3}) as project:
+        Rater(Session(project, "ann"), "ann").work(24)
+        numbers = drawn(project)
+        assert low <= len(numbers) <= high
+        assert not any(number < 6 for number in numbers)
+
+
+def test_answers_count_for_the_model_and_for_the_certificate(tmp_path):
+    """They are open, with logged probabilities; the two transforms differ to the right, where most are asked."""
+    with with_transforms(tmp_path / "p", {"ask": "both", "audit_seed": 3}) as project:
+        session = Session(project, "ann")
+        rater = Rater(session, "ann")
+        rater.work(30)
+        numbers = drawn(project)
+        assert not any(project.state.is_sealed(number) for number in numbers)
+        known = {tuple(point) for point in session.annotations().fixed_points.tolist()}
+        assert all(project.state.queries[number].point in known for number in numbers)
+        data = audit_data(project, project_comparison(project).among(("one", "two")))
+        assert len(data.draws) == len(numbers)
+        assert data.bets is not None
+        assert data.bets.all()
+        rounds = project.state.audits
+        assert all(one.sequential and not one.sealed and one.design == "disagreement" for one in rounds)
+        x = np.array([project.state.queries[number].point[0] for number in numbers])
+        assert x.mean() > project.targets[:, 0].mean() + 10
+        words = {query.why.partition(";")[0] for query in rater.seen}
+        assert len(words) == 1
+        told = AuditWatch(project).asking()
+        assert told is not None
+        assert told.startswith("50 % of the questions decide which transform is best")
+        assert "differ by" in told
+
+
+def test_an_audit_stays_sealed_and_no_transforms_mean_no_draws(tmp_path):
+    with with_transforms(tmp_path / "p", {"ask": "both", "audit": 0.3, "seal": True, "audit_seed": 3}) as project:
+        Rater(Session(project, "ann"), "ann").work(16)
+        assert all(project.state.is_sealed(number) for number in drawn(project))
+    with make(tmp_path / "q", {"ask": "decide"}) as project:
+        Rater(Session(project, "ann"), "ann").work(10)
+        assert drawn(project) == []
+        assert AuditWatch(project).asking() is None
