@@ -45,8 +45,8 @@ def best_information(samples: Floats, mapped: Floats, noise: Floats, answers: in
     """Return what an answer at each place is expected to tell about which transform is best, in nats, (n,).
 
     ``H(P_best) - E_y H(P_best | y)``. P_best is over joint samples of the truth, in each of which the transform with
-    the smallest mean squared error is the best. An answer y is a sample with noise; given it, samples are weighted by its
-    likelihood, so that no model is fitted again.
+    the smallest mean squared error is the best. An answer y is a sample with noise; given it, samples are weighted by
+    its likelihood, so that no model is fitted again.
 
     Parameters
     ----------

@@ -533,8 +533,8 @@ def asking(share: float, pair: tuple[str, str], apart: float, units: str) -> str
     """Return for organisers which share of the questions decides, and why they are asked there."""
     return (
         f"{percent(share)} of the questions decide which transform is best: they are drawn where answers are expected "
-        f"to tell. At the places of this round {pair[0]} and {pair[1]} differ by {length(apart, units)} on average. Their "
-        "answers count for the model and for a certificate; warpgauge annotate --ask map asks for the map alone."
+        f"to tell. At the places of this round {pair[0]} and {pair[1]} differ by {length(apart, units)} on average. "
+        "Their answers count for the model and for a certificate; warpgauge annotate --ask map asks for the map alone."
     )
 
 

@@ -143,6 +143,8 @@ class Settings:
     def __post_init__(self) -> None:
         if self.seal is None:
             object.__setattr__(self, "seal", self.model != "paper")
+        if self.ask is None:
+            object.__setattr__(self, "ask", "map" if self.model == "paper" else "both")
         for one in fields(self):
             value, choices = getattr(self, one.name), one.metadata.get("choices")
             if choices is not None and value not in choices:
