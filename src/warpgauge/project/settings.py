@@ -93,7 +93,7 @@ class Settings:
         suggested locations a quarter, at most 15 at a time, drawn at random when they are asked, and all audit
         questions. On by default; off in the paper's model.
     ask : {"both", "map", "decide"}
-        What questions are for, once there are two transforms and six answers: a good map of the true transformation
+        What questions are for, once there are two transforms and six questions: a good map of the true transformation
         everywhere, deciding which transform is best, or half of them for each. Questions that decide are drawn where
         the transforms differ, with known probabilities, so that their answers count for the model and for a
         certificate. Raters cannot distinguish them. The paper's model asks for the map.

@@ -33,10 +33,10 @@ ROUND = {"uniform": 64, "disagreement": 16}
 # count in full in the draw, in pixels.
 FLOOR = 0.1
 BEYOND_PX = 3.0
-# Share of the questions that decide, by the setting ``ask``; and how many answers come first, without which a model
-# cannot tell where a question decides.
+# Share of the questions that decide, by the setting ``ask``; and how many questions come first, without whose answers a
+# model cannot tell where a question decides.
 DECIDING = {"map": 0.0, "both": 0.5, "decide": 0.9}
-FIRST_ANSWERS = 6
+FIRST = 6
 # Joint samples of the truth, and places at which they are drawn at most; others take the value of the nearest one.
 _SAMPLES, _MOST_PLACES = 200, 400
 
@@ -52,8 +52,8 @@ def deciding_share(project: Project, state: State) -> float:
     share = DECIDING[str(settings.ask)]
     if share == 0 or len(state.transforms) < 2 or settings.audit_design != "auto":
         return 0.0
-    answers = sum(cell.placement is not None for cell in state.cells.values())
-    return share if answers >= FIRST_ANSWERS else 0.0
+    # Questions, not answers: where raters are blind the list depends on nobody's answers.
+    return share if sum(query.same_as is None for query in state.queries) >= FIRST else 0.0
 
 
 def _is_sealed(project: Project) -> bool:
