@@ -43,6 +43,11 @@ def test_a_killed_server_loses_nothing_and_the_page_sends_when_it_is_back(browse
     page.keyboard.press("Enter")
     page.locator("#offline").wait_for(state="visible")
     assert "kept here and will be sent" in page.locator("#offline").text_content()
+    bar = page.locator("#offline").bounding_box()
+    for tool in page.locator("button:visible, select:visible").all():
+        box = tool.bounding_box()
+        apart = box["x"] >= bar["x"] + bar["width"] or box["y"] >= bar["y"] + bar["height"]
+        assert apart, ("it covers a tool", tool.text_content())
     assert answer(folder, 1) is None
     with served(folder, port=server.port):
         sheet.wait_for_query(3)
