@@ -10,6 +10,7 @@ import { applyLocal, localMap } from "../../../src/warpgauge/web/static/link.js"
 import { sortedRows } from "../../../src/warpgauge/web/static/list.js";
 import { deviationOfEntropy, hatchStrength, readMap } from "../../../src/warpgauge/web/static/maps.js";
 import { fade } from "../../../src/warpgauge/web/static/marks.js";
+import { samplesUnder } from "../../../src/warpgauge/web/static/samples.js";
 import { TileSource } from "../../../src/warpgauge/web/static/tiles.js";
 import { edgeDirection } from "../../../src/warpgauge/web/static/structure.js";
 import { levelForScale, levelInPlane, visibleTiles } from "../../../src/warpgauge/web/static/pyramid.js";
@@ -170,12 +171,12 @@ test("the value under the pointer is that of the finest level in memory", () => 
   const source = new TileSource("fixed", big, {}, () => {}, () => {});
   const plane = planeOfImage(big, 2);
   const headers = new Map([["X-Height", "1"], ["X-Width", "2"], ["X-Channels", "3"]]);
-  assert.equal(source.under(plane, [1, 0], 0), null);
+  assert.equal(samplesUnder(source, plane, [1, 0], 0), null);
   source.keep("2/0/2/0/0", Uint8Array.from([1, 2, 3, 4, 5, 6]).buffer, headers);
-  assert.deepEqual(source.under(plane, [1, 0], 0), { samples: [1, 2, 3], level: 2 });
+  assert.deepEqual(samplesUnder(source, plane, [1, 0], 0), { samples: [1, 2, 3], level: 2 });
   source.keep("2/0/0/0/0", Uint8Array.from([7, 8, 9, 10, 11, 12]).buffer, headers);
-  assert.deepEqual(source.under(plane, [1, 0], 0), { samples: [10, 11, 12], level: 0 });
-  assert.deepEqual(source.under(plane, [5.5, 0], 0), { samples: [4, 5, 6], level: 2 });
+  assert.deepEqual(samplesUnder(source, plane, [1, 0], 0), { samples: [10, 11, 12], level: 0 });
+  assert.deepEqual(samplesUnder(source, plane, [5.5, 0], 0), { samples: [4, 5, 6], level: 2 });
 });
 
 test("sliders and histogram of 16 bits span what occurs and what is shown, so that both can be used", () => {

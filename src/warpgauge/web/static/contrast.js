@@ -7,6 +7,7 @@
 import { initialColours, largestSample } from "./colour.js";
 import { make, number } from "./dom.js";
 import { say } from "./message.js";
+import { somePixels } from "./samples.js";
 import { brightnessOf, stainsOfImage } from "./stains.js";
 
 /** @import { Stage } from "./stage.js" */
@@ -41,7 +42,7 @@ export function contrastPanel(stage, side) {
   const colours = () => stage.store.state.colours[side];
   const change = (/** @type {Partial<Colours>} */ part) => stage.setColours(side, { ...colours(), ...part });
   // An image often uses a small part of 16 bits: sliders and histogram span that part and every window that was shown.
-  let range = rangeOf(stage.sources[side].pixels(), top, [...colours().windows, ...(looksLikeCt(image) ? CT_WINDOWS.map((one) => windowOf(image, one)) : [])]);
+  let range = rangeOf(somePixels(stage.sources[side]), top, [...colours().windows, ...(looksLikeCt(image) ? CT_WINDOWS.map((one) => windowOf(image, one)) : [])]);
   const slider = (/** @type {string} */ name) => make("input", { type: "range", min: "0.3", max: "3", step: "any", "aria-label": name, oninput: () => apply() });
   const [dark, bright, gamma] = ["Dark at", "Bright at", "Gamma"].map(slider);
   dark.dataset.end = "dark";
@@ -52,7 +53,7 @@ export function contrastPanel(stage, side) {
 
   const told = [0, 1, 2].map(() => make("output", { class: "figure quiet" }));
   const alone = () => colours().channel !== "colour";
-  const counted = () => histogramOf(stage.sources[side].pixels(), range, channel, colours());
+  const counted = () => histogramOf(somePixels(stage.sources[side]), range, channel, colours());
   function read() {
     const { windows, invert: inverted, gamma: power } = colours();
     const { low, high } = windows[Math.max(channel, 0)];
@@ -83,7 +84,7 @@ export function contrastPanel(stage, side) {
   const stains = make("select", { "aria-label": `Channel of the ${side} image`, "data-stain": side }, ...CHANNELS.map(([value, name]) => make("option", { value }, name)));
   stains.addEventListener("change", () => {
     const chosen = /** @type {Channel} */ (stains.value);
-    const own = chosen === "first" || chosen === "second" ? (colours().stains ?? stainsOfImage(stage.sources[side].pixels())) : colours().stains;
+    const own = chosen === "first" || chosen === "second" ? (colours().stains ?? stainsOfImage(somePixels(stage.sources[side]))) : colours().stains;
     if (own || (chosen !== "first" && chosen !== "second")) change({ channel: chosen, stains: own });
     else {
       say(stage.store, "Too little here is stained to tell the colours of the stains.", "warning");

@@ -5,6 +5,7 @@
 
 import { make, number, unitName } from "./dom.js";
 import { planeToWorld } from "./plane.js";
+import { samplesUnder } from "./samples.js";
 import { screenToPlane } from "./viewport.js";
 
 /** @import { PlaneView } from "./planeview.js" */
@@ -98,7 +99,7 @@ function overviewLine(side) {
 function wordsUnder(stage, pane) {
   const at = screenToPlane(pane.view, /** @type {number[]} */ (pane.pointer));
   const place = placeInWords(planeToWorld(pane.plane, at, pane.depth), pane.image.units);
-  const found = stage.sources[pane.side].under(pane.plane, at, pane.depth);
+  const found = samplesUnder(stage.sources[pane.side], pane.plane, at, pane.depth);
   if (!found) return place;
   const names = found.samples.length === 3 ? ["R ", "G ", "B "] : ["value "];
   const values = found.samples.map((sample, k) => `${names[k] ?? ""}${number(sample * pane.image.scale + pane.image.offset)}`);

@@ -12,7 +12,6 @@ import { fitPlaneToScreen, planeToScreen } from "./viewport.js";
 /** @import { Api } from "./api.js" */
 /** @import { Colours, ImageInfo } from "./types.js" */
 /** @import { TileId } from "./pyramid.js" */
-/** @import { Vector } from "./linalg.js" */
 /** @import { Plane } from "./plane.js" */
 /** @import { View } from "./viewport.js" */
 /** @typedef {{samples: Uint8Array | Uint16Array, width: number, height: number, channels: number, picture: HTMLCanvasElement | null, colours: Colours | null, bytes: number}} Tile */
@@ -182,8 +181,12 @@ export class TileSource {
 
   pump() {
     if (this.waits) return;
+    // The coarsest first and alone: on a slow line it is there while the fine ones would still share the way with it.
+    const coarsest = this.image.levels.length - 1;
+    const first = [...this.wanted].some(([key, { level }]) => level === coarsest && !this.tiles.has(key) && !this.failed.has(key));
     for (const [key, id] of this.wanted) {
       if (this.loading.size >= AT_ONCE) return;
+      if (first && id.level !== coarsest) continue;
       if (!this.loading.has(key) && !this.tiles.has(key) && (this.failed.get(key) ?? 0) < Date.now()) this.load(key, id);
     }
   }
@@ -270,36 +273,6 @@ export class TileSource {
     if (!tile || i < 0 || j < 0 || i >= tile.width || j >= tile.height) return null;
     const first = (j * tile.width + i) * tile.channels;
     return Array.from(tile.samples.slice(first, first + tile.channels));
-  }
-
-  /**
-   * The finest samples in memory at a point, one per channel; null where there are none.
-   * @param {Plane} plane
-   * @param {Vector} point_plane
-   * @param {number} depth
-   * @returns {{samples: number[], level: number} | null}
-   */
-  under(plane, point_plane, depth) {
-    for (let level = 0; level < this.image.levels.length; level++) {
-      const place = levelInPlane(this.image, plane, level);
-      const [x, y] = [0, 1].map((k) => Math.round((point_plane[k] - place.start[k]) / place.step[k]));
-      const index = Math.min(place.slices - 1, Math.max(0, Math.round((depth - place.depth) / place.gap)));
-      const samples = this.samples(plane.axis, index, x, y, level);
-      if (samples) return { samples, level };
-    }
-    return null;
-  }
-
-  /**
-   * One pixel in 41 of the tiles that were used last.
-   * @returns {number[][]} samples of each, one per channel
-   */
-  pixels() {
-    const found = [];
-    for (const { samples, channels } of [...this.tiles.values()].slice(-12)) {
-      for (let i = 0; i + channels <= samples.length; i += 41 * channels) found.push(Array.from(samples.subarray(i, i + channels)));
-    }
-    return found;
   }
 }
 
