@@ -147,12 +147,10 @@ def fit_power_law(
     annotated = sum(len(part) for part in parts)
     if not noise and prior.noise == 0:
         parts = [part.merged() for part in parts]  # the same likelihood but for a constant
-    logs, narrow = _log_posterior(prior, parts, cells), False
-    if prior.mean == "affine" and annotated > 0:
-        other = _narrowed(prior, sides)
-        other_logs = _log_posterior(other, parts, cells)
-        if narrow := bool(np.logaddexp.reduce(other_logs) > np.logaddexp.reduce(logs)):
-            prior, logs = other, other_logs
+    priors = [prior, _narrowed(prior, sides)] if prior.mean == "affine" else [prior]
+    every = _log_posteriors(priors, parts, cells)
+    narrow = len(priors) > 1 and bool(np.logaddexp.reduce(every[1]) > np.logaddexp.reduce(every[0]))
+    prior, logs = priors[narrow], every[int(narrow)]
     if not np.isfinite(logs).any():
         raise SingularModelError(
             "The covariance of the annotations is singular for all weights: locations coincide; merge them or give the "
@@ -242,8 +240,13 @@ def fitted_posterior(
     return prior.condition(annotations, calibrate=True)
 
 
-def _log_posterior(prior: TransformationPrior, parts: Sequence[Annotations], cells: _Cells) -> Floats:
-    return cells.log_priors + sum(_log_likelihoods(prior, part, cells) for part in parts if len(part))
+def _log_posteriors(priors: list[TransformationPrior], parts: Sequence[Annotations], cells: _Cells) -> Floats:
+    """Log posterior of every cell by each of some priors that differ in their trend alone, (P, C)."""
+    logs = np.tile(cells.log_priors, (len(priors), 1))
+    for part in parts:
+        if len(part):
+            logs += _log_likelihoods(priors, part, cells)
+    return logs
 
 
 def _narrowed(prior: TransformationPrior, sides: Floats) -> TransformationPrior:
@@ -258,23 +261,37 @@ def _normalised(logs: Floats) -> Floats:
     return np.asarray(shares / shares.sum())
 
 
-def _log_likelihoods(prior: TransformationPrior, annotations: Annotations, cells: _Cells) -> Floats:
-    """Log likelihood of the annotations in every cell, but for a constant; -inf where rounding makes it singular."""
-    X, (L, d) = annotations.fixed_points, annotations.fixed_points.shape
+def _log_likelihoods(priors: list[TransformationPrior], annotations: Annotations, cells: _Cells) -> Floats:
+    """Log likelihood of the annotations in every cell by each prior, (P, C), but for a constant.
+
+    The factor of a cell is without the trend, whose few columns F are added by ``I + F^T K^-1 F``, so that one factor
+    serves all trends. -inf where rounding makes a cell singular.
+    """
+    prior, X, (L, d) = priors[0], annotations.fixed_points, annotations.fixed_points.shape
     residuals = annotations.moving_points - prior.prior_mean(X)
     upper = np.triu_indices(L)
     basis = prior.kernel.basis(np.linalg.norm(X[upper[0]] - X[upper[1]], axis=1))
-    features = prior.scalar_kernel(d).features(X)
-    trend = features @ features.T + np.diag(np.trace(annotations.covariances, axis1=1, axis2=2) / d)
-    diagonal = np.diag_indices(L)
+    features = [one.scalar_kernel(d).features(X) for one in priors]
+    known = np.column_stack([*features, residuals])
+    noise, diagonal = np.trace(annotations.covariances, axis1=1, axis2=2) / d, np.diag_indices(L)
     matrix = np.empty((L, L))
-    logs = np.full(len(cells.weights), -np.inf)
+    logs = np.full((len(priors), len(cells.weights)), -np.inf)
     with blas_threads_for(L):
         for row, weights in enumerate(cells.weights):
-            matrix[upper] = weights @ basis + trend[upper]
-            matrix[diagonal] += cells.noises[row]
+            matrix[upper] = weights @ basis
+            matrix[diagonal] += noise + cells.noises[row]
             factor, info = lapack.dpotrf(matrix.T, lower=1, clean=1)
             if info == 0:
-                solved, _ = lapack.dtrtrs(factor, residuals, lower=1)
-                logs[row] = -d * np.log(np.diagonal(factor)).sum() - 0.5 * np.square(solved).sum()
+                solved, _ = lapack.dtrtrs(factor, known, lower=1)
+                alone = -d * np.log(np.diagonal(factor)).sum()
+                *trends, left = np.split(solved, np.cumsum([one.shape[1] for one in features]), axis=1)
+                logs[:, row] = [alone + _with_trend(trend, left) for trend in trends]
     return logs
+
+
+def _with_trend(trend: Floats, residuals: Floats) -> float:
+    """Return what whitened columns of a trend and whitened residuals add to a log likelihood."""
+    root = np.linalg.cholesky(np.eye(trend.shape[1]) + trend.T @ trend)
+    fitted = np.linalg.solve(root, trend.T @ residuals)
+    squares = float(np.square(residuals).sum() - np.square(fitted).sum())
+    return -residuals.shape[1] * float(np.log(np.diagonal(root)).sum()) - 0.5 * squares
