@@ -293,5 +293,5 @@ def _with_trend(trend: Floats, residuals: Floats) -> float:
     """Return what whitened columns of a trend and whitened residuals add to a log likelihood."""
     root = np.linalg.cholesky(np.eye(trend.shape[1]) + trend.T @ trend)
     fitted = np.linalg.solve(root, trend.T @ residuals)
-    squares = float(np.square(residuals).sum() - np.square(fitted).sum())
-    return -residuals.shape[1] * float(np.log(np.diagonal(root)).sum()) - 0.5 * squares
+    squares = np.square(residuals).sum() - np.square(fitted).sum()
+    return float(-residuals.shape[1] * np.log(np.diagonal(root)).sum() - 0.5 * squares)
