@@ -17,7 +17,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 RESOLUTIONS = {"lowest": "lowest-direct", "newest": "highest"}
-EXTRAS = "images,report,web,tables"
+EXTRAS = "images,saliency,report,web,tables"
 TESTS = ("tests/test_contract.py", "tests/cli/test_formats.py", "tests/io/test_transforms_programs.py")
 TOUR = (("--help",), ("formats", "--json"), ("--version",))
 
@@ -31,8 +31,9 @@ def run(*command: object, **options: object) -> subprocess.CompletedProcess[str]
 def tried(python: str, resolution: str, folder: Path, wheel: Path) -> str:
     """Return "passed", or what failed or is missing, in a few words."""
     place = folder / f"{python}-{resolution}"
-    made = run("uv", "venv", "--quiet", "--python", python, place)
-    if made.returncode:
+    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
+    known = [python, *sorted(pyenv.glob(f"{python}.*/bin/python"))]
+    if all(run("uv", "venv", "--quiet", "--python", one, place).returncode for one in known):
         return "not tested: this Python cannot be had here"
     own = place / ("Scripts" if os.name == "nt" else "bin")
     packages = (f"{wheel}[{EXTRAS}]", "pytest>=8.3", "hypothesis>=6.100")
@@ -57,8 +58,9 @@ def tried(python: str, resolution: str, folder: Path, wheel: Path) -> str:
         *TESTS,
         env=environment,
     )
-    last = done.stdout.strip().splitlines()[-1] if done.stdout.strip() else done.stderr.strip()[-160:]
-    return f"{'passed' if done.returncode == 0 else 'failed'}: {last[:160]}"
+    lines = done.stdout.strip().splitlines() or [done.stderr.strip()[-160:]]
+    named = [line.removeprefix("FAILED ")[:160] for line in lines if line.startswith("FAILED ")]
+    return "; ".join([f"{'passed' if done.returncode == 0 else 'failed'}: {lines[-1][:160]}", *named])
 
 
 def main(pythons: list[str]) -> int:
