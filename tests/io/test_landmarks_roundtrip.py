@@ -120,7 +120,7 @@ def test_round_trip(name: str, d: int) -> None:
         if name == "ants":
             back = write_and_read(lm, name, {}, {"dimension": d})
             assert_same(back, lm)
-        elif name in ("anhir", "napari", "dirlab", "qupath"):
+        elif name in ("anhir", "napari", "dirlab", "qupath", "learn2reg"):
             grids = {}
             if d == 3:  # oblique, anisotropic, off the origin
                 direction = np.linalg.qr(np.arange(9.0).reshape(3, 3) ** 2 + np.eye(3))[0]

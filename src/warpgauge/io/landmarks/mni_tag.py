@@ -13,6 +13,9 @@ _VOLUMES = re.compile(r"Volumes\s*=\s*([0-9]{1,3})\s*;")
 _POINTS = re.compile(r"Points\s*=")
 # Beside the coordinates a point may have weight, structure and patient; then a label in quotes.
 _EXTRA = 3
+# What would end a label, a line or the list, or begin a comment, is written as a backslash, x and its code.
+_SPECIAL = re.compile(r'["\\;%#\x00-\x1f\x7f]')
+_ESCAPE = re.compile(r"\\x([0-9a-f]{2})")
 
 
 def _parse(text: str, name: str, d: int | None) -> Table:
@@ -51,7 +54,7 @@ def _rows(body: str, first: int, width: int, name: str) -> tuple[list[list[float
         except ValueError:
             fail(name, line, f"{shown(content.strip())} has a quote that does not end")
         quoted = '"' in content
-        label = words(tokens.pop(), name, line) if quoted else ""
+        label = words(_ESCAPE.sub(lambda found: chr(int(found[1], 16)), tokens.pop()), name, line) if quoted else ""
         if len(tokens) not in (width, width + _EXTRA) or not all(is_number(token) for token in tokens):
             fail(name, line, f"{shown(content.strip())} is not a point: {width} numbers, then a label in quotes")
         rows.append(coordinates(tokens[:width], name, line))
@@ -65,8 +68,8 @@ def _render(table: Table) -> str:
     lines = [SIGNATURE, f"Volumes = {len(sides)};", "", "Points ="]
     for row in range(len(table)):
         numbers = " ".join(number_text(value) for side in sides for value in side.points[row])
-        label = table.fixed.names[row].replace('"', "'") if table.fixed.names else ""
-        lines.append(f' {numbers} "{label}"')
+        label = table.fixed.names[row] if table.fixed.names else ""
+        lines.append(f' {numbers} "{_SPECIAL.sub(lambda found: f"{chr(92)}x{ord(found[0]):02x}", label)}"')
     lines[-1] += ";"
     return "\n".join(lines) + "\n"
 
