@@ -62,6 +62,7 @@ TABLE: dict[str, tuple[int, int, int, int]] = {
 # itself, counters and times, and what is rounded to one digit. Which location comes next depends on all answers.
 NEXT = {"generation", "gain", "why", "query", "number", "location"}
 MAY_CHANGE: dict[str, set[str]] = {
+    "get /api/download/marks/mine": {"bytes"},  # the mark itself
     "get /api/list": {"generation", "rows.*.point", "rows.*.generation", "rows.*.time", "rows.*.duration"},
     "get /api/previous": {"generation", "gain", "why", "answer.point", "answer.generation", "answer.time"},
     "get /api/progress": {
