@@ -356,7 +356,7 @@ def test_a_state_folder_that_cannot_be_written_stops_nobody(
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "file"))
-    with make_project() as project:
+    with make_project(copy=True) as project:
         project.append(query(0), place(0))
         assert project.state.generation == 2
 
