@@ -16,7 +16,7 @@ import pytest
 from audit_tools import Audit, audited
 from project.tools import draft, grid_points, place, query, write_images
 from study_tools import make_study
-from warpgauge.errors import FileFormatError, InvalidInputError, WarpgaugeError
+from warpgauge.errors import FileFormatError, InvalidInputError, SuspiciousDataWarning, WarpgaugeError
 from warpgauge.io.inside import Inside, checked_id, copy_tree, file_name, name_problem
 from warpgauge.io.transforms import AffineTransform, write_transform
 from warpgauge.project import Project
@@ -231,8 +231,10 @@ def test_a_mirror_of_another_log_is_not_touched(setting: Setting) -> None:
         connection.execute("DELETE FROM events WHERE generation > 3")
     connection.close()
     (setting.project / "annotations.head").unlink()
-    with pytest.raises(WarpgaugeError), Project.open(setting.project) as project:
-        project.use_mirror(setting.folder / "mirrors")
+    with pytest.warns(SuspiciousDataWarning, match="36 events are missing"):
+        opened = Project.open(setting.project)
+    with opened, pytest.raises(WarpgaugeError, match="events of the log are lost"):
+        opened.use_mirror(setting.folder / "mirrors")
     assert {one.name: _digest(one) for one in mirrored.iterdir()} == before
 
 
