@@ -320,12 +320,11 @@ def _hostile_link(rng: random.Random, project: Path, victim: Path) -> None:
 
 
 def _hostile_file(rng: random.Random, project: Path, victim: Path) -> None:
-    name = rng.choice(
-        ["cache/x.lock", "transforms/shift/matrix.txt", "report", "maps", "registration", "annotations.head"]
-    )
-    path = project / name
-    shutil.rmtree(path, ignore_errors=True)
-    path.unlink(missing_ok=True) if not path.is_dir() else None
+    names = ("cache/x.lock", "transforms/shift/matrix.txt", "report", "maps", "registration", "annotations.head")
+    path = project / rng.choice(names)
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    path.unlink(missing_ok=True)
     path.parent.mkdir(exist_ok=True)
     kind = rng.choice(["pipe", "hole", "link", "deep"])
     if kind == "pipe":
