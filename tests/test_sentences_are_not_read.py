@@ -22,6 +22,8 @@ ALLOWED = {
     ("io/transforms/image_fields.py", "measurement frame"): "a field of a header",
     ("io/transforms/image_fields.py", "space directions"): "a field of a header",
     ("io/landmarks/napari_points.py", "axis-"): "a column of a file",
+    ("io/transforms/freesurfer.py", "\ndst volume info"): "a heading of a file",
+    ("web/security.py", "frame-ancestors 'none'"): "a directive of a policy",
     ("web/failures.py", "Value error, "): "pydantic's own prefix",
 }
 METHODS = {"startswith", "endswith", "removeprefix", "removesuffix", "partition", "rpartition", "split", "rsplit",
