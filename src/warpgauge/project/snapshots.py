@@ -18,7 +18,7 @@ import gc
 import hashlib
 import json
 import os
-import pickle
+import pickle  # nosec B403  # only of files that this person alone can have written
 import stat
 import sys
 from contextlib import suppress
