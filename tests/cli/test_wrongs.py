@@ -168,7 +168,13 @@ def test_shuffled_rows_are_not_called_a_mirror(project: Path, pair: Path, tmp_pa
         assert "mirror" not in said
         assert "the rows probably do not correspond" in said
     flipped = anhir(tmp_path / "m.csv", np.array([359, 0]) + fixed_points(pair) * [-1, 1])
-    assert "so it is a mirror" in told("import", project, fixed, flipped)[1]
+    said = told("import", project, fixed, flipped, code=1)[1]
+    assert "so it is a mirror" in said
+    assert "the landmarks belong to other images" in said  # the image was not turned over
+    turned, over = tmp_path / "turned.png", tmp_path / "over"
+    Image.fromarray(np.asarray(Image.open(pair / "fixed.png"))[:, ::-1]).save(turned)
+    told("new", over, "--fixed", pair / "fixed.png", "--moving", turned, "--candidates", 50)
+    assert "so it is a mirror" in told("import", over, fixed, flipped)[1]
 
 
 def test_what_is_assumed_is_told_in_options(annotated: Path, pair: Path) -> None:

@@ -194,9 +194,10 @@ def _check_sizes(name: str, shape: list[int], pieces: list[int], chunks: list[in
             f"at once; write it with smaller chunks."
         )
     if count > _MOST_CHUNKS or (count > _FEW_CHUNKS and samples < _FEW_CHUNKS):
+        advice = f"chunks of at least {_FEW_CHUNKS} samples" if samples < _FEW_CHUNKS else "larger chunks"
         raise FileTooLargeError(
             f"{name!r} is cut into {count} chunks of {samples} samples, which would take too long to read; write it "
-            f"with chunks of at least {_FEW_CHUNKS} samples."
+            f"with {advice}."
         )
 
 

@@ -19,7 +19,13 @@ from warpgauge.session.blindness import Blindness
 from warpgauge.session.fused_annotations import all_marks
 from warpgauge.session.mark_list import ListRow, list_rows
 from warpgauge.session.model import View
-from warpgauge.session.queries import locations_in_list, open_queries, placed_count, region_radius
+from warpgauge.session.queries import (
+    locations_in_list,
+    open_queries,
+    placed_count,
+    region_radius,
+    standing_placements,
+)
 from warpgauge.session.refit import next_refit
 
 CURVE_TARGETS = 300
@@ -77,7 +83,7 @@ class Progress:
     queries, locations : int
         Length of the shared list, with and without repeats and what is for one rater only.
     answered, placed, skipped, deferred : int
-        Of the rater asked about, or of all.
+        Of the rater asked about, where ``placed`` is what a budget counts; or of all, imports too.
     mean_sd, max_sd : float
         Mean and largest standard deviation over the targets, world units.
     units : str
@@ -227,8 +233,10 @@ class Overview:
             if left == 0:
                 reasons.append("No candidate is left to ask for.")
             cells = [cell for (who, _), cell in state.cells.items() if rater in (None, who)]
-            who_placed = state.who_answered() if rater is None else [rater]
-            placed = sum(placed_count(state, who) for who in who_placed)
+            if rater is None:  # what there is, imports too, whatever a budget counts
+                placed = sum(len(standing_placements(state, who)) for who in state.who_answered())
+            else:
+                placed = placed_count(state, rater)
             skipped = sum(isinstance(cell.answer, Skipped) for cell in cells)
             asked = len(state.trails.get(rater or "", ())) if apart else None  # others have made the list longer
             weights, refit = self._weights(state, rater if apart else None)

@@ -290,14 +290,18 @@ def counts(query: QueryRecord) -> bool:
 
 def placed_count(state: State, rater: str) -> int:
     """Return how many placements of the rater count for the budget: those that nobody has taken out."""
-    standing = (
+    return sum(counts(state.queries[number]) for number in standing_placements(state, rater))
+
+
+def standing_placements(state: State, rater: str) -> list[int]:
+    """Return the queries that the rater has placed, imports too, and that nobody has taken out."""
+    return [
         number
         for number in state.trails.get(rater, ())
         if state.placement(rater, number) is not None
         and not state.cell(rater, number).disabled
         and (rater, number) not in state.excluded
-    )
-    return sum(counts(state.queries[number]) for number in standing)
+    ]
 
 
 def room(state: State, settings: Settings, rater: str) -> int | None:
