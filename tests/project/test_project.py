@@ -376,7 +376,7 @@ def test_not_a_project(tmp_path: Path) -> None:
 def test_several_events_are_written_together_or_not_at_all(make_project: Make) -> None:
     """Where one of several events is refused, none is written."""
     with make_project() as project:
-        with pytest.raises(InvalidInputError, match="cannot place query 0, which is placed"):
+        with pytest.raises(InvalidInputError, match="cannot place this query, which is placed"):
             project.append(query(0), place(0), place(0))
         assert project.events() == []
         project.append(query(0), place(0), edit(0, (2.0, 2.0)))
