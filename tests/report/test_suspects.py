@@ -55,7 +55,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_planted_slip_is_named_by_evaluate_with_its_number_from_one(project: Path) -> None:
     result = ask("evaluate", project)
-    assert [flag["row"] for flag in result["flags"]] == [ROW]
+    assert [flag["row"] for flag in result["flags"] if flag["transform"] is None] == [ROW]
     printed = " ".join(call("evaluate", project).split())
     assert "look at this: Annotation 6, at (" in printed
     assert " px from every good transform, where " in printed

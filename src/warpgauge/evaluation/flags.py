@@ -159,10 +159,12 @@ def common_offset(comparison: Comparison) -> tuple[Flag, ...]:
     """Flag a constant offset between the annotations and all good transforms.
 
     Of what the better half of the transforms miss at each annotation, the median is taken as what they miss in common.
-    Its mean is tested against 0 (Hotelling's T squared), and must be most of it.
+    Its mean is tested against 0 (Hotelling's T squared), and must be most of it. Doing nothing is no good transform,
+    and a best one that has no such offset disproves it.
     """
     given, residuals = comparison.annotations, comparison.annotations.moving_points - comparison.values.annotations
-    residuals = residuals[np.isfinite(residuals).all(axis=(1, 2))]
+    done = np.array([name != comparison.baseline for name in comparison.transforms])
+    residuals = residuals[np.isfinite(residuals).all(axis=(1, 2)) & done]
     n, d = len(given), given.d
     if len(residuals) < 2 or n < _FEWEST_FOR_OFFSET:
         return ()
@@ -174,7 +176,8 @@ def common_offset(comparison: Comparison) -> tuple[Flag, ...]:
         return ()
     squared = float(offset @ np.linalg.solve(scatter, offset))
     p, share = float(special.fdtrc(d, n - d, squared * (n - d) / (d * (n - 1)))), float(np.linalg.norm(offset)) / total
-    if p >= _OFFSET_P or share <= _OFFSET_SHARE:
+    apart = np.linalg.norm(residuals[np.argmin(sizes)].mean(axis=0) - offset)
+    if p >= _OFFSET_P or share <= _OFFSET_SHARE or apart > np.linalg.norm(offset) / 2:
         return ()
     numbers = {"p": p, "share": share, "distance": float(np.linalg.norm(offset))}
     return (Flag(COMMON_OFFSET, numbers={**_axes(offset), **numbers}, units=comparison.scene.units),)
