@@ -185,7 +185,7 @@ def test_all_writes_lie_in_the_stated_folders(setting: Setting) -> None:
 
 
 def with_id(folder: Path, text: str) -> None:
-    """Give a project another identifier, in its document and in its log."""
+    """Change the identifier of a project, in its document and in its log."""
     content = json.loads((folder / "project.json").read_text())
     (folder / "project.json").write_text(json.dumps({**content, "id": text}))
     connection = sqlite3.connect(folder / "annotations.sqlite")

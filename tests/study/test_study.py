@@ -339,7 +339,7 @@ def test_the_infinite_norm(tmp_path: Path) -> None:
 
 
 def test_with_references_a_methods_scores_do_not_depend_on_the_other_methods(tmp_path: Path) -> None:
-    """To the last bit, with a method that is undefined at some targets among the others, and the verdict says which."""
+    """To the last bit, and the verdict says which methods are references."""
     path = make_study(tmp_path, pairs=2)
     for n in range(2):
         shift(tmp_path, "ref", f"case{n}", 3.0)

@@ -181,7 +181,7 @@ class _Futures:
 
     @contextmanager
     def _scheduler(self) -> Iterator[None]:
-        """Say it in a sentence where the scheduler is gone."""
+        """Raise one sentence where the scheduler is gone."""
         try:
             yield
         except (OSError, RuntimeError) as error:

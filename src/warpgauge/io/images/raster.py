@@ -98,7 +98,7 @@ def _sample_kind(picture: Any) -> tuple[np.dtype[Any], int]:
 
 
 def _find_late_exif(path: Path, picture: Any) -> None:
-    """Give a picture what a PNG says of its orientation after its samples; Pillow would decode these to get there."""
+    """Add the orientation that a PNG states after its samples, which Pillow would decode to get there."""
     if "exif" in picture.info:
         return
     seen_samples, place = False, 8

@@ -58,7 +58,7 @@ def read_array_field(path: Path, options: Options) -> DisplacementField:
 
 
 def _choices(name: str, shape: tuple[int, ...], reference: Grid, options: Options) -> tuple[str, str, str, list[str]]:
-    """Return layout, components and frame; what neither caller nor shape says is asked for at once."""
+    """Return layout, components and frame; what is still open is asked for at once."""
     d, notes = reference.d, list[str]()
     forward = "xyz"[:d]
     sizes = dict(zip("xyz", reference.size, strict=False)) | {"c": d}
