@@ -144,8 +144,7 @@ def test_an_interrupt_ends_the_command_with_0_at_any_moment(flat: Path, wait: st
         _, err = process.communicate(timeout=60)
     finally:
         process.kill()
-    assert process.returncode == 0
-    assert err == ""
+    assert (process.returncode, err) == (0, "")
 
 
 INTERRUPTED = """
@@ -206,3 +205,19 @@ def test_a_missing_extra_is_named() -> None:
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert found.returncode == 1
     assert re.search(r'run: pip install "fastapi>=.*"uvicorn>=', found.stderr.splitlines()[-1])
+
+
+LEFT_AT_WORK = """
+import atexit, threading, time
+from warpgauge.cli.app import _leave
+atexit.register(print, "tidied")
+threading.Thread(target=time.sleep, args=(600,), daemon=True).start()
+print("said", end=" ")
+_leave(3)
+"""
+
+
+def test_a_command_ends_in_order_while_a_thread_is_at_work() -> None:
+    """What was printed comes out, what waits for the end is done, and the exit code is that of the command."""
+    done = subprocess.run([sys.executable, "-c", LEFT_AT_WORK], check=False, capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (3, "said tidied\n", "")

@@ -6,14 +6,18 @@ Messages of the library are shown in the words of the command line: ``match='nam
 from __future__ import annotations
 
 import ast
+import atexit
 import importlib
+import os
 import signal
 import sys
+import threading
 import warnings
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 
@@ -224,4 +228,19 @@ def main() -> None:
     code = run()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)  # what is left is the interpreter's own ending
+    _leave(code)
+
+
+def _leave(code: int) -> NoReturn:
+    """End the process with an exit code.
+
+    The interpreter's own ending stops a background thread in the middle of whatever it does, and one that is inside
+    the compiler at that moment (a server that ends soon after its start) makes the C++ library abort the process.
+    """
+    if any(thread.daemon for thread in threading.enumerate()):
+        atexit._run_exitfuncs()
+        with suppress(OSError, ValueError):  # a pipe that nobody reads any more
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(code)
     sys.exit(code)
