@@ -49,7 +49,7 @@ for (const kind of Object.keys(globalThis.arrived)) {
 }
 """
 
-# Keeps what the page drew last as one's own ellipse: the canvas itself is asked, not the page's state.
+# Keeps what the page drew last as one's own ellipse, and the words that it wrote into its pictures: the canvas itself is asked, not the page's state.
 SPY = """
 globalThis.drawn = [];
 const ellipse = CanvasRenderingContext2D.prototype.ellipse;
@@ -65,6 +65,12 @@ CanvasRenderingContext2D.prototype.stroke = function (...rest) {
   }
   if (this.strokeStyle === "#f0e442") this.lastEllipse = null;
   return stroke.call(this, ...rest);
+};
+globalThis.written = [];
+const fillText = CanvasRenderingContext2D.prototype.fillText;
+CanvasRenderingContext2D.prototype.fillText = function (text, ...rest) {
+  globalThis.written.push(text);
+  return fillText.call(this, text, ...rest);
 };
 """
 
@@ -232,6 +238,16 @@ def last_drawn(sheet: Sheet, axis: int = 2) -> dict[str, Any]:
     """Return what the canvas of a plane was last told to draw as one's own ellipse, in its own pixels."""
     sheet.page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
     return sheet.page.evaluate("axis => globalThis.drawn.filter(one => one.axis === axis).at(-1)", axis)
+
+
+def written_now(sheet: Sheet) -> set[str]:
+    """Draw everything again, and return what the page writes into its pictures then."""
+    return set(
+        sheet.page.evaluate(
+            "() => { globalThis.written = []; globalThis.warpgauge.stage.drawSoon(); return new Promise(done =>"
+            " requestAnimationFrame(() => requestAnimationFrame(() => done(globalThis.written)))); }"
+        )
+    )
 
 
 def tissue(size: tuple[int, int], seed: int) -> np.ndarray:

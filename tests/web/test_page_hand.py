@@ -12,7 +12,7 @@ from PIL import Image
 
 from warpgauge.core.annotations import ellipse_from_covariance
 from warpgauge.project import Placement, Project, Skipped
-from web.page_tools import Shared, Sheet, bend, make_tissue_project, make_volume_project, open_sheet
+from web.page_tools import Shared, Sheet, bend, make_tissue_project, make_volume_project, open_sheet, written_now
 from web.server_tools import Served, served
 
 SPACING = 0.5
@@ -102,11 +102,21 @@ def test_a_drag_at_the_rim_of_a_small_mark_scales_it_and_never_moves_it(browser:
         sheet.drag("moving", (250 + radius + outside, 250), (290, 250))
         assert sheet.state()["mark"]["point"] == before
         np.testing.assert_allclose(half_lengths(sheet), 40 * radius / (radius + outside) / (SPACING * scale), rtol=0.02)
+        assert "moved" not in sheet.page.locator("#message").text_content()
         # At the centre the same drag moves it, and its size stays.
         sizes = half_lengths(sheet)
         sheet.drag("moving", (250, 250), (270, 250))
         assert sheet.state()["mark"]["point"][0] == pytest.approx(before[0] + 20 / scale)
         np.testing.assert_allclose(half_lengths(sheet), sizes)
+        # It is said by how much, in words and at the mark, also after a change of the size, until it is taken back.
+        words = f"moved {float(f'{20 / scale:.2g}'):g} µm"
+        assert f"is moved by {words[6:]}." in sheet.page.locator("#message").text_content()
+        sheet.page.keyboard.press("]")
+        assert words in written_now(sheet)
+        sheet.page.keyboard.press("[")
+        sheet.page.keyboard.press("z")
+        sheet.page.keyboard.press("z")
+        assert not any("moved" in text for text in written_now(sheet))
     sheet.close()
 
 

@@ -288,16 +288,6 @@ def test_nothing_moves_when_messages_choices_and_lists_arrive(browser: Any, tmp_
         sheet.close()
 
 
-WRITTEN = """() => {
-  globalThis.written = [];
-  const fill = CanvasRenderingContext2D.prototype.fillText;
-  CanvasRenderingContext2D.prototype.fillText = function (text, ...rest) {
-    globalThis.written.push(text);
-    return fill.call(this, text, ...rest);
-  };
-}"""
-
-
 def test_all_keys_are_listed_and_all_are_buttons_and_focus_is_visible(browser: Any, server: Served) -> None:
     """The overlay on ? names every key of the design; each entry is a button that does it; Tab shows where one is."""
     sheet = open_sheet(browser, server)
@@ -314,7 +304,7 @@ def test_all_keys_are_listed_and_all_are_buttons_and_focus_is_visible(browser: A
     assert {"Nudge left by 10 screen pixels", "Nudge up by 0.1 image pixel", "Move the view down"} <= named
     buttons.filter(has_text="Magnifier").click()
     assert sheet.state()["magnifier"] is True
-    page.evaluate(WRITTEN)
+    page.evaluate("() => { globalThis.written = []; }")
     box = sheet.box("moving")
     page.mouse.move(box["x"] + 200, box["y"] + 200)
     # The magnifier says its own scale, a fourth of the length for the same screen pixels, beside that of the picture.

@@ -12,7 +12,7 @@ import pytest
 from warpgauge.core.annotations import confidence_radius
 from warpgauge.geometry import Grid
 from warpgauge.project import Placement, Project
-from web.page_tools import Shared, Sheet, last_drawn, make_volume_project, open_sheet
+from web.page_tools import Shared, Sheet, last_drawn, make_volume_project, open_sheet, written_now
 from web.server_tools import Served, served
 
 # Index axes right and down, and which world axis (LPS) shall run right or down with which sign: the radiological habit.
@@ -21,7 +21,7 @@ LAYOUT = {2: ((0, 0, 1), (1, 1, 1)), 1: ((0, 0, 1), (2, 2, -1)), 0: ((1, 1, 1), 
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
-    names = [f"rater{k}" for k in range(6)]
+    names = [f"rater{k}" for k in range(8)]
     with served(make_volume_project(tmp_path_factory.mktemp("solid") / "body"), ",".join(names)) as running:
         yield Shared(running, names)
 
@@ -124,6 +124,35 @@ def test_an_oriented_ellipsoid_is_edited_in_three_planes_and_stored_as_drawn(
         page.keyboard.press("q")
         sheet.wait_for_query(number + 1)
     assert sheet.problems == []
+    sheet.close()
+
+
+def test_small_marks_are_scaled_at_the_rim_in_every_plane_and_a_move_is_told(
+    browser: Any, server: Served, me: str
+) -> None:
+    """A ball of a few screen pixels: its rim scales and never moves it; at its centre the way is told before Accept."""
+    sheet = open_sheet(browser, server, me)
+    page = sheet.page
+    for axis in (2, 1, 0):
+        page.keyboard.press("Escape")
+        box = sheet.box("moving", axis)
+        x, y = box["width"] / 2, box["height"] / 2
+        sheet.press_at("moving", x, y, axis)
+        sheet.settle()
+        while last_drawn(sheet, axis)["a"] > 6:
+            page.keyboard.press("[")
+        before, drawn = sheet.state()["mark"], last_drawn(sheet, axis)
+        sheet.drag("moving", (drawn["x"] + drawn["a"], drawn["y"]), (drawn["x"] + 34, drawn["y"]), axis)
+        after = sheet.state()["mark"]
+        np.testing.assert_allclose(after["point"], before["point"], atol=1e-9)
+        assert np.linalg.det(after["shape"]) > 4 * np.linalg.det(before["shape"])
+        drawn, scale = last_drawn(sheet, axis), sheet.state()["views"]["moving"][str(axis)]["scale"]
+        sheet.drag("moving", (drawn["x"], drawn["y"]), (drawn["x"] + 12, drawn["y"] - 16), axis)
+        way = np.linalg.norm(np.subtract(sheet.state()["mark"]["point"], before["point"]))
+        assert way == pytest.approx(20 / scale, rel=1e-6)
+        said = f"{float(f'{way:.2g}'):g} mm"
+        assert f"The mark is moved by {said}." in page.locator("#message").text_content()
+        assert f"moved {said}" in written_now(sheet)
     sheet.close()
 
 

@@ -24,7 +24,7 @@ function known(seed) {
     const size = Math.hypot(...raw);
     return point.map((value, i) => value + [0, 1, 2].reduce((s, k) => s + axes[i][k] * lengths[k] * (raw[k] / size), 0));
   };
-  return { mark: { point, shape, alpha: 0.01, hints: {} }, level, surface };
+  return { mark: { point, shape, alpha: 0.01, hints: {}, put: point }, level, surface };
 }
 
 test("the section's rim lies on the ellipsoid, in every plane of oblique and flipped volumes", () => {
@@ -123,7 +123,7 @@ test("admissible: half-lengths between the bounds, by a box of known half-length
   const turn = rotation(0.3, 0.5, 0.7);
   const lengths = [0.5, 2, 9];
   const shape = turn.map((row) => turn.map((other) => row.reduce((s, v, k) => s + v * other[k] * lengths[k] ** 2, 0)));
-  const mark = { point: [0, 0, 0], shape, alpha: 0.01, hints: {} };
+  const mark = { point: [0, 0, 0], shape, alpha: 0.01, hints: {}, put: [0, 0, 0] };
   assert.ok(ellipsoid.admissible(mark, 0.49, 9.01));
   assert.ok(!ellipsoid.admissible(mark, 0.51, 9.01));
   assert.ok(!ellipsoid.admissible(mark, 0.49, 8.99));

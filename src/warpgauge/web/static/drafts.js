@@ -30,7 +30,8 @@ export class Drafts {
   of(query) {
     try {
       const draft = JSON.parse(localStorage.getItem(this.key) ?? "null");
-      return draft?.query === query ? draft.mark : null;
+      // A draft of an earlier version does not say where it was put.
+      return draft?.query === query ? { put: draft.mark.point, ...draft.mark } : null;
     } catch {
       return null;
     }

@@ -18,6 +18,7 @@ import {
   isPositiveDefinite,
   multiply,
   multiplyVector,
+  norm,
   scaled,
   subtract,
   transpose,
@@ -34,6 +35,7 @@ import { planeToWorld, worldToPlane } from "./plane.js";
  * @property {Matrix} shape world; eigenvalues are the squared half-lengths of the drawn region
  * @property {number} alpha the region holds the true match with probability 1 - alpha
  * @property {Record<number, number>} hints for each plane (by axis) the angle that its first axis had last
+ * @property {Vector} put where it was put first: by a click, by a new drag, or by the answer that is stored; world
  * @property {Vector} [snappedFrom] where it was before a proposal from the images was taken, world
  */
 
@@ -52,7 +54,7 @@ export function covarianceFromMark(mark) {
  * @returns {Mark}
  */
 export function markFromCovariance(point, covariance, alpha) {
-  return { point, shape: scaled(covariance, confidenceRadius(point.length, alpha) ** 2), alpha, hints: {} };
+  return { point, shape: scaled(covariance, confidenceRadius(point.length, alpha) ** 2), alpha, hints: {}, put: point };
 }
 
 /**
@@ -63,7 +65,7 @@ export function markFromCovariance(point, covariance, alpha) {
 export function markFromPrediction({ mean, ellipse, alpha }) {
   const { half_lengths: lengths, axes } = ellipse;
   const squares = lengths.map((length, i) => lengths.map((_, j) => (i === j ? length * length : 0)));
-  return { point: mean, shape: congruence(axes, squares), alpha, hints: {} };
+  return { point: mean, shape: congruence(axes, squares), alpha, hints: {}, put: mean };
 }
 
 /**
@@ -74,7 +76,15 @@ export function markFromPrediction({ mean, ellipse, alpha }) {
  * @returns {Mark}
  */
 export function ballMark(point, radius, alpha) {
-  return { point, shape: scaled(identity(point.length), radius * radius), alpha, hints: {} };
+  return { point, shape: scaled(identity(point.length), radius * radius), alpha, hints: {}, put: point };
+}
+
+/**
+ * How far the centre has come from where it was put, world units.
+ * @param {Mark} mark
+ */
+export function wayOfMark(mark) {
+  return norm(subtract(mark.point, mark.put));
 }
 
 /**

@@ -173,8 +173,9 @@ export class PlaneHand {
         else dragging.pull.over = true;
       } else if (drawing && phase === "end") {
         this.marks.commitEdit();
-        if (dragging?.kind === "new") this.marks.sayDragSize();
         const { mark } = this.pane.stage.store.state;
+        if (dragging?.kind === "new") this.marks.sayDragSize();
+        else if (dragging?.kind === "edit" && mark && norm(subtract(mark.point, dragging.mark.point)) > 0) this.marks.sayWay();
         if (mark && this.pane.plane.d === 3) this.pane.stage.setCross("moving", mark.point, this.pane.axis);
       }
     }

@@ -7,7 +7,7 @@ import { length, unitName } from "./dom.js";
 import { Drafts } from "./drafts.js";
 import { axesOfMark, sizeInWords } from "./figures.js";
 import { HabitKeeper, clickRadius } from "./habit.js";
-import { covarianceFromMark, markFromCovariance, movedMark, scaledMark } from "./ellipsoid.js";
+import { covarianceFromMark, markFromCovariance, movedMark, scaledMark, wayOfMark } from "./ellipsoid.js";
 import { say } from "./message.js";
 import { advanced, steppedBack, steppedForward } from "./store.js";
 
@@ -66,6 +66,12 @@ export class MarkEditor {
     const { mark, task } = this.state;
     if (!mark || task !== "answer") return;
     say(this.store, `± ${sizeInWords(axesOfMark(mark))} ${unitName(this.project.units)}, ${this.habits.habit.share === null ? "half as wide as long" : "shaped like your last one"}. Handles or Shift+[ ] change the width, Enter accepts.`);
+  }
+
+  /** Say how far the mark is from where it was put: a drag may have moved it that was meant for its size. */
+  sayWay() {
+    const { mark, task } = this.state;
+    if (mark && task === "answer") say(this.store, `The mark is moved by ${this.inUnits(wayOfMark(mark))}. Enter accepts it there, Z takes it back.`);
   }
 
   /** @param {number} value */

@@ -3,7 +3,8 @@
  * @module
  */
 
-import { distanceFromSlice, markFromPrediction, projectionOfMark, sectionOfMark } from "./ellipsoid.js";
+import { rounded, unitName } from "./dom.js";
+import { distanceFromSlice, markFromPrediction, projectionOfMark, sectionOfMark, wayOfMark } from "./ellipsoid.js";
 import { COLOURS, drawEllipse, drawFormer, drawHandles, drawPlus, drawQuery, drawText, fade, strokeWithHalo } from "./marks.js";
 import { worldToPlane } from "./plane.js";
 import { proposedMark } from "./snap.js";
@@ -16,6 +17,8 @@ import { planeToScreen, worldToScreen } from "./viewport.js";
 /** @import { View } from "./viewport.js" */
 
 const MOST_NUMBERS = 60;
+/** Screen pixels from which on it is shown how far a mark was moved. */
+const LEAST_WAY = 4;
 
 /**
  * @param {PlaneView} pane
@@ -95,6 +98,7 @@ function drawPrediction(pane, context, view, prediction) {
  * @param {Mark} mark
  */
 function drawOwn(pane, context, view, mark) {
+  drawWay(pane, context, view, mark);
   if (pane.plane.d === 3) {
     const alpha = Math.max(0.25, 0.6 - 0.15 * distanceFromSlice(pane.plane, mark, pane.depth));
     drawEllipse(context, view, projectionOfMark(pane.plane, mark), COLOURS.yours, { alpha, width: 1, dash: [1, 3] });
@@ -107,6 +111,25 @@ function drawOwn(pane, context, view, mark) {
   drawEllipse(context, view, section, COLOURS.yours);
   if (pane.hand.showsHandles) drawHandles(context, view, section, pane.hand.reach, pane.hand.hovered);
   else drawPlus(context, planeToScreen(view, section.centre), COLOURS.yours, 6);
+}
+
+/**
+ * From where the mark was put to where it is now, and how far that is: a drag that was meant for the size is seen.
+ * @param {PlaneView} pane
+ * @param {CanvasRenderingContext2D} context
+ * @param {View} view
+ * @param {Mark} mark
+ */
+function drawWay(pane, context, view, mark) {
+  const way = wayOfMark(mark);
+  if (way * view.scale < LEAST_WAY) return;
+  const [from, to] = [mark.put, mark.point].map((point) => worldToScreen(pane.plane, view, point));
+  strokeWithHalo(context, COLOURS.yours, () => {
+    context.arc(from[0], from[1], 3, 0, 2 * Math.PI);
+    context.moveTo(from[0], from[1]);
+    context.lineTo(to[0], to[1]);
+  }, { alpha: 0.7, dash: [2, 4], width: 1 });
+  drawText(context, `moved ${rounded(way)} ${unitName(pane.image.units)}`, [from[0] + 8, from[1] - 8], { size: 12 });
 }
 
 /**
