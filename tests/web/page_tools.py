@@ -49,9 +49,11 @@ for (const kind of Object.keys(globalThis.arrived)) {
 }
 """
 
-# Keeps what the page drew last as one's own ellipse, and the words that it wrote into its pictures: the canvas itself is asked, not the page's state.
+# Keeps what the page drew last as one's own ellipse and as the prediction's, and the words that it wrote into its
+# pictures: the canvas itself is asked, not the page's state.
 SPY = """
 globalThis.drawn = [];
+globalThis.expected = null; // the region of the prediction, likewise
 const ellipse = CanvasRenderingContext2D.prototype.ellipse;
 CanvasRenderingContext2D.prototype.ellipse = function (x, y, a, b, angle, ...rest) {
   this.lastEllipse = { x, y, a, b, angle, axis: Number(this.canvas.dataset.axis) };
@@ -63,6 +65,7 @@ CanvasRenderingContext2D.prototype.stroke = function (...rest) {
     globalThis.drawn.push(this.lastEllipse);
     globalThis.drawn = globalThis.drawn.slice(-30);
   }
+  if (this.lastEllipse && this.strokeStyle === "#56b4e9") globalThis.expected = this.lastEllipse;
   if (this.strokeStyle === "#f0e442") this.lastEllipse = null;
   return stroke.call(this, ...rest);
 };

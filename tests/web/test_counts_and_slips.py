@@ -12,6 +12,7 @@ import pytest
 
 from warpgauge.project import Project
 from warpgauge.session.control_questions import add_controls
+from web.page_tools import last_drawn, make_tissue_project, open_sheet
 from web.server_tools import answer, make_flat, make_solid, served
 
 
@@ -52,6 +53,77 @@ def test_repeats_and_controls_are_within_the_budget_and_every_count_agrees(tmp_p
         origins = [query.origin for query in project.state.queries]
     assert {"repeat", "control"} <= set(origins)
     assert len(origins) == 8
+
+
+def test_the_page_counts_controls_and_repeats_as_questions_and_shows_no_former_answer(
+    browser: Any, tmp_path: Path
+) -> None:
+    """Eight questions by key: the counts go from 0 to 8 of 8; no ring lies at the point asked for, none is sharper."""
+    folder = make_tissue_project(tmp_path / "p", budget=8, repeat_fraction=0.4, repeat_lag=2, refit_first=3)
+    with Project.open(folder) as project:
+        add_controls(project, np.array([[50.5, 60.5]]), np.array([[57.0, 57.0]]), "organiser", seed=5)
+    with served(folder, "ada") as server:
+        sheet = open_sheet(browser, server, "ada")
+        page, widths = sheet.page, []
+        for turn in range(8):
+            state = sheet.state()
+            assert page.locator("#counts").text_content() == f"{turn} of 8 placed"
+            here = np.array(state["query"]["location"])
+            rings = [np.linalg.norm(np.subtract(row["location"], here)) for row in state["rows"]]
+            assert min(rings, default=99) > 1
+            widths.append(max(state["query"]["prediction"]["ellipse"]["half_lengths"]))
+            page.keyboard.press("Space")
+            page.keyboard.press("Enter")
+            page.wait_for_function(
+                "([turn]) => globalThis.warpgauge.store.state.writing === 'idle' && (document.querySelector("
+                "'button[data-choice=keep]')?.offsetParent || document.getElementById('counts').textContent.startsWith("
+                "`${turn} of`))",
+                arg=[turn + 1],
+            )
+            if page.locator("button[data-choice=keep]:visible").count():
+                page.locator("button[data-choice=keep]").click()
+            page.wait_for_function(
+                "turn => document.getElementById('counts').textContent.startsWith(`${turn} of`)", arg=turn + 1
+            )
+            sheet.settle()
+        page.locator("#finish h2").wait_for()
+        told = page.locator("#finish").text_content()
+        assert "8 of the budget of 8" in told
+        assert re.search(r"\b8\s*matches placed", told)
+        with Project.open(folder) as project:
+            origins = [query.origin for query in project.state.queries]
+        assert {"repeat", "control"} <= set(origins)
+        repeats = [width for width, origin in zip(widths[3:], origins[3:], strict=False) if origin == "repeat"]
+        assert min(repeats) > 0.5 * min(w for w, o in zip(widths[3:], origins[3:], strict=False) if o != "repeat")
+        organiser = open_sheet(browser, server)
+        organiser.page.wait_for_selector("#organiser-button[data-ready]")
+        organiser.page.locator("#organiser-button").click()
+        organiser.page.locator("[data-rater=ada]", has_text="8 of 8 placed").wait_for()
+        organiser.close()
+        sheet.close()
+
+
+def test_plus_minus_of_the_page_is_the_region_on_the_canvas(browser: Any, tmp_path: Path) -> None:
+    """The line below gives the half-axes of the dashed region and of one's own, as the canvas draws them."""
+    with served(make_tissue_project(tmp_path / "p"), "ada") as server:
+        work(server.client("ada"), 7)
+        sheet = open_sheet(browser, server, "ada")
+        page, scale = sheet.page, sheet.state()["views"]["moving"]["2"]["scale"]
+        sheet.settle()
+        expected = page.evaluate("() => globalThis.expected")
+        said = re.search(r"± ([\d.]+)(?: x ([\d.]+))? µm", page.locator("#why").text_content())
+        assert said is not None
+        wide = [float(one) for one in said.groups() if one]
+        np.testing.assert_allclose(max(wide), max(expected["a"], expected["b"]) / scale, rtol=0.06)
+        np.testing.assert_allclose(min(wide), min(expected["a"], expected["b"]) / scale, rtol=0.06)
+        sheet.drag("moving", (250, 250), (291, 250))
+        drawn = last_drawn(sheet)
+        told = re.search(r"± ([\d.]+) × ([\d.]+) µm", page.locator("#size-figure").text_content())
+        assert told is not None
+        np.testing.assert_allclose(
+            [float(one) for one in told.groups()], np.array([drawn["a"], drawn["b"]]) / scale, rtol=0.06
+        )
+        sheet.close()
 
 
 def test_plus_minus_is_the_region_that_is_drawn(tmp_path: Path) -> None:

@@ -386,6 +386,15 @@ def test_the_organiser_sees_new_marks_by_themselves_sorted_with_units(browser: A
         page.locator("[data-state=reopened]").wait_for()
         assert page.locator("[data-state=settled]").count() == 0
         assert "asked again" in row.text_content()
+        # Keep one, then ask the other again: open until that answer is there and it is decided anew.
+        page.locator("button[data-act=keep]").first.click()
+        page.locator("[data-state=settled]", has_text="The mark of ada is taken").wait_for()
+        page.locator("button[data-act=ask]").last.click()
+        page.locator("[data-state=reopened]", has_text="The mark of ada is taken").wait_for()
+        place_over_the_wire(server, "ben", 1, lambda point: [point[0] + 9, point[1] - 4])
+        page.locator("[data-rater=ben]", has_text="4 of 30 placed").wait_for()
+        assert page.locator("[data-state=settled]").count() == 0
+        assert "asked again" in row.text_content()
         with page.expect_download() as taken:
             page.locator("#organiser button[data-download=fused]").click()
         assert taken.value.suggested_filename == "lesion-fused.csv"
