@@ -103,6 +103,15 @@ class Postgres:
             )
             return len(rows.fetchall())
 
+    def lose(self, project: str, after: int) -> None:
+        """Make the database what an older backup of it is: without the later events."""
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            connection.execute("ALTER TABLE warpgauge.events DISABLE TRIGGER USER")
+            connection.execute("DELETE FROM warpgauge.events WHERE project = %s AND generation > %s", (project, after))
+            if after == 0:
+                connection.execute("DELETE FROM warpgauge.projects WHERE id = %s", (project,))
+            connection.execute("ALTER TABLE warpgauge.events ENABLE TRIGGER USER")
+
     def new_database(self, name: str) -> str:
         """Make an empty database and return its address."""
         with psycopg.connect(self.url, autocommit=True) as connection:

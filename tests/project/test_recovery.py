@@ -10,7 +10,6 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
-import psycopg
 import pytest
 from click.testing import CliRunner
 
@@ -250,16 +249,6 @@ def test_head_survives_a_torn_write(tmp_path: Path):
     assert read_head(log) is None
 
 
-def lose(server: Postgres, project: str, after: int) -> None:
-    """Make the database what an older backup of it is: without the later events."""
-    with psycopg.connect(server.url, autocommit=True) as connection:
-        connection.execute("ALTER TABLE warpgauge.events DISABLE TRIGGER USER")
-        connection.execute("DELETE FROM warpgauge.events WHERE project = %s AND generation > %s", (project, after))
-        if after == 0:
-            connection.execute("DELETE FROM warpgauge.projects WHERE id = %s", (project,))
-        connection.execute("ALTER TABLE warpgauge.events ENABLE TRIGGER USER")
-
-
 @pytest.mark.parametrize("kept", [0, 4])
 def test_a_database_is_filled_up_from_the_mirror(make_project: Make, postgres: Postgres, tmp_path: Path, kept: int):
     """An older backup, or an empty database, gets what it lacks; the project is whole again and goes on."""
@@ -267,7 +256,7 @@ def test_a_database_is_filled_up_from_the_mirror(make_project: Make, postgres: P
         project.use_mirror(tmp_path / "mirror")
         filled(project)
         expected = project.fingerprint()
-    lose(postgres, project.id, kept)
+    postgres.lose(project.id, kept)
     said = CliRunner().invoke(app, ["recover", str(project.folder), "--mirror", str(tmp_path / "mirror")])
     assert said.exit_code == 0, said.output
     assert f"now holds 10 events: {kept} were there, {10 - kept} came from the mirror" in said.output
@@ -284,7 +273,7 @@ def test_a_database_that_went_another_way_is_left_alone(make_project: Make, post
     with make_project(database=postgres.url) as project:
         project.use_mirror(tmp_path / "mirror")
         filled(project)
-    lose(postgres, project.id, 4)
+    postgres.lose(project.id, 4)
     with Project.open(project.folder) as opened:
         opened.append(query(2, (30.0, 30.0)))
         there = opened.fingerprint()

@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from postgres_tools import Postgres
 from project.tools import draft
 from session.tools import Rater, make
 from warpgauge.errors import InvalidInputError
 from warpgauge.project import NotAllowedError, Project
+from warpgauge.project.integrity import recover_project
 from warpgauge.session import Session
 from warpgauge.session.seals import live_seals, sealed_answers, unseal
 
@@ -125,3 +127,27 @@ def test_settings_switch_the_draws_and_not_the_seal(tmp_path):
         rater.work(8)
         assert sealed(project) == before
         assert all(project.state.is_sealed(number) for number in before)
+
+
+@pytest.mark.parametrize("database", [False, True])
+def test_a_project_that_is_recovered_keeps_its_seals(tmp_path, postgres: Postgres, database: bool):
+    """Lost and rebuilt from the mirror, as a file and in a database: the same answers are sealed, and none is shown."""
+    options = {"database": postgres.url} if database else {}
+    with make(tmp_path / "p", SEALED, **options) as project:
+        project.use_mirror(tmp_path / "mirror")
+        Rater(Session(project, "ann"), "ann").work(16)
+        hidden, drawn = sealed(project), project.state.seal
+    if database:
+        postgres.lose(project.id, 0)
+    else:
+        for file in (tmp_path / "p").glob("annotations.sqlite*"):
+            file.unlink()
+    recover_project(tmp_path / "p", tmp_path / "mirror")
+    with Project.open(tmp_path / "p") as back:
+        assert (sealed(back), back.state.seal) == (hidden, drawn)
+        assert len(hidden) == sealed_answers(back.state) == 4
+        assert len(Session(back, "ann").annotations()) == 12
+        Rater(Session(back, "ann"), "ann", seed=1).work(8)
+        assert len(sealed(back)) == 6  # the draws go on where they were
+        unseal(back)
+        assert len(Session(back, "ann").annotations()) == 24

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 import warpgauge as wg
-from study_tools import make_pair, make_study, shift
+from study_tools import make_pair, make_study, shift, truth
 from warpgauge.errors import FileFormatError, InvalidInputError
-from warpgauge.io.transforms import AffineTransform
+from warpgauge.geometry import Grid
+from warpgauge.io.transforms import AffineTransform, DisplacementField, write_transform
 from warpgauge.report import write_leaderboard
 from warpgauge.study import Progress, read_study, run_study, runner
 from warpgauge.study.pairs import Job, PairOutcome
@@ -198,7 +199,10 @@ class TestMissing:
         assert rows["near"]["score"] == max(rows[name]["score"] for name in ("far", "farther", "identity"))
         assert rows["near"]["rank"] == 3
         assert "no file 'near/case1.tfm'" in rows["near"]["missing"]
-        assert "1 case is missing (a missing case has the last rank of its pair and the score of no" in result.verdict
+        assert (
+            "1 case of near is missing (a missing case has the last rank of its pair and the score of no"
+            in result.verdict
+        )
         assert result.tests[0].cases == 3
 
     def test_leaving_out_pairs_never_gains(self, tmp_path: Path) -> None:
@@ -362,6 +366,43 @@ def test_with_references_a_methods_scores_do_not_depend_on_the_other_methods(tmp
     assert "Without references" not in many.verdict
     bare = replace(whole, methods=tuple(replace(one, reference=False) for one in whole.methods))
     assert "sizes depend on which methods are compared" in run_study(bare, tmp_path / "c").verdict
+
+
+def test_beside_references_undefined_targets_cost_and_change_nobody_else(tmp_path: Path) -> None:
+    """A field that ends early loses to the whole one, is not first without a word, and the others keep every bit."""
+    path = make_study(tmp_path, pairs=2)
+    x, y = np.meshgrid(np.arange(201.0), np.arange(201.0))
+    grid = np.stack([x, y], axis=2)
+    for n in range(2):
+        shift(tmp_path, "ref", f"case{n}", 3.0)
+        moves = (truth(grid.reshape(-1, 2), n) - grid.reshape(-1, 2)).reshape(grid.shape).transpose(2, 0, 1)
+        for name, last in (("whole", 201), ("short", 171)):
+            (tmp_path / name).mkdir(exist_ok=True)
+            field = DisplacementField(moves[:, :last], Grid((201, last)))
+            write_transform(field, tmp_path / name / f"case{n}.nrrd")
+    path.write_text(
+        path.read_text()
+        + '[[method]]\nname = "ref"\ntransform = "{method}/{pair}.tfm"\nreference = true\n\n'
+        + "".join(
+            f'[[method]]\nname = "{name}"\ntransform = "{{method}}/{{pair}}.nrrd"\n\n' for name in ("whole", "short")
+        )
+    )
+    study = read_study(path)
+    result = run_study(study, tmp_path / "a")
+    without = replace(study, methods=tuple(one for one in study.methods if one.name != "short"))
+    alone = run_study(without, tmp_path / "b")
+    for one, other in zip(result.outcomes, alone.outcomes, strict=True):
+        scores = dict(zip(one.methods, one.scores, strict=True))
+        assert scores["whole"] < scores["short"] < scores["near"]
+        for name in other.methods:
+            np.testing.assert_array_equal(
+                one.draws[:, one.methods.index(name)], other.draws[:, other.methods.index(name)]
+            )
+    assert "flagged" not in result.verdict
+    first = run_study(
+        replace(study, methods=tuple(one for one in study.methods if one.name != "whole")), tmp_path / "c"
+    )
+    assert "short is flagged in 2 pairs (case0, case1): it is not defined at some of the targets" in first.verdict
 
 
 def test_a_reference_is_declared_by_true_or_false(tmp_path: Path) -> None:

@@ -129,6 +129,22 @@ def test_the_frame_is_allowed_only_where_it_was_asked_for(tmp_path: Path) -> Non
     assert not launch.settings.embedded
 
 
+def test_sealed_answers_are_not_left_out_without_a_word(tmp_path: Path) -> None:
+    """Annotations and landmarks in the notebook warn of the sealed ones, and give the others."""
+    from session.tools import Rater, make
+    from warpgauge.errors import WarpgaugeWarning
+    from warpgauge.session import Session
+
+    with make(tmp_path / "p", {"seal": True, "audit_seed": 4}) as project:
+        Rater(Session(project, "ann"), "ann").work(16)
+        annotator = project.annotate(rater="ann")
+        annotator.stop()  # what is caught here belongs to all threads
+        for ask in (annotator.annotations, annotator.landmarks):
+            with pytest.warns(WarpgaugeWarning, match="4 of the answers are sealed and left out") as heard:
+                assert len(ask()) == 12
+            assert heard[0].filename == __file__
+
+
 def test_behind_a_hub_the_address_is_a_path_of_the_notebook_server(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -330,7 +330,7 @@ def study(found: Any) -> str:
     if best.missing:
         parts.append(f"{best.name} is incomplete: it has {best.cases} of {pairs}.")
     parts += [
-        f"{best.name} is flagged in {counted(len(where), 'pair')} ({_some(where)}): {words}; do not rely on its rank."
+        f"{best.name} is flagged in {counted(len(where), 'pair')} ({_some(where)}): {words}."
         for code, words in _DOUBTS.items()
         if (where := found.flagged(best.name, code))
     ]
@@ -339,11 +339,12 @@ def study(found: Any) -> str:
         parts.append(f"Not ranked: {listed}.")
     missing = sum(len(one.missing) for one in found.outcomes)
     if missing:
+        whose = _some(sorted({name for one in found.outcomes for name in one.missing}))
         rule = f"a missing case has the last rank of its pair and the score of {_MISSING_AS[found.has_panel]}"
         if found.study.settings.missing == "exclude":
             count = len(found.excluded)
             rule = f"{counted(count, 'pair')} {_are(count)} left out for all methods"
-        parts.append(f"{counted(missing, 'case')} {_are(missing)} missing ({rule}).")
+        parts.append(f"{counted(missing, 'case')} of {whose} {_are(missing)} missing ({rule}).")
     if any("company" in one.evaluation.get("assumptions", ()) for one in found.outcomes):
         parts.append("Without references (reference = true), sizes depend on which methods are compared.")
     return " ".join(parts)
@@ -356,8 +357,11 @@ _MISSING_AS = {
 }
 # Flags with which no method is first without a word.
 _DOUBTS = {
-    "leak": "it has seen annotations",
-    "too_good": "it fits the annotations better than their own uncertainty allows",
+    "leak": "it has seen annotations; do not rely on its rank",
+    "too_good": "it fits the annotations better than their own uncertainty allows; do not rely on its rank",
+    "undefined": "it is not defined at some of the targets, which count against it",
+    "late": "it was added after sealed answers were opened, or changed, so that nobody knows what it has seen",
+    **dict.fromkeys(("misread", "worse", "outside", "normalised", "still"), "it may be misread; see the notices"),
 }
 
 

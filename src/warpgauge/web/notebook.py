@@ -12,6 +12,9 @@ import os
 import socket
 import tempfile
 import threading
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -20,13 +23,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warpgauge.core.annotations import Annotations
-from warpgauge.errors import InvalidInputError
+from warpgauge.errors import InvalidInputError, WarpgaugeWarning
 from warpgauge.geometry import Units
 from warpgauge.io.images.array_files import nrrd_header
 from warpgauge.io.landmarks import Landmarks
 from warpgauge.project import Project
 from warpgauge.report.compared import array_grid
 from warpgauge.session import Session
+from warpgauge.session.seals import sealed_answers
 from warpgauge.web.server import Launch, prepare
 
 _PREFIX = "JUPYTERHUB_SERVICE_PREFIX"
@@ -71,14 +75,28 @@ class Annotator:
         return f"{parts.path}?{parts.query}" if self._launch.settings.root_path else link
 
     def annotations(self) -> Annotations:
-        """Return what has been annotated until now, raters fused, as the model uses it."""
-        with Project.open(self.project.folder, trust=True) as project:  # it is open here already, so it is trusted
-            return Session(project).annotations()
+        """Return what has been annotated until now, raters fused, as the model uses it; sealed answers do not count."""
+        with self._saved() as session:
+            return session.annotations()
 
     def landmarks(self) -> Landmarks:
-        """Return all current marks and skips."""
-        with Project.open(self.project.folder, trust=True) as project:
-            return Session(project).landmarks()
+        """Return all current marks and skips; sealed answers do not count."""
+        with self._saved() as session:
+            return session.landmarks()
+
+    @contextmanager
+    def _saved(self) -> Iterator[Session]:
+        """Give what is saved until now, and say where some of it is sealed."""
+        with Project.open(self.project.folder, trust=True) as project:  # it is open here already, so it is trusted
+            if count := sealed_answers(project.state):
+                warnings.warn(
+                    f"{count} of the answers {'is' if count == 1 else 'are'} sealed and left out: once all "
+                    f"registrations are added, warpgauge unseal opens sealed answers for a verdict. A project with the "
+                    f"setting seal=False has none.",
+                    WarpgaugeWarning,
+                    stacklevel=4,
+                )
+            yield Session(project)
 
     def stop(self) -> None:
         """End the server; everything that was saved is kept."""
