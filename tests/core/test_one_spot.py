@@ -9,6 +9,7 @@ import pytest
 
 import oracle
 import warpgauge as wg
+from warpgauge.core.sensitivity import means_without_each
 from warpgauge.errors import InvalidInputError, SuspiciousDataWarning
 
 EXTENT = np.array([1000.0, 800.0])
@@ -76,13 +77,79 @@ def test_merging_is_exact(d: int, noise: float):
     assert full.asked_factor() == pytest.approx(few.asked_factor(), rel=1e-6)
 
 
+@pytest.mark.parametrize(("d", "noise", "family"), [(2, 0.0, "wendland"), (3, 0.4, "wendland"), (2, 0.7, "gaussian")])
+def test_what_is_left_out_of_a_shared_location(d: int, noise: float, family: str):
+    """Each annotation is predicted from all others, its own location's among them, as when it is really left out."""
+    given, scales, weights = anisotropic(7, d, 5, 17), [20.0, 60.0], [30.0, 50.0]
+    prior = wg.TransformationPrior(wg.KernelBundle(family, scales, weights), noise=noise)
+
+    def dense(x: np.ndarray, y: np.ndarray) -> float:
+        return oracle.kernel(family, scales, weights, x, y)
+
+    told = given.fixed_points, given.moving_points, given.covariances
+    residuals, covariances = oracle.leave_one_out(dense, oracle.identity, *told, noise)
+    found = wg.leave_one_out_residuals(prior, given)
+    np.testing.assert_allclose(found.residuals, residuals, rtol=1e-7, atol=1e-8)
+    np.testing.assert_allclose(found.covariances, covariances, rtol=1e-7, atol=1e-8)
+    points = np.random.default_rng(3).uniform(0, 100, (4, d))
+    without = means_without_each(prior.condition(given), points)
+    for row in range(len(given)):
+        expected, _ = oracle.posterior(
+            dense, oracle.identity, *(part[np.arange(17) != row] for part in told), points, noise
+        )
+        np.testing.assert_allclose(without[row], np.reshape(expected, points.shape), rtol=1e-9)
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.3])
+def test_a_location_annotated_again_is_appended(noise: float):
+    """Appending in any portions gives the posterior of all annotations at once, also at locations known before."""
+    given = anisotropic(11, 2, 8, 24)
+    prior = wg.TransformationPrior(wg.KernelBundle("wendland", [20.0, 60.0], [30.0, 50.0]), noise=noise)
+    points = np.random.default_rng(1).uniform(0, 100, (7, 2))
+    elsewhere = wg.Annotations([[120.0, 3.0]], [[121.0, 4.0]], [np.eye(2)])
+    whole = prior.condition(wg.Annotations.concatenate([given, elsewhere]), calibrate=True)
+    grown = prior.condition(given[:5], calibrate=True).append(given[5:20]).append(given[20:]).append(elsewhere)
+    assert len(grown.annotations) == len(whole.annotations) == 25
+    np.testing.assert_allclose(grown.mean(points), whole.mean(points), rtol=1e-10)
+    np.testing.assert_allclose(grown.covariance(points), whole.covariance(points), rtol=1e-8, atol=1e-10)
+    assert grown.scale == pytest.approx(whole.scale, rel=1e-8)
+
+
+@pytest.mark.parametrize("d", [2, 3])
+def test_thousand_annotations_that_claim_too_much(d: int):
+    """A thousand of one spot with a stated SD of 1e-4 say what one with 1e-4 / sqrt(1000) at their mean says."""
+    rng = np.random.default_rng(0)
+    fixed = np.vstack([np.full((1000, d), 50.0), np.full((1, d), 80.0)])
+    moving = fixed + rng.normal(2, 0.5, fixed.shape)
+    covariances = np.tile(1e-8 * np.eye(d), (1001, 1, 1))
+    points = np.vstack([fixed[[0, -1]], rng.uniform(0, 100, (6, d))])
+    prior = wg.TransformationPrior(wg.KernelBundle("wendland", [20.0, 60.0], [3.0, 5.0]))
+    posterior = prior.condition(wg.Annotations(fixed, moving, covariances))
+
+    def dense(x: np.ndarray, y: np.ndarray) -> float:
+        return oracle.kernel("wendland", [20.0, 60.0], [3.0, 5.0], x, y)
+
+    few = fixed[[0, -1]], np.vstack([moving[:1000].mean(axis=0), moving[-1:]]), covariances[:2] / [[[1000]], [[1]]]
+    mean, covariance = oracle.posterior(dense, oracle.identity, *few, points)
+    np.testing.assert_allclose(posterior.mean(points), np.reshape(mean, points.shape), rtol=1e-9)
+    np.testing.assert_allclose(posterior.joint_covariance(points), covariance, rtol=1e-8, atol=1e-13)
+    assert np.isfinite(posterior.entropy(points[2:])).all()
+    assert np.isfinite(posterior.sample(points, 3)).all()
+    found = wg.leave_one_out_residuals(prior, posterior.annotations)
+    others = (moving[:1000].sum(axis=0) - moving[:1000]) / 999
+    np.testing.assert_allclose(found.residuals[:1000], moving[:1000] - others, atol=1e-6)
+    np.testing.assert_allclose(
+        found.covariances[:1000], np.tile(1e-8 * (1 + 1 / 999) * np.eye(d), (1000, 1, 1)), rtol=1e-3
+    )
+
+
 def test_annotations_without_a_common_location_are_not_touched():
     """Merging is the identity there, so that no figure changes."""
     given = anisotropic(2, 2, 500, 1)
     assert given.merged() is given
 
 
-@pytest.mark.parametrize("stated", [1.0, 0.1, 0.01])
+@pytest.mark.parametrize("stated", [1.0, 0.1, 0.01, 1e-4])
 def test_disagreement_on_one_spot_says_nothing_elsewhere(stated: float):
     """However overconfident 1,000 annotations of one spot are, the uncertainty elsewhere is that of one annotation."""
     rng = np.random.default_rng(0)

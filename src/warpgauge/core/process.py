@@ -16,7 +16,7 @@ from warpgauge.core.arrays import Floats, Ints, as_covariances, as_points, reado
 from warpgauge.core.compiled import loop_array
 from warpgauge.core.fit_reports import FitReport, PowerLawReport
 from warpgauge.core.kernels import KernelBundle, PriorKernel, TrendKernel, prior_draws
-from warpgauge.core.leave_one_out import scale_factor
+from warpgauge.core.leave_one_out import LeaveOneOut, left_out, left_out_beside, scale_factor
 from warpgauge.core.posterior_covariance import Conditioned, refuse_lost
 from warpgauge.core.tails import GAUSSIAN, check_tails, level_of, mixing_factors, squared_radius
 from warpgauge.display import counted
@@ -124,11 +124,10 @@ class TransformationPrior:
         """
         if not isinstance(annotations, Annotations):
             raise InvalidInputError(f"condition needs wg.Annotations, got {type(annotations).__name__}.")
-        d = annotations.d
-        conditioned = Conditioned.on(
-            self.scalar_kernel(d), annotations.fixed_points, self.total_noise(annotations.covariances)
-        )
-        posterior = Posterior(self, annotations, conditioned)
+        spots = annotations.merged(self.noise)
+        noise = self.total_noise(spots.covariances) if spots is annotations else spots.covariances
+        conditioned = Conditioned.on(self.scalar_kernel(annotations.d), spots.fixed_points, noise)
+        posterior = Posterior(self, annotations, spots, conditioned)
         return posterior.calibrated() if calibrate else posterior
 
 
@@ -140,12 +139,18 @@ class Posterior:
     ----------
     prior : TransformationPrior
     annotations : Annotations
+        As they were given.
+    spots : Annotations
+        One per location, the annotations themselves where no two share one: what the rows of ``conditioned`` and of
+        `weights` belong to. Observations of one location that agree to rounding make ``K_AA`` singular; merged they
+        say exactly the same. Where locations were merged, the prior's extra noise is in their covariances.
     scale : float
         Factor on the posterior covariance, 1 unless calibrated.
     """
 
     prior: TransformationPrior
     annotations: Annotations
+    spots: Annotations
     conditioned: Conditioned
     scale: float = 1.0
     calibrates: bool = False
@@ -174,29 +179,48 @@ class Posterior:
         Annotations of one location predict each other, whatever the transformation is: what they disagree by says how
         wrong their covariances are, not the model elsewhere. They are merged before.
         """
-        spots = self.annotations.merged(self.prior.noise)
-        if len(spots) == len(self.annotations):
-            return scale_factor(self.conditioned, self.weights, self.prior.tails)
-        conditioned = Conditioned.on(self.conditioned.kernel, spots.fixed_points, spots.covariances)
-        residuals = spots.moving_points - self.prior.prior_mean(spots.fixed_points)
-        return scale_factor(conditioned, conditioned.solve(residuals), self.prior.tails)
+        return scale_factor(self.conditioned, self.weights, self.prior.tails)
 
     def append(self, annotations: Annotations) -> Posterior:
         """Posterior given further annotations as well, by a block update; a calibrated one is recalibrated."""
         if annotations.d != self.d:
             raise InvalidInputError(f"Cannot append {annotations.d}D annotations to a {self.d}D posterior.")
-        grown = Posterior(
-            self.prior,
-            Annotations.concatenate([self.annotations, annotations]),
-            self.conditioned.append(annotations.fixed_points, self.prior.total_noise(annotations.covariances)),
-        )
+        together = Annotations.concatenate([self.annotations, annotations])
+        noise = self.prior.total_noise(annotations.covariances)
+        apart = self.spots is self.annotations
+        further = annotations if apart else Annotations(annotations.fixed_points, annotations.moving_points, noise)
+        spots = together if apart else Annotations.concatenate([self.spots, further])
+        if spots.merged() is not spots:  # somebody annotated a location again
+            return self.prior.condition(together, calibrate=self.calibrates)
+        grown = Posterior(self.prior, together, spots, self.conditioned.append(annotations.fixed_points, noise))
         return grown.calibrated() if self.calibrates else grown
 
     @cached_property
     def weights(self) -> Floats:
-        """``K_AA^-1 (Y - mu(X))``, shape (L, d): the ``q`` of Eq. (gpp_loss_simplified)."""
-        fixed = self.annotations.fixed_points
-        return self.conditioned.solve(self.annotations.moving_points - self.prior.prior_mean(fixed))
+        """``K_AA^-1 (Y - mu(X))``, one row per spot: the ``q`` of Eq. (gpp_loss_simplified)."""
+        fixed = self.spots.fixed_points
+        return self.conditioned.solve(self.spots.moving_points - self.prior.prior_mean(fixed))
+
+    @cached_property
+    def noise(self) -> Floats:
+        """Covariance of each annotation with the prior's extra noise, (L, d, d)."""
+        return self.prior.total_noise(self.annotations.covariances)
+
+    @cached_property
+    def spot_of(self) -> Ints:
+        """Row of each annotation's location among the spots, (L,)."""
+        row = {tuple(place): number for number, place in enumerate(self.spots.fixed_points.tolist())}
+        return np.array([row[tuple(place)] for place in self.annotations.fixed_points.tolist()], dtype=np.int64)
+
+    def left_out(self, tails: float = GAUSSIAN) -> LeaveOneOut:
+        """Predict each annotation from all others, those of its own location among them."""
+        found = left_out(self.conditioned, self.weights, tails)
+        if self.spots is self.annotations:
+            return found
+        at = self.spot_of
+        residuals, covariances, merged = found.residuals[at], found.covariances[at], self.conditioned.noise[at]
+        offsets = self.annotations.moving_points - self.spots.moving_points[at]
+        return left_out_beside(residuals, covariances, merged, offsets, self.noise, tails)
 
     def mean(self, points: ArrayLike) -> Floats:
         """Posterior mean at (n, d) points, Eq. (gaussian_process_mean_conditioned)."""
@@ -219,7 +243,7 @@ class Posterior:
 
     def standard_deviation(self, points: ArrayLike) -> Floats:
         """Root mean variance over the directions at each point, ``sqrt(tr k / d)``, in world units, shape (n,)."""
-        return np.asarray(np.sqrt(self.scale * self.conditioned.variances(as_points(points, "points", self.d))))
+        return _roots(self.scale * self.conditioned.variances(as_points(points, "points", self.d)))
 
     def mean_and_covariance(self, points: ArrayLike) -> tuple[Floats, Floats]:
         """Posterior mean (n, d) and covariance (n, d, d), at little more than the cost of the covariance."""
@@ -245,7 +269,7 @@ class Posterior:
             loops.put_variances(rows, covariance, self.conditioned.b, self.scale, variances)
 
         self.conditioned.over_tiles(at, self.weights, put)
-        return mean, np.asarray(np.sqrt(variances))
+        return mean, _roots(variances)
 
     def squared_lengths(self, points: ArrayLike, mapped_points: ArrayLike) -> Floats:
         """Squared Mahalanobis lengths of mapped points from the posterior mean, shape (n,).
@@ -327,7 +351,7 @@ class Posterior:
             raise InvalidInputError(f"sample needs a whole number of samples, got {count!r}.")
         rng = np.random.default_rng(seed)
         mean = self.mean(at)
-        fixed = self.annotations.fixed_points
+        fixed = self.spots.fixed_points
         # Drawn with zero mean: what is added to the posterior mean is the deviation from it.
         draws = prior_draws(self.prior.scalar_kernel(self.d), np.concatenate([at, fixed]), int(count), rng)
         deviations = draws[:, : len(at)]
@@ -346,5 +370,13 @@ class Posterior:
         """``K_X(points)^T K_AA^-1`` applied to (S, L, d) residuals, shape (S, n, d)."""
         samples, L, d = residuals.shape
         solved = self.conditioned.factor.solve(residuals.transpose(1, 0, 2)).reshape(L, samples * d)
-        block = self.conditioned.kernel.matrix(points, self.annotations.fixed_points)
+        block = self.conditioned.kernel.matrix(points, self.conditioned.locations)
         return np.asarray((block @ solved).reshape(len(points), samples, d).transpose(1, 0, 2))
+
+
+def _roots(variances: Floats) -> Floats:
+    """Return standard deviations; raise where rounding has taken a variance below 0."""
+    with np.errstate(invalid="ignore"):
+        deviations = np.sqrt(variances)
+    refuse_lost(deviations)
+    return np.asarray(deviations)

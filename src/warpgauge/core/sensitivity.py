@@ -11,7 +11,6 @@ from warpgauge.core.annotations import Annotations
 from warpgauge.core.arrays import Floats, tied_ranks
 from warpgauge.core.error_scores import mean_squared_errors, win_probabilities
 from warpgauge.core.kernels import FAMILIES, KernelBundle
-from warpgauge.core.leave_one_out import left_out
 from warpgauge.core.process import Posterior
 
 FACTOR = 4.0
@@ -161,10 +160,17 @@ def means_without_each(posterior: Posterior, points: Floats) -> Floats:
     conditioned, L, d = posterior.conditioned, len(posterior.annotations), posterior.d
     if L == 0:
         return np.empty((0, *points.shape))
-    residuals = left_out(conditioned, posterior.weights).residuals
-    taken = conditioned.factor.solve_each(residuals)
+    residuals = posterior.left_out().residuals
+    if posterior.spots is posterior.annotations:
+        taken = conditioned.factor.solve_each(residuals)
+    else:  # with M the noise of its merged location, K_X^T K_AA^-1 E_l is that of the location times M N_l^-1
+        at = posterior.spot_of
+        alone = np.zeros((conditioned.count, L, d))
+        parts = np.linalg.solve(posterior.noise, residuals[..., None])[..., 0]
+        alone[at, np.arange(L)] = np.einsum("lab,lb->la", conditioned.noise[at], parts)
+        taken = conditioned.factor.solve(alone).transpose(0, 2, 1)
     block = conditioned.kernel.matrix(points, conditioned.locations)
-    change = (block @ taken.reshape(L, d * L)).reshape(len(points), d, L)
+    change = (block @ taken.reshape(conditioned.count, d * L)).reshape(len(points), d, L)
     return np.asarray(posterior.mean(points) - change.transpose(2, 0, 1))
 
 

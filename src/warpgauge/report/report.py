@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from warpgauge.core.arrays import Floats
-from warpgauge.core.leave_one_out import left_out
 from warpgauge.display import shown_units
 from warpgauge.errors import InvalidInputError
 from warpgauge.evaluation import Certificate, Evaluation
@@ -130,7 +129,7 @@ class Report:
         given = posterior.annotations
         if len(given) == 0:
             return []
-        found = left_out(posterior.conditioned, posterior.weights)
+        found = posterior.left_out()
         diagnostics = None if trust is None else trust.diagnostics
         outlying = set() if diagnostics is None else {one.row for one in diagnostics.outliers}
         flagged = {one.row for one in self.suspects}

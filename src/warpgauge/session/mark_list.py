@@ -92,7 +92,7 @@ class _LeftOut:
         self.points = Counter(group[0].fixed_point for group in view.located.marks)
         if len(view.located):
             found = scaled_left_out(view.posterior) if screening is None else screening
-            noise = view.posterior.conditioned.noise
+            noise = view.posterior.noise
             if screening is not None:
                 noise = screening.posterior.prior.total_noise(np.asarray(view.located.annotations.covariances))
             self.means = view.located.annotations.moving_points - found.residuals
@@ -196,14 +196,19 @@ def swapped_sentence(partner: str) -> str:
 
 
 def _swap_gain(posterior: Posterior, one: int, other: int) -> float:
-    """Log likelihood gained by exchanging two placements, given all others; 0 where neither fits."""
-    d, pair, tails = posterior.d, [one, other], posterior.prior.tails
+    """Log likelihood gained by exchanging two placements, given all others; 0 where neither fits.
+
+    So it is where one of the locations has several annotations: which of them was exchanged cannot be told.
+    """
+    d, pair, tails = posterior.d, [int(posterior.spot_of[row]) for row in (one, other)], posterior.prior.tails
+    if (np.bincount(posterior.spot_of)[pair] > 1).any():
+        return 0.0
     # As for one annotation left out: D^-1 q is the residual of the pair and D^-1 its covariance.
     covariance = np.linalg.inv(posterior.conditioned.factor.inverse_block(pair))
     residual = covariance @ posterior.weights[pair].reshape(-1)
-    placed = posterior.annotations.moving_points[pair].reshape(-1)
+    placed = posterior.spots.moving_points[pair].reshape(-1)
     expected = placed - residual
-    exchanged = posterior.annotations.moving_points[pair[::-1]].reshape(-1) - expected
+    exchanged = posterior.spots.moving_points[pair[::-1]].reshape(-1) - expected
     noise = np.zeros((2 * d, 2 * d))
     swapped_noise = noise.copy()
     for row, number in enumerate(pair):

@@ -132,9 +132,15 @@ class Progress:
 
 
 def uncertainty_curve(posterior: Posterior, targets: Floats, seed: int) -> Curve:
-    """Follow the uncertainty over the annotations, all at once, at a sample of the targets."""
+    """Follow the uncertainty over the annotations, all at once, at a sample of the targets.
+
+    A location that was annotated again counts from its first annotation on with what all of them say.
+    """
     points, d = targets[thinned_rows(len(targets), CURVE_TARGETS, seed)], posterior.d
     variances, logs = posterior.conditioned.history(points)
+    if posterior.spots is not posterior.annotations:
+        spots_so_far = np.concatenate([[0], np.maximum.accumulate(posterior.spot_of) + 1])
+        variances, logs = variances[spots_so_far], logs[spots_so_far]
     entropies = 0.5 * logs + entropy_constant(d) + 0.5 * d * np.log(posterior.scale)
     mean_sd = np.sqrt(posterior.scale * variances).mean(axis=1)
     return Curve(np.arange(len(mean_sd)), mean_sd, entropies.mean(axis=1), len(points))
