@@ -84,7 +84,9 @@ def wrong(row: dict[str, Any]) -> str:
         return "traceback" if row["code"] == 99 else f"code {row['code']}"
     if row["code"] == 1 and not lines and "problem" not in row["says"]:
         return "no sentence"
-    if any(len(line) > LONGEST for line in row["says"].splitlines()):
+    if any(
+        len(one) > LONGEST for line in row["says"].splitlines() for one in line.split(". ")
+    ):  # a verdict has several
         return "too long"
     if row["seconds"] > SECONDS:
         return "late"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from html.parser import HTMLParser
 
-VOID = {"meta", "img", "br", "link"}
+VOID = {"meta", "img", "br", "wbr", "link"}
 
 
 class Page(HTMLParser):
@@ -47,7 +47,7 @@ class Page(HTMLParser):
         if self._open and re.fullmatch("h[1-6]", self._open[-1]):
             level, said = self.headings[-1]
             self.headings[-1] = (level, said + data)
-        if self._open and self._open[-1] in ("td", "th"):
+        if {"td", "th"} & set(self._open[-2:]):  # also within the span of a heading
             given, said = self.tables[self._table][-1][-1]
             self.tables[self._table][-1][-1] = (given, said + data)
 

@@ -72,3 +72,35 @@ def test_the_verdict_stands_on_the_first_screen(page_file: Path) -> None:
         assert box["y"] + box["height"] < 720
         assert "near" in page.locator(".verdict").first.inner_text()
         page.screenshot(path=page_file.with_suffix(".png"), full_page=True)
+
+
+def test_many_methods_fit_1100_px_and_long_tables_fold_but_print(tmp_path: Path) -> None:
+    """Fourteen methods with long names: no table is wider than the page, folded or open; print shows what is folded."""
+    rng = np.random.default_rng(8)
+    fixed = rng.uniform(0, 100, (30, 3))
+    annotations = wg.Annotations.isotropic(fixed, fixed + 2 + rng.normal(0, 0.5, fixed.shape), 0.5)
+    prior = wg.TransformationPrior(wg.KernelBundle("wendland", [60.0], [5.0]))
+    posterior = prior.condition(annotations)
+    names = [f"IMPACT.bspline.ASGD.gradient-descent_{at:03d}{'x' * at}" for at in range(14)]
+    transforms = {name: lambda x, at=at: x + 2 + 0.1 * at for at, name in enumerate(names)}
+    found = wg.evaluate(posterior, transforms, rng.uniform(0, 100, (40, 3)), samples=50)
+    file = write_report(tmp_path / "report.html", found, maps=False)
+    wider = "[...document.querySelectorAll('.wide')].filter(one => one.scrollWidth > one.clientWidth).map(one => [one.scrollWidth, one.clientWidth, one.textContent])"
+    cell = "#annotation-list tbody tr:last-child td"
+    with launched() as browser:
+        for width in (1100, 1440):
+            page = browser.new_page(viewport={"width": width, "height": 900})
+            page.goto(file.as_uri())
+            assert page.evaluate(wider) == []
+            assert not page.locator(cell).first.is_visible()
+            assert page.locator("#scores tbody td").first.is_visible()
+            page.locator("summary", has_text="30 annotations; points").click()
+            assert page.locator(cell).first.is_visible()
+            page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true; })")
+            assert page.evaluate(wider) == []
+            page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = false; })")
+            page.emulate_media(media="print")
+            assert page.evaluate(f"document.querySelector('{cell}').checkVisibility({{contentVisibilityAuto: true}})")
+            box = page.locator(cell).first.bounding_box()
+            assert box is not None
+            assert box["height"] > 5

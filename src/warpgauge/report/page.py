@@ -9,6 +9,7 @@ import base64
 import hashlib
 import math
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -23,6 +24,7 @@ from warpgauge.maps import picture_bytes
 
 if TYPE_CHECKING:
     from jinja2 import Environment
+    from markupsafe import Markup
 
 
 def rounded(value: float | None, digits: int = 3) -> str:
@@ -63,6 +65,8 @@ class Cell:
 
 
 BLANK = Cell("–")
+# A table with more rows is folded if it is there to be looked up rather than read.
+MOST_OPEN = 12
 
 
 def sampled_cell(share: float, samples: int) -> Cell:
@@ -118,7 +122,8 @@ class Table:
     """A table whose rows begin with a heading.
 
     ``flagged`` are headings of rows that stand out. The row of the baseline, which is only there to be compared with,
-    is grey. ``name`` is the table's id on the page.
+    is grey. ``name`` is the table's id on the page. A table that is ``folded`` shows its caption until it is opened;
+    printed, it is open. ``upright`` headings of numbers make room for many columns.
     """
 
     caption: str
@@ -127,11 +132,14 @@ class Table:
     flagged: Iterable[str] = ()
     baseline: str | None = None
     name: str = ""
+    folded: bool = False
+    upright: bool = False
 
 
 def facts(caption: str, pairs: Mapping[str, Any]) -> Table:
-    """Return a table of names and values, nested mappings joined with dots."""
-    return Table(caption, ("name", "value"), [(name, [text_cell(value)]) for name, value in _flattened(pairs)])
+    """Return a folded table of names and values, nested mappings joined with dots."""
+    rows = [(name, [text_cell(value)]) for name, value in _flattened(pairs)]
+    return Table(caption, ("name", "value"), rows, folded=True)
 
 
 def _flattened(pairs: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
@@ -181,8 +189,15 @@ def _environment() -> Environment:
         loader=PackageLoader("warpgauge.report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
         lstrip_blocks=True, keep_trailing_newline=True,
     )  # fmt: skip
-    made.filters.update(rounded=rounded, percent=percent, sha256=_sha256)
+    made.filters.update(rounded=rounded, percent=percent, sha256=_sha256, breakable=_breakable)
     return made
+
+
+def _breakable(text: str) -> Markup:
+    """Return a name that may continue on the next line after a dot, a hyphen or an underscore."""
+    from markupsafe import Markup, escape
+
+    return Markup("<wbr>").join(escape(part) for part in re.split(r"(?<=[._-])", text))
 
 
 def _sha256(text: str) -> str:

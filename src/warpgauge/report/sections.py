@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,8 @@ from warpgauge.maps import map_picture
 from warpgauge.report import charts
 from warpgauge.report.map_section import MOST_SHOWN, best_method, checkerboards, map_pictures
 from warpgauge.report.page import (
+    BLANK,
+    MOST_OPEN,
     Cell,
     Table,
     chart,
@@ -34,6 +37,8 @@ from warpgauge.report.suspects import thumbnails
 from warpgauge.session.control_questions import RaterCertificate
 
 _MOST_LISTED = 6
+# Characters of headings that fit the page side by side.
+_MOST_LEVEL = 80
 # More than this is not a matter of single slips, so the rest is only listed.
 MOST_DRAWN = 12
 
@@ -200,21 +205,26 @@ def _landmarks(report: Report) -> dict[str, Any] | None:
         )
         for at, row in enumerate(rows)
     ]
-    middle = [
-        (head, [text_cell(""), *[figure_cell(middle(errors[name])) for name in shown], figure_cell(None)])
-        for head, middle in (("median", _median), ("root mean square", _rms))
-    ]
     left = len(errors) - len(shown)
     more = f" {left} further methods are in the CSV." if left else ""
     table = Table(
         f"Distance in {units} between the expert's match and where a method maps the point; best method first. Last "
         f"column: the standard deviation that the expert stated.{more}",
         ("annotation", f"fixed point ({units})", *shown, "stated sd"),
-        [*middle, *listed],
+        listed,
         flagged=_doubted(rows),
         name="landmark-errors",
+        folded=len(listed) > MOST_OPEN,
+        upright=sum(map(len, shown)) > _MOST_LEVEL,
     )
-    return {"table": table, "csv": download(landmark_csv(report), "text/csv")}
+    summary = Table(
+        f"Distance in {units} between the experts' matches and where a method maps the points; best method first.",
+        ("method", "median", "root mean square", "largest"),
+        [(name, _middle(one)) for name, one in errors.items()],
+        baseline=before,
+        name="landmark-summary",
+    )
+    return {"summary": summary, "table": table, "csv": download(landmark_csv(report), "text/csv")}
 
 
 def _doubted(rows: list[dict[str, Any]]) -> frozenset[str]:
@@ -238,14 +248,12 @@ def _value(errors: Floats, at: int) -> float | None:
     return float(errors[at]) if np.isfinite(errors[at]) else None
 
 
-def _median(errors: Floats) -> float | None:
+def _middle(errors: Floats) -> list[Cell]:
+    """Return cells with median, root mean square and largest of the errors that are defined."""
     known = errors[np.isfinite(errors)]
-    return float(np.median(known)) if known.size else None
-
-
-def _rms(errors: Floats) -> float | None:
-    known = errors[np.isfinite(errors)]
-    return float(np.sqrt(np.mean(np.square(known)))) if known.size else None
+    if not known.size:
+        return [BLANK] * 3
+    return [figure_cell(float(one)) for one in (np.median(known), np.sqrt(np.mean(np.square(known))), known.max())]
 
 
 def _certificate(found: Certificate) -> dict[str, Any]:
@@ -258,7 +266,7 @@ def _certificate(found: Certificate) -> dict[str, Any]:
             [(str(row[0]), [text_cell(cell) for cell in row[1:]]) for row in rows],
             name="certificate-methods",
         ),
-        "facts": facts("Certificate", _certificate_facts(found)),
+        "facts": replace(facts("Certificate", _certificate_facts(found)), folded=False),
     }
 
 
@@ -302,6 +310,7 @@ def _annotation_list(report: Report) -> Table | None:
         listed,
         flagged=_doubted(rows),
         name="annotation-list",
+        folded=len(listed) > MOST_OPEN,
     )  # fmt: skip
 
 

@@ -18,6 +18,7 @@ from warpgauge.evaluation.columns import REPORT, score_head
 from warpgauge.io.files import plain, replace_text
 from warpgauge.report import charts
 from warpgauge.report.page import (
+    MOST_OPEN,
     Table,
     chart,
     count_cell,
@@ -147,6 +148,7 @@ def _tests(result: StudyResult, units: str) -> Table:
         rows,
         flagged=flagged,
         name="tests-table",
+        folded=len(rows) > MOST_OPEN,
     )
 
 
@@ -177,6 +179,7 @@ def _cases(result: StudyResult, units: str) -> Table:
         ("pair and method", score, "from", "to", "rank", f"mean at landmarks ({units})", "remark"),
         rows,
         name="cases-table",
+        folded=len(rows) > MOST_OPEN,
     )
 
 
