@@ -85,7 +85,7 @@ def test_many_methods_fit_1100_px_and_long_tables_fold_but_print(tmp_path: Path)
     transforms = {name: lambda x, at=at: x + 2 + 0.1 * at for at, name in enumerate(names)}
     found = wg.evaluate(posterior, transforms, rng.uniform(0, 100, (40, 3)), samples=50)
     file = write_report(tmp_path / "report.html", found, maps=False)
-    wider = "[...document.querySelectorAll('.wide')].filter(one => one.scrollWidth > one.clientWidth).map(one => [one.scrollWidth, one.clientWidth, one.textContent])"
+    wider = "[...document.querySelectorAll('.wide')].filter(x => x.scrollWidth > x.clientWidth).map(x => x.innerText)"
     cell = "#annotation-list tbody tr:last-child td"
     with launched() as browser:
         for width in (1100, 1440):
