@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from warpgauge.project import Project
-from web.page_tools import Sheet, bend, make_tissue_project, open_sheet
+from web.page_tools import Sheet, bend, make_tissue_project, open_sheet, written_now
 from web.server_tools import Served, served
 
 SPACING = 0.5
@@ -164,4 +164,41 @@ def test_a_slip_is_asked_about_once_in_a_quiet_line(browser: Any, tmp_path: Path
         sheet.wait_for_query(1)
         assert sheet.state()["query"]["answer"]["flagged"] is True
         assert sheet.problems == ["Failed to load resource: the server responded with a status of 409 (Conflict)"] * 2
+        sheet.close()
+
+
+def test_places_nearby_that_stand_out_are_offered_with_their_cost_and_stored_as_moved(
+    browser: Any, tmp_path: Path
+) -> None:
+    """Dots within the circle, each with what it costs; N or a click takes one, and the log has it as a moved answer."""
+    with served(make_tissue_project(tmp_path / "lesion", move_within=0.12), "ada") as server:
+        sheet = open_sheet(browser, server, "ada")
+        page, chosen = sheet.page, []
+        for turn in range(2):
+            state = sheet.state()
+            location, within = np.array(state["query"]["location"]), state["project"]["settings"]["move_within"]
+            page.keyboard.press("f")
+            page.wait_for_function("() => globalThis.warpgauge.store.state.offered.length > 0")
+            sheet.settle()
+            offered = sheet.state()["offered"]
+            assert 1 <= len(offered) <= 3
+            assert all(0 < np.linalg.norm(np.subtract(one["point"], location)) < within for one in offered)
+            costs = {f"−{round(100 * (1 - one['keeps']))} %" for one in offered if one["keeps"] < 0.995}
+            assert costs <= written_now(sheet)
+            assert "the dots stand out" in page.locator("#message").text_content()
+            if turn == 0:
+                page.keyboard.press("n")
+            else:
+                x, y = screen(sheet, "fixed", offered[0]["point"])
+                sheet.press_at("fixed", x + 5, y - 4)
+            assert sheet.state()["own"] == offered[0]["point"]
+            assert "the one asked for. Now click the same spot" in page.locator("#message").text_content()
+            sheet.settle()
+            sheet.press_at("moving", *screen(sheet, "moving", truth(offered[0]["point"])))
+            sheet.accept()
+            chosen.append(offered[0]["point"])
+            assert sheet.state()["offered"] == []
+        found = events(server, "ada")
+        assert [list(placement.fixed) for _, placement in found] == chosen
+        assert all(query.origin == "suggested" for query, _ in found)
         sheet.close()

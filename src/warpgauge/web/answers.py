@@ -13,6 +13,7 @@ import numpy as np
 from warpgauge.errors import InvalidInputError, WarpgaugeError
 from warpgauge.project import ConflictError, NotAllowedError, Skipped, State
 from warpgauge.session import Query, Saved
+from warpgauge.session.nearby import nearby_places
 from warpgauge.session.queries import is_settled, is_unaided, number_for, placed_count
 from warpgauge.session.snap import propose_match
 from warpgauge.web.app_state import NO_START, Desk
@@ -58,6 +59,17 @@ class Answering:
             if query is None:
                 raise NotFoundError("There is no former query.")
             return self.shown(query, person)
+
+    def nearby(self, number: int, person: Person) -> dict[str, Any]:
+        """Return places near a query that may be marked instead, with what they are worth."""
+        with self.desk.lock:
+            state, inner = self.project.state, self._known(number, person)
+            view = self.session.blindness.view(state, person.name, inner)
+        places = nearby_places(
+            self.project, view.posterior, self.session.blindness.model.default_covariance, state.queries[inner].point
+        )
+        told = rough if not self.desk.predicts(person) else float
+        return {"points": [{"point": place.point.tolist(), "keeps": told(place.keeps)} for place in places]}
 
     def shown(self, query: Query, person: Person) -> dict[str, Any]:
         """Describe a query to a person; whether it repeats another one is not told."""

@@ -20,6 +20,7 @@ from warpgauge.web.wire import (
     ConflictAnswer,
     DisableRequest,
     DoneAnswer,
+    NearbyAnswer,
     PlaceRequest,
     QueryAnswer,
     RefitAnswer,
@@ -62,6 +63,11 @@ def query_router(desk: Desk) -> APIRouter:
     def former(n: Number, asking: Asking) -> dict[str, Any]:
         """Return a query by its number."""
         return answering.former(n, asking)
+
+    @router.get("/api/query/{n}/nearby", response_model=NearbyAnswer)
+    def nearby(n: Number, asking: Asking) -> dict[str, Any]:
+        """Return places near a query that are easier to recognise, found in the fixed image alone."""
+        return answering.nearby(n, asking)
 
     @router.get("/api/previous", response_model=QueryAnswer)
     def previous(asking: Asking, query: Annotated[int | None, Query(ge=0, le=2**53)] = None) -> dict[str, Any]:

@@ -210,6 +210,21 @@ class SnapAnswer(Given):
     sentence: str
 
 
+class NearbyPoint(Given):
+    """A place near the queried one that is easier to recognise."""
+
+    point: list[float]
+    keeps: float = Field(
+        description="Expected information of an answer there, as a share of that at the query."
+    )
+
+
+class NearbyAnswer(Given):
+    """Places near a query that may be marked instead."""
+
+    points: list[NearbyPoint] = Field(description="At most three, the most distinctive first; often none.")
+
+
 class SkipAnswer(Given):
     """An answer that declined."""
 

@@ -66,7 +66,7 @@ export class Annotator {
    */
   show(next, look = true) {
     if ("done" in next) {
-      this.store.set({ query: null, done: next, ...NO_MARK, task: "answer", own: null });
+      this.store.set({ query: null, done: next, ...NO_MARK, task: "answer" });
       if (next.start?.due) {
         this.ownPoints.beginStart(next.start);
         return;

@@ -42,6 +42,7 @@ function initialState() {
     task: "answer",
     start: null,
     own: null,
+    offered: [],
     doubt: null,
     mark: null,
     proposal: null,

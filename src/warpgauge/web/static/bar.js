@@ -78,12 +78,12 @@ export function buildBar({ stage, store, marks }) {
     showSize(state, marks, stage);
     for (const id of ["accept", "skip", "another", "nearby", "snap"]) {
       const button = document.querySelector(`#commands button[data-command="${id}"]`);
-      const fits = id === "accept" || id === "snap" || state.task === "answer" || (id === "nearby" && state.task === "nearby");
+      const fits = id === "accept" || id === "snap" || state.task === "answer" || (state.task === "nearby" && (id === "nearby" || (id === "another" && state.offered.length > 0)));
       const withheld = id === "snap" && state.task === "answer" && state.query?.unaided;
       if (button instanceof HTMLButtonElement) button.disabled = !marks.editable || !fits || Boolean(withheld);
     }
   };
-  store.watch(["query", "done", "mark", "message", "tone", "saved", "writing", "connection", "rows", "doubt", "task", "start"], show);
+  store.watch(["query", "done", "mark", "message", "tone", "saved", "writing", "connection", "rows", "doubt", "task", "start", "offered"], show);
   show();
   const seen = new ResizeObserver(makeWay);
   for (const id of ["message", "choice", "bottom"]) seen.observe(byId(id));

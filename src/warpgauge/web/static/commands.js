@@ -78,7 +78,7 @@ function answerCommands(annotator) {
     { id: "nearby", label: "Something that you recognise near here", short: "Nearby", keys: ["f"], shown: "F", group: ANSWER, run: () => ownPoints.beginNearby(), pressed: () => store.state.task === "nearby", main: true },
     { id: "own", label: "A point of your own", short: "Own point", keys: ["p"], shown: "P", group: ANSWER, run: () => ownPoints.beginOwn(), pressed: () => store.state.task === "own", main: true },
     ...(stage.project.settings.snap ? [snapCommand(annotator)] : []),
-    { id: "another", label: "Another point", short: "Another", keys: ["n"], shown: "N", group: ANSWER, run: () => void annotator.another(), main: true },
+    { id: "another", label: "Another point (with Nearby: the next dot)", short: "Another", keys: ["n"], shown: "N", group: ANSWER, run: () => (store.state.task === "nearby" ? ownPoints.chooseOffered() : void annotator.another()), main: true },
     { id: "undo", label: "Undo", keys: ["z", "Ctrl+z"], shown: "Z", group: ANSWER, run: () => void annotator.undo(), main: true },
     { id: "redo", label: "Redo", keys: ["Shift+z", "Ctrl+Shift+z", "Ctrl+y"], shown: "⇧Z", group: ANSWER, run: () => void annotator.redo(), main: true },
     { id: "previous", label: "Your earlier answer", short: "Earlier", keys: ["Backspace"], shown: "⌫", group: ANSWER, run: () => void annotator.previous(), main: true },

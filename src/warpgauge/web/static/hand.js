@@ -10,7 +10,7 @@ import { norm, subtract } from "./linalg.js";
 import { admissible, ballMark, markFromEllipse, markWithSection, sectionOfMark } from "./ellipsoid.js";
 import { planeToWorld } from "./plane.js";
 import { Pull, canPull } from "./pull.js";
-import { screenToPlane } from "./viewport.js";
+import { screenToPlane, worldToScreen } from "./viewport.js";
 
 /** @import { Annotator } from "./annotator.js" */
 /** @import { Ellipse, Handle } from "./ellipse.js" */
@@ -132,12 +132,24 @@ export class PlaneHand {
   }
 
   /**
+   * The place under the pointer that is offered instead of the one asked for.
+   * @param {Vector} at
+   * @param {boolean} touch
+   * @returns {Vector | undefined}
+   */
+  offeredAt(at, touch) {
+    const { plane, view, side, stage } = this.pane;
+    if (side !== "fixed" || stage.store.state.task !== "nearby") return undefined;
+    return stage.store.state.offered.find(({ point }) => norm(subtract(worldToScreen(plane, view, point), at)) <= (touch ? 22 : 10))?.point;
+  }
+
+  /**
    * @param {Vector} at
    * @param {Modifiers} modifiers
    */
   click(at, { touch }) {
     const { pane } = this;
-    const point = this.toWorld(at);
+    const point = this.offeredAt(at, touch) ?? this.toWorld(at);
     if (this.editable) {
       const { mark } = pane.stage.store.state;
       const section = this.section;

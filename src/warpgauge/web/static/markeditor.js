@@ -17,8 +17,8 @@ import { advanced, steppedBack, steppedForward } from "./store.js";
 /** @import { Project, Query, State } from "./types.js" */
 
 const TOGETHER = 700; // wheel and key edits this close in time are one step of undo
-/** Nothing drawn, and nothing to take back. */
-export const NO_MARK = { mark: null, dirty: false, past: [], future: [], doubt: null };
+/** Nothing drawn or chosen, and nothing to take back. */
+export const NO_MARK = { mark: null, dirty: false, past: [], future: [], doubt: null, own: null, offered: [] };
 
 export class MarkEditor {
   /**
@@ -111,7 +111,7 @@ export class MarkEditor {
   take(query) {
     const [stored, draft] = [storedMark(query), this.drafts.of(query.query)];
     this.alpha = (draft ?? stored)?.alpha ?? this.project.settings.alpha;
-    this.store.set({ query, done: null, ...NO_MARK, mark: draft ?? stored, dirty: draft !== null, task: "answer", own: null });
+    this.store.set({ query, done: null, ...NO_MARK, mark: draft ?? stored, dirty: draft !== null, task: "answer" });
     return draft ?? stored;
   }
 

@@ -197,6 +197,18 @@ export function drawFormer(context, [x, y], kind, { alpha = 1, label, left = fal
 }
 
 /**
+ * A place that may be marked instead of the one asked for, and how much less it tells.
+ * @param {CanvasRenderingContext2D} context
+ * @param {Vector} at
+ * @param {number} cost percent
+ * @param {number} alpha
+ */
+export function drawOffer(context, [x, y], cost, alpha) {
+  strokeWithHalo(context, COLOURS.query, () => context.arc(x, y, 6, 0, 2 * Math.PI), { alpha, width: 2, fill: "rgba(0, 0, 0, 0.25)" });
+  drawText(context, cost < 1 ? "±0 %" : `−${cost} %`, [x + 10, y + 4], { alpha, size: 12 });
+}
+
+/**
  * Text with a halo.
  * @param {CanvasRenderingContext2D} context
  * @param {string} text

@@ -15,7 +15,7 @@ import { poseByRows } from "./turning.js";
 /** @import { Vector } from "./linalg.js" */
 /** @import { MarkEditor } from "./markeditor.js" */
 /** @import { Stage } from "./stage.js" */
-/** @import { StartAnswer, Task } from "./types.js" */
+/** @import { NearbyAnswer, Query, StartAnswer, Task } from "./types.js" */
 
 export class OwnPoints {
   /**
@@ -37,7 +37,7 @@ export class OwnPoints {
 
   /** @param {Task} task */
   begin(task) {
-    this.store.set({ task, own: null, ...NO_MARK });
+    this.store.set({ task, ...NO_MARK });
     this.marks.drafts.drop();
     this.delivery.watch.restart();
     this.sayTask();
@@ -61,7 +61,33 @@ export class OwnPoints {
   beginNearby() {
     const { query, task } = this.store.state;
     if (task === "nearby") void this.leaveTask();
-    else if (query && task === "answer" && this.marks.editable && !query.own_choice && query.answer?.kind !== "place") this.begin("nearby");
+    else if (query && task === "answer" && this.marks.editable && !query.own_choice && query.answer?.kind !== "place") {
+      this.begin("nearby");
+      void this.offer(query);
+    }
+  }
+
+  /**
+   * Show places near the question that stand out in the fixed image, to choose from.
+   * @param {Query} query
+   */
+  async offer(query) {
+    /** @type {NearbyAnswer} */
+    const { points } = await this.stage.api.get(`/api/query/${query.query}/nearby`);
+    const { task, query: now } = this.store.state;
+    if (task !== "nearby" || now?.query !== query.query) return; // gone on meanwhile
+    this.store.set({ offered: points });
+    this.sayTask();
+  }
+
+  /** Choose the next of the places that are offered. */
+  chooseOffered() {
+    const { offered, own } = this.store.state;
+    if (offered.length === 0) return;
+    const next = offered[(offered.findIndex(({ point }) => point === own) + 1) % offered.length];
+    this.setOwn(next.point);
+    if (this.stage.project.d === 3) this.stage.setCross("fixed", next.point);
+    else if (!this.stage.sees("fixed", next.point)) this.stage.lookAt("fixed", next.point, null);
   }
 
   /** Back to the question, with nothing saved. */
@@ -71,14 +97,16 @@ export class OwnPoints {
   }
 
   sayTask() {
-    const { task, own, mark, start } = this.store.state;
+    const { task, own, mark, start, offered } = this.store.state;
     if (task === "answer") return;
+    const chosen = offered.find(({ point }) => point === own);
     const words = {
       start: `Place ${(start?.volunteered ?? 0) + 1} of ${start?.wanted ?? 3}: click a spot in the fixed image that you recognise in both.`,
       own: "Click a spot of your choice in the fixed image. P goes back to the question.",
-      nearby: "Click something that you recognise within the circle in the fixed image. F goes back.",
+      nearby: `Click something that you recognise within the circle in the fixed image${offered.length ? "; the dots stand out there (N)" : ""}. F goes back.`,
     }[task];
     if (!own) say(this.store, words);
+    else if (!mark && chosen) say(this.store, `An answer here ${worthInWords(chosen.keeps)}. Now click the same spot in the moving image.`);
     else if (!mark) say(this.store, "Now click the same spot in the moving image; drag to show how sure you are.");
     else say(this.store, "Enter saves it. Until then you can still move both.");
   }
@@ -159,4 +187,13 @@ export class OwnPoints {
       await this.backToQuestions();
     });
   }
+}
+
+/**
+ * What an answer at a place nearby is worth beside the one asked for.
+ * @param {number} keeps share of the information
+ */
+export function worthInWords(keeps) {
+  const cost = Math.round(100 * (1 - keeps));
+  return cost < 1 ? "tells as much as the one asked for" : `tells ${cost} % less than the one asked for`;
 }

@@ -5,7 +5,7 @@
 
 import { rounded, unitName } from "./dom.js";
 import { distanceFromSlice, markFromPrediction, projectionOfMark, sectionOfMark, wayOfMark } from "./ellipsoid.js";
-import { COLOURS, drawEllipse, drawFormer, drawHandles, drawPlus, drawQuery, drawText, fade, strokeWithHalo } from "./marks.js";
+import { COLOURS, drawEllipse, drawFormer, drawHandles, drawOffer, drawPlus, drawQuery, drawText, fade, strokeWithHalo } from "./marks.js";
 import { worldToPlane } from "./plane.js";
 import { proposedMark } from "./snap.js";
 import { planeToScreen, worldToScreen } from "./viewport.js";
@@ -47,7 +47,7 @@ export function drawPlaneMarks(pane, context, view, state) {
  * @param {View} view
  * @param {State} state
  */
-function drawAsked(pane, context, view, { query, task, own, project }) {
+function drawAsked(pane, context, view, { query, task, own, project, offered }) {
   const at = (/** @type {Vector} */ point) => worldToScreen(pane.plane, view, point);
   const asked = query && (task === "answer" || task === "nearby");
   const moved = task === "answer" && query?.answer?.kind === "place" ? query.answer.fixed : null;
@@ -56,6 +56,7 @@ function drawAsked(pane, context, view, { query, task, own, project }) {
     const [x, y] = at(query.location);
     const radius = (project?.settings.move_within ?? 0) * view.scale;
     strokeWithHalo(context, COLOURS.query, () => context.arc(x, y, radius, 0, 2 * Math.PI), { dash: [6, 5], width: 2 });
+    for (const { point, keeps } of offered) drawOffer(context, at(point), Math.round(100 * (1 - keeps)), point === own ? 0 : slicesAway(pane, point));
   }
   if (asked && query.name && !own) {
     const [x, y] = at(query.location);

@@ -14,6 +14,7 @@
 /** @typedef {import("./wire.js").OverviewAnswer} Overview */
 /** @typedef {import("./wire.js").ProjectAnswer} Project */
 /** @typedef {import("./wire.js").PredictionAnswer} Prediction */
+/** @typedef {import("./wire.js").NearbyAnswer} NearbyAnswer */
 /** @typedef {import("./wire.js").StartAnswer} StartAnswer the guided start */
 /** @typedef {"answer" | "start" | "own" | "nearby"} Task what the expert is doing: answering, or choosing a place as well */
 /** @typedef {import("./wire.js").PlaceAnswer | import("./wire.js").SkipAnswer} Answer */
@@ -37,6 +38,7 @@
  * @property {Task} task
  * @property {StartAnswer | null} start
  * @property {Vector | null} own point of the fixed image that the expert has chosen
+ * @property {import("./wire.js").NearbyPoint[]} offered places near the question that stand out, while one is chosen
  * @property {string | null} doubt question about a placement that looks like a slip
  * @property {Mark | null} mark what is drawn and not yet accepted, or the answer that is looked at
  * @property {{base: Mark, mark: Mark} | null} proposal where the images say that the mark belongs, for the mark `base`

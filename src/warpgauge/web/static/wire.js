@@ -223,6 +223,15 @@
  * @property {string} [text]
  */
 /**
+ * @typedef {object} NearbyAnswer Places near a query that may be marked instead.
+ * @property {NearbyPoint[]} points At most three, the most distinctive first; often none.
+ */
+/**
+ * @typedef {object} NearbyPoint A place near the queried one that is easier to recognise.
+ * @property {number[]} point
+ * @property {number} keeps Expected information of an answer there, as a share of that at the query.
+ */
+/**
  * @typedef {object} OverviewAnswer How far the overview of an image is that has no coarse levels of its own; without one, 0 of 0 rows.
  * @property {number} done
  * @property {number} rows
