@@ -30,6 +30,7 @@ _HOMES = {
     "certified": "certified:EXPERIMENT",
     "snap": "annotation_studies:SNAP",
     "slips": "slips:EXPERIMENT",
+    "distinctive": "distinctive:EXPERIMENT",
 }
 NAMES = tuple(_HOMES)
 

@@ -37,7 +37,7 @@ def bare(response: httpx.Response) -> tuple[int, list[tuple[str, str]], bytes]:
 def everything(client: httpx.Client, more: list[str], highest: int) -> list[tuple[str, Any]]:
     """Return what a rater gets from every route that can be read, and from every number of a query."""
     routes = READ + more + [f"/api/query/{number}" for number in range(highest)]
-    routes += [f"/api/query/{number}/nearby" for number in range(0, highest, 4)]
+    routes += [f"/api/query/{number}/nearby" for number in range(2)]
     return [(route, bare(client.get(route))) for route in routes]
 
 

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from warpgauge.candidates import to_gray
-from warpgauge.candidates.distinctive import distinctiveness
+from warpgauge.candidates import distinctiveness, to_gray
 from warpgauge.candidates.peaks import local_maxima
 from warpgauge.candidates.structure import harris_strength
 from warpgauge.core.arrays import Ints

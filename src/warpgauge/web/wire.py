@@ -214,9 +214,7 @@ class NearbyPoint(Given):
     """A place near the queried one that is easier to recognise."""
 
     point: list[float]
-    keeps: float = Field(
-        description="Expected information of an answer there, as a share of that at the query."
-    )
+    keeps: float = Field(description="Expected information of an answer there, as a share of that at the query.")
 
 
 class NearbyAnswer(Given):
