@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -198,6 +199,18 @@ def test_a_bent_method_does_not_win_beside_a_panel(posterior: Posterior) -> None
         assert not found.scores["bent"].vetted
         assert any("no registration has seen the annotations" in one for one in found.verdict.caveats)
         assert found.verdict.best != "bent"
+
+
+def test_a_verdict_that_depends_on_a_leak_says_so(posterior: Posterior) -> None:
+    """Where the probabilities of being best add up to little, no method is called the most likely."""
+    found = _evaluated(posterior, {"bent": _bent("m3", 0.5), **REFERENCES}, panel=list(REFERENCES)).verdict
+    assert found.outcome == "undecided"
+    assert "bent is the most likely" in found
+    # As where the bend helps at the annotations and nowhere else: heard it would be the best, unheard it is not.
+    open_ = replace(found, rows=tuple(replace(row, best=0.01) for row in found.rows))
+    assert "2 of the 5 methods could each be the best: it depends on whether bent has seen the annotations." in open_
+    assert "of the methods that cannot have seen them, r0 has the smallest: about" in open_
+    assert "most likely" not in open_
 
 
 def test_sealed_answers_find_a_leak_and_vet_the_others(posterior: Posterior) -> None:

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 # At most this many tied methods are named, and only those with at least this probability of being the best.
 _MOST_NAMED = 3
 _WORTH_NAMING = 0.05
+# Where the probabilities of being best add up to less, most of it depends on whether an unvetted method is honest.
+_MOSTLY_OPEN = 0.5
 
 
 REGIONS = {
@@ -237,6 +239,8 @@ def _undecided(found: Verdict) -> str:
     some = f"{len(first)} of the {len(found.methods)} methods could each be the best"
     if len(first) == len(found.methods):
         some = f"{'Either' if len(first) == 2 else 'Any'} of the {len(first)} methods could be the best"
+    if sum(one.best for one in found.rows) < _MOSTLY_OPEN and not all(one.scores.vetted for one in found.methods):
+        return f"{some}: {_depends_on_a_leak(found)}"
     more = "" if found.further is None else f", and {_more(found.further)}"
     close = joined([
         f"{one.name} (about {length(one.rms.median, units)}, probability {probability(one.best)})" for one in named
@@ -246,6 +250,24 @@ def _undecided(found: Verdict) -> str:
         f"{probability(leader.best)}), with a root mean square error of {_error(leader, units)}"
         f"{_against(found)}; next {'is' if len(named) == 1 else 'are'} {close}."
     )
+
+
+def _depends_on_a_leak(found: Verdict) -> str:
+    """Return that it depends on an unvetted method's honesty which is best.
+
+    An unvetted method is the best only where it is so unheard, and any other only where that one is so heard too: what
+    is left of the probability depends on which of the two is right.
+    """
+    unvetted = min((row for row in found.methods if not row.scores.vetted), key=lambda row: row.rms.median)
+    vetted = [row for row in found.methods if row.scores.vetted]
+    text = (
+        f"it depends on whether {unvetted.name} has seen the annotations. It fits them best, and if it has not it is "
+        f"probably the best, with a root mean square error of {_error(unvetted, found.units)}{_against(found)}"
+    )
+    if not vetted:
+        return f"{text}."
+    other = min(vetted, key=lambda row: row.rms.median)
+    return f"{text}; of the methods that cannot have seen them, {other.name} has the smallest: {_error(other, found.units)}."
 
 
 _VERDICTS: dict[str, Callable[[Verdict], str]] = {
