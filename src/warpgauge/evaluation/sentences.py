@@ -267,7 +267,8 @@ def _depends_on_a_leak(found: Verdict) -> str:
     if not vetted:
         return f"{text}."
     other = min(vetted, key=lambda row: row.rms.median)
-    return f"{text}; of the methods that cannot have seen them, {other.name} has the smallest: {_error(other, found.units)}."
+    least = f"{other.name} has the smallest: {_error(other, found.units)}"
+    return f"{text}; of the methods that cannot have seen them, {least}."
 
 
 _VERDICTS: dict[str, Callable[[Verdict], str]] = {
