@@ -44,8 +44,10 @@ def mean(posterior: Posterior, points: np.ndarray) -> np.ndarray:
     kernel, fixed = posterior.conditioned.kernel, posterior.annotations.fixed_points
     columns, rows = np.ascontiguousarray(fixed.T), np.ascontiguousarray(posterior.weights.T)
 
+    family, breaks, tables = posterior.prior.kernel.loop_parameters
+
     def work(start: int, stop: int) -> None:
-        _weighted_sums(*posterior.prior.kernel.loop_parameters, points[start:stop], columns, rows, result[start:stop])
+        _weighted_sums(family, breaks, tables[0], points[start:stop], columns, rows, result[start:stop])
 
     over_rows(work, len(points), len(fixed))
     if isinstance(kernel, TrendKernel):

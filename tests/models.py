@@ -15,6 +15,7 @@ EXTENT = 60.0
 SCALES = np.array([8.0, 16.0, 32.0, 64.0])
 WEIGHTS = np.array([3.0, 5.0, 2.0, 8.0])
 NOISE = 0.3
+OWN = np.array([0.0, 1.0, 0.4, 0.7])
 
 
 @dataclass(frozen=True)
@@ -49,10 +50,18 @@ def bent(points: np.ndarray) -> np.ndarray:
     return points + 3 * np.sin(points / 20)
 
 
-def make(d: int, family: str, isotropic: bool, mean: str, count: int = 9, seed: int = 0) -> Model:
+def halves(points: np.ndarray) -> np.ndarray:
+    """Three regions: a half, and the other one cut in two."""
+    return np.where(points[:, 0] < EXTENT / 2, 0, np.where(points[:, 1] < EXTENT / 3, 7, 3))
+
+
+def make(
+    d: int, family: str, isotropic: bool, mean: str, count: int = 9, seed: int = 0, divided: bool = False
+) -> Model:
     rng = np.random.default_rng([seed, d, isotropic])
     center = np.full(d, EXTENT / 2)
-    kernel = wg.KernelBundle(family, SCALES, WEIGHTS)
+    regions = {"regions": halves, "own": OWN} if divided else {}
+    kernel = wg.KernelBundle(family, SCALES, WEIGHTS, **regions)
     prior = wg.TransformationPrior(
         kernel,
         mean=bent if mean == "callable" else mean,
@@ -67,7 +76,7 @@ def make(d: int, family: str, isotropic: bool, mean: str, count: int = 9, seed: 
     return Model(
         prior,
         wg.Annotations(fixed, moving, random_covariances(count, d, isotropic, rng)),
-        lambda x, y: oracle.kernel(family, SCALES, WEIGHTS, x, y, trend=trend),
+        lambda x, y: oracle.kernel(family, SCALES, WEIGHTS, x, y, trend=trend, **regions),
         bent if mean == "callable" else lambda points: points,
         rng.uniform(-10, EXTENT + 10, (6, d)),
     )

@@ -55,20 +55,28 @@ def radial(family: str, r):
     raise ValueError(f"unknown family {family!r}")
 
 
-def kernel(family: str, scales, weights, x, y, trend=None) -> Array:
+def kernel(family: str, scales, weights, x, y, trend=None, regions=None, own=None) -> Array:
     """k(x, y) = [sum_s theta_s K(|x - y| / rho_s)] I_d, eq:kernel_bundle: a ``(d, d)`` matrix.
 
     ``trend = (translation_sd, linear_sd, center)`` adds what an affine displacement b + M (x - center) adds to the
     covariance, when all d entries of b and all d^2 entries of M are independent Gaussians of mean 0 and standard
     deviations ``translation_sd`` and ``linear_sd``: Cov = (translation_sd^2 + linear_sd^2 (x-c).(y-c)) I_d.
     (The paper has no trend: its mean is the identity alone.)
+
+    With ``regions``, a function from points to labels, k = k_shared + [x and y in one region] k_own, where k_own has
+    the share ``own[s]`` of theta_s and k_shared the rest. (The paper has no regions.)
     """
     x = np.asarray(x, dtype=float)
     y = np.asarray(y, dtype=float)
     distance = math.sqrt(sum((x[i] - y[i]) ** 2 for i in range(len(x))))
     value = 0.0
-    for rho, theta in zip(scales, weights, strict=True):
-        value += theta * radial(family, distance / rho)
+    for s, (rho, theta) in enumerate(zip(scales, weights, strict=True)):
+        if regions is None:
+            value += theta * radial(family, distance / rho)
+            continue
+        value += (1 - own[s]) * theta * radial(family, distance / rho)
+        if regions(x[None])[0] == regions(y[None])[0]:
+            value += own[s] * theta * radial(family, distance / rho)
     if trend is not None:
         translation_sd, linear_sd, center = trend
         inner = sum((x[i] - center[i]) * (y[i] - center[i]) for i in range(len(x)))
@@ -783,6 +791,36 @@ def power_law_weights(
 # ---------------------------------------------------------------------------------------------------------------
 # Exact decisions (not in the paper): tickets and bets
 # ---------------------------------------------------------------------------------------------------------------
+
+
+def power_law_with_regions(scales, extent, X: Array, Y: Array, variances, regions, trend=None) -> tuple[Array, Array]:
+    """Means over a grid of (log a, p, o) of the weights theta_s and of the parts o theta_s that regions own.
+
+    As :func:`power_law_weights`; o is 0 with probability 1/2, or 1/4, 1/2, 3/4 or 1 with probability 1/8 each.
+    """
+    D, L = math.sqrt(sum(side**2 for side in extent)), max(extent)
+    logs, thetas, parts = [], [], []
+    for i in range(11):
+        for j in range(11):
+            for o in (0.0, 0.25, 0.5, 0.75, 1.0):
+                log_a, p = math.log(0.005) + 0.4 * (i - 5), 0.2 + 0.4 * j
+                theta = np.array([math.exp(2 * log_a) * D**2 * (rho / L) ** p for rho in scales])
+                value = -0.5 * (log_a - math.log(0.005)) ** 2 - 0.5 * ((p - 1.2) / 0.8) ** 2
+                value += math.log(0.5 if o == 0 else 0.125)
+                own = np.full(len(scales), o)
+                k = lambda x, y, theta=theta, own=own: kernel(  # noqa: E731
+                    "wendland", scales, theta, x, y, trend, regions, own
+                )
+                noise = noise_matrix(np.array([v * np.eye(X.shape[1]) for v in variances]))
+                covariance = kernel_matrix(k, X, X) + noise
+                value += stats.multivariate_normal(np.zeros(X.size), covariance).logpdf((Y - X).reshape(-1))
+                logs.append(value)
+                thetas.append(theta)
+                parts.append(o * theta)
+    shares = [math.exp(value - max(logs)) for value in logs]
+    weights = sum(share * theta for share, theta in zip(shares, thetas, strict=True)) / sum(shares)
+    own_weights = sum(share * part for share, part in zip(shares, parts, strict=True)) / sum(shares)
+    return weights, own_weights
 
 
 def mixture_wealth(tickets) -> float:

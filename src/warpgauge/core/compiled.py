@@ -1,14 +1,17 @@
 """The compiled inner loops. Everything here is cached on disk, so that no session waits for the compiler twice.
 
-A kernel reaches these loops as ``(family, breaks, table)``:
+A kernel reaches these loops as ``(family, breaks, tables)``:
 
 =====================  ===========================================  ==================================
-family                 breaks                                       table
+family                 breaks                                       each table
 =====================  ===========================================  ==================================
 0 (Wendland)           squared scales, ascending, shape (S,)        quintic coefficients, (S + 1, 6)
 1 (Gaussian)           ``1 / (r_G rho_s)^2``, shape (S,)            weights, (S, 1)
 2 (inverse quadratic)  ``1 / (r_IQ rho_s)^2``, shape (S,)           weights, (S, 1)
 =====================  ===========================================  ==================================
+
+There is one table, or two where the image has regions: the first for two points of one region, the second for points
+of two. Each point then has a label, the number of its region; with one table nothing reads the labels.
 """
 
 from __future__ import annotations
@@ -147,6 +150,26 @@ def _kernel_of_squares(family: int, breaks: Floats, table: Floats, row: Floats) 
 
 
 @compile_loop
+def _kernel_by_region(family: int, breaks: Floats, tables: Floats, label: int, labels: Ints, row: Floats) -> None:
+    """Replace squared distances by kernel values, by the second table where a label is another one."""
+    if family == 0:
+        for j in range(row.shape[0]):
+            square = row[j]
+            segment = 0
+            for s in range(breaks.shape[0]):
+                segment += 1 if square >= breaks[s] else 0
+            r = math.sqrt(square)
+            c = tables[0 if labels[j] == label else 1, segment]
+            row[j] = ((((c[5] * r + c[4]) * r + c[3]) * r + c[2]) * r + c[1]) * r + c[0]
+        return
+    across = row.copy()
+    _kernel_of_squares(family, breaks, tables[0], row)
+    _kernel_of_squares(family, breaks, tables[1], across)
+    for j in range(row.shape[0]):
+        row[j] = row[j] if labels[j] == label else across[j]
+
+
+@compile_loop
 def kernel_values(family: int, breaks: Floats, table: Floats, squares: Floats) -> None:
     """Replace a flat array of squared distances by kernel values."""
     _kernel_of_squares(family, breaks, table, squares)
@@ -154,11 +177,15 @@ def kernel_values(family: int, breaks: Floats, table: Floats, squares: Floats) -
 
 @compile_loop
 def _kernel_row(
-    family: int, breaks: Floats, table: Floats, x: Floats, others: Floats, left: Floats, right: Floats, row: Floats
-) -> None:
+    family: int, breaks: Floats, tables: Floats, x: Floats, others: Floats, left: Floats, right: Floats,
+    label: int, labels: Ints, row: Floats,
+) -> None:  # fmt: skip
     """Kernel between one point (d,) and the columns of ``others`` (d, m), plus a trend's ``left @ right``."""
     _squared_distances(x, others, row)
-    _kernel_of_squares(family, breaks, table, row)
+    if tables.shape[0] == 1:
+        _kernel_of_squares(family, breaks, tables[0], row)
+    else:
+        _kernel_by_region(family, breaks, tables, label, labels, row)
     for f in range(right.shape[0]):
         factor = left[f]
         for j in range(row.shape[0]):
@@ -167,22 +194,26 @@ def _kernel_row(
 
 @compile_loop
 def fill_block(
-    family: int, breaks: Floats, table: Floats, points: Floats, others: Floats, left: Floats, right: Floats, out: Floats
-) -> None:
+    family: int, breaks: Floats, tables: Floats, points: Floats, others: Floats, left: Floats, right: Floats,
+    labels: Ints, other_labels: Ints, out: Floats,
+) -> None:  # fmt: skip
     """Fill ``out`` (n, m) with the kernel between points (n, d) and the columns of ``others``, trend included."""
     for i in range(points.shape[0]):
-        _kernel_row(family, breaks, table, points[i], others, left[i], right, out[i])
+        label = 0 if tables.shape[0] == 1 else labels[i]
+        _kernel_row(family, breaks, tables, points[i], others, left[i], right, label, other_labels, out[i])
 
 
 @compile_loop
 def explained(
     family: int,
     breaks: Floats,
-    table: Floats,
+    tables: Floats,
     points: Floats,
     others: Floats,
     left: Floats,
     right: Floats,
+    labels: Ints,
+    other_labels: Ints,
     W: Floats,
     since: Ints,
     out: Floats,
@@ -197,7 +228,8 @@ def explained(
     row = np.empty(L)
     block = np.empty((b, b))
     for i in range(points.shape[0]):
-        _kernel_row(family, breaks, table, points[i], others, left[i], right, row)
+        label = 0 if tables.shape[0] == 1 else labels[i]
+        _kernel_row(family, breaks, tables, points[i], others, left[i], right, label, other_labels, row)
         out[i] = 0.0
         for j in range(since[i], L):
             for r in range(b):

@@ -28,7 +28,7 @@ class Model(NamedTuple):
 
     family: int
     breaks: Floats
-    table: Floats
+    tables: Floats
     at_zero: float
     locations: Floats
     weights: Floats
@@ -141,13 +141,15 @@ def _gaussians_of_squares(breaks: Floats, table: Floats, near: float, far: float
 
 
 @compile_loop
-def _fill_tile(model: Model, points: Floats, rows: Ints, active: Ints, room: Room, kernel: Floats, column: int) -> None:
+def _fill_tile(
+    model: Model, points: Floats, rows: Ints, active: Ints, table_of: Ints, room: Room, kernel: Floats, column: int
+) -> None:
     """Kernel between the active annotations and a tile, and its sums over the annotations times their weights.
 
     After the rows of the trend's features, row i of ``kernel`` becomes the kernel of annotation ``active[i]``, where
     covariances are wanted. The sums from ``column`` on become ``sum_l kappa(x, x_l) weights[l]``.
     """
-    breaks, table, weights = model.breaks, model.table, model.weights
+    breaks, weights = model.breaks, model.weights
     place, shift = room.place, room.shift
     n, d = rows.shape[0], points.shape[1]
     low, high = np.empty(d), np.empty(d)
@@ -159,7 +161,7 @@ def _fill_tile(model: Model, points: Floats, rows: Ints, active: Ints, room: Roo
         shift[a, column : column + n] = 0.0
     spare = place[d]
     for i in range(active.shape[0]):
-        x = model.locations[active[i]]
+        x, table = model.locations[active[i]], model.tables[table_of[active[i]]]
         row = kernel[model.features + i] if model.b > 0 else kernel[0]
         if model.family == 0:
             first = _passed(breaks, _nearest_square(x, low, high) * (1 - _MARGIN))
@@ -275,11 +277,13 @@ def _width(n: int) -> int:
 
 @compile_loop
 def fill_tiles(
-    model: Model, points: Floats, order: Ints, bounds: Ints, active: Ints, panels: Ints, factor: Floats, room: Room
-) -> None:
+    model: Model, points: Floats, order: Ints, bounds: Ints, active: Ints, table_of: Ints, panels: Ints,
+    factor: Floats, room: Room,
+) -> None:  # fmt: skip
     """Put sums and covariances of the points ``order[bounds[0] : bounds[-1]]`` into ``room``.
 
-    Tile t is ``order[bounds[t] : bounds[t + 1]]``. ``panels`` and ``factor`` are those of
+    Tile t is ``order[bounds[t] : bounds[t + 1]]``; ``table_of`` (L,) says which table is between its points and each
+    annotation. ``panels`` and ``factor`` are those of
     :class:`warpgauge.core.tiles.Panels`. One call for many tiles: between two calls a thread has to wait for the
     interpreter's lock.
     """
@@ -290,7 +294,7 @@ def fill_tiles(
         n = rows.shape[0]
         width = _width(n)
         kernel = room.kernel[: height * width].reshape((height, width))
-        _fill_tile(model, points, rows, active, room, kernel, column)
+        _fill_tile(model, points, rows, active, table_of, room, kernel, column)
         if features > 0:
             _fill_trend(model, points, rows, kernel, column, room.shift)
         if b > 0:

@@ -30,8 +30,7 @@ class _TrainingSet:
         X = annotations.fixed_points
         self.count, self.d = X.shape
         self.upper = np.triu_indices(self.count)
-        distances = np.linalg.norm(X[self.upper[0]] - X[self.upper[1]], axis=1)
-        self.basis = np.ascontiguousarray(prior.kernel.basis(distances))
+        self.basis = np.ascontiguousarray(prior.kernel.basis(X, *self.upper))
         features = prior.scalar_kernel(self.d).features(X)
         self.fixed_part = (features @ features.T)[self.upper]
         self.residuals = annotations.moving_points - prior.prior_mean(X)

@@ -1,7 +1,7 @@
 """Radial functions and the multi-scale bundle of them: the scalar kernel that multiplies I_d.
 
 Paper, Eqs. (kernel_bundle), (gaussian_kernel), (inverse_quadratic_kernel), (wendland_kernel_1) and
-(kernel_integral_normalisation).
+(kernel_integral_normalisation). Regions that move on their own are beyond the paper, which names them as future work.
 """
 
 from __future__ import annotations
@@ -55,6 +55,10 @@ RADIAL: dict[str, Callable[[Floats], Floats]] = {
     "gaussian": gaussian,
     "inverse_quadratic": inverse_quadratic,
 }
+
+
+# Which region each of (n, d) points lies in: (n,) whole numbers.
+Regions = Callable[[Floats], Ints]
 
 
 class ScalarKernel(Protocol):
@@ -113,13 +117,23 @@ class KernelBundle:
         The :math:`\rho_s` in world units, in any order.
     weights : sequence of float
         The :math:`\theta_s` in squared world units, one for each scale.
+    regions : callable, optional
+        Which region each of (n, d) points lies in, as (n,) whole numbers, for tissue that slides or is torn.
+    own : float or sequence of float, optional
+        With regions: the share of each scale's weight, 0 to 1, that every region has to itself. Two points of different
+        regions have only the rest in common, :math:`\sum_s \theta_s (1 - o_s) \mathcal K(r / \rho_s)`; this is the sum
+        of a kernel that all share and one that is zero across boundaries. With 0 the regions make no difference.
     """
 
     family: str
     scales: Floats
     weights: Floats
+    regions: Regions | None
+    own: Floats
 
-    def __init__(self, family: str, scales: ArrayLike, weights: ArrayLike) -> None:
+    def __init__(
+        self, family: str, scales: ArrayLike, weights: ArrayLike, regions: Regions | None = None, own: ArrayLike = 0.0
+    ) -> None:
         if family not in FAMILIES:
             raise InvalidInputError(f"Kernel family must be one of {', '.join(FAMILIES)}, got {family!r}.")
         object.__setattr__(self, "family", family)
@@ -130,6 +144,16 @@ class KernelBundle:
                 f"KernelBundle needs one weight per scale, got {self.scales.size} scales and {self.weights.size} "
                 f"weights."
             )
+        object.__setattr__(self, "regions", regions)
+        object.__setattr__(self, "own", self._checked_own(own))
+
+    def _checked_own(self, own: ArrayLike) -> Floats:
+        shares = np.asarray(own, dtype=np.float64)
+        if shares.shape not in ((), self.scales.shape) or not ((shares >= 0) & (shares <= 1)).all():
+            raise InvalidInputError(f"KernelBundle own must be shares from 0 to 1, one for each scale, got {own!r}.")
+        if self.regions is None and shares.any():
+            raise InvalidInputError("KernelBundle own needs regions: what each of them has to itself.")
+        return readonly(np.broadcast_to(shares, self.scales.shape).copy())
 
     @classmethod
     def pyramid(
@@ -141,8 +165,38 @@ class KernelBundle:
         return cls(family, smallest * 2.0 ** np.arange(int(levels)), np.full(int(levels), float(weight)))
 
     def with_weights(self, weights: ArrayLike) -> KernelBundle:
-        """Return the same bundle with other weights."""
-        return KernelBundle(self.family, self.scales, weights)
+        """Return the same bundle with other weights; each scale keeps the share that regions have to themselves."""
+        return KernelBundle(self.family, self.scales, weights, self.regions, self.own)
+
+    def with_family(self, family: str) -> KernelBundle:
+        """Return the same bundle of other radial functions."""
+        return KernelBundle(family, self.scales, self.weights, self.regions, self.own)
+
+    def with_own(self, regions: Regions | None, own: ArrayLike) -> KernelBundle:
+        """Return the same bundle with regions that have these shares of the weights to themselves."""
+        return KernelBundle(self.family, self.scales, self.weights, regions, own)
+
+    @property
+    def divided(self) -> bool:
+        """Whether points of different regions have less in common than others."""
+        return self.regions is not None and bool(self.own.any())
+
+    @property
+    def own_share(self) -> float:
+        """Share of the prior variance that each region has to itself, over all scales."""
+        return float(self.own @ self.weights) / self.at_zero
+
+    def labels(self, points: Floats) -> Ints:
+        """Regions of (n, d) points, (n,); empty where regions make no difference."""
+        if self.regions is None or not self.divided:
+            return np.empty(0, dtype=np.int64)
+        labels = np.asarray(self.regions(points))
+        if labels.shape != (len(points),) or not np.issubdtype(labels.dtype, np.integer):
+            raise InvalidInputError(
+                f"The regions must give a whole number for each of {len(points)} points, got {labels.dtype} of shape "
+                f"{labels.shape}."
+            )
+        return np.ascontiguousarray(labels, dtype=np.int64)
 
     @property
     def at_zero(self) -> float:
@@ -150,34 +204,46 @@ class KernelBundle:
         return float(self.weights.sum())
 
     def __repr__(self) -> str:
-        return f"KernelBundle({self.family!r}, scales={self.scales.tolist()}, weights={self.weights.tolist()})"
+        own = f", own={self.own.tolist()}" if self.divided else ""
+        return f"KernelBundle({self.family!r}, scales={self.scales.tolist()}, weights={self.weights.tolist()}{own})"
 
     @cached_property
     def loop_parameters(self) -> tuple[int, Floats, Floats]:
         """The bundle as the compiled loops take it (see compiled.py)."""
         family = FAMILIES[self.family]
+        every = [self.weights, self.weights * (1 - self.own)] if self.divided else [self.weights]
         if family != compiled.WENDLAND:
             radius = R_GAUSSIAN if family == compiled.GAUSSIAN else R_INVERSE_QUADRATIC
-            return family, 1 / (radius * self.scales) ** 2, np.ascontiguousarray(self.weights[:, None])
+            return family, 1 / (radius * self.scales) ** 2, np.stack(every)[:, :, None]
         order = np.argsort(self.scales)
-        scales, weights = self.scales[order], self.weights[order]
-        quintics = weights[:, None] * _QUINTIC / scales[:, None] ** np.arange(6)
-        # Row g serves distances beyond g scales, where only the scales from g on still count.
-        table = np.zeros((len(scales) + 1, 6))
-        table[:-1] = np.cumsum(quintics[::-1], axis=0)[::-1]
-        return family, scales**2, table
+        scales = self.scales[order]
+        tables = np.zeros((len(every), len(scales) + 1, 6))
+        for table, weights in zip(tables, every, strict=True):
+            quintics = weights[order][:, None] * _QUINTIC / scales[:, None] ** np.arange(6)
+            # Row g serves distances beyond g scales, where only the scales from g on still count.
+            table[:-1] = np.cumsum(quintics[::-1], axis=0)[::-1]
+        return family, scales**2, tables
 
     def __call__(self, distances: ArrayLike) -> Floats:
-        """Kernel value at each distance."""
+        """Kernel value at each distance within a region."""
         squares = np.asarray(distances, dtype=np.float64) ** 2
         flat = compiled.loop_array(squares.reshape(-1))
-        compiled.kernel_values(*self.loop_parameters, flat)
+        family, breaks, tables = self.loop_parameters
+        compiled.kernel_values(family, breaks, tables[0], flat)
         return flat.reshape(squares.shape)
 
-    def basis(self, distances: Floats) -> Floats:
-        """Values of each scale alone at weight 1, shape (S, ...): the derivatives by the weights."""
+    def basis(self, points: Floats, first: Ints, second: Ints) -> Floats:
+        """Values of each scale alone at weight 1 for pairs of points, (S, pairs): the derivatives by the weights.
+
+        The pairs are ``points[first]`` and ``points[second]``.
+        """
+        distances = np.linalg.norm(points[first] - points[second], axis=1)
         radial = RADIAL[self.family]
-        return np.stack([radial(distances / scale) for scale in self.scales])
+        values = np.stack([radial(distances / scale) for scale in self.scales])
+        if self.divided:
+            labels = self.labels(points)
+            values[:, labels[first] != labels[second]] *= (1 - self.own)[:, None]
+        return values
 
     def diagonal(self, points: Floats) -> Floats:
         """Kernel of each point with itself."""
@@ -212,13 +278,15 @@ class KernelBundle:
         """Covariance that annotations at ``others`` from ``since`` on explain at each point (see compiled.py)."""
         points = compiled.loop_array(points)
         columns, right = compiled.loop_array(others.T), compiled.loop_array(other_features.T)
+        labels, other_labels = self.labels(points), self.labels(others)
         out = np.empty((len(points), len(W), len(W)))
 
         def work(start: int, stop: int) -> None:
             part = slice(start, stop)
             compiled.explained(
-                *self.loop_parameters, points[part], columns, features[part], right, W, since[part], out[part]
-            )
+                *self.loop_parameters, points[part], columns, features[part], right, labels[part], other_labels, W,
+                since[part], out[part],
+            )  # fmt: skip
 
         over_rows(work, len(points), len(others))
         return out
@@ -230,14 +298,17 @@ class KernelBundle:
         points = compiled.loop_array(points)
         columns = compiled.loop_array(others.T)
         right = compiled.loop_array(other_features.T)
+        labels, other_labels = self.labels(points), self.labels(others)
         block = np.empty((len(points), len(others))) if out is None else out
         if block.size == 0:
             return block
 
         def work(start: int, stop: int) -> None:
+            part = slice(start, stop)
             compiled.fill_block(
-                *self.loop_parameters, points[start:stop], columns, features[start:stop], right, block[start:stop]
-            )
+                *self.loop_parameters, points[part], columns, features[part], right, labels[part], other_labels,
+                block[part],
+            )  # fmt: skip
 
         over_rows(work, len(points), len(others))
         return block

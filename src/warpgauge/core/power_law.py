@@ -10,6 +10,9 @@ annotations leave open stays open.
 
 The prior was set from 105 pairs of four public landmark sets (docs/model.md): ``a`` about 0.5 %, ``p`` about 1.2, both
 so wide that it is the annotations that decide.
+
+Where the image has regions, a third number is averaged in the same way: the share of the weights that each region has
+to itself, 0 (nothing slides) to 1 (only the trend is common).
 """
 
 from __future__ import annotations
@@ -23,9 +26,9 @@ from numpy.typing import ArrayLike
 from scipy.linalg import lapack
 
 from warpgauge.core.annotations import Annotations, warn_of_one_spot
-from warpgauge.core.arrays import Floats
+from warpgauge.core.arrays import Bools, Floats
 from warpgauge.core.fit_reports import PowerLawReport
-from warpgauge.core.kernels import KernelBundle
+from warpgauge.core.kernels import KernelBundle, Regions
 from warpgauge.core.parallel import blas_threads_for
 from warpgauge.core.process import Posterior, TransformationPrior
 from warpgauge.errors import InvalidInputError, SingularModelError
@@ -44,6 +47,9 @@ NARROW_LINEAR_SD, NARROW_TRANSLATION = 0.1, 0.05
 _STEP = 0.4
 _LOG_AMPLITUDES = np.log(AMPLITUDE) + _STEP * np.arange(-5, 6)
 _SLOPES = 0.2 + _STEP * np.arange(11)  # up to 4.2: simulated deformations are smoother than any real ones
+# Shares of the weights that each region has to itself, and their prior: whether tissue slides is what labels do not say.
+_OWN = np.array([0.0, 0.25, 0.5, 0.75, 1.0])
+_OWN_PRIOR = np.array([0.5, 0.125, 0.125, 0.125, 0.125])
 # Standard deviations of an extra noise, as shares of the diagonal, where it is asked for.
 _NOISES = np.array([0.0, 0.0005, 0.001, 0.002, 0.004, 0.008])
 
@@ -55,17 +61,28 @@ class _Cells:
     log_amplitudes: Floats
     slopes: Floats
     noises: Floats
+    own: Floats
     log_priors: Floats
     weights: Floats
 
+    def averaged(self, kernel: KernelBundle, shares: Floats) -> KernelBundle:
+        """Return the kernel with the mean of the weights, and of what regions have of them to themselves."""
+        weights = shares @ self.weights
+        own = (shares * self.own) @ self.weights / weights
+        return kernel.with_weights(weights).with_own(kernel.regions, own)
 
-def _cells(scales: Floats, extent: Floats, noise: bool, noise_given: float) -> _Cells:
+
+def _cells(scales: Floats, extent: Floats, noise: bool, noise_given: float, divided: bool) -> _Cells:
     diagonal, longest = float(np.linalg.norm(extent)), float(extent.max())
     noises = np.square(_NOISES * diagonal) if noise else np.array([noise_given])
-    a, p, n = (grid.reshape(-1) for grid in np.meshgrid(_LOG_AMPLITUDES, _SLOPES, noises, indexing="ij"))
+    own = _OWN if divided else np.zeros(1)
+    axes = np.meshgrid(_LOG_AMPLITUDES, _SLOPES, noises, np.arange(len(own)), indexing="ij")
+    a, p, n, o = (grid.reshape(-1) for grid in axes)
     log_priors = -0.5 * (((a - np.log(AMPLITUDE)) / LOG_AMPLITUDE_SD) ** 2 + ((p - SLOPE) / SLOPE_SD) ** 2)
+    if divided:
+        log_priors += np.log(_OWN_PRIOR)[o]
     weights = np.exp(2 * a[:, None]) * diagonal**2 * (scales / longest) ** p[:, None]
-    return _Cells(a, p, n, log_priors, weights)
+    return _Cells(a, p, n, own[o], log_priors, weights)
 
 
 def _checked_extent(extent: ArrayLike) -> Floats:
@@ -82,7 +99,7 @@ def doubling_scales(smallest: float, longest: float) -> Floats:
 
 
 def default_prior(
-    extent: ArrayLike, *, center: ArrayLike, smallest: float, family: str = FAMILY
+    extent: ArrayLike, *, center: ArrayLike, smallest: float, family: str = FAMILY, regions: Regions | None = None
 ) -> TransformationPrior:
     """Return the default model before any annotation: affine trend, power-law weights, Student-t tails.
 
@@ -96,14 +113,16 @@ def default_prior(
         Smallest scale in world units; scales double from it until one reaches the longest side.
     family : str
         Of the radial functions.
+    regions : callable, optional
+        Which region each point lies in, where parts of the image may move on their own.
     """
     sides = _checked_extent(extent)
     if not (np.isfinite(smallest) and smallest > 0):
         raise InvalidInputError(f"The smallest scale must be a positive length, got {smallest!r}.")
     scales = doubling_scales(smallest, float(sides.max()))
-    cells = _cells(scales, sides, noise=False, noise_given=0.0)
-    shares = _normalised(cells.log_priors)
-    kernel = KernelBundle(family, scales, shares @ cells.weights)
+    cells = _cells(scales, sides, noise=False, noise_given=0.0, divided=regions is not None)
+    kernel = KernelBundle(family, scales, np.ones_like(scales), regions)
+    kernel = cells.averaged(kernel, _normalised(cells.log_priors))
     return TransformationPrior(kernel, mean="affine", center=center, tails=DEFAULT_TAILS)
 
 
@@ -143,7 +162,7 @@ def fit_power_law(
     sides = _checked_extent(extent)
     if any(part.d != sides.size for part in parts):
         raise InvalidInputError(f"The extent has {sides.size} sides, but there are annotations of another dimension.")
-    cells = _cells(prior.kernel.scales, sides, noise, prior.noise)
+    cells = _cells(prior.kernel.scales, sides, noise, prior.noise, prior.kernel.regions is not None)
     annotated = sum(len(part) for part in parts)
     if not noise and prior.noise == 0:
         parts = [part.merged() for part in parts]  # the same likelihood but for a constant
@@ -166,7 +185,7 @@ def fit_power_law(
         annotated,
         narrow,
     )
-    kernel = prior.kernel.with_weights(shares @ cells.weights)
+    kernel = cells.averaged(prior.kernel, shares)
     return replace(prior.with_kernel(kernel, float(shares @ cells.noises)), fit=report)
 
 
@@ -198,6 +217,7 @@ def default_posterior(
     center: ArrayLike | None = None,
     family: str = FAMILY,
     noise: bool = False,
+    regions: Regions | None = None,
 ) -> Posterior:
     """Return the default model given annotations: fitted to them, heavy-tailed, calibrated.
 
@@ -217,6 +237,9 @@ def default_posterior(
         Of the radial functions.
     noise : bool
         Learn an extra noise variance as well.
+    regions : callable, optional
+        Which region each of (n, d) points lies in, as (n,) whole numbers, where parts of the image may move on their
+        own; how much they do is learned.
     """
     if isinstance(extent, HasExtent):
         sides, middle, default = extent.extent, extent.centre, SMALLEST * extent.pixel
@@ -225,7 +248,7 @@ def default_posterior(
         middle, default = sides / 2, SMALLEST
     prior = default_prior(
         sides, center=middle if center is None else center, smallest=default if smallest is None else smallest,
-        family=family,
+        family=family, regions=regions,
     )  # fmt: skip
     return fitted_posterior(prior, annotations, sides, noise=noise)
 
@@ -270,7 +293,9 @@ def _log_likelihoods(priors: list[TransformationPrior], annotations: Annotations
     prior, X, (L, d) = priors[0], annotations.fixed_points, annotations.fixed_points.shape
     residuals = annotations.moving_points - prior.prior_mean(X)
     upper = np.triu_indices(L)
-    basis = prior.kernel.basis(np.linalg.norm(X[upper[0]] - X[upper[1]], axis=1))
+    whole = prior.kernel.with_own(prior.kernel.regions, 0.0)
+    basis = whole.basis(X, *upper)
+    apart = _apart(prior.kernel, X)[upper]
     features = [one.scalar_kernel(d).features(X) for one in priors]
     known = np.column_stack([*features, residuals])
     noise, diagonal = np.trace(annotations.covariances, axis1=1, axis2=2) / d, np.diag_indices(L)
@@ -278,7 +303,9 @@ def _log_likelihoods(priors: list[TransformationPrior], annotations: Annotations
     logs = np.full((len(priors), len(cells.weights)), -np.inf)
     with blas_threads_for(L):
         for row, weights in enumerate(cells.weights):
-            matrix[upper] = weights @ basis
+            values = weights @ basis
+            values[apart] *= 1 - cells.own[row]
+            matrix[upper] = values
             matrix[diagonal] += noise + cells.noises[row]
             factor, info = lapack.dpotrf(matrix.T, lower=1, clean=1)
             if info == 0:
@@ -287,6 +314,14 @@ def _log_likelihoods(priors: list[TransformationPrior], annotations: Annotations
                 *trends, left = np.split(solved, np.cumsum([one.shape[1] for one in features]), axis=1)
                 logs[:, row] = [alone + _with_trend(trend, left) for trend in trends]
     return logs
+
+
+def _apart(kernel: KernelBundle, points: Floats) -> Bools:
+    """Return which pairs of points lie in different regions, (n, n)."""
+    if kernel.regions is None:
+        return np.zeros((len(points), len(points)), dtype=np.bool_)
+    labels = kernel.with_own(kernel.regions, 1.0).labels(points)
+    return np.asarray(labels[:, None] != labels)
 
 
 def _with_trend(trend: Floats, residuals: Floats) -> float:

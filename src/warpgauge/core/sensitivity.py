@@ -145,8 +145,7 @@ def model_changes(posterior: Posterior, factor: float) -> list[tuple[str, str, C
     ]
     for family in FAMILIES:
         if family != kernel.family:
-            other = KernelBundle(family, kernel.scales, kernel.weights)
-            changes.append(("family", f"kernel family {family}", with_kernel(other)))
+            changes.append(("family", f"kernel family {family}", with_kernel(kernel.with_family(family))))
     changes.append(("noise", f"noise x {factor:g}", with_noise(factor)))
     changes.append(("noise", f"noise / {factor:g}", with_noise(1 / factor)))
     return changes

@@ -220,27 +220,43 @@ class _Run:
             coefficients=np.ascontiguousarray(kernel.features(locations).T @ weights),
             b=0 if whitening is None else whitening.b,
         )
+        self.bundle = kernel.bundle
+        self.labels = kernel.bundle.labels(locations)
         self.everything = np.arange(len(locations), dtype=np.int64)
         nothing = np.empty(0, dtype=np.int64)
         self.panels = panels_of([], nothing, nothing) if whitening is None else whitening.panels(self.everything)
         self.reach_square = float(self.model.breaks[-1]) if self.model.family == WENDLAND else np.inf
 
     def block(self, points: Floats, offset: int, sink: Sink) -> None:
-        """Sort a block of points and work on its groups in threads."""
+        """Work on a block of points: region by region, so that one table is between a tile and an annotation."""
+        labels, numbers = self.bundle.labels(points), np.arange(offset, offset + len(points), dtype=np.int64)
+        if len(labels) == 0:
+            self._part(points, numbers, np.zeros_like(self.everything), sink)
+        for label in np.unique(labels):
+            rows = np.flatnonzero(labels == label)
+            self._part(loop_array(points[rows]), numbers[rows], (self.labels != label).astype(np.int64), sink)
+
+    def _part(self, points: Floats, numbers: Ints, table_of: Ints, sink: Sink) -> None:
+        """Sort points of one region and work on their groups in threads; the sink gets their numbers."""
         order, tiles, groups = sorted_tiles(points)
         bounds = np.array(tiles, dtype=np.int64)
+
+        def put(rows: Ints, sums: Floats, covariance: Floats) -> None:
+            sink(numbers[rows], sums, covariance)
 
         def worker() -> Callable[[int], None]:
             room = _room(self.model)
 
             def work(group: int) -> None:
-                self._group(points, order, bounds[groups[group] : groups[group + 1] + 1], room, offset, sink)
+                self._group(points, order, bounds[groups[group] : groups[group + 1] + 1], table_of, room, put)
 
             return work
 
         over_items(worker, len(groups) - 1)
 
-    def _group(self, points: Floats, order: Ints, bounds: Ints, room: loops.Room, offset: int, sink: Sink) -> None:
+    def _group(
+        self, points: Floats, order: Ints, bounds: Ints, table_of: Ints, room: loops.Room, sink: Sink
+    ) -> None:
         active, panels = self.everything, self.panels
         if np.isfinite(self.reach_square):
             low, high = np.empty(points.shape[1]), np.empty(points.shape[1])
@@ -251,8 +267,8 @@ class _Run:
         # Crowded points can make more tiles of a group than there is room for.
         for first in range(0, len(bounds) - 1, _GROUP):
             part = bounds[first : first + _GROUP + 1]
-            loops.fill_tiles(self.model, points, order, part, active, panels.table, panels.values, room)
-            sink(order[part[0] : part[-1]] + offset, room.shift, room.covariance)
+            loops.fill_tiles(self.model, points, order, part, active, table_of, panels.table, panels.values, room)
+            sink(order[part[0] : part[-1]], room.shift, room.covariance)
 
 
 def _room(model: loops.Model) -> loops.Room:
