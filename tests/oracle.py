@@ -796,17 +796,17 @@ def power_law_weights(
 def power_law_with_regions(scales, extent, X: Array, Y: Array, variances, regions, trend=None) -> tuple[Array, Array]:
     """Means over a grid of (log a, p, o) of the weights theta_s and of the parts o theta_s that regions own.
 
-    As :func:`power_law_weights`; o is 0 with probability 1/2, or 1/4, 1/2, 3/4 or 1 with probability 1/8 each.
+    As :func:`power_law_weights`; o is 0 with probability 1/2, or 1/2 or 1 with probability 1/4 each.
     """
     D, L = math.sqrt(sum(side**2 for side in extent)), max(extent)
     logs, thetas, parts = [], [], []
     for i in range(11):
         for j in range(11):
-            for o in (0.0, 0.25, 0.5, 0.75, 1.0):
+            for o in (0.0, 0.5, 1.0):
                 log_a, p = math.log(0.005) + 0.4 * (i - 5), 0.2 + 0.4 * j
                 theta = np.array([math.exp(2 * log_a) * D**2 * (rho / L) ** p for rho in scales])
                 value = -0.5 * (log_a - math.log(0.005)) ** 2 - 0.5 * ((p - 1.2) / 0.8) ** 2
-                value += math.log(0.5 if o == 0 else 0.125)
+                value += math.log(0.5 if o == 0 else 0.25)
                 own = np.full(len(scales), o)
                 k = lambda x, y, theta=theta, own=own: kernel(  # noqa: E731
                     "wendland", scales, theta, x, y, trend, regions, own

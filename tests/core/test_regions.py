@@ -136,7 +136,7 @@ def test_sliding_is_learned_and_its_absence_too() -> None:
         given = wg.Annotations.isotropic(fixed, fixed + field + rng.normal(0, 0.1, fixed.shape), 0.1)
         shares.append(wg.default_posterior(given, (EXTENT, EXTENT), 6.0, regions=halves).prior.kernel.own_share)
     before = default_prior((EXTENT, EXTENT), center=[30, 30], smallest=6.0, regions=halves).kernel.own_share
-    assert before == pytest.approx(0.3125)
+    assert before == pytest.approx(0.375)
     assert shares[0] > 0.5
     assert shares[1] < 0.1
 

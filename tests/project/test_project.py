@@ -337,8 +337,8 @@ def test_a_newer_project_is_refused(make_project: Make) -> None:
         Project.open(project.folder)
     path = project.folder / "project.json"
     content = json.loads(path.read_text())
-    path.write_text(json.dumps({**content, "version": 4}))
-    with pytest.raises(ProjectError, match=r"newer warpgauge \(project version 4"):
+    path.write_text(json.dumps({**content, "version": 5}))
+    with pytest.raises(ProjectError, match=r"newer warpgauge \(project version 5"):
         Project.open(project.folder)
 
 

@@ -9,6 +9,7 @@ padding.
 from warpgauge.candidates.corners import Candidates, find_candidates
 from warpgauge.candidates.distinctive import distinctiveness
 from warpgauge.candidates.foreground import Foreground, find_foreground, foreground_from_mask
+from warpgauge.candidates.regions import LabelRegions
 from warpgauge.candidates.structure import structure_tensors, to_gray
 from warpgauge.candidates.targets import (
     targets_from_domain,
@@ -20,6 +21,7 @@ from warpgauge.candidates.targets import (
 __all__ = [
     "Candidates",
     "Foreground",
+    "LabelRegions",
     "distinctiveness",
     "find_candidates",
     "find_foreground",

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from warpgauge.cli.arguments import ImagePath, trust_option
-from warpgauge.cli.new import foreground_facts
+from warpgauge.cli.new import foreground_facts, region_facts
 from warpgauge.cli.output import json_option, print_facts, print_json
 from warpgauge.display import counted
 from warpgauge.errors import AmbiguousFileError, FileFormatError, FileTooLargeError, InvalidInputError
 from warpgauge.io.stores import Place, RemotePath
 
 if TYPE_CHECKING:
+    from warpgauge.core import Posterior
     from warpgauge.project.values import AlignmentRecord
     from warpgauge.session import Session
 
@@ -88,6 +89,7 @@ def _project(path: Path) -> dict[str, Any]:
             "targets": len(opened.targets),
             "targets are": opened.document.targets.method,
             **foreground_facts(opened.document),
+            **region_facts(opened),
             "alignment": _alignment(opened.state.alignment),
             "audit": _audit(opened),
             "ask": opened.settings.ask,
@@ -105,8 +107,15 @@ def _project(path: Path) -> dict[str, Any]:
             "calibration factor": posterior.scale,
             "weights": progress.weights,
             "model": opened.settings.model,
+            **_own_share(posterior),
             "events": opened.state.generation,
         }
+
+
+def _own_share(posterior: Posterior) -> dict[str, Any]:
+    """Return how much regions move on their own, as learned until now, where there are some."""
+    kernel = posterior.prior.kernel
+    return {} if kernel.regions is None else {"share of each region's own": kernel.own_share}
 
 
 def _snap(session: Session) -> dict[str, Any]:

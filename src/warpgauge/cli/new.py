@@ -14,6 +14,7 @@ from warpgauge.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from warpgauge.io.stores import Place
+    from warpgauge.project import Project
     from warpgauge.project.document import Document
     from warpgauge.session.named_places import NamedPlaces
 
@@ -112,6 +113,7 @@ def _value(text: str) -> Any:
 Examples:
   warpgauge new lesion --fixed he.png --moving ki67.png
   warpgauge new lung --fixed inhale.nii.gz --moving exhale.nii.gz --fixed-mask lungs.nii.gz --copy
+  warpgauge new chest --fixed inhale.nii.gz --moving exhale.nii.gz --regions lungs.nii.gz
   warpgauge new brain --fixed t1.nii.gz --moving t2.nii.gz --targets labels:aseg.nii.gz:17,53
   warpgauge new brain --fixed t1.nii.gz --moving patient.nii.gz --named afids.fcsv
   warpgauge new trial --fixed a.nii.gz --moving b.nii.gz --audit 0.3
@@ -124,6 +126,12 @@ Examples:
 @click.option("--moving", type=ImagePath(), required=True, help="Moving image; a file, or an address of an OME-Zarr.")
 @click.option("--fixed-mask", type=_IN, help="Mask: candidates and targets lie where it is not zero.")
 @click.option("--moving-mask", type=_IN, help="Mask: matches can be marked where it is not zero.")
+@click.option(
+    "--regions",
+    type=_IN,
+    help="Label image of the fixed image's size: parts that may slide against each other or are torn apart, one whole "
+    "number each. How much they move on their own is learned. The project keeps a copy.",
+)
 @click.option(
     "--foreground",
     type=click.Choice(["auto", "none"]),
@@ -192,6 +200,7 @@ def new(project: Path, fixed: Place, moving: Place, **options: Any) -> None:
             moving=moving,
             fixed_mask=options["fixed_mask"],
             moving_mask=options["moving_mask"],
+            regions=options["regions"],
             foreground=options["foreground"],
             targets=points_spec(options["targets"]),
             candidates=points_spec(options["candidates"]),
@@ -216,6 +225,7 @@ def new(project: Path, fixed: Place, moving: Place, **options: Any) -> None:
             "candidates are": made.document.candidates.method,
             "targets are": made.document.targets.method,
             **foreground_facts(made.document),
+            **region_facts(made),
             **_copied_facts(made.document),
             **(propose(made) if options["align"] else {}),
         }
@@ -253,6 +263,15 @@ def foreground_facts(document: Document) -> dict[str, str]:
         f"{side} foreground": records[side].method if side in records else "not looked for: the whole image"
         for side in ("fixed", "moving")
     }
+
+
+def region_facts(project: Project) -> dict[str, str]:
+    """Return which regions the fixed image has, where there are some."""
+    if project.regions is None:
+        return {}
+    labels = [str(label) for label in project.regions.values]
+    shown = ", ".join(labels[:8]) + (f" and {len(labels) - 8} more" if len(labels) > 8 else "")
+    return {"regions": f"{len(labels)} labels: {shown}"}
 
 
 def _spacing(text: str | None) -> float | list[float] | None:

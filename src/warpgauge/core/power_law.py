@@ -47,9 +47,9 @@ NARROW_LINEAR_SD, NARROW_TRANSLATION = 0.1, 0.05
 _STEP = 0.4
 _LOG_AMPLITUDES = np.log(AMPLITUDE) + _STEP * np.arange(-5, 6)
 _SLOPES = 0.2 + _STEP * np.arange(11)  # up to 4.2: simulated deformations are smoother than any real ones
-# Shares of the weights that each region has to itself, and their prior: whether tissue slides is what labels do not say.
-_OWN = np.array([0.0, 0.25, 0.5, 0.75, 1.0])
-_OWN_PRIOR = np.array([0.5, 0.125, 0.125, 0.125, 0.125])
+# Shares of the weights that each region has to itself, and their prior: labels do not say whether tissue slides.
+_OWN = np.array([0.0, 0.5, 1.0])
+_OWN_PRIOR = np.array([0.5, 0.25, 0.25])
 # Standard deviations of an extra noise, as shares of the diagonal, where it is asked for.
 _NOISES = np.array([0.0, 0.0005, 0.001, 0.002, 0.004, 0.008])
 

@@ -143,9 +143,11 @@ def model_changes(posterior: Posterior, factor: float) -> list[tuple[str, str, C
         ("weights", f"kernel weights x {factor:g}", with_kernel(kernel.with_weights(kernel.weights * factor))),
         ("weights", f"kernel weights / {factor:g}", with_kernel(kernel.with_weights(kernel.weights / factor))),
     ]
-    for family in FAMILIES:
-        if family != kernel.family:
-            changes.append(("family", f"kernel family {family}", with_kernel(kernel.with_family(family))))
+    changes += [
+        ("family", f"kernel family {family}", with_kernel(kernel.with_family(family)))
+        for family in FAMILIES
+        if family != kernel.family
+    ]
     changes.append(("noise", f"noise x {factor:g}", with_noise(factor)))
     changes.append(("noise", f"noise / {factor:g}", with_noise(1 / factor)))
     return changes

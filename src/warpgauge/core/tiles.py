@@ -254,9 +254,7 @@ class _Run:
 
         over_items(worker, len(groups) - 1)
 
-    def _group(
-        self, points: Floats, order: Ints, bounds: Ints, table_of: Ints, room: loops.Room, sink: Sink
-    ) -> None:
+    def _group(self, points: Floats, order: Ints, bounds: Ints, table_of: Ints, room: loops.Room, sink: Sink) -> None:
         active, panels = self.everything, self.panels
         if np.isfinite(self.reach_square):
             low, high = np.empty(points.shape[1]), np.empty(points.shape[1])

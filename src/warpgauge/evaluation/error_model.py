@@ -31,6 +31,7 @@ from warpgauge.evaluation.evidence import Evidence, EvidenceValues
 UNEVENNESS = (0.0, 1.0)
 ALONG = (0.3, 1.0, 3.0)
 TREND = (0.0, 10.0)
+OWN = (0.0, 1.0)  # shares of the smooth field that regions have to themselves, where the image has regions
 # Factors on the variances that experts state, and how probable each is before any annotation. What people state is a
 # guess, too large as often as too small.
 NOISE_FACTORS = (1 / 9, 1.0, 3.0, 9.0)
@@ -272,7 +273,7 @@ def joint_samples(
     everywhere = np.concatenate([points, models[0].evidence.posterior.annotations.fixed_points])
     samples = np.empty((len(model_of), n, d))
     betweens = {id(model): Between(points, model.locations) for model in models}
-    parts: dict[float, list[tuple[ErrorModel, Component, Ints, Floats, Floats]]] = {}
+    parts: dict[tuple[float, float], list[tuple[ErrorModel, Component, Ints, Floats, Floats]]] = {}
     for at, model in enumerate(models):
         rows = np.flatnonzero(model_of == at)
         chosen = np.unravel_index(systematic(model.weights.reshape(-1), len(rows), rng), model.weights.shape)
@@ -280,12 +281,13 @@ def joint_samples(
             own = chosen[0] == i
             if own.any():
                 factors, sizes = np.asarray(NOISE_FACTORS)[chosen[1][own]], model.sizes[chosen[2][own]]
-                scale = float(component.shape.kernel.scales[0])
-                parts.setdefault(scale, []).append((model, component, rows[own], sizes, factors))
-    for same in parts.values():
-        fields = prior_draws(same[0][1].shape.kernel, everywhere, sum(len(rows) for _, _, rows, _, _ in same), rng)
+                kernel = component.shape.kernel
+                same = float(kernel.scales[0]), float(kernel.own[0])
+                parts.setdefault(same, []).append((model, component, rows[own], sizes, factors))
+    for alike in parts.values():
+        fields = prior_draws(alike[0][1].shape.kernel, everywhere, sum(len(rows) for _, _, rows, _, _ in alike), rng)
         start = 0
-        for model, component, rows, sizes, factors in same:
+        for model, component, rows, sizes, factors in alike:
             drawn = fields[start : start + len(rows)]
             samples[rows] = model.corrected(component, sizes, factors, drawn, betweens[id(model)], here, rng)
             start += len(rows)
@@ -300,14 +302,18 @@ def _columns(here: EvidenceValues) -> Floats:
 
 
 def _distinguishable(kernel: KernelBundle, locations: Floats) -> list[KernelBundle]:
-    """Return a kernel for each of the largest scales that the annotations can distinguish from the others.
+    """Return kernels for each of the largest scales that the annotations can distinguish from the others.
 
     At scales below the annotations' distance all errors are independent; only the largest of those scales is kept.
     """
     each = [KernelBundle(kernel.family, [scale], [1.0]) for scale in np.sort(kernel.scales)]
     pairs = np.triu_indices(len(locations), 1)
     blind = [bool(np.max(one.matrix(locations, locations)[pairs]) < _UNRELATED) for one in each]
-    return each[max(sum(blind) - 1, 0) :][-_MOST_SCALES:]
+    kept = each[max(sum(blind) - 1, 0) :][-_MOST_SCALES:]
+    if kernel.regions is None:
+        return kept
+    # Where tissue slides, a registration that does not know it errs on either side of the boundary by itself.
+    return [one.with_own(kernel.regions, own) for one in kept for own in OWN]
 
 
 def _size_grid(noise: Floats, residuals: Floats) -> Floats:

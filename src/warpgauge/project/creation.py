@@ -12,8 +12,10 @@ from typing import Any
 import numpy as np
 
 from warpgauge._version import __version__
+from warpgauge.candidates import LabelRegions
 from warpgauge.compute import Executor
 from warpgauge.errors import InvalidInputError, SuspiciousDataWarning, say
+from warpgauge.geometry import Grid
 from warpgauge.io.files import sync_folder
 from warpgauge.io.images import Image, read_image
 from warpgauge.io.stores import Place
@@ -34,6 +36,7 @@ def create_project(
     fixed: Place,
     moving: Place,
     masks: Mapping[str, Path],
+    regions: Path | None,
     foreground: str,
     targets: Any,
     candidates: Any,
@@ -47,7 +50,7 @@ def create_project(
 ) -> None:
     """Make a project in a folder that does not exist yet or is empty.
 
-    ``masks`` are those of ``fixed`` and ``moving``, where given; for the others see `Project.create`.
+    ``masks`` and ``regions`` are those of ``fixed`` and ``moving``, where given; for the others see `Project.create`.
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InvalidInputError(f"{str(folder)!r} exists already and is not an empty folder; choose another name.")
@@ -58,6 +61,11 @@ def create_project(
     }
     _check_pair(images["fixed"], images["moving"])
     images |= {f"{side}_mask": read_image(path) for side, path in masks.items()}
+    if regions is not None:
+        if settings.model == "paper":
+            raise InvalidInputError("Regions need the default model: the paper's has one kernel for the whole image.")
+        images["regions"] = read_image(regions)
+        read_regions(regions, images["fixed"].grid)
     mask = read_on_grid(masks["fixed"], images["fixed"].grid, "mask") if "fixed" in masks else None
     foregrounds = make_foregrounds(foreground, images)
     found = make_candidates(candidates, images["fixed"], mask, foregrounds.get("fixed"), progress, executor)
@@ -70,12 +78,14 @@ def create_project(
             (fresh / name).mkdir()
         records: dict[str, ImageRecord] = {}
         for role, image in images.items():
-            path = copy_into(image, fresh) if copy else relative_path(image.path, folder)
-            # A mask needs no units: only its samples count, and it lies on its image's grid.
-            unit = None if role.endswith("_mask") else units
+            # Regions are part of the model, as candidates and targets are: the project keeps its own copy.
+            copied = copy or role == "regions"
+            path = copy_into(image, fresh) if copied else relative_path(image.path, folder)
+            # Masks and labels need no units: only their samples count, and they lie on their image's grid.
+            unit = units if role in ("fixed", "moving") else None
             # A copy of DICOM has other headers, and so another hash.
-            stored = read_image(fresh / path, spacing=told.get(role), units=unit) if copy else image
-            records[role] = record_of(stored, path, copy, told.get(role), unit)
+            stored = read_image(fresh / path, spacing=told.get(role), units=unit) if copied else image
+            records[role] = record_of(stored, path, copied, told.get(role), unit)
         document = Document(
             project_id,
             now(),
@@ -100,6 +110,11 @@ def create_project(
         raise unwritable(folder.parent, error) from error
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
+
+
+def read_regions(path: Path, grid: Grid) -> LabelRegions:
+    """Read the label image of a project's regions, which lies on the grid of the fixed image."""
+    return LabelRegions.of(read_on_grid(path, grid, "label image"), grid, f"The label image {path.name!r}")
 
 
 def _spacings(spacing: Spacing | Mapping[str, Spacing]) -> dict[str, Spacing]:

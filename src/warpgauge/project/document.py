@@ -21,7 +21,9 @@ from warpgauge.project.errors import ProjectError, StorageError, project_content
 from warpgauge.project.settings import Settings
 
 FILE = "project.json"
-VERSION = 3
+# Version 4 has regions; a project without them is written as version 3, which an older program can open.
+VERSION = 4
+_WITHOUT_REGIONS = 3
 KIND = "warpgauge project"
 
 
@@ -141,7 +143,7 @@ class Document:
         """Write it as JSON."""
         content = {
             "kind": KIND,
-            "version": VERSION,
+            "version": VERSION if "regions" in self.images else _WITHOUT_REGIONS,
             "id": self.id,
             "created": self.created,
             "program": self.program,
@@ -240,12 +242,17 @@ def _with_region(points: Mapping[str, Any]) -> dict[str, Any]:
     return {"covers_candidates": False, **points, "region": region}
 
 
-def _with_regions(content: dict[str, Any]) -> dict[str, Any]:
+def _with_sources(content: dict[str, Any]) -> dict[str, Any]:
     return {**content, **{name: _with_region(content[name]) for name in ("candidates", "targets")}}
 
 
-# From each version of the document to the next. Version 2 may name a database; version 3 names regions.
-_STEPS: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: lambda content: content, 2: _with_regions}
+# From each version of the document to the next. Version 2 may name a database; version 3 says what points were made
+# from; version 4 may have an image of regions.
+_STEPS: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {
+    1: lambda content: content,
+    2: _with_sources,
+    3: lambda content: content,
+}
 
 
 def _migrated(content: dict[str, Any]) -> dict[str, Any]:

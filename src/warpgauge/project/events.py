@@ -609,8 +609,8 @@ class Align(Event):
 class Fit(Event):
     """Learned weights; ``told`` is the whole payload, unknown keys included.
 
-    Keys are family, scales, weights, noise; and in all but early versions linear_sd, translation_sd, report, source,
-    annotations, at_generation, rests_on, fitted_noise, replaces, projects.
+    Keys are family, scales, weights, noise; own in projects with regions; and in all but early versions linear_sd,
+    translation_sd, report, source, annotations, at_generation, rests_on, fitted_noise, replaces, projects.
     """
 
     kind = "fit"
@@ -623,6 +623,9 @@ class Fit(Event):
             values = [number(value, f"Each of the {key}") for value in payload[key]]
             if not values or min(values) <= 0 or len(values) != len(payload["scales"]):
                 raise InvalidInputError(f"A fit needs one positive weight for each positive scale, got {key} {values}.")
+        own = [number(value, "Each share of the regions' own") for value in payload.get("own", ())]
+        if own and (len(own) != len(payload["scales"]) or min(own) < 0 or max(own) > 1):
+            raise InvalidInputError(f"A fit needs a share from 0 to 1 of the regions' own for each scale, got {own}.")
         family = payload.get("family")
         if family not in FAMILIES:
             raise InvalidInputError(f"A fit names the kernel family {str(family)[:40]!r}, which is unknown.")

@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
-from warpgauge.candidates import Foreground
+from warpgauge.candidates import Foreground, LabelRegions
 from warpgauge.errors import InvalidInputError
 from warpgauge.geometry import Floats, Grid
 from warpgauge.io.images import Image
@@ -88,7 +88,14 @@ class ProjectFolder(ABC):
         mask = self.image("fixed_mask" if side == "fixed" else "moving_mask") if record.source == "mask" else None
         return found_again(record, self.image(side), mask)
 
-    def image(self, role: Literal["fixed", "moving", "fixed_mask", "moving_mask"]) -> Image:
+    @cached_property
+    def regions(self) -> LabelRegions | None:
+        """Parts of the fixed image that may move on their own; None where the project has none."""
+        if "regions" not in self.document.images:
+            return None
+        return LabelRegions.of(self.image("regions").read(), self.fixed_grid, "The label image of the regions")
+
+    def image(self, role: Literal["fixed", "moving", "fixed_mask", "moving_mask", "regions"]) -> Image:
         """Open an image; raises when it is missing or changed."""
         if role not in self.document.images:
             raise InvalidInputError(f"The project has no {role.replace('_', ' ')}.")

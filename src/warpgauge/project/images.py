@@ -21,7 +21,7 @@ from warpgauge.io.stores import Place, RemotePath, is_url
 from warpgauge.project.document import ImageRecord
 from warpgauge.project.errors import ProjectError, StorageError
 
-ROLES: tuple[str, ...] = ("fixed", "moving", "fixed_mask", "moving_mask")
+ROLES: tuple[str, ...] = ("fixed", "moving", "fixed_mask", "moving_mask", "regions")
 _CACHE = Path("cache") / "images.json"
 Spacing = float | Sequence[float] | None
 

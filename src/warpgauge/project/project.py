@@ -98,6 +98,7 @@ class Project(ProjectFolder):
         moving: PathLike,
         fixed_mask: PathLike | None = None,
         moving_mask: PathLike | None = None,
+        regions: PathLike | None = None,
         foreground: Wanted = "auto",
         targets: Any = None,
         candidates: Any = None,
@@ -121,6 +122,8 @@ class Project(ProjectFolder):
             Where it is not zero there are candidates and targets.
         moving_mask : path, optional
             Where it is not zero the moving image shows something that could be marked.
+        regions : path, optional
+            Label image on the grid of the fixed image: parts that may move on their own. How much they do is learned.
         foreground : {"auto", "none"}
             Where no mask is given: find the tissue or body, and take candidates and targets from it, or use the whole
             image.
@@ -146,6 +149,7 @@ class Project(ProjectFolder):
             place_of(fixed),
             place_of(moving),
             {side: Path(mask) for side, mask in (("fixed", fixed_mask), ("moving", moving_mask)) if mask is not None},
+            None if regions is None else Path(regions),
             foreground,
             targets,
             candidates,

@@ -530,6 +530,8 @@ class FitRecord(Stamped):
         All that the log says about them.
     family, scales, weights, noise
         Kernel and extra noise variance, in world units.
+    own : tuple of float
+        Share of each weight that regions have to themselves; empty in projects without regions.
     trend : (float, float) or None
         Standard deviations of the affine trend, linear and of the translation; None in early versions.
     annotations : int
@@ -547,6 +549,7 @@ class FitRecord(Stamped):
     scales: tuple[float, ...]
     weights: tuple[float, ...]
     noise: float
+    own: tuple[float, ...]
     trend: tuple[Any, Any] | None
     annotations: int
     projects: int
@@ -562,6 +565,7 @@ class FitRecord(Stamped):
             scales=tuple(told["scales"]),
             weights=tuple(told["weights"]),
             noise=float(told["noise"]),
+            own=tuple(told.get("own", ())),
             trend=(told["linear_sd"], told["translation_sd"]) if "linear_sd" in told else None,
             annotations=int(told.get("annotations", 0)),
             projects=len(told.get("projects", ())),

@@ -19,6 +19,7 @@ def model(posterior: Posterior) -> dict[str, Any]:
         "kernel": prior.kernel.family,
         "scales": prior.kernel.scales.tolist(),
         "weights": prior.kernel.weights.tolist(),
+        **({} if prior.kernel.regions is None else {"own_share_of_regions": prior.kernel.own.tolist()}),
         "mean": prior.mean if isinstance(prior.mean, str) else "a function",
         "extra_noise_variance": prior.noise,
         "covariance_factor": posterior.scale,

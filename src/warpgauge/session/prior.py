@@ -17,7 +17,7 @@ import numpy as np
 from warpgauge.core import power_law
 from warpgauge.core.annotations import confidence_radius
 from warpgauge.core.fit_reports import FitReport, PowerLawReport
-from warpgauge.core.kernels import KernelBundle
+from warpgauge.core.kernels import KernelBundle, Regions
 from warpgauge.core.process import TransformationPrior
 from warpgauge.geometry import Floats, Grid
 from warpgauge.project import Project, Settings, State
@@ -37,11 +37,13 @@ def aligned(state: State) -> int | None:
     return record.generation if record is not None and record.accepted else None
 
 
-def default_prior(grid: Grid, settings: Settings) -> TransformationPrior:
+def default_prior(grid: Grid, settings: Settings, regions: Regions | None = None) -> TransformationPrior:
     """Return the prior of a project that has learned nothing yet."""
     smallest = settings.smallest_scale_px * grid.pixel
     if settings.model != PAPER:
-        return power_law.default_prior(grid.extent, center=grid.centre, smallest=smallest, family=settings.family)
+        return power_law.default_prior(
+            grid.extent, center=grid.centre, smallest=smallest, family=settings.family, regions=regions
+        )
     scales = power_law.doubling_scales(smallest, float(grid.extent.max()))
     weights = (TYPICAL_SHARE * grid.diagonal) ** 2 * scales**2 / np.sum(scales**2)
     return TransformationPrior(KernelBundle(settings.family, scales, weights))
@@ -65,7 +67,7 @@ def fit_in_force(state: State) -> FitRecord | None:
 
 def current_prior(project: Project, fit: FitRecord | None) -> TransformationPrior:
     """Return the prior with the weights of the current fit, if there is one."""
-    prior = default_prior(project.fixed_grid, project.settings)
+    prior = default_prior(project.fixed_grid, project.settings, project.regions)
     alignment = project.alignment
     if alignment is not None and project.settings.model != PAPER:
         # Twice as wide as the narrow trend of nearly aligned images: a person has accepted the alignment.
@@ -73,7 +75,12 @@ def current_prior(project: Project, fit: FitRecord | None) -> TransformationPrio
         prior = replace(prior, about=alignment.map, translation_sd=shift_sd, linear_sd=ALIGNED_LINEAR_SD)
     if fit is None:
         return prior
-    return with_weights(prior, KernelBundle(fit.family, fit.scales, fit.weights), fit.trend, fit.noise)
+    kernel = KernelBundle(fit.family, fit.scales, fit.weights)
+    if project.regions is not None:
+        # Weights of other projects say nothing of what slides here: the prior's share stays.
+        own = fit.own or np.full(len(fit.scales), prior.kernel.own_share)
+        kernel = kernel.with_own(project.regions, own)
+    return with_weights(prior, kernel, fit.trend, fit.noise)
 
 
 def with_weights(
@@ -110,4 +117,6 @@ def fit_event(prior: TransformationPrior, rater: str, **provenance: Any) -> Fit:
         "report": dict(vars(report)) if isinstance(report, FitReport | PowerLawReport) else None,
         **provenance,
     }
+    if prior.kernel.regions is not None:
+        told["own"] = prior.kernel.own.tolist()
     return Fit(rater=rater, told=told)

@@ -53,9 +53,15 @@ def refit_steps(settings: Settings, count: int) -> tuple[int, int]:
     return step, following
 
 
-def fitted_prior(project: Project, sets: Sequence[Annotations], noise: bool) -> TransformationPrior:
-    """Return the project's prior with weights learned from the sets, by the method of its model."""
-    initial = default_prior(project.fixed_grid, project.settings)
+def fitted_prior(
+    project: Project, sets: Sequence[Annotations], noise: bool, *, of_others: bool = False
+) -> TransformationPrior:
+    """Return the project's prior with weights learned from the sets, by the method of its model.
+
+    Regions are the project's own: they say nothing about annotations of other projects.
+    """
+    regions = None if of_others else project.regions
+    initial = default_prior(project.fixed_grid, project.settings, regions)
     if project.settings.model == PAPER:
         return fit_kernel(initial, sets, noise)
     return fit_power_law(initial, sets, project.fixed_grid.extent, noise)
@@ -96,7 +102,7 @@ def trained_fit(project: Project, others: Sequence[Project], noise: bool, rater:
                 "annotations": len(found),
             }
         )
-    fitted = fitted_prior(project, sets, noise)
+    fitted = fitted_prior(project, sets, noise, of_others=True)
     total = sum(len(found) for found in sets)
     return fit_event(fitted, rater, source="projects", annotations=total, projects=sources, fitted_noise=noise)
 
