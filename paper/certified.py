@@ -34,7 +34,7 @@ from warpgauge.core import (
     sequential_draw,
     single_draws,
 )
-from warpgauge.evaluation import ladder_of
+from warpgauge.evaluation import CLEAR, ladder_of
 
 ALPHA, CAP = 0.05, 120
 DIAGONAL, BEYOND, FLOOR = 400.0, 3.0, 0.1
@@ -136,13 +136,14 @@ def exact_looks(
     enough = np.log(2 / ALPHA)  # two transforms: half of the error rate for each direction
     seen = np.maximum.accumulate(beyond_segment(first[rows], second[rows], truth[rows]))
     step = np.searchsorted(ladder, seen)  # the step that cuts no answer short
+    columns = np.arange(len(rows))
     said: dict[str, tuple[int | None, int]] = dict.fromkeys(("mean", "squared", "better"), (None, 0))
     for sign in (1, -1):
         given = pooled_tickets((bounds[:, rows] + sign * losses)[:, None], q[None], bounds.sum(axis=1))
         reached = np.maximum.accumulate(log_wealth(given), axis=1) >= enough
         steps = np.logical_and.accumulate(reached[1:], axis=0)
-        whole = steps[np.minimum(step, len(ladder) - 1), np.arange(len(rows))]
-        for name, hit in (("mean", reached[0]), ("squared", whole), ("better", whole & reached[0])):
+        whole, clear = (steps[np.minimum(step + more, len(ladder) - 1), columns] for more in (0, CLEAR))
+        for name, hit in (("mean", reached[0]), ("squared", whole), ("better", clear & reached[0])):
             at = int(hit.argmax()) + 1 if hit.any() else None
             if at is not None and (said[name][0] is None or at < (said[name][0] or 0)):
                 said[name] = at, sign

@@ -27,6 +27,12 @@ os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="warpgauge-tests-")
 atexit.register(shutil.rmtree, os.environ["XDG_STATE_HOME"], ignore_errors=True)
 
 
+@pytest.fixture(autouse=True)
+def _no_draws_of_other_tests() -> None:
+    """A certificate names draws about the same images elsewhere; tests share their images."""
+    shutil.rmtree(Path(os.environ["XDG_STATE_HOME"]) / "warpgauge" / "draws", ignore_errors=True)
+
+
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[Postgres]:
     """A PostgreSQL server, started when the first test needs it; without PostgreSQL a reason, or a failure with CI."""

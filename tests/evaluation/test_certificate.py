@@ -138,7 +138,7 @@ def test_the_commitment_is_to_draws_and_answers(trial):
     assert commitment(rounded) == commitment(data) != commitment(answered)
     assert commitment(rounded, 1) != commitment(data, 1)
     content = json.loads(wg.certify_project(trial).to_json())
-    assert (content["schema"], content["commitment"]) == (3, commitment(data))
+    assert (content["schema"], content["commitment"]) == (4, commitment(data))
     content = json.loads(wg.certify_project(trial, method="normal").to_json())
     data = audit_data(trial, project_comparison(trial).among(trial.transform_names()), predictions=True)
     rounded = replace(data, mapped=data.mapped * (1 + 1e-15))

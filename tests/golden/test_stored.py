@@ -96,6 +96,17 @@ def test_a_changed_certificate_of_schema_1_is_not_confirmed(kind: str, tmp_path:
     call("certify", "--check", tmp_path / "changed.json", code=1)
 
 
+def test_an_exact_certificate_of_schema_3_is_confirmed_by_its_own_rule(tmp_path: Path) -> None:
+    """It named the best at alpha / K, with R0 just beyond the farthest answer: by today's rule it would not have."""
+    content = read_certificate(STORED / "certificate-exact.json")
+    assert (content["schema"], content["design_based"]["best"]) == (3, "one")
+    assert "Decided: one is better than two." in call("certify", "--check", STORED / "certificate-exact.json")
+    told = check_certificate({**content, "schema": 4})
+    assert "The verdict does not follow from the answers: recomputing it gives a different one." in told
+    content["answers"]["matches"][0][0] += 1.0
+    assert len(check_certificate(content)) == 3
+
+
 def test_results_of_a_study_are_read_or_computed_alike(tmp_path: Path) -> None:
     """Results that an earlier version kept are those of this one, whether it reads them or computes them anew."""
     assert same("study", study_told(tmp_path)) == []

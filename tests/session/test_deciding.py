@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -9,9 +10,12 @@ import pytest
 
 from session.tools import Rater, lattice, make
 from warpgauge.core.decisions import best_information
-from warpgauge.evaluation import AuditWatch, audit_data, project_comparison
+from warpgauge.evaluation import AuditWatch, audit_data, certify_project, project_comparison
 from warpgauge.project import Project
 from warpgauge.session import Session
+
+# Placements of a simulated rater with errors; one far from the others is doubted, which is not what is tested here.
+pytestmark = pytest.mark.filterwarnings("ignore::warpgauge.errors.SuspiciousDataWarning")
 
 
 def test_information_is_what_a_slow_loop_says() -> None:
@@ -110,3 +114,29 @@ def test_an_audit_stays_sealed_and_no_transforms_mean_no_draws(tmp_path):
         Rater(Session(project, "ann"), "ann").work(10)
         assert drawn(project) == []
         assert AuditWatch(project).asking() is None
+
+
+def notes_of(project: Project) -> list[str]:
+    return [note for note in certify_project(project).notes if "made on this computer" in note]
+
+
+def test_draws_in_a_copy_or_in_another_project_of_the_pair_are_named(tmp_path):
+    """Who copies a project, tries draws there and keeps the lucky one is told on by the state folder."""
+    settings = {"ask": "decide"}
+    with with_transforms(tmp_path / "p", settings) as project:
+        Rater(Session(project, "ann"), "ann").work(9)
+        assert notes_of(project) == []
+        shutil.copytree(tmp_path / "p", tmp_path / "copy")
+        assert notes_of(project) == []
+    with Project.open(tmp_path / "copy") as copy:
+        assert notes_of(copy) == []  # a copy alone is no other draw
+        Rater(Session(copy, "ann"), "ann").work(20)
+        assert len(copy.state.audits) > 1
+        assert notes_of(copy) == []
+    with Project.open(tmp_path / "p") as project:
+        (note,) = notes_of(project)
+        assert "not in this project (a copy of it, or another project)" in note
+    with with_transforms(tmp_path / "q", settings) as other:
+        Rater(Session(other, "ann"), "ann").work(9)
+        assert len(notes_of(other)) == 1
+        assert certify_project(other).content["audit"]["elsewhere"] > 0

@@ -17,7 +17,7 @@ from warpgauge.evaluation.certificate import (
 from warpgauge.evaluation.comparison import Comparison, Scene, Values, landmark_table
 from warpgauge.evaluation.design_verdict import DesignVerdict, design_verdict
 from warpgauge.evaluation.diagnostics import Diagnostics, Outlier, Trust, diagnose, trust
-from warpgauge.evaluation.exact_verdict import ExactVerdict, exact_verdict, ladder_of
+from warpgauge.evaluation.exact_verdict import CLEAR, ExactVerdict, exact_verdict, ladder_of
 from warpgauge.evaluation.flags import Flag
 from warpgauge.evaluation.gate import GateResult, gate_audit, gate_project
 from warpgauge.evaluation.judge import Judge, judge
@@ -37,6 +37,7 @@ from warpgauge.evaluation.truth import Judgement, Truth
 from warpgauge.evaluation.verdict import Outcome, Region, Verdict
 
 __all__ = [
+    "CLEAR",
     "Apart",
     "AuditData",
     "AuditWatch",

@@ -31,8 +31,8 @@ from warpgauge.project import Project
 from warpgauge.session.seals import unseal as unseal_project
 
 # In schema 1 the commitment also covers what transforms and model gave at the answers, to the last bit. Schemas 1 and 2
-# hold verdicts by normal values, which could decide on even draws.
-FORMAT, SCHEMA, SCHEMAS = "warpgauge certificate", 3, (1, 2, 3)
+# hold verdicts by normal values, which could decide on even draws. In schema 3 the best of K was tested at alpha / K.
+FORMAT, SCHEMA, SCHEMAS = "warpgauge certificate", 4, (1, 2, 3, 4)
 METHODS = ("exact", "normal")
 _COMMITTED = (
     "population", "targets", "probabilities", "rounds", "answered", "matches", "covariances", "sealed", "moved",
@@ -111,6 +111,12 @@ class Certificate:
             found.append(
                 f"note: {counted(about['redrawn'], 'drawn question')} were never asked, because transforms or settings "
                 "changed and questions were drawn anew"
+            )
+        if about.get("elsewhere"):
+            found.append(
+                f"note: {counted(about['elsewhere'], 'random draw')} of questions about these images, made on this "
+                "computer, are not in this project (a copy of it, or another project): who kept the draw that suits "
+                "has a verdict without its confidence"
             )
         if self.content["left_out"]:
             left = ", ".join(self.content["left_out"])
@@ -304,6 +310,7 @@ def _audit(project: Project, data: AuditData) -> dict[str, Any]:
         ],
         "redrawn": sum(len(drawn.targets) - asked[drawn.number] for drawn in state.audits[:-1]),
         "seeded": _was_seeded(project),
+        "elsewhere": project.draw_witness.others({drawn.seed for drawn in state.audits}),
         "population": data.draws.population,
         "reached": len(data.draws),
         "answered": int(data.answered.sum()),
@@ -369,7 +376,8 @@ def _again(content: Mapping[str, Any], data: AuditData) -> ExactVerdict | Design
     """Compute the verdict of a certificate again, by its method."""
     about = content["design_based"]
     if content.get("method", "normal") == "exact":
-        return exact_verdict(data, level=about["level"], family=about["family"], units=about["units"])
+        former = content["schema"] < 4
+        return exact_verdict(data, level=about["level"], family=about["family"], units=about["units"], former=former)
     if content["schema"] < 3:
         data = replace(data, even=False)
     return design_verdict(data, level=about["level"], seed=content["seeds"]["intervals"])

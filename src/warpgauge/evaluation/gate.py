@@ -28,7 +28,7 @@ from warpgauge.core.tickets import answers_left, pooled_tickets, proven
 from warpgauge.errors import InvalidInputError
 from warpgauge.evaluation import sentences
 from warpgauge.evaluation.audit import AuditData, audit_data
-from warpgauge.evaluation.exact_verdict import CONFIDENCE, ladder_of
+from warpgauge.evaluation.exact_verdict import CLEAR, CONFIDENCE, ladder_of
 from warpgauge.evaluation.project_evaluation import project_comparison
 from warpgauge.project import Project
 
@@ -269,12 +269,12 @@ class _Taken:
     def _worse(self, alpha: float) -> bool:
         """Return whether the new transform is proven to be worse, in mean error and in squared error.
 
-        The latter with every answer in full: up to the R0 of the ladder beyond which no answer lies.
+        The latter up to an R0 that lies well beyond every answer, as in a certificate.
         """
         n, every = len(self.draws.bets), self.data
         ladder = ladder_of(max(one.pixel for one in every), max(one.diagonal for one in every))
         seen = max(float(_beyond(one, n).max(initial=0.0)) for one in every)
-        steps = ladder[: int(np.searchsorted(ladder, seen)) + 1]
+        steps = ladder[: int(np.searchsorted(ladder, seen)) + 1 + CLEAR]
         if not len(steps) or steps[-1] < seen:
             return False
         given = [self._against(None), *(self._against(float(one)) for one in steps)]

@@ -244,6 +244,7 @@ class QueryQueue:
             return False
         with suppress(InvalidInputError):  # another process drew the round: it serves as well
             self.project.append(drawn)
+            self.project.draw_witness.record(drawn.drawn.seed)
         return True
 
     def _drawn_by(self, state: State) -> Posterior:
