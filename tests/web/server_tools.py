@@ -22,7 +22,7 @@ from PIL import Image
 from scipy import ndimage
 
 from warpgauge.project import Project
-from warpgauge.web import prepare
+from warpgauge.web import prepare, prepare_site
 
 _MAIN = """
 import sys
@@ -54,8 +54,10 @@ class Served:
             self._start_process(raters, port)
         else:
             names = [name for name in raters.split(",") if name]
-            self.launch = prepare(folder, port=port, raters=names, token=TOKEN, **options)
-            self.launch.app.state.desk.tell = tell
+            opened = prepare if (folder / "project.json").exists() else prepare_site
+            self.launch = opened(folder, port=port, raters=names, token=TOKEN, **options)
+            if opened is prepare:
+                self.launch.app.state.desk.tell = tell
             self.links = {"launcher" if k == 0 else link.name: link.url for k, link in enumerate(self.launch.links)}
             self._thread = threading.Thread(target=self.launch.run)
             self._thread.start()

@@ -60,7 +60,7 @@ def test_every_file_of_the_page_and_all_that_they_name_is_in_the_wheel(wheel: Pa
         if path.suffix in (".js", ".css", ".html", ".svg"):
             assert found[path.name] == path.read_bytes(), path.name
     reached: set[str] = set()
-    waiting = ["index.html"]
+    waiting = ["index.html", "pairs.html"]
     while waiting:
         name = waiting.pop()
         if name in reached:
@@ -74,18 +74,19 @@ def test_every_file_of_the_page_and_all_that_they_name_is_in_the_wheel(wheel: Pa
     assert reached == {name for name in found if not name.endswith(".json")}, "nothing missing, nothing unused"
 
 
-def test_the_list_of_modules_that_are_loaded_ahead_is_that_of_the_imports() -> None:
-    """index.html preloads exactly the modules that app.js imports, directly or not, and none that come later."""
+@pytest.mark.parametrize(("file", "first"), [("index.html", "app.js"), ("pairs.html", "pairs.js")])
+def test_the_list_of_modules_that_are_loaded_ahead_is_that_of_the_imports(file: str, first: str) -> None:
+    """A page preloads exactly the modules that its first one imports, directly or not, and none that come later."""
     imported: set[str] = set()
-    waiting = ["app.js"]
+    waiting = [first]
     while waiting:
         name = waiting.pop()
         if name not in imported:
             imported.add(name)
             waiting += re.findall(r"^import\s[^;]*?from \"\./([^\"]+)\";", (STATIC / name).read_text(), re.MULTILINE)
-    page = (STATIC / "index.html").read_text()
+    page = (STATIC / file).read_text()
     ahead = re.findall(r"rel=\"modulepreload\" href=\"/static/([^\"]+)\"", page)
-    assert sorted(ahead) == sorted(imported - {"app.js"})
+    assert sorted(ahead) == sorted(imported - {first})
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,54 @@ from warpgauge.io.files import read_text
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
+_SERVER_OPTIONS = (
+    click.option("--port", type=int, default=0, help="Port; a free one by default."),
+    click.option("--host", default="127.0.0.1", show_default=True, help="Address; any but 127.0.0.1 needs --raters."),
+    click.option("--rater", help="Your name in the log; organiser by default."),
+    click.option("--raters", help="Names of raters, separated by commas; each gets a personal link."),
+    click.option(
+        "--link-days", type=float, help="New links expire after this many days; by default they do not expire."
+    ),
+    click.option(
+        "--new-links",
+        is_flag=True,
+        help="Make new links for the named raters and yourself; the old ones expire at once.",
+    ),
+    click.option("--certfile", type=_FILE, help="Certificate with its chain, in PEM format; the server then uses TLS."),
+    click.option("--keyfile", type=_FILE, help="Private key of the certificate, if it is in a separate file."),
+    click.option(
+        "--allowed-host",
+        "allowed_hosts",
+        multiple=True,
+        help="Additional host name to accept, such as that of a proxy.",
+    ),
+    click.option("--root-path", default="", help="Path below which a proxy serves the page, such as /lesion."),
+    click.option(
+        "--mirror", type=click.Path(file_okay=False, path_type=Path), help="Folder for a second copy of the log."
+    ),
+    click.option("--workers", type=int, default=1, show_default=True, help="Number of processes that serve the page."),
+    click.option("--metrics-port", type=int, help='Port for Prometheus metrics; needs the extra "metrics".'),
+    click.option(
+        "--log-format",
+        type=click.Choice(["text", "json"]),
+        default="text",
+        show_default=True,
+        help="json: one JSON object per line on standard error, including one for each request.",
+    ),
+    click.option("--user-header", help="Header in which a trusted proxy names the signed-on person."),
+    click.option("--trusted-proxy", "trusted_proxies", multiple=True, help="Address or network of that proxy."),
+    click.option("--token-file", type=_FILE, help="File with the secret of your own link, the same on several hosts."),
+    click.option("--no-browser", is_flag=True, help="Do not open a browser."),
+)
+
+
+def server_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options of a server: address, people, certificate, proxy, processes and figures."""
+    for option in reversed(_SERVER_OPTIONS):
+        command = option(command)
+    return command
+
+
 @click.command(
     epilog="""\b
 Examples:
@@ -29,20 +77,7 @@ Examples:
   warpgauge annotate lesion --workers 4 --log-format json --metrics-port 9100 --no-browser"""
 )
 @project_argument
-@click.option("--port", type=int, default=0, help="Port; a free one by default.")
-@click.option("--host", default="127.0.0.1", show_default=True, help="Address; any but 127.0.0.1 needs --raters.")
-@click.option("--rater", help="Your name in the log; organiser by default.")
-@click.option("--raters", help="Names of raters, separated by commas; each gets a personal link.")
-@click.option("--link-days", type=float, help="New links expire after this many days; by default they do not expire.")
-@click.option(
-    "--new-links", is_flag=True, help="Make new links for the named raters and yourself; the old ones expire at once."
-)
-@click.option("--certfile", type=_FILE, help="Certificate with its chain, in PEM format; the server then uses TLS.")
-@click.option("--keyfile", type=_FILE, help="Private key of the certificate, if it is in a separate file.")
-@click.option(
-    "--allowed-host", "allowed_hosts", multiple=True, help="Additional host name to accept, such as that of a proxy."
-)
-@click.option("--root-path", default="", help="Path below which a proxy serves the page, such as /lesion.")
+@server_options
 @click.option(
     "--context",
     "contexts",
@@ -50,20 +85,6 @@ Examples:
     metavar="SIDE=FILE",
     help="Further image of the same frame to look at, such as fixed=CD31.tif: a stain, a channel, a segmentation.",
 )
-@click.option("--mirror", type=click.Path(file_okay=False, path_type=Path), help="Folder for a second copy of the log.")
-@click.option("--workers", type=int, default=1, show_default=True, help="Number of processes that serve the page.")
-@click.option("--metrics-port", type=int, help='Port for Prometheus metrics; needs the extra "metrics".')
-@click.option(
-    "--log-format",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="json: one JSON object per line on standard error, including one for each request.",
-)
-@click.option("--user-header", help="Header in which a trusted proxy names the signed-on person.")
-@click.option("--trusted-proxy", "trusted_proxies", multiple=True, help="Address or network of that proxy.")
-@click.option("--token-file", type=_FILE, help="File with the secret of your own link, the same on several hosts.")
-@click.option("--no-browser", is_flag=True, help="Do not open a browser.")
 @click.option(
     "--controls",
     type=_FILE,
@@ -89,7 +110,6 @@ def annotate(
     folder before it is acknowledged; see warpgauge recover. Ctrl-C stops the server with exit code 0, and nothing is
     lost. /healthz and /readyz report whether the server runs and whether the log can be read. Needs the extra "web".
     """
-    people = None if raters is None else [name.strip() for name in raters.split(",") if name.strip()]
     with suppress(KeyboardInterrupt):  # one that comes while the project is being opened
         from warpgauge.web import serve
 
@@ -98,8 +118,15 @@ def annotate(
             _set_audit(project, changes, options["rater"])
         if controls is not None:
             click.echo(_add_controls(project, controls, options["rater"]))
-        token = None if token_file is None else read_text(token_file, "token file", 1000).strip()
-        serve(project, raters=people, open_browser=not no_browser, token=token, echo=click.echo, **options)
+        people = people_of(raters, token_file)
+        serve(project, **people, open_browser=not no_browser, echo=click.echo, **options)
+
+
+def people_of(raters: str | None, token_file: Path | None) -> dict[str, Any]:
+    """Return the raters and the secret of a server, as its settings take them."""
+    names = [name.strip() for name in (raters or "").split(",") if name.strip()]
+    token = None if token_file is None else read_text(token_file, "token file", 1000).strip()
+    return {"raters": tuple(names), "token": token}
 
 
 def _add_controls(project: Path, file: Path, rater: str | None) -> str:

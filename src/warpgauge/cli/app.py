@@ -113,6 +113,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "new-study": ("new_study", "new_study"),
         "check-submission": ("check_submission", "check_submission"),
         "benchmark": ("benchmark", "benchmark"),
+        "serve": ("serve", "serve"),
         "simulate": ("simulate", "simulate"),
         "experiment": ("moved", "experiment"),
     },

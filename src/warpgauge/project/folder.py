@@ -13,7 +13,7 @@ from warpgauge.geometry import Floats, Grid
 from warpgauge.io.images import Image
 from warpgauge.project.document import Document
 from warpgauge.project.foregrounds import found_again, load_foreground
-from warpgauge.project.images import image_problem, open_image
+from warpgauge.project.images import image_problem, missing_image, open_image
 from warpgauge.project.points import load
 from warpgauge.project.witness import DrawWitness
 
@@ -111,4 +111,9 @@ class ProjectFolder(ABC):
         """Return which images are missing or changed, one sentence each."""
         records = self.document.images.items()
         problems = (image_problem(self.folder, record, role, thorough=thorough) for role, record in records)
+        return [problem for problem in problems if problem is not None]
+
+    def missing_images(self) -> list[str]:
+        """Return which images are not where they should be, one sentence each; no image is opened."""
+        problems = (missing_image(self.folder, record, role) for role, record in self.document.images.items())
         return [problem for problem in problems if problem is not None]

@@ -123,14 +123,23 @@ def image_problem(folder: Path, record: ImageRecord, role: str, *, thorough: boo
     return found if isinstance(found, str) else None
 
 
+def missing_image(folder: Path, record: ImageRecord, role: str) -> str | None:
+    """Return in a sentence that an image of the project is not where it should be, or None; no file is opened."""
+    path = found_at(folder, record)
+    if _is_there(path):
+        return None
+    return Message(
+        f"The {role.replace('_', ' ')} image is not at {str(path)!r}, where the project looks for it; put it there, or "
+        f"tell where it is with {say('relink', (role, False))}."
+    )
+
+
 def _opened(folder: Path, record: ImageRecord, role: str, thorough: bool) -> Image | str:
     """Open an image and compare it with its record: the image, or what is wrong with it."""
     name, path = role.replace("_", " "), found_at(folder, record)
-    if not _is_there(path):
-        return Message(
-            f"The {name} image is not at {str(path)!r}, where the project looks for it; put it there, or tell where it "
-            f"is with {say('relink', (role, False))}."
-        )
+    missing = missing_image(folder, record, role)
+    if missing is not None:
+        return missing
     try:
         image = read_image(path, spacing=record.spacing, units=record.units)
         print_now = _fingerprint(image)

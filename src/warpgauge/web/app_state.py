@@ -29,6 +29,7 @@ from warpgauge.web.tiled_image import TiledImage
 logger = logging.getLogger("warpgauge.web")
 _GATHERED = 0.2  # seconds from an answer to the check whether a refit is due
 NO_START: dict[str, Any] = {"due": False, "volunteered": 0, "wanted": 0, "sentence": ""}
+_END_SECONDS = 60.0  # for a refit or the reading of an image that is under way
 PICTURE_SECONDS = 1.0  # left to the first visitor's picture before the first question is prepared
 QUIET_SECONDS = 3.0  # between two lines about an overview, and before the first
 
@@ -62,13 +63,15 @@ class Desk:
         The project's own: held by whoever uses the session or reads its state, so that two requests cannot cross.
     pictures : dict
         The fixed and the moving image.
+    gate : Gate or None
+        Who signs in to this project; None where people sign in to a folder of projects.
     contexts : sequence of ContextImage
         Further images of their frames.
     tell : callable
         Prints a line for whoever launched.
     """
 
-    def __init__(self, project: Project, gate: Gate, contexts: Sequence[ContextImage] = ()) -> None:
+    def __init__(self, project: Project, gate: Gate | None, contexts: Sequence[ContextImage] = ()) -> None:
         self.project, self.gate, self.contexts = project, gate, contexts
         self.lock = project.lock
         self.pictures = {
@@ -84,13 +87,14 @@ class Desk:
         self.ranking = Ranking(project, self.overlays)
         self.tell: Callable[[str], object] = logger.info
         self._wake, self._over = threading.Event(), threading.Event()
+        self._threads: list[threading.Thread] = []
 
     def start(self) -> None:
         """Prepare the first picture and question, and refit the weights whenever that is due, in the background."""
-        for picture in self.pictures.values():
-            threading.Thread(target=self._learn, args=(picture,), name="warpgauge-image", daemon=True).start()
-        threading.Thread(target=self._warm, name="warpgauge-warm", daemon=True).start()
-        threading.Thread(target=self._refit, name="warpgauge-refit", daemon=True).start()
+        work = [("image", self._learn, (picture,)) for picture in self.pictures.values()]
+        for name, run, about in (*work, ("warm", self._warm, ()), ("refit", self._refit, ())):
+            self._threads.append(threading.Thread(target=run, args=about, name=f"warpgauge-{name}", daemon=True))
+            self._threads[-1].start()
         self.project.log.watch(self.changed)  # answers that another server of this project has saved count as well
         self.changed()
 
@@ -98,6 +102,13 @@ class Desk:
         """End what runs in the background."""
         self._over.set()
         self._wake.set()
+
+    def close(self) -> None:
+        """End what runs in the background, wait for it, and close the project."""
+        self.stop()
+        for thread in self._threads:
+            thread.join(_END_SECONDS)
+        self.project.close()
 
     def changed(self) -> None:
         """Signal that answers have changed."""
@@ -112,7 +123,8 @@ class Desk:
         for picture in self.pictures.values():
             picture.image.watch_overview(OverviewNews(picture.image.path.name, self.tell).report)
         # The page that opens at once gets its picture first, which imports and compilers would keep waiting.
-        self._over.wait(PICTURE_SECONDS)
+        if self._over.wait(PICTURE_SECONDS):
+            return
         try:
             self.session.warm()
             compile_loops()  # the first question is there; the second must not wait for the compiler
@@ -221,7 +233,7 @@ class Desk:
 
 
 async def _desk(request: Request) -> Desk:
-    desk = request.app.state.desk
+    desk = request.state.desk
     assert isinstance(desk, Desk)
     return desk
 

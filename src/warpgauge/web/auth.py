@@ -10,12 +10,13 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Any, Protocol
 
 from fastapi import Depends, Request
 
 from warpgauge.errors import InvalidInputError
-from warpgauge.project import NotAllowedError, Project, State, StorageError
+from warpgauge.project import ORGANISER, NotAllowedError, State, StorageError
 from warpgauge.project.names import checked_name
 
 LONGEST_TOKEN = 200
@@ -116,6 +117,34 @@ def _why_ended(state: State, name: str) -> str:
     return "The time of your link is over. All that you saved is kept; ask the organiser for a new link."
 
 
+class House(Protocol):
+    """What people sign in to: a project, or the roster of a folder of projects."""
+
+    folder: Path
+
+    @property
+    def id(self) -> str:
+        """Identifier."""
+
+    @property
+    def readonly(self) -> bool:
+        """Whether nothing can be written."""
+
+    @property
+    def lock(self) -> Any:
+        """Held while the state changes."""
+
+    @property
+    def state(self) -> State:
+        """Who is registered."""
+
+    def close(self) -> None:
+        """Close it."""
+
+    def add_rater(self, name: str, role: Any = "rater", *, token_hash: str | None = None, by: str = ORGANISER) -> Any:
+        """Register a person, or change their role or token."""
+
+
 class Gate:
     """Finds the owner of a token.
 
@@ -124,14 +153,14 @@ class Gate:
 
     Parameters
     ----------
-    project : Project
+    house : House
         Its log holds the hashes of the raters' tokens.
     launch : mapping of token to name
         Tokens of this launch; they are valid as long as the process.
     """
 
-    def __init__(self, project: Project, launch: Mapping[str, str]) -> None:
-        self._project = project
+    def __init__(self, house: House, launch: Mapping[str, str]) -> None:
+        self._house = house
         self._launch = [(token_hash(token), name) for token, name in launch.items()]
         self._known = _Known(0.0)
         self._known = self._look()
@@ -187,16 +216,16 @@ class Gate:
         return found[0] if found else None
 
     def _renew(self, *, wait: bool) -> None:
-        if not self._project.lock.acquire(blocking=wait):
+        if not self._house.lock.acquire(blocking=wait):
             return
         try:
             self._known = self._look()
         finally:
-            self._project.lock.release()
+            self._house.lock.release()
 
     def _look(self) -> _Known:
-        with self._project.lock:
-            now, state = time.monotonic(), self._project.state
+        with self._house.lock:
+            now, state = time.monotonic(), self._house.state
             known = list(self._launch)
             linked = [(valid_link(state, name), name) for name in state.raters]
             known += [(stored.partition(_UNTIL)[0], name) for stored, name in linked if stored]

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from warpgauge.errors import InvalidInputError
-from warpgauge.project import ORGANISER, Project, State
+from warpgauge.project import ORGANISER, State
 from warpgauge.project.own_state import private_folder, state_files
-from warpgauge.web.auth import LONGEST_TOKEN, new_token, token_hash, valid_link
+from warpgauge.web.auth import LONGEST_TOKEN, House, new_token, token_hash, valid_link
 
 _KEPT_SECONDS = 30 * 24 * 3600
 
@@ -36,53 +36,54 @@ def distinct(names: Sequence[str]) -> list[str]:
     return clean
 
 
-def make_organiser(project: Project, launcher: str) -> None:
+def make_organiser(house: House, launcher: str) -> None:
     """Register the person who starts the server as an organiser, unless they are registered already.
 
     Whoever can start the server can write the project's files; a registered rater stays what they are.
     """
-    state = project.state
+    state = house.state
     if launcher not in state.raters:
-        by = launcher if not state.raters else _an_organiser(state)
+        by = launcher if not state.raters else an_organiser(state)
         if by is not None:
-            project.add_rater(launcher, "organiser", by=by)
+            house.add_rater(launcher, "organiser", by=by)
 
 
-def _an_organiser(state: State) -> str | None:
+def an_organiser(state: State) -> str | None:
+    """Return the name of somebody who organises, if there is anybody."""
     return next((r.name for r in state.raters.values() if r.role == ORGANISER and not r.revoked), None)
 
 
-def has_tokens(project: Project) -> bool:
+def has_tokens(house: House) -> bool:
     """Return whether anybody has a link that is still valid."""
-    return any(valid_link(project.state, name) for name in project.state.raters)
+    return any(valid_link(house.state, name) for name in house.state.raters)
 
 
 def register(
-    project: Project, names: Sequence[str], days: float | None, new_links: bool
+    house: House, names: Sequence[str], days: float | None, new_links: bool
 ) -> tuple[dict[str, str], list[str]]:
     """Make a link for each person who has none; return the new tokens by name, and who had a link already."""
     fresh: dict[str, str] = {}
     kept: list[str] = []
     for name in names:
-        known = project.state.raters.get(name)
-        if valid_link(project.state, name) and not new_links:
+        known = house.state.raters.get(name)
+        if valid_link(house.state, name) and not new_links:
             kept.append(name)
             continue
         secret = new_token()
         role = known.role if known is not None else "rater"
-        by = _an_organiser(project.state) or ORGANISER
-        project.add_rater(name, role, token_hash=token_hash(secret, days), by=by)  # type: ignore[arg-type]
+        by = an_organiser(house.state) or ORGANISER
+        house.add_rater(name, role, token_hash=token_hash(secret, days), by=by)
         fresh[name] = secret
     return fresh, kept
 
 
-def launcher_token(project: Project, name: str, *, renew: bool = False) -> str:
+def launcher_token(house: House, name: str, *, renew: bool = False) -> str:
     """Return the secret of the person who starts the server; unless renewed it stays the same, and so does their link.
 
     It is kept in a file that only this person can read, in their state folder, never in the project. Where that cannot
     be kept, or others could read it, the secret is new at each start.
     """
-    key = hashlib.sha256(json.dumps([project.id, str(project.folder.resolve()), name]).encode()).hexdigest()
+    key = hashlib.sha256(json.dumps([house.id, str(house.folder.resolve()), name]).encode()).hexdigest()
     for file in state_files(f"links/{key}"):
         try:
             if not private_folder(file):

@@ -10,6 +10,8 @@ import json
 import logging
 import os
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -19,7 +21,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from warpgauge.errors import WarpgaugeError
 from warpgauge.io.files import require
-from warpgauge.project import Project
 
 access = logging.getLogger("warpgauge.access")
 _KEPT_SECONDS = 0.5  # strangers must not make the database work by asking whether it does
@@ -69,11 +70,19 @@ def serve_metrics(host: str, port: int, metrics: Metrics | None) -> Any:
     return server
 
 
+@dataclass(frozen=True)
+class Watched:
+    """What the probes look at: ``ping`` raises while the log cannot be used, ``generation`` is its last known event."""
+
+    ping: Callable[[], object]
+    generation: Callable[[], int]
+
+
 class Probes:
     """Middleware outside of everything else: health, readiness, and a line and figures for each request."""
 
-    def __init__(self, app: ASGIApp, project: Project, metrics: Metrics | None = None, root_path: str = "") -> None:
-        self.app, self.project, self.metrics, self.root_path = app, project, metrics, root_path
+    def __init__(self, app: ASGIApp, watched: Watched, metrics: Metrics | None = None, root_path: str = "") -> None:
+        self.app, self.watched, self.metrics, self.root_path = app, watched, metrics, root_path
         self._looked: tuple[float, str | None] = (-1.0, None)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -97,7 +106,7 @@ class Probes:
         now = time.monotonic()
         if now - self._looked[0] > _KEPT_SECONDS:
             try:
-                self.project.log.ping()
+                self.watched.ping()
                 self._looked = now, None
             except WarpgaugeError:
                 self._looked = now, "The log cannot be read now."
@@ -118,7 +127,7 @@ class Probes:
             spent = time.perf_counter() - began
             route = getattr(scope.get("route"), "path", None) or ("static" if status == 200 else "refused")
             if self.metrics is not None:
-                self.metrics.add(route, status, spent, self.project.known.generation)
+                self.metrics.add(route, status, spent, self.watched.generation())
             person = scope.get("state", {}).get("person")
             access.info(
                 "%s %s %d",

@@ -13,7 +13,7 @@ from warpgauge.project import Entry
 from warpgauge.project.state import State
 from warpgauge.session import IntraRater, LocationAgreement, Mark, RaterSummary
 from warpgauge.session.control_questions import rater_certificate
-from warpgauge.web.app_state import Desk
+from warpgauge.web.app_state import AtDesk, Desk
 from warpgauge.web.auth import Organising, Person, new_token, token_hash
 from warpgauge.web.failures import WRITE_REFUSALS, NotFoundError
 from warpgauge.web.rater_routes import Number
@@ -61,7 +61,9 @@ class Organisation:
 
     def register(self, request: RaterRequest, base: str, person: Person) -> dict[str, Any]:
         """Register a person, give them a new link (below the server's address ``base``), or revoke them."""
-        name = request.name
+        name, gate = request.name, self.desk.gate
+        if gate is None:
+            raise InvalidInputError("People of this pair are registered on the page of all pairs; go there.")
         with self.desk.lock:
             if name == person.name:
                 raise InvalidInputError("You cannot change your own role or link here.")
@@ -73,7 +75,7 @@ class Organisation:
                 secret = new_token()
                 event = self.project.add_rater(name, request.role, token_hash=token_hash(secret), by=person.name)
             role = self.project.state.role(name)
-        self.desk.gate.renew()
+        gate.renew()
         link = None if secret is None else f"{base}/?token={secret}"
         return {"name": name, "role": role, "link": link, "saved": _saved(event)}
 
@@ -176,44 +178,46 @@ def _finite(value: float) -> float | None:
     return float(value) if math.isfinite(value) else None
 
 
-def organiser_router(desk: Desk) -> APIRouter:
-    """Return the routes that are for organisers only."""
-    router = APIRouter()
-    organisation = Organisation(desk)
+router = APIRouter()
 
-    @router.get("/api/raters", response_model=RatersAnswer)
-    def raters(organising: Organising) -> dict[str, Any]:
-        """Return a row for each rater."""
-        return organisation.raters()
 
-    @router.post("/api/raters", response_model=LinkAnswer, responses=WRITE_REFUSALS)
-    def register(body: RaterRequest, request: Request, organising: Organising) -> dict[str, Any]:
-        """Register a person or give them a new link (its secret is shown this once), or revoke them."""
-        return organisation.register(body, f"{request.url.scheme}://{request.headers['host']}", organising)
+@router.get("/api/raters", response_model=RatersAnswer)
+def raters(desk: AtDesk, organising: Organising) -> dict[str, Any]:
+    """Return a row for each rater."""
+    return Organisation(desk).raters()
 
-    @router.get("/api/locations", response_model=LocationsAnswer)
-    def locations(organising: Organising) -> dict[str, Any]:
-        """Return a row for each location, with all raters' marks."""
-        return organisation.locations()
 
-    @router.post("/api/locations/{n}/resolve", response_model=SavedAnswer, responses=WRITE_REFUSALS)
-    def resolve(n: Number, body: ResolveRequest, organising: Organising) -> dict[str, Any]:
-        """Settle a location as it stands; its raters cannot change it any more."""
-        return organisation.adjudicate("resolve", n, body.generation, organising, text=body.text)
+@router.post("/api/raters", response_model=LinkAnswer, responses=WRITE_REFUSALS)
+def register(body: RaterRequest, request: Request, desk: AtDesk, organising: Organising) -> dict[str, Any]:
+    """Register a person or give them a new link (its secret is shown this once), or revoke them."""
+    return Organisation(desk).register(body, f"{request.url.scheme}://{request.headers['host']}", organising)
 
-    @router.post("/api/locations/{n}/exclude", response_model=SavedAnswer, responses=WRITE_REFUSALS)
-    def exclude(n: Number, body: MarkRequest, organising: Organising) -> dict[str, Any]:
-        """Take a rater's mark out of the model."""
-        return organisation.adjudicate("exclude", n, body.generation, organising, rater=body.rater, text=body.text)
 
-    @router.post("/api/locations/{n}/include", response_model=SavedAnswer, responses=WRITE_REFUSALS)
-    def include(n: Number, body: MarkRequest, organising: Organising) -> dict[str, Any]:
-        """Put an excluded mark back."""
-        return organisation.adjudicate("include", n, body.generation, organising, rater=body.rater, text=body.text)
+@router.get("/api/locations", response_model=LocationsAnswer)
+def locations(desk: AtDesk, organising: Organising) -> dict[str, Any]:
+    """Return a row for each location, with all raters' marks."""
+    return Organisation(desk).locations()
 
-    @router.post("/api/locations/{n}/ask_again", response_model=SavedAnswer, responses=WRITE_REFUSALS)
-    def ask_again(n: Number, body: AskAgainRequest, organising: Organising) -> dict[str, Any]:
-        """Ask a location once more, of one rater or of all."""
-        return organisation.adjudicate("ask_again", n, body.generation, organising, rater=body.rater)
 
-    return router
+@router.post("/api/locations/{n}/resolve", response_model=SavedAnswer, responses=WRITE_REFUSALS)
+def resolve(n: Number, body: ResolveRequest, desk: AtDesk, organising: Organising) -> dict[str, Any]:
+    """Settle a location as it stands; its raters cannot change it any more."""
+    return Organisation(desk).adjudicate("resolve", n, body.generation, organising, text=body.text)
+
+
+@router.post("/api/locations/{n}/exclude", response_model=SavedAnswer, responses=WRITE_REFUSALS)
+def exclude(n: Number, body: MarkRequest, desk: AtDesk, organising: Organising) -> dict[str, Any]:
+    """Take a rater's mark out of the model."""
+    return Organisation(desk).adjudicate("exclude", n, body.generation, organising, rater=body.rater, text=body.text)
+
+
+@router.post("/api/locations/{n}/include", response_model=SavedAnswer, responses=WRITE_REFUSALS)
+def include(n: Number, body: MarkRequest, desk: AtDesk, organising: Organising) -> dict[str, Any]:
+    """Put an excluded mark back."""
+    return Organisation(desk).adjudicate("include", n, body.generation, organising, rater=body.rater, text=body.text)
+
+
+@router.post("/api/locations/{n}/ask_again", response_model=SavedAnswer, responses=WRITE_REFUSALS)
+def ask_again(n: Number, body: AskAgainRequest, desk: AtDesk, organising: Organising) -> dict[str, Any]:
+    """Ask a location once more, of one rater or of all."""
+    return Organisation(desk).adjudicate("ask_again", n, body.generation, organising, rater=body.rater)

@@ -1,4 +1,4 @@
-"""The page itself, from the fixed list of its files.
+"""The pages themselves, from the fixed list of their files.
 
 The address of the files carries their version, so that a browser keeps them for good and asks for none of them at the
 next visit; modules name each other relatively and so stay within one version.
@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import re
+import html
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from importlib import resources
 
 from fastapi import APIRouter, Request
@@ -20,19 +20,14 @@ from starlette.responses import Response
 from warpgauge.web.failures import NotFoundError
 
 
-def static_router(root_path: str = "") -> APIRouter:
-    """Return the routes of the page, whose files are read once, now.
-
-    The path below which a proxy serves the page is put before every address in them.
-    """
-    files = {name: _rooted(file, root_path) for name, file in page_files().items()}
-    version = version_of(files)
-    page = _versioned(files.get("index.html"), version, root_path)
+def static_router() -> APIRouter:
+    """Return the routes of a page, whose files are read once, now; ``request.state.page`` is the page itself."""
+    files, version = built()
     router = APIRouter(include_in_schema=False)
 
     @router.get("/")
     async def index(request: Request) -> Response:
-        return _sent(page, request)
+        return _sent(request.state.page, request)
 
     @router.get("/static/{name:path}")
     async def static(name: str, request: Request) -> Response:
@@ -42,18 +37,28 @@ def static_router(root_path: str = "") -> APIRouter:
     return router
 
 
-def _rooted(file: PageFile, root_path: str) -> PageFile:
-    if not root_path or not file.media_type.startswith("text/"):
-        return file
-    content = re.sub(rb"""(["'`(])/(api|static)/""", rb"\1" + root_path.encode() + rb"/\2/", file.content)
-    return PageFile.of(content, file.media_type)
+def page_at(root_path: str = "", *, name: str = "index.html", above: str | None = None) -> PageFile:
+    """Return a page as it stands at an address.
 
-
-def _versioned(page: PageFile | None, version: str, root_path: str) -> PageFile | None:
+    Parameters
+    ----------
+    root_path : str
+        Path below which its routes are served.
+    name : str
+        File of the page.
+    above : str, optional
+        Path of the page of all pairs that this one belongs to, which serves the files for all of them.
+    """
+    files, version = built()
+    page = files.get(name)
     if page is None:
-        return None
-    content = page.content.replace(f'"{root_path}/static/'.encode(), f'"{root_path}/static/{version}/'.encode())
-    return PageFile(content, page.media_type, f'"{version}"')
+        raise NotFoundError("There is no such file of the page.")
+    home = "" if above is None else f' data-home="{html.escape(above)}/"'
+    text = page.content.decode()
+    text = text.replace('"/static/', f'"{root_path if above is None else above}/static/{version}/')
+    text = text.replace('"/api/', f'"{root_path}/api/')
+    text = text.replace("<html ", f'<html data-root="{html.escape(root_path)}"{home} ', 1)
+    return PageFile.of(text.encode(), page.media_type)
 
 
 def _sent(file: PageFile | None, request: Request, *, lasting: bool = False) -> Response:
@@ -79,7 +84,7 @@ _TYPES = {
 
 @dataclass(frozen=True)
 class PageFile:
-    """A file of the page."""
+    """A file of a page."""
 
     content: bytes
     media_type: str
@@ -96,15 +101,12 @@ class PageFile:
         return cls(content, media_type, f'"{hashlib.sha256(content).hexdigest()[:32]}"')
 
 
-def page_files() -> dict[str, PageFile]:
-    """Read all files of the page, by their names."""
+@cache
+def built() -> tuple[Mapping[str, PageFile], str]:
+    """Return all files by their names, and a version that changes with the content of any of them."""
     entries = [
         (entry, entry.name.rpartition(".")[2]) for entry in (resources.files("warpgauge.web") / "static").iterdir()
     ]
-    return {entry.name: PageFile.of(entry.read_bytes(), _TYPES[kind]) for entry, kind in entries if kind in _TYPES}
-
-
-def version_of(files: Mapping[str, PageFile]) -> str:
-    """Return a version that changes with the content of any file."""
+    files = {entry.name: PageFile.of(entry.read_bytes(), _TYPES[kind]) for entry, kind in entries if kind in _TYPES}
     text = "\n".join(f"{name} {file.etag}" for name, file in sorted(files.items()))
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    return files, hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic.json_schema import models_json_schema
 
-from warpgauge.web import wire, wire_reports
+from warpgauge.web import wire, wire_pairs, wire_reports
 
 _PLAIN = {"string": "string", "integer": "number", "number": "number", "boolean": "boolean", "null": "null"}
 _HEAD = """/**
@@ -21,7 +21,7 @@ _HEAD = """/**
 
 
 def _models() -> Iterable[type[wire.Given] | type[wire.Sent]]:
-    for module in (wire, wire_reports):
+    for module in (wire, wire_reports, wire_pairs):
         for name, found in vars(module).items():
             if not name.startswith("_") and isinstance(found, type) and issubclass(found, wire.Given | wire.Sent):
                 yield found

@@ -11,7 +11,7 @@ from starlette.responses import JSONResponse
 from warpgauge.project import ConflictError
 from warpgauge.session import UnconfirmedError
 from warpgauge.web.answers import Answering
-from warpgauge.web.app_state import Desk
+from warpgauge.web.app_state import AtDesk, Desk
 from warpgauge.web.auth import Asking, Person, Writing
 from warpgauge.web.failures import WRITE_REFUSALS
 from warpgauge.web.wire import (
@@ -49,82 +49,93 @@ _PLACE: dict[int | str, dict[str, Any]] = {
 }
 
 
-def query_router(desk: Desk) -> APIRouter:
-    """Return the routes of asking and answering."""
-    router = APIRouter()
-    answering = Answering(desk)
+router = APIRouter()
 
-    @router.get("/api/query", response_model=QueryAnswer | DoneAnswer)
-    def current(asking: Asking) -> dict[str, Any]:
-        """Return the rater's current query, or that nothing is left."""
-        return answering.current(asking)
 
-    @router.get("/api/query/{n}", response_model=QueryAnswer)
-    def former(n: Number, asking: Asking) -> dict[str, Any]:
-        """Return a query by its number."""
-        return answering.former(n, asking)
+@router.get("/api/query", response_model=QueryAnswer | DoneAnswer)
+def current(desk: AtDesk, asking: Asking) -> dict[str, Any]:
+    """Return the rater's current query, or that nothing is left."""
+    return Answering(desk).current(asking)
 
-    @router.get("/api/query/{n}/nearby", response_model=NearbyAnswer)
-    def nearby(n: Number, asking: Asking) -> dict[str, Any]:
-        """Return places near a query that are easier to recognise, found in the fixed image alone."""
-        return answering.nearby(n, asking)
 
-    @router.get("/api/previous", response_model=QueryAnswer)
-    def previous(asking: Asking, query: Annotated[int | None, Query(ge=0, le=2**53)] = None) -> dict[str, Any]:
-        """Return the query that the rater answered or put aside before this one, or last."""
-        return answering.previous(query, asking)
+@router.get("/api/query/{n}", response_model=QueryAnswer)
+def former(n: Number, desk: AtDesk, asking: Asking) -> dict[str, Any]:
+    """Return a query by its number."""
+    return Answering(desk).former(n, asking)
 
-    @router.post("/api/query/{n}/place", response_model=WriteAnswer, responses=_PLACE)
-    def place(n: Number, body: PlaceRequest, writing: Writing) -> Any:
-        """Place the match of a query, or move it; answered when it is on the disk."""
-        return written(desk, body, writing, lambda: answering.place(n, body, writing))
 
-    @router.post("/api/snap", response_model=SnapAnswer, responses=WRITE_REFUSALS)
-    def snap(body: SnapRequest, writing: Writing) -> Any:
-        """Propose a better place for a mark from the images around it; the mark stays, and the log has the proposal."""
-        return answering.snap(body, writing)
+@router.get("/api/query/{n}/nearby", response_model=NearbyAnswer)
+def nearby(n: Number, desk: AtDesk, asking: Asking) -> dict[str, Any]:
+    """Return places near a query that are easier to recognise, found in the fixed image alone."""
+    return Answering(desk).nearby(n, asking)
 
-    @router.post("/api/volunteer", response_model=VolunteeredAnswer, responses=_PLACE)
-    def volunteer(body: VolunteerRequest, writing: Writing) -> Any:
-        """Save a landmark of the rater's own choice."""
-        return written(desk, body, writing, lambda: answering.volunteer(body, writing))
 
-    @router.post("/api/start/skip", response_model=StartSkippedAnswer, responses=WRITE_REFUSALS)
-    def skip_start(body: Based, writing: Writing) -> Any:
-        """Go on without the guided start."""
-        return answering.skip_start(body.generation, writing)
+@router.get("/api/previous", response_model=QueryAnswer)
+def previous(
+    desk: AtDesk, asking: Asking, query: Annotated[int | None, Query(ge=0, le=2**53)] = None
+) -> dict[str, Any]:
+    """Return the query that the rater answered or put aside before this one, or last."""
+    return Answering(desk).previous(query, asking)
 
-    @router.post("/api/refit", response_model=RefitAnswer, responses=WRITE_REFUSALS)
-    def refit(body: Based, writing: Writing) -> Any:
-        """Refit the weights to the current annotations."""
-        return answering.refit(body.generation, writing)
 
-    @router.post("/api/query/{n}/skip", response_model=WriteAnswer, responses=_WRITE)
-    def skip(n: Number, body: SkipRequest, writing: Writing) -> Any:
-        """Decline a query, with a reason."""
-        return written(desk, body, writing, lambda: answering.skip(n, body, writing))
+@router.post("/api/query/{n}/place", response_model=WriteAnswer, responses=_PLACE)
+def place(n: Number, body: PlaceRequest, desk: AtDesk, writing: Writing) -> Any:
+    """Place the match of a query, or move it; answered when it is on the disk."""
+    return written(desk, body, writing, lambda: Answering(desk).place(n, body, writing))
 
-    @router.post("/api/query/{n}/another", response_model=QueryAnswer | DoneAnswer, responses=_WRITE)
-    def another(n: Number, body: Based, writing: Writing) -> Any:
-        """Put a query aside and get the next best; it comes again when nothing else is left."""
-        return written(desk, body, writing, lambda: answering.another(n, body.generation, writing))
 
-    @router.post("/api/query/{n}/disable", response_model=StepAnswer, responses=_WRITE)
-    def disable(n: Number, body: DisableRequest, writing: Writing) -> Any:
-        """Take one's own placement out of the model, or put it back."""
-        return written(desk, body, writing, lambda: answering.disable(n, body.disabled, body.generation, writing))
+@router.post("/api/snap", response_model=SnapAnswer, responses=WRITE_REFUSALS)
+def snap(body: SnapRequest, desk: AtDesk, writing: Writing) -> Any:
+    """Propose a better place for a mark from the images around it; the mark stays, and the log has the proposal."""
+    return Answering(desk).snap(body, writing)
 
-    @router.post("/api/undo", response_model=StepAnswer, responses=_WRITE)
-    def undo(body: Based, writing: Writing) -> Any:
-        """Undo the rater's last action."""
-        return written(desk, body, writing, lambda: answering.step("undo", body.generation, writing))
 
-    @router.post("/api/redo", response_model=StepAnswer, responses=_WRITE)
-    def redo(body: Based, writing: Writing) -> Any:
-        """Redo what was undone last."""
-        return written(desk, body, writing, lambda: answering.step("redo", body.generation, writing))
+@router.post("/api/volunteer", response_model=VolunteeredAnswer, responses=_PLACE)
+def volunteer(body: VolunteerRequest, desk: AtDesk, writing: Writing) -> Any:
+    """Save a landmark of the rater's own choice."""
+    return written(desk, body, writing, lambda: Answering(desk).volunteer(body, writing))
 
-    return router
+
+@router.post("/api/start/skip", response_model=StartSkippedAnswer, responses=WRITE_REFUSALS)
+def skip_start(body: Based, desk: AtDesk, writing: Writing) -> Any:
+    """Go on without the guided start."""
+    return Answering(desk).skip_start(body.generation, writing)
+
+
+@router.post("/api/refit", response_model=RefitAnswer, responses=WRITE_REFUSALS)
+def refit(body: Based, desk: AtDesk, writing: Writing) -> Any:
+    """Refit the weights to the current annotations."""
+    return Answering(desk).refit(body.generation, writing)
+
+
+@router.post("/api/query/{n}/skip", response_model=WriteAnswer, responses=_WRITE)
+def skip(n: Number, body: SkipRequest, desk: AtDesk, writing: Writing) -> Any:
+    """Decline a query, with a reason."""
+    return written(desk, body, writing, lambda: Answering(desk).skip(n, body, writing))
+
+
+@router.post("/api/query/{n}/another", response_model=QueryAnswer | DoneAnswer, responses=_WRITE)
+def another(n: Number, body: Based, desk: AtDesk, writing: Writing) -> Any:
+    """Put a query aside and get the next best; it comes again when nothing else is left."""
+    return written(desk, body, writing, lambda: Answering(desk).another(n, body.generation, writing))
+
+
+@router.post("/api/query/{n}/disable", response_model=StepAnswer, responses=_WRITE)
+def disable(n: Number, body: DisableRequest, desk: AtDesk, writing: Writing) -> Any:
+    """Take one's own placement out of the model, or put it back."""
+    return written(desk, body, writing, lambda: Answering(desk).disable(n, body.disabled, body.generation, writing))
+
+
+@router.post("/api/undo", response_model=StepAnswer, responses=_WRITE)
+def undo(body: Based, desk: AtDesk, writing: Writing) -> Any:
+    """Undo the rater's last action."""
+    return written(desk, body, writing, lambda: Answering(desk).step("undo", body.generation, writing))
+
+
+@router.post("/api/redo", response_model=StepAnswer, responses=_WRITE)
+def redo(body: Based, desk: AtDesk, writing: Writing) -> Any:
+    """Redo what was undone last."""
+    return written(desk, body, writing, lambda: Answering(desk).step("redo", body.generation, writing))
 
 
 def written(desk: Desk, body: Based, person: Person, write: Callable[[], dict[str, Any]]) -> Any:

@@ -11,7 +11,7 @@ from warpgauge.session import ListRow
 from warpgauge.session.agreement import seconds
 from warpgauge.session.mark_list import swapped_sentence
 from warpgauge.session.queries import number_for, snap_use
-from warpgauge.web.app_state import Desk
+from warpgauge.web.app_state import AtDesk, Desk
 from warpgauge.web.auth import Asking, Person
 from warpgauge.web.wire import (
     rough,
@@ -139,18 +139,16 @@ def _skipped(who: str, number: int, skip: Skipped, state: State) -> dict[str, An
     }
 
 
-def report_router(desk: Desk) -> APIRouter:
-    """Return the routes of what has been done."""
-    router, reports = APIRouter(), Reports(desk)
+router = APIRouter()
 
-    @router.get("/api/list", response_model=ListAnswer)
-    def listing(asking: Asking) -> dict[str, Any]:
-        """Return all answers that this person may see."""
-        return reports.listing(asking)
 
-    @router.get("/api/progress", response_model=ProgressAnswer)
-    def progress(asking: Asking) -> dict[str, Any]:
-        """Return the progress."""
-        return reports.progress(asking)
+@router.get("/api/list", response_model=ListAnswer)
+def listing(desk: AtDesk, asking: Asking) -> dict[str, Any]:
+    """Return all answers that this person may see."""
+    return Reports(desk).listing(asking)
 
-    return router
+
+@router.get("/api/progress", response_model=ProgressAnswer)
+def progress(desk: AtDesk, asking: Asking) -> dict[str, Any]:
+    """Return the progress."""
+    return Reports(desk).progress(asking)

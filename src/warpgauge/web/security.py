@@ -18,8 +18,8 @@ from starlette.requests import cookie_parser
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from warpgauge.project import Project, StorageError
-from warpgauge.web.auth import Gate, Person
+from warpgauge.project import StorageError
+from warpgauge.web.auth import Gate, House, Person
 from warpgauge.web.hosts import split_host
 from warpgauge.web.logins import LoginLog, WrongTokens
 from warpgauge.web.settings import ServerSettings
@@ -66,18 +66,18 @@ def failure(status: int, sentence: str) -> JSONResponse:
     return JSONResponse({"error": sentence}, status)
 
 
-def cookie_name(project_id: str, port: int | None = None) -> str:
-    """Name of the cookie of a project; browsers share cookies between the ports of a host, so the port may be in it."""
-    return f"warpgauge-{project_id[:8]}" + ("" if port is None else f"-{port}")
+def cookie_name(house_id: str, port: int | None = None) -> str:
+    """Name of the cookie of a project or folder; browsers share cookies between ports, so the port may be in it."""
+    return f"warpgauge-{house_id[:8]}" + ("" if port is None else f"-{port}")
 
 
 class Guard:
-    """Middleware around the whole application of one project."""
+    """Middleware around the whole application."""
 
-    def __init__(self, app: ASGIApp, gate: Gate, project: Project, settings: ServerSettings) -> None:
+    def __init__(self, app: ASGIApp, gate: Gate, house: House, settings: ServerSettings) -> None:
         self.app, self.gate, self.settings = app, gate, settings
-        self.log, self.wrong = LoginLog(None if project.readonly else project.folder), WrongTokens()
-        self._project = project.id
+        self.log, self.wrong = LoginLog(None if house.readonly else house.folder), WrongTokens()
+        self._house = house.id
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer, or hand on, one request."""
@@ -133,7 +133,7 @@ class Guard:
     def _cookie_name(self, scope: Scope) -> str:
         # Behind a proxy several servers with different ports share the cookie of the project.
         server = scope.get("server") or ("", 0)
-        return cookie_name(self._project, None if self.settings.allowed_hosts else server[1])
+        return cookie_name(self._house, None if self.settings.allowed_hosts else server[1])
 
     def _foreign(self, scope: Scope, headers: Headers) -> Response | None:
         """Refuse what another site's page asks for."""
@@ -197,7 +197,7 @@ class Guard:
         except StorageError as error:
             return failure(503, str(error))
         if person is None:
-            return self._counted(scope, address, token) or _page(401, self.gate.why_ended(token) or _NO_TOKEN)
+            return self._counted(scope, address, token) or plain_page(401, self.gate.why_ended(token) or _NO_TOKEN)
         asked = self._asked(scope, headers, token, person, signed_in)
         if asked is not None:
             return asked
@@ -227,15 +227,17 @@ class Guard:
         if signed_in is None and (proved == "here" or not elsewhere):
             return None
         if given and ours is None:
-            return _page(400, "The browser has kept no cookie of this page; allow cookies, then open the link again.")
+            return plain_page(
+                400, "The browser has kept no cookie of this page; allow cookies, then open the link again."
+            )
         nonce = secrets.token_urlsafe(16)
         link = f"{self.settings.root_path}/?token={quote(token, safe='')}&amp;via="
         if signed_in is None:
-            answer = _page(200, "Opening the annotator ...", _REFRESH.format(f"{link}here-{nonce}"))
+            answer = plain_page(200, "Opening the annotator ...", _REFRESH.format(f"{link}here-{nonce}"))
         else:
             words = {"now": html.escape(signed_in.name), "then": html.escape(person.name)}
             stay = f"{self.settings.root_path}/"
-            answer = _page(200, _ASK.format(**words, link=f"{link}yes-{nonce}", stay=stay))
+            answer = plain_page(200, _ASK.format(**words, link=f"{link}yes-{nonce}", stay=stay))
         self._set_cookie(answer, scope, f"{self._cookie_name(scope)}-asked", nonce, _ASKED_SECONDS)
         return answer
 
@@ -319,7 +321,7 @@ def _wait(scope: Scope) -> Response:
     sentence = (
         "There were too many wrong tokens from this address; wait a minute, then open the link that you were given."
     )
-    answer = failure(429, sentence) if scope["path"].startswith("/api/") else _page(429, sentence)
+    answer = failure(429, sentence) if scope["path"].startswith("/api/") else plain_page(429, sentence)
     answer.headers["Retry-After"] = "60"
     return answer
 
@@ -330,9 +332,10 @@ def _stranger(scope: Scope, headers: Headers, root_path: str, sentence: str) -> 
     if scope["path"] == "/" and headers.get("sec-fetch-site") == "cross-site":
         # A strict cookie is not sent on a way that began at another site (a link in a mail); going on from our own
         # page sends it. That second request comes from this site, so that this cannot go round in circles.
-        return _page(200, "Opening the annotator ...", _REFRESH.format(f"{root_path}/"))
-    return _page(401, sentence)
+        return plain_page(200, "Opening the annotator ...", _REFRESH.format(f"{root_path}/"))
+    return plain_page(401, sentence)
 
 
-def _page(status: int, text: str, head: str = "") -> Response:
+def plain_page(status: int, text: str, head: str = "") -> Response:
+    """Return a page of one paragraph; ``text`` and ``head`` are HTML."""
     return HTMLResponse(_PAGE.format(text=text, head=head), status, headers={"Cache-Control": "no-store"})

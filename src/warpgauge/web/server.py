@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 import webbrowser
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
@@ -26,11 +26,13 @@ from warpgauge.io.files import one_line
 from warpgauge.project import ORGANISER, Project
 from warpgauge.web.address import BACKLOG, bind_near, url_of
 from warpgauge.web.app import create_app
+from warpgauge.web.auth import House
 from warpgauge.web.connections import bounded_protocol, keep_logs_quiet, raise_file_limit
 from warpgauge.web.hosts import is_loopback
 from warpgauge.web.links import Link, has_tokens, launcher_token, make_organiser, register
 from warpgauge.web.monitoring import Metrics, Probes, log_as_json, serve_metrics
 from warpgauge.web.settings import ServerSettings
+from warpgauge.web.site import Site, create_site
 from warpgauge.web.workers import Workers, WorkerTask
 
 
@@ -77,7 +79,7 @@ class Launch:
     def close(self) -> None:
         """Release the port and the project without serving."""
         self.socket.close()
-        self.app.state.desk.project.close()
+        self.app.state.house.close()
 
     def run(self, *, open_browser: bool = False) -> None:
         """Serve until interrupted or, from another thread, stopped."""
@@ -102,7 +104,7 @@ class Launch:
         # A quarter of the files that may be open for strangers, the rest for people with a token, images and the log.
         return _Server(
             uvicorn.Config(
-                Probes(self.app, self.app.state.desk.project, self.app.state.metrics, self.settings.root_path),
+                Probes(self.app, self.app.state.watched, self.app.state.metrics, self.settings.root_path),
                 http=bounded_protocol(raise_file_limit()),
                 ssl_certfile=self.settings.certfile,
                 ssl_keyfile=self.settings.keyfile,
@@ -136,28 +138,44 @@ def prepare(project_folder: str | Path, settings: ServerSettings | None = None, 
     """
     settings = replace(settings or ServerSettings(), **options)
     project = Project.open(project_folder)
+    return _launched(project, lambda tokens: _annotator(project, tokens, settings), settings)
+
+
+def _annotator(project: Project, tokens: Mapping[str, str], settings: ServerSettings) -> FastAPI:
+    if settings.mirror is not None:
+        project.use_mirror(settings.mirror)
+    return create_app(project, tokens, settings)
+
+
+def prepare_site(place: str | Path, settings: ServerSettings | None = None, **options: Any) -> Launch:
+    """Find the projects of a folder or study, register raters, and bind the port; see `prepare`."""
+    settings = replace(settings or ServerSettings(), **options)
+    site = Site(Path(place), settings)
+    return _launched(site.roster, lambda tokens: create_site(site, tokens, settings), settings)
+
+
+def _launched(house: House, make_app: Callable[[Mapping[str, str]], FastAPI], settings: ServerSettings) -> Launch:
+    """Register people, and bind the port."""
     listening: socket.socket | None = None
     try:
-        launcher = _launcher(project, settings)
-        if settings.mirror is not None:
-            project.use_mirror(settings.mirror)
-        secret = settings.token or launcher_token(project, launcher, renew=settings.new_links)
-        app = create_app(project, {secret: launcher}, settings)
-        listening = bind_near(settings.host, settings.port, project.id)
+        launcher = _launcher(house, settings)
+        secret = settings.token or launcher_token(house, launcher, renew=settings.new_links)
+        app = make_app({secret: launcher})
+        listening = bind_near(settings.host, settings.port, house.id)
         url = url_of(settings.host, listening.getsockname()[1], settings.certfile is not None) + settings.root_path
-        fresh, kept = register(project, settings.raters, settings.link_days, settings.new_links)
-        app.state.desk.gate.renew()  # former links end before the first request, not a moment later
+        fresh, kept = register(house, settings.raters, settings.link_days, settings.new_links)
+        app.state.gate.renew()  # former links end before the first request, not a moment later
     except BaseException:
         if listening is not None:
             listening.close()
-        project.close()
+        house.close()
         raise
     tokens = [(launcher, secret), *fresh.items()]
-    links = [Link(name, project.state.role(name), f"{url}/?token={each}") for name, each in tokens]
+    links = [Link(name, house.state.role(name), f"{url}/?token={each}") for name, each in tokens]
     return Launch(app, listening, url, settings, links, kept)
 
 
-def _launcher(project: Project, settings: ServerSettings) -> str:
+def _launcher(project: House, settings: ServerSettings) -> str:
     """Return the name of the person who starts the server; refuse a server that nobody could use safely."""
     signs_on = settings.user_header is not None
     if signs_on and settings.rater is None and not project.state.raters:
@@ -218,10 +236,27 @@ def serve(
         Single fields of `ServerSettings` by name, as in ``raters=["ada", "ben"]``.
     """
     launch = prepare(project_folder, settings, **options)
+    launch.app.state.desk.tell = echo
+    _serve(launch, WorkerTask(str(project_folder), many=False), open_browser, echo)
+
+
+def serve_many(
+    place: str | Path,
+    settings: ServerSettings | None = None,
+    *,
+    open_browser: bool = True,
+    echo: Callable[[str], object] = print,
+    **options: Any,
+) -> None:
+    """Serve the projects of a folder or study until interrupted; see `serve`."""
+    launch = prepare_site(place, settings, **options)
+    _serve(launch, WorkerTask(str(place), many=True), open_browser, echo)
+
+
+def _serve(launch: Launch, task: WorkerTask, open_browser: bool, echo: Callable[[str], object]) -> None:
     settings = launch.settings
     if settings.log_format == "json":
         log_as_json()
-    launch.app.state.desk.tell = echo
     with _interrupt_stops(launch):
         for line in announcement(launch):
             echo(line)
@@ -229,8 +264,8 @@ def serve(
             launch.run(open_browser=open_browser)
             return
     tokens = launch.app.state.launch_tokens
-    task = WorkerTask(str(project_folder), launch.socket.fileno(), tokens, launch.url, asdict(settings))
-    launch.app.state.desk.project.close()  # this process keeps the socket and the figures only
+    task = replace(task, descriptor=launch.socket.fileno(), tokens=tokens, url=launch.url, settings=asdict(settings))
+    launch.app.state.house.close()  # this process keeps the socket and the figures only
     group = Workers(task, launch.socket, settings.workers, echo)
     if open_browser:
         webbrowser.open(launch.links[0].url)  # the socket listens already: the page waits for the first worker
@@ -260,10 +295,10 @@ def _worker_launch(task: WorkerTask) -> Launch:
     settings = ServerSettings(**task.settings)
     if settings.log_format == "json":
         log_as_json()
-    project = Project.open(task.folder)
-    if settings.mirror is not None:
-        project.use_mirror(settings.mirror)
-    app = create_app(project, task.tokens, settings)
+    if task.many:
+        app = create_site(Site(Path(task.folder), settings), task.tokens, settings)
+    else:
+        app = _annotator(Project.open(task.folder), task.tokens, settings)
     return Launch(app, socket.socket(fileno=task.descriptor), task.url, replace(settings, metrics_port=None))
 
 

@@ -58,6 +58,8 @@ class ServerSettings:
         Addresses or networks of that proxy.
     embedded : bool
         Whether pages of this machine, such as a notebook, may show the page in a frame.
+    most_open : int
+        Number of projects that a server of many keeps open in each process.
     """
 
     host: str = "127.0.0.1"
@@ -79,9 +81,12 @@ class ServerSettings:
     user_header: str | None = None
     trusted_proxies: tuple[str, ...] = ()
     embedded: bool = False
+    most_open: int = 100
 
     def __post_init__(self) -> None:
         check_workers(self.workers)
+        if not 1 <= self.most_open <= 10_000:
+            raise InvalidInputError(f"The number of open projects must be 1 to 10000, got {self.most_open}.")
         if self.token is not None and not 32 <= len(self.token) <= LONGEST_TOKEN:
             raise InvalidInputError(
                 "A token that is given must have 32 to 200 characters; leave it out for a random one."

@@ -18,7 +18,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from types import FrameType
 from typing import Any
 
@@ -36,7 +36,8 @@ class WorkerTask:
     Attributes
     ----------
     folder : str
-        Of the project.
+        Of the project, or of many.
+    many : bool
     descriptor : int
         Of the listening socket.
     tokens : dict
@@ -47,10 +48,11 @@ class WorkerTask:
     """
 
     folder: str
-    descriptor: int
-    tokens: dict[str, str]
-    url: str
-    settings: dict[str, Any]
+    many: bool = False
+    descriptor: int = -1
+    tokens: dict[str, str] = field(default_factory=dict)
+    url: str = ""
+    settings: dict[str, Any] = field(default_factory=dict)
 
 
 def check_workers(count: int) -> None:

@@ -49,6 +49,11 @@ export class SlipError extends Error {
   }
 }
 
+/** @returns {string} the path below which the server has this page */
+export function root() {
+  return document.documentElement.dataset.root ?? "";
+}
+
 export class Api {
   /**
    * @param {object} options
@@ -59,7 +64,7 @@ export class Api {
    */
   constructor({ onConnection, send, storage, pause }) {
     this.onConnection = onConnection;
-    this.send = send ?? ((input, init) => fetch(input, init));
+    this.send = send ?? ((input, init) => fetch(`${root()}${input}`, init));
     this.storage = storage ?? localStorage;
     this.pause = pause ?? ((ms) => new Promise((done) => setTimeout(done, ms)));
     this.key = "warpgauge:pending";

@@ -5,7 +5,7 @@
 
 import { offerAlignment } from "./alignment.js";
 import { Annotator } from "./annotator.js";
-import { Api, RefusedError } from "./api.js";
+import { Api, RefusedError, root } from "./api.js";
 import { buildBar, buildButtons, showUncertainty } from "./bar.js";
 import { buildChoice } from "./choice.js";
 import { initialColours } from "./colour.js";
@@ -88,7 +88,7 @@ async function open() {
   /** @type {Project} */
   const project = await api.get("/api/project");
   document.title = `${project.name} · warpgauge`;
-  api.key = `${PENDING}${project.name}:${project.rater}`;
+  api.key = `${PENDING}${project.name}:${project.rater}${root()}`; // pairs of one server may have the same name
   api.visitor = { "X-Warpgauge-Visitor": encodeURIComponent(project.rater) };
   store.set({
     project,

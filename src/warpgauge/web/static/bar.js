@@ -61,6 +61,9 @@ export function buildBar({ stage, store, marks }) {
   byId("project-name").title = `${fixed.name} → ${moving.name}`;
   byId("who").textContent = project.rater === project.role ? "" : project.rater;
   byId("who").title = `You are ${project.rater}, ${project.role}`;
+  const { home } = document.documentElement.dataset;
+  byId("home").hidden = home === undefined;
+  if (home !== undefined) byId("home").setAttribute("href", home);
   byId("organiser-button").hidden = project.role !== "organiser";
   const alpha = /** @type {HTMLSelectElement} */ (byId("alpha"));
   const choices = [...new Set([...ALPHAS, project.settings.alpha])].sort((a, b) => a - b);

@@ -46,7 +46,7 @@ export function buildFinish(annotator, drawer) {
       takeaway(stage),
       make("h3", {}, "What to do next"),
       make("p", {}, project.compare && project.transforms?.length ? "See how the registration results compare under Review, or close this page: everything is saved." : project.role === "organiser" ? "Everything is saved. Once registration results are added to the project, they are compared here, under Review." : "Close this page: everything is saved, and whoever sent you the link sees it. If you are asked once more, the question appears here by itself."),
-      make("div", { class: "row" }, make("button", { type: "button", class: "primary", "data-act": "review", onclick: () => {
+      make("div", { class: "row" }, homeLink(), make("button", { type: "button", class: "primary", "data-act": "review", onclick: () => {
         closed = true;
         place.hidden = true;
         document.body.classList.remove("finished");
@@ -73,4 +73,10 @@ export function nothingFound(detectable, units) {
  */
 function figure(value, words) {
   return make("div", { class: "card" }, make("strong", {}, value), make("span", { class: "quiet" }, words));
+}
+
+/** @returns {HTMLElement | null} the way to the next pair, where there are several */
+function homeLink() {
+  const { home } = document.documentElement.dataset;
+  return home === undefined ? null : make("a", { class: "button", href: home, "data-act": "home" }, "Go on with another pair");
 }

@@ -3,6 +3,7 @@
  * @module
  */
 
+import { root } from "./api.js";
 import { length, unitName } from "./dom.js";
 import { Drafts } from "./drafts.js";
 import { axesOfMark, sizeInWords } from "./figures.js";
@@ -30,7 +31,7 @@ export class MarkEditor {
     this.store = store;
     this.project = project;
     this.changed = changed;
-    this.drafts = new Drafts(`warpgauge:draft:${project.name}:${project.rater}`);
+    this.drafts = new Drafts(`warpgauge:draft:${project.name}:${project.rater}${root()}`);
     this.habits = new HabitKeeper(`warpgauge:habit:${project.name}:${project.rater}`);
     this.alpha = project.settings.alpha;
     // A hundredth of a pixel: below that an ellipse says nothing about an image.

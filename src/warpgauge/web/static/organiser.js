@@ -99,6 +99,8 @@ export class Organiser {
   }
 
   inviting() {
+    const { home } = document.documentElement.dataset;
+    if (home !== undefined) return make("p", {}, "People are invited on the page of ", make("a", { href: home }, "all pairs"), ".");
     const name = make("input", { type: "text", placeholder: "Name", maxLength: 100, "aria-label": "Name of a rater" });
     const role = make("select", { "aria-label": "Role" }, ...["rater", "viewer", "organiser"].map((one) => make("option", { value: one }, one)));
     const add = () => void this.register(name.value.trim(), "add", role.value);

@@ -8,6 +8,16 @@
  * @property {string | null} [rater]
  */
 /**
+ * @typedef {object} AssignRequest Assign pairs to raters, or take them from them.
+ * @property {"assign" | "unassign"} action
+ * @property {string[]} raters
+ * @property {string[]} pairs
+ */
+/**
+ * @typedef {object} AssignedAnswer How many assignments were made or taken away.
+ * @property {number} changed
+ */
+/**
  * @typedef {object} Based A write that names the state it was based on.
  * @property {number} generation Of the state that the sender saw.
  */
@@ -242,6 +252,64 @@
  * @property {OverviewAnswer} moving
  */
 /**
+ * @typedef {object} OwnPairAnswer A pair that is assigned to whoever asks; nothing about others.
+ * @property {string} key
+ * @property {string} name
+ * @property {string} address Of its annotator.
+ * @property {number} placed
+ * @property {number} skipped
+ * @property {number | null} left Landmarks still to place; null where the organiser set no number.
+ * @property {string | null} last When this person last answered there, UTC.
+ * @property {string | null} problem Why it cannot be used now.
+ */
+/**
+ * @typedef {object} OwnPairsAnswer What is assigned to whoever asks, in the order of the assignment.
+ * @property {string} rater
+ * @property {"rater" | "organiser" | "viewer"} role
+ * @property {OwnPairAnswer[]} pairs
+ * @property {number} done Pairs with nothing left.
+ */
+/**
+ * @typedef {object} PairAnswer A row of the organiser's table.
+ * @property {string} key
+ * @property {string} name
+ * @property {string} address
+ * @property {boolean} counted Whether the log has been read yet; the figures are 0 until then.
+ * @property {string[]} raters To whom it is assigned.
+ * @property {Record<string, WorkAnswer>} work
+ * @property {number | null} budget Landmarks that each rater is to place.
+ * @property {string} units
+ * @property {number} shared Locations with the marks of several raters; sealed ones are left out.
+ * @property {number | null} distance Median over these of the largest distance between two raters.
+ * @property {number} transforms
+ * @property {string | null} certificate What the audit shows so far.
+ * @property {boolean} certified
+ * @property {string | null} problem
+ */
+/**
+ * @typedef {object} PairRaterAnswer A registered person.
+ * @property {string} name
+ * @property {"rater" | "organiser" | "viewer"} role
+ * @property {boolean} has_link
+ * @property {boolean} revoked
+ * @property {number} pairs Number assigned.
+ * @property {number} placed
+ * @property {number} skipped
+ */
+/**
+ * @typedef {object} PairsAnswer All pairs and people, for the organiser.
+ * @property {PairAnswer[]} pairs
+ * @property {PairRaterAnswer[]} raters
+ * @property {number} open Projects that this server has open now.
+ * @property {number} most_open
+ */
+/**
+ * @typedef {object} PersonAnswer The person; the secret in the link is shown this once.
+ * @property {string} name
+ * @property {"rater" | "organiser" | "viewer"} role
+ * @property {string | null} link
+ */
+/**
  * @typedef {object} PlaceAnswer An answer that placed the match.
  * @property {number[]} point
  * @property {number[][]} covariance
@@ -408,6 +476,11 @@
  * @property {number} move_within How far a queried point may be moved, in world units of the fixed image.
  */
 /**
+ * @typedef {object} ShareOutRequest Assign all pairs evenly; raters that a pair has already count, and nothing is taken away.
+ * @property {string[]} raters
+ * @property {number} [overlap]
+ */
+/**
  * @typedef {object} SkipAnswer An answer that declined.
  * @property {"skip"} kind
  * @property {string} reason
@@ -497,6 +570,12 @@
  * @property {Saved} saved
  * @property {number} query Its number in the list.
  * @property {StartAnswer} start
+ */
+/**
+ * @typedef {object} WorkAnswer What one rater has done in one pair.
+ * @property {number} placed
+ * @property {number} skipped
+ * @property {string | null} last
  */
 /**
  * @typedef {object} WriteAnswer A write, and what comes next.

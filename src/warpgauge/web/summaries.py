@@ -1,0 +1,177 @@
+"""What the table of all pairs says about each: counted from its log alone, and again only where the log has changed.
+
+No image is opened and no model is made for it. A pair that cannot be read has its sentence instead.
+"""
+
+from __future__ import annotations
+
+import logging
+import statistics
+import threading
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from warpgauge.errors import WarpgaugeError
+from warpgauge.evaluation import AuditWatch
+from warpgauge.project import Project, Skipped, State
+from warpgauge.session.fused_annotations import standing_marks
+from warpgauge.session.queries import placed_count
+from warpgauge.web.catalogue import Pair
+from warpgauge.web.shelf import Shelf
+
+logger = logging.getLogger("warpgauge.web")
+
+
+@dataclass(frozen=True)
+class Work:
+    """What one rater has done in one pair."""
+
+    placed: int = 0
+    skipped: int = 0
+    last: str | None = None
+
+
+@dataclass(frozen=True)
+class Summary:
+    """One pair in numbers.
+
+    Attributes
+    ----------
+    work : mapping of rater to Work
+    budget : int or None
+        Landmarks that each rater is to place.
+    shared : int
+        Locations with the marks of several raters, sealed ones left out.
+    distance : float or None
+        Median over these of the largest distance between two raters, in ``units``.
+    transforms : int
+    certificate : str or None
+        What the audit shows of the transforms so far; None without an audit.
+    certified : bool
+        Whether it names the best one.
+    problem : str or None
+        Why the pair cannot be used.
+    """
+
+    work: Mapping[str, Work] = field(default_factory=dict)
+    budget: int | None = None
+    units: str = ""
+    shared: int = 0
+    distance: float | None = None
+    transforms: int = 0
+    certificate: str | None = None
+    certified: bool = False
+    problem: str | None = None
+
+
+def summary_of(project: Project) -> Summary:
+    """Return the summary of an open project."""
+    with project.lock:
+        state = project.state
+        apart = [_largest(marks) for marks in standing_marks(state).values() if len(marks) > 1]
+        work = {name: _work(state, name) for name in state.who_answered()}
+        audited, transforms = bool(state.audits), len(state.transforms)
+        budget = project.settings.budget
+        problems = project.missing_images()
+    found = AuditWatch(project).verdict() if audited and transforms > 1 else None
+    return Summary(
+        work,
+        budget,
+        project.units,
+        len(apart),
+        statistics.median(apart) if apart else None,
+        transforms,
+        None if found is None else found.sentence,
+        found is not None and found.best is not None,
+        problems[0] if problems else None,
+    )
+
+
+def _largest(marks: Iterable[Any]) -> float:
+    from scipy.spatial.distance import pdist
+
+    return float(np.max(pdist([mark.placement.point for mark in marks])))
+
+
+def _work(state: State, name: str) -> Work:
+    skipped = sum(isinstance(state.answer(name, query), Skipped) for query in state.trails.get(name, ()))
+    last = state.last_action.get(name)
+    return Work(placed_count(state, name), skipped, None if last is None else last.time)
+
+
+class Summaries:
+    """Summaries of pairs, kept until a log changes.
+
+    Parameters
+    ----------
+    shelf : Shelf
+        A project that is open there is not opened once more.
+    """
+
+    def __init__(self, shelf: Shelf) -> None:
+        self._shelf = shelf
+        self._lock, self._counting = threading.Lock(), threading.Lock()
+        self._known: dict[str, tuple[object, Summary]] = {}
+
+    def known(self, key: str) -> Summary | None:
+        """Return what was last counted of a pair; None where nothing was yet."""
+        found = self._known.get(key)
+        return None if found is None else found[1]
+
+    def now(self, pair: Pair) -> Summary:
+        """Return the summary of a pair as its log is now."""
+        stamp = _stamp(pair.folder)
+        found = self._known.get(pair.key)
+        if found is not None and found[0] == stamp is not None and found[1].problem is None:
+            return found[1]
+        try:
+            summary = self._counted(pair)
+        except WarpgaugeError as error:
+            summary = Summary(problem=str(error))
+        except Exception:
+            logger.exception("The pair %s cannot be summarised", pair.name)
+            summary = Summary(problem="This pair cannot be read; the server's log says more.")
+        self._known[pair.key] = stamp, summary
+        return summary
+
+    def _counted(self, pair: Pair) -> Summary:
+        desk = self._shelf.taken_if_open(pair)
+        if desk is None:
+            with Project.open(pair.folder, check_images=False) as project:
+                return summary_of(project)
+        try:
+            return summary_of(desk.project)
+        finally:
+            self._shelf.give_back(pair)
+
+    def follow(self, pairs: Iterable[Pair]) -> None:
+        """Count the pairs whose logs have changed, in the background, unless that is under way already."""
+        if self._counting.acquire(blocking=False):
+            threading.Thread(target=self._follow, args=(list(pairs),), name="warpgauge-table", daemon=True).start()
+
+    def _follow(self, pairs: list[Pair]) -> None:
+        try:
+            for pair in pairs:
+                self.now(pair)
+        finally:
+            self._counting.release()
+
+
+def _stamp(folder: Path) -> object:
+    """Return what changes with every event of a project's log; None for a log that is not in the folder."""
+    found = [_status(folder / name) for name in ("project.json", "annotations.head", "annotations.sqlite")]
+    if found[2] is None:
+        return None
+    return tuple(found[:2]) if found[1] is not None else tuple(found)
+
+
+def _status(file: Path) -> tuple[int, int] | None:
+    try:
+        status = file.stat()
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_size
