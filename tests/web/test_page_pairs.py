@@ -11,10 +11,9 @@ from typing import Any
 import pytest
 
 from warpgauge.project import Project
+from web.page_tools import PATIENCE, SETTLED
 from web.server_tools import Served, lattice, served, write_pictures
 from web.test_page_access import AXE, RULES
-
-PATIENCE = 120_000
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +32,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 
 def opened(browser: Any, address: str, **options: Any) -> Any:
-    page = browser.new_context(viewport={"width": 1280, "height": 720}, **options).new_page()
+    context = browser.new_context(viewport={"width": 1280, "height": 720}, **options)
+    context.add_init_script("localStorage.setItem('warpgauge:welcomed', '1')")
+    page = context.new_page()
     page.set_default_timeout(PATIENCE)
     page.goto(address)
     page.wait_for_selector("body[data-ready]")
@@ -75,10 +76,10 @@ def test_from_sign_in_to_the_archive(browser: Any, server: Served, tmp_path: Pat
     rater.locator("tr[data-pair^=lung-1] a").click()
     rater.wait_for_function("() => globalThis.warpgauge?.opened")
     assert "/pair/lung-1" in rater.url
-    box = rater.locator("#moving").bounding_box()
-    rater.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    rater.wait_for_function(SETTLED)
+    rater.locator("#moving canvas").first.click()
     rater.keyboard.press("Enter")
-    rater.wait_for_function("() => /saved/i.test(document.querySelector('#saved').textContent)")
+    rater.wait_for_function("() => /^saved/.test(document.querySelector('#saved').textContent)")
     shot(rater, "pair-1280")
     rater.locator("#home").click()
     rater.wait_for_selector("tr[data-pair^=lung-1] td:nth-child(3):has-text('1')")

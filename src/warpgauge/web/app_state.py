@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import Depends, Request
@@ -91,12 +92,16 @@ class Desk:
 
     def start(self) -> None:
         """Prepare the first picture and question, and refit the weights whenever that is due, in the background."""
-        work = [("image", self._learn, (picture,)) for picture in self.pictures.values()]
-        for name, run, about in (*work, ("warm", self._warm, ()), ("refit", self._refit, ())):
-            self._threads.append(threading.Thread(target=run, args=about, name=f"warpgauge-{name}", daemon=True))
-            self._threads[-1].start()
+        for picture in self.pictures.values():
+            self._begin("image", partial(self._learn, picture))
+        self._begin("warm", self._warm)
+        self._begin("refit", self._refit)
         self.project.log.watch(self.changed)  # answers that another server of this project has saved count as well
         self.changed()
+
+    def _begin(self, name: str, work: Callable[[], None]) -> None:
+        self._threads.append(threading.Thread(target=work, name=f"warpgauge-{name}", daemon=True))
+        self._threads[-1].start()
 
     def stop(self) -> None:
         """End what runs in the background."""

@@ -23,7 +23,6 @@ from warpgauge.project import ORGANISER, NotAllowedError, ProjectError, Stamp, S
 from warpgauge.project.events import Register, advance, check_sequence, read_event
 
 
-
 class Roster:
     """People and assignments; offers what links and the gate need of a project.
 
