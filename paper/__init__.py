@@ -31,6 +31,7 @@ _HOMES = {
     "snap": "annotation_studies:SNAP",
     "slips": "slips:EXPERIMENT",
     "distinctive": "distinctive:EXPERIMENT",
+    "sliding": "sliding:EXPERIMENT",
 }
 NAMES = tuple(_HOMES)
 

@@ -203,6 +203,7 @@ def _draw(project: Any, posterior: Any, kind: str, array: Any, grid: Any, out: P
         image=displayable(below),
         points=posterior.annotations.fixed_points,
         tolerance=options["tolerance"],
+        labels=maps.region_labels(posterior, grid),
         **faded,
     )
     save_picture(map_picture(drawn, title=options["title"]), out)

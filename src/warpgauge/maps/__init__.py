@@ -26,6 +26,7 @@ from warpgauge.maps.picture_parts import (
     known_share,
     orthogonal_planes,
     picture_grid,
+    region_labels,
     warped_image,
 )
 from warpgauge.maps.pictures import KINDS, Picture, displayable, map_picture, picture_bytes, plain_text, save_picture
@@ -57,6 +58,7 @@ __all__ = [
     "picture_bytes",
     "picture_grid",
     "plain_text",
+    "region_labels",
     "save_picture",
     "significance_map",
     "standard_deviation_map",

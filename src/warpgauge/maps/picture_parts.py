@@ -115,6 +115,12 @@ def scale_bar_length(extent: float) -> float:
     return float(power)
 
 
+def region_labels(posterior: Posterior, grid: Grid) -> NDArray[np.int64] | None:
+    """Return the regions of a posterior's model on a grid; None where it has none."""
+    regions = posterior.prior.kernel.regions
+    return None if regions is None else np.asarray(regions(grid.points())).reshape(grid.shape)
+
+
 def picture_grid(grid: Grid, elements: int = 300) -> Grid:
     """Coarsen a grid so that its longest axis has at most ``elements`` elements."""
     return grid.coarsened(max(1.0, max(grid.size) / elements))

@@ -34,12 +34,14 @@ from warpgauge.maps.picture_parts import (
 UNKNOWN = "not enough annotations"
 INSIDE = "inside the line, the annotations say enough"
 OUTSIDE = "outside the transform's domain"
+BOUNDARY = "boundary of a region"
 _BACKGROUND = "#808080"  # neutral, as images are judged by eye
 _OPACITY = 0.8  # of a known element over an image
 _DIMMED = (0.15, 0.7)  # range of an image below a map: less contrast, so that the map's colours can be read
 _OUTSIDE_COLOUR = "#D9D9D9"
 _HATCHED_BELOW = 0.5
 _HALO = "#000000"
+_BOUNDARY_COLOUR = "#56B4E9"
 
 
 @dataclass(frozen=True)
@@ -96,6 +98,8 @@ class Picture:
         Draw a line around what the annotations say enough about, instead of fading and hatching the rest.
     high : float, optional
         Upper end of the colour scale; larger values have its colour.
+    labels : int array, optional
+        Regions on the grid, see `region_labels`; their boundaries are drawn as dashed lines.
     """
 
     panels: Mapping[str, NDArray[Any]]
@@ -110,13 +114,16 @@ class Picture:
     tolerance: float | None = None
     outline: bool = False
     high: float | None = None
+    labels: NDArray[np.int64] | None = None
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
             raise InvalidInputError(f"The kind of a picture must be one of {', '.join(KINDS)}, got {self.kind!r}.")
         if not self.panels:
             raise InvalidInputError("A picture needs at least one map.")
-        for name, array in {**self.panels, "image": self.image, "entropy": self.entropy}.items():
+        for name, array in {
+            **self.panels, "image": self.image, "entropy": self.entropy, "labels": self.labels,
+        }.items():  # fmt: skip
             if array is not None and np.shape(array)[: self.grid.d] != self.grid.shape:
                 raise InvalidInputError(
                     f"{name!r} has shape {np.shape(array)}, which does not lie on the grid {self.grid.shape}."
@@ -252,6 +259,8 @@ def _draw(library: Any, place: Any, picture: Picture, name: str, plane: Plane, s
         opacity[np.isnan(values)] = 1.0
         colours = library.colormaps[kind.colours].with_extremes(bad=_OUTSIDE_COLOUR)
         drawn = place.imshow(values, cmap=colours, vmin=low, vmax=high, alpha=opacity, **options)
+    if picture.labels is not None:
+        _boundaries(place, plane, plane.cut(picture.labels))
     _marks(library, place, picture, plane)
     place.set_title("\n".join(part for part in (plain_text(name), plane.caption) if part), fontsize=size)
     place.set_xlim(plane.extent[:2])
@@ -265,8 +274,7 @@ def _draw(library: Any, place: Any, picture: Picture, name: str, plane: Plane, s
 def _hatch(place: Any, plane: Plane, share: Floats) -> None:
     if min(share.shape) < 2 or not (share < _HATCHED_BELOW).any():
         return
-    right, down = (float(plane.grid.spacing[axis]) for axis in plane.axes)
-    x, y = (np.arange(share.shape[1]) + 0.5) * right, (np.arange(share.shape[0]) + 0.5) * down
+    x, y = _middles(plane, share)
     hatch = place.contourf(x, y, share, levels=[-1.0, _HATCHED_BELOW], colors="none", hatches=["///"], zorder=3)
     hatch.set_edgecolor("#FFFFFF99")
     hatch.set_linewidth(0.0)
@@ -279,10 +287,28 @@ def _outline(place: Any, plane: Plane, share: Floats) -> None:
     known = share >= HALF_KNOWN
     if min(share.shape) < 2 or known.all() or not known.any():
         return
-    right, down = (float(plane.grid.spacing[axis]) for axis in plane.axes)
-    x, y = (np.arange(share.shape[1]) + 0.5) * right, (np.arange(share.shape[0]) + 0.5) * down
+    x, y = _middles(plane, share)
     place.contour(x, y, share, levels=[HALF_KNOWN], colors=_HALO, linewidths=2.2, zorder=3)
     place.contour(x, y, share, levels=[HALF_KNOWN], colors="white", linewidths=1.0, zorder=3)
+
+
+def _middles(plane: Plane, values: NDArray[Any]) -> tuple[Floats, Floats]:
+    """Return where the middles of the columns and of the rows of a cut lie in the picture."""
+    right, down = (float(plane.grid.spacing[axis]) for axis in plane.axes)
+    down_to, right_to = values.shape[:2]
+    return np.linspace(0.5, right_to - 0.5, right_to) * right, np.linspace(0.5, down_to - 0.5, down_to) * down
+
+
+def _boundaries(place: Any, plane: Plane, labels: NDArray[np.int64]) -> None:
+    """Draw the boundaries of regions; of two neighbours the larger label has the line."""
+    present = np.unique(labels)
+    if min(labels.shape) < 2:
+        return
+    x, y = _middles(plane, labels)
+    for label in present[1:]:
+        inside = (labels == label).astype(np.float64)
+        place.contour(x, y, inside, levels=[0.5], colors=_HALO, linewidths=1.8, zorder=3)
+        place.contour(x, y, inside, levels=[0.5], colors=_BOUNDARY_COLOUR, linewidths=1.0, linestyles="--", zorder=3)
 
 
 def _marks(library: Any, place: Any, picture: Picture, plane: Plane) -> None:
@@ -345,5 +371,7 @@ def _legend(library: Any, figure: Any, axes: Any, picture: Picture, drawn: Any) 
         handles.append(
             Line2D([], [], linestyle="", marker="o", markerfacecolor="none", color="black", label="annotated point")
         )
+    if picture.labels is not None:
+        handles.append(Line2D([], [], color=_BOUNDARY_COLOUR, linewidth=1.2, linestyle="--", label=BOUNDARY))
     if handles:
         figure.legend(handles=handles, loc="outside lower center", ncols=3, fontsize=9, frameon=False)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from warpgauge.maps import (
     entropy_map,
     map_picture,
     picture_grid,
+    region_labels,
     standard_deviation_map,
     warped_image,
 )
@@ -59,6 +61,8 @@ class MethodMaps:
         The fixed image on the grid, in [0, 1].
     checked : array or None
         Points of the checkerboards, mapped by the best method.
+    labels : array or None
+        Regions of the model on the grid.
     """
 
     grid: Grid
@@ -70,6 +74,7 @@ class MethodMaps:
     tolerance: float | None = None
     fixed: NDArray[Any] | None = None
     checked: Floats | None = None
+    labels: NDArray[np.int64] | None = None
 
     def picture(self, kind: str, points: Floats, high: float | None = None) -> Picture:
         """Return the panels of one kind: ``"expected error"``, ``"exceedance"`` or ``"standard deviation"``."""
@@ -78,7 +83,7 @@ class MethodMaps:
             panels = self.expected if kind == "expected error" else self.exceedance
         return Picture(
             panels, self.grid, kind, image=self.fixed, entropy=self.entropy, limits=self.limits, points=points,
-            tolerance=self.tolerance, outline=True, high=high,
+            tolerance=self.tolerance, outline=True, high=high, labels=self.labels,
         )  # fmt: skip
 
     def summary(self) -> dict[str, Any]:
@@ -135,7 +140,7 @@ def method_maps(
     below = None if fixed is None else displayable(warped_image(fixed, lambda points: points, nodes))
     return MethodMaps(
         nodes, expected, exceedance, entropy, deviation, entropy_limits(posterior, pixel=grid.pixel),
-        evaluation.tolerance, below, best,
+        evaluation.tolerance, below, best, region_labels(posterior, nodes),
     )  # fmt: skip
 
 
@@ -168,13 +173,9 @@ def _errors(
     compared = evaluation.comparison.over(points, known)
     samples = evaluation.judged_by.sample_over(compared, _SAMPLES)
     at_nodes = dict(zip(compared.transforms, compared.values.targets, strict=True))
-    at = coarse.array_coordinates(nodes.points())
+    labels = (region_labels(evaluation.posterior, coarse), region_labels(evaluation.posterior, nodes))
+    spread = partial(spread_over, coarse, nodes, labels[0], labels[1])
     expected, exceedance = {}, {}
-
-    def spread(values: Floats) -> Floats:
-        found = ndimage.map_coordinates(values.reshape(coarse.shape), at, order=1, mode="nearest")
-        return np.asarray(found.reshape(nodes.shape))
-
     for name in evaluation.ranking(evaluation.norm):
         if not compared.transforms[name].anywhere:
             continue
@@ -184,6 +185,22 @@ def _errors(
             outside = np.isnan(at_nodes[name]).any(axis=1)
             exceedance[name] = spread(np.where(outside, np.nan, np.mean(lengths > tolerance, axis=0)))
     return expected, exceedance, shown
+
+
+def spread_over(
+    coarse: Grid, nodes: Grid, coarse_labels: NDArray[np.int64] | None, labels: NDArray[np.int64] | None, values: Floats
+) -> Floats:
+    """Interpolate values at the points of a coarse grid to a finer one, within each region by its own values only."""
+    at, given = coarse.array_coordinates(nodes.points()), values.reshape(coarse.shape)
+    found = ndimage.map_coordinates(given, at, order=1, mode="nearest").reshape(nodes.shape)
+    if coarse_labels is None or labels is None:
+        return np.asarray(found)
+    for label in np.intersect1d(labels, coarse_labels):
+        here = labels == label
+        nearest = ndimage.distance_transform_edt(coarse_labels != label, return_distances=False, return_indices=True)
+        own = given[tuple(nearest)]
+        found[here] = ndimage.map_coordinates(own, at[:, here.reshape(-1)], order=1, mode="nearest")
+    return np.asarray(found)
 
 
 def map_pictures(made: MethodMaps, evaluation: Evaluation, units: str) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from warpgauge.simulate.annotators import (
 )
 from warpgauge.simulate.answers import SKIP_REASONS, Annotator, Answer, SimulatedAnswers
 from warpgauge.simulate.deformation import InverseDeformation, SimulatedDeformation, random_deformation
+from warpgauge.simulate.sliding import SlidingDeformation, random_sliding
 from warpgauge.simulate.velocity import VelocityField, random_velocity
 from warpgauge.simulate.warped_images import warp_image
 
@@ -32,8 +33,10 @@ __all__ = [
     "SimulatedAnswers",
     "SimulatedDeformation",
     "SkippingAnnotator",
+    "SlidingDeformation",
     "VelocityField",
     "random_deformation",
+    "random_sliding",
     "random_velocity",
     "warp_image",
 ]

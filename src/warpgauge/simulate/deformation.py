@@ -17,7 +17,7 @@ from warpgauge.errors import InvalidInputError
 from warpgauge.geometry import Grid, array_order
 from warpgauge.io.transforms.base import Description, Transform, flipped
 from warpgauge.simulate.flow_loops import evaluate_field, invert_points, node_determinants, step_nodes
-from warpgauge.simulate.velocity import VelocityField, random_velocity
+from warpgauge.simulate.velocity import Velocity, random_velocity
 
 # A world point on the border comes back from the index frame with rounding: this much of an index counts as on it.
 BORDER = 1e-6
@@ -38,7 +38,7 @@ class SimulatedDeformation(Transform):
     Parameters
     ----------
     velocity : VelocityField
-        As `random_velocity` gives it.
+        As `random_velocity` gives it, or another velocity over a grid.
     squarings : int, optional
         By default so many that the first step is at most 0.1 pixels long, and at least 5.
     allow_folding : bool
@@ -50,7 +50,7 @@ class SimulatedDeformation(Transform):
         Share of the pixels with a Jacobian determinant of 0 or less, see `jacobian_determinants`.
     """
 
-    def __init__(self, velocity: VelocityField, *, squarings: int | None = None, allow_folding: bool = False) -> None:
+    def __init__(self, velocity: Velocity, *, squarings: int | None = None, allow_folding: bool = False) -> None:
         if squarings is not None and not 0 <= squarings <= 30:
             raise InvalidInputError(f"squarings must lie between 0 and 30, got {squarings!r}.")
         self.velocity = velocity

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,6 +15,19 @@ from warpgauge.errors import InvalidInputError
 from warpgauge.geometry import Grid, array_order
 
 _BLOCK = 2**18
+
+
+class Velocity(Protocol):
+    """A stationary velocity over an image, as a flow needs it."""
+
+    @property
+    def grid(self) -> Grid:
+        """The fixed image's grid."""
+        ...
+
+    def index_velocity(self) -> Floats:
+        """Velocity at all pixel centres in index units, an (n, d) array in array order with columns x, y[, z]."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,6 +12,7 @@ from warpgauge.core.arrays import Floats
 from warpgauge.errors import InvalidInputError
 from warpgauge.geometry import Grid, array_order
 from warpgauge.simulate.deformation import BORDER, SimulatedDeformation
+from warpgauge.simulate.sliding import SlidingDeformation
 
 _BLOCK = 2**18
 
@@ -19,7 +20,7 @@ _BLOCK = 2**18
 def warp_image(
     array: ArrayLike,
     grid: Grid,
-    deformation: SimulatedDeformation,
+    deformation: SimulatedDeformation | SlidingDeformation,
     *,
     moving_grid: Grid | None = None,
     order: int = 1,
@@ -36,7 +37,7 @@ def warp_image(
         The image, on ``grid``.
     grid : Grid
         Of ``array``; need not be that of the deformation.
-    deformation : SimulatedDeformation
+    deformation : SimulatedDeformation or SlidingDeformation
         Maps fixed to moving points.
     moving_grid : Grid, optional
         Of the result; ``grid`` by default.
@@ -66,7 +67,9 @@ def warp_image(
     return out.reshape(*target.shape, *image.shape[grid.d :])
 
 
-def _origins(points: Floats, grid: Grid, deformation: SimulatedDeformation) -> tuple[Floats, NDArray[np.bool_]]:
+def _origins(
+    points: Floats, grid: Grid, deformation: SimulatedDeformation | SlidingDeformation
+) -> tuple[Floats, NDArray[np.bool_]]:
     """Array coordinates in the source image of those moving points that have any, and which they are."""
     fixed = deformation.inverse_map(points)
     index = grid.world_to_index(fixed)
@@ -98,7 +101,9 @@ def _source(channel: NDArray[Any], order: int) -> NDArray[Any]:
     return np.asarray(spline_filter(channel, order=3, output=np.float64, mode="mirror"))
 
 
-def _check(image: NDArray[Any], grid: Grid, target: Grid, deformation: SimulatedDeformation, order: int) -> None:
+def _check(
+    image: NDArray[Any], grid: Grid, target: Grid, deformation: SimulatedDeformation | SlidingDeformation, order: int
+) -> None:
     if image.shape[: grid.d] != grid.shape or image.ndim > grid.d + 1:
         raise InvalidInputError(
             f"The image must have the shape {grid.shape} of its grid, and at most one axis of channels more, "
