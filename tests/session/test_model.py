@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,9 +18,11 @@ from warpgauge.core.power_law import fit_power_law
 from warpgauge.errors import InvalidInputError, SingularModelError, SuspiciousDataWarning
 from warpgauge.geometry import Grid
 from warpgauge.io.landmarks import Landmarks, Skip
-from warpgauge.project import NotAllowedError, Project, Settings
+from warpgauge.project import NotAllowedError, Project, Settings, State
 from warpgauge.session import Session
+from warpgauge.session.fused_annotations import standing_generations, standing_marks
 from warpgauge.session.mark_list import _swap_gain
+from warpgauge.session.model import Prepared, _screened_of
 from warpgauge.session.prior import default_prior, default_radius
 
 NEVER = {"refit": "never"}
@@ -499,3 +502,82 @@ def test_shared_imports_are_asked_of_all(tmp_path: Path) -> None:
     query = session.next_query("ada")
     assert (query.number, query.point) == (0, (WIDTH / 2, HEIGHT / 2))
     assert query.why.startswith("The organiser asks for this location; ")
+
+
+def test_a_question_does_not_wait_for_a_refit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While a fit is prepared, questions come at once and say that the former model asked; then from the new one."""
+    session = Session(make(tmp_path / "p", {"refit_first": 10}), "ada", auto_refit=False)
+    Rater(session, "ada").work(12)
+    begun, go_on, prepared = threading.Event(), threading.Event(), session._model.prepared
+
+    def slowly(state: State) -> Prepared:
+        begun.set()
+        assert go_on.wait(60)
+        return prepared(state)
+
+    monkeypatch.setattr(session._model, "prepared", slowly)
+    refit = threading.Thread(target=session.refit_if_due)
+    refit.start()
+    assert begun.wait(60)
+    assert len(session.project.state.fits) == 1  # logged, and not in use yet
+    asked = session.next_query()
+    assert asked is not None
+    assert asked.fit_generation == 0
+    before = session.posterior()
+    go_on.set()
+    refit.join()
+    following = session.go_to(asked)
+    assert following.fit_generation == session.project.state.fits[0].generation
+    fresh = Session(session.project, "ada", auto_refit=False)
+    points = session.project.targets[:20]
+    np.testing.assert_allclose(session.posterior().mean(points), fresh.posterior().mean(points), rtol=1e-12)
+    assert np.abs(before.standard_deviation(points) - fresh.posterior().standard_deviation(points)).max() > 1e-3
+
+
+def test_a_fit_that_cannot_be_prepared_is_used_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What went wrong beside the questions does not keep the model at former weights for ever."""
+    session = Session(make(tmp_path / "p", {"refit_first": 10}), "ada", auto_refit=False)
+    Rater(session, "ada").work(12)
+
+    def failing(state: State) -> Prepared:
+        raise SingularModelError("no")
+
+    monkeypatch.setattr(session._model, "prepared", failing)
+    session.refit_if_due()
+    asked = session.next_query()
+    assert asked is not None
+    assert asked.fit_generation == session.project.state.fits[0].generation
+
+
+def test_standing_answers_are_followed(tmp_path: Path) -> None:
+    """What is kept about standing marks is what looking at all of them says, after every kind of change."""
+    session = Session(make(tmp_path / "p", {"refit": "never"}), "ada")
+    rater = Rater(session, "ada")
+    rater.work(8)
+    first = rater.seen[0].number
+
+    def check() -> None:
+        state = session.project.state
+        every = {mark.generation for marks in standing_marks(state).values() for mark in marks}
+        assert standing_generations(state) == every == standing_generations(state.copy())
+
+    check()
+    for act in (
+        lambda: session.disable(first),
+        lambda: session.enable(first),
+        lambda: session.place(first, rater.seen[0].point, radius=1.0, confirmed=True),
+        session.undo,
+        session.redo,
+        lambda: rater.work(2),
+    ):
+        act()
+        check()
+
+
+def test_how_many_marks_are_screened() -> None:
+    """All of few, and of many as many of the first as the last step has: at most a tenth is missing."""
+    assert [_screened_of(count) for count in range(21)] == list(range(21))
+    found = [_screened_of(count) for count in range(20, 3000)]
+    assert found == sorted(found)
+    assert all(count / 1.1 - 1 <= screened <= count for count, screened in enumerate(found, 20))
+    assert len(set(found)) < 70

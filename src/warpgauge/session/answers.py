@@ -134,7 +134,7 @@ class Answers:
     def _doubt(self, state: State, who: str, number: int | None, placement: Placement, at: Vector) -> Doubt | None:
         """Compare a placement with the moving image and with what the landmarks that the rater may see predict."""
         view = self.blindness.view(state, who, number)
-        screening = self.blindness.model.screening(state, view)
+        screening = self.blindness.model.doubting(state, view)
         posterior = view.posterior if screening is None else screening.posterior
         beyond = posterior.squared_radius(LEVEL) if screening is None else limit(self.project.d)
         return doubt_about(self.project.moving_grid, posterior, np.array(at), placement, beyond)

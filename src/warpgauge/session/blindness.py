@@ -115,7 +115,8 @@ class Blindness:
         """Return whether an answer marks the very point of a query, as one that the rater volunteered may."""
         placement = state.placement(who, at)
         point = state.queries[at].point if placement is None or placement.fixed is None else placement.fixed
-        return bool(np.abs(np.subtract(point, here.point)).max() <= 0.5 * self.project.fixed_grid.pixel)
+        reach = 0.5 * self.project.fixed_grid.pixel
+        return all(abs(a - b) <= reach for a, b in zip(point, here.point, strict=True))
 
     def _decoy(self, state: State, who: str, number: int, trail: list[int]) -> list[int]:
         """Return a former answer that is left out where no repeat is asked, as a repeat would leave one out."""

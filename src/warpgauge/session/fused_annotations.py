@@ -205,20 +205,62 @@ def located_annotations(
         Whether sealed answers are among them.
     """
     standing = standing_marks(state, rater, sealed=sealed)
-    groups = [(location, group) for location in sorted(standing) for group in _at_one_point(standing[location])]
+    groups = [(location, group) for location, marks in standing.items() for group in _groups(state, location, marks)]
     if not groups:
         return LocatedAnnotations((), Annotations.empty(d), (), None, ())
-    locations, marks = tuple(location for location, _ in groups), tuple(group for _, group in groups)
-    fixed = np.array([_fixed_point(group) for group in marks])
-    moving = np.array([group[0].placement.point for group in marks])
-    covariances = np.array([group[0].placement.covariance for group in marks])
+    locations, marks = tuple(location for location, _ in groups), tuple(group.marks for _, group in groups)
+    fixed = np.array([group.fixed for _, group in groups])
+    moving = np.array([group.points[0] for _, group in groups])
+    covariances = np.array([group.marks[0].placement.covariance for _, group in groups])
     several = tuple(row for row, group in enumerate(marks) if len(group) > 1)
     fused = None
     if several:
-        fused = _fused([marks[row] for row in several], fixed[list(several)], _linear(fixed, moving, marks), default)
+        fused = _fused([groups[row][1] for row in several], _linear(fixed, moving, marks), default)
         moving[list(several)] = fused.points
         covariances[list(several)] = fused.covariances
     return LocatedAnnotations(locations, Annotations(fixed, moving, covariances), marks, fused, several)
+
+
+@dataclass(frozen=True, eq=False)
+class _Group:
+    """Marks that are fused to one annotation, and what the fusion takes of them.
+
+    Attributes
+    ----------
+    marks : tuple of Mark
+    fixed : (d,) array
+        The point of the fixed image that they are about.
+    points, offsets : (m, d) arrays
+        Of each mark its match, and how far its own point of the fixed image lies from ``fixed``.
+    smallest_sd : float
+        Smallest standard deviation that one of them states.
+    """
+
+    marks: tuple[Mark, ...]
+    fixed: Floats
+    points: Floats
+    offsets: Floats
+    smallest_sd: float
+
+    @classmethod
+    def of(cls, marks: tuple[Mark, ...]) -> _Group:
+        """Gather the marks."""
+        fixed = _fixed_point(marks)
+        return cls(
+            marks,
+            fixed,
+            np.array([mark.placement.point for mark in marks]),
+            fixed - np.array([mark.fixed_point for mark in marks]),
+            min(mark.placement.smallest_sd for mark in marks),
+        )
+
+
+def _groups(state: State, location: int, marks: tuple[Mark, ...]) -> list[_Group]:
+    """Return the groups of the marks at a location; made again only where the marks have changed."""
+    known: dict[int, tuple[tuple[Mark, ...], list[_Group]]] = state.derived.setdefault("groups of marks", {})
+    if location not in known or known[location][0] is not marks:
+        known[location] = marks, [_Group.of(group) for group in _at_one_point(marks)]
+    return known[location][1]
 
 
 def own_annotations(state: State, d: int, rater: str, *, sealed: bool = False) -> LocatedAnnotations:
@@ -249,6 +291,24 @@ def own_annotations(state: State, d: int, rater: str, *, sealed: bool = False) -
     )
 
 
+def standing_generations(state: State) -> set[int]:
+    """Return the generations of the marks that the model uses; only locations that have changed are looked at again."""
+    known: tuple[int, dict[int, tuple[int, tuple[int, ...]]], set[int]] | None
+    known = state.derived.get("standing generations")
+    if known is None or known[0] != len(state.unsealed):
+        known = state.derived["standing generations"] = len(state.unsealed), {}, set()
+    _, by_location, standing = known
+    for location, changed in state.changed_at.items():
+        former = by_location.get(location)
+        if former is None or former[0] != changed:
+            found = () if state.is_sealed(location) else _standing_at(state, location)
+            if former is not None:
+                standing.difference_update(former[1])
+            by_location[location] = changed, tuple(mark.generation for mark in found)
+            standing.update(by_location[location][1])
+    return standing
+
+
 def _at_one_point(marks: tuple[Mark, ...]) -> list[tuple[Mark, ...]]:
     """Split the marks at a location: those at the queried point together, then each moved one alone."""
     together = tuple(mark for mark in marks if not mark.elsewhere)
@@ -269,15 +329,12 @@ def _linear(fixed: Floats, moving: Floats, marks: tuple[tuple[Mark, ...], ...]) 
     return np.asarray(robust_affine(fixed, moving)[1:].T)
 
 
-def _fused(groups: list[tuple[Mark, ...]], fixed: Floats, linear: Floats, default: Floats) -> FusedPlacements:
-    d = fixed.shape[1]
-    raters = sorted({mark.rater for group in groups for mark in group})
+def _fused(groups: list[_Group], linear: Floats, default: Floats) -> FusedPlacements:
+    raters = sorted({mark.rater for group in groups for mark in group.marks})
     number = {rater: k for k, rater in enumerate(raters)}
-    points = np.full((len(raters), len(groups), d), np.nan)
-    stated = float(np.sqrt(default[0, 0]))
+    points = np.full((len(raters), len(groups), len(default)), np.nan)
     for row, group in enumerate(groups):
-        for mark in group:
-            carried = linear @ (fixed[row] - np.array(mark.fixed_point))
-            points[number[mark.rater], row] = np.array(mark.placement.point) + carried
-        stated = min(stated, *(mark.placement.smallest_sd for mark in group))
+        # Where imported raters marked different points of the fixed image, each match is carried to their mean.
+        points[[number[mark.rater] for mark in group.marks], row] = group.points + group.offsets @ linear.T
+    stated = min(float(np.sqrt(default[0, 0])), *(group.smallest_sd for group in groups))
     return fuse_raters(dict(zip(raters, points, strict=True)), floor=stated)

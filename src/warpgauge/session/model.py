@@ -23,7 +23,9 @@ from warpgauge.session.prior import PAPER, aligned, current_prior, default_covar
 
 # Beyond so many annotations a few slips no longer change the weights, and learning them anew takes too long.
 _MOST_LEARNED = 60
-_KEPT_SCREENINGS = 16
+# Up to so many marks are screened before each placement, more only when they have grown by this factor.
+_ALWAYS_SCREENED, _SCREENED_GROWTH = 20, 1.1
+_KEPT_SCREENINGS = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +45,17 @@ class View:
         return replace(self, located=kept, posterior=former.prior.condition(given, calibrate=former.calibrates))
 
 
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """What a new fit changes, made beside the questions: prior, suggester (where it depends on fits), view of all."""
+
+    key: tuple[int, object]
+    prior: TransformationPrior
+    live: tuple[object, LiveSuggester] | None
+    model_generation: int
+    view: View
+
+
 class Model:
     """Everything computed from a project's state, brought up to date when it is asked for.
 
@@ -58,7 +71,8 @@ class Model:
         self._fit: tuple[tuple[int, int], FitRecord | None] | None = None
         self._prior: tuple[tuple[int, object], TransformationPrior] | None = None
         self._live: tuple[object, LiveSuggester] | None = None
-        self._screenings: OrderedDict[int, tuple[View, Screening | None]] = OrderedDict()
+        self._fits_in_use: int | None = None  # how many of the fits are, while a further one is prepared
+        self._screenings: OrderedDict[object, tuple[object, Screening | None]] = OrderedDict()
 
     @property
     def default_covariance(self) -> Floats:
@@ -67,14 +81,17 @@ class Model:
 
     def fit(self, state: State) -> FitRecord | None:
         """Return the current fit, or None for the initial weights."""
-        key = state.model_generation, len(state.fits)
+        among = len(state.fits) if self._fits_in_use is None else self._fits_in_use
+        key = state.model_generation, among
         if self._fit is None or self._fit[0] != key:
-            self._fit = key, fit_in_force(state)
+            self._fit = key, fit_in_force(state, among)
         return self._fit[1]
 
     def _key(self, state: State) -> tuple[int, object]:
         """Return what the prior depends on: the current fit, the settings, and an accepted alignment."""
-        fit = self.fit(state)
+        return self._key_of(state, self.fit(state))
+
+    def _key_of(self, state: State, fit: FitRecord | None) -> tuple[int, object]:
         return 0 if fit is None else fit.generation, (self.project.settings, aligned(state))
 
     def prior(self, state: State) -> TransformationPrior:
@@ -145,16 +162,35 @@ class Model:
 
     def screening(self, state: State, view: View) -> Screening | None:
         """Return what the annotations of a view say about each other; None where they are too few."""
-        known = self._screenings.get(id(view))
+        return self._screened(id(view), view, view.located.annotations, state, view.posterior)
+
+    def doubting(self, state: State, view: View) -> Screening | None:
+        """Return what a further placement is compared with: the screening of a view, or of its first annotations.
+
+        Screening costs as much as a few posteriors. Among many annotations the last few change little, so that it
+        rests on as many of the first as the last step has; the steps depend on their number alone.
+        """
+        count = _screened_of(len(view.located))
+        if count == len(view.located):
+            return self.screening(state, view)
+        marks = tuple(mark.generation for group in view.located.marks[:count] for mark in group)
+        prior, first = view.posterior.prior, view.located.annotations[np.arange(count)]
+        return self._screened((id(prior), marks), prior, first, state, view.posterior)
+
+    def _screened(
+        self, key: object, owner: object, given: Annotations, state: State, former: Posterior
+    ) -> Screening | None:
+        """Return the kept screening of some annotations; ``owner`` is kept, so that nothing else gets its identity."""
+        known = self._screenings.get(key)
         if known is None:
-            former, many = view.posterior, len(view.located) > _MOST_LEARNED
+            many = len(given) > _MOST_LEARNED
             learn = (
                 partial(former.prior.condition, calibrate=former.calibrates) if many else partial(self.learned, state)
             )
-            # The view is kept with it, so that its identity cannot be taken over by another one.
-            known = self._screenings[id(view)] = view, screen(view.located.annotations, learn)
+            known = self._screenings[key] = owner, screen(given, learn)
             while len(self._screenings) > _KEPT_SCREENINGS:
                 self._screenings.popitem(last=False)
+        self._screenings.move_to_end(key)
         return known[1]
 
     def _posterior(self, prior: TransformationPrior, wanted: Annotations, former: Posterior | None) -> Posterior:
@@ -193,18 +229,21 @@ class Model:
             self._live = key, self._new_suggester(self._suggesting_prior(state))
         return self._followed(self._live[1], state, lambda: self.view(state, None).posterior)
 
-    def prepared(self, state: State) -> tuple[object, LiveSuggester] | None:
-        """Build a suggester for the current fit, without touching the one in use; None where that one serves."""
-        key = self._suggesting_key(state)
-        if self._live is not None and self._live[0] == key:
-            return None
-        prior = self._suggesting_prior(state)
+    def hold(self, state: State) -> None:
+        """Stay with the fits of a state until `take`: questions do not wait for what a further one needs."""
+        self._fits_in_use = len(state.fits)
+
+    def prepared(self, state: State) -> Prepared:
+        """Build what questions need with the last fit, without touching what is in use."""
+        fit = fit_in_force(state)
+        key, prior = self._key_of(state, fit), current_prior(self.project, fit)
         located = located_annotations(state, self.project.d, self.default_covariance)
-        suggester = self._followed(
-            self._new_suggester(prior), state, lambda: self._posterior(prior, located.annotations, None)
-        )
-        suggester.best(1)  # brings the gains up to date, which is most of the work
-        return key, suggester
+        view = View(located, self.conditioned(prior, located.annotations), key[0])
+        live = None
+        if not self.fixes_places(state):  # else the list of places does not depend on fits
+            live = key, self._followed(self._new_suggester(prior), state, lambda: view.posterior)
+            live[1].best(1)  # brings the gains up to date, which is most of the work
+        return Prepared(key, prior, live, state.model_generation, view)
 
     def _new_suggester(self, prior: TransformationPrior) -> LiveSuggester:
         chances = None
@@ -228,9 +267,13 @@ class Model:
             suggester.weigh(State(), lambda: suggester.prior.condition(Annotations.empty(self.project.d)))
         return suggester
 
-    def take(self, prepared: tuple[object, LiveSuggester] | None) -> None:
-        """Use a prepared suggester from now on."""
-        self._live = prepared or self._live
+    def take(self, prepared: Prepared | None) -> None:
+        """Use what was prepared from now on, and every fit; nothing is prepared where that failed."""
+        self._fits_in_use = None
+        if prepared is not None:
+            self._prior, self._live = (prepared.key, prepared.prior), prepared.live or self._live
+            self._views.clear()
+            self._views[None] = prepared.model_generation, prepared.view
 
 
 def _same(one: Annotations, other: Annotations) -> bool:
@@ -239,3 +282,13 @@ def _same(one: Annotations, other: Annotations) -> bool:
         and np.array_equal(one.moving_points, other.moving_points)
         and np.array_equal(one.covariances, other.covariances)
     )
+
+
+def _screened_of(count: int) -> int:
+    """Return how many of so many annotations are screened for the next placement."""
+    step = _ALWAYS_SCREENED
+    if count <= step:
+        return count
+    while (following := int(np.ceil(step * _SCREENED_GROWTH))) <= count:
+        step = following
+    return step

@@ -23,7 +23,7 @@ from warpgauge.geometry import Floats, Grid
 from warpgauge.project import Project, Settings, State
 from warpgauge.project.events import Fit
 from warpgauge.project.values import FitRecord
-from warpgauge.session.fused_annotations import standing_marks
+from warpgauge.session.fused_annotations import standing_generations
 
 TYPICAL_SHARE = 0.02
 # Uncertainty of an accepted rough alignment: of its shift, as a share of the diagonal, and of each matrix entry.
@@ -49,17 +49,17 @@ def default_prior(grid: Grid, settings: Settings, regions: Regions | None = None
     return TransformationPrior(KernelBundle(settings.family, scales, weights))
 
 
-def fit_in_force(state: State) -> FitRecord | None:
+def fit_in_force(state: State, among: int | None = None) -> FitRecord | None:
     """Return the last fit whose annotations are all unchanged, or None for the initial weights.
 
     A fit that rested on an answer which was since undone, changed or taken out is not used; it counts again when the
-    answer is back.
+    answer is back. ``among`` is how many of the first fits to look at; by default all.
     """
     standing: set[int] | None = None
-    for fit in reversed(state.fits):
+    for fit in reversed(state.fits[:among]):
         rests_on = state.fit_marks[fit.generation]
-        if rests_on and standing is None:  # costs as much as there are answers, so only where it matters
-            standing = {mark.generation for marks in standing_marks(state).values() for mark in marks}
+        if rests_on and standing is None:
+            standing = standing_generations(state)
         if not rests_on or (standing is not None and rests_on <= standing):
             return fit
     return None

@@ -46,6 +46,9 @@ class Query:
         What the rater has said to it already.
     generation : int
         Of the state that this rests on: to be given back as ``base_generation``.
+    fit_generation : int
+        Generation of the fit whose weights predicted it; 0 for weights that no fit of the project has changed. While a
+        further fit is prepared, questions come from the former.
     """
 
     number: int
@@ -58,6 +61,7 @@ class Query:
     prediction: Prediction | None
     cell: Cell
     generation: int
+    fit_generation: int = 0
 
     @property
     def answer(self) -> Answer:
@@ -157,16 +161,18 @@ def stale_suggestions(state: State) -> list[int]:
 
 def _before_start(state: State, generation: int) -> bool:
     """Return whether the guided start was unfinished at a generation, and landmarks were volunteered since."""
-    placed = [(who, number) for who, number in state.cells if state.in_model(who, number)]
-    early = sum(_generation(state, key) < generation for key in placed)
-    return early < START_MARKS and any(
-        state.queries[key[1]].origin == "volunteered" and _generation(state, key) > generation for key in placed
-    )
-
-
-def _generation(state: State, key: tuple[str, int]) -> int:
-    answer = state.answer(*key)
-    return 0 if answer is None else answer.generation
+    early = later = 0
+    for who, number in state.cells:  # in the order of the first answers, so that the early ones are found at once
+        answer = state.answer(who, number)
+        if answer is None or not state.in_model(who, number):
+            continue
+        if answer.generation < generation:
+            early += 1
+            if early == START_MARKS:
+                return False
+        elif answer.generation > generation and state.queries[number].origin == "volunteered":
+            later += 1
+    return later > 0
 
 
 def open_queries(state: State, settings: Settings, rater: str, *, beyond: bool = False) -> tuple[list[int], list[int]]:

@@ -176,6 +176,7 @@ class QueryQueue:
             None if settings.hide_prediction else prediction,
             cell,
             state.generation,
+            view.fit_generation,
         )
 
     def _why(self, origin: str, gain: float | None, prediction: Prediction) -> str:

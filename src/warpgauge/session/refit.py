@@ -146,15 +146,20 @@ class Refitter:
 
     def _refit(self, state: State, noise: bool) -> FitRecord | None:
         """Refit to the annotations of a state; None where its last fit has been replaced meanwhile."""
-        with self.project.lock:
-            located = self.model.view(state, None).located
+        located = located_annotations(state, self.project.d, self.model.default_covariance)
         try:
             return self._log(own_fit(self.project, located, state, noise))
         except ConflictError:
             return None
 
     def _log(self, fit: Fit) -> FitRecord:
-        entry = self.project.append(fit)[0]
+        with self.project.lock:
+            self.model.hold(self.project.state)
+            try:
+                entry = self.project.append(fit)[0]
+            except BaseException:
+                self.model.take(None)
+                raise
         self._prepare()
         return FitRecord.of(entry.payload, entry.stamp)
 
@@ -194,9 +199,12 @@ class Refitter:
         return self._log(fit)
 
     def _prepare(self) -> None:
-        """Build the Suggester for the last fit now, so that the next query does not have to wait for it."""
-        with self.project.lock:
-            state = self.project.state.copy()
-        prepared = self.model.prepared(state)
-        with self.project.lock:
-            self.model.take(prepared)
+        """Build what the last fit changes now, so that the next query does not have to wait for it."""
+        prepared = None
+        try:
+            with self.project.lock:
+                state = self.project.state.copy()
+            prepared = self.model.prepared(state)
+        finally:
+            with self.project.lock:
+                self.model.take(prepared)
