@@ -293,11 +293,12 @@ def own_annotations(state: State, d: int, rater: str, *, sealed: bool = False) -
 
 def standing_generations(state: State) -> set[int]:
     """Return the generations of the marks that the model uses; only locations that have changed are looked at again."""
-    known: tuple[int, dict[int, tuple[int, tuple[int, ...]]], set[int]] | None
-    known = state.derived.get("standing generations")
-    if known is None or known[0] != len(state.unsealed):
-        known = state.derived["standing generations"] = len(state.unsealed), {}, set()
-    _, by_location, standing = known
+    by_location: dict[int, tuple[int, tuple[int, ...]]]
+    standing: set[int]
+    opened, by_location, standing = state.derived.get("standing generations", (-1, {}, set()))
+    if opened != len(state.unsealed):
+        by_location, standing = {}, set()
+        state.derived["standing generations"] = len(state.unsealed), by_location, standing
     for location, changed in state.changed_at.items():
         former = by_location.get(location)
         if former is None or former[0] != changed:
