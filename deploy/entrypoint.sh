@@ -1,7 +1,8 @@
 #!/bin/sh
-# Starts the annotator's server of one project with what the environment says. Further arguments go to warpgauge annotate.
+# Starts the annotator's server of one project, or of a folder of projects, with what the environment says. Further
+# arguments go to warpgauge annotate or serve. Links are not printed: what a container prints is kept by others.
 #
-#   WARPGAUGE_PROJECT        folder of the project (/project)
+#   WARPGAUGE_PROJECT        folder of the project or of many (/project)
 #   WARPGAUGE_HOST           name under which browsers reach the proxy, such as annotate.example.org (needed)
 #   WARPGAUGE_ORGANISER      who organises, by the name that the sign-on gives
 #   WARPGAUGE_USER_HEADER    header in which the proxy names the person whom it signed on; empty for links with tokens
@@ -24,7 +25,7 @@ if [ -n "${WARPGAUGE_DATABASE_FILE:-}" ]; then
   export WARPGAUGE_DATABASE
 fi
 
-set -- --no-browser --log-format json --host "${WARPGAUGE_BIND:-0.0.0.0}" --port "${WARPGAUGE_PORT:-8000}" \
+set -- --no-browser --no-links --log-format json --host "${WARPGAUGE_BIND:-0.0.0.0}" --port "${WARPGAUGE_PORT:-8000}" \
   --metrics-port "${WARPGAUGE_METRICS_PORT:-9100}" --workers "${WARPGAUGE_WORKERS:-1}" \
   --allowed-host "$WARPGAUGE_HOST" "$@"
 if [ -n "${WARPGAUGE_ORGANISER:-}" ]; then set -- --rater "$WARPGAUGE_ORGANISER" "$@"; fi
@@ -37,4 +38,7 @@ if [ -n "${WARPGAUGE_LOOPS:-}" ] && [ -n "${NUMBA_CACHE_DIR:-}" ] && [ ! -e "$NU
   cp -R -p "$WARPGAUGE_LOOPS" "$NUMBA_CACHE_DIR"
 fi
 warpgauge prepare >/dev/null
-exec warpgauge annotate "${WARPGAUGE_PROJECT:-/project}" "$@"
+folder=${WARPGAUGE_PROJECT:-/project}
+command=annotate
+if [ -d "$folder" ] && [ ! -e "$folder/project.json" ]; then command=serve; fi
+exec warpgauge "$command" "$folder" "$@"

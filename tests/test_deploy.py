@@ -6,7 +6,9 @@ import os
 import re
 import shutil
 import signal
+import socket
 import ssl
+import struct
 import subprocess
 import sys
 import threading
@@ -22,7 +24,9 @@ import yaml
 
 from command_tools import call
 from postgres_tools import Postgres, free_port
+from warpgauge._version import __version__
 from warpgauge.project import Project
+from warpgauge.web.server import KEEP_ALIVE_SECONDS
 from web.server_tools import make_flat, wait_until
 
 DEPLOY = Path(__file__).parent.parent / "deploy"
@@ -175,6 +179,111 @@ def test_nginx_sign_on_and_two_servers(tmp_path: Path, postgres: Postgres, sign_
     with Project.open(folder) as project:
         placed = [event.rater for event in project.events() if event.kind == "place"]
     assert placed == ["bob@example.org"] * 4
+
+
+class _Resetting(BaseHTTPRequestHandler):
+    """A server that answers readers, but resets the connection at every write."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Length", "2")
+        self.end_headers()
+        self.wfile.write(b"ok")
+
+    def do_POST(self) -> None:
+        # Closing with this option sends a reset instead of an orderly end.
+        self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        os.close(self.connection.detach())
+        self.close_connection = True
+
+    def log_message(self, *_: Any) -> None:
+        """Say nothing."""
+
+
+def test_broken_connections_and_a_dead_server_are_no_outage(tmp_path: Path, sign_on: int, nginx_program: str) -> None:
+    """Both servers reset connections, then one is gone: every reader is still answered at once.
+
+    With ``max_fails=1`` each reset left a server out for 5 seconds, and with both out everybody got 502.
+    """
+    apps = [ThreadingHTTPServer(("127.0.0.1", 0), _Resetting) for _ in range(2)]
+    for app in apps:
+        app.handle_error = lambda *_: None  # type: ignore[method-assign]
+        threading.Thread(target=app.serve_forever, daemon=True).start()
+    path, tls = _nginx(tmp_path, [app.server_address[1] for app in apps], sign_on)
+    start = [nginx_program, "-p", str(tmp_path), "-e", str(tmp_path / "early.txt"), "-c", str(path)]
+    proxy = subprocess.Popen([*start, "-g", "daemon off;"], stderr=subprocess.DEVNULL)
+    try:
+        trusted = ssl.create_default_context(cafile=str(tmp_path / "fullchain.pem"))
+        with httpx.Client(base_url=f"https://127.0.0.1:{tls}", verify=trusted, trust_env=False, timeout=30) as browser:
+
+            def ask(method: str, who: int) -> int:
+                headers = {"Host": NAME, "Cookie": f"signed-on=rater{who}@example.org"}
+                return browser.request(
+                    method, "/api/query", headers=headers, extensions={"sni_hostname": NAME}
+                ).status_code
+
+            def up() -> bool:
+                try:
+                    return ask("GET", 0) == 200
+                except httpx.HTTPError:
+                    return False
+
+            wait_until(up)
+            # Raters are spread over both servers by their cookies.
+            assert {ask("POST", who) for who in range(8)} == {502}
+            assert [ask("GET", who) for who in range(40)] == [200] * 40
+            apps[0].shutdown()
+            apps[0].server_close()
+            assert [ask("GET", who) for who in range(40)] == [200] * 40
+    finally:
+        proxy.send_signal(signal.SIGQUIT)
+        proxy.wait(60)
+        for app in apps:
+            app.shutdown()
+            app.server_close()
+
+
+def test_the_proxy_forgets_idle_connections_first() -> None:
+    """A request never meets a connection that the server is closing; most proxies wait for 60 seconds."""
+    found = re.search(r"keepalive_timeout (\d+)s;", (DEPLOY / "nginx.conf").read_text())
+    assert found is not None
+    assert int(found[1]) < KEEP_ALIVE_SECONDS
+
+
+def test_no_secret_is_printed_in_a_container(tmp_path: Path) -> None:
+    """The organiser's link is not in what the container prints; the secret of the file lets the organiser in."""
+    folder, port, secret = make_flat(tmp_path / "lesion"), free_port(), "s" * 20 + "0123456789" * 2
+    (tmp_path / "token").write_text(secret)
+    environment = {
+        **os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "WARPGAUGE_PROJECT": str(folder),
+        "WARPGAUGE_HOST": NAME, "WARPGAUGE_TOKEN_FILE": str(tmp_path / "token"), "WARPGAUGE_BIND": "127.0.0.1",
+        "WARPGAUGE_PORT": str(port), "WARPGAUGE_METRICS_PORT": str(free_port()),
+    }  # fmt: skip
+    command = ["/bin/sh", str(DEPLOY / "entrypoint.sh")]
+    with (tmp_path / "printed").open("wb") as printed:
+        server = subprocess.Popen(command, env=environment, stdout=printed, stderr=subprocess.STDOUT)
+        try:
+            wait_until(lambda: _is_ready(port), 120)
+            headers = {"Host": NAME}
+            address = f"http://127.0.0.1:{port}/?token={secret}"
+            assert httpx.get(address, headers=headers, trust_env=False, timeout=30).status_code == 303
+        finally:
+            server.terminate()
+            assert server.wait(60) == 0
+    text = (tmp_path / "printed").read_text()
+    assert "The annotator is at" in text
+    assert "token=" not in text
+    assert secret not in text
+    assert "nobody would see the links" in call("annotate", folder, "--no-links", "--raters", "ada", code=1)
+
+
+def test_the_example_names_this_version() -> None:
+    """The image that compose.yaml builds is named after the version of the sources."""
+    assert (
+        yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]["app1"]["image"] == f"warpgauge:{__version__}"
+    )
 
 
 def test_the_entry_point_says_what_is_missing() -> None:

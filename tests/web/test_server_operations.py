@@ -72,6 +72,24 @@ def test_a_database_that_is_away(shared: Path, postgres: Postgres) -> None:
         assert [event.kind for event in project.events()].count("place") == 1
 
 
+def test_not_ready_while_writes_are_refused(flat: Path, tmp_path: Path) -> None:
+    """Reading works, but the second copy cannot be written: no proxy may send people here until it can."""
+    mirror = tmp_path / "mirror"
+    with served(flat, "ada", mirror=mirror) as server:
+        client, stranger = server.client("ada"), server.stranger()
+        query = client.get("/api/query").json()
+        assert stranger.get("/readyz").status_code == 200
+        mirror.rename(tmp_path / "away")
+        mirror.write_text("not a folder")
+        assert answer(client, query, query["location"]).status_code == 503
+        wait_until(lambda: stranger.get("/readyz").status_code == 503)
+        assert client.get("/api/list").status_code == 200
+        mirror.unlink()
+        (tmp_path / "away").rename(mirror)
+        assert answer(client, query, query["location"]).status_code == 200
+        wait_until(lambda: stranger.get("/readyz").status_code == 200)
+
+
 def _children(parent: int) -> list[int]:
     text = Path(f"/proc/{parent}/task/{parent}/children").read_text()
     return [int(word) for word in text.split()]

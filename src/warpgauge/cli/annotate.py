@@ -55,6 +55,14 @@ _SERVER_OPTIONS = (
     click.option("--trusted-proxy", "trusted_proxies", multiple=True, help="Address or network of that proxy."),
     click.option("--token-file", type=_FILE, help="File with the secret of your own link, the same on several hosts."),
     click.option("--no-browser", is_flag=True, help="Do not open a browser."),
+    click.option(
+        "--no-links",
+        "show_links",
+        is_flag=True,
+        flag_value=False,
+        default=True,
+        help="Do not print links: their secrets would stay in the log of a container.",
+    ),
 )
 
 
@@ -108,7 +116,8 @@ def annotate(
 
     Starts a server for the annotator's page and opens the page. With --mirror, every answer is also written to another
     folder before it is acknowledged; see warpgauge recover. Ctrl-C stops the server with exit code 0, and nothing is
-    lost. /healthz and /readyz report whether the server runs and whether the log can be read. Needs the extra "web".
+    lost. /healthz and /readyz report whether the server runs and whether the log can be read and written. Needs the
+    extra "web".
     """
     with suppress(KeyboardInterrupt):  # one that comes while the project is being opened
         from warpgauge.web import serve

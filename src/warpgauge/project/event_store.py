@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Self
 
 from warpgauge.project import snapshots
-from warpgauge.project.errors import project_content
+from warpgauge.project.errors import StorageError, project_content
 from warpgauge.project.event_log import EventLog
 from warpgauge.project.events import Event, advance, check_sequence, read_event, replay
 from warpgauge.project.state import State
 from warpgauge.project.values import Entry
 
+# So long after a refused write others are expected to be refused: pages that wait try again at least every 5 seconds.
+REFUSED_SECONDS = 6.0
 _ADVICE = "run warpgauge verify, and warpgauge recover where there is a mirror"
 
 
@@ -64,6 +67,8 @@ class EventStore:
         self.log = log
         self.d = d
         self.lock = StateLock()
+        self._refused: tuple[float, StorageError] | None = None
+        self._opened_readonly = log.readonly
         with project_content("The annotation log", _ADVICE):
             self._state, entries = snapshots.restored(self.log, d)
             replay(entries, d, self._state)
@@ -83,6 +88,15 @@ class EventStore:
             if not self.lock.fresh:
                 self.sync()
             return self._state
+
+    def check_ready(self) -> None:
+        """Raise while the log cannot be read, or writes are refused; one that was opened to be read is ready."""
+        self.log.ping()
+        refused = self._refused
+        if refused is not None and time.monotonic() - refused[0] < REFUSED_SECONDS:
+            raise refused[1]
+        if self.log.readonly and not self._opened_readonly:
+            raise StorageError("The log may only be read now, so nothing can be saved.")
 
     def sync(self) -> list[Entry]:
         """Read what other processes have written since, and return it."""
@@ -119,7 +133,12 @@ class EventStore:
                 decided[:] = decide(self._state)
                 return decided
 
-            written = self.log.append(self._state.generation, on_fresh)
+            try:
+                written = self.log.append(self._state.generation, on_fresh)
+            except StorageError as error:
+                self._refused = time.monotonic(), error
+                raise
+            self._refused = None
             for event, entry in zip(decided, written, strict=True):
                 advance(self._state, event, entry.stamp)
             self.lock.fresh = True

@@ -340,6 +340,10 @@ class Project(ProjectFolder):
         """The store of the events, for those who run servers: leases, notifications, whether it can be reached."""
         return self._store.log
 
+    def check_ready(self) -> None:
+        """Raise while the log cannot be read, or writes to it are refused."""
+        self._store.check_ready()
+
     @property
     def known(self) -> State:
         """What the log said when this process last looked; not to be changed."""

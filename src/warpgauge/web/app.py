@@ -121,7 +121,7 @@ def create_app(
 
     app = annotator_app(lifespan=_lifespan)
     app.state.desk, app.state.gate, app.state.house, app.state.launch_tokens = desk, gate, opened, dict(tokens)
-    app.state.watched = Watched(opened.log.ping, lambda: opened.known.generation)
+    app.state.watched = Watched(opened.check_ready, lambda: opened.known.generation)
     app.state.metrics = None if settings.metrics_port is None else Metrics()
     app.add_middleware(About, state={"desk": desk, "page": page_at(settings.root_path)})
     app.add_middleware(Guard, gate=gate, house=opened, settings=settings)

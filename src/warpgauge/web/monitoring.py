@@ -1,7 +1,8 @@
 """What those who run a server look at: whether it lives, whether it is ready, a line per request, and figures.
 
-``/healthz`` answers as long as the process does; ``/readyz`` only while the log can be read. Both need no token and say
-nothing about the project. Figures for Prometheus have a port of their own, so that no proxy serves them by mistake.
+``/healthz`` answers as long as the process does; ``/readyz`` only while the log can be read and written.
+Both need no token and say nothing about the project. Figures for Prometheus have a port of their own, so that no proxy
+serves them by mistake.
 """
 
 from __future__ import annotations
@@ -109,7 +110,7 @@ class Probes:
                 self.watched.ping()
                 self._looked = now, None
             except WarpgaugeError:
-                self._looked = now, "The log cannot be read now."
+                self._looked = now, "The log cannot be read or written now."
         return self._looked[1]
 
     async def _noted(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -35,6 +35,10 @@ from warpgauge.web.settings import ServerSettings
 from warpgauge.web.site import Site, create_site
 from warpgauge.web.workers import Workers, WorkerTask
 
+# A proxy must forget its idle connections before the server closes them, or a request meets a closed one: most of them
+# do so after 60 seconds.
+KEEP_ALIVE_SECONDS = 75
+
 
 class _Server(uvicorn.Server):
     """A server that ends in good order however often it is interrupted.
@@ -112,7 +116,7 @@ class Launch:
                 access_log=False,  # it would write the tokens of links into a log
                 server_header=False,
                 ws="none",
-                timeout_keep_alive=30,
+                timeout_keep_alive=KEEP_ALIVE_SECONDS,
                 timeout_graceful_shutdown=3,
                 backlog=BACKLOG,
             )
@@ -323,6 +327,8 @@ def _interrupt_stops(launch: Launch) -> Iterator[None]:
 def announcement(launch: Launch) -> list[str]:
     """Return the lines that tell people where to go."""
     first, *others = launch.links
+    if not launch.settings.show_links:
+        return [f"The annotator is at {launch.url} (the organiser is {first.name}; links are not printed)."]
     lines = [f"The annotator is at {first.url} ({first.name}, {first.role})."]
     lines += [f"Link for {link.name} ({link.role}): {link.url}" for link in others]
     lines += [f"{name} has a link already, which stays valid at {launch.url} ." for name in launch.kept]

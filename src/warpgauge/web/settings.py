@@ -58,6 +58,8 @@ class ServerSettings:
         Addresses or networks of that proxy.
     embedded : bool
         Whether pages of this machine, such as a notebook, may show the page in a frame.
+    show_links : bool
+        Whether the secrets of links are printed; what a container prints is kept by others.
     most_open : int
         Number of projects that a server of many keeps open in each process.
     """
@@ -81,10 +83,16 @@ class ServerSettings:
     user_header: str | None = None
     trusted_proxies: tuple[str, ...] = ()
     embedded: bool = False
+    show_links: bool = True
     most_open: int = 100
 
     def __post_init__(self) -> None:
         check_workers(self.workers)
+        if self.raters and not self.show_links:
+            raise InvalidInputError(
+                "With --no-links nobody would see the links of --raters; leave these out, and invite people on "
+                "the organiser's page."
+            )
         if not 1 <= self.most_open <= 10_000:
             raise InvalidInputError(f"The number of open projects must be 1 to 10000, got {self.most_open}.")
         if self.token is not None and not 32 <= len(self.token) <= LONGEST_TOKEN:

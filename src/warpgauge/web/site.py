@@ -97,7 +97,7 @@ class Site:
             desk = None if pair is None else self.shelf.taken_if_open(pair)
             if pair is not None and desk is not None:
                 try:
-                    desk.project.log.ping()
+                    desk.project.check_ready()
                 finally:
                     self.shelf.give_back(pair)
 
