@@ -32,7 +32,7 @@ else
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test integrations notebooks compat lint bench audit workflows dist sbom stress docs clean
+.PHONY: help demo test integrations notebooks compat installs lint bench audit workflows dist sbom stress docs clean
 
 help:  ## show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -133,6 +133,9 @@ integrations: $(INTEGRATIONS_STAMP) notebooks  ## tests against napari with Qt, 
 
 compat:  ## lowest and newest versions of the dependencies, on Python 3.11 to 3.14 as far as they can be had
 	$(PYTHON) requirements/compat.py
+
+installs:  ## wheel and source distribution by pip, uv, pipx and uvx from a file; the conda recipe is rendered
+	$(PYTHON) requirements/installs.py
 
 bench: $(BENCH_STAMP)  ## every figure as a ratio against its bound, in this run, to docs/speed.md
 	MALLOC_TRIM_THRESHOLD_=1000000000 MALLOC_MMAP_THRESHOLD_=1000000000 PYTHONPATH=$(CURDIR) $(BIN)/python benchmarks/run.py

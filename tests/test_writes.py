@@ -122,6 +122,8 @@ class Setting:
             f'[[pair]]\nname = "one"\nproject = {json.dumps(project)}\n'
             '[[method]]\nname = "m"\ntransform = "{method}/{pair}.tfm"\n'
         )
+        truth = write_transform(AffineTransform(np.eye(2), [1.0, 0.5]), out / "truth.tfm")
+        told = ["--truth", str(truth), "--count", "1", "--rater", "../../victim/simulated"]
         return [
             ["verify", project],
             ["info", project],
@@ -135,6 +137,7 @@ class Setting:
             ["benchmark", str(boxed), "--container", str(out / "box")],
             ["mirror", project, str(self.folder / "mirrors")],
             ["serve", project],
+            ["simulate", "annotate", project, *told],
             ["recover", project],
         ]
 
@@ -182,6 +185,40 @@ def test_all_writes_lie_in_the_stated_folders(setting: Setting) -> None:
     """Every command works on a project whose raters and transforms have hostile names, and writes where it says."""
     found = setting.run()
     assert [code for code, _ in found.outcomes] == [0] * len(found.outcomes), found.outcomes
+
+
+def test_copied_and_simulated_images_lie_in_the_stated_folders(setting: Setting) -> None:
+    """``new --copy`` and ``simulate deform`` of a received image that is a link, with a hostile name and masks."""
+    received = setting.folder / "received"
+    fixed, moving = write_images(setting.folder / "pictures")
+    link = received / "..\\victim.png"
+    link.symlink_to(fixed)
+    out = setting.folder / "out"
+    made = [str(one) for one in (out / "new", out / "deformed.nrrd", out / "true.nrrd")]
+    steps = [
+        ["new", made[0], "--fixed", str(link), "--moving", str(moving), "--fixed-mask", str(link), "--copy"],
+        ["simulate", "deform", str(link), made[1], "--amplitude", "2", "--spacing", "16", "--truth", made[2]],
+    ]
+    before = setting._outside()
+    found = audited(steps, setting.folder / "own")
+    assert [code for code, _ in found.outcomes] == [0, 0], found.outcomes
+    assert found.outside(out, setting.folder / "own") == []
+    assert found.forbidden == ()
+    assert setting._outside() == before
+    copied = [one for one in (out / "new").rglob("*") if one.is_file()]
+    assert not any(one.is_symlink() for one in copied)
+    assert any(one.read_bytes() == fixed.read_bytes() for one in copied)
+
+
+def test_registrations_write_into_the_project_alone(setting: Setting) -> None:
+    """``register`` works in processes of its own, which the hook does not see: every file outside stays as it was."""
+    before = setting._outside()
+    command = ["register", str(setting.project), "--jobs", "1", "--time-limit", "60"]
+    found = audited([command], setting.folder / "own")
+    assert found.outcomes[0][0] == 0, found.outcomes
+    assert found.outside(setting.project, setting.folder / "own") == []
+    assert setting._outside() == before
+    assert not any((setting.folder / name).is_dir() and any((setting.folder / name).iterdir()) for name in ("mirrors",))
 
 
 def with_id(folder: Path, text: str) -> None:

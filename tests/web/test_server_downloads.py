@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import zipfile
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import pytest
 
 from warpgauge.io.landmarks import read_landmarks
 from warpgauge.project import Project
-from web.server_tools import Served, answer, make_solid, served
+from web.server_tools import Served, answer, make_flat, make_solid, served
 
 
 def work(server: Served, who: str, count: int) -> list[list[float]]:
@@ -80,3 +81,23 @@ def test_a_format_with_one_file_per_image_comes_as_an_archive(tmp_path: Path) ->
         assert reply.status_code == 200, reply.text
         names = zipfile.ZipFile(io.BytesIO(reply.content)).namelist()
     assert names == ["solid-ada-fixed.mrk.json", "solid-ada-moving.mrk.json"]
+
+
+@pytest.mark.parametrize("name", ['ev"il; filename=x.html', "a\r\nSet-Cookie: a=b", "\u202egpj.exe", "é" * 90])
+def test_hostile_names_do_not_reach_a_header(tmp_path: Path, name: str) -> None:
+    """Names of projects and raters give one plain name of a file, which browsers save and never show."""
+    folder = tmp_path / name
+    with served(make_flat(folder), "ada") as server:
+        rater = server.client("ada")
+        query = rater.get("/api/query").json()
+        answer(rater, query, query["location"], confirmed=True)
+        with Project.open(folder) as project:
+            project.change_settings(seal=False)
+        reply = server.client().get("/api/download/marks/all")
+        assert reply.status_code == 200, reply.text
+        header = reply.headers["content-disposition"]
+        assert re.fullmatch(r'attachment; filename="[A-Za-z0-9_-][A-Za-z0-9._-]{0,120}\.csv"', header), header
+        assert reply.headers["x-content-type-options"] == "nosniff"
+        assert reply.headers["content-type"] == "application/octet-stream"
+        assert "default-src" in reply.headers["content-security-policy"]
+        assert reply.headers.get_list("set-cookie") == []

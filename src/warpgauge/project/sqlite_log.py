@@ -329,6 +329,8 @@ class SqliteLog(EventLog):
         # A connection must not cross a fork: the child leaves the parent's alone and opens its own.
         self._pid = os.getpid()
         if not self.path.is_file():
+            if self._last is not None:
+                raise self._replaced("has been deleted or moved")
             raise ProjectError(f"There is no annotation log at {str(self.path)!r}; the project is not complete.")
         try:
             status = self.path.stat()

@@ -16,7 +16,7 @@ from typing import Annotated, Any, Protocol
 from fastapi import Depends, Request
 
 from warpgauge.errors import InvalidInputError
-from warpgauge.project import ORGANISER, NotAllowedError, State, StorageError
+from warpgauge.project import ORGANISER, NotAllowedError, ProjectError, State
 from warpgauge.project.names import checked_name
 
 LONGEST_TOKEN = 200
@@ -207,7 +207,7 @@ class Gate:
     def _renew_if_old(self) -> None:
         age = time.monotonic() - self._known.time
         if age > _FRESH_SECONDS:
-            with suppress(StorageError):  # who was known a moment ago may go on looking; a write is decided by the log
+            with suppress(ProjectError):  # who was known a moment ago may go on looking; a write is decided by the log
                 self._renew(wait=age > _STALE_SECONDS)
 
     def _find(self, given: str) -> Person | None:

@@ -18,7 +18,7 @@ from starlette.requests import cookie_parser
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from warpgauge.project import StorageError
+from warpgauge.project import ProjectError
 from warpgauge.web.auth import Gate, House, Person
 from warpgauge.web.hosts import split_host
 from warpgauge.web.logins import LoginLog, WrongTokens
@@ -120,7 +120,7 @@ class Guard:
                 if person is None and token:
                     again = not self.wrong.too_many(address)
                     person = await run_in_threadpool(self.gate.person, token, again=again)
-        except StorageError as error:
+        except ProjectError as error:
             return failure(503, str(error))
         if person is None:
             return self._stranger(scope, headers, address, token)
@@ -194,7 +194,7 @@ class Guard:
         try:
             person = await run_in_threadpool(self.gate.person, token, again=not self.wrong.too_many(address))
             signed_in = await run_in_threadpool(self.gate.person, _cookie(headers, self._cookie_name(scope)))
-        except StorageError as error:
+        except ProjectError as error:
             return failure(503, str(error))
         if person is None:
             return self._counted(scope, address, token) or plain_page(401, self.gate.why_ended(token) or _NO_TOKEN)
