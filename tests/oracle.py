@@ -52,6 +52,13 @@ def radial(family: str, r):
         return 1.0 / (1.0 + r**2 / R_INVERSE_QUADRATIC**2)
     if family == "wendland":
         return (4.0 * r / R_WENDLAND + 1.0) * np.maximum(1.0 - r / R_WENDLAND, 0.0) ** 4
+    # Not in the paper: Matern's functions of sqrt(2 nu) r / l, with l such that they integrate to 1/3 as well.
+    if family == "matern32":
+        t = math.sqrt(3) * r / (math.sqrt(3) / 6)
+        return (1.0 + t) * np.exp(-t)
+    if family == "matern52":
+        t = math.sqrt(5) * r / (math.sqrt(5) / 8)
+        return (1.0 + t + t**2 / 3) * np.exp(-t)
     raise ValueError(f"unknown family {family!r}")
 
 

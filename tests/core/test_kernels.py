@@ -14,12 +14,12 @@ import warpgauge as wg
 from warpgauge.core.kernels import RADIAL, TrendKernel
 from warpgauge.errors import InvalidInputError
 
-FAMILIES = ("wendland", "gaussian", "inverse_quadratic")
+FAMILIES = ("wendland", "gaussian", "inverse_quadratic", "matern32", "matern52")
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_radial_functions_have_the_integral_of_the_wendland_function(family: str) -> None:
-    """Eq. (kernel_integral_normalisation): all three integrate to 1/3 and start at 1."""
+    """Eq. (kernel_integral_normalisation): all integrate to 1/3 and start at 1."""
     radial = RADIAL[family]
     integral, _ = integrate.quad(lambda r: float(radial(np.array(r))), 0, np.inf, limit=500)
     assert integral == pytest.approx(1 / 3, abs=1e-7)

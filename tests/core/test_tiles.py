@@ -108,7 +108,7 @@ def test_any_number_of_annotations(count: int, mean: str, isotropic: bool) -> No
     assert_equal(model(2, isotropic, mean=mean, count=count), points)
 
 
-@pytest.mark.parametrize("family", ["gaussian", "inverse_quadratic"])
+@pytest.mark.parametrize("family", ["gaussian", "inverse_quadratic", "matern52"])
 @pytest.mark.parametrize("isotropic", [True, False])
 def test_kernels_without_compact_support(family: str, isotropic: bool) -> None:
     points = np.random.default_rng(4).uniform(-80, 180, (2000, 2))

@@ -8,6 +8,7 @@ family                 breaks                                       each table
 0 (Wendland)           squared scales, ascending, shape (S,)        quintic coefficients, (S + 1, 6)
 1 (Gaussian)           ``1 / (r_G rho_s)^2``, shape (S,)            weights, (S, 1)
 2 (inverse quadratic)  ``1 / (r_IQ rho_s)^2``, shape (S,)           weights, (S, 1)
+3, 4 (Matern)          ``6 / rho_s`` or ``8 / rho_s``, shape (S,)   weights, (S, 1)
 =====================  ===========================================  ==================================
 
 There is one table, or two where the image has regions: the first for two points of one region, the second for points
@@ -26,7 +27,7 @@ import numpy as np
 
 from warpgauge.core.arrays import Bools, Floats, Ints
 
-WENDLAND, GAUSSIAN, INVERSE_QUADRATIC = 0, 1, 2
+WENDLAND, GAUSSIAN, INVERSE_QUADRATIC, MATERN_32, MATERN_52 = 0, 1, 2, 3, 4
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -141,11 +142,20 @@ def _kernel_of_squares(family: int, breaks: Floats, table: Floats, row: Floats) 
         row[:] = 0.0
         for s in range(scales):
             _add_gaussian(breaks[s], table[s, 0], squares, row)
-    else:
+    elif family == 2:
         for j in range(row.shape[0]):
             value = 0.0
             for s in range(scales):
                 value += table[s, 0] / (1.0 + row[j] * breaks[s])
+            row[j] = value
+    else:
+        square = 0.0 if family == 3 else 1.0 / 3.0
+        for j in range(row.shape[0]):
+            r = math.sqrt(row[j])
+            value = 0.0
+            for s in range(scales):
+                t = r * breaks[s]
+                value += table[s, 0] * (1.0 + t + square * t * t) * math.exp(-t)
             row[j] = value
 
 

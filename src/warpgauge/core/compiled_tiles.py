@@ -2,6 +2,8 @@
 
 A tile is ``order[start:stop]``, the rows of some of the points. Arrays of a tile have one column for each of its points
 and room for a whole tile. Named tuples cost a compiled loop nothing.
+
+The compiler's cache knows the date of this file alone: touch it when a loop of :mod:`warpgauge.core.compiled` changes.
 """
 
 from __future__ import annotations

@@ -29,7 +29,11 @@ FAMILIES: dict[str, int] = {
     "wendland": compiled.WENDLAND,
     "gaussian": compiled.GAUSSIAN,
     "inverse_quadratic": compiled.INVERSE_QUADRATIC,
+    "matern32": compiled.MATERN_32,
+    "matern52": compiled.MATERN_52,
 }
+# The paper's three.
+PAPER_FAMILIES = ("wendland", "gaussian", "inverse_quadratic")
 
 # (4 u + 1) (1 - u)^4 expanded in powers of u.
 _QUINTIC = np.array([1.0, 0.0, -10.0, 20.0, -15.0, 4.0])
@@ -50,10 +54,24 @@ def inverse_quadratic(u: Floats) -> Floats:
     return np.asarray(1 / (1 + (u / R_INVERSE_QUADRATIC) ** 2))
 
 
+def matern32(u: Floats) -> Floats:
+    """Matern function with nu = 3/2, ``(1 + t) exp(-t)`` with t = 6 u (not in the paper)."""
+    t = 6 * u
+    return np.asarray((1 + t) * np.exp(-t))
+
+
+def matern52(u: Floats) -> Floats:
+    """Matern function with nu = 5/2, ``(1 + t + t^2 / 3) exp(-t)`` with t = 8 u (not in the paper)."""
+    t = 8 * u
+    return np.asarray((1 + t + t**2 / 3) * np.exp(-t))
+
+
 RADIAL: dict[str, Callable[[Floats], Floats]] = {
     "wendland": wendland,
     "gaussian": gaussian,
     "inverse_quadratic": inverse_quadratic,
+    "matern32": matern32,
+    "matern52": matern52,
 }
 
 
@@ -111,8 +129,9 @@ class KernelBundle:
 
     Parameters
     ----------
-    family : {"wendland", "gaussian", "inverse_quadratic"}
-        The radial function :math:`\mathcal K`, scaled as in the paper so that the three are comparable.
+    family : {"wendland", "gaussian", "inverse_quadratic", "matern32", "matern52"}
+        The radial function :math:`\mathcal K`, scaled as in the paper so that all have the same integral; the Matern
+        functions, with one and two derivatives, are beyond it.
     scales : sequence of float
         The :math:`\rho_s` in world units, in any order.
     weights : sequence of float
@@ -212,6 +231,8 @@ class KernelBundle:
         """The bundle as the compiled loops take it (see compiled.py)."""
         family = FAMILIES[self.family]
         every = [self.weights, self.weights * (1 - self.own)] if self.divided else [self.weights]
+        if family in (compiled.MATERN_32, compiled.MATERN_52):
+            return family, (6 if family == compiled.MATERN_32 else 8) / self.scales, np.stack(every)[:, :, None]
         if family != compiled.WENDLAND:
             radius = R_GAUSSIAN if family == compiled.GAUSSIAN else R_INVERSE_QUADRATIC
             return family, 1 / (radius * self.scales) ** 2, np.stack(every)[:, :, None]

@@ -10,7 +10,7 @@ import numpy as np
 from warpgauge.core.annotations import Annotations
 from warpgauge.core.arrays import Floats, tied_ranks
 from warpgauge.core.error_scores import mean_squared_errors, win_probabilities
-from warpgauge.core.kernels import FAMILIES, KernelBundle
+from warpgauge.core.kernels import PAPER_FAMILIES, KernelBundle
 from warpgauge.core.process import Posterior
 
 FACTOR = 4.0
@@ -145,7 +145,7 @@ def model_changes(posterior: Posterior, factor: float) -> list[tuple[str, str, C
     ]
     changes += [
         ("family", f"kernel family {family}", with_kernel(kernel.with_family(family)))
-        for family in FAMILIES
+        for family in PAPER_FAMILIES
         if family != kernel.family
     ]
     changes.append(("noise", f"noise x {factor:g}", with_noise(factor)))
