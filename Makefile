@@ -172,6 +172,7 @@ stress: $(STAMP)  ## long runs: 20,000 mutated files, 500 hostile projects, bomb
 	PYTHONPATH=tests $(BIN)/python benchmarks/bombs.py
 	PYTHONPATH=tests $(BIN)/python benchmarks/hostile.py
 	PYTHONPATH=tests $(BIN)/python benchmarks/servers.py --only kills killed --raters 20 --pause 1
+	PYTHONPATH=tests $(BIN)/python benchmarks/many.py --projects 200 --raters 50
 
 docs: $(STAMP)  ## build docs/ to docs-output/; a warning is an error
 	$(BIN)/sphinx-build -q -W --keep-going -E -b html docs docs-output

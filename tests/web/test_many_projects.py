@@ -236,7 +236,7 @@ def test_the_roster_keeps_what_it_acknowledged(tmp_path: Path) -> None:
         Roster(tmp_path / "people.jsonl")
 
 
-def test_a_place_without_projects(tmp_path: Path, originals: Path) -> None:
+def test_a_place_without_projects(tmp_path: Path, originals: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An empty folder and one that is not there are refused; keys of different names differ; a study serves too."""
     with pytest.raises(InvalidInputError, match="holds no project"):
         prepare_site(tmp_path)
@@ -249,7 +249,12 @@ def test_a_place_without_projects(tmp_path: Path, originals: Path) -> None:
     assert all(key.isascii() and "/" not in key for key in keys)
     study = '[[pair]]\nname = "first"\nproject = "odd/ü"\n[[method]]\nname = "identity"\n'
     (tmp_path / "study.toml").write_text(study + 'transform = "identity"\n')
-    assert list(Catalogue(tmp_path / "study.toml").pairs()) == ["first"]
+    catalogue = Catalogue(tmp_path / "study.toml")
+    assert list(catalogue.pairs()) == ["first"]
+    # A study that is being edited does not take away what is served.
+    (tmp_path / "study.toml").write_text("[[pair")
+    monkeypatch.setattr("warpgauge.web.catalogue._LOOK_SECONDS", 0.0)
+    assert list(catalogue.pairs()) == ["first"]
     assert "does not exist" in call("serve", tmp_path / "nowhere", code=2)
 
 

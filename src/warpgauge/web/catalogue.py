@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import re
 import threading
@@ -11,9 +12,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from warpgauge.errors import InvalidInputError
+from warpgauge.errors import InvalidInputError, WarpgaugeError
+from warpgauge.io.files import one_line
 from warpgauge.study import read_study
 
+logger = logging.getLogger("warpgauge.web")
 DEEPEST = 3  # folders below the one that was named
 MOST = 100_000
 _LOOK_SECONDS = 5.0
@@ -67,10 +70,20 @@ class Catalogue:
         """Return all pairs in the order of their names; projects added since are found within seconds."""
         with self._lock:
             if not self._found[1] or time.monotonic() - self._found[0] > _LOOK_SECONDS:
-                named = self._of_study() if self.place.is_file() else self._of_folder()
-                found = {_key(name): Pair(_key(name), name, folder) for name, folder in named}
-                self._found = time.monotonic(), dict(sorted(found.items(), key=lambda item: _natural(item[1].name)))
+                self._found = time.monotonic(), self._look()
             return self._found[1]
+
+    def _look(self) -> dict[str, Pair]:
+        try:
+            named = list(self._of_study() if self.place.is_file() else self._of_folder())
+        except (WarpgaugeError, OSError) as error:
+            if not self._found[1]:
+                raise InvalidInputError(f"{str(self.place)!r} cannot be read: {one_line(error)}.") from error
+            # A study that is being edited, or a folder that is away, does not take away what is served.
+            logger.error("%s cannot be read now, so its former pairs are served: %s", self.place, one_line(error))
+            return self._found[1]
+        found = {_key(name): Pair(_key(name), name, folder) for name, folder in named}
+        return dict(sorted(found.items(), key=lambda item: _natural(item[1].name)))
 
     def _of_study(self) -> Iterator[tuple[str, Path]]:
         for pair in read_study(self.place).pairs:
@@ -85,12 +98,13 @@ class Catalogue:
         while waiting:
             folder, depth = waiting.pop()
             with os.scandir(folder) as entries:
-                below = [Path(entry.path) for entry in entries if not entry.name.startswith(".") and entry.is_dir()]
-            for one in below:
+                below = [entry for entry in entries if not entry.name.startswith(".") and entry.is_dir()]
+            for entry in below:
+                one = Path(entry.path)
                 if (one / _DOCUMENT).exists():
                     count += 1
                     yield one.relative_to(self.place).as_posix(), one
-                elif depth + 1 < DEEPEST:
+                elif depth + 1 < DEEPEST and not entry.is_symlink() and os.access(one, os.R_OK | os.X_OK):
                     waiting.append((one, depth + 1))
             if count > MOST:
                 raise InvalidInputError(f"{str(self.place)!r} holds more than {MOST} projects; serve a part of them.")

@@ -189,7 +189,7 @@ def _pack(site: Site, aim: Path, organising: Person) -> None:
     table: list[list[Any]] = [["pair", "raters", *_FIGURES]]
     with zipfile.ZipFile(aim, "w", zipfile.ZIP_DEFLATED) as packed, tempfile.TemporaryDirectory() as folder:
         for key, pair in site.catalogue.pairs().items():
-            summary = site.summaries.now(pair)
+            summary = site.summaries.now(pair, audit=True)
             work = summary.work.values()
             told = {**vars(summary), "placed": sum(w.placed for w in work), "skipped": sum(w.skipped for w in work)}
             table.append([pair.name, " ".join(assigned.get(key, [])), *(told[name] for name in _FIGURES)])

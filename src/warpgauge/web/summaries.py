@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import statistics
 import threading
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,6 +25,7 @@ from warpgauge.web.catalogue import Pair
 from warpgauge.web.shelf import Shelf
 
 logger = logging.getLogger("warpgauge.web")
+_ELSEWHERE_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
@@ -68,13 +70,13 @@ class Summary:
     problem: str | None = None
 
 
-def summary_of(project: Project) -> Summary:
-    """Return the summary of an open project."""
+def summary_of(project: Project, *, audit: bool) -> Summary:
+    """Return the summary of an open project; what its audit shows, for which transforms are mapped, only on demand."""
     with project.lock:
         state = project.state
         apart = [_largest(marks) for marks in standing_marks(state).values() if len(marks) > 1]
         work = {name: _work(state, name) for name in state.who_answered()}
-        audited, transforms = bool(state.audits), len(state.transforms)
+        audited, transforms = audit and bool(state.audits), len(state.transforms)
         budget = project.settings.budget
         problems = project.missing_images()
     found = AuditWatch(project).verdict() if audited and transforms > 1 else None
@@ -103,6 +105,16 @@ def _work(state: State, name: str) -> Work:
     return Work(placed_count(state, name), skipped, None if last is None else last.time)
 
 
+@dataclass(frozen=True)
+class _Known:
+    """A summary, the stamp of the log that it was counted from, whether with the audit, and when."""
+
+    stamp: object
+    summary: Summary
+    audit: bool
+    time: float
+
+
 class Summaries:
     """Summaries of pairs, kept until a log changes.
 
@@ -114,37 +126,42 @@ class Summaries:
 
     def __init__(self, shelf: Shelf) -> None:
         self._shelf = shelf
-        self._lock, self._counting = threading.Lock(), threading.Lock()
-        self._known: dict[str, tuple[object, Summary]] = {}
+        self._counting = threading.Lock()
+        self._known: dict[str, _Known] = {}
 
     def known(self, key: str) -> Summary | None:
         """Return what was last counted of a pair; None where nothing was yet."""
         found = self._known.get(key)
-        return None if found is None else found[1]
+        return None if found is None else found.summary
 
-    def now(self, pair: Pair) -> Summary:
-        """Return the summary of a pair as its log is now."""
+    def now(self, pair: Pair, *, audit: bool = False) -> Summary:
+        """Return the summary of a pair as its log is now; what its audit shows only on demand, since that is slow."""
         stamp = _stamp(pair.folder)
         found = self._known.get(pair.key)
-        if found is not None and found[0] == stamp is not None and found[1].problem is None:
-            return found[1]
+        if (
+            found is not None
+            and found.stamp == stamp is not None
+            and found.summary.problem is None
+            and found.audit >= audit
+        ):
+            return found.summary
         try:
-            summary = self._counted(pair)
+            summary = self._counted(pair, audit)
         except WarpgaugeError as error:
             summary = Summary(problem=str(error))
         except Exception:
             logger.exception("The pair %s cannot be summarised", pair.name)
             summary = Summary(problem="This pair cannot be read; the server's log says more.")
-        self._known[pair.key] = stamp, summary
+        self._known[pair.key] = _Known(stamp, summary, audit, time.monotonic())
         return summary
 
-    def _counted(self, pair: Pair) -> Summary:
+    def _counted(self, pair: Pair, audit: bool) -> Summary:
         desk = self._shelf.taken_if_open(pair)
         if desk is None:
             with Project.open(pair.folder, check_images=False) as project:
-                return summary_of(project)
+                return summary_of(project, audit=audit)
         try:
-            return summary_of(desk.project)
+            return summary_of(desk.project, audit=audit)
         finally:
             self._shelf.give_back(pair)
 
@@ -156,7 +173,11 @@ class Summaries:
     def _follow(self, pairs: list[Pair]) -> None:
         try:
             for pair in pairs:
-                self.now(pair)
+                found = self._known.get(pair.key)
+                # Whether a log elsewhere has changed is known only once it is read: those are looked at now and then.
+                old = found is None or time.monotonic() - found.time > _ELSEWHERE_SECONDS
+                if old or _stamp(pair.folder) is not None:
+                    self.now(pair, audit=True)
         finally:
             self._counting.release()
 
