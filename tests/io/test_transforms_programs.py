@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
+import nibabel as nib
 import numpy as np
 import pytest
 from scipy.interpolate import RBFInterpolator
@@ -13,6 +15,7 @@ from scipy.spatial.transform import Rotation
 from warpgauge.errors import AmbiguousFileError, FileFormatError
 from warpgauge.geometry import Floats, Grid
 from warpgauge.io.transforms import read_transform
+from warpgauge.project.transforms import copy_transform
 
 LPS = np.diag([-1.0, -1.0, 1.0, 1.0])
 
@@ -122,6 +125,36 @@ def test_afni_matrices(tmp_path: Path) -> None:
     (tmp_path / "b.aff12.1D").write_text(f"{row}\n{row}\n")
     with pytest.raises(FileFormatError, match="row of one volume"):
         read_transform(tmp_path / "b.aff12.1D")
+
+
+def test_warps_of_afni(tmp_path: Path) -> None:
+    """Displacements of a dataset that AFNI wrote (nibabel's sample), with new values: LPS mm at the base's nodes."""
+    sample = Path(nib.__file__).parent / "tests" / "data" / "example4d+orig.HEAD"
+    if not sample.is_file():
+        pytest.skip("this nibabel comes without its samples")
+    affine, shape = nib.load(sample).affine, nib.load(sample).shape
+    assert shape[3] == 3
+    text = re.sub(r"(name = BRICK_TYPES\s+count = 3\s+)[0-9 ]+", r"\g<1>3 3 3\n", sample.read_text())
+    text = re.sub(r"(name = BRICK_FLOAT_FACS\s+count = 3\s+)[0-9. e+-]+", r"\g<1>0 0 0\n", text)
+    (tmp_path / "warp+orig.HEAD").write_text(text)
+    index = np.indices(shape[:3]).reshape(3, -1).T
+    nodes = nib.affines.apply_affine(LPS @ affine, index)
+    moved = nodes @ np.array([[0.02, 0.01, 0.0], [0.0, -0.03, 0.02], [0.01, 0.0, 0.04]]) + [1.0, -2.0, 3.0]
+    values = moved.astype("<f4").reshape(*shape[:3], 3)
+    order = "<" if "LSB_FIRST" in text else ">"
+    (tmp_path / "warp+orig.BRIK").write_bytes(values.astype(f"{order}f4").tobytes(order="F"))
+    points = nodes[len(nodes) // 2 + np.arange(5)] + 0.3 * (nodes[-1] - nodes[0]) / np.array(shape[:3])
+    expected = points + points @ np.array([[0.02, 0.01, 0.0], [0.0, -0.03, 0.02], [0.01, 0.0, 0.04]]) + [1, -2, 3]
+    for name in ("warp+orig.HEAD", "warp+orig.BRIK"):
+        found = read_transform(tmp_path / name)
+        np.testing.assert_allclose(found.map(points), expected, atol=1e-4)
+        assert found.description.format == "AFNI"
+    (tmp_path / "project").mkdir()
+    _, added = copy_transform(tmp_path / "project", "warp", tmp_path / "warp+orig.HEAD", {}, "ada")
+    assert sorted(Path(one).suffix for one in added.files) == [".BRIK", ".HEAD"]
+    (tmp_path / "warp+orig.BRIK").write_bytes(b"\0" * 100)
+    with pytest.raises(FileFormatError, match="dataset of AFNI"):
+        read_transform(tmp_path / "warp+orig.HEAD")
 
 
 XFM = (

@@ -74,6 +74,8 @@ TRANSFORMS: tuple[KnownFile, ...] = (
               "its own file against its ITK file: 5e-5 mm"),
     KnownFile("AFNI", ".aff12.1D", "afni", "NiTransforms 25.1", _TO_MOVING, "LPS", "mm",
               "NiTransforms' file against its ITK file: 1e-9"),
+    KnownFile("AFNI", "warp .HEAD with .BRIK or .BRIK.gz", "afni", "nibabel 5", _TO_MOVING, "LPS displacements", "mm",
+              f"{_SPEC}; a file of AFNI with new values, read by nibabel: 1e-4 mm"),
     KnownFile("MNI (MINC)", ".xfm, linear", "xfm", "VTK 9", _TO_FIXED, "RAS", "mm", "VTK's reader, 1e-9"),
     KnownFile("DICOM", "spatial registration object", "dicom", "pydicom 3", _TO_FIXED, "LPS", "mm",
               f"{_SPEC} (PS3.3 C.20.2); files made by pydicom", "extra dicom"),
@@ -104,7 +106,6 @@ NOT_READ: dict[str, str] = {
     "FNIRT coefficients": "turn them into a field with fnirtfileutils",
     "SPM flow fields (u_*, v_*)": "write a deformation with Batch > SPM > Util > Deformations",
     "MINC grids (.xfm with a Grid_Transform)": "write a field with the tools of MINC",
-    "AFNI warps (.BRIK)": "write NIfTI with 3dNwarpCat or 3dcopy, and give --frame LPS --convention relative",
 }
 
 LANDMARKS: tuple[KnownFile, ...] = (

@@ -17,6 +17,7 @@ from warpgauge.io.files import confined, content_hash, existing_file
 from warpgauge.io.images.ome_zarr import is_zarr
 from warpgauge.io.inside import Inside, copy_tree, file_name
 from warpgauge.io.transforms import Transform, detect_format, read_transform
+from warpgauge.io.transforms.afni import dataset_files
 from warpgauge.io.transforms.elastix import initial_files
 from warpgauge.project.errors import ProjectError, project_content
 from warpgauge.project.events import SetTransform
@@ -84,13 +85,14 @@ def _copied(source: Path, aim: Path) -> Path:
 
 
 def _companions(files: Sequence[Path]) -> list[Path]:
-    """Return the files that transform files draw in from elsewhere: the initial transforms of elastix."""
+    """Return the files that transform files draw in: the initial transforms of elastix, the other half of AFNI's."""
     given, found = {file.resolve() for file in files}, dict[Path, None]()
     for file in files:
         try:
-            drawn_in = initial_files(file) if detect_format(file) == "elastix" else []
+            kind = detect_format(file)
+            drawn_in = initial_files(file) if kind == "elastix" else dataset_files(file) if kind == "afni" else []
         except FileFormatError:
-            drawn_in = []  # of a format that has to be named, so not elastix
+            drawn_in = []  # of a format that has to be named, so neither of these
         found.update(dict.fromkeys(path for path in drawn_in if path.resolve() not in given))
     return list(found)
 
