@@ -152,6 +152,11 @@ def test_warps_of_afni(tmp_path: Path) -> None:
     (tmp_path / "project").mkdir()
     _, added = copy_transform(tmp_path / "project", "warp", tmp_path / "warp+orig.HEAD", {}, "ada")
     assert sorted(Path(one).suffix for one in added.files) == [".BRIK", ".HEAD"]
+    for place, new in ((5, "\0"), (6, "\x1b["), (8, "\0\0")):
+        (tmp_path / "broken+orig.HEAD").write_text(text[:place] + new + text[place + 1 :])
+        with pytest.raises(FileFormatError) as caught:
+            read_transform(tmp_path / "broken+orig.HEAD", format="afni")
+        assert str(caught.value).isprintable()
     (tmp_path / "warp+orig.BRIK").write_bytes(b"\0" * 100)
     with pytest.raises(FileFormatError, match="dataset of AFNI"):
         read_transform(tmp_path / "warp+orig.HEAD")

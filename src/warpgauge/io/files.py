@@ -246,7 +246,9 @@ def neighbour(header: Path, name: str) -> Path:
 
 def one_line(error: BaseException, limit: int = 160) -> str:
     """Return the message of a foreign exception as one short line, to be quoted within a sentence."""
-    text = " ".join(str(error).split()) or type(error).__name__
+    # Bytes of the file within the message must neither steer a terminal nor be taken for the marks of `say`.
+    words = " ".join(str(error).split())
+    text = "".join(one if one.isprintable() else "?" for one in words) or type(error).__name__
     return (text if len(text) <= limit else text[: limit - 3] + "...").rstrip(". ")
 
 

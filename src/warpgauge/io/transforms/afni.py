@@ -1,4 +1,4 @@
-"""AFNI: matrices (``.aff12.1D``) and warps (``.HEAD`` with ``.BRIK``), base (fixed) to input (moving) points, LPS mm."""
+"""AFNI: matrices (``.aff12.1D``) and warps (``.HEAD`` with ``.BRIK``), base (fixed) to input (moving), in LPS mm."""
 
 from __future__ import annotations
 
