@@ -51,10 +51,10 @@ def dataset_files(path: Path) -> list[Path]:
 
 def _read_warp(path: Path) -> Transform:
     """Read three bricks of displacements at the nodes of the base image, as 3dQwarp and 3dNwarpCat write them."""
-    import nibabel as nib  # slow to import
+    from nibabel.brikhead import AFNIImage  # slow to import
 
     with foreign_decoder(path, "a dataset of AFNI"):
-        image = nib.brikhead.AFNIImage.from_filename(path)
+        image = AFNIImage.from_filename(path)
         size = image.shape[:3]
         if len(image.shape) != 4 or image.shape[3] != 3 or min(image.shape) < 1:
             raise FileFormatError(
