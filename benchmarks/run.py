@@ -22,6 +22,7 @@ MODULES = (
     "bench_cluster",
     "bench_busy",
     "bench_transforms",
+    "bench_answers",
     "bench_web",
     "bench_peers",
 )

@@ -21,6 +21,7 @@ PARTS = {
     "bench_cluster": "Clusters",
     "bench_busy": "Every core busy",
     "bench_transforms": "Transforms",
+    "bench_answers": "Answers",
     "bench_web": "Server and page",
     "bench_peers": "Other packages",
 }
