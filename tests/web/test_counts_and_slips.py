@@ -10,8 +10,10 @@ import httpx
 import numpy as np
 import pytest
 
+from command_tools import ask
 from warpgauge.project import Project
 from warpgauge.session.control_questions import add_controls
+from warpgauge.session.seals import unseal
 from web.page_tools import last_drawn, make_tissue_project, open_sheet
 from web.server_tools import answer, make_flat, make_solid, served
 
@@ -177,3 +179,26 @@ def test_what_cannot_be_found_is_said(tmp_path: Path) -> None:
         listed = client.get("/api/list").json()
         assert 1 < listed["detectable"] < 300
         assert not any(row["outlier"] for row in listed["rows"])
+
+
+def test_how_many_answers_are_sealed_is_told_to_the_organiser_and_not_which(browser: Any, tmp_path: Path) -> None:
+    """``info`` and the organiser's page count them as the log does; raters are not told; unsealed, there is none."""
+    folder = make_tissue_project(tmp_path / "p", seal=True, audit_seed=2)
+    with served(folder, "ada") as server:
+        work(server.client("ada"), 14)
+        with Project.open(folder) as project:
+            sealed = [number for number in project.state.sealed_locations() if project.state.placement("ada", number)]
+        assert sealed
+        assert server.client().get("/api/raters").json()["sealed"] == len(sealed)
+        assert server.client("ada").get("/api/raters").status_code == 403
+        assert ask("info", folder)["sealed answers"] == len(sealed)
+        sheet = open_sheet(browser, server)
+        sheet.page.wait_for_selector("#organiser-button[data-ready]")
+        sheet.page.locator("#organiser-button").click()
+        told = sheet.page.locator("[data-sealed]").text_content()
+        assert told.startswith(f"{len(sealed)} answers are sealed")
+        sheet.close()
+        with Project.open(folder) as project:
+            unseal(project)
+        assert server.client().get("/api/raters").json()["sealed"] == 0
+        assert ask("info", folder)["sealed answers"] == 0

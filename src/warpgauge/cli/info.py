@@ -75,6 +75,7 @@ def _audit(project: Any) -> str:
 def _project(path: Path) -> dict[str, Any]:
     from warpgauge.project import Project
     from warpgauge.session import Session
+    from warpgauge.session.seals import sealed_answers
 
     with Project.open(path) as opened:
         session = Session(opened)
@@ -92,6 +93,7 @@ def _project(path: Path) -> dict[str, Any]:
             **region_facts(opened),
             "alignment": _alignment(opened.state.alignment),
             "audit": _audit(opened),
+            "sealed answers": sealed_answers(opened.state),
             "ask": opened.settings.ask,
             "annotated locations": progress.annotations,
             "queries": progress.queries,

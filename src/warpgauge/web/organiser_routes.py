@@ -13,6 +13,7 @@ from warpgauge.project import Entry
 from warpgauge.project.state import State
 from warpgauge.session import IntraRater, LocationAgreement, Mark, RaterSummary
 from warpgauge.session.control_questions import rater_certificate
+from warpgauge.session.seals import sealed_answers
 from warpgauge.web.app_state import AtDesk, Desk
 from warpgauge.web.auth import Organising, Person, new_token, token_hash
 from warpgauge.web.failures import WRITE_REFUSALS, NotFoundError
@@ -50,7 +51,8 @@ class Organisation:
         with self.desk.lock:
             state, found = self.project.state, self.session.agreement()
             rows = [_rater(state, one) for one in found.raters]
-            return {"raters": rows, "pooled_sd": found.pooled_sd, "generation": state.generation}
+            sealed = sealed_answers(state)
+            return {"raters": rows, "pooled_sd": found.pooled_sd, "sealed": sealed, "generation": state.generation}
 
     def locations(self) -> dict[str, Any]:
         """Return a row for each location."""

@@ -192,6 +192,7 @@ class RatersAnswer(Given):
 
     raters: list[RaterAnswer]
     pooled_sd: float | None
+    sealed: int = Field(description="Locations whose answers are sealed; which ones is not told.")
     generation: int
 
 

@@ -33,8 +33,8 @@ export class Organiser {
     this.note = make("p", { role: "status", class: "quiet" });
     /** @type {{locations: Place[], alpha: number, generation: number}} */
     this.found = { locations: [], alpha: 0.01, generation: 0 };
-    /** @type {{raters: RaterRow[], pooled_sd: number | null}} */
-    this.known = { raters: [], pooled_sd: null };
+    /** @type {{raters: RaterRow[], pooled_sd: number | null, sealed: number}} */
+    this.known = { raters: [], pooled_sd: null, sealed: 0 };
     /** @type {number | null} */
     this.chosen = null;
     this.byDistance = true;
@@ -83,7 +83,7 @@ export class Organiser {
       this.known = raters;
       whenReleased(this.element, () => {
         this.chosen ??= this.ordered.find((place) => !place.locked && place.max_distance !== null)?.query ?? null;
-        this.showRaters(this.known.raters, this.known.pooled_sd);
+        this.showRaters(this.known.raters, this.known.pooled_sd, this.known.sealed);
         this.showPlaces();
         this.showChosen();
       });
@@ -131,8 +131,9 @@ export class Organiser {
   /**
    * @param {RaterRow[]} raters
    * @param {number | null} pooled
+   * @param {number} sealed answers
    */
-  showRaters(raters, pooled) {
+  showRaters(raters, pooled, sealed) {
     const { budget } = this.stage.project.settings;
     const people = raters.filter((one) => one.role !== "organiser" || one.placed > 0 || Object.keys(one.skipped).length > 0);
     const most = Math.max(1, budget ?? 0, ...people.map((one) => one.placed));
@@ -149,7 +150,8 @@ export class Organiser {
         one.scatter === null ? null : make("span", { title: "Root mean square of the distances from the raters' common points" }, `typically ${rounded(one.scatter)} ${this.unit} from the raters' common point`),
         one.bias ? make("span", { class: "offset", title: `Mean offset: ${one.bias.map(number).join(", ")} ${this.unit}` }, one.bias.length === 2 ? biasArrow(one.bias) : null, `offset ${rounded(Math.hypot(...one.bias))} ${this.unit} from the others`) : null,
         make("div", { class: "row" }, ...this.linkButtons(one))))),
-      make("p", { class: "quiet" }, pooled === null ? "Agreement appears here when two raters have answered the same question." : `Raters scatter around each other by ${rounded(pooled)} ${this.unit} (pooled standard deviation).`));
+      make("p", { class: "quiet" }, pooled === null ? "Agreement appears here when two raters have answered the same question." : `Raters scatter around each other by ${rounded(pooled)} ${this.unit} (pooled standard deviation).`),
+      sealed === 0 ? "" : make("p", { class: "quiet", "data-sealed": "" }, `${sealed} ${sealed === 1 ? "answer is" : "answers are"} sealed: not used, and not told which, until you run warpgauge unseal.`));
   }
 
   /** @param {RaterRow} one */

@@ -442,6 +442,7 @@
  * @typedef {object} RatersAnswer All raters.
  * @property {RaterAnswer[]} raters
  * @property {number | null} pooled_sd
+ * @property {number} sealed Locations whose answers are sealed; which ones is not told.
  * @property {number} generation
  */
 /**
