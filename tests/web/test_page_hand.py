@@ -199,6 +199,34 @@ def test_magnification_overview_and_jumps_as_in_a_slide_viewer(browser: Any, ser
     sheet.close()
 
 
+def test_the_zoom_that_was_chosen_stays_at_the_next_question_and_after_a_reload(
+    browser: Any, server: Served, me: str
+) -> None:
+    """Zoomed in by the wheel, accepted, opened anew: both images are seen as near as before."""
+    sheet = open_sheet(browser, server, me)
+    page = sheet.page
+    for side in ("fixed", "moving"):
+        box = sheet.box(side)
+        page.mouse.move(box["x"] + 200, box["y"] + 200)
+        sheet.wheel(-120, -120, -120)
+
+    def scales() -> list[float]:
+        return [sheet.state()["views"][side]["2"]["scale"] for side in ("fixed", "moving")]
+
+    before = page.evaluate("() => ({ ...globalThis.warpgauge.stage.working })")
+    chosen = scales()
+    page.reload()
+    sheet.wait_for_query()
+    assert page.evaluate("() => ({ ...globalThis.warpgauge.stage.working })") == before
+    # Only a region that needs more room is seen from farther away.
+    prediction = sheet.state()["query"]["prediction"]
+    if prediction is None or 6 * max(prediction["ellipse"]["half_lengths"]) / 3 <= min(before.values()):
+        np.testing.assert_allclose(scales(), chosen, rtol=1e-6)
+    else:
+        assert scales()[1] <= chosen[1]
+    sheet.close()
+
+
 def test_the_wheel_zooms_over_a_mark_and_never_edits(browser: Any, server: Served, me: str) -> None:
     """Over a fresh mark, over its handles and with Shift or Alt: the view changes, the mark does not."""
     sheet = open_sheet(browser, server, me)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -11,11 +12,12 @@ from urllib.parse import parse_qs, urlsplit
 import numpy as np
 import pytest
 import tifffile
+from PIL import Image
 
 from warpgauge.io.images import pyramid
 from warpgauge.project import Project
 from warpgauge.web import app_state
-from web.page_tools import Sheet, open_sheet, wait_in_page
+from web.page_tools import Sheet, make_tissue_project, make_volume_project, open_sheet, wait_in_page
 from web.server_tools import Served, lattice, served
 
 SIZE = 4096
@@ -255,3 +257,65 @@ def test_the_picture_comes_before_the_question(browser: Any, server: Served) -> 
     sheet.wait_for_query(1)
     assert not sheet.problems
     sheet.close()
+
+
+def test_over_a_slow_line_questions_do_not_wait_and_pictures_are_rough_first_then_exact(
+    browser: Any, tmp_path: Path
+) -> None:
+    """400 ms and 1 Mbit/s: tiles come rough, few at once; the next question is there while they load; then exact."""
+    with served(make_tissue_project(tmp_path / "lesion", size=(900, 760)), "ada") as server:
+        sheet = Sheet(browser, "about:blank")
+        page = sheet.page
+        cdp = sheet.context.new_cdp_session(page)
+        cdp.send("Network.enable")
+        line = {"offline": False, "latency": 400, "downloadThroughput": 125_000, "uploadThroughput": 125_000}
+        cdp.send("Network.emulateNetworkConditions", line)
+        page.goto(server.links["ada"])
+        page.wait_for_function("() => Number(document.getElementById('query-number').dataset.number) === 1")
+        page.wait_for_function("() => globalThis.warpgauge.opened")
+        page.keyboard.press("Space")
+        page.keyboard.press("Enter")
+        page.wait_for_function("() => Number(document.getElementById('query-number').dataset.number) === 2")
+        assert page.evaluate(
+            "() => Object.values(globalThis.warpgauge.stage.sources).some((one) => one.loading.size > 0)"
+        )
+        packed = [url for url in sheet.requests if "packed=true" in url]
+        assert packed
+        cdp.send("Network.emulateNetworkConditions", {**line, "latency": 0, "downloadThroughput": -1})
+        sheet.settle()
+        page.wait_for_function(
+            "() => Object.values(globalThis.warpgauge.stage.sources).every((one) => one.wanted.size === 0)"
+        )
+        # What was rough is the picture itself now.
+        client, exact = server.client("ada"), 0
+        for url in (url for url in packed if "/fixed/" in url):
+            at = {name: int(found[0]) for name, found in parse_qs(urlsplit(url).query).items() if found[0].isdigit()}
+            rough, samples = page.evaluate(
+                "(key) => { const tile = globalThis.warpgauge.stage.sources.fixed.tiles.get(key);"
+                " return tile ? [tile.rough, [...tile.samples]] : [true, []]; }",
+                f"2/0/{at['level']}/{at['row']}/{at['column']}",
+            )
+            if not rough:
+                assert bytes(samples) == client.get("/api/images/fixed/tile", params={**at, "axis": 2}).content
+                exact += 1
+        assert exact > 0
+        assert sheet.problems == []
+        sheet.close()
+
+
+def test_a_rough_tile_looks_like_the_exact_one_and_deep_samples_come_packed_and_exact(tmp_path: Path) -> None:
+    """JPEG for 8 bits, gzip for 16: other tags, the same sizes, and far fewer bytes."""
+    with served(make_tissue_project(tmp_path / "lesion")) as server:
+        where = "/api/images/fixed/tile?axis=2&index=0&level=0&row=0&column=0"
+        exact, rough = (server.client().get(where + more) for more in ("", "&packed=true"))
+        assert rough.headers["content-type"] == "image/jpeg"
+        assert len(rough.content) < len(exact.content) / 3
+        assert rough.headers["etag"] != exact.headers["etag"]
+        wanted = np.frombuffer(exact.content, np.uint8).reshape(256, 256, 3).astype(int)
+        assert np.abs(np.asarray(Image.open(BytesIO(rough.content))).astype(int) - wanted).mean() < 8
+    with served(make_volume_project(tmp_path / "body")) as server:
+        where = "/api/images/fixed/tile?axis=2&index=4&level=0&row=0&column=0"
+        exact, packed = (server.client().get(where + more) for more in ("", "&packed=true"))
+        assert packed.headers["content-encoding"] == "gzip"
+        assert packed.content == exact.content
+        assert int(packed.headers["content-length"]) < len(exact.content)

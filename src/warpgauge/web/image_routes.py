@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gzip
 from dataclasses import dataclass
-from typing import Annotated
+from io import BytesIO
+from typing import Annotated, Any
 
 import numpy as np
 from fastapi import APIRouter, Depends, Path, Query, Request
+from numpy.typing import NDArray
 from starlette.responses import Response
 
 from warpgauge.web.app_state import AtDesk
@@ -36,7 +39,10 @@ def overviews(desk: AtDesk, asking: Asking) -> dict[str, object]:
 
 @dataclass(frozen=True)
 class TilePlace:
-    """Which tile of an image is wanted; ``v`` is the image's version, where the browser knows it."""
+    """Which tile of an image is wanted; ``v`` is the image's version, where the browser knows it.
+
+    ``packed`` is for slow lines: samples of 8 bits come as a JPEG picture, rough, others compressed and exact.
+    """
 
     axis: Axis = 2
     index: Small = 0
@@ -44,6 +50,7 @@ class TilePlace:
     row: Small = 0
     column: Small = 0
     v: Annotated[str, Query(max_length=64)] = ""
+    packed: bool = False
 
 
 Wanted = Annotated[TilePlace, Depends()]
@@ -67,7 +74,7 @@ def context_tile(
 
 def _tile(picture: TiledImage, request: Request, wanted: TilePlace) -> Response:
     where = (wanted.axis, wanted.index, wanted.level, wanted.row, wanted.column)
-    tag = f'"{"-".join([picture.version, *map(str, where)])}"'
+    tag = f'"{"-".join([picture.version, *map(str, where), *(["packed"] if wanted.packed else [])])}"'
     lasting = wanted.v == picture.version
     headers = {"ETag": tag, "Cache-Control": f"private, {'max-age=86400, immutable' if lasting else 'no-cache'}"}
     samples = picture.tile(*where)
@@ -75,7 +82,25 @@ def _tile(picture: TiledImage, request: Request, wanted: TilePlace) -> Response:
         return Response(status_code=304, headers=headers)
     headers["X-Height"], headers["X-Width"] = str(samples.shape[0]), str(samples.shape[1])
     headers["X-Channels"] = str(samples.shape[2] if samples.ndim == 3 else 1)
-    return Response(samples.tobytes(), media_type="application/octet-stream", headers=headers)
+    content, media_type = samples.tobytes(), "application/octet-stream"
+    if wanted.packed and (rough := _jpeg(samples)) is not None:
+        content, media_type = rough, "image/jpeg"
+    elif wanted.packed and "gzip" in request.headers.get("accept-encoding", ""):
+        content, headers["Content-Encoding"] = gzip.compress(content, 1, mtime=0), "gzip"
+    return Response(content, media_type=media_type, headers=headers)
+
+
+def _jpeg(samples: NDArray[Any]) -> bytes | None:
+    """Return samples of 8 bits as a JPEG picture; None for others, or where the library that makes it is missing."""
+    if samples.dtype != np.uint8 or (samples.ndim == 3 and samples.shape[2] != 3):
+        return None
+    try:
+        from PIL import Image
+    except ImportError:
+        return None
+    written = BytesIO()
+    Image.fromarray(samples).save(written, "JPEG", quality=80)
+    return written.getvalue()
 
 
 @router.get("/api/foreground/{side}", response_class=Response, responses={200: RAW})

@@ -172,11 +172,15 @@ test("the value under the pointer is that of the finest level in memory", () => 
   const plane = planeOfImage(big, 2);
   const headers = new Map([["X-Height", "1"], ["X-Width", "2"], ["X-Channels", "3"]]);
   assert.equal(samplesUnder(source, plane, [1, 0], 0), null);
-  source.keep("2/0/2/0/0", Uint8Array.from([1, 2, 3, 4, 5, 6]).buffer, headers);
-  assert.deepEqual(samplesUnder(source, plane, [1, 0], 0), { samples: [1, 2, 3], level: 2 });
-  source.keep("2/0/0/0/0", Uint8Array.from([7, 8, 9, 10, 11, 12]).buffer, headers);
-  assert.deepEqual(samplesUnder(source, plane, [1, 0], 0), { samples: [10, 11, 12], level: 0 });
-  assert.deepEqual(samplesUnder(source, plane, [5.5, 0], 0), { samples: [4, 5, 6], level: 2 });
+  source.keep("2/0/2/0/0", Uint8Array.from([1, 2, 3, 4, 5, 6]).buffer, headers, false);
+  assert.deepEqual(samplesUnder(source, plane, [1, 0], 0), { samples: [1, 2, 3], exact: false });
+  source.keep("2/0/0/0/0", Uint8Array.from([7, 8, 9, 10, 11, 12]).buffer, headers, true);
+  assert.deepEqual(samplesUnder(source, plane, [1, 0], 0), { samples: [10, 11, 12], exact: false }, "a rough one");
+  const before = source.bytes;
+  source.keep("2/0/0/0/0", Uint8Array.from([7, 8, 9, 10, 11, 12]).buffer, headers, false);
+  assert.equal(source.bytes, before, "it takes the place of the rough one");
+  assert.deepEqual(samplesUnder(source, plane, [1, 0], 0), { samples: [10, 11, 12], exact: true });
+  assert.deepEqual(samplesUnder(source, plane, [5.5, 0], 0), { samples: [4, 5, 6], exact: false });
 });
 
 test("sliders and histogram of 16 bits span what occurs and what is shown, so that both can be used", () => {

@@ -107,13 +107,14 @@ export class Api {
    * Read raw bytes once; the caller decides whether to try again.
    * @param {string} path
    * @param {AbortSignal} [signal]
-   * @returns {Promise<{bytes: ArrayBuffer, headers: Headers}>}
+   * @returns {Promise<{bytes: ArrayBuffer, headers: Headers, milliseconds: number}>} and in what time the bytes came, once they began to
    */
   bytes(path, signal) {
     return this.counted(async () => {
       const response = await this.send(path, { signal, credentials: "same-origin" });
       if (!response.ok) throw await refusal(response);
-      return { bytes: await response.arrayBuffer(), headers: response.headers };
+      const began = performance.now();
+      return { bytes: await response.arrayBuffer(), headers: response.headers, milliseconds: performance.now() - began };
     });
   }
 

@@ -3,6 +3,8 @@
  * @module
  */
 
+import { keep, kept } from "./kept.js";
+
 /** @import { Mark } from "./ellipsoid.js" */
 
 export class Drafts {
@@ -16,11 +18,7 @@ export class Drafts {
    * @param {Mark} mark
    */
   keep(query, mark) {
-    try {
-      localStorage.setItem(this.key, JSON.stringify({ query, mark }));
-    } catch {
-      // Storage is full or forbidden: the draft lives as long as the page does.
-    }
+    keep(this.key, { query, mark });
   }
 
   /**
@@ -28,13 +26,9 @@ export class Drafts {
    * @returns {Mark | null}
    */
   of(query) {
-    try {
-      const draft = JSON.parse(localStorage.getItem(this.key) ?? "null");
-      // A draft of an earlier version does not say where it was put.
-      return draft?.query === query ? { put: draft.mark.point, ...draft.mark } : null;
-    } catch {
-      return null;
-    }
+    const draft = kept(this.key);
+    // A draft of an earlier version does not say where it was put.
+    return draft?.query === query && draft.mark ? { put: draft.mark.point, ...draft.mark } : null;
   }
 
   drop() {

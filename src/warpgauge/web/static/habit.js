@@ -4,6 +4,8 @@
  * @module
  */
 
+import { keep, kept } from "./kept.js";
+
 /** @typedef {{sizes: number[], share: number | null}} Habit sizes of the last accepted marks, world; second axis over first */
 
 /** Across a drag the region is half as wide as along it, until the expert has shown another habit. */
@@ -71,21 +73,13 @@ export class HabitKeeper {
     this.key = key;
     /** @type {Habit} */
     this.habit = { sizes: [], share: null };
-    try {
-      const kept = JSON.parse(localStorage.getItem(key) ?? "null");
-      if (Array.isArray(kept?.sizes)) this.habit = kept;
-    } catch {
-      // Storage is forbidden or holds something else: begin anew.
-    }
+    const known = kept(key);
+    if (Array.isArray(known?.sizes)) this.habit = known;
   }
 
   /** @param {number[]} axes of a mark that was accepted */
   learn(axes) {
     this.habit = habitAfter(this.habit, axes);
-    try {
-      localStorage.setItem(this.key, JSON.stringify(this.habit));
-    } catch {
-      // It lives as long as the page does.
-    }
+    keep(this.key, this.habit);
   }
 }

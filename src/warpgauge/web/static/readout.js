@@ -104,5 +104,5 @@ function wordsUnder(stage, pane) {
   const names = found.samples.length === 3 ? ["R ", "G ", "B "] : ["value "];
   const values = found.samples.map((sample, k) => `${names[k] ?? ""}${number(sample * pane.image.scale + pane.image.offset)}`);
   // Of a coarser level it is the mean of several pixels.
-  return `${place}   ·   ${pane.warped ? "fixed " : ""}${found.level > 0 ? "≈ " : ""}${values.join(" ")}`;
+  return `${place}   ·   ${pane.warped ? "fixed " : ""}${found.exact ? "" : "≈ "}${values.join(" ")}`;
 }

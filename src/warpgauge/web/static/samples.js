@@ -15,7 +15,7 @@ import { levelInPlane } from "./pyramid.js";
  * @param {Plane} plane
  * @param {Vector} point_plane
  * @param {number} depth
- * @returns {{samples: number[], level: number} | null}
+ * @returns {{samples: number[], exact: boolean} | null}
  */
 export function samplesUnder(source, plane, point_plane, depth) {
   for (let level = 0; level < source.image.levels.length; level++) {
@@ -23,7 +23,7 @@ export function samplesUnder(source, plane, point_plane, depth) {
     const [x, y] = [0, 1].map((k) => Math.round((point_plane[k] - place.start[k]) / place.step[k]));
     const index = Math.min(place.slices - 1, Math.max(0, Math.round((depth - place.depth) / place.gap)));
     const samples = source.samples(plane.axis, index, x, y, level);
-    if (samples) return { samples, level };
+    if (samples) return { samples: samples.values, exact: level === 0 && !samples.rough };
   }
   return null;
 }

@@ -6,6 +6,7 @@
 import { largestSample } from "./colour.js";
 import { Contexts } from "./contexts.js";
 import { Ghost, PRECISE } from "./ghost.js";
+import { keep, kept } from "./kept.js";
 import { Link } from "./link.js";
 import { Overlays } from "./overlays.js";
 import { withView } from "./planeview.js";
@@ -75,7 +76,7 @@ export class Stage {
     /** Looks once more where the page chose to look; null once the expert has moved a view. @type {(() => void) | null} */
     this.lookAgain = null;
     /** World length that the expert chose to see, by zooming; the next question is seen as near. @type {Record<Side, number | null>} */
-    this.working = { fixed: null, moving: null };
+    this.working = { fixed: null, moving: null, ...kept(this.workingKey) };
     store.watch([], () => this.drawSoon());
   }
 
@@ -177,9 +178,22 @@ export class Stage {
       }
     }
     this.lookAgain = null;
-    if (factor !== 1) this.working[side] = Math.min(view.width, view.height) / view.scale;
+    if (factor !== 1) this.setWorking(side, Math.min(view.width, view.height) / view.scale);
     this.store.set({ views });
     this.link.follow(side);
+  }
+
+  get workingKey() {
+    return `warpgauge:zoom:${this.project.name}:${this.project.rater}`;
+  }
+
+  /**
+   * @param {Side} side
+   * @param {number | null} length world
+   */
+  setWorking(side, length) {
+    this.working = { ...this.working, [side]: length };
+    keep(this.workingKey, this.working);
   }
 
   /**
@@ -190,7 +204,7 @@ export class Stage {
    */
   setViewAlone(side, axis, view) {
     this.lookAgain = null;
-    this.working[side] = null;
+    this.setWorking(side, null);
     this.store.set({ views: withView(this.store.state, side, axis, view) });
     this.link.follow(side);
   }

@@ -5,19 +5,22 @@
  */
 
 import { brightnessTables, showSamples } from "./colour.js";
+import { line, unpacked } from "./line.js";
 import { turnContext } from "./planepicture.js";
 import { keyOf, levelForScale, levelInPlane, visibleTiles } from "./pyramid.js";
-import { fitPlaneToScreen, planeToScreen } from "./viewport.js";
+import { fitPlaneToScreen, isOblique, planeToScreen } from "./viewport.js";
 
 /** @import { Api } from "./api.js" */
 /** @import { Colours, ImageInfo } from "./types.js" */
 /** @import { TileId } from "./pyramid.js" */
 /** @import { Plane } from "./plane.js" */
 /** @import { View } from "./viewport.js" */
-/** @typedef {{samples: Uint8Array | Uint16Array, width: number, height: number, channels: number, picture: HTMLCanvasElement | null, colours: Colours | null, bytes: number}} Tile */
+/** @typedef {{samples: Uint8Array | Uint16Array, width: number, height: number, channels: number, picture: HTMLCanvasElement | null, colours: Colours | null, bytes: number, rough: boolean}} Tile */
 
 const MOST_BYTES = 384 * 2 ** 20;
 const AT_ONCE = 6;
+/** The same over a slow line: the browser has six ways to the server, and what is not a picture needs some. */
+const AT_ONCE_SLOW = 2;
 /** Tiles of a level that is fetched ahead, at most. */
 const COARSE = 6;
 /** Screen pixels from which on a sample is drawn as a square. */
@@ -175,7 +178,7 @@ export class TileSource {
   ask(ids) {
     for (const id of ids) {
       const key = keyOf(id);
-      if (!this.tiles.has(key)) this.wanted.set(key, id);
+      if (this.tiles.get(key)?.rough ?? true) this.wanted.set(key, id);
     }
   }
 
@@ -185,24 +188,38 @@ export class TileSource {
     const coarsest = this.image.levels.length - 1;
     const first = [...this.wanted].some(([key, { level }]) => level === coarsest && !this.tiles.has(key) && !this.failed.has(key));
     for (const [key, id] of this.wanted) {
-      if (this.loading.size >= AT_ONCE) return;
+      if (this.loading.size >= (line.doubted ? AT_ONCE_SLOW : AT_ONCE)) return;
       if (first && id.level !== coarsest) continue;
-      if (!this.loading.has(key) && !this.tiles.has(key) && (this.failed.get(key) ?? 0) < Date.now()) this.load(key, id);
+      if (!this.tiles.has(key) && this.mayLoad(key)) this.load(key, id, line.slow);
     }
+    // Everything is there: what is rough becomes exact, one after the other.
+    for (const [key, id] of this.wanted) {
+      if (this.loading.size > 0) return;
+      if (this.tiles.get(key)?.rough && this.mayLoad(key)) this.load(key, id, false);
+    }
+  }
+
+  /** @param {string} key */
+  mayLoad(key) {
+    return !this.loading.has(key) && (this.failed.get(key) ?? 0) < Date.now();
   }
 
   /**
    * @param {string} key
    * @param {TileId} id
+   * @param {boolean} packed whether it may come rough or packed
    */
-  async load(key, id) {
+  async load(key, id, packed) {
     const control = new AbortController();
     this.loading.set(key, control);
     const question = new URLSearchParams(Object.entries(id).map(([name, value]) => [name, String(value)]));
     question.set("v", this.image.version ?? "");
+    if (packed) question.set("packed", "true");
     try {
-      const { bytes, headers } = await this.api.bytes(`${this.path}?${question}`, control.signal);
-      this.keep(key, bytes, headers);
+      const { bytes, headers, milliseconds } = await this.api.bytes(`${this.path}?${question}`, control.signal);
+      line.learn(Number(headers.get("Content-Length") ?? bytes.byteLength), milliseconds);
+      const found = await unpacked(bytes, headers, Number(headers.get("X-Channels")));
+      this.keep(key, found.bytes, headers, found.rough);
     } catch (error) {
       if (!control.signal.aborted) {
         this.failed.set(key, Date.now() + 2000);
@@ -219,13 +236,14 @@ export class TileSource {
    * @param {string} key
    * @param {ArrayBuffer} bytes
    * @param {Headers} headers
+   * @param {boolean} rough
    */
-  keep(key, bytes, headers) {
+  keep(key, bytes, headers, rough) {
     const samples = this.image.dtype === "uint8" ? new Uint8Array(bytes) : new Uint16Array(bytes);
     const [height, width, channels] = ["X-Height", "X-Width", "X-Channels"].map((name) => Number(headers.get(name)));
-    const tile = { samples, width, height, channels, picture: null, colours: null, bytes: bytes.byteLength + width * height * 4 };
+    const tile = { samples, width, height, channels, picture: null, colours: null, bytes: bytes.byteLength + width * height * 4, rough };
+    this.bytes += tile.bytes - (this.tiles.get(key)?.bytes ?? 0);
     this.tiles.set(key, tile);
-    this.bytes += tile.bytes;
     for (const [old, { bytes: size }] of this.tiles) {
       if (this.bytes <= MOST_BYTES) break;
       this.tiles.delete(old);
@@ -254,7 +272,7 @@ export class TileSource {
    */
   sample(axis, index, x, y) {
     const samples = this.samples(axis, index, x, y);
-    return samples && samples.reduce((sum, value) => sum + value, 0) / samples.length;
+    return samples && samples.values.reduce((sum, value) => sum + value, 0) / samples.values.length;
   }
 
   /**
@@ -264,7 +282,7 @@ export class TileSource {
    * @param {number} x column
    * @param {number} y row
    * @param {number} [level]
-   * @returns {number[] | null}
+   * @returns {{values: number[], rough: boolean} | null}
    */
   samples(axis, index, x, y, level = 0) {
     const [column, row] = [Math.floor(x / this.image.tile), Math.floor(y / this.image.tile)];
@@ -272,14 +290,6 @@ export class TileSource {
     const [i, j] = [x - column * this.image.tile, y - row * this.image.tile];
     if (!tile || i < 0 || j < 0 || i >= tile.width || j >= tile.height) return null;
     const first = (j * tile.width + i) * tile.channels;
-    return Array.from(tile.samples.slice(first, first + tile.channels));
+    return { values: Array.from(tile.samples.slice(first, first + tile.channels)), rough: tile.rough };
   }
-}
-
-/**
- * Whether a view is turned by something else than quarter turns.
- * @param {View} view
- */
-function isOblique({ turn }) {
-  return turn !== undefined && turn.flat().some((value) => Math.abs(value) > 1e-6 && Math.abs(value) < 1 - 1e-6);
 }

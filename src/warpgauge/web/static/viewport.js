@@ -253,3 +253,11 @@ export function scaleBar(view, room) {
   const step = [5, 2, 1].find((n) => n * power <= longest) ?? 1;
   return { length: step * power, pixels: step * power * view.scale };
 }
+
+/**
+ * Whether a view is turned by something else than quarter turns.
+ * @param {View} view
+ */
+export function isOblique({ turn }) {
+  return turn !== undefined && turn.flat().some((value) => Math.abs(value) > 1e-6 && Math.abs(value) < 1 - 1e-6);
+}
