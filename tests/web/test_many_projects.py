@@ -270,3 +270,26 @@ def test_projects_in_one_database(tmp_path: Path, originals: Path, postgres: Pos
         for name in ("p1", "p2", "p1"):
             assert place(ada, name).status_code == 200
         assert [row["placed"] for row in ada.get("/api/mine").json()["pairs"]] == [2, 1]
+
+
+def test_certificates_over_all_pairs(tmp_path: Path) -> None:
+    """What the audit of a pair shows stands in the table, and its certificate in the archive."""
+    fixed, moving = write_pictures(tmp_path / "pictures", (120, 110))
+    points = lattice((10, 10), (110, 100), (6, 5))
+    settings = {"guided_start": False, "audit": 0.5}
+    aim = tmp_path / "many" / "lung"
+    Project.create(aim, fixed=fixed, moving=moving, candidates=points, targets=points, settings=settings).close()
+    for name, offset in (("right", 0), ("wrong", 30)):
+        head = "#Insight Transform File V1.0\n#Transform 0\nTransform: AffineTransform_double_2_2\n"
+        (tmp_path / f"{name}.txt").write_text(f"{head}Parameters: 1 0 0 1 {offset} 0\nFixedParameters: 0 0\n")
+        call("add-transform", aim, name, tmp_path / f"{name}.txt")
+    with served(tmp_path / "many", "ada") as server:
+        organiser, ada = server.client(), server.client("ada")
+        assign(organiser, "ada", "lung")
+        for _ in range(12):
+            assert place(ada, "lung").status_code == 200
+        assert "certificate" not in ada.get("/api/mine").text
+        wait_until(lambda: organiser.get("/api/pairs").json()["pairs"][0]["certified"])
+        assert "right is better" in organiser.get("/api/pairs").json()["pairs"][0]["certificate"]
+        packed = zipfile.ZipFile(io.BytesIO(organiser.get("/api/export").content))
+        assert json.loads(packed.read("lung/certificate.json"))["signed_off_by"] == "organiser"
