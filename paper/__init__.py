@@ -28,6 +28,7 @@ _HOMES = {
     "raters": "raters:EXPERIMENT",
     "answerable": "annotation_studies:ANSWERABLE",
     "certified": "certified:EXPERIMENT",
+    "deciding": "deciding:EXPERIMENT",
     "snap": "annotation_studies:SNAP",
     "slips": "slips:EXPERIMENT",
     "distinctive": "distinctive:EXPERIMENT",

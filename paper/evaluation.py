@@ -108,9 +108,14 @@ def _prior(met: RegistrationSet, mean: str) -> wg.TransformationPrior:
     return wg.TransformationPrior(kernel, mean="affine", center=met.targets.mean(axis=0))
 
 
+def by_entropy(met: RegistrationSet, seed: int) -> wg.Suggester:
+    """Return what suggests the next candidate by Entropy."""
+    return wg.Suggester(_prior(met, "affine"), met.answers.fixed_points, strategy="entropy", seed=seed)
+
+
 def asked(met: RegistrationSet, count: int, seed: int) -> list[int]:
     """Return the candidates that Entropy asks for, in its order."""
-    suggester = wg.Suggester(_prior(met, "affine"), met.answers.fixed_points, strategy="entropy", seed=seed)
+    suggester = by_entropy(met, seed)
     order = []
     for _ in range(count):
         order.append(suggester.suggest())

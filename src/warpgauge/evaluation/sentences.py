@@ -556,12 +556,14 @@ def design(found: DesignVerdict) -> str:
     )
 
 
-def asking(share: float, pair: tuple[str, str], apart: float, units: str) -> str:
-    """Return for organisers which share of the questions decides, and why they are asked there."""
+def asking(share: float, pair: tuple[str, str], apart: dict[int, float], units: str) -> str:
+    """Return for organisers which share of the questions decides, and how far the two best differ at the latest."""
+    named = ", ".join(f"{length(size, units)} at question {number + 1}" for number, size in apart.items())
+    where = f" {pair[0]} and {pair[1]} differ by {named}." if named else ""
     return (
         f"{percent(share)} of the questions decide which transform is best: they are drawn where answers are expected "
-        f"to tell. At the places of this round {pair[0]} and {pair[1]} differ by {length(apart, units)} on average. "
-        "Their answers count for the model and for a certificate; warpgauge annotate --ask map asks for the map alone."
+        f"to tell.{where} Their answers count for the model and for a certificate; warpgauge annotate --ask map asks "
+        "for the map alone."
     )
 
 

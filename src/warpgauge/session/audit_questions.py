@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.spatial import cKDTree
@@ -27,8 +28,10 @@ from warpgauge.project import AuditRound, Project, State
 from warpgauge.project.events import Ask, DrawAudit
 from warpgauge.session.queries import PROGRAM, is_free
 
-# Questions of a round: the design of disagreement follows what is known, so that its rounds are short.
+# Questions of a round: the design of disagreement follows what is known, so that its rounds are short; questions that
+# decide follow every few answers.
 ROUND = {"uniform": 64, "disagreement": 16}
+DECIDING_ROUND = 3
 # Share of the probability that is spread evenly, for the sizes of errors; and how far outside two transforms answers
 # count in full in the draw, in pixels.
 FLOOR = 0.1
@@ -37,8 +40,10 @@ BEYOND_PX = 3.0
 # model cannot tell where a question decides.
 DECIDING = {"map": 0.0, "both": 0.5, "decide": 0.9}
 FIRST = 6
+# Questions are drawn by this power of what they are expected to tell: the best ones most often.
+SHARPNESS = 2.0
 # Joint samples of the truth, and places at which they are drawn at most; others take the value of the nearest one.
-_SAMPLES, _MOST_PLACES = 200, 400
+_SAMPLES, _MOST_PLACES = 300, 400
 
 
 def drawn_share(project: Project, state: State) -> float:
@@ -117,16 +122,27 @@ def _transforms(state: State) -> dict[str, int]:
     return {name: record.generation for name, record in state.transforms.items()}
 
 
-def audit_round(project: Project, state: State, posterior: Callable[[], Posterior], noise: Floats) -> DrawAudit | None:
-    """Draw a round; None where no target is left.
+@dataclass(frozen=True, eq=False)
+class Expected:
+    """What is expected of answers, by which questions are drawn.
 
-    Parameters
+    Attributes
     ----------
-    posterior : callable
-        Returns what the answers that are not sealed say; called where transforms disagree.
+    posterior : Posterior
+        What the answers that are not sealed say.
     noise : (d, d) array
         Covariance of a placement.
+    chance : callable
+        Returns the probability that (n, d) places can be answered.
     """
+
+    posterior: Posterior
+    noise: Floats
+    chance: Callable[[Floats], Floats]
+
+
+def audit_round(project: Project, state: State, expected: Callable[[], Expected]) -> DrawAudit | None:
+    """Draw a round; None where no target is left. What is expected is asked for where transforms disagree."""
     number, settings = len(state.audits), project.settings
     gone = {state.audits[query.audit[0]].targets[query.audit[1]] for query in state.queries if query.audit is not None}
     places, candidates = audit_places(project)
@@ -138,8 +154,9 @@ def audit_round(project: Project, state: State, posterior: Callable[[], Posterio
         return None
     seed = secrets.randbits(32) if settings.audit_seed is None else _derived(settings.audit_seed, number)
     design = _design(project, state)
-    sizes = _sizes(project, state, places[left], posterior, noise) if design == "disagreement" else np.ones(len(left))
-    order, chances = sequential_draw(sizes, ROUND[design], np.random.default_rng(seed))
+    sizes = _sizes(project, state, places[left], expected) if design == "disagreement" else np.ones(len(left))
+    count = ROUND[design] if deciding_share(project, state) == 0 else DECIDING_ROUND
+    order, chances = sequential_draw(sizes, count, np.random.default_rng(seed))
     drawn = AuditRound(
         number=number,
         design=design,
@@ -180,7 +197,7 @@ def audit_places(project: Project) -> tuple[Floats, Ints]:
     return np.where((found >= 0)[:, None], candidates[np.maximum(found, 0)], targets), found
 
 
-def _sizes(project: Project, state: State, places: Floats, posterior: Callable[[], Posterior], noise: Floats) -> Floats:
+def _sizes(project: Project, state: State, places: Floats, expected: Callable[[], Expected]) -> Floats:
     """Sizes by the differences of the transforms that can be read; even where fewer than two can."""
     mapped = []
     for name in state.transforms:
@@ -190,23 +207,45 @@ def _sizes(project: Project, state: State, places: Floats, posterior: Callable[[
             continue
     if len(mapped) < 2:
         return np.ones(len(places))
-    known = posterior()
-    values = np.stack(mapped)
+    about, values = expected(), np.stack(mapped)
+    known = about.posterior
     # Where a transform is not defined it counts as no registration, as in the verdict.
     values = np.where(np.isfinite(values).all(axis=2, keepdims=True), values, known.prior.prior_mean(places))
     beyond = BEYOND_PX * project.fixed_grid.pixel
-    sizes = contest_sizes(values, known.mean(places), known.covariance(places) + noise, beyond, FLOOR)
     if deciding_share(project, state) == 0:
-        return sizes
-    told = _information(known, places, values, noise)
-    return 0.5 * sizes + 0.5 * told / told.sum() if told.sum() > 0 else sizes
+        return contest_sizes(values, known.mean(places), known.covariance(places) + about.noise, beyond, FLOOR)
+    return deciding_sizes(known, places, values, about.noise, beyond, about.chance(places))
 
 
-def _information(known: Posterior, places: Floats, values: Floats, noise: Floats) -> Floats:
-    """Return what an answer at each place is expected to tell about which transform is best."""
+def deciding_sizes(
+    known: Posterior, places: Floats, mapped: Floats, noise: Floats, beyond: float, chance: Floats
+) -> Floats:
+    """Return sizes to draw questions by that decide which transform is best, (n,), adding up to 1.
+
+    A quarter is drawn as for a certificate, the rest by what an answer is expected to tell; each by the chance of an
+    answer.
+
+    Parameters
+    ----------
+    known : Posterior
+    places : (n, d) array
+    mapped : (K, n, d) array
+        The transforms there.
+    noise : (d, d) array
+        Covariance of a placement.
+    beyond : float
+        How far outside two transforms answers count in full.
+    chance : (n,) array
+        Probability that a place can be answered.
+    """
+    sizes = contest_sizes(mapped, known.mean(places), known.covariance(places) + noise, beyond, FLOOR)
     rows = thinned_rows(len(places), _MOST_PLACES, 0)
-    told = best_information(known.sample(places[rows], _SAMPLES), values[:, rows], noise)
-    return np.asarray(told[cKDTree(places[rows]).query(places)[1]])
+    told = best_information(known.sample(places[rows], _SAMPLES), mapped[:, rows], noise)
+    told = told[cKDTree(places[rows]).query(places)[1]] ** SHARPNESS * chance
+    # No place is left out for good: a skip that came once may be a rater's, not the place's.
+    sizes = sizes * np.maximum(chance, FLOOR)
+    sizes /= sizes.sum()
+    return np.asarray(0.25 * sizes + 0.75 * told / told.sum() if told.sum() > 0 else sizes)
 
 
 def audit_question(state: State, number: int, gain: float | None, ahead: int = 0) -> Ask:

@@ -246,14 +246,13 @@ class Model:
         return Prepared(key, prior, live, state.model_generation, view)
 
     def _new_suggester(self, prior: TransformationPrior) -> LiveSuggester:
-        chances = None
-        if self.project.settings.chosen_strategy == "information":
-            chances = Chances(self.project, self._anchors)
-        return LiveSuggester(self.project, prior, self.default_covariance, chances)
+        weighed = self.project.settings.chosen_strategy == "information"
+        return LiveSuggester(self.project, prior, self.default_covariance, self.chances if weighed else None)
 
     @cached_property
-    def _anchors(self) -> Anchors:
-        return Anchors.among(self.project.candidates)
+    def chances(self) -> Chances:
+        """Chances that places can be answered."""
+        return Chances(self.project, Anchors.among(self.project.candidates))
 
     def _followed(self, suggester: LiveSuggester, state: State, posterior: Callable[[], Posterior]) -> LiveSuggester:
         """Bring a suggester to the state."""

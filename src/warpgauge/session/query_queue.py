@@ -12,7 +12,15 @@ from warpgauge.core.process import Posterior
 from warpgauge.errors import InvalidInputError
 from warpgauge.project import Cell, Entry, State
 from warpgauge.project.events import Ask, Withdraw
-from warpgauge.session.audit_questions import asked_of, audit_question, audit_round, drawn_share, needs_round, slots
+from warpgauge.session.audit_questions import (
+    Expected,
+    asked_of,
+    audit_question,
+    audit_round,
+    drawn_share,
+    needs_round,
+    slots,
+)
 from warpgauge.session.blindness import Blindness
 from warpgauge.session.control_questions import with_controls
 from warpgauge.session.model import View
@@ -239,8 +247,7 @@ class QueryQueue:
 
     def _draw_round(self, state: State) -> bool:
         """Draw and log a round of audit questions; False where no target is left."""
-        default = self.model.default_covariance
-        drawn = audit_round(self.project, state, lambda: self._drawn_by(state), default)
+        drawn = audit_round(self.project, state, lambda: self._expected(state))
         if drawn is None:
             return False
         with suppress(InvalidInputError):  # another process drew the round: it serves as well
@@ -248,11 +255,19 @@ class QueryQueue:
             self.project.draw_witness.record(drawn.drawn.seed)
         return True
 
-    def _drawn_by(self, state: State) -> Posterior:
+    def _expected(self, state: State) -> Expected:
         """Return what audit questions are drawn by: nobody's answers where the list depends on none."""
         if self.model.fixes_places(state):
-            return self.model.conditioned(self.model.untaught_prior(state), Annotations.empty(self.project.d))
-        return self.model.view(state, None).posterior
+            nothing = Annotations.empty(self.project.d)
+            state, posterior = State(), self.model.conditioned(self.model.untaught_prior(state), nothing)
+        else:
+            posterior = self.model.view(state, None).posterior
+        chances = self.model.chances
+        return Expected(
+            posterior,
+            self.model.default_covariance,
+            lambda points: chances.field(state).at(points) * chances.inside(posterior, points),
+        )
 
     def _count(self, state: State, who: str, aside: int, beyond: bool) -> int:
         """Return by how many locations the list grows for a rater; 0 where it has come to its end for them.

@@ -1,0 +1,190 @@
+"""How many answers it takes until the right best of several registrations is named with P > 0.95.
+
+Questions come by entropy (the map's), at random, or as a project asks once it has transforms: half of them, or nine in
+ten, drawn where they are expected to decide. After so many answers the best is named by five cross-fitted models (what
+an evaluation says), by one model of all annotations, or by a paired t test of the squared errors. Every landmark may be
+asked and is a target.
+
+Pairs were divided by dataset before anything was tried: on those of development the asking and the calls were chosen,
+those of confirmation were run once, with other seeds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+import warpgauge as wg
+from paper.curves import rng_for
+from paper.datasets import Floats
+from paper.evaluation import by_entropy
+from paper.experiment import Experiment, Findings, Result, Run
+from paper.registration_sets import RegistrationSet, contest
+from warpgauge.core import sequential_draw
+from warpgauge.evaluation import Judge
+from warpgauge.session import DECIDING, DECIDING_ROUND, FIRST, deciding_sizes
+
+SURE, SAMPLES = 0.95, 400
+LOOKS = (8, 11, 14, 18, 24, 30)
+ASKING = ("entropy", "random", "both", "decide")
+CALLS = ("one model", "five models", "t test")
+BEYOND_PX = 3.0
+PAIRS: dict[str, list[tuple[str, Any]]] = {
+    "development": [
+        ("elastix-lung", 0),
+        *((name, case) for name in ("copdgene", "network") for case in range(5)),
+        *(("histology", f"lung-{one}") for one in ("lesion_1_CD31_He", "lesion_1_He_proSPC", "lesion_1_He_Ki67")),
+        *(("histology", f"lung-{one}") for one in ("lobes_1_CD31_He", "lobes_1_He_Ki67", "lobes_1_He_proSPC")),
+    ],
+    "confirmation": [
+        *(("dirlab4dct", case) for case in range(5)),
+        *(("histology", f"lung-{one}") for one in ("lesion_3_CD31_He", "lesion_3_He_Ki67", "lesion_3_He_proSPC")),
+        *(("histology", f"lung-{one}") for one in ("lobes_2_CD31_He", "lobes_2_He_Ki67", "lobes_2_He_proSPC")),
+        *(("histology", f"mammary-gland_1_{one}") for one in ("CNEU_HE37", "ER_HE39", "HE37_PR")),
+    ],
+}
+
+
+def plan(data: Path, runs: int, seed: int, quick: bool) -> list[Run]:
+    """Plan ``runs`` splits of every pair."""
+    return [
+        Run(f"{part}-{name}-{case}-{seed + at}", {"dataset": part, "set": name, "case": case, "seed": seed + at})
+        for part, pairs in PAIRS.items()
+        for name, case in (pairs[:1] if quick else pairs)
+        for at in range(1 if quick else runs)
+    ]
+
+
+def compute(data: Path, run: Run) -> dict[str, Any]:
+    """Ask in every way, and name the best in every way."""
+    about = {**run.parameters, "dataset": run.parameters["set"], "whole": True}
+    met, seed = contest(data, about), int(run.parameters["seed"])
+    most = min(LOOKS[-1], len(met.answers) // 2)
+    best, found = int(met.true_scores(2.0).argmin()), {}
+    for way in ASKING:
+        rows = questions(met, way, most, seed)
+        found[way] = [looked_at(met, rows[:n], best) for n in LOOKS if n <= most]
+    return {"looks": found, "transforms": len(met.names), "targets": len(met.targets)}
+
+
+def questions(met: RegistrationSet, way: str, count: int, seed: int) -> list[int]:
+    """Return the landmarks that are asked for, in order."""
+    rng = rng_for(seed, 77)
+    if way == "random":
+        return [int(one) for one in rng.permutation(len(met.answers))[:count]]
+    suggester, rows, drawn = by_entropy(met, seed), list[int](), list[int]()
+    share = DECIDING["map" if way == "entropy" else way]
+    while len(rows) < count:
+        step = len(rows) - FIRST
+        decides = step >= 0 and int((step + 1) * share + 1e-9) > int(step * share + 1e-9)
+        if decides and not drawn:
+            drawn = drawn_questions(met, rows, rng)
+            for row in drawn:
+                suggester.skip(row)
+        rows.append(drawn.pop(0) if decides else suggester.suggest())
+        if decides:
+            suggester.restore(rows[-1])
+        suggester.record(rows[-1])
+    return rows
+
+
+def drawn_questions(met: RegistrationSet, rows: Sequence[int], rng: np.random.Generator) -> list[int]:
+    """Draw a round of questions that decide, as a project does."""
+    left = np.setdiff1d(np.arange(len(met.answers)), rows)
+    noise, places = met.answers.covariances.mean(axis=0), met.answers.fixed_points[left]
+    sizes = deciding_sizes(
+        posterior(met, rows), places, met.at_answers[:, left], noise, BEYOND_PX * met.pixel, np.ones(len(left))
+    )
+    return [int(one) for one in left[sequential_draw(sizes, DECIDING_ROUND, rng)[0]]]
+
+
+def posterior(met: RegistrationSet, rows: Sequence[int]) -> Any:
+    """Return what a session knows from some answers."""
+    smallest = (10.0 if met.d == 2 else 4.0) * met.pixel
+    return wg.default_posterior(met.answers[list(rows)], met.extent, smallest=smallest)
+
+
+def looked_at(met: RegistrationSet, rows: Sequence[int], best: int) -> dict[str, Any]:
+    """Return for each way of calling how sure it is of the best and whether it is right; and the map's error."""
+    known = posterior(met, rows)
+    judge = wg.judge(known, met.transforms)
+    assert isinstance(judge, Judge)  # eight answers or more
+    fitted, rng = judge.fitted, np.random.default_rng(len(rows))
+    whole = fitted.compare(met.targets, fitted.evidence.at(met.targets), SAMPLES, rng)
+    one, five = (_best(met, draws) for draws in (whole, judge.sample(met.targets, SAMPLES)))
+    calls = {"one model": one, "five models": five, "t test": t_test(met, rows)}
+    return {
+        "n": len(rows),
+        "map": float(np.sqrt(np.square(known.mean(met.targets) - met.truth).sum(axis=1).mean())),
+        **{name: [float(each.max()), bool(each.argmax() == best)] for name, each in calls.items()},
+    }
+
+
+def _best(met: RegistrationSet, draws: Floats) -> Floats:
+    """Return in which share of draws of the truth each transform has the smallest squared error."""
+    squares = np.stack([np.square(one - draws).sum(axis=(1, 2)) for one in met.mapped])
+    return np.asarray(np.bincount(squares.argmin(axis=0), minlength=len(met.mapped)) / len(draws))
+
+
+def t_test(met: RegistrationSet, rows: Sequence[int]) -> Floats:
+    """Return for the leader one less the largest one-sided p against another transform, 0 for the others."""
+    squares = np.square(met.at_answers[:, rows] - met.answers.moving_points[rows]).sum(axis=2)
+    leader, found = int(squares.mean(axis=1).argmin()), np.zeros(len(squares))
+    behind = np.delete(squares, leader, axis=0) - squares[leader]
+    spread = behind.std(axis=1, ddof=1) / np.sqrt(len(rows))
+    found[leader] = float(stats.t.cdf((behind.mean(axis=1) / np.maximum(spread, 1e-12)).min(), len(rows) - 1))
+    return found
+
+
+def report(results: Sequence[Result]) -> Findings:
+    """Sum up by part: how many are named by n answers, how many of them rightly, and what the map loses."""
+    numbers: dict[str, Any] = {}
+    told = []
+    for part in dict.fromkeys(str(run.parameters["dataset"]) for run, _ in results):
+        own = [found["looks"] for run, found in results if run.parameters["dataset"] == part]
+        rows = {f"{way}, {call}": _named(own, way, call) for way in ASKING for call in CALLS}
+        maps = {
+            way: {n: _map_ratio(own, way, n) for n in (14, 18, 30)} for way in ASKING if way != "entropy"
+        }  # fmt: skip
+        numbers[part] = {"pairs": len(own), "named": rows, "map over entropy's": maps}
+        for name, row in rows.items():
+            shares = ", ".join(f"{right} of {named} by {n}" for n, named, right in row["by"])
+            told.append(f"{part}, {name}: of {len(own)} named rightly {shares}; mean answers {row['mean']:.1f}.")
+        told += [f"{part}, {way}: map error over entropy's {one}." for way, one in maps.items()]
+    return Findings(numbers, {}, told)
+
+
+def _named(cases: Sequence[dict[str, Any]], way: str, call: str) -> dict[str, Any]:
+    """Count at each look what was named by then; a case that is never rightly named counts with the last look."""
+    first = [next(((look["n"], look[call][1]) for look in case[way] if look[call][0] > SURE), None) for case in cases]
+    by = [
+        (n, sum(one is not None and one[0] <= n for one in first),
+         sum(one is not None and one[0] <= n and one[1] for one in first))
+        for n in LOOKS
+    ]  # fmt: skip
+    return {"by": by, "mean": float(np.mean([one[0] if one is not None and one[1] else LOOKS[-1] for one in first]))}
+
+
+def _map_ratio(cases: Sequence[dict[str, Any]], way: str, n: int) -> float | None:
+    """Geometric mean of the map's error over that of entropy's questions."""
+    errors = [
+        tuple(next((look["map"] for look in case[one] if look["n"] == n), None) for one in (way, "entropy"))
+        for case in cases
+    ]
+    ratios = [np.log(one / other) for one, other in errors if one is not None and other is not None]
+    return float(np.exp(np.mean(ratios))) if ratios else None
+
+
+EXPERIMENT = Experiment(
+    "deciding",
+    "how many answers until the right best registration is named?",
+    1,
+    plan,
+    compute,
+    report,
+    ("cima", "copdgene", "dirlab4dct", "elastix-lung"),
+)
