@@ -7,8 +7,10 @@ import html
 import io
 import math
 import re
+import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
@@ -74,6 +76,32 @@ def html_facts(facts: Mapping[str, Any], title: str = "") -> str:
     )
     caption = f"<caption>{html.escape(title)}</caption>" if title else ""
     return f"<table>{caption}<tbody>{rows}</tbody></table>"
+
+
+@contextmanager
+def cell_progress(steps: int) -> Iterator[Callable[[str], None]]:
+    """Show a bar below a cell of a notebook, and remove it at the end; elsewhere nothing is shown.
+
+    The function that it yields is called with a few words before each of the ``steps``. It needs no widgets: the bar is
+    plain HTML, which Jupyter and VS Code both show.
+    """
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    if not hasattr(shell, "kernel"):
+        yield lambda words: None
+        return
+    shown = import_module("IPython.display")
+    handle, begun = shown.display(shown.HTML(""), display_id=True), 0
+
+    def begin(words: str) -> None:
+        nonlocal begun
+        bar = f'<progress value="{begun}" max="{steps}"></progress> {html.escape(words)}'
+        begun += 1
+        handle.update(shown.HTML(bar))
+
+    try:
+        yield begin
+    finally:
+        handle.update(shown.HTML(""))
 
 
 # Facts whose values are sentences; those of other lists are words or numbers.

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from warpgauge.core.annotations import Annotations
 from warpgauge.core.power_law import default_posterior
+from warpgauge.display import cell_progress
 from warpgauge.errors import InvalidInputError
 from warpgauge.evaluation import evaluate, judge
 from warpgauge.evaluation.result import Evaluation
@@ -121,12 +122,20 @@ def compare(
     if not transforms:
         raise InvalidInputError("compare needs at least one transform to compare.")
     annotations = _annotations(landmarks, grid, moving_grid, sd)
-    named = {name: _transform(one, name, convention, grid, moving_grid) for name, one in transforms.items()}
     at = _nodes(grid) if targets is None else np.asarray(targets, dtype=np.float64)
-    posterior = default_posterior(annotations, grid)
-    evaluation = evaluate(judge(posterior, named), named, at, seed=seed)
     coarse = grid.coarsened(max(1.0, max(grid.size) / _LONGEST[grid.d]))
-    maps = {name: error_map(posterior, transform, coarse) for name, transform in named.items()}
+    named, maps = dict[str, Transform](), dict[str, Floats]()
+    with cell_progress(2 * len(transforms) + 2) as begin:
+        for name, one in transforms.items():
+            begin(f"reading {name}")
+            named[name] = _transform(one, name, convention, grid, moving_grid)
+        begin("fitting the model")
+        posterior = default_posterior(annotations, grid)
+        begin("comparing")
+        evaluation = evaluate(judge(posterior, named), named, at, seed=seed)
+        for name, transform in named.items():
+            begin(f"map of {name}")
+            maps[name] = error_map(posterior, transform, coarse)
     below = displayable(image[tuple(np.ix_(*(np.linspace(0, a - 1, b).round().astype(int)
                                              for a, b in zip(grid.shape, coarse.shape, strict=True))))])  # fmt: skip
     limits = entropy_limits(posterior, pixel=grid.pixel)
