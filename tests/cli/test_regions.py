@@ -32,6 +32,9 @@ def pictures(tmp_path: Path) -> Path:
     Picture.fromarray(labels[:, :50]).save(tmp_path / "small.png")
     Picture.fromarray(np.zeros_like(labels)).save(tmp_path / "one.png")
     Picture.fromarray(labels.astype(np.float32) + 0.5).save(tmp_path / "half.tif")
+    unknown = labels.astype(np.float32)
+    unknown[3, 4], unknown[5, 6] = np.nan, np.inf
+    Picture.fromarray(unknown).save(tmp_path / "unknown.tif")
     return tmp_path
 
 
@@ -115,6 +118,7 @@ def test_the_judge_and_the_map_keep_to_the_boundary(pictures: Path) -> None:
         ("small.png", (), "same size"),
         ("one.png", (), "at least two labels"),
         ("half.tif", (), "not whole numbers"),
+        ("unknown.tif", (), "not whole numbers"),
         ("labels.png", ("--model", "paper"), "default model"),
     ],
 )

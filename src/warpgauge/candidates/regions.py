@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -26,7 +27,7 @@ class LabelRegions:
     grid : Grid
     """
 
-    labels: NDArray[np.int64]
+    labels: NDArray[np.integer[Any]]
     grid: Grid
 
     @classmethod
@@ -35,8 +36,11 @@ class LabelRegions:
         array = np.asarray(labels)
         if array.shape != grid.shape:
             raise InvalidInputError(f"{name} has the shape {array.shape}, but its grid {grid.shape}.")
-        whole = array.astype(np.int64) if np.isfinite(array).all() else None
-        if whole is None or not np.array_equal(whole, array):
+        # Whole numbers stay as they are stored: a volume of bytes would take eight times its memory.
+        whole = array
+        if not np.issubdtype(array.dtype, np.integer):
+            whole = np.where(np.abs(array) < 2**31, array, 0.5).astype(np.int32)  # 0.5: what is not even a number
+        if not np.array_equal(whole, array):
             raise InvalidInputError(
                 f"{name} has values that are not whole numbers, so that they are no labels of regions; save it with "
                 f"one whole number for each region, without interpolation."
@@ -58,11 +62,14 @@ class LabelRegions:
     @cached_property
     def values(self) -> tuple[int, ...]:
         """Labels that occur, ascending."""
-        return tuple(np.unique(self.labels).tolist())
+        flat = self.labels.reshape(-1)
+        if flat.dtype == np.uint8:  # counting is much faster than sorting
+            return tuple(np.flatnonzero(np.bincount(flat)).tolist())
+        return tuple(np.unique(flat).tolist())
 
     def __call__(self, points_world: NDArray[np.float64]) -> NDArray[np.int64]:
         """Label of the element that each of (n, d) world points lies in; 0 outside the image."""
         index = np.floor(self.grid.world_to_index(points_world) + 0.5).astype(np.int64)
         inside = np.all((index >= 0) & (index < np.asarray(self.grid.size)), axis=-1)
         index[~inside] = 0
-        return np.where(inside, self.labels[tuple(array_order(index).T)], 0)
+        return np.where(inside, self.labels[tuple(array_order(index).T)], 0).astype(np.int64)
