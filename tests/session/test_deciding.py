@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 from session.tools import Rater, lattice, make
+from warpgauge import Annotations, default_posterior
 from warpgauge.core.decisions import best_information
 from warpgauge.evaluation import AuditWatch, audit_data, certify_project, project_comparison
 from warpgauge.project import Project
-from warpgauge.session import Session
+from warpgauge.session import Session, deciding_sizes
 
 # Placements of a simulated rater with errors; one far from the others is doubted, which is not what is tested here.
 pytestmark = pytest.mark.filterwarnings("ignore::warpgauge.errors.SuspiciousDataWarning")
@@ -148,3 +149,17 @@ def test_draws_in_a_copy_or_in_another_project_of_the_pair_are_named(tmp_path):
         Rater(Session(other, "ann"), "ann").work(9)
         assert len(notes_of(other)) == 1
         assert certify_project(other).content["audit"]["elsewhere"] > 0
+
+
+def test_places_that_can_hardly_be_answered_are_hardly_drawn() -> None:
+    """By the chance of an answer, and never left out: every probability stays above 0, as a certificate needs."""
+    rng = np.random.default_rng(4)
+    places = rng.uniform(0, 100, (80, 2))
+    known = default_posterior(Annotations.isotropic(places[:8], places[:8] + 1.0, 0.5), (100.0, 100.0), smallest=10.0)
+    mapped = np.stack([places + 1.0, places + 1.0 + 0.05 * places])
+    chance = np.where(np.arange(80) < 40, 1.0, 0.05)
+    even, weighed = (deciding_sizes(known, places, mapped, 0.25 * np.eye(2), 3.0, one) for one in (np.ones(80), chance))
+    assert even.sum() == pytest.approx(1)
+    assert weighed.sum() == pytest.approx(1)
+    assert weighed.min() > 0
+    assert weighed[40:].sum() < 0.25 * even[40:].sum()
