@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -173,7 +174,7 @@ def test_decisions_are_wrong_in_at_most_five_percent_of_comparisons() -> None:
 def test_the_estimated_number_of_annotations_really_decides(isotropic: bool, scale: float) -> None:
     """Appending exactly the suggested annotations on the posterior mean reaches the level, and one fewer does not."""
     posterior, targets = setting(isotropic)
-    posterior = Posterior(posterior.prior, posterior.annotations, posterior.conditioned, scale)
+    posterior = replace(posterior, scale=scale)
     mean = posterior.mean(targets)
     wave = np.sqrt(scale) * np.sin(targets / 9.0)
     mapped = np.stack([mean + 1.0 * wave, mean + 1.6 * wave[:, ::-1]])
@@ -186,7 +187,7 @@ def test_the_estimated_number_of_annotations_really_decides(isotropic: bool, sca
         at = found.locations[:count]
         more = wg.Annotations(at, posterior.mean(at), np.broadcast_to(0.5 * np.eye(2), (count, 2, 2)))
         grown = posterior.prior.condition(wg.Annotations.concatenate([posterior.annotations, more]))
-        grown = Posterior(grown.prior, grown.annotations, grown.conditioned, scale)
+        grown = replace(grown, scale=scale)
         assert grown.mean(targets) == pytest.approx(mean, abs=1e-8)
         return float(win_probabilities(grown, targets, mapped)[winner, 1 - winner])
 
