@@ -43,6 +43,7 @@ TABLE: dict[str, tuple[int, int, int, int]] = {
     "get /api/project": (401, 200, 200, 200),
     "get /api/query": (401, 200, 200, 200),
     "get /api/query/2": (401, 200, 200, 200),
+    "get /api/query/2/nearby": (401, 200, 200, 200),
     "post /api/query/0/another": (401, 422, 403, 422),
     "post /api/query/0/disable": (401, 422, 403, 422),
     "post /api/query/0/place": (401, 422, 403, 422),
