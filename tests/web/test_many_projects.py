@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import shutil
 import zipfile
 from collections.abc import Iterator
@@ -234,6 +235,22 @@ def test_the_roster_keeps_what_it_acknowledged(tmp_path: Path) -> None:
     (tmp_path / "people.jsonl").write_text("[1]\n")
     with pytest.raises(ProjectError, match="cannot be understood"):
         Roster(tmp_path / "people.jsonl")
+
+
+def test_assignments_are_saved_all_or_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the disk is full in the middle of several lines none of them counts, now or after a restart."""
+    roster = Roster(tmp_path / "people.jsonl")
+    for name in ("ada", "ben"):
+        roster.add_rater(name)
+    before, write = (tmp_path / "people.jsonl").read_bytes(), os.write
+    monkeypatch.setattr("os.write", lambda handle, data: write(handle, data[: len(data) - 20]))
+    with pytest.raises(StorageError, match="disk is full.*so nothing was changed"):
+        roster.assign({"ada": ["p1"], "ben": ["p2"]}, {}, by="organiser")
+    monkeypatch.undo()
+    assert (tmp_path / "people.jsonl").read_bytes() == before
+    assert roster.pairs_of("ada") == roster.pairs_of("ben") == []
+    roster.assign({"ada": ["p1"], "ben": ["p2"]}, {}, by="organiser")
+    assert Roster(tmp_path / "people.jsonl").assigned() == {"p1": ["ada"], "p2": ["ben"]}
 
 
 def test_a_place_without_projects(tmp_path: Path, originals: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -138,10 +138,11 @@ class Roster:
                 self._follow()
                 if os.fstat(handle).st_size > self._at:
                     os.ftruncate(handle, self._at)  # a line whose writer died was not acknowledged
-                for line in decide():
-                    timed = {"time": datetime.now(UTC).isoformat(timespec="milliseconds"), **line}
-                    self._at += _write(handle, timed)
-                    self._apply(timed)
+                time = datetime.now(UTC).isoformat(timespec="milliseconds")
+                lines = [{"time": time, **line} for line in decide()]
+                self._at += _write(handle, *lines)
+                for line in lines:
+                    self._apply(line)
         except OSError as error:
             with self.lock:
                 self._forget()  # what is in the file counts
@@ -199,13 +200,17 @@ def _registered(state: State, person: Register) -> dict[str, Any]:
     return {"kind": "rater", "by": person.rater, **clean.payload()}
 
 
-def _write(handle: int, line: Mapping[str, Any]) -> int:
-    """Append a line, have it on the disk, and return its length."""
-    data = json.dumps(line).encode() + b"\n"
-    os.lseek(handle, 0, os.SEEK_END)
-    if os.write(handle, data) < len(data):
-        raise OSError("the disk is full")
-    os.fsync(handle)
+def _write(handle: int, *lines: Mapping[str, Any]) -> int:
+    """Append lines, all or none, have them on the disk, and return their length."""
+    data = b"".join(json.dumps(line).encode() + b"\n" for line in lines)
+    before = os.lseek(handle, 0, os.SEEK_END)
+    try:
+        if os.write(handle, data) < len(data):
+            raise OSError("the disk is full")
+        os.fsync(handle)
+    except OSError:
+        os.ftruncate(handle, before)
+        raise
     return len(data)
 
 
