@@ -244,7 +244,7 @@ def test_assignments_are_saved_all_or_none(tmp_path: Path, monkeypatch: pytest.M
         roster.add_rater(name)
     before, write = (tmp_path / "people.jsonl").read_bytes(), os.write
     monkeypatch.setattr("os.write", lambda handle, data: write(handle, data[: len(data) - 20]))
-    with pytest.raises(StorageError, match="disk is full.*so nothing was changed"):
+    with pytest.raises(StorageError, match=r"disk is full.*so nothing was changed"):
         roster.assign({"ada": ["p1"], "ben": ["p2"]}, {}, by="organiser")
     monkeypatch.undo()
     assert (tmp_path / "people.jsonl").read_bytes() == before
