@@ -100,7 +100,8 @@ def test_many_methods_fit_1100_px_and_long_tables_fold_but_print(tmp_path: Path)
             assert page.evaluate(wider) == []
             page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = false; })")
             page.emulate_media(media="print")
-            assert page.evaluate(f"document.querySelector('{cell}').checkVisibility({{contentVisibilityAuto: true}})")
+            shown = f"document.querySelector('{cell}').checkVisibility({{contentVisibilityAuto: true}})"
+            page.wait_for_function(shown)  # what is hidden comes with the next frame
             box = page.locator(cell).first.bounding_box()
             assert box is not None
             assert box["height"] > 5
