@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 import oracle
 import warpgauge as wg
 from models import FAMILIES, NOISE, make, random_covariances
+from warpgauge.core import gains, strategies
 from warpgauge.core.suggestion import StoppingRule
 from warpgauge.errors import InvalidInputError
 
@@ -406,3 +407,44 @@ def test_the_first_suggestion_after_many_records_is_the_best(strategy: str, isot
         entropies = _dense_entropies(prior, candidates[rows[:left]], noise[:left], candidates)
         entropies[rows[:left]] = -np.inf  # with one noise everywhere the expected information has the same order
         assert suggester.suggest() == int(np.argmax(entropies))
+
+
+@pytest.mark.parametrize("strategy", ["entropy", "information"])
+@pytest.mark.parametrize("isotropic", [True, False], ids=["iso", "aniso"])
+@pytest.mark.parametrize("model", [("wendland", "identity"), ("wendland", "affine"), ("gaussian", "identity")])
+def test_bounds_by_single_annotations_change_no_suggestion(
+    model: tuple[str, str], isotropic: bool, strategy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What serves millions of candidates, here from 16 on: the choices are those by exact gains, undone ones too."""
+    prior = make(3, model[0], isotropic, model[1]).prior
+    rng = np.random.default_rng(21)
+    # Far apart, so that compact kernels do not reach all; the first half on a grid, which is full of ties.
+    grid = np.stack(np.meshgrid(*[np.arange(0.0, 300, 50)] * 3), axis=-1).reshape(-1, 3)
+    candidates = np.concatenate([grid, rng.uniform(0, 300, (200, 3))])
+    covariances = random_covariances(12, 3, isotropic, rng)
+    undone = rng.permutation(12)[:4]
+    lowered = []
+
+    def sequence(many: int, refresh: bool) -> list[int]:
+        for module in (gains, strategies):
+            monkeypatch.setattr(module, "VERY_MANY", many)
+        for module, name, value in ((gains, "_PIECE", 100), (gains, "_ELITE", 4), (strategies, "_CHUNK", 4)):
+            monkeypatch.setattr(module, name, value)
+        suggester = wg.Suggester(prior, candidates, strategy=strategy, seed=3)
+        lazy = getattr(suggester._gains, "gains", suggester._gains)
+        chosen = []
+        for step in range(12):
+            if refresh:
+                suggester.gains()
+            chosen.append(suggester.suggest())
+            lowered.append(lazy._lowered_at)
+            suggester.record(chosen[-1], covariances[step])
+            if step in undone:
+                suggester.suggest()
+                suggester.undo()
+        return chosen
+
+    exact = sequence(10**9, True)
+    assert not any(lowered)
+    assert sequence(16, False) == exact
+    assert any(lowered)

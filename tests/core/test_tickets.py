@@ -19,7 +19,7 @@ from warpgauge.core.bounded_losses import (
     segment_bound,
     segment_difference,
 )
-from warpgauge.core.designs import draw_sizes, sequential_draw
+from warpgauge.core.designs import contest_sizes, draw_sizes, sequential_draw
 from warpgauge.core.tickets import fewest_answers, log_wealth, proven, tickets, upper_mean
 
 
@@ -53,6 +53,37 @@ def test_the_mean_wealth_is_exactly_one_where_the_claim_is_just_false(count: int
     sizes = np.array([1.0, 0.5, 2.0, 0.7, 1.1])
     assert _expected_wealth(values, sizes, values.sum(), count) == pytest.approx(1, rel=1e-12)
     assert _expected_wealth(values, sizes, 1.1 * values.sum(), count) < 1
+
+
+def test_draws_for_the_leader_against_the_undecided_are_exact() -> None:
+    """Every order of three draws of five units, the sizes of each by what the answers before it exclude.
+
+    Of three transforms two are equally good in mean error, so that their wealth is exactly 1 on average, although
+    whether the third one is excluded changes the probabilities on the way.
+    """
+    truth = np.zeros((5, 2))
+    good = np.array([[1.0, 0], [0.5, 0], [2.0, 0], [0.2, 0], [0.8, 0]])
+    mapped = np.stack([good, good[[2, 3, 0, 4, 1]], good + np.array([0, 6.0])])
+    covariances, excluded = np.tile(np.eye(2), (5, 1, 1)), set()
+
+    def wealth(rows: list[int], chances: list[float], other: int) -> np.ndarray:
+        """Of the claim that the first transform has a smaller mean error than another."""
+        apart = np.linalg.norm(mapped[0] - mapped[other], axis=1)
+        values = apart + length_difference(mapped[0], mapped[other], truth)
+        return np.exp(log_wealth(tickets(values[rows], np.array(chances), apart.sum())))
+
+    def mean_wealth(rows: list[int], chances: list[float]) -> float:
+        if len(rows) == 3:
+            return float(wealth(rows, chances, 1)[-1])
+        out = bool(rows) and bool(wealth(rows, chances, 2).max() > 1.5)
+        excluded.add(out)
+        sizes = contest_sizes(mapped[:2] if out else mapped, truth + 0.1, covariances, 1.0, 0.1)
+        sizes[rows] = 0.0
+        shares = sizes / sizes.sum()
+        return sum(shares[one] * mean_wealth([*rows, one], [*chances, shares[one]]) for one in range(5) if shares[one])
+
+    assert mean_wealth([], []) == pytest.approx(1, rel=1e-12)
+    assert excluded == {False, True}
 
 
 def gate_draws(change: np.ndarray, errors: np.ndarray, q: np.ndarray, squares: float, population: int) -> GateDraws:

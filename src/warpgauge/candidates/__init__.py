@@ -9,7 +9,8 @@ padding.
 from warpgauge.candidates.corners import Candidates, find_candidates
 from warpgauge.candidates.distinctive import distinctiveness
 from warpgauge.candidates.foreground import Foreground, find_foreground, foreground_from_mask
-from warpgauge.candidates.regions import LabelRegions
+from warpgauge.candidates.outlines import DrawnRegions
+from warpgauge.candidates.regions import ImageValues, LabelRegions, ProbabilityRegions, regions_from
 from warpgauge.candidates.structure import structure_tensors, to_gray
 from warpgauge.candidates.targets import (
     targets_from_domain,
@@ -20,12 +21,16 @@ from warpgauge.candidates.targets import (
 
 __all__ = [
     "Candidates",
+    "DrawnRegions",
     "Foreground",
+    "ImageValues",
     "LabelRegions",
+    "ProbabilityRegions",
     "distinctiveness",
     "find_candidates",
     "find_foreground",
     "foreground_from_mask",
+    "regions_from",
     "structure_tensors",
     "targets_from_domain",
     "targets_from_file",

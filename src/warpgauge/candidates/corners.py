@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warpgauge.candidates.foreground import Foreground, ForegroundMask
-from warpgauge.candidates.peaks import Peaks, Pool, local_maxima, no_peaks, thin, vertex_offsets
+from warpgauge.candidates.peaks import Peaks, Pool, joined, local_maxima, no_peaks, thin, vertex_offsets
 from warpgauge.candidates.structure import TRUNCATE, count_nonzero, gray_rule, harris_strength, sensitivity, to_gray
 from warpgauge.compute import Executor, InProcess
 from warpgauge.errors import InvalidInputError, SuspiciousDataWarning
@@ -172,27 +172,41 @@ class _Search:
         return tuple(int(TRUNCATE * self.sigma / s + 0.5) + 2 for s in self.spacing)
 
     def peaks(self, block: Block) -> Peaks:
-        """Find the maxima in the core of one block."""
+        """Find the maxima in the core of one block, in 2D in parts whose arrays stay in the cache."""
         image = np.asarray(self.image[block.read])
         if image.dtype.kind not in "buif":
             raise InvalidInputError(f"An image of type {image.dtype} has no grey values; give numbers.")
-        gray, _ = to_gray(image, self.grid.d)
-        gray = gray.astype(np.float64, copy=False)
-        small = image.dtype.kind in "bui" and image.dtype.itemsize <= 4  # such values are all usable
-        if not small and not np.all(usable := np.abs(gray) <= _LARGEST_GRAY):  # False for NaN
-            bad = int(np.sum(~usable))
+        if image.dtype.kind == "f" or image.dtype.itemsize > 4:  # other values are all usable
+            self._check_values(image, block)
+        parts = [self._peaks_of(image, block, part) for part in _parts(block, image.shape[: self.grid.d], self.halo)]
+        return joined([part for part in parts if len(part)], self.grid.d)
+
+    def _check_values(self, image: NDArray[Any], block: Block) -> None:
+        bad = int(np.sum(~(np.abs(to_gray(image, self.grid.d)[0]) <= _LARGEST_GRAY)))  # NaN is not below it
+        if bad:
             where = tuple(slice_.start for slice_ in block.read)
             raise InvalidInputError(
                 f"The image has {bad} values that are not finite, or beyond {_LARGEST_GRAY:g}, in the block that "
                 f"begins at {where} (array order); replace them."
             )
-        strength = harris_strength(gray, self.spacing, self.sigma)
-        found = np.argwhere(local_maxima(strength)[block.core])
-        low = np.array([part.start for part in block.core])
-        local, index = found + low, found + np.array(block.start)
-        keep = self._inside(index, slack=1.0)
+
+    def _peaks_of(self, image: NDArray[Any], block: Block, part: Block) -> Peaks:
+        """Find the maxima in the core of a part; ``part`` lies in what was read for the block."""
+        corner = np.array([slice_.start for slice_ in block.read])
+        mask = None
         if self.mask is not None:
-            keep &= np.asarray(self.mask[block.read])[tuple(local.T)] != 0
+            where = (slice(low + r.start, low + r.stop) for low, r in zip(corner, part.read, strict=True))
+            mask = np.asarray(self.mask[tuple(where)]) != 0
+            if not mask[part.core].any():
+                return no_peaks(self.grid.d)
+        gray = to_gray(image[part.read], self.grid.d)[0].astype(np.float64, copy=False)
+        strength = harris_strength(gray, self.spacing, self.sigma)
+        found = np.argwhere(local_maxima(strength)[part.core])
+        local = found + np.array([slice_.start for slice_ in part.core])
+        index = found + np.array(part.start) + corner
+        keep = self._inside(index, slack=1.0)
+        if mask is not None:
+            keep &= mask[tuple(local.T)]
         local, index = local[keep], index[keep]
         if not len(index):
             return no_peaks(self.grid.d)
@@ -203,7 +217,7 @@ class _Search:
             np.zeros(len(index), dtype=bool),
         )
         if self.subpixel:
-            self._refine(peaks, strength, local, index, block)
+            self._refine(peaks, strength, local, index, mask)
         return peaks.take(self._inside(peaks.position))
 
     def _inside(self, index: NDArray[Any], slack: float = 0.0) -> NDArray[np.bool_]:
@@ -212,15 +226,20 @@ class _Search:
         return np.asarray(np.all((index >= margin) & (index <= last - margin), axis=1))
 
     def _refine(
-        self, peaks: Peaks, strength: Floats, local: NDArray[np.int64], index: NDArray[np.int64], block: Block
+        self,
+        peaks: Peaks,
+        strength: Floats,
+        local: NDArray[np.int64],
+        index: NDArray[np.int64],
+        mask: NDArray[np.bool_] | None,
     ) -> None:
         inner = np.all((index > 0) & (index < np.array(self.grid.shape) - 1), axis=1)
         rows = np.flatnonzero(inner)
         offsets, sound = vertex_offsets(strength, local[rows])
-        if self.mask is not None:
+        if mask is not None:
             # A vertex in a neighbouring pixel counts only where that pixel is in the mask as well.
             nearest = local[rows] + np.round(offsets).astype(np.int64)
-            sound &= np.asarray(self.mask[block.read])[tuple(nearest.T)] != 0
+            sound &= mask[tuple(nearest.T)]
         peaks.position[rows[sound]] += offsets[sound]
         peaks.refined[rows[sound]] = True
 
@@ -273,6 +292,26 @@ class Block(NamedTuple):
     read: tuple[slice, ...]
     core: tuple[slice, ...]
     start: tuple[int, ...]
+
+
+# Elements along each axis of a part of a 2D block.
+_PART = 448
+
+
+def _parts(block: Block, shape: tuple[int, ...], halo: tuple[int, ...]) -> Iterator[Block]:
+    """Yield the parts of a block that was read as an array of this shape: itself in 3D, whose margins would cost more.
+
+    The margins are within what was read, so that a part knows as much of its surroundings as the block does.
+    """
+    if len(shape) == 3:
+        yield Block(tuple(slice(0, n) for n in shape), block.core, tuple(core.start for core in block.core))
+        return
+    for start in itertools.product(*(range(core.start, core.stop, _PART) for core in block.core)):
+        ends = [min(begin + _PART, core.stop) for begin, core in zip(start, block.core, strict=True)]
+        lows = [max(0, begin - h) for begin, h in zip(start, halo, strict=True)]
+        read = [slice(low, min(n, end + h)) for low, end, h, n in zip(lows, ends, halo, shape, strict=True)]
+        inner = [slice(begin - low, end - low) for begin, low, end in zip(start, lows, ends, strict=True)]
+        yield Block(tuple(read), tuple(inner), start)
 
 
 def core_shape(shape: tuple[int, ...], halo: tuple[int, ...], elements: int) -> tuple[int, ...]:

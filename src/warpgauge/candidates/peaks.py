@@ -43,6 +43,18 @@ def no_peaks(d: int) -> Peaks:
     return Peaks(np.zeros(0, np.int64), np.zeros((0, d)), np.zeros(0), np.zeros(0, bool))
 
 
+def joined(parts: list[Peaks], d: int) -> Peaks:
+    """Return the peaks of all parts, one after the other."""
+    if not parts:
+        return no_peaks(d)
+    return Peaks(
+        np.concatenate([part.flat for part in parts]),
+        np.concatenate([part.position for part in parts]),
+        np.concatenate([part.strength for part in parts]),
+        np.concatenate([part.refined for part in parts]),
+    )
+
+
 def local_maxima(strength: Floats) -> NDArray[np.bool_]:
     """Return where a positive strength is not exceeded by any of its 3^d - 1 neighbours."""
     return np.asarray((strength == ndimage.maximum_filter(strength, size=3, mode="nearest")) & (strength > 0))
@@ -99,13 +111,7 @@ class Pool:
             self._merge()
 
     def _merge(self) -> None:
-        parts = [self.peaks, *self._waiting]
-        merged = Peaks(
-            np.concatenate([part.flat for part in parts]),
-            np.concatenate([part.position for part in parts]),
-            np.concatenate([part.strength for part in parts]),
-            np.concatenate([part.refined for part in parts]),
-        )
+        merged = joined([self.peaks, *self._waiting], self.peaks.position.shape[1])
         self._waiting = []
         self.dropped += max(0, len(merged) - self.size)
         self.peaks = merged.take(merged.order()[: self.size])

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import ndimage
 
-from warpgauge.errors import InvalidInputError, MissingExtraError, install_advice
+from warpgauge.errors import InvalidInputError
 from warpgauge.geometry import Floats, Grid, array_order
 
 # ITU-R BT.709 luma of the stored (gamma-coded) values
@@ -67,7 +69,7 @@ def to_gray(array: Array, d: int | None = None) -> tuple[Array, str]:
     return luma, rule
 
 
-TRUNCATE = 4.0  # of the Gaussian in skimage.feature.structure_tensor, in units of sigma
+TRUNCATE = 4.0  # of the window, in units of sigma
 _SHARE = 0.2
 
 
@@ -86,21 +88,15 @@ def harris_strength(image: Floats, spacing: Floats, sigma: float) -> Floats:
     The image has grey values in float64, ``spacing`` is in the order of its axes, and ``sigma`` is the width of the
     window in world units.
     """
-    try:
-        from skimage.feature import structure_tensor
-    except ImportError as error:
-        raise MissingExtraError(
-            f"Finding corners needs scikit-image, which is not installed; {install_advice('saliency')}."
-        ) from error
     d = image.ndim
-    elements = structure_tensor(image, sigma=tuple(sigma / spacing), mode="nearest", order="rc")
+    slopes = [ndimage.sobel(image, axis=axis, mode="nearest") for axis in range(d)]
     # Sobel sums 4^(d-1) differences over two pixels each; divided by that and the spacing it is a gradient.
     scale = 1.0 / (2.0 * 4.0 ** (d - 1) * spacing)
-    place = 0
-    for a in range(d):
-        for b in range(a, d):
-            elements[place] *= scale[a] * scale[b]
-            place += 1
+    elements = []
+    for a, b in itertools.combinations_with_replacement(range(d), 2):
+        window = ndimage.gaussian_filter(slopes[a] * slopes[b], sigma / spacing, mode="nearest", truncate=TRUNCATE)
+        window *= scale[a] * scale[b]
+        elements.append(window)
     if d == 2:
         rr, rc, cc = elements
         determinant, trace = rr * cc - rc * rc, rr + cc

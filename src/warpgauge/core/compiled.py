@@ -12,7 +12,16 @@ family                 breaks                                       each table
 =====================  ===========================================  ==================================
 
 There is one table, or two where the image has regions: the first for two points of one region, the second for points
-of two. Each point then has a label, the number of its region; with one table nothing reads the labels.
+of two. What else of a place matters (see places.py) reaches them as marks of each point:
+
+=====  ====================================================================================================
+marks  what they are
+=====  ====================================================================================================
+0      none: the distance alone counts
+1      the number of the point's region
+3      that number, the amplitude (0 where neither varies), and the square of the length scale
+3 + R  the same, and the root of the probability of each of R regions, which then count instead of the number
+=====  ====================================================================================================
 """
 
 from __future__ import annotations
@@ -93,12 +102,18 @@ def _squared_distances(x: Floats, others: Floats, row: Floats) -> None:
             u = x[0] - others[0, j]
             v = x[1] - others[1, j]
             row[j] = u * u + v * v
-    else:
+    elif x.shape[0] == 3:
         for j in range(row.shape[0]):
             u = x[0] - others[0, j]
             v = x[1] - others[1, j]
             w = x[2] - others[2, j]
             row[j] = u * u + v * v + w * w
+    else:
+        row[:] = 0.0
+        for a in range(x.shape[0]):
+            for j in range(row.shape[0]):
+                u = x[a] - others[a, j]
+                row[j] += u * u
 
 
 @compile_loop
@@ -160,8 +175,41 @@ def _kernel_of_squares(family: int, breaks: Floats, table: Floats, row: Floats) 
 
 
 @compile_loop
-def _kernel_by_region(family: int, breaks: Floats, tables: Floats, label: int, labels: Ints, row: Floats) -> None:
-    """Replace squared distances by kernel values, by the second table where a label is another one."""
+def _wendland_by_region(breaks: Floats, tables: Floats, label: float, labels: Floats, row: Floats) -> None:
+    """Replace squared distances by the Wendland bundle, by the second table where a label is another one."""
+    for j in range(row.shape[0]):
+        square = row[j]
+        segment = 0
+        for s in range(breaks.shape[0]):
+            segment += 1 if square >= breaks[s] else 0
+        r = math.sqrt(square)
+        c = tables[0 if labels[j] == label else 1, segment]
+        row[j] = ((((c[5] * r + c[4]) * r + c[3]) * r + c[2]) * r + c[1]) * r + c[0]
+
+
+@compile_loop
+def _common(mark: Floats, marks: Floats, out: Floats) -> None:
+    """Put into ``out`` how much of its region a point has in common with each other one, 0 to 1."""
+    if mark.shape[0] <= 3:
+        for j in range(out.shape[0]):
+            out[j] = 1.0 if marks[0, j] == mark[0] else 0.0
+        return
+    out[:] = 0.0
+    for r in range(3, mark.shape[0]):
+        root = mark[r]
+        for j in range(out.shape[0]):
+            out[j] += root * marks[r, j]
+
+
+@compile_loop
+def _kernel_by_region(family: int, breaks: Floats, tables: Floats, mark: Floats, marks: Floats, row: Floats) -> None:
+    """Replace squared distances by kernel values: the second table, and what is in common of its way to the first."""
+    if family == 0 and mark.shape[0] <= 3:
+        _wendland_by_region(breaks, tables, mark[0], marks[0], row)
+        return
+    common = np.empty_like(row)
+    _common(mark, marks, common)
+    within, across = tables[0], tables[1]
     if family == 0:
         for j in range(row.shape[0]):
             square = row[j]
@@ -169,14 +217,49 @@ def _kernel_by_region(family: int, breaks: Floats, tables: Floats, label: int, l
             for s in range(breaks.shape[0]):
                 segment += 1 if square >= breaks[s] else 0
             r = math.sqrt(square)
-            c = tables[0 if labels[j] == label else 1, segment]
-            row[j] = ((((c[5] * r + c[4]) * r + c[3]) * r + c[2]) * r + c[1]) * r + c[0]
+            c, e = within[segment], across[segment]
+            near = ((((c[5] * r + c[4]) * r + c[3]) * r + c[2]) * r + c[1]) * r + c[0]
+            far = ((((e[5] * r + e[4]) * r + e[3]) * r + e[2]) * r + e[1]) * r + e[0]
+            row[j] = far + common[j] * (near - far)
         return
-    across = row.copy()
-    _kernel_of_squares(family, breaks, tables[0], row)
-    _kernel_of_squares(family, breaks, tables[1], across)
+    squares = row.copy()
+    one, value = np.ones((1, 1)), np.empty_like(row)
+    row[:] = 0.0
+    for s in range(breaks.shape[0]):
+        if family == 1:
+            value[:] = 0.0
+            _add_gaussian(breaks[s], 1.0, squares, value)
+        else:
+            value[:] = squares
+            _kernel_of_squares(family, breaks[s : s + 1], one, value)
+        for j in range(row.shape[0]):
+            row[j] += (across[s, 0] + common[j] * (within[s, 0] - across[s, 0])) * value[j]
+
+
+@compile_loop
+def _kernel_of_places(
+    family: int, breaks: Floats, tables: Floats, axes: int, mark: Floats, marks: Floats, row: Floats
+) -> None:
+    """Replace squared distances by kernel values where each point has an amplitude and a length scale of its own.
+
+    The form of Gibbs, and of Paciorek and Schervish: distances in units of the root mean square of two length scales
+    l and l', times ``(2 l l' / (l^2 + l'^2))^(axes / 2)``.
+    """
+    times = np.empty_like(row)
     for j in range(row.shape[0]):
-        row[j] = row[j] if labels[j] == label else across[j]
+        times[j] = mark[1] * marks[1, j]
+    if family != 0:  # a Wendland bundle has one length scale everywhere
+        for j in range(row.shape[0]):
+            mean = 0.5 * (mark[2] + marks[2, j])
+            ratio = math.sqrt(mark[2] * marks[2, j]) / mean
+            row[j] /= mean
+            times[j] *= ratio if axes == 2 else ratio ** (0.5 * axes)
+    if tables.shape[0] == 1:
+        _kernel_of_squares(family, breaks, tables[0], row)
+    else:
+        _kernel_by_region(family, breaks, tables, mark, marks, row)
+    for j in range(row.shape[0]):
+        row[j] *= times[j]
 
 
 @compile_loop
@@ -188,14 +271,16 @@ def kernel_values(family: int, breaks: Floats, table: Floats, squares: Floats) -
 @compile_loop
 def _kernel_row(
     family: int, breaks: Floats, tables: Floats, x: Floats, others: Floats, left: Floats, right: Floats,
-    label: int, labels: Ints, row: Floats,
+    mark: Floats, marks: Floats, row: Floats,
 ) -> None:  # fmt: skip
     """Kernel between one point (d,) and the columns of ``others`` (d, m), plus a trend's ``left @ right``."""
     _squared_distances(x, others, row)
-    if tables.shape[0] == 1:
+    if marks.shape[0] >= 3 and mark[1] > 0:
+        _kernel_of_places(family, breaks, tables, others.shape[0], mark, marks, row)
+    elif tables.shape[0] == 1:
         _kernel_of_squares(family, breaks, tables[0], row)
     else:
-        _kernel_by_region(family, breaks, tables, label, labels, row)
+        _kernel_by_region(family, breaks, tables, mark, marks, row)
     for f in range(right.shape[0]):
         factor = left[f]
         for j in range(row.shape[0]):
@@ -205,54 +290,59 @@ def _kernel_row(
 @compile_loop
 def fill_block(
     family: int, breaks: Floats, tables: Floats, points: Floats, others: Floats, left: Floats, right: Floats,
-    labels: Ints, other_labels: Ints, out: Floats,
+    marks: Floats, other_marks: Floats, out: Floats,
 ) -> None:  # fmt: skip
-    """Fill ``out`` (n, m) with the kernel between points (n, d) and the columns of ``others``, trend included."""
+    """Fill ``out`` (n, m) with the kernel between points (n, d) and the columns of ``others``, trend included.
+
+    The marks of the points are (n, q), those of the others (q, m).
+    """
     for i in range(points.shape[0]):
-        label = 0 if tables.shape[0] == 1 else labels[i]
-        _kernel_row(family, breaks, tables, points[i], others, left[i], right, label, other_labels, out[i])
+        _kernel_row(family, breaks, tables, points[i], others, left[i], right, marks[i], other_marks, out[i])
+
+
+@compile_loop
+def _explained_at(row: Floats, W: Floats, since: int, block: Floats, out: Floats) -> None:
+    """Put what annotations from ``since`` on explain at one point into ``out`` (b, b), from its kernel with all."""
+    b = W.shape[0]
+    out[:] = 0.0
+    for j in range(since, row.shape[0]):
+        for r in range(b):
+            for c in range(b):
+                weights = W[c, j * b + r]
+                total = 0.0
+                for k in range(j + 1):
+                    total += weights[k] * row[k]
+                block[r, c] = total
+        for r in range(b):
+            for a in range(b):
+                for c in range(b):
+                    out[a, c] += block[r, a] * block[r, c]
 
 
 @compile_loop
 def explained(
-    family: int,
-    breaks: Floats,
-    tables: Floats,
-    points: Floats,
-    others: Floats,
-    left: Floats,
-    right: Floats,
-    labels: Ints,
-    other_labels: Ints,
-    W: Floats,
-    since: Ints,
-    out: Floats,
-) -> None:
+    family: int, breaks: Floats, tables: Floats, points: Floats, others: Floats, left: Floats, right: Floats,
+    marks: Floats, other_marks: Floats, W: Floats, since: Ints, out: Floats,
+) -> None:  # fmt: skip
     """Put what annotations from ``since[i]`` on explain of the covariance at point i into ``out`` (n, b, b).
 
     ``W`` is the inverse Cholesky factor split by component: (b, L b, L). Row block j of ``W K_X(x)`` is the whitened
     kernel of annotation j given those before it, so that the sum of its outer squares from ``since`` on is what has to
     be subtracted from a covariance that was exact then. No earlier product is needed for it.
     """
-    L, b = others.shape[1], W.shape[0]
-    row = np.empty(L)
-    block = np.empty((b, b))
+    row = np.empty(others.shape[1])
+    block = np.empty((W.shape[0], W.shape[0]))
     for i in range(points.shape[0]):
-        label = 0 if tables.shape[0] == 1 else labels[i]
-        _kernel_row(family, breaks, tables, points[i], others, left[i], right, label, other_labels, row)
-        out[i] = 0.0
-        for j in range(since[i], L):
-            for r in range(b):
-                for c in range(b):
-                    weights = W[c, j * b + r]
-                    total = 0.0
-                    for k in range(j + 1):
-                        total += weights[k] * row[k]
-                    block[r, c] = total
-            for r in range(b):
-                for a in range(b):
-                    for c in range(b):
-                        out[i, a, c] += block[r, a] * block[r, c]
+        _kernel_row(family, breaks, tables, points[i], others, left[i], right, marks[i], other_marks, row)
+        _explained_at(row, W, since[i], block, out[i])
+
+
+@compile_loop
+def explained_by_rows(rows: Floats, W: Floats, since: Ints, out: Floats) -> None:
+    """Do the same for kernels that have no loop here, from their values ``rows`` (n, L)."""
+    block = np.empty((W.shape[0], W.shape[0]))
+    for i in range(rows.shape[0]):
+        _explained_at(rows[i], W, since[i], block, out[i])
 
 
 @compile_loop

@@ -1,9 +1,10 @@
-"""The compiled loops behind :mod:`warpgauge.core.tiles`: one tile of points at a time, annotation by annotation.
+"""The compiled loops behind :mod:`warpgauge.core.tiles`: one panel of points at a time, annotation by annotation.
 
-A tile is ``order[start:stop]``, the rows of some of the points. Arrays of a tile have one column for each of its points
-and room for a whole tile. Named tuples cost a compiled loop nothing.
+A panel is 32 points near each other, side by side: arrays of a panel have one column for each. Named tuples cost a
+compiled loop nothing.
 
-The compiler's cache knows the date of this file alone: touch it when a loop of :mod:`warpgauge.core.compiled` changes.
+The compiler's cache knows the date of this file alone: touch it when a loop of :mod:`warpgauge.core.compiled` or of
+:mod:`warpgauge.core.register_products` changes.
 """
 
 from __future__ import annotations
@@ -14,17 +15,23 @@ from typing import NamedTuple
 import numpy as np
 
 from warpgauge.core.arrays import Floats, Ints
-from warpgauge.core.compiled import _add_gaussian, _kernel_of_squares, _squared_distances, bounding_box, compile_loop
+from warpgauge.core.compiled import _add_gaussian, _kernel_of_squares, compile_loop
+from warpgauge.core.register_products import PANEL, ROWS, subtract_1, subtract_2, subtract_3, sums_of_2, sums_of_3
 
 # A distance this share beyond a scale counts as on either side of it; neighbouring quintics agree there.
 _MARGIN = 1e-12
+# A Gaussian this far below the others' sum, as a logarithm, is below its last bit: 2^-55.
+_LAST_BIT = 38.12
+# Numbers of a factor that stay in the cache, and panels that are worked on together where it has more.
+_CACHED, TOGETHER = 60_000, 8
 
 
 class Model(NamedTuple):
-    """What all tiles share: the kernel as in :mod:`warpgauge.core.compiled`, the annotations, and the trend.
+    """What all points share: the kernel as in :mod:`warpgauge.core.compiled`, the annotations, and the trend.
 
     ``weights`` is (L, d), or (L, 0) for no sums. ``coefficients`` (features, d) are the features of the trend, summed
-    over the annotations times their weights. ``b`` is the number of components that are whitened, 0 where no
+    over the annotations times their weights. Locations, points and ``center`` are in the coordinates of the kernel's
+    places, and ``linear_sd`` (d,) in theirs. ``b`` is the number of components that are whitened, 0 where no
     covariances are wanted.
     """
 
@@ -37,17 +44,45 @@ class Model(NamedTuple):
     features: int
     center: Floats
     translation_sd: float
-    linear_sd: float
+    linear_sd: Floats
     coefficients: Floats
     b: int
 
 
+class Reached(NamedTuple):
+    """The annotations that some points can reach, and what belongs to them.
+
+    Attributes
+    ----------
+    locations : (d, m) array
+    weights : (m, d) array
+        Or (m, 0).
+    tables : (m,) array
+        Which table of the kernel is between the points and each annotation.
+    blocks : (B, 3) array
+        Of each block of rows of the factor its component, the number of columns that its own component has, and where
+        in ``factor`` it starts.
+    factor : array
+        The blocks, one after the other, column by column: see :mod:`warpgauge.core.register_products`.
+    """
+
+    locations: Floats
+    weights: Floats
+    tables: Ints
+    blocks: Ints
+    factor: Floats
+
+
 class Room(NamedTuple):
-    """Arrays of one thread: scratch for one tile, and the sums and covariances of up to a group of tiles."""
+    """Arrays of one thread: scratch for one panel, and the sums and covariances of some thousand points."""
 
     place: Floats
+    spare: Floats
+    near: Floats
+    far: Floats
+    first: Ints
+    last: Ints
     kernel: Floats
-    whitened: Floats
     shift: Floats
     covariance: Floats
 
@@ -58,16 +93,6 @@ def _nearest_square(x: Floats, low: Floats, high: Floats) -> float:
     total = 0.0
     for a in range(x.shape[0]):
         gap = max(low[a] - x[a], x[a] - high[a], 0.0)
-        total += gap * gap
-    return total
-
-
-@compile_loop
-def _farthest_square(x: Floats, low: Floats, high: Floats) -> float:
-    """Squared distance from a point to the farthest corner of a box."""
-    total = 0.0
-    for a in range(x.shape[0]):
-        gap = max(abs(x[a] - low[a]), abs(high[a] - x[a]))
         total += gap * gap
     return total
 
@@ -85,223 +110,270 @@ def within_reach(locations: Floats, low: Floats, high: Floats, reach_square: flo
 
 
 @compile_loop
-def _passed(breaks: Floats, square: float) -> int:
-    """Count the squared scales that a squared distance has passed: the segment it lies in."""
-    count = 0
-    for s in range(breaks.shape[0]):
-        count += 1 if square >= breaks[s] else 0
-    return count
+def _distances_to_box(locations: Floats, low: Floats, high: Floats, near: Floats, far: Floats) -> None:
+    """Squared distances from the columns of ``locations`` (d, m) to the nearest and the farthest point of a box."""
+    for i in range(locations.shape[1]):
+        near[i] = 0.0
+        far[i] = 0.0
+    for a in range(locations.shape[0]):
+        lowest, highest = low[a], high[a]
+        for i in range(locations.shape[1]):
+            x = locations[a, i]
+            gap, width = max(lowest - x, x - highest, 0.0), max(abs(x - lowest), abs(highest - x))
+            near[i] += gap * gap
+            far[i] += width * width
 
 
 @compile_loop
-def _bundle_of_squares(
-    breaks: Floats, table: Floats, first: int, last: int, n: int, row: Floats, spare: Floats
-) -> None:
-    """Replace squared distances by the Wendland bundle, given that they lie in the segments ``first`` to ``last``."""
-    c = table[first]
-    c0, c1, c2, c3, c4, c5 = c[0], c[1], c[2], c[3], c[4], c[5]
-    if first == last:
-        for j in range(n):
-            r = math.sqrt(row[j])
-            row[j] = ((((c5 * r + c4) * r + c3) * r + c2) * r + c1) * r + c0
-        return
-    # Two at a time: most tiles that meet more than one segment meet two.
-    c = table[first + 1]
-    e0, e1, e2, e3, e4, e5 = c[0], c[1], c[2], c[3], c[4], c[5]
-    from_here = math.sqrt(breaks[first])
-    for j in range(n):
-        r = math.sqrt(row[j])
-        near = ((((c5 * r + c4) * r + c3) * r + c2) * r + c1) * r + c0
-        far = ((((e5 * r + e4) * r + e3) * r + e2) * r + e1) * r + e0
-        row[j] = r
-        spare[j] = far if r >= from_here else near
-    for segment in range(first + 2, last + 1):
-        c = table[segment]
-        c0, c1, c2, c3, c4, c5 = c[0], c[1], c[2], c[3], c[4], c[5]
-        from_here = math.sqrt(breaks[segment - 1])
-        for j in range(n):
-            r = row[j]
-            value = ((((c5 * r + c4) * r + c3) * r + c2) * r + c1) * r + c0
-            spare[j] = value if r >= from_here else spare[j]
-    for j in range(n):
-        row[j] = spare[j]
+def _count_passed(breaks: Floats, squares: Floats, share: float, passed: Ints) -> None:
+    """Count the squared scales that each squared distance times ``share`` has passed: the segment it lies in."""
+    for i in range(squares.shape[0]):
+        passed[i] = 0
+    for s in range(breaks.shape[0]):
+        for i in range(squares.shape[0]):
+            passed[i] += 1 if squares[i] * share >= breaks[s] else 0
+
+
+@compile_loop
+def _wendland_panel(model: Model, reached: Reached, room: Room, kernel: Floats) -> None:
+    """Put the Wendland bundle between the annotations within reach and a panel into ``kernel``.
+
+    All points of a panel are mostly between the same two scales of an annotation, where the bundle is one quintic.
+    """
+    breaks, tables, locations, table_of = model.breaks, model.tables, reached.locations, reached.tables
+    place, spare, first, last = room.place, room.spare, room.first, room.last
+    d, m, features = locations.shape[0], locations.shape[1], model.features
+    _count_passed(breaks, room.near[:m], 1 - _MARGIN, first[:m])
+    _count_passed(breaks, room.far[:m], 1 + _MARGIN, last[:m])
+    for i in range(m):
+        t, g, to = table_of[i], first[i], features + i
+        c0, c1, c2 = tables[t, g, 0], tables[t, g, 1], tables[t, g, 2]
+        c3, c4, c5 = tables[t, g, 3], tables[t, g, 4], tables[t, g, 5]
+        x, y, z = locations[0, i], locations[1, i], locations[d - 1, i]
+        if d == 2:
+            for j in range(PANEL):
+                u, v = x - place[0, j], y - place[1, j]
+                r = math.sqrt(u * u + v * v)
+                spare[j] = r
+                kernel[to, j] = ((((c5 * r + c4) * r + c3) * r + c2) * r + c1) * r + c0
+        else:
+            for j in range(PANEL):
+                u, v, w = x - place[0, j], y - place[1, j], z - place[2, j]
+                r = math.sqrt(u * u + v * v + w * w)
+                spare[j] = r
+                kernel[to, j] = ((((c5 * r + c4) * r + c3) * r + c2) * r + c1) * r + c0
+        for segment in range(g + 1, last[i] + 1):
+            c0, c1, c2 = tables[t, segment, 0], tables[t, segment, 1], tables[t, segment, 2]
+            c3, c4, c5 = tables[t, segment, 3], tables[t, segment, 4], tables[t, segment, 5]
+            from_here = math.sqrt(breaks[segment - 1])
+            for j in range(PANEL):
+                r = spare[j]
+                value = ((((c5 * r + c4) * r + c3) * r + c2) * r + c1) * r + c0
+                kernel[to, j] = value if r >= from_here else kernel[to, j]
 
 
 @compile_loop
 def _gaussians_of_squares(breaks: Floats, table: Floats, near: float, far: float, squares: Floats, row: Floats) -> None:
     """Put the Gaussian bundle of squared distances between ``near`` and ``far`` into ``row``.
 
-    A scale is left out where it is below the last bit of the others' sum at every point.
+    A scale is left out where it is below the last bit of the others' sum at every point. ``table`` has the logarithms
+    of the weights beside them.
     """
-    largest = 0.0
+    largest = -np.inf
     for s in range(breaks.shape[0]):
-        largest = max(largest, table[s, 0] * math.exp(-far * breaks[s]))
-    row[:] = 0.0
+        largest = max(largest, table[s, 1] - far * breaks[s])
+    least = largest - _LAST_BIT - math.log(breaks.shape[0])
+    for j in range(PANEL):
+        row[j] = 0.0
     for s in range(breaks.shape[0]):
-        if table[s, 0] * math.exp(-near * breaks[s]) * breaks.shape[0] > 2.0**-55 * largest:
+        if table[s, 1] - near * breaks[s] > least:
             _add_gaussian(breaks[s], table[s, 0], squares, row)
 
 
 @compile_loop
-def _fill_tile(
-    model: Model, points: Floats, rows: Ints, active: Ints, table_of: Ints, room: Room, kernel: Floats, column: int
-) -> None:
-    """Kernel between the active annotations and a tile, and its sums over the annotations times their weights.
+def _take_places(points: Floats, rows: Ints, place: Floats, low: Floats, high: Floats) -> None:
+    """Put the points of a panel side by side, the last one into all columns that are left, and find their box."""
+    last = rows.shape[0] - 1
+    for a in range(points.shape[1]):
+        low[a] = points[rows[0], a]
+        high[a] = low[a]
+        for j in range(PANEL):
+            value = points[rows[min(j, last)], a]
+            place[a, j] = value
+            low[a] = min(low[a], value)
+            high[a] = max(high[a], value)
 
-    After the rows of the trend's features, row i of ``kernel`` becomes the kernel of annotation ``active[i]``, where
-    covariances are wanted. The sums from ``column`` on become ``sum_l kappa(x, x_l) weights[l]``.
-    """
-    breaks, weights = model.breaks, model.weights
-    place, shift = room.place, room.shift
-    n, d = rows.shape[0], points.shape[1]
-    low, high = np.empty(d), np.empty(d)
-    bounding_box(points, rows, 0, n, low, high)
-    for j in range(n):
-        for a in range(d):
-            place[a, j] = points[rows[j], a]
-    for a in range(weights.shape[1]):
-        shift[a, column : column + n] = 0.0
-    spare = place[d]
-    for i in range(active.shape[0]):
-        x, table = model.locations[active[i]], model.tables[table_of[active[i]]]
-        row = kernel[model.features + i] if model.b > 0 else kernel[0]
-        if model.family == 0:
-            first = _passed(breaks, _nearest_square(x, low, high) * (1 - _MARGIN))
-            last = _passed(breaks, _farthest_square(x, low, high) * (1 + _MARGIN))
-            if first == breaks.shape[0]:
-                row[:n] = 0.0
-                continue
-            _squared_distances(x, place, row[:n])
-            _bundle_of_squares(breaks, table, first, last, n, row, spare)
-        elif model.family == 1:
-            _squared_distances(x, place, spare[:n])
-            near, far = _nearest_square(x, low, high), _farthest_square(x, low, high)
-            _gaussians_of_squares(breaks, table, near, far, spare[:n], row[:n])
+
+@compile_loop
+def _smooth_panel(model: Model, reached: Reached, room: Room, kernel: Floats) -> None:
+    """Put a bundle without compact support between all annotations and a panel into ``kernel``."""
+    locations, place, spare, last = reached.locations, room.place, room.spare, reached.locations.shape[0] - 1
+    for i in range(locations.shape[1]):
+        x, y, z = locations[0, i], locations[1, i], locations[last, i]
+        for j in range(PANEL):
+            u, v, w = x - place[0, j], y - place[1, j], z - place[last, j]
+            spare[j] = u * u + v * v + (w * w if last == 2 else 0.0)
+        table, row = model.tables[reached.tables[i]], kernel[model.features + i]
+        if model.family == 1:
+            _gaussians_of_squares(model.breaks, table, room.near[i], room.far[i], spare, row)
         else:
-            _squared_distances(x, place, row[:n])
-            _kernel_of_squares(model.family, breaks, table, row[:n])
-        for a in range(weights.shape[1]):
-            factor = weights[active[i], a]
-            for j in range(n):
-                shift[a, column + j] += factor * row[j]
+            for j in range(PANEL):
+                row[j] = spare[j]
+            _kernel_of_squares(model.family, model.breaks, table, row)
 
 
 @compile_loop
-def _fill_trend(model: Model, points: Floats, rows: Ints, kernel: Floats, column: int, shift: Floats) -> None:
-    """Put the features of a trend into the first d + 1 rows of ``kernel`` and add their products to ``shift``."""
-    coefficients = model.coefficients
-    n, d = rows.shape[0], points.shape[1]
-    for j in range(n):
+def _fill_trend(model: Model, place: Floats, kernel: Floats) -> None:
+    """Put the features of a trend into the first d + 1 rows of ``kernel``."""
+    for j in range(PANEL):
         kernel[0, j] = model.translation_sd
-        for a in range(d):
-            kernel[a + 1, j] = model.linear_sd * (points[rows[j], a] - model.center[a])
-    for a in range(coefficients.shape[1]):
-        for f in range(d + 1):
-            for j in range(n):
-                shift[a, column + j] += coefficients[f, a] * kernel[f, j]
+    for a in range(model.features - 1):
+        for j in range(PANEL):
+            kernel[a + 1, j] = model.linear_sd[a] * (place[a, j] - model.center[a])
 
 
 @compile_loop
-def _start_covariance(
-    at_zero: float, features: int, kernel: Floats, b: int, n: int, column: int, covariance: Floats
-) -> None:
-    """Put the prior's covariance of a tile into ``covariance``: a row for each pair of components a <= b."""
+def _put_sums(model: Model, reached: Reached, kernel: Floats, column: int, shift: Floats) -> None:
+    """Put ``sum_l kappa(x, x_l) weights[l]`` of a panel into ``shift``, the trend's part included."""
+    m, flat = reached.locations.shape[1], kernel.reshape(-1)
+    below = model.features * PANEL
+    if reached.weights.shape[1] == 2:
+        sums_of_2(reached.weights.reshape(-1), 0, flat, below, m, m, shift, column, 1)
+    elif reached.weights.shape[1] == 3:
+        sums_of_3(reached.weights.reshape(-1), 0, flat, below, m, m, shift, column, 1)
+    for a in range(reached.weights.shape[1]):
+        for f in range(model.features):
+            factor = model.coefficients[f, a]
+            for j in range(PANEL):
+                shift[a, column + j] += factor * kernel[f, j]
+
+
+@compile_loop
+def _start_covariance(model: Model, kernel: Floats, column: int, covariance: Floats) -> None:
+    """Put the prior's covariance of a panel into ``covariance``: a row for each pair of components a <= b."""
     pair = 0
-    for a in range(b):
-        for c in range(a, b):
-            out = covariance[pair, column : column + n]
-            out[:] = at_zero if a == c else 0.0
+    for a in range(model.b):
+        for c in range(a, model.b):
+            out = covariance[pair, column : column + PANEL]
+            for j in range(PANEL):
+                out[j] = model.at_zero if a == c else 0.0
             if a == c:
-                for f in range(features):
-                    for j in range(n):
+                for f in range(model.features):
+                    for j in range(PANEL):
                         out[j] += kernel[f, j] * kernel[f, j]
             pair += 1
 
 
 @compile_loop
-def _subtract_products(
-    whitened: Floats, rows: int, components: int, b: int, n: int, column: int, covariance: Floats
+def _subtract_blocks(
+    reached: Reached, first: int, last: int, kernel: Floats, b: int, column: int, covariance: Floats
 ) -> None:
-    """Subtract the products of whitened rows from the covariance of a tile.
+    """Subtract what blocks ``first`` to ``last`` of the factor explain from the covariance of a panel."""
+    columns, flat, factor = kernel.shape[0], kernel.reshape(-1), reached.factor
+    for p in range(first, last):
+        component, own, start = reached.blocks[p, 0], reached.blocks[p, 1], reached.blocks[p, 2]
+        if component == 0:
+            subtract_1(factor, start, flat, 0, own, columns, covariance, column, b)
+        elif component == 1:
+            subtract_2(factor, start, flat, 0, own, columns, covariance, column, b)
+        else:
+            subtract_3(factor, start, flat, 0, own, columns, covariance, column, b)
 
-    ``whitened[a rows : (a + 1) rows]`` belong to component a; those of components from ``components`` on are zero.
+
+@compile_loop
+def _subtract_explained(reached: Reached, kernels: Floats, b: int, column: int, covariance: Floats) -> None:
+    """Subtract what the annotations explain from the covariance of some panels.
+
+    Each part of the factor that stays in the cache is applied to all of them before the next is read.
     """
-    pair = 0
-    for a in range(b):
-        for c in range(a, b):
-            if c < components:
-                out = covariance[pair, column : column + n]
-                i = 0
-                # Four rows at a time: the sums are loaded and stored a quarter as often.
-                while i + 4 <= rows:
-                    p0, p1, p2, p3 = (
-                        whitened[a * rows + i], whitened[a * rows + i + 1],
-                        whitened[a * rows + i + 2], whitened[a * rows + i + 3],
-                    )  # fmt: skip
-                    q0, q1, q2, q3 = (
-                        whitened[c * rows + i], whitened[c * rows + i + 1],
-                        whitened[c * rows + i + 2], whitened[c * rows + i + 3],
-                    )  # fmt: skip
-                    for j in range(n):
-                        out[j] -= (p0[j] * q0[j] + p1[j] * q1[j]) + (p2[j] * q2[j] + p3[j] * q3[j])
-                    i += 4
-                while i < rows:
-                    p0, q0 = whitened[a * rows + i], whitened[c * rows + i]
-                    for j in range(n):
-                        out[j] -= p0[j] * q0[j]
-                    i += 1
-            pair += 1
+    blocks = reached.blocks
+    first = 0
+    while first < blocks.shape[0]:
+        last = first + 1
+        while last < blocks.shape[0] and blocks[last, 2] - blocks[first, 2] < _CACHED:
+            last += 1
+        for q in range(kernels.shape[0]):
+            _subtract_blocks(reached, first, last, kernels[q], b, column + q * PANEL, covariance)
+        first = last
 
 
 @compile_loop
-def _subtract_explained(
-    panels: Ints, factor: Floats, kernel: Floats, room: Floats, b: int, n: int, column: int, covariance: Floats
-) -> None:
-    """Subtract what the annotations explain from the covariance of a tile, panel by panel of the factor."""
-    rows, width = kernel.shape
-    for p in range(panels.shape[0]):
-        component, height, first, last = panels[p, 0], panels[p, 1], panels[p, 2], panels[p, 3]
-        below, own, above = panels[p, 4], panels[p, 5], component * height
-        whitened = room[: (above + height) * width].reshape((above + height, width))
-        if component > 0:
-            np.dot(factor[below : below + above * rows].reshape((above, rows)), kernel, whitened[:above])
-        mine = factor[own : own + height * (last - first)].reshape((height, last - first))
-        np.dot(mine, kernel[first:last], whitened[above:])
-        _subtract_products(whitened, height, component + 1, b, n, column, covariance)
+def fill_panels(model: Model, reached: Reached, points: Floats, rows: Ints, room: Room) -> None:
+    """Put sums and covariances of the points ``rows`` into ``room``.
 
-
-@compile_loop
-def _width(n: int) -> int:
-    """Columns of a tile's arrays: rows that are a power of two apart would share few places of the cache."""
-    width = (n + 7) // 8 * 8
-    return width + 8 if width % 128 == 0 else width
-
-
-@compile_loop
-def fill_tiles(
-    model: Model, points: Floats, order: Ints, bounds: Ints, active: Ints, table_of: Ints, panels: Ints,
-    factor: Floats, room: Room,
-) -> None:  # fmt: skip
-    """Put sums and covariances of the points ``order[bounds[0] : bounds[-1]]`` into ``room``.
-
-    Tile t is ``order[bounds[t] : bounds[t + 1]]``; ``table_of`` (L,) says which table is between its points and each
-    annotation. ``panels`` and ``factor`` are those of
-    :class:`warpgauge.core.tiles.Panels`. One call for many tiles: between two calls a thread has to wait for the
-    interpreter's lock.
+    One call for many points: between two calls a thread has to wait for the interpreter's lock.
     """
-    b, features = model.b, model.features
-    height = max(1, features + (active.shape[0] if b > 0 else 0))
-    for t in range(bounds.shape[0] - 1):
-        rows, column = order[bounds[t] : bounds[t + 1]], bounds[t] - bounds[0]
-        n = rows.shape[0]
-        width = _width(n)
-        kernel = room.kernel[: height * width].reshape((height, width))
-        _fill_tile(model, points, rows, active, table_of, room, kernel, column)
-        if features > 0:
-            _fill_trend(model, points, rows, kernel, column, room.shift)
-        if b > 0:
-            _start_covariance(model.at_zero, features, kernel, b, n, column, room.covariance)
-            _subtract_explained(panels, factor, kernel, room.whitened, b, n, column, room.covariance)
+    d, m = reached.locations.shape
+    low, high = np.empty(d), np.empty(d)
+    height = model.features + m
+    together = TOGETHER if reached.factor.shape[0] > _CACHED else 1
+    kernels = room.kernel[: together * height * PANEL].reshape((together, height, PANEL))
+    for start in range(0, rows.shape[0], together * PANEL):
+        stop = min(start + together * PANEL, rows.shape[0])
+        for column in range(start, stop, PANEL):
+            kernel = kernels[(column - start) // PANEL]
+            _take_places(points, rows[column : min(column + PANEL, stop)], room.place, low, high)
+            _distances_to_box(reached.locations, low, high, room.near[:m], room.far[:m])
+            if model.family == 0:
+                _wendland_panel(model, reached, room, kernel)
+            else:
+                _smooth_panel(model, reached, room, kernel)
+            if model.features > 0:
+                _fill_trend(model, room.place, kernel)
+            _put_sums(model, reached, kernel, column, room.shift)
+            _start_covariance(model, kernel, column, room.covariance)
+        filled = (stop - start + PANEL - 1) // PANEL
+        _subtract_explained(reached, kernels[:filled], model.b, start, room.covariance)
+
+
+@compile_loop
+def packed_factor(W: Floats, trends: Floats, chosen: Ints, b: int) -> tuple[Ints, Floats]:
+    """Blocks of an inverse Cholesky factor for the loops above: all rows, with the columns of the chosen annotations.
+
+    Parameters
+    ----------
+    W : (b L, b L) array
+        Lower triangular, component by component.
+    trends : (b L, b f) array
+        W times the features of a trend, component by component.
+    chosen : (m,) array
+        Numbers of annotations, ascending.
+
+    Returns
+    -------
+    blocks : (B, 3) array
+    factor : array
+        See :class:`Reached`.
+    """
+    L, f, m = W.shape[0] // b, trends.shape[1] // b, chosen.shape[0]
+    count, size = 0, 0
+    for component in range(b):
+        count += (L * (component + 1) + ROWS - 1) // ROWS + 1
+        size += (L + ROWS) * (component + 1) * (f + m)
+    blocks, factor = np.empty((count, 3), np.int64), np.zeros(size)
+    count, at = 0, 0
+    for component in range(b):
+        height = ROWS // (component + 1)
+        own = f
+        for start in range(0, L, height):
+            stop = min(start + height, L)
+            # The factor is lower triangular: row k of a component meets its chosen annotations up to k.
+            while own - f < m and chosen[own - f] < stop:
+                own += 1
+            if component * (f + m) + own == 0:
+                continue
+            blocks[count, 0], blocks[count, 1], blocks[count, 2] = component, own, at
+            count += 1
+            for column in range(f + m):
+                for a in range(component + 1 if column < own else component):
+                    for k in range(start, stop):
+                        row = component * L + k
+                        if column < f:
+                            factor[at + k - start] = trends[row, a * f + column]
+                        else:
+                            factor[at + k - start] = W[row, a * L + chosen[column - f]]
+                    at += height
+    return blocks[:count].copy(), factor[:at].copy()
 
 
 @compile_loop

@@ -219,6 +219,14 @@ class EagerGains:
         self._last = self.all()
         return self._last
 
+    def up_to_date(self) -> Ints:
+        """Return all candidates."""
+        return np.arange(len(self.candidates))
+
+    def lower(self) -> bool:
+        """Nothing to lower: no gain is a bound here."""
+        return False
+
     def exact(self, rows: Ints) -> Floats:
         """Return the gains of some candidates, as :meth:`bounds` found them."""
         return np.asarray(self._last[rows])

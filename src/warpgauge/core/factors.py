@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import lapack
 
-from warpgauge.core.arrays import Floats
+from warpgauge.core.arrays import Floats, Ints
 from warpgauge.core.parallel import blas_threads_for
 from warpgauge.errors import NumericalWarning, SingularModelError
 
@@ -107,15 +107,16 @@ def lower_pivots(matrices: Floats) -> Floats:
     return pivots
 
 
-def log_determinants(matrices: Floats, first: int = 0) -> Floats:
+def log_determinants(matrices: Floats, rows: Ints | None = None) -> Floats:
     """Log determinants of (n, d, d) posterior covariances; raises where rounding has eaten a variance.
 
-    ``first`` is the number of the first row in the caller's array, for the message.
+    ``rows`` are their numbers in the caller's array, for the message.
     """
     pivots = lower_pivots(matrices)
     positive = np.all(pivots > 0, axis=1)
     if not positive.all():
-        raise SingularModelError(lost_to_rounding(first + int(np.argmin(positive))))
+        lost = int(np.argmin(positive))
+        raise SingularModelError(lost_to_rounding(lost if rows is None else int(rows[lost])))
     return np.asarray(np.log(pivots).sum(axis=1))
 
 

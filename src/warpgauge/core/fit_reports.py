@@ -20,7 +20,8 @@ class FitReport:
     evaluations : int
         Losses and gradients computed, over all starts.
     starts : tuple of float
-        Loss after a short descent from each start; the best of them was followed to the end.
+        Loss after a short descent from each start, on at most 200 annotations of a set; the best of them was followed
+        to the end on all.
     at_bound : tuple of int
         Scales whose weight ended at a bound: they carry no signal of their own in these data.
     annotations : int

@@ -29,8 +29,11 @@ _ELITE = 512
 _FEW = 8
 # From this many candidates on whose gains include no annotation, all are brought up to date by matrix products.
 _MANY = 256
-# So many candidates are brought up to date by matrix products whatever they know, while annotations are few.
-_VERY_MANY, _EARLY = 100_000, 24
+# So many candidates are brought up to date by matrix products whatever they know, while annotations are few; and only
+# after their bounds were lowered by single annotations.
+VERY_MANY, _EARLY = 100_000, 24
+# Candidates worked on at a time: their arrays stay in the cache.
+_PIECE = 1 << 16
 # Gains of a tile of candidates are bounded by the annotations nearest to it, this many. Where there are fewer than
 # twice as many, exact gains cost no more.
 _NEAREST = 48
@@ -58,8 +61,9 @@ class LazyGains:
         self._elite: Ints = np.empty(0, dtype=np.int64)
         # Candidates that are up to date now: few, so that the best of them is found without a pass over all.
         self._exact: Ints = np.arange(len(candidates))
-        # Number of annotations when the gains of candidates that know of none were last bounded by the nearest ones.
-        self._bounded_at = 0
+        # Number of annotations when the gains of candidates that know of none were last bounded by the nearest ones,
+        # and when gains were last bounded by single ones.
+        self._bounded_at = self._lowered_at = 0
 
     def add(self, location: Floats, noise: Floats) -> None:
         """Take a further annotation into account; all gains become bounds."""
@@ -74,9 +78,11 @@ class LazyGains:
         since = np.full(len(knowing), self.conditioned.count - 1)
         self.covariance[knowing] += self._explained(self.conditioned, self.candidates[knowing], since)
         self.conditioned = self.conditioned.without_last()
-        if self._bounded_at > self.conditioned.count:  # a bound may rest on the annotation that is taken back
-            self._loosen()
         self.exact_at[knowing] -= 1
+        if max(self._bounded_at, self._lowered_at) > self.conditioned.count:
+            # A bound may rest on the annotation that is taken back.
+            self._bounded_at = self._lowered_at = 0
+            knowing = np.arange(len(self.candidates))
         self.gain[knowing] = self._entropies(knowing)
         self._exact = np.flatnonzero(self.exact_at == self.conditioned.count)
 
@@ -95,6 +101,10 @@ class LazyGains:
         self._tighten()
         return self.gain
 
+    def up_to_date(self) -> Ints:
+        """Return the candidates whose gains are exact as they are."""
+        return self._exact
+
     def exact(self, rows: Ints) -> Floats:
         """Return exact gains of some candidates."""
         self._refresh(rows)
@@ -103,7 +113,7 @@ class LazyGains:
     def near_best(self, alive: Bools) -> tuple[Ints, Floats]:
         """Candidates among ``alive`` within a tie of the best gain, with their exact gains."""
         self._tighten()
-        step, chunk = self.conditioned.count, max(4 * _ELITE, len(alive) // 64)
+        step, chunk = self.conditioned.count, max(4 * _ELITE, len(alive) // 256)
         # Those that were at the top before are likely to be there still: they set a high threshold at once.
         self._refresh(self._elite)
         while True:
@@ -114,10 +124,12 @@ class LazyGains:
             stale = compiled.stale_at_least(self.gain, alive, self.exact_at, step, best - TIE)
             if len(stale) == 0:
                 break
+            if len(stale) > VERY_MANY and self.lower():
+                continue
             if len(stale) > chunk and step > _FEW:
                 # The highest bounds first: they may raise the threshold above most of the others.
                 stale = stale[np.argpartition(self.gain[stale], -chunk)[-chunk:]]
-                chunk *= 4
+                chunk *= 2
             self._refresh(stale)
             self._promote(stale)
         near = np.sort(exact[self.gain[exact] >= best - TIE])
@@ -146,17 +158,38 @@ class LazyGains:
             self.covariance[rows] = known
         self._bounded_at = count
 
-    def _loosen(self) -> None:
-        """Restore the bounds before :meth:`_tighten` for candidates whose gain does not include any annotation yet."""
-        rows = np.flatnonzero(self.exact_at == 0)
-        self.gain[rows] = self._entropies(rows)
-        self._bounded_at = 0
+    def lower(self) -> bool:
+        """Lower the bounds of all candidates by single annotations, while those are few.
+
+        The annotations since a candidate was up to date explain at least what any one of them does alone, at the cost
+        of a kernel value each. A candidate that none of them reaches stays up to date. Returns False where there is
+        nothing to gain by it.
+        """
+        step, before, kernel = self.conditioned.count, self._lowered_at, self.conditioned.kernel
+        if before == step or step > _FEW:
+            return False
+        locations, numbers = self.conditioned.locations[before:], np.arange(before, step)[:, None]
+        alone = kernel.diagonal(locations) + np.linalg.eigvalsh(self.conditioned.noise[before:])[:, -1]
+        for start in range(0, len(self.candidates), _PIECE):
+            piece = slice(start, start + _PIECE)
+            points, since, gain = self.candidates[piece], self.exact_at[piece], self.gain[piece]
+            explained = np.square(kernel.matrix(locations, points)) / alone[:, None]
+            most = np.where(numbers >= since, explained, 0.0).max(axis=0)
+            since[(most == 0) & (since >= before)] = step
+            left = kernel.diagonal(points) - most
+            lowered = np.flatnonzero((most > 0) & (left > 0))
+            # A tie wider than rounding, so that no candidate is ruled out by it.
+            bounds = self._entropies_of(left[lowered, None, None], start + lowered) + 0.1 * TIE
+            gain[lowered] = np.minimum(gain[lowered], bounds)
+        self._exact = np.flatnonzero(self.exact_at == step)
+        self._lowered_at = step
+        return True
 
     def _given_nearest(self, points: Floats) -> Floats:
         """Covariances given only the annotations nearest to the tile of each point, in the shape in use."""
         whole, b = self.conditioned, self.covariance.shape[1]
         result = np.empty((len(points), b, b))
-        order, tiles, _ = sorted_tiles(points)
+        order, tiles = sorted_tiles(points)
 
         def worker() -> Callable[[int], None]:
             def work(tile: int) -> None:
@@ -182,21 +215,28 @@ class LazyGains:
     def _refresh(self, rows: Ints) -> None:
         """Bring these candidates up to date, by what the annotations since they last were say."""
         stale = rows[self.exact_at[rows] != self.conditioned.count]
-        if len(stale):
-            since = self.exact_at[stale]
-            # Nothing of what they know is worth keeping, and matrix products serve so many faster.
-            anew = since == 0 if self.conditioned.count > _FEW else np.zeros(len(stale), dtype=np.bool_)
-            if self.conditioned.count <= _EARLY and len(stale) > _VERY_MANY:
-                anew[:] = True
-            stale_since = stale
-            if np.count_nonzero(anew) > _MANY:
-                fresh, stale_since, since = stale[anew], stale[~anew], since[~anew]
-                self.covariance[fresh] = self._from_scratch(self.candidates[fresh])
-            if len(stale_since):
-                self.covariance[stale_since] -= self._explained(self.conditioned, self.candidates[stale_since], since)
-            self.exact_at[stale] = self.conditioned.count
-            self.gain[stale] = self._entropies(stale)
-            self._exact = np.concatenate([self._exact, stale])
+        if len(stale) == 0:
+            return
+        since = self.exact_at[stale]
+        # Nothing of what they know is worth keeping, and matrix products serve so many faster.
+        anew = since == 0 if self.conditioned.count > _FEW else np.zeros(len(stale), dtype=np.bool_)
+        if self.conditioned.count <= _EARLY and len(stale) > VERY_MANY:
+            anew[:] = True
+        if np.count_nonzero(anew) <= _MANY:
+            anew[:] = False
+        for start in range(0, len(stale), _PIECE):
+            piece = slice(start, start + _PIECE)
+            self._refresh_piece(stale[piece], since[piece], anew[piece])
+        self._exact = np.concatenate([self._exact, stale])
+
+    def _refresh_piece(self, stale: Ints, since: Ints, anew: Bools) -> None:
+        fresh, known = stale[anew], stale[~anew]
+        if len(fresh):
+            self.covariance[fresh] = self._from_scratch(self.candidates[fresh])
+        if len(known):
+            self.covariance[known] -= self._explained(self.conditioned, self.candidates[known], since[~anew])
+        self.exact_at[stale] = self.conditioned.count
+        self.gain[stale] = self._entropies(stale)
 
     def _from_scratch(self, points: Floats) -> Floats:
         """Covariances given all annotations, in the shape in use: (n, 1, 1) or (n, d, d)."""
@@ -213,11 +253,16 @@ class LazyGains:
         )
 
     def _entropies(self, rows: Ints) -> Floats:
-        # One after the other in bounded memory; a single number stands for all d components.
-        entropies = np.empty(len(rows))
-        for start in range(0, len(rows), _VERY_MANY):
-            covariance = self.covariance[rows[start : start + _VERY_MANY]]
-            entropies[start : start + _VERY_MANY] = log_determinants(covariance, start)
-        entropies *= 0.5 * (self.d // self.covariance.shape[1])
+        """Gains by the covariances as they are kept, one after the other in bounded memory."""
+        gains = np.empty(len(rows))
+        for start in range(0, len(rows), _PIECE):
+            piece = rows[start : start + _PIECE]
+            gains[start : start + _PIECE] = self._entropies_of(self.covariance[piece], piece)
+        return gains
+
+    def _entropies_of(self, covariance: Floats, rows: Ints) -> Floats:
+        """Gains of candidates with these covariances; a single number stands for all d components."""
+        entropies = log_determinants(covariance, rows)
+        entropies *= 0.5 * (self.d // covariance.shape[1])
         entropies += entropy_constant(self.d)
         return entropies

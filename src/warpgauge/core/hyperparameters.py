@@ -13,26 +13,28 @@ from warpgauge.core.annotations import Annotations
 from warpgauge.core.arrays import Floats
 from warpgauge.core.factors import is_isotropic
 from warpgauge.core.fit_reports import FitReport
-from warpgauge.core.kernels import KernelBundle
 from warpgauge.core.parallel import blas_threads_for
 from warpgauge.core.process import TransformationPrior
 from warpgauge.errors import InvalidInputError, SingularModelError
 
-# Weights may range over this many powers of ten about the mean squared displacement of the training data.
-_DECADES_DOWN, _DECADES_UP = 8.0, 4.0
-_SCOUTING = 30
+# The logarithm of the noise may range so far about that of the mean squared displacement of the training data.
+_NOISE_DOWN, _NOISE_UP = 8 * np.log(10), 4 * np.log(10)
+# Iterations from every start, on at most this many annotations of each set, that tell which start to follow.
+_SCOUTING, _SCOUTS = 30, 200
 
 
 class _TrainingSet:
-    """One set's distances by scale, so that a loss and its gradient cost no kernel evaluation."""
+    """One set with its kernel as a function of the weights: for a bundle, no loss or gradient evaluates it again."""
 
     def __init__(self, prior: TransformationPrior, annotations: Annotations) -> None:
         X = annotations.fixed_points
         self.count, self.d = X.shape
-        self.upper = np.triu_indices(self.count)
-        self.basis = np.ascontiguousarray(prior.kernel.basis(X, *self.upper))
+        first, second = np.triu_indices(self.count)
+        # Places of the pairs in a matrix, row by row: a single number each is looked up in half of the time.
+        self.upper, self.apart = first * self.count + second, first != second
+        self.values = prior.kernel.training(X, first, second)
         features = prior.scalar_kernel(self.d).features(X)
-        self.fixed_part = (features @ features.T)[self.upper]
+        self.fixed_part = (features @ features.T).reshape(-1)[self.upper]
         self.residuals = annotations.moving_points - prior.prior_mean(X)
         self.covariances = annotations.covariances
         self.isotropic = is_isotropic(annotations.covariances)
@@ -43,19 +45,18 @@ class _TrainingSet:
             return self._loss_and_gradient(weights, noise)
 
     def _loss_and_gradient(self, weights: Floats, noise: float) -> tuple[float, Floats, float]:
-        gram = np.empty((self.count, self.count))
-        values = weights @ self.basis + self.fixed_part
-        gram[self.upper] = values
-        gram.T[self.upper] = values
+        gram = np.zeros((self.count, self.count))
+        values, slopes = self.values(weights)
+        gram.reshape(-1)[self.upper] = values + self.fixed_part
         loss, adjoint = (self._isotropic if self.isotropic else self._anisotropic)(gram, noise)
         # d loss / d theta_s is the inner product of the adjoint with scale s: each pair off the diagonal counts twice,
         # so that only its upper triangle is looked at.
-        folded = adjoint[self.upper]
-        folded[self.upper[0] != self.upper[1]] *= 2
-        return loss, self.basis @ folded, float(np.trace(adjoint))
+        folded = adjoint.reshape(-1)[self.upper]
+        folded[self.apart] *= 2
+        return loss, slopes @ folded, float(np.trace(adjoint))
 
     def _isotropic(self, gram: Floats, noise: float) -> tuple[float, Floats]:
-        """Loss and its derivative by the scalar kernel matrix, with L x L matrices only."""
+        """Loss and its derivative by the scalar kernel matrix, with upper triangles of L x L matrices only."""
         gram[np.diag_indices(self.count)] += self.covariances[:, 0, 0] + noise
         C = _inverse(gram)
         q = C @ self.residuals
@@ -63,14 +64,16 @@ class _TrainingSet:
         u = q / D[:, None]
         loss = 0.5 * np.sum(self.d + np.square(q).sum(axis=1) / D - self.d * np.log(D))
         B = np.square(u).sum(axis=1) + self.d / D
-        cross = (C @ u) @ q.T
-        # C diag(B) C is symmetric and B positive: half of the product is enough.
-        upper = blas.dsyrk(0.5, (C * np.sqrt(B)).T, trans=1)
-        return float(loss), upper - 0.5 * (cross + cross.T)
+        # C diag(B) C is symmetric and B positive: half of the products is enough, of the lower triangle by columns,
+        # which is the upper one by rows.
+        lower = blas.dsyr2k(-0.5, C @ u, q, lower=1)
+        lower = blas.dsyrk(0.5, (C * np.sqrt(B)).T, beta=1.0, c=lower, trans=1, lower=1, overwrite_c=1)
+        return float(loss), lower.T
 
     def _anisotropic(self, gram: Floats, noise: float) -> tuple[float, Floats]:
         """Do the same with Ld x Ld matrices; the derivative is summed over the components, which share the scalar."""
         L, d = self.count, self.d
+        gram += np.triu(gram, 1).T
         K = np.zeros((L, d, L, d))
         for a in range(d):
             K[:, a, :, a] = gram
@@ -98,14 +101,20 @@ class _TrainingSet:
 
 
 def _inverse(matrix: Floats) -> Floats:
-    """Inverse of a symmetric positive definite matrix; LinAlgError where it is not, for the caller to step back."""
-    factor, info = lapack.dpotrf(matrix, lower=1)
+    """Inverse of a symmetric positive definite matrix, of which the upper triangle is read; the matrix is overwritten.
+
+    LinAlgError where it is not positive definite, for the caller to step back.
+    """
+    # The upper triangle by rows is the lower one by columns, as LAPACK counts: nothing is copied.
+    factor, info = lapack.dpotrf(matrix.T, lower=1, clean=1, overwrite_a=1)
     if info == 0:
-        inverse, info = lapack.dpotri(factor, lower=1)
+        inverse, info = lapack.dpotri(factor, lower=1, overwrite_c=1)
     if info != 0:
         raise np.linalg.LinAlgError("not positive definite")
-    lower = np.tril(inverse)
-    return np.asarray(lower + np.tril(lower, -1).T)
+    diagonal = np.diagonal(inverse).copy()
+    inverse = inverse.T + inverse  # zeros on the other side
+    np.fill_diagonal(inverse, diagonal)
+    return np.asarray(inverse)
 
 
 class _Objective:
@@ -159,6 +168,13 @@ def leave_one_out_gradient(
     return float(loss), np.asarray(gradient), float(by_noise)
 
 
+def _drawn(annotations: Annotations, count: int) -> Annotations:
+    """At most so many of the annotations, always the same ones, drawn at random."""
+    if len(annotations) <= count:
+        return annotations
+    return annotations[np.sort(np.random.default_rng(0).choice(len(annotations), count, replace=False))]
+
+
 def _as_sets(sets: Sequence[Annotations] | Annotations) -> list[Annotations]:
     parts = [sets] if isinstance(sets, Annotations) else list(sets)
     if not parts or any(not isinstance(part, Annotations) or len(part) == 0 for part in parts):
@@ -168,17 +184,6 @@ def _as_sets(sets: Sequence[Annotations] | Annotations) -> list[Annotations]:
     if any(len(part) < 2 for part in parts):
         raise InvalidInputError("fit_kernel needs at least 2 annotations in every set, to leave one out.")
     return parts
-
-
-def _starts(prior: TransformationPrior, spread: float, noise_start: float | None) -> list[Floats]:
-    """Log parameters to start from: as given, flat, and growing with the scale as smooth deformations do."""
-    kernel: KernelBundle = prior.kernel
-    flat = np.full(kernel.weights.size, spread / kernel.weights.size)
-    growing = kernel.scales**2 / np.sum(kernel.scales**2) * spread
-    starts = [np.log(kernel.weights), np.log(flat), np.log(growing)]
-    if noise_start is None:
-        return starts
-    return [np.append(start, np.log(noise_start)) for start in starts]
 
 
 def fit_kernel(
@@ -223,12 +228,14 @@ def _fitted(
     typical = np.concatenate([np.trace(part.covariances, axis1=1, axis2=2) / part.d for part in objective.sets])
     spread = max(float(squares.mean()), float(typical.mean()))
     noise_start = max(prior.noise, float(typical.mean())) if noise else None
-    starts = _starts(prior, spread, noise_start)
-    low = np.minimum(np.min(starts, axis=0), np.log(spread) - _DECADES_DOWN * np.log(10))
-    high = np.maximum(np.max(starts, axis=0), np.log(spread) + _DECADES_UP * np.log(10))
+    starts, low, high = prior.kernel.search(spread)
+    if noise_start is not None:
+        given, lowest, highest = np.log(noise_start), np.log(spread) - _NOISE_DOWN, np.log(spread) + _NOISE_UP
+        starts = np.column_stack([starts, np.full(len(starts), given)])
+        low, high = np.append(low, min(given, lowest)), np.append(high, max(given, highest))
     initial_loss = leave_one_out_gradient(prior, parts)[0]
 
-    def descend(start: Floats, iterations: int) -> Any:
+    def descend(objective: _Objective, start: Floats, iterations: int) -> Any:
         from scipy import optimize
 
         return optimize.minimize(
@@ -240,11 +247,15 @@ def _fitted(
             options={"maxiter": iterations, "ftol": 1e-10, "gtol": 1e-6},
         )
 
-    # A short descent from every start tells which valley is deepest; only that one is followed to its bottom.
-    runs = [descend(start, min(_SCOUTING, max_iterations)) for start in starts]
+    # A short descent from every start tells which valley is deepest; only that one is followed to its bottom. Some
+    # annotations are enough to tell valleys apart.
+    some = [_drawn(part, _SCOUTS) for part in parts]
+    alike = all(len(few) == len(part) for few, part in zip(some, parts, strict=True))
+    scout = objective if alike else _Objective(prior, some, noise)
+    runs = [descend(scout, start, min(_SCOUTING, max_iterations)) for start in starts]
     best = min(runs, key=lambda run: float(run.fun))
-    if not best.success:
-        best = descend(best.x, max_iterations)
+    if not (alike and best.success):
+        best = descend(objective, best.x, max_iterations)
     values = np.exp(best.x)
     count = prior.kernel.weights.size
     at_bound = tuple(int(s) for s in range(count) if best.x[s] <= low[s] + 1e-6 or best.x[s] >= high[s] - 1e-6)
@@ -253,7 +264,7 @@ def _fitted(
         str(best.message),
         float(best.fun),
         initial_loss,
-        objective.evaluations,
+        objective.evaluations + (0 if alike else scout.evaluations),
         tuple(float(run.fun) for run in runs),
         at_bound,
         objective.total,

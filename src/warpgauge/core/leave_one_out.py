@@ -91,7 +91,7 @@ def left_out_beside(
     return LeaveOneOut(offsets - predicted, covariances, np.sqrt(squares), beyond(squares, residuals.shape[1], tails))
 
 
-def scale_factor(conditioned: Conditioned, weights: Floats, tails: float = GAUSSIAN) -> float:
+def scale_factor(predicted: LeaveOneOut, noise: Floats, tails: float = GAUSSIAN) -> float:
     """Factor on the posterior covariance that makes the leave-one-out residuals most likely, shrunk to 1.
 
     Residual l is taken as ``N(0, c k_l + N_l)`` with ``k_l`` the leave-one-out posterior covariance and ``N_l`` the
@@ -101,16 +101,16 @@ def scale_factor(conditioned: Conditioned, weights: Floats, tails: float = GAUSS
     With finite ``tails`` the residuals are Student-t with that covariance, so that few large ones count little, and
     the penalty is that of five annotations that say 1.3.
     """
-    if conditioned.count == 0:
+    if len(noise) == 0:
         return 1.0 if np.isinf(tails) else T_PRIOR_FACTOR
     from scipy import optimize  # takes a while to load
 
     count, said = (PRIOR_ANNOTATIONS, 1.0) if np.isinf(tails) else (T_PRIOR_ANNOTATIONS, T_PRIOR_FACTOR)
-    strength, d = count * conditioned.d, conditioned.d
-    predicted = left_out(conditioned, weights)
+    d = noise.shape[-1]
+    strength = count * d
     # Noise and leave-one-out covariance are diagonalised together: c k + N becomes c t + 1 - t with t from 0 to 1.
     root_inverse = np.linalg.inv(np.linalg.cholesky(predicted.covariances))
-    shares, vectors = np.linalg.eigh(root_inverse @ conditioned.noise @ np.swapaxes(root_inverse, 1, 2))
+    shares, vectors = np.linalg.eigh(root_inverse @ noise @ np.swapaxes(root_inverse, 1, 2))
     t = np.maximum(1 - shares, 0)  # rounding alone can take it below 0
     squares = np.square(np.einsum("lba,lbc,lc->la", vectors, root_inverse, predicted.residuals))
 

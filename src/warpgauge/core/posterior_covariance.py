@@ -157,8 +157,8 @@ class Conditioned:
 
     @cached_property
     def _whitening(self) -> Whitening:
-        factors = [self.factor.W] if self.b == 1 else self._component_factors
-        return Whitening(self.kernel.of_prior, self.locations, factors)
+        W = self.factor.W if self.b == 1 else self._factor_by_component
+        return Whitening(self.kernel.of_prior, self.locations, W)
 
     @cached_property
     def split_factor(self) -> Floats:
@@ -180,8 +180,8 @@ class Conditioned:
         return result
 
     @cached_property
-    def _component_factors(self) -> list[Floats]:
-        """Columns of W by component when ``K_AA`` is ordered component by component.
+    def _factor_by_component(self) -> Floats:
+        """W when ``K_AA`` is ordered component by component.
 
         ``K_AA`` is then a d x d grid of L x L blocks that are diagonal off the block diagonal, and its inverse Cholesky
         factor is lower triangular by blocks: component a meets only the rows of components a to d. That makes
@@ -197,8 +197,7 @@ class Conditioned:
                 block[...] = np.diag(self.noise[:, a, b])
                 if a == b:
                     block += gram
-        W = inverse_cholesky(matrix, _WHAT)
-        return [np.ascontiguousarray(W[a * L :, a * L : (a + 1) * L]) for a in range(d)]
+        return inverse_cholesky(matrix, _WHAT)
 
 
 def refuse_lost(values: Floats) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -14,13 +15,16 @@ from warpgauge.core import compiled_tiles as loops
 from warpgauge.core.annotations import Annotations, ellipse_from_covariance
 from warpgauge.core.arrays import Floats, Ints, as_covariances, as_points, readonly
 from warpgauge.core.compiled import loop_array
+from warpgauge.core.factors import is_isotropic
 from warpgauge.core.fit_reports import FitReport, PowerLawReport
-from warpgauge.core.kernels import KernelBundle, PriorKernel, TrendKernel, prior_draws
+from warpgauge.core.kernels import Kernel, KernelBundle, PriorKernel, TrendKernel, prior_draws
 from warpgauge.core.leave_one_out import LeaveOneOut, left_out, left_out_beside, scale_factor
+from warpgauge.core.local_conditioning import MOST_ROWS, LocallyConditioned
 from warpgauge.core.posterior_covariance import Conditioned, refuse_lost
 from warpgauge.core.tails import GAUSSIAN, check_tails, level_of, mixing_factors, squared_radius
+from warpgauge.core.tiles import Sink
 from warpgauge.display import counted
-from warpgauge.errors import InvalidInputError
+from warpgauge.errors import InvalidInputError, NumericalWarning
 
 MeanFunction = Callable[[Floats], Floats]
 
@@ -31,8 +35,9 @@ class TransformationPrior:
 
     Parameters
     ----------
-    kernel : KernelBundle
-        The scalar kernel that multiplies I_d.
+    kernel : KernelBundle, or a kernel of one's own
+        The scalar kernel that multiplies I_d. One's own has ``value(r2)``, its values at squared distances, or
+        ``matrix(X, Y)``, those between (n, d) and (m, d) points; bundles and one's own may be added and multiplied.
     mean : {"identity", "affine"} or callable
         ``"identity"`` is the paper's. ``"affine"`` adds to it a linear trend whose coefficients have wide, proper
         Gaussian priors and are integrated out, so that it works from zero annotations on. A callable maps (n, d) fixed
@@ -53,7 +58,7 @@ class TransformationPrior:
         (n, d) moving points.
     """
 
-    kernel: KernelBundle
+    kernel: Any
     mean: Literal["identity", "affine"] | MeanFunction = "identity"
     noise: float = 0.0
     center: ArrayLike | None = None
@@ -65,7 +70,9 @@ class TransformationPrior:
 
     def __post_init__(self) -> None:
         if not isinstance(self.kernel, KernelBundle):
-            raise InvalidInputError(f"TransformationPrior needs a KernelBundle, got {type(self.kernel).__name__}.")
+            from warpgauge.core.own_kernels import as_kernel
+
+            object.__setattr__(self, "kernel", as_kernel(self.kernel))
         if not callable(self.mean) and self.mean not in ("identity", "affine"):
             raise InvalidInputError(f'The mean must be "identity", "affine" or a callable, got {self.mean!r}.')
         if not (np.isfinite(self.noise) and self.noise >= 0):
@@ -80,19 +87,20 @@ class TransformationPrior:
             )
         check_tails(self.tails)
 
-    def with_kernel(self, kernel: KernelBundle, noise: float | None = None) -> TransformationPrior:
+    def with_kernel(self, kernel: Any, noise: float | None = None) -> TransformationPrior:
         """Return the same prior with another kernel and, where given, another noise variance."""
         return replace(self, kernel=kernel, noise=self.noise if noise is None else noise, fit=None)
 
     def scalar_kernel(self, d: int) -> PriorKernel:
         """Return the scalar that multiplies I_d: the bundle, and the trend's kernel where there is a trend."""
+        kernel: Kernel = self.kernel
         if self.mean != "affine":
-            return self.kernel
+            return kernel
         center = np.zeros(d) if self.center is None else np.asarray(self.center, dtype=np.float64)
         if center.shape != (d,) or not np.isfinite(center).all():
             raise InvalidInputError(f"The center of the affine trend must be {d} finite numbers, got {self.center!r}.")
-        translation_sd = float(self.kernel.scales.max()) if self.translation_sd is None else self.translation_sd
-        return TrendKernel(self.kernel, translation_sd, self.linear_sd, readonly(center.copy()))
+        translation_sd = float(kernel.scales.max()) if self.translation_sd is None else self.translation_sd
+        return TrendKernel(kernel, translation_sd, self.linear_sd, readonly(center.copy()))
 
     def prior_mean(self, points: Floats) -> Floats:
         """``mu`` at (n, d) points."""
@@ -111,7 +119,7 @@ class TransformationPrior:
         """``Sigma_l`` plus the extra noise."""
         return np.asarray(covariances + self.noise * np.eye(covariances.shape[-1]))
 
-    def condition(self, annotations: Annotations, *, calibrate: bool = False) -> Posterior:
+    def condition(self, annotations: Annotations, *, calibrate: bool = False, exact: bool = False) -> Posterior:
         """Condition on annotations, Eqs. (gaussian_process_mean_conditioned) and (…covariance_conditioned).
 
         Parameters
@@ -121,13 +129,21 @@ class TransformationPrior:
         calibrate : bool
             Scale the posterior covariance by the factor that the leave-one-out residuals ask for
             (see :func:`warpgauge.calibration`).
+        exact : bool
+            Condition every point on all annotations, however many. By default each point is predicted from its 400
+            nearest where one factor would have more than 8,000 rows (an annotation has one, or d where any noise is
+            anisotropic), with a warning that says what that changes.
         """
         if not isinstance(annotations, Annotations):
             raise InvalidInputError(f"condition needs wg.Annotations, got {type(annotations).__name__}.")
         spots = annotations.merged(self.noise)
         noise = self.total_noise(spots.covariances) if spots is annotations else spots.covariances
-        conditioned = Conditioned.on(self.scalar_kernel(annotations.d), spots.fixed_points, noise)
-        posterior = Posterior(self, annotations, spots, conditioned)
+        kernel, rows = self.scalar_kernel(annotations.d), len(spots) * (1 if is_isotropic(noise) else annotations.d)
+        local = rows > MOST_ROWS and not exact
+        condition = LocallyConditioned.near if local else Conditioned.on
+        posterior = Posterior(self, annotations, spots, condition(kernel, spots.fixed_points, noise))
+        if local:
+            posterior.warn_of_nearest()
         return posterior.calibrated() if calibrate else posterior
 
 
@@ -157,12 +173,30 @@ class Posterior:
 
     def __repr__(self) -> str:
         known = counted(len(self.annotations), "annotation")
+        known += "" if self.nearest is None else f", the nearest {self.nearest} at each point"
         return f"<Posterior: {self.d}D, from {known}{f', scale {self.scale:.3g}' if self.calibrates else ''}>"
 
     @property
     def d(self) -> int:
         """Dimension."""
         return self.annotations.d
+
+    @property
+    def nearest(self) -> int | None:
+        """How many annotations each point is predicted from where there are too many for one factor, else None."""
+        return self.conditioned.nearest if isinstance(self.conditioned, LocallyConditioned) else None
+
+    def warn_of_nearest(self) -> None:
+        """Warn that each point is predicted from its nearest annotations alone, and what more of them would change."""
+        if isinstance(self.conditioned, LocallyConditioned):
+            mean, deviation = self.conditioned.changed_by_more(self._residuals)
+            warnings.warn(
+                f"{len(self.annotations)} annotations are too many for one factor: each point is predicted from the "
+                f"{self.nearest} nearest, as if there were no others. Twice as many would change the mean by "
+                f"{mean:.1g} and the standard deviation by {deviation:.1g} standard deviations (at random points).",
+                NumericalWarning,
+                stacklevel=3,
+            )
 
     @property
     def isotropic(self) -> bool:
@@ -179,7 +213,7 @@ class Posterior:
         Annotations of one location predict each other, whatever the transformation is: what they disagree by says how
         wrong their covariances are, not the model elsewhere. They are merged before.
         """
-        return scale_factor(self.conditioned, self.weights, self.prior.tails)
+        return scale_factor(self._spots_left_out(GAUSSIAN), self.conditioned.noise, self.prior.tails)
 
     def append(self, annotations: Annotations) -> Posterior:
         """Posterior given further annotations as well, by a block update; a calibrated one is recalibrated."""
@@ -198,8 +232,23 @@ class Posterior:
     @cached_property
     def weights(self) -> Floats:
         """``K_AA^-1 (Y - mu(X))``, one row per spot: the ``q`` of Eq. (gpp_loss_simplified)."""
-        fixed = self.spots.fixed_points
-        return self.conditioned.solve(self.spots.moving_points - self.prior.prior_mean(fixed))
+        return self.conditioned.solve(self._residuals)
+
+    @property
+    def _residuals(self) -> Floats:
+        """``Y - mu(X)``, one row per spot."""
+        return np.asarray(self.spots.moving_points - self.prior.prior_mean(self.spots.fixed_points))
+
+    def _over_tiles(self, points: Floats, sink: Sink, *, covariances: bool = True) -> None:
+        """Hand sums and covariances at the points to ``sink``, see `Conditioned.over_tiles`."""
+        told = self.weights if self.nearest is None else self._residuals
+        self.conditioned.over_tiles(points, told, sink, covariances=covariances)
+
+    def _spots_left_out(self, tails: float) -> LeaveOneOut:
+        """Predict each spot from all others, or from those near it."""
+        if isinstance(self.conditioned, LocallyConditioned):
+            return self.conditioned.left_out(self._residuals, tails)
+        return left_out(self.conditioned, self.weights, tails)
 
     @cached_property
     def noise(self) -> Floats:
@@ -214,7 +263,7 @@ class Posterior:
 
     def left_out(self, tails: float = GAUSSIAN) -> LeaveOneOut:
         """Predict each annotation from all others, those of its own location among them."""
-        found = left_out(self.conditioned, self.weights, tails)
+        found = self._spots_left_out(tails)
         if self.spots is self.annotations:
             return found
         at = self.spot_of
@@ -232,7 +281,7 @@ class Posterior:
         def put(rows: Ints, sums: Floats, _: Floats) -> None:
             loops.put_means(rows, sums, result)
 
-        self.conditioned.over_tiles(at, self.weights, put, covariances=False)
+        self._over_tiles(at, put, covariances=False)
         return result
 
     def covariance(self, points: ArrayLike) -> Floats:
@@ -256,7 +305,7 @@ class Posterior:
             loops.put_means(rows, sums, mean)
             loops.put_covariances(rows, covariance, self.conditioned.b, self.scale, covariances)
 
-        self.conditioned.over_tiles(at, self.weights, put)
+        self._over_tiles(at, put)
         return mean, covariances
 
     def mean_and_deviation(self, points: ArrayLike) -> tuple[Floats, Floats]:
@@ -268,7 +317,7 @@ class Posterior:
             loops.put_means(rows, sums, mean)
             loops.put_variances(rows, covariance, self.conditioned.b, self.scale, variances)
 
-        self.conditioned.over_tiles(at, self.weights, put)
+        self._over_tiles(at, put)
         return mean, _roots(variances)
 
     def squared_lengths(self, points: ArrayLike, mapped_points: ArrayLike) -> Floats:
@@ -284,7 +333,7 @@ class Posterior:
             b = self.conditioned.b
             loops.put_squares(rows, covariance, b, self.scale, sums, prior_mean, mapped, result)
 
-        self.conditioned.over_tiles(at, self.weights, put)
+        self._over_tiles(at, put)
         refuse_lost(result)
         return result
 

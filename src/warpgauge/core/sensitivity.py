@@ -10,7 +10,7 @@ import numpy as np
 from warpgauge.core.annotations import Annotations
 from warpgauge.core.arrays import Floats, tied_ranks
 from warpgauge.core.error_scores import mean_squared_errors, win_probabilities
-from warpgauge.core.kernels import PAPER_FAMILIES, KernelBundle
+from warpgauge.core.kernels import Kernel
 from warpgauge.core.process import Posterior
 
 FACTOR = 4.0
@@ -131,7 +131,7 @@ def model_changes(posterior: Posterior, factor: float) -> list[tuple[str, str, C
     prior, given = posterior.prior, posterior.annotations
     kernel = prior.kernel
 
-    def with_kernel(other: KernelBundle) -> Callable[[], Posterior]:
+    def with_kernel(other: Kernel) -> Callable[[], Posterior]:
         return lambda: prior.with_kernel(other).condition(given, calibrate=posterior.calibrates)
 
     def with_noise(times: float) -> Callable[[], Posterior]:
@@ -145,8 +145,7 @@ def model_changes(posterior: Posterior, factor: float) -> list[tuple[str, str, C
     ]
     changes += [
         ("family", f"kernel family {family}", with_kernel(kernel.with_family(family)))
-        for family in PAPER_FAMILIES
-        if family != kernel.family
+        for family in kernel.other_families
     ]
     changes.append(("noise", f"noise x {factor:g}", with_noise(factor)))
     changes.append(("noise", f"noise / {factor:g}", with_noise(1 / factor)))

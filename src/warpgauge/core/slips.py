@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import chi2
+from scipy import special
 
 from warpgauge.core.annotations import Annotations
 from warpgauge.core.arrays import Bools, Floats, Ints
@@ -64,7 +64,7 @@ class Screening:
 
 def limit(d: int) -> float:
     """Return the squared Mahalanobis length beyond which a deviation is called a slip."""
-    return float(chi2.isf(LEVEL, d))
+    return float(special.chdtri(d, LEVEL))
 
 
 def fewest(d: int) -> int:

@@ -21,8 +21,8 @@ import numpy as np
 
 from warpgauge.core.arrays import Bools, Floats, Ints, thinned_rows
 from warpgauge.core.eager_gains import EagerGains, KernelGivenTargets
-from warpgauge.core.factors import log_determinants
-from warpgauge.core.gains import TIE, LazyGains
+from warpgauge.core.factors import is_isotropic, log_determinants
+from warpgauge.core.gains import TIE, VERY_MANY, LazyGains
 from warpgauge.core.objectives import KrauseGains, VarianceGains
 from warpgauge.core.posterior_covariance import Conditioned
 from warpgauge.core.process import TransformationPrior
@@ -44,20 +44,27 @@ class NoiseAwareLazyGains(LazyGains):
     """
 
     def __init__(self, conditioned: Conditioned, candidates: Floats, expected: Floats) -> None:
-        self.expected = expected
-        self._own = 0.5 * log_determinants(expected)
+        self._take(expected)
         super().__init__(conditioned, candidates)
+
+    def _take(self, expected: Floats) -> None:
+        # Where all candidates share one covariance, (n, d, d) is a view of it, and one row stands for all.
+        self.expected = expected[:1] if expected.strides[0] == 0 else expected
+        self._own = 0.5 * log_determinants(self.expected)
+        self._isotropic = is_isotropic(self.expected)
 
     def expect(self, expected: Floats) -> None:
         """Expect other covariances of annotations to come; bounds stay bounds."""
-        self.expected = expected
-        self._own = 0.5 * log_determinants(expected)
+        self._take(expected)
         self.gain = self._entropies(np.arange(len(self.candidates)))
-        self._bounded_at = 0
+        self._bounded_at = self._lowered_at = 0
 
-    def _entropies(self, rows: Ints) -> Floats:
-        annotation = _added(self.covariance[rows], self.expected[rows])
-        return np.asarray(0.5 * log_determinants(annotation) - self._own[rows])
+    def _entropies_of(self, covariance: Floats, rows: Ints) -> Floats:
+        here = slice(None) if len(self.expected) == 1 else rows
+        expected, own = self.expected[here], self._own[here]
+        if covariance.shape[1] == 1 and self._isotropic:
+            return np.asarray(0.5 * self.d * np.log(covariance[:, 0, 0] + expected[:, 0, 0]) - own)
+        return np.asarray(0.5 * log_determinants(_added(covariance, expected), rows) - own)
 
 
 class NoiseAwareEagerGains(EagerGains):
@@ -153,7 +160,9 @@ class WeightedGains:
         """Candidates among ``alive`` within a tie of the best value, with their exact values."""
         bounds = np.where(alive, self.gains.bounds() * self.chance, -np.inf)
         values = np.full(len(bounds), -np.inf)
-        best, rows, chunk = -np.inf, self._elite[alive[self._elite]], _CHUNK
+        known = self.gains.up_to_date()  # many at the first question, and where annotations do not reach
+        rows = known if len(known) > len(self._elite) else self._elite
+        best, rows, chunk = -np.inf, rows[alive[rows]], _CHUNK
         while True:
             if len(rows):
                 values[rows] = self.gains.exact(rows) * self.chance[rows]
@@ -163,6 +172,13 @@ class WeightedGains:
             left = np.flatnonzero(bounds >= max(best - TIE, np.finfo(float).min))
             if len(left) == 0:
                 break
+            if len(left) > VERY_MANY and np.isfinite(best) and self.gains.lower():
+                done = np.isneginf(bounds)
+                np.multiply(self.gains.bounds(), self.chance, out=bounds)
+                bounds[done] = -np.inf
+                known = self.gains.up_to_date()
+                rows = known[alive[known]]
+                continue
             rows = left if len(left) <= chunk else left[np.argpartition(bounds[left], -chunk)[-chunk:]]
             chunk *= _GROWTH
         evaluated = np.flatnonzero(values > -np.inf)

@@ -15,7 +15,7 @@ from warpgauge.core import compiled
 from warpgauge.core.annotations import Annotations, confidence_radius
 from warpgauge.core.arrays import Floats, as_covariances, as_points
 from warpgauge.core.gains import TIE
-from warpgauge.core.kernels import KernelBundle
+from warpgauge.core.kernels import Kernel, KernelBundle
 from warpgauge.core.process import TransformationPrior
 from warpgauge.core.strategies import EXPECTING, STRATEGIES, Setting, WeightedGains, start
 from warpgauge.core.tiles import TILE
@@ -127,16 +127,9 @@ class Suggester:
 
     def _setting(self) -> Setting:
         n, d = self.candidates.shape
-        own = self.candidate_covariances
-        expected = np.broadcast_to(self.default_covariance, (n, d, d)) if own is None else own
-        return Setting(
-            self.prior,
-            self.candidates,
-            self.targets,
-            self.prior.total_noise(expected),
-            self.prior.total_noise(self.default_covariance[None])[0],
-            self.seed,
-        )
+        own, default = self.candidate_covariances, self.prior.total_noise(self.default_covariance[None])[0]
+        expected = np.broadcast_to(default, (n, d, d)) if own is None else self.prior.total_noise(own)
+        return Setting(self.prior, self.candidates, self.targets, expected, default, self.seed)
 
     def __repr__(self) -> str:
         left = f"{int(self._alive.sum())} of {counted(len(self.candidates), 'candidate')} left"
@@ -325,6 +318,8 @@ def compile_loops() -> None:
     for strategy in ("entropy", "farthest"):
         _load_loops(strategy)
     kernel(np.zeros(1))
+    none = kernel.features(points[:1])
+    Kernel.explained(kernel, points[:1], points[:1], none, none, np.ones((1, 1, 1)), np.zeros(1, dtype=np.int64))
     posterior = TransformationPrior(kernel, mean="affine").condition(annotations)
     posterior.mean_and_covariance(points)
     posterior.mean_and_deviation(points[:1])

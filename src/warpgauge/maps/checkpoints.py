@@ -38,8 +38,7 @@ def map_key(kind: str, posterior: Posterior, grid: Grid, transform: Transform | 
         "schema": _SCHEMA,
         "kind": kind,
         "settings": settings,
-        "kernel": [prior.kernel.family, prior.kernel.scales.tolist(), prior.kernel.weights.tolist()],
-        **({"own": prior.kernel.own.tolist()} if prior.kernel.divided else {}),
+        **prior.kernel.identity(np.concatenate([given.fixed_points, probes])),
         "prior": [prior.mean if isinstance(prior.mean, str) else "callable", prior.noise, prior.linear_sd],
         "center": None if prior.center is None else np.asarray(prior.center, dtype=np.float64).tolist(),
         "translation_sd": prior.translation_sd,
@@ -51,8 +50,7 @@ def map_key(kind: str, posterior: Posterior, grid: Grid, transform: Transform | 
         "description": None if transform is None else asdict(transform.description),
     }
     digest = hashlib.sha256(json.dumps(plain, sort_keys=True, default=str).encode())
-    labels = prior.kernel.labels(np.concatenate([given.fixed_points, probes]))
-    for array in (given.fixed_points, given.moving_points, given.covariances, posterior.mean(probes), labels):
+    for array in (given.fixed_points, given.moving_points, given.covariances, posterior.mean(probes)):
         digest.update(np.ascontiguousarray(array).tobytes())
     if transform is not None:
         digest.update(np.ascontiguousarray(transform.map(probes)).tobytes())

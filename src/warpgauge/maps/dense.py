@@ -126,6 +126,17 @@ def over_grid(
 _COST = 20  # of a probability, in the units of over_rows
 
 
+def masked(values: Floats, grid: Grid, missing: Callable[[Floats], Bools] | None) -> Floats:
+    """Return the values of a map, NaN where the points of the grid have no match."""
+    if missing is None:
+        return values
+    kept = np.array(values)
+    flat = kept.reshape(grid.count, -1)
+    for part, points in grid.blocks(POINTS):
+        flat[part][missing(points)] = np.nan
+    return kept
+
+
 def value_function(
     kind: str, posterior: Posterior, transform: Transform | None = None, tolerance: float | None = None
 ) -> Callable[[Floats], Floats]:

@@ -374,4 +374,7 @@ def _legend(library: Any, figure: Any, axes: Any, picture: Picture, drawn: Any) 
     if picture.labels is not None:
         handles.append(Line2D([], [], color=_BOUNDARY_COLOUR, linewidth=1.2, linestyle="--", label=BOUNDARY))
     if handles:
-        figure.legend(handles=handles, loc="outside lower center", ncols=3, fontsize=9, frameon=False)
+        size = 9 if figure.get_figwidth() > 4 else 7.5  # in a column of a paper two entries stand side by side
+        figure.legend(
+            handles=handles, loc="outside lower center", ncols=3, fontsize=size, columnspacing=1.5, frameon=False
+        )  # fmt: skip
