@@ -263,21 +263,40 @@ def test_three_channel_pages_are_colours(tmp_path: Path, compression: str | None
     assert said(image, "red, green, blue")
 
 
+@pytest.mark.parametrize("compression", [None, "zlib"])
+@pytest.mark.parametrize("count", [2, 4, 5])
+def test_other_channels_are_joined_to_their_mean_and_kept_apart(tmp_path: Path, compression: str | None, count: int):
+    """As pages or as samples of one page: grey is the mean of all, four included; apart they are those written."""
+    planes = np.random.default_rng(count).integers(0, 4000, (count, 40, 30)).astype(np.uint16)
+    names = ["DAPI", "CD3 &amp; CD4", "CD8", "CD20", "Ki67"][:count]
+    told = {"axes": "CYX", "Channel": {"Name": [name.replace("&amp;", "&") for name in names]}}
+    tifffile.imwrite(tmp_path / "x.ome.tif", planes, photometric="minisblack", metadata=told, compression=compression)
+    tifffile.imwrite(
+        tmp_path / "y.tif", np.moveaxis(planes, 0, -1), photometric="minisblack", planarconfig="contig",
+        compression=compression, metadata=None,
+    )  # fmt: skip
+    for name in ("x.ome.tif", "y.tif"):
+        image = read_image(tmp_path / name)
+        assert (image.channels, image.dtype) == (1, np.float32)
+        np.testing.assert_allclose(image.read(), sum(plane.astype(float) for plane in planes) / count, rtol=1e-6)
+        assert image.apart is not None
+        np.testing.assert_array_equal(image.apart.read(), np.moveaxis(planes, 0, -1))
+        assert said(image, f"{count} channels")
+    found = read_image(tmp_path / "x.ome.tif").apart
+    assert found is not None
+    assert found.channel_names == ("DAPI", "CD3 & CD4", "CD8", "CD20", "Ki67")[:count]
+
+
 def test_stacks_without_meaning_and_too_many_axes_are_refused(tmp_path: Path):
-    """Pages that could be anything are ambiguous; five channels or time points are named, with what to do."""
+    """Pages that could be anything are ambiguous; time points, channels of volumes are named, with what to do."""
     stack = np.zeros((5, 20, 30), np.uint8)
     tifffile.imwrite(tmp_path / "stack.tif", stack, photometric="minisblack")
     with pytest.raises(AmbiguousFileError, match=r"Q of 5, Y of 20, X of 30.*save it as OME-TIFF with axes ZYX"):
         read_image(tmp_path / "stack.tif")
-    for axes in ("CYX", "TYX"):
-        tifffile.imwrite(tmp_path / "x.ome.tif", stack, photometric="minisblack", metadata={"axes": axes})
-        with pytest.raises(FileFormatError, match=f"{axes[0]} of 5.*save one time point, one channel"):
+    for axes, array in (("TYX", stack), ("ZCYX", np.zeros((4, 5, 20, 30), np.uint8))):
+        tifffile.imwrite(tmp_path / "x.ome.tif", array, photometric="minisblack", metadata={"axes": axes})
+        with pytest.raises(FileFormatError, match=r"[TC] of 5.*save one time point, or one channel"):
             read_image(tmp_path / "x.ome.tif")
-    tifffile.imwrite(
-        tmp_path / "five.tif", np.zeros((20, 30, 5), np.uint8), photometric="minisblack", planarconfig="contig"
-    )
-    with pytest.raises(FileFormatError, match="5 samples a pixel"):
-        read_image(tmp_path / "five.tif")
     tifffile.imwrite(tmp_path / "complex.tif", np.zeros((20, 30), np.complex64))
     with pytest.raises(FileFormatError, match="integers and floats"):
         read_image(tmp_path / "complex.tif")

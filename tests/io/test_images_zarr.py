@@ -129,6 +129,24 @@ def test_axes_of_one_are_left_out_and_three_channels_are_colours(tmp_path: Path)
     np.testing.assert_array_equal(image.tile(0, 39, 0, 1, 2, 3, 4), VOLUME[1:4, 2:6, 39])
 
 
+def test_other_channels_are_joined_to_their_mean_and_kept_apart(tmp_path: Path):
+    """Five channels: grey is their mean, said so; apart they are those written, with the names of the description."""
+    five = RNG.integers(0, 60000, (5, 30, 40)).astype(np.uint16)
+    five[3] //= 100
+    folder = write_zarr(tmp_path / "five.zarr", [five], "cyx")
+    description = json.loads((folder / ".zattrs").read_text())
+    description["omero"] = {"channels": [{"label": name} for name in ("DAPI", "CD3", "", "CD20", "Ki67")]}
+    (folder / ".zattrs").write_text(json.dumps(description))
+    image = read_image(folder)
+    assert image.channels == 1
+    np.testing.assert_allclose(image.read(), five.astype(float).sum(axis=0) / 5, rtol=1e-6)
+    assert any("5 channels (DAPI, CD3, channel 3, CD20, Ki67); their mean" in s for s in image.assumptions)
+    assert image.apart is not None
+    assert image.apart.channel_names == ("DAPI", "CD3", "channel 3", "CD20", "Ki67")
+    np.testing.assert_array_equal(image.apart.tile(2, 0, 0, 5, 6, 7, 8), np.moveaxis(five, 0, -1)[5:12, 6:14])
+    np.testing.assert_array_equal(image.apart.channel_percentiles((0, 100)), [[c.min(), c.max()] for c in five])
+
+
 def test_a_tile_reads_only_its_chunks(tmp_path: Path):
     """With every other chunk destroyed, a tile within a good one is still read: the others are not touched."""
     folder = write_zarr(tmp_path / "x.zarr", [PLANE])
@@ -164,7 +182,7 @@ def test_hash_covers_all_files(tmp_path: Path):
     ("shape", "axes", "reason"),
     [
         ((2, 8, 8), "tyx", "2 time points.*extract one"),
-        ((2, 8, 8), "cyx", "2 channels.*extract one channel"),
+        ((65, 8, 8), "cyx", "65 channels, but at most 64"),
         ((3, 4, 8, 8), "czyx", "3 channels in 3D"),
         ((8, 8), "xy", "spatial axes"),
         ((8, 8), "zy", "spatial axes"),

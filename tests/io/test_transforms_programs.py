@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 import os
 import re
+import shutil
+import struct
+from contextlib import nullcontext
 from pathlib import Path
 
+import h5py
 import nibabel as nib
 import numpy as np
 import pytest
 from scipy.interpolate import RBFInterpolator
+from scipy.io import netcdf_file
 from scipy.spatial.transform import Rotation
 
-from warpgauge.errors import AmbiguousFileError, FileFormatError
+from warpgauge.errors import AmbiguousFileError, FileFormatError, InvalidInputError, SuspiciousDataWarning
 from warpgauge.geometry import Floats, Grid
 from warpgauge.io.transforms import read_transform
 from warpgauge.project.transforms import copy_transform
@@ -168,7 +175,7 @@ XFM = (
 
 
 def test_xfm_of_mni(tmp_path: Path) -> None:
-    """A linear xfm goes from source to target in RAS; parts follow each other; grids are refused."""
+    """A linear xfm goes from source to target in RAS; parts follow each other; splines are refused."""
     matrix, points = _ras_matrix(), _points()
     (tmp_path / "a.xfm").write_text(XFM.format(_rows(matrix[:3])))
     expected = _mapped(np.linalg.inv(matrix), points)
@@ -179,9 +186,9 @@ def test_xfm_of_mni(tmp_path: Path) -> None:
     expected = _mapped(np.linalg.inv(total), points)
     np.testing.assert_allclose(read_transform(tmp_path / "b.xfm").map(points), expected, atol=1e-9)
     (tmp_path / "c.xfm").write_text(
-        "MNI Transform File\nTransform_Type = Grid_Transform;\nDisplacement_Volume = a.mnc;\n"
+        "MNI Transform File\nTransform_Type = Thin_Plate_Spline_Transform;\nNumber_Dimensions = 3;\n"
     )
-    with pytest.raises(FileFormatError, match="Grid_Transform"):
+    with pytest.raises(FileFormatError, match="type 'Thin_Plate_Spline_Transform'"):
         read_transform(tmp_path / "c.xfm")
 
 
@@ -287,3 +294,224 @@ def test_bunwarpj_against_the_sum_of_its_splines(tmp_path: Path) -> None:
     weights = [[[_cubic(k[axis] - i) for i in range(n)] for k in knots] for axis in (0, 1)]
     expected = np.einsum("cji,pi,pj->pc", coefficients, *weights) * 0.25
     np.testing.assert_allclose(found, expected, atol=1e-9)
+
+
+def _displacements(size: tuple[int, int, int]) -> Floats:
+    """Smooth vectors (z, y, x, 3) that libminc was asked about."""
+    z, y, x = np.mgrid[: size[2], : size[1], : size[0]].astype(float)
+    parts = [2 * np.sin(x / 3) + y * 0.3, np.cos(y / 2) - 0.2 * z, 0.4 * z * np.sin(x / 4) + 1]
+    return np.stack(parts, axis=-1).astype(np.float32)
+
+
+_AXIS = {
+    "xspace": {"step": 6.0, "start": -20.0, "direction_cosines": [0.98, 0.199, 0.0]},
+    "yspace": {"step": -7.0, "start": 15.0, "direction_cosines": [-0.199, 0.98, 0.0]},
+    "zspace": {"step": 8.0, "start": 0.0, "direction_cosines": [0.0, 0.0, 1.0]},
+}
+
+
+def _minc(path: Path, version: int, whole: bool = False) -> Path:
+    """Write a grid as rawtominc lays it out: netCDF with the vectors last, or HDF5 with them first."""
+    names = ["zspace", "yspace", "xspace", "vector_dimension"]
+    values = _displacements((8, 6, 7))
+    least, most = float(values.min()), float(values.max())
+    if whole:
+        values = np.round((values - least) / (most - least) * 60000 - 30000).astype(np.int16)
+    if version == 1:
+        with netcdf_file(path, "w") as store:
+            for name, count in zip(names, values.shape, strict=True):
+                store.createDimension(name, count)
+            for name, facts in _AXIS.items():
+                variable = store.createVariable(name, "i4", ())
+                for key, value in facts.items():
+                    setattr(variable, key, value)
+            image = store.createVariable("image", values.dtype, names)
+            image[:] = values
+            if whole:
+                image.signtype, image.valid_range = "signed__", [-30000.0, 30000.0]
+                for key, value in (("image-min", least), ("image-max", most)):
+                    store.createVariable(key, "f8", ("zspace",))[:] = np.full(7, value)
+        return path
+    with h5py.File(path, "w") as store:
+        for name, facts in _AXIS.items():
+            store.create_dataset(f"minc-2.0/dimensions/{name}", data=0).attrs.update(facts)
+        image = store.create_dataset("minc-2.0/image/0/image", data=np.moveaxis(values, -1, 0))
+        image.attrs["dimorder"] = np.bytes_("vector_dimension,zspace,yspace,xspace")
+    return path
+
+
+# Points, and where transformtags of libminc 2.4.05 takes them by the grid above: in the cubic part, and in outer
+# cells, where it is linear.
+_LIBMINC = np.array(
+    [
+        [[-14.421532757, 4.398107176, 36.946445205], [-13.355637215473, 4.32312988143831, 38.4582141882196]],
+        [[6.232252152, 1.88489683, 24.026874701], [8.8386078219502, 1.80149728398609, 26.0992410543315]],
+        [[-13.582125108, 1.96018587, 26.503063643], [-12.3720913202058, 2.03436966403811, 27.8879929224465]],
+        [[19.329236857, 0.566259534, 27.766074669], [21.7421113703944, 0.124527636079392, 30.1413504686275]],
+        [[16.15960232, -13.185272194, 26.811550064], [19.392663594837, -14.4442584603343, 29.1185570162962]],
+        [[5.31163351, -11.039116015, 28.519820728], [8.37862585779598, -12.0956110459583, 30.6870751204064]],
+    ]
+)
+
+
+@pytest.mark.parametrize(("version", "whole"), [(1, False), (1, True), (2, False)])
+def test_grids_of_minc_as_libminc_evaluates_them(tmp_path: Path, version: int, whole: bool) -> None:
+    """A grid maps source to target points; where it is flagged as inverted, the file's grid stands on the target."""
+    _minc(tmp_path / "a_grid_0.mnc", version, whole)
+    text = "MNI Transform File\nTransform_Type = Grid_Transform;\n{}Displacement_Volume = a_grid_0.mnc;\n"
+    source, target = _LIBMINC[:, 0] * [-1, -1, 1], _LIBMINC[:, 1] * [-1, -1, 1]
+    (tmp_path / "a.xfm").write_text(text.format("Invert_Flag = True;\n"))
+    near = 1e-4 if whole else 2e-6
+    np.testing.assert_allclose(read_transform(tmp_path / "a.xfm").map(source), target, atol=near)
+    (tmp_path / "b.xfm").write_text(
+        text.format("") + "Transform_Type = Linear;\nLinear_Transform = 2 0 0 1 0 2 0 0 0 0 2 0;\n"
+    )
+    found = read_transform(tmp_path / "b.xfm").map(target * 2 + [-1, 0, 0])
+    np.testing.assert_allclose(found, source, atol=near)
+    (tmp_path / "project").mkdir()
+    _, added = copy_transform(tmp_path / "project", "warp", tmp_path / "b.xfm", {}, "ada")
+    assert [Path(one).name for one in added.files] == ["b.xfm", "a_grid_0.mnc"]
+    (tmp_path / "c.xfm").write_text(text.format("").replace("a_grid", "../a_grid"))
+    with pytest.raises(FileFormatError, match="plain name"):
+        read_transform(tmp_path / "c.xfm")
+    (tmp_path / "a_grid_0.mnc").write_bytes((tmp_path / "a_grid_0.mnc").read_bytes()[:300])
+    with pytest.raises(FileFormatError, match=r"a_grid_0\.mnc"):
+        read_transform(tmp_path / "a.xfm")
+
+
+_SIDES = {  # size, spacing, centre of the source and of the target
+    "source": ((20, 24, 18), (1.5, 1.2, 2.0), (4.0, -3.0, 7.0)),
+    "target": ((12, 10, 14), (2.0, 2.5, 1.8), (1.0, 2.0, 3.0)),
+}
+
+
+def _volume(side: str) -> tuple[bytes, Floats]:
+    """Bytes of a volume's geometry, axes as of a conformed image, and its matrix from voxels to RAS."""
+    size, spacing, centre = _SIDES[side]
+    matrix = np.eye(4)
+    matrix[:3, :3] = _AXES * spacing
+    matrix[:3, 3] = centre - matrix[:3, :3] @ (np.array(size) / 2)
+    return struct.pack(">4i15f512s", 1, *size, *spacing, *_AXES.T.ravel(), *centre, b"x.mgz"), matrix
+
+
+def _warped(index: Floats) -> tuple[Floats, Floats, Floats]:
+    """RAS of voxels of the target, the RAS that they go to, and that in voxels of the source."""
+    source, target = _volume("source")[1], _volume("target")[1]
+    ras = index @ target[:3, :3].T + target[:3, 3]
+    moved = ras + np.stack([0.05 * ras[:, 1], 1 - 0.03 * ras[:, 2], 0.1 * ras[:, 0]], axis=1)
+    return ras, moved, (moved - source[:3, 3]) @ np.linalg.inv(source[:3, :3]).T
+
+
+@pytest.mark.parametrize("kind", ["morph of voxels", "morph of RAS", 0, 1, 2, 3])
+def test_warps_of_freesurfer(tmp_path: Path, kind: str | int) -> None:
+    """Morphs with a node at every second voxel, and the four kinds of .mgz, laid out as FreeSurfer and surfa do."""
+    step = 2 if isinstance(kind, str) else 1
+    count = [n // step for n in _SIDES["target"][0]]
+    index = np.stack(np.meshgrid(*(step * np.arange(n) for n in count), indexing="ij"), axis=-1).reshape(-1, 3)
+    ras, moved, voxels = _warped(index.astype(float))
+    geometry = struct.pack(">i", 10) + _volume("source")[0] + _volume("target")[0]
+    if isinstance(kind, str):
+        places = voxels if "voxels" in kind else moved
+        nodes = np.zeros(len(index), dtype=">f4, >f4, >f4, >f4, >f4, >f4, >i4, >i4, >i4")
+        for axis in range(3):
+            nodes[f"f{axis}"], nodes[f"f{axis + 3}"] = index[:, axis], places[:, axis]
+        nodes[7] = 0  # a node without a place
+        content = struct.pack(">f4if", 1.0, *count, step, 20.0) + nodes.tobytes() + geometry
+        content += struct.pack(">ii", 11, 2 if "voxels" in kind else 1)
+    else:
+        values = [voxels, voxels - index, moved, moved - ras][kind]
+        content = struct.pack(">7i", (3 << 8) | 1, *count, 3, 3, 1) + bytes(256)
+        content += values.reshape(*count, 3).astype(">f4").tobytes(order="F") + bytes(20)
+        content += struct.pack(">iq", 41, 7) + b"UNKNOWN" + geometry + struct.pack(">iqiif", 13, 12, kind, 1, 0.0)
+    path = tmp_path / ("a.m3z" if step == 2 else "a.mgz")
+    path.write_bytes(gzip.compress(content))
+    with pytest.warns(SuspiciousDataWarning, match="1 of 210") if step == 2 else nullcontext():
+        found = read_transform(path).map(ras * [-1, -1, 1])
+    known = np.isfinite(found).all(axis=1)
+    assert not known[7] if step == 2 else known.all()
+    assert known.sum() > 180
+    np.testing.assert_allclose(found[known], (moved * [-1, -1, 1])[known], atol=1e-4)
+    invalid = geometry[:4] + bytes(4) + geometry[8:]
+    for broken, problem in ((content[:-700], "truncated"), (content.replace(geometry, invalid), "not valid")):
+        path.write_bytes(gzip.compress(broken))
+        with pytest.raises(FileFormatError, match=problem):
+            read_transform(path)
+
+
+def _of_deeperhistreg(folder: Path) -> Path:
+    """Write a field of x + 0.1 and y + 0.05 x - 0.02 in shares of half the padded image, as its savers do.
+
+    A source of 300 x 200 and a target of 260 x 240 pixels were loaded at a half, padded to 150 x 120, and halved.
+    """
+    _, x = np.mgrid[:60, :75]
+    across = (2 * x + 1) / 75 - 1
+    field = np.stack([np.full(x.shape, 0.1) * 75 / 2, (0.05 * across - 0.02) * 60 / 2]).astype("<f4")
+    header = "ObjectType = Image\nNDims = 3\nBinaryData = True\nBinaryDataByteOrderMSB = False\n"
+    header += "TransformMatrix = 1 0 0 0 1 0 0 0 1\nOffset = 0 0 0\nElementSpacing = 1 1 1\nDimSize = 75 60 2\n"
+    header += "ElementType = MET_FLOAT\nElementDataFile = LOCAL\n"
+    (folder / "displacement_field.mha").write_bytes(header.encode() + field.tobytes())
+    record = {"pad_1": [[10, 10], [0, 0]], "pad_2": [[0, 0], [10, 10]], "source_resample_ratio": 0.5}
+    record |= {"target_resample_ratio": 0.5, "initial_resampling": True, "initial_resample_ratio": 2.0}
+    (folder / "postprocessing_params.json").write_text(json.dumps(record))
+    return folder / "displacement_field.mha"
+
+
+def test_deeperhistreg_with_its_padding(tmp_path: Path) -> None:
+    """The images as they were given, and at a third of their size: the same places of the same picture."""
+    path = _of_deeperhistreg(tmp_path)
+    pixels = np.random.default_rng(4).uniform([60, 30], [200, 200], (20, 2))
+    padded = (pixels + 0.5) / 2 + [10, 0]  # from the edge
+    shares = 2 * padded / [150, 120] - 1
+    moved = shares + np.stack([np.full(20, 0.1), 0.05 * shares[:, 0] - 0.02], axis=1)
+    expected = ((moved + 1) / 2 * [150, 120] - [0, 10]) * 2 - 0.5
+    found = read_transform(path, reference=Grid((260, 240)), moving=Grid((300, 200)))
+    np.testing.assert_allclose(found.map(pixels), expected, atol=1e-4)
+    small = read_transform(path, reference=Grid((87, 80)), moving=Grid((100, 67)))
+    third = (small.map((pixels + 0.5) / 3 - 0.5) + 0.5) * 3 - 0.5
+    assert np.abs(third - expected).max() < 2  # a field's node has 4 pixels, of which one may be cut off at the end
+    with pytest.raises(InvalidInputError, match="the fixed image has 240 x 260"):
+        read_transform(path, reference=Grid((240, 260)), moving=Grid((300, 200)))
+    with pytest.raises(AmbiguousFileError, match="padded"):
+        read_transform(path)
+    (tmp_path / "postprocessing_params.json").write_text('{"pad_1": [[0, 0], [0, 0]]}')
+    with pytest.raises(FileFormatError, match="damaged"):
+        read_transform(path, reference=Grid((260, 240)), moving=Grid((300, 200)))
+    (tmp_path / "postprocessing_params.json").unlink()
+    with pytest.raises(FileFormatError, match="copy that file there"):
+        read_transform(path, reference=Grid((260, 240)), moving=Grid((300, 200)))
+
+
+@pytest.mark.parametrize("kind", ["hdr", "mhd", "nhdr", "deeperhistreg"])
+def test_both_files_of_a_transform_come_into_a_project(tmp_path: Path, kind: str) -> None:
+    """A field in two files is read from its copy, also when the files that were given are gone."""
+    given, folder, grid = tmp_path / "given", tmp_path / "project", Grid((9, 8, 7), units="mm")
+    given.mkdir()
+    folder.mkdir()
+    values = np.zeros((7, 8, 9, 3), dtype="<f4")
+    values[...] = [1.5, -2.0, 0.5]
+    if kind == "deeperhistreg":
+        path, grid = _of_deeperhistreg(given), Grid((260, 240))
+    elif kind == "hdr":
+        pair = nib.Nifti1Pair(values.transpose(2, 1, 0, 3)[:, :, :, None], np.diag([-1, -1, 1, 1]))
+        pair.header.set_intent(1007, name="warpgauge")
+        nib.save(pair, path := given / "field.hdr")
+    else:
+        (given / "field.raw").write_bytes(values.tobytes())
+        text = {
+            "mhd": "ObjectType = Image\nNDims = 3\nDimSize = 9 8 7\nElementSpacing = 1 1 1\n"
+            "ElementNumberOfChannels = 3\nElementType = MET_FLOAT\nElementDataFile = field.raw\n",
+            "nhdr": "NRRD0004\ntype: float\ndimension: 4\nsizes: 3 9 8 7\nkinds: vector domain domain domain\n"
+            "space: left-posterior-superior\nspace directions: none (1,0,0) (0,1,0) (0,0,1)\nspace origin: (0,0,0)\n"
+            "endian: little\nencoding: raw\ndata file: field.raw\n",
+        }[kind]
+        (path := given / f"field.{kind}").write_text(text)
+    _, added = copy_transform(folder, "field", path, {}, "ada")
+    expected = read_transform(path, reference=grid, moving=Grid((300, 200)) if grid.d == 2 else grid)
+    shutil.rmtree(given)
+    assert len(added.files) == 2
+    copied = read_transform(folder / added.files[0], reference=grid, moving=Grid((300, 200)) if grid.d == 2 else grid)
+    points = np.random.default_rng(1).uniform(1, 5, (10, grid.d)) + (100 if grid.d == 2 else 0)
+    moved = copied.map(points)
+    np.testing.assert_array_equal(moved, expected.map(points))
+    if grid.d == 3:
+        np.testing.assert_allclose(moved - points, np.broadcast_to([1.5, -2.0, 0.5], points.shape), atol=1e-6)

@@ -79,8 +79,19 @@ class Image:
 
     @property
     def channels(self) -> int:
-        """1, or 3 for red, green, blue."""
+        """1, or 3 for red, green, blue; of an image `apart`, as many as the file has."""
         return self._stored.channels
+
+    @property
+    def channel_names(self) -> tuple[str, ...]:
+        """Names of the channels of an image `apart`; none of others."""
+        return self._stored.channel_names
+
+    @cached_property
+    def apart(self) -> Image | None:
+        """The channels of the file, of which this image is the mean; None where it has one, or red, green, blue."""
+        stored = self._stored.apart
+        return None if stored is None else Image(stored, self.grid, self.assumptions)
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -168,13 +179,18 @@ class Image:
         wanted = np.asarray(q, dtype=np.float64)
         if wanted.size == 0 or not np.all((wanted >= 0) & (wanted <= 100)):
             raise InvalidInputError(f"Percentiles must be numbers from 0 to 100, got {list(q)!r}.")
-        values = self._sample
+        values = _finite(self._sample)
         if values.size == 0:
             raise FileFormatError(
                 f"{self.path.name!r} has no finite sample (all are NaN or infinite), so it shows nothing; check how it "
                 f"was written."
             )
         return np.asarray(np.percentile(values, wanted), dtype=np.float64)
+
+    def channel_percentiles(self, q: Sequence[float] = (1, 99)) -> Floats:
+        """Return the percentiles of each channel, (channels, q), of the same samples; 0 where none is finite."""
+        each = [_finite(column) for column in self._sample.reshape(-1, self.channels).T]
+        return np.array([np.percentile(values, q) if values.size else np.zeros(len(q)) for values in each])
 
     @cached_property
     def content_hash(self) -> str:
@@ -210,10 +226,11 @@ class Image:
 
     @cached_property
     def _sample(self) -> NDArray[Any]:
-        """The finite samples that percentiles are taken of."""
+        """The samples that percentiles are taken of, channel by channel of each element."""
         parts = itertools.product(*(_spread(n, *_SAMPLE_BLOCK[self.grid.d]) for n in self.grid.shape))
-        values = np.concatenate([self._region(0, region).reshape(-1) for region in parts])
-        return values[np.isfinite(values)] if values.dtype.kind == "f" else values
+        thin = max(1, self.channels // 4)  # of many channels fewer elements
+        blocks = (self._region(0, region).reshape(-1, self.channels)[::thin] for region in parts)
+        return np.concatenate([block.reshape(-1) for block in blocks])
 
     def _level(self, level: int) -> int:
         if not 0 <= _whole(level) < self.levels:
@@ -267,6 +284,10 @@ def _check_overview(stored: StoredImage) -> None:
             f"coarsest level, but has {shown_bytes(size)} stored; it is nearly empty or damaged: check how it was "
             f"written, or add coarser levels."
         )
+
+
+def _finite(values: NDArray[Any]) -> NDArray[Any]:
+    return values[np.isfinite(values)] if values.dtype.kind == "f" else values
 
 
 def _whole(value: Any) -> int:

@@ -10,6 +10,7 @@ import numpy as np
 from warpgauge.errors import FileFormatError
 from warpgauge.geometry import Floats, Units
 from warpgauge.io.files import foreign_decoder
+from warpgauge.io.images.channels import check_channels, is_colour, with_names
 from warpgauge.io.images.frame import Frame, length_unit
 from warpgauge.io.images.stored import Array, Region, RegionReader, StoredImage, StoredLevel
 from warpgauge.io.stores import Place
@@ -54,7 +55,17 @@ def open_ome_zarr(folder: Place) -> StoredImage:
         )
         dtype = _dtype(folder, arrays)
     suspicions = _unfinished(folder, attributes)
-    return StoredImage(folder, "OME-Zarr", frame, dtype, channels, levels, (folder,), notes, suspicions)
+    named = () if is_colour(channels) else with_names(channels, _channel_names(attributes))
+    return StoredImage(folder, "OME-Zarr", frame, dtype, channels, levels, (folder,), notes, suspicions, named)
+
+
+def _channel_names(attributes: dict[str, Any]) -> list[str]:
+    """Return the labels that the description for viewers (omero) gives to the channels."""
+    ome = attributes.get("ome", attributes)
+    omero = ome.get("omero") if isinstance(ome, dict) else None
+    listed = omero.get("channels") if isinstance(omero, dict) else None
+    found = listed if isinstance(listed, list) else []
+    return [str(one.get("label", "")) if isinstance(one, dict) else "" for one in found]
 
 
 def _unfinished(folder: Place, attributes: dict[str, Any]) -> list[str]:
@@ -141,11 +152,11 @@ def _layout(folder: Place, axes: _Axes, arrays: list[Any], notes: list[str]) -> 
     time, channels, depth = sizes.get("t", 1), sizes.get("c", 1), sizes.get("z", 1)
     if time > 1:
         raise FileFormatError(f"{folder.name!r} has {time} time points, but one is expected; extract one of them.")
-    if channels not in ((1, 3) if depth == 1 else (1,)):
+    if channels > 1 and depth > 1:
         raise FileFormatError(
-            f"{folder.name!r} has {channels} channels{'' if depth == 1 else ' in 3D'}, but one channel (or red, "
-            f"green, blue in 2D) is expected; extract one channel."
+            f"{folder.name!r} has {channels} channels in 3D, but a volume of one channel is expected; extract one."
         )
+    check_channels(folder, channels)
     if any(dict(zip(axes.names, a.shape, strict=True)).get("c", 1) != channels for a in arrays):
         raise FileFormatError(f"{folder.name!r} has levels with different numbers of channels; it is damaged.")
     if channels == 3:

@@ -159,7 +159,7 @@ def _decode(path: Path, plugin: Callable[..., Any]) -> Array:
             return np.array(picture.convert("L"))
         if mode.startswith("I"):
             return np.array(picture).astype(np.uint16)
-        return np.array(picture if mode in ("L", "RGB") else picture.convert("RGB"))
+        return np.asarray(picture if mode in ("L", "RGB") else picture.convert("RGB"))
 
 
 def _decode_deep(path: Path) -> Array:

@@ -9,6 +9,7 @@ from pathlib import Path
 from warpgauge.errors import FileFormatError, InvalidInputError, SuspiciousDataWarning
 from warpgauge.io.files import PathLike, existing_file, foreign_decoder, read_head
 from warpgauge.io.images.base import Image
+from warpgauge.io.images.channels import joined
 from warpgauge.io.images.dicom import is_dicom, open_dicom
 from warpgauge.io.images.frame import resolve_grid
 from warpgauge.io.images.metaimage import looks_like_metaimage, open_metaimage
@@ -58,7 +59,7 @@ def read_image(path: PathLike, *, spacing: float | Sequence[float] | None = None
         `Image.grid` is the frame (LPS for 3D medical formats; units "px" and spacing 1 where the file has no physical
         spacing), and `Image.assumptions` says what was read and assumed.
     """
-    stored = _open(place_of(path))
+    stored = joined(_open(place_of(path)))
     grid, notes = resolve_grid(stored.frame, stored.path, spacing, units)
     for sentence in stored.suspicions:
         warnings.warn(sentence, SuspiciousDataWarning, stacklevel=2)

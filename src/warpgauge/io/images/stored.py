@@ -22,8 +22,9 @@ RegionReader = Callable[[Region], Array]
 class StoredLevel:
     """One level of a pyramid that the file itself holds.
 
-    ``read`` gives the array of a region ``[z, ]y, x``, with a last axis of channels where there are three. ``step`` and
-    ``offset`` are the distance between elements and the position of element 0, along x, y[, z], in elements of level 0.
+    ``read`` gives the array of a region ``[z, ]y, x``, with a last axis of channels where there are several. ``step``
+    and ``offset`` are the distance between elements and the position of element 0, along x, y[, z], in elements of
+    level 0.
     """
 
     size: tuple[int, ...]
@@ -52,7 +53,7 @@ class StoredImage:
     dtype : numpy dtype
         Type of the samples that the levels give, in the byte order of this machine.
     channels : int
-        1 or 3.
+        1, 3 for red, green, blue, or how many an image apart has.
     levels : tuple of StoredLevel
         Level 0 and the coarser ones that the file holds.
     files : tuple of Path or RemotePath
@@ -61,6 +62,10 @@ class StoredImage:
         Sentences about what was read and assumed.
     suspicions : list of str
         Sentences to be given as warnings.
+    channel_names : tuple of str
+        Of the channels, where they are not colours.
+    apart : StoredImage, optional
+        The same image with its channels apart, where this one is their mean.
     """
 
     path: Place
@@ -72,3 +77,5 @@ class StoredImage:
     files: tuple[Place, ...]
     notes: list[str] = field(default_factory=list)
     suspicions: list[str] = field(default_factory=list)
+    channel_names: tuple[str, ...] = ()
+    apart: StoredImage | None = None

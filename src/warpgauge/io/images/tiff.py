@@ -6,6 +6,7 @@ or a scanner's resolution tags, colours from the photometric interpretation.
 
 from __future__ import annotations
 
+import html
 import logging
 import re
 from collections.abc import Callable
@@ -18,6 +19,7 @@ import numpy as np
 from warpgauge.errors import ANY, AmbiguousFileError, FileFormatError, say
 from warpgauge.geometry import Units
 from warpgauge.io.files import foreign_decoder, require
+from warpgauge.io.images.channels import check_channels, is_colour, with_names
 from warpgauge.io.images.frame import Frame, length_unit
 from warpgauge.io.images.orientation import orientation_note, oriented_reader, oriented_size
 from warpgauge.io.images.samples import Block
@@ -54,9 +56,20 @@ def open_tiff(path: Path) -> StoredImage:
             for size, read in zip(sizes, readers, strict=True)
         ]
         name = "OME-TIFF" if tiff.is_ome else "TIFF"
+        named = () if is_colour(colour.channels) else with_names(colour.channels, _channel_names(tiff))
     if len(levels) > 1:
         notes.append(f"The file holds {len(levels)} levels; each is taken to cover the same extent as the first.")
-    return StoredImage(path, name, frame, colour.dtype, colour.channels, tuple(levels), (path,), notes)
+    return StoredImage(
+        path, name, frame, colour.dtype, colour.channels, tuple(levels), (path,), notes, channel_names=named
+    )
+
+
+def _channel_names(tiff: Any) -> list[str]:
+    """Return the names that an OME description gives to the channels of its first image."""
+    xml = (tiff.ome_metadata or "") if tiff.is_ome else ""
+    pixels = re.search(r"<(?:\w+:)?Pixels\b.*?</(?:\w+:)?Pixels>", xml, re.S)
+    found = re.findall(r"<(?:\w+:)?Channel\b([^>]*)>", pixels.group(0)) if pixels else []
+    return [html.unescape(name.group(1)) if (name := re.search(r'\bName="([^"]*)"', one)) else "" for one in found]
 
 
 def _series(path: Path, tiff: Any, notes: list[str]) -> Any:
@@ -70,7 +83,7 @@ def _series(path: Path, tiff: Any, notes: list[str]) -> Any:
 
 
 def _axes(path: Path, series: Any) -> str:
-    """Check the axes: y and x, perhaps with samples S, slices Z, or three channels C."""
+    """Check the axes: y and x, perhaps with samples S, slices Z, or channels C."""
     axes, shape = str(series.axes), series.shape
     described = ", ".join(f"{a} of {n}" for a, n in zip(axes, shape, strict=True))
     if set(axes) & set("IQ"):
@@ -81,11 +94,12 @@ def _axes(path: Path, series: Any) -> str:
     if "Y" not in axes or "X" not in axes or len(set(axes)) != len(axes) or axes.index("Y") > axes.index("X"):
         raise FileFormatError(f"{path.name!r} has the axes {axes!r}, but an image has Y and X in this order.")
     extra = {a: n for a, n in zip(axes, shape, strict=True) if a not in "YXS"}
-    if not extra or extra == {"C": 3} or (set(extra) == {"Z"} and "S" not in axes):
+    if not extra or (set(extra) in ({"C"}, {"Z"}) and "S" not in axes):
+        check_channels(path, extra.get("C", 1))
         return axes
     raise FileFormatError(
-        f"{path.name!r} has the axes {described}, but one image (YX, colours YXS, three channels CYX or slices ZYX) is "
-        f"expected; save one time point, one channel or one colour of it."
+        f"{path.name!r} has the axes {described}, but one image (YX, colours YXS, channels CYX or slices ZYX) is "
+        f"expected; save one time point, or one channel of a volume."
     )
 
 
@@ -141,7 +155,8 @@ def _contiguous(path: Path, tiff: Any, series: Any, axes: str) -> RegionReader:
 def _segmented(path: Path, series: Any, axes: str) -> RegionReader:
     """Read the strips or tiles that a region meets, page by page; the result has the channels last."""
     pages = list(series.pages)
-    wanted = int(dict(zip(axes, series.shape, strict=True)).get("Z", 3 if "C" in axes else 1))
+    sizes = dict(zip(axes, series.shape, strict=True))
+    wanted = int(sizes.get("Z", sizes.get("C", 1)))
     if len(pages) != wanted or any(page is None for page in pages):
         raise FileFormatError(
             f"{path.name!r} has {sum(page is not None for page in pages)} pages of the {wanted} that its description "
@@ -193,6 +208,9 @@ def tiff_colour(path: Path, page: Any, samples: int, notes: list[str]) -> Colour
     if photometric == _BLACK_IS_ZERO and samples == 3:
         notes.append("The three channels are read as red, green, blue.")
         return Colour(dtype, 3, lambda array: array)
+    if photometric == _BLACK_IS_ZERO:
+        check_channels(path, samples)
+        return Colour(dtype, samples, lambda array: array)
     raise FileFormatError(
         f"{path.name!r} has {samples} samples a pixel with the photometric interpretation {photometric}, but grey, "
         f"RGB, palette, CMYK or JPEG's YCbCr are read; convert it to RGB or save one channel."

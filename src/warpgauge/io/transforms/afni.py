@@ -79,4 +79,4 @@ def _recognise(head: bytes, suffix: str) -> int:
     return BY_SIGNATURE if marked or suffix == ".1d" else NO
 
 
-FORMAT = Format("afni", read_afni, _recognise)
+FORMAT = Format("afni", read_afni, _recognise, companions=dataset_files)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import copy
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -123,6 +124,8 @@ class Format:
         Whether its vectors stand on the reference grid, so that their scale is that of the project.
     packed : bool
         Whether its files may be packed by gzip as a whole.
+    companions : callable
+        ``companions(path)`` gives the other files that a file cannot be read without.
     """
 
     name: str
@@ -131,6 +134,7 @@ class Format:
     takes: frozenset[str] = frozenset()
     on_reference: bool = False
     packed: bool = False
+    companions: Callable[[Path], Sequence[Path]] = lambda path: ()
 
 
 class Transform(ABC):

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from functools import partial
+from itertools import permutations
 from typing import Any
 
 import numpy as np
@@ -241,8 +242,16 @@ def _readings(t: Transform, fixed: Floats, true: Floats, grid: Grid | None, movi
     if own is not None and grid is not None and not np.allclose(own.spacing, grid.spacing):
         nodes = own.direction * own.spacing
         yield "displacements in voxels of the field for world units", lambda: (fixed + shift @ nodes.T, true)
-    for factor in (*(one for one in _SCALES if one > 1), 1000.0):  # smaller ones come near to no transform
-        yield f"displacements times {factor:g}", partial(_stretched, fixed, shift, true, factor)
+    for axis, letter in enumerate("xyz"[: t.d]):
+        yield f"displacements along {letter} negated", partial(_components, fixed, shift, true, _flip(t.d, axis))
+    for order in list(permutations(range(t.d)))[1:-1]:  # the last is the reversed one
+        words = f"displacements in the order {', '.join('xyz'[at] for at in np.argsort(order))}"
+        yield words, partial(_components, fixed, shift, true, np.eye(t.d)[list(order)])
+    if own is not None:
+        yield from _elsewhere(t, fixed, true, own, grid)
+    # Still smaller ones come near to no transform.
+    for factor in (*(one for one in _SCALES if one >= 0.5), 1000.0):
+        yield f"displacements times {factor:g}", partial(_components, fixed, shift, true, factor * np.eye(t.d))
     for factor in _SCALES:
         name = Message(f"coordinates times {factor:g} ({say('scale', factor)})")
         yield name, partial(_at_scale, t, fixed, true, factor)
@@ -250,8 +259,31 @@ def _readings(t: Transform, fixed: Floats, true: Floats, grid: Grid | None, movi
         yield "order of the chain reversed", lambda: (t.reversed_order().map(fixed), true)
 
 
-def _stretched(fixed: Floats, shift: Floats, true: Floats, factor: float) -> _Prediction:
-    return fixed + factor * shift, true
+def _elsewhere(t: Transform, fixed: Floats, true: Floats, own: Grid, grid: Grid | None) -> _Readings:
+    """List the readings that take displacements from another node: flipped nodes, and a field at another place."""
+    index = own.world_to_index(fixed)
+    for axis, letter in enumerate("xyz"[: t.d]):
+        other = index.copy()
+        other[:, axis] = own.size[axis] - 1 - other[:, axis]
+        places, turned = own.index_to_world(other), own.direction @ _flip(t.d, axis) @ own.direction.T
+        yield f"nodes counted from the other end of {letter}", partial(_taken, t, fixed, places, true, np.eye(t.d))
+        yield f"the field flipped along {letter}", partial(_taken, t, fixed, places, true, turned)
+    if grid is not None:
+        share = (grid.world_to_index(fixed) + 0.5) / np.asarray(grid.size)
+        places = own.index_to_world(share * np.asarray(own.size) - 0.5)
+        yield "the field laid over the whole fixed image", partial(_taken, t, fixed, places, true, np.eye(t.d))
+
+
+def _flip(d: int, axis: int) -> Floats:
+    return np.diag(np.where(np.arange(d) == axis, -1.0, 1.0))
+
+
+def _taken(t: Transform, fixed: Floats, places: Floats, true: Floats, turned: Floats) -> _Prediction:
+    return fixed + (t.map(places) - places) @ turned.T, true
+
+
+def _components(fixed: Floats, shift: Floats, true: Floats, matrix: Floats) -> _Prediction:
+    return fixed + shift @ matrix.T, true
 
 
 def _at_scale(t: Transform, fixed: Floats, true: Floats, scale: float) -> _Prediction:

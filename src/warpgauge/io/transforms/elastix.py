@@ -317,4 +317,4 @@ def _itk_file(context: _Context) -> Transform:
     return transform.described(source=context.name, assumptions=(*transform.description.assumptions, *words))
 
 
-FORMAT = Format("elastix", read_elastix, _recognise)
+FORMAT = Format("elastix", read_elastix, _recognise, companions=initial_files)

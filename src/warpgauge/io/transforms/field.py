@@ -82,16 +82,11 @@ class LatticeTransform(Transform):
         return self._evaluate(points, extended=True)
 
     def _evaluate(self, points: Floats, *, extended: bool) -> Floats:
-        from scipy.ndimage import map_coordinates
-
         mapped = np.empty(points.shape)
         for start in range(0, len(points), _BLOCK):
             block, out = points[start : start + _BLOCK], mapped[start : start + _BLOCK]
             coordinates, inside = self._locate(block, extended)
-            for axis, part in enumerate(self._vectors):
-                map_coordinates(
-                    part, coordinates, order=self.order, mode="nearest", prefilter=False, output=out[:, axis]
-                )
+            self._interpolate(coordinates, out)
             if not self.absolute:
                 out += block
             if self._gaps:
@@ -99,6 +94,13 @@ class LatticeTransform(Transform):
             if not inside.all():
                 out[~inside] = np.nan
         return mapped
+
+    def _interpolate(self, coordinates: Floats, out: Floats) -> None:
+        """Write the vectors at array coordinates (d, n) into ``out`` (n, d)."""
+        from scipy.ndimage import map_coordinates
+
+        for axis, part in enumerate(self._vectors):
+            map_coordinates(part, coordinates, order=self.order, mode="nearest", prefilter=False, output=out[:, axis])
 
     def _locate(self, points: Floats, extended: bool = False) -> tuple[Floats, Bools]:
         """Return array coordinates and which are inside; the others get a valid position and are masked later.

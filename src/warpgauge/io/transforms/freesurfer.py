@@ -73,9 +73,15 @@ def _geometry(text: str, side: str, name: str) -> Floats:
         found[key] = _numbers(line[1], 1 if key == "valid" else 3, name)
     if found["valid"][0] != 1:
         raise FileFormatError(f"{name!r} says that the geometry of its {side} volume is not valid, which voxels need.")
+    axes = np.column_stack([found["xras"], found["yras"], found["zras"]])
+    return voxels_to_ras(found["volume"], found["voxelsize"], axes, found["cras"])
+
+
+def voxels_to_ras(size: Floats, spacing: Floats, axes: Floats, centre: Floats) -> Floats:
+    """Return the matrix from voxels to RAS of an image, whose centre is the voxel half its size."""
     matrix = np.eye(4)
-    matrix[:3, :3] = np.column_stack([found["xras"], found["yras"], found["zras"]]) * found["voxelsize"]
-    matrix[:3, 3] = found["cras"] - matrix[:3, :3] @ (found["volume"] / 2)
+    matrix[:3, :3] = axes * spacing
+    matrix[:3, 3] = centre - matrix[:3, :3] @ (size / 2)
     return matrix
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from warpgauge.errors import FileFormatError, say
 from warpgauge.geometry import Grid
-from warpgauge.io.files import existing_file, foreign_decoder, read_head
+from warpgauge.io.files import existing_file, foreign_decoder, neighbour, read_head
 from warpgauge.io.images import metaimage, nifti, nrrd_files
 from warpgauge.io.images.frame import resolve_grid
 from warpgauge.io.images.nrrd_files import nrrd_frame
@@ -275,6 +275,19 @@ def load_field(path: Path) -> StoredField:
     return load_nifti(path)
 
 
+def data_files(path: Path) -> list[Path]:
+    """Return the file of the samples where a header has one of its own."""
+    head = read_head(path, 4096)
+    if head.startswith(b"NRRD"):
+        name = nrrd_files.header_fields(path)[0].get("data file")
+    elif metaimage.looks_like_metaimage(head):
+        name = metaimage.header_fields(path)[0]["ElementDataFile"]
+        name = None if name.upper() == "LOCAL" else name
+    else:
+        return [one for one in nifti.header_and_data(path) if one != path]
+    return [] if name is None else [neighbour(path, name)]
+
+
 def read_world_field(path: Path, order: int, ignore_direction: bool) -> DisplacementField:
     """Read a field as ITK does, for the deformation fields that elastix names; elastix may ignore the direction."""
     stored = load_field(path)
@@ -304,12 +317,20 @@ FORMATS = (
         lambda head, suffix: BY_SIGNATURE if nifti.nifti_header(head) is not None else NO,
         _TAKES,
         packed=True,
+        companions=data_files,
     ),
-    Format("nrrd", _read, lambda head, suffix: BY_SIGNATURE if head.startswith(b"NRRD") else NO, _TAKES),
+    Format(
+        "nrrd",
+        _read,
+        lambda head, suffix: BY_SIGNATURE if head.startswith(b"NRRD") else NO,
+        _TAKES,
+        companions=data_files,
+    ),
     Format(
         "metaimage",
         _read,
         lambda head, suffix: BY_SIGNATURE if metaimage.looks_like_metaimage(head) else NO,
         _TAKES,
+        companions=data_files,
     ),
 )

@@ -138,25 +138,25 @@ def read_itk_hdf5(path: Path) -> Transform:
 def _hdf5_entries(store: Any, file: Path) -> list[Entry]:
     if _GROUP not in store:
         raise FileFormatError(f"{file.name!r} is an HDF5 file without {_GROUP!r}, so it is not an ITK transform.")
-    group = _own(store, _GROUP, file)
+    group = own_member(store, _GROUP, file)
     count = len(group)
     check_parts(file.name, count - 1)
     return [_entry(group, str(i), file) for i in range(count)]
 
 
 def _entry(group: Any, key: str, file: Path) -> Entry:
-    if key not in group or "TransformType" not in _own(group, key, file):
+    if key not in group or "TransformType" not in own_member(group, key, file):
         raise FileFormatError(f"{file.name!r} has no type of its transform number {key}; the file is damaged.")
-    stored = _own(_own(group, key, file), "TransformType", file)
+    stored = own_member(own_member(group, key, file), "TransformType", file)
     if stored.size != 1:
         raise FileFormatError(f"{file.name!r} has a type of its transform number {key} that is not one text.")
     value = np.asarray(stored[()]).reshape(-1)[0]
     kind = value.decode("ascii", "replace") if isinstance(value, bytes) else str(value)
-    parameters, fixed = (_hdf5_numbers(_own(group, key, file), names, file) for names in (_PARAMETERS, _FIXED))
+    parameters, fixed = (_hdf5_numbers(own_member(group, key, file), names, file) for names in (_PARAMETERS, _FIXED))
     return Entry(kind, parameters, None if fixed is None else np.asarray(fixed, dtype=np.float64))
 
 
-def _own(group: Any, key: str, file: Path) -> Any:
+def own_member(group: Any, key: str, file: Path) -> Any:
     """Return a member that this very file holds; HDF5 can also point into other files, which are not read."""
     import h5py
 
@@ -176,7 +176,7 @@ def _hdf5_numbers(member: Any, names: tuple[str, str], file: Path) -> Vectors | 
     name = next((name for name in names if name in member), None)
     if name is None:
         return None
-    found = _own(member, name, file)
+    found = own_member(member, name, file)
     if found.dtype.kind != "f":
         raise FileFormatError(f"{file.name!r}: {names[0]} are of type {found.dtype}, but must be floating point.")
     # A dataset may promise any shape and store nothing: ask what is on the disk before allocating.

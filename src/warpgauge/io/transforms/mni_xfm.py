@@ -1,54 +1,82 @@
-"""Linear transforms of MNI (``.xfm``): they take source (moving) to target (fixed) points, in the RAS mm of MINC."""
+"""Transforms of MNI (``.xfm``): matrices, and grids of displacements in MINC files that they name.
+
+They take source (moving) to target (fixed) points, in the RAS mm of MINC.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 
 from warpgauge.errors import FileFormatError
-from warpgauge.io.files import read_text
+from warpgauge.io.files import neighbour, read_text
+from warpgauge.io.limits import check_parts
 from warpgauge.io.transforms.base import BY_SIGNATURE, NO, Description, Format, Options, Transform
+from warpgauge.io.transforms.chain import Chain
+from warpgauge.io.transforms.field import field_description
 from warpgauge.io.transforms.linear import affine_of_ras
+from warpgauge.io.transforms.minc import read_minc_grid
 
 TITLE = "MNI"
 SIGNATURE = b"MNI Transform File"
 _ITEM = re.compile(r"(\w+)\s*=\s*([^;]*);")
+_NUMBERS = {"linear": "Linear_Transform", "grid_transform": "Displacement_Volume"}
 
 
 def read_xfm(path: Path, options: Options) -> Transform:
-    """Read a linear transform of MNI; several in one file are applied in their order."""
+    """Read the transforms of a file, which are applied in their order, and return the way from fixed to moving."""
+    told = ("MNI's file maps source (moving) to target (fixed) points in RAS; inverted.",)
+    about = Description(TITLE, "affine", frame="world, LPS", units="mm", assumptions=told, source=path.name)
+    backwards = [_backwards(path, part, about) for part in _parts(path)][::-1]
+    check_parts(path.name, len(backwards))
+    return backwards[0] if len(backwards) == 1 else Chain(backwards)
+
+
+def _parts(path: Path) -> Iterator[dict[str, str]]:
+    """Yield the items of each transform of a file."""
     text = re.sub(r"%[^\n]*", "", read_text(path, "MNI transform"))
-    items = _ITEM.findall(text)
-    kinds = [value.strip() for key, value in items if key == "Transform_Type"]
-    if not kinds or any(kind.lower() != "linear" for kind in kinds):
-        named = next((kind for kind in kinds if kind.lower() != "linear"), "none")
-        raise FileFormatError(
-            f"{path.name!r} has a transform of type {named[:40]!r}; linear ones are read: turn a grid into a field "
-            f"with the tools of MINC."
+    items = [(key, value.strip()) for key, value in _ITEM.findall(text)]
+    starts = [row for row, (key, _) in enumerate(items) if key == "Transform_Type"]
+    if not starts:
+        raise FileFormatError(f"{path.name!r} has no Transform_Type, so it holds no transform.")
+    for start, end in zip(starts, [*starts[1:], len(items)], strict=True):
+        part = dict(items[start:end])
+        named = part["Transform_Type"]
+        if named.lower() not in _NUMBERS:
+            raise FileFormatError(
+                f"{path.name!r} has a transform of type {named[:40]!r}; Linear and Grid_Transform are read."
+            )
+        if _NUMBERS[named.lower()] not in part:
+            raise FileFormatError(f"{path.name!r} lacks {_NUMBERS[named.lower()]} of its {named} transform.")
+        yield part
+
+
+def _backwards(path: Path, part: dict[str, str], about: Description) -> Transform:
+    """Return the map of target to source points of one transform."""
+    inverted = part.get("Invert_Flag", "False").lower() == "true"
+    if part["Transform_Type"].lower() == "linear":
+        try:
+            matrix = np.array(part["Linear_Transform"].split(), dtype=np.float64).reshape(3, 4)
+        except ValueError as error:
+            raise FileFormatError(f"{path.name!r}: a linear transform has 3 x 4 numbers.") from error
+        if not np.isfinite(matrix).all():
+            raise FileFormatError(f"{path.name!r} has numbers of a linear transform that are not finite.")
+        forward: Transform = affine_of_ras(np.vstack([matrix, [0, 0, 0, 1]]), about)
+    else:
+        words = field_description(
+            TITLE, units="mm", frame="world, LPS", source=path.name, assumptions=about.assumptions
         )
-    total = np.eye(4)
-    for key, value in items:
-        if key == "Linear_Transform":
-            try:
-                matrix = np.array(value.split(), dtype=np.float64).reshape(3, 4)
-            except ValueError as error:
-                raise FileFormatError(f"{path.name!r}: a linear transform has 3 x 4 numbers.") from error
-            total = np.vstack([matrix, [0, 0, 0, 1]]) @ total
-        elif key == "Invert_Flag" and value.strip().lower() == "true":
-            raise FileFormatError(f"{path.name!r} has an inverted part; write it out with xfminvert first.")
-    if sum(key == "Linear_Transform" for key, _ in items) != len(kinds) or not np.isfinite(total).all():
-        raise FileFormatError(f"{path.name!r} lacks the numbers of a linear transform, or they are not finite.")
-    about = Description(
-        format=TITLE,
-        kind="affine",
-        frame="world, LPS",
-        units="mm",
-        assumptions=("MNI's file maps source (moving) to target (fixed) points in RAS; inverted exactly.",),
-        source=path.name,
-    )
-    return affine_of_ras(total, about).inverse().described(direction="fixed_to_moving")
+        forward = read_minc_grid(neighbour(path, part["Displacement_Volume"]), words)
+    return forward if inverted else forward.inverse().described(direction="fixed_to_moving")
 
 
-FORMAT = Format("xfm", read_xfm, lambda head, suffix: BY_SIGNATURE if head.startswith(SIGNATURE) else NO)
+def _grids(path: Path) -> list[Path]:
+    return [neighbour(path, part["Displacement_Volume"]) for part in _parts(path) if "Displacement_Volume" in part]
+
+
+FORMAT = Format(
+    "xfm", read_xfm, lambda head, suffix: BY_SIGNATURE if head.startswith(SIGNATURE) else NO, companions=_grids
+)

@@ -19,7 +19,7 @@ from warpgauge.geometry import Floats, Grid
 from warpgauge.io.transforms.base import BY_SIGNATURE, NO, Description, Format, Options, Transform, world_frame
 from warpgauge.io.transforms.field import DisplacementField, field_description
 from warpgauge.io.transforms.field_files import StoredField
-from warpgauge.io.transforms.image_fields import load_nifti, nifti_extensions, nifti_intent
+from warpgauge.io.transforms.image_fields import data_files, load_nifti, nifti_extensions, nifti_intent
 from warpgauge.io.transforms.splines import BSplineTransform, bspline_description
 
 TITLE = "NiftyReg"
@@ -137,4 +137,4 @@ def _recognise(head: bytes, suffix: str) -> int:
     return BY_SIGNATURE if intent is not None and intent.name == NAME else NO
 
 
-FORMAT = Format("niftyreg", read_niftyreg, _recognise, packed=True)
+FORMAT = Format("niftyreg", read_niftyreg, _recognise, packed=True, companions=data_files)

@@ -5,6 +5,8 @@ The name of a file decides only if its content cannot. A new format is a module 
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from warpgauge.errors import FileFormatError, say
 from warpgauge.io.files import existing_file, foreign_decoder, read_head
 from warpgauge.io.images.samples import gzip_head
@@ -12,10 +14,12 @@ from warpgauge.io.stores import Place, RemotePath
 from warpgauge.io.transforms import (
     afni,
     array_fields,
+    deeperhistreg,
     dicom_registration,
     elastix,
     fiji,
     freesurfer,
+    freesurfer_warps,
     fsl,
     image_fields,
     itk,
@@ -39,7 +43,8 @@ READERS: dict[str, Format] = {
         *itk.FORMATS,
         niftyreg.FORMAT,
         spm.FORMAT,
-        *image_fields.FORMATS,  # after the programs whose files are NIfTI with a name
+        deeperhistreg.FORMAT,
+        *image_fields.FORMATS,  # after the programs whose files are NIfTI or MetaImage of a special kind
         array_fields.FORMAT,
         ome_field.ZARR,
         ngff.NGFF,
@@ -50,6 +55,7 @@ READERS: dict[str, Format] = {
         warpy.FORMAT,
         *fiji.FORMATS,
         freesurfer.FORMAT,
+        freesurfer_warps.FORMAT,
         afni.FORMAT,
         mni_xfm.FORMAT,
         dicom_registration.FORMAT,
@@ -58,6 +64,8 @@ READERS: dict[str, Format] = {
 CALLABLE = "callable"
 FORMATS: tuple[str, ...] = (*READERS, CALLABLE)
 _HEAD = 4096
+# Files in the folders of elastix, transformix and DeeperHistReg.
+_RESULTS = ("TransformParameters*.txt", "deformationField.*", "outputpoints.txt", "displacement_field.mha")
 _GZIP = b"\x1f\x8b"
 
 
@@ -70,7 +78,9 @@ def detect_format(path: Place) -> str:
     if path.is_dir():
         if any((path / name).is_file() for name in DESCRIPTIONS):
             return "ngff" if ngff.is_transformation(path) else "zarr"
-        raise FileFormatError(f"{path.name!r} is a folder without Zarr metadata, so it holds no transform.")
+        inside = sorted(file.name for pattern in _RESULTS for file in path.glob(pattern))
+        advice = f"; of what it holds, give {' or '.join(map(repr, inside[-3:]))}" if inside else ""
+        raise FileFormatError(f"{path.name!r} is a folder without Zarr metadata, so it is no transform{advice}.")
     file = existing_file(path, "transform")
     head = read_head(file, _HEAD)
     possible = list(READERS.values())
@@ -87,3 +97,20 @@ def detect_format(path: Place) -> str:
             f"{say('format')} if it is."
         )
     return best.name
+
+
+def companion_files(path: Path) -> list[Path]:
+    """Return the other files that a transform file, and those in turn, cannot be read without."""
+    found: dict[Path, Path] = {}
+    waiting = [path]
+    while waiting:
+        try:
+            file = waiting.pop()
+            others = READERS[detect_format(file)].companions(file)
+        except FileFormatError:
+            continue  # of a format that has to be named, or the data that a header names
+        for one in others:
+            if (place := one.resolve()) not in found and place != path.resolve():
+                found[place] = one
+                waiting.append(one)
+    return list(found.values())

@@ -11,7 +11,7 @@ from pathlib import Path
 from warpgauge.errors import FileFormatError
 from warpgauge.io.transforms.base import BY_SIGNATURE, NO, Format, Options, Transform
 from warpgauge.io.transforms.field_files import finish_field
-from warpgauge.io.transforms.image_fields import load_nifti, nifti_intent
+from warpgauge.io.transforms.image_fields import data_files, load_nifti, nifti_intent
 
 TITLE = "SPM"
 NAME = "Mapping"
@@ -37,4 +37,4 @@ def _recognise(head: bytes, suffix: str) -> int:
     return BY_SIGNATURE if intent is not None and intent.name in (NAME, *_FLOWS) else NO
 
 
-FORMAT = Format("spm", read_spm, _recognise, packed=True)
+FORMAT = Format("spm", read_spm, _recognise, packed=True, companions=data_files)
