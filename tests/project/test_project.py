@@ -18,6 +18,7 @@ from command_tools import call
 from project.tools import EITHER_STORE, draft, edit, grid_points, place, query, run_statement, skip, write_images
 from warpgauge.errors import InvalidInputError, SuspiciousDataWarning
 from warpgauge.project import NotAllowedError, Project, ProjectError, Settings, StorageError
+from warpgauge.project.events import Register
 from warpgauge.project.postgres_schema import lock_key
 
 Make = Callable[..., Project]
@@ -333,12 +334,12 @@ def test_a_newer_project_is_refused(make_project: Make) -> None:
     project = make_project()
     project.close()
     run_statement(project, "PRAGMA user_version = 7")
-    with pytest.raises(ProjectError, match=r"newer warpgauge \(log version 7, this one knows up to 5\)"):
+    with pytest.raises(ProjectError, match=r"newer warpgauge \(log version 7, this one knows up to 6\)"):
         Project.open(project.folder)
     path = project.folder / "project.json"
     content = json.loads(path.read_text())
-    path.write_text(json.dumps({**content, "version": 5}))
-    with pytest.raises(ProjectError, match=r"newer warpgauge \(project version 5"):
+    path.write_text(json.dumps({**content, "version": 7}))
+    with pytest.raises(ProjectError, match=r"newer warpgauge \(project version 7"):
         Project.open(project.folder)
 
 
@@ -435,6 +436,12 @@ def test_roles(make_project: Make) -> None:
         assert project.state.raters["ada"].token_hash is None
         with pytest.raises(NotAllowedError):
             project.append(edit(0, (1.0, 1.0)))
+        for change in ({"revoked": True}, {"role": "viewer"}):  # or nobody could ever register anybody again
+            with pytest.raises(NotAllowedError, match="organiser is the only organiser: register another one first"):
+                project.append(Register(**{"rater": "organiser", "name": "organiser", "role": "organiser", **change}))
+        project.add_rater("otto", "organiser")
+        project.revoke_rater("organiser", by="otto")
+        assert project.state.role("organiser") == "viewer"
 
 
 @EITHER_STORE

@@ -6,19 +6,22 @@ import json
 import random
 import shutil
 import sqlite3
+import threading
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
 from postgres_tools import Postgres
-from project.tools import place, query
+from project.tools import EITHER_STORE, place, query
 from warpgauge.cli.app import app
 from warpgauge.errors import InvalidInputError, SuspiciousDataWarning
 from warpgauge.project import Project
 from warpgauge.project.errors import ProjectError, StorageError
+from warpgauge.project.event_log import chained_rows
 from warpgauge.project.integrity import recover_project, verify_project
 from warpgauge.project.log_head import Head, head_path, read_head, write_head
 
@@ -219,6 +222,54 @@ def test_a_mirror_that_cannot_be_written_saves_nothing(make_project: Make, tmp_p
         with pytest.raises(StorageError, match="mirror"):
             project.append(query(1, (20.0, 20.0)))
         assert project.state.generation == 2
+
+
+@EITHER_STORE
+@pytest.mark.parametrize("how", ["whole", "cut off"])
+def test_what_a_killed_server_left_in_the_mirror_only(make_project: Make, tmp_path: Path, how: str) -> None:
+    """It is not in the log, so nobody was told that it is saved: it is put aside, and work goes on."""
+    with filled(make_project(), 2) as one, Project.open(one.folder) as other:
+        for project in (one, other):
+            project.use_mirror(tmp_path / "mirror")
+        events = tmp_path / "mirror" / one.id / "events.jsonl"
+        generation, digest = one.state.generation, one.fingerprint()
+        (row,) = chained_rows([query(9)], generation, digest)
+        line = json.dumps(row)
+        with events.open("a") as stream:
+            stream.write(line + "\n" if how == "whole" else line[:40])
+        other.append(query(2, (20.0, 20.0)))
+        one.append(query(3, (21.0, 20.0)))
+        assert [tuple(json.loads(text)) for text in events.read_text().splitlines()] == other.log.rows()
+        expected = line if how == "whole" else line[:40]
+        assert (events.parent / "unsaved.jsonl").read_text() == expected + "\n"
+        other.use_mirror(tmp_path / "mirror")
+
+
+@EITHER_STORE
+def test_a_server_that_begins_waits_for_one_that_writes(make_project: Make, tmp_path: Path) -> None:
+    """An event that stands in the mirror and not yet in the log is not a loss, and is not written twice."""
+    with filled(make_project(), 2) as one, Project.open(one.folder) as other:
+        one.use_mirror(tmp_path / "mirror")
+        mirror, written, free = one.log.mirror, threading.Event(), threading.Event()
+        assert mirror is not None
+        append = mirror.append
+
+        def slowly(rows: list[Any]) -> int:
+            size = append(rows)
+            written.set()
+            assert free.wait(20)
+            return size
+
+        mirror.append = slowly  # type: ignore[method-assign, assignment]
+        writer = threading.Thread(target=lambda: one.append(query(2, (20.0, 20.0))))
+        writer.start()
+        assert written.wait(20)
+        threading.Timer(0.3, free.set).start()
+        other.use_mirror(tmp_path / "mirror")
+        writer.join(20)
+        other.append(query(3, (21.0, 20.0)))
+        events = tmp_path / "mirror" / one.id / "events.jsonl"
+        assert [tuple(json.loads(text)) for text in events.read_text().splitlines()] == other.log.rows()
 
 
 def test_mirror_that_does_not_fit(make_project: Make, tmp_path: Path):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import pickle
 import shutil
 import sqlite3
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +18,7 @@ from PIL import Image as Pillow
 import warpgauge as wg
 from warpgauge.errors import SuspiciousDataWarning
 from warpgauge.project import State, event_store, snapshots
-from warpgauge.project.events import Note
+from warpgauge.project.events import Ask, Note
 from warpgauge.project.integrity import verify_project
 from warpgauge.project.values import Entry
 
@@ -91,6 +93,11 @@ def test_a_log_that_was_put_back_or_exchanged_is_replayed(place: Path, replayed:
     assert (state.generation, replayed[0]) == (12, 12)
 
 
+def parts_of(path: Path) -> tuple[dict[str, Any], bytes]:
+    head, _, body = path.read_bytes().partition(b"\n")
+    return json.loads(head), body
+
+
 class Attack:
     def __reduce__(self) -> tuple[object, ...]:
         return os.mkdir, (os.environ["ATTACKED"],)
@@ -105,14 +112,13 @@ def test_what_others_could_have_written_is_not_unpickled(
     monkeypatch.setenv("WARPGAUGE_TRUST", "1")
     expected = opened(place)
     path = snapshot(place)
-    head, _, _ = path.read_bytes().partition(b"\n")
-    told = json.loads(head)
+    told, _ = parts_of(path)
     body = pickle.dumps(Attack())
-    if how != "body":
-        told["made"][2] = snapshots.hashlib.sha256(body).hexdigest()
+    for part in told["parts"]:
+        part[1:] = len(body), part[2] if how == "body" else hashlib.sha256(body).hexdigest()
     if how == "code":
         told["made"][0] = "0" * 64
-    path.write_bytes(json.dumps(told).encode() + b"\n" + body)
+    path.write_bytes(json.dumps(told).encode() + b"\n" + body * len(told["parts"]))
     if how == "writable":
         path.chmod(0o666)
     elif how == "folder":
@@ -127,6 +133,41 @@ def test_what_others_could_have_written_is_not_unpickled(
     assert opened(place) == expected
     assert not attacked.exists()
     assert replayed[0] == 12
+
+
+def test_opening_reads_no_answers_until_they_are_asked_for(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WARPGAUGE_TRUST", "1")
+    expected = opened(place)
+    read: list[int] = []
+    loads = snapshots.pickle.loads
+    monkeypatch.setattr(snapshots.pickle, "loads", lambda body: read.append(len(body)) or loads(body))
+    sizes = {name: length for name, length, _ in parts_of(snapshot(place))[0]["parts"]}
+    with wg.Project.open(place) as project:
+        assert (project.state.generation, read) == (12, [sizes[""]])
+        assert project.state.cells == {}
+        assert project.state.removed == {}
+        assert read == [sizes[""], sizes["answers"]]
+        assert project.state == expected
+        assert read == [sizes[""], sizes["answers"], sizes["queries"]]
+
+
+@pytest.mark.parametrize("how", ["exchanged", "cut"])
+def test_a_snapshot_that_is_damaged_while_it_is_open_gives_way_to_the_log(place: Path, how: str) -> None:
+    with wg.Project.open(place) as project:
+        project.append(Ask(rater="ada", query=0, point=(5.0, 6.0), origin="given"))
+    shutil.rmtree(place.parent / "state" / "warpgauge" / "snapshots", ignore_errors=True)
+    opened(place)
+    told, body = parts_of(snapshot(place))
+    with wg.Project.open(place) as project:
+        forged = body.replace(b"given", b"audit")
+        assert forged != body
+        with snapshot(place).open("r+b") as file:
+            file.seek(len(json.dumps(told)) + 1)
+            file.write(forged)
+            if how == "cut":
+                file.truncate(len(json.dumps(told)) + 100)
+        project.append(Ask(rater="ada", query=1, point=(7.0, 8.0), origin="given"))
+        assert [(one.point, one.origin) for one in project.state.queries] == [((5, 6), "given"), ((7, 8), "given")]
 
 
 def test_a_project_brings_no_snapshot_of_its_own(place: Path) -> None:

@@ -7,7 +7,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import numpy as np
@@ -281,12 +281,66 @@ def test_another_server_is_woken(make_project: Make, postgres: Postgres) -> None
         woken.clear()
         one.append(query(0))
         assert woken.wait(20)
-        postgres.cut()
         woken.clear()
+        postgres.cut()
         assert woken.wait(20)  # listens again
         woken.clear()
         one.append(place(0))
         assert woken.wait(20)
+
+
+def connected(postgres: Postgres, name: str, wanted: int) -> int:
+    """Return the number of connections to a database; one that was just closed may take a moment to vanish."""
+    deadline = time.monotonic() + 20
+    with psycopg.connect(postgres.url, autocommit=True) as connection:
+        while True:
+            (row,) = connection.execute("SELECT count(*) FROM pg_stat_activity WHERE datname = %s", (name,)).fetchall()
+            if row[0] == wanted or time.monotonic() > deadline:
+                return int(row[0])
+            time.sleep(0.02)
+
+
+@pytest.mark.parametrize("store", ["postgres"], indirect=True)
+def test_many_open_projects_share_a_few_connections(make_project: Make, postgres: Postgres) -> None:
+    """Two for six at rest, one of them to listen; each hears of its own events; the last one closes all."""
+    address = postgres.new_database("shared")
+    with ExitStack() as opened:
+        projects = [opened.enter_context(make_project(f"pair{number}", database=address)) for number in range(6)]
+        woken = [threading.Event() for _ in projects]
+        for project, event in zip(projects, woken, strict=True):
+            project.append(query(0))
+            project.log.watch(event.set)
+        assert connected(postgres, "shared", 2) == 2
+        for event in woken:
+            event.clear()
+        postgres.cut()
+        assert all(event.wait(20) for event in woken)  # it listens again
+        for event in woken:
+            event.clear()
+        projects[3].append(place(0))  # the shared connection was cut, too
+        assert woken[3].wait(20)
+        assert [number for number, event in enumerate(woken) if event.is_set()] == [3]
+        assert [project.state.generation for project in projects] == [1, 1, 1, 2, 1, 1]
+    assert connected(postgres, "shared", 0) == 0
+
+
+@pytest.mark.parametrize("store", ["postgres"], indirect=True)
+def test_writers_of_many_threads_do_not_share_a_transaction(make_project: Make) -> None:
+    with make_project("one") as one, make_project("two") as two:
+        for project in (one, two):
+            project.append(*(query(number) for number in range(20)))
+        writers = [
+            threading.Thread(target=lambda p=project, k=number: p.append(place(k, rater=f"rater{k}")))
+            for number in range(20)
+            for project in (one, two)
+        ]
+        for writer in writers:
+            writer.start()
+        for writer in writers:
+            writer.join(60)
+        for project in (one, two):
+            assert len(project.state.cells) == 20
+            assert project.verify().ok
 
 
 @pytest.mark.parametrize("store", ["postgres"], indirect=True)

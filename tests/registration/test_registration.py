@@ -1,9 +1,16 @@
 from __future__ import annotations
 
 import csv
+import importlib
 import os
 import shutil
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
+from types import SimpleNamespace
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -54,6 +61,75 @@ def test_one_process_runs_the_settings_until_it_crashes_or_hangs(tmp_path: Path)
     first, replaced, last = processes[0], processes[4], processes[6]
     assert processes == [first, first, first, first, replaced, replaced, last]
     assert len({first, replaced, last, str(os.getpid())}) == 4
+
+
+_INTERRUPTED = """
+import importlib, sys
+from odd_registrations import Odd
+if __name__ == "__main__":
+    importlib.import_module("warpgauge.cli.register")._settings = lambda *_: [Odd("works"), Odd("hangs")]
+    sys.exit(importlib.import_module("warpgauge.cli.app").run(["register", sys.argv[1], "--jobs", "1"]))
+"""
+
+
+def test_what_is_finished_is_kept_when_the_rest_is_interrupted(tmp_path: Path) -> None:
+    """Ctrl-C while the second hangs: the first is a transform of the project, the second is not, no stage is left."""
+    write_map(np.random.default_rng(0).normal(size=(40, 40)).astype(np.float32), wg.Grid((40, 40)), tmp_path / "a.nrrd")
+    folder = tmp_path / "project"
+    wg.Project.create(folder, fixed=tmp_path / "a.nrrd", moving=tmp_path / "a.nrrd").close()
+    script = tmp_path / "interrupted.py"
+    script.write_text(_INTERRUPTED)
+    search = os.pathsep.join([str(Path(__file__).parents[1]), *sys.path])
+    process = subprocess.Popen(
+        [sys.executable, str(script), str(folder)],
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": search},
+    )
+    while process.poll() is None and not (folder / "registration" / "hangs" / "process").exists():
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    _, told = process.communicate()
+    assert process.returncode == 1, told
+    assert "everything that was already saved is kept" in told
+    with wg.Project.open(folder) as project:
+        assert project.transform_names() == ["works"]
+        np.testing.assert_allclose(project.transform("works").map([[1.0, 1.0]]), [[3.0, 4.0]])
+    assert not (folder / "registration" / "stages").exists()
+
+
+class _Timed(NamedTuple):
+    """Takes so long after a start of two seconds that all share."""
+
+    name: str
+    own: float
+    stages: tuple[str, ...] = ("start",)
+
+    def seconds(self, size: object, stage: str | None = None) -> float:
+        return self.own if stage is None else 2.0
+
+
+def test_the_forecast_is_by_the_speed_of_this_machine_and_the_bar_by_seconds(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Three times slower than where the estimates were made: 3 (2 + 10) s; a start of 8 s then says 8 / 2 x 10 s."""
+    register = importlib.import_module("warpgauge.cli.register")
+    monkeypatch.setattr(register, "_pace", lambda: 3.0)
+    shown: list[tuple[int, int]] = []
+    project = SimpleNamespace(fixed_grid=wg.Grid((8, 8)))
+    settings = [_Timed("short", 4.0), _Timed("long", 10.0), _Timed("other", 4.0)]
+    forecast = register._Forecast(settings, project, 2, lambda *n: shown.append(n))
+    assert [one.name for one in forecast.longest_first] == ["long", "short", "other"]
+    forecast.tell()
+    assert "3 registrations, 2 at a time; about 36 s if" in capsys.readouterr().err
+    forecast.watch("start", 0.5)
+    forecast.tell_again("start", 8.0)
+    assert "The start took 8 s: about 40 s more." in capsys.readouterr().err
+    forecast.watch("long", 0.5)
+    forecast.watch("long", 0.2)  # never backwards
+    for name in ("long", "short", "other"):
+        forecast.watch(name, 1.0)
+    assert shown == [(50, 1000), (100, 1000), (350, 1000), (350, 1000), (600, 1000), (800, 1000), (1000, 1000)]
 
 
 def test_names_must_differ(tmp_path: Path) -> None:
@@ -114,10 +190,23 @@ def test_what_settings_start_from_is_made_once_and_changes_no_result(
     (together / "stages").mkdir(parents=True)
     shutil.copy(alone["bspline"] / "transform.h5", together / "stages" / "start.h5")
     made: list[str] = []
+    told: dict[str, list[float]] = {}
     results = run_registrations(
-        pair[0], pair[1], settings, together, jobs=1, prepared=lambda stage, seconds: made.append(stage)
+        pair[0],
+        pair[1],
+        settings,
+        together,
+        jobs=1,
+        prepared=lambda stage, seconds: made.append(stage),
+        watch=lambda name, share: told.setdefault(name, []).append(share),
     )
     assert made == ["start", "affine-mattes-8"]
+    # Progress of every stage that takes time; affine and rigid are read from what was made before.
+    assert list(told) == ["start", "affine-mattes-8", "bspline"]
+    for shares in told.values():
+        assert len(shares) >= 3
+        assert shares == sorted(shares)
+        assert 0 < shares[0] < shares[-1] <= 1
     assert not (together / "stages").exists()
     points = np.random.default_rng(0).uniform(5, 45, (20, 2))
     for one in results:

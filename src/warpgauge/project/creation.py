@@ -5,24 +5,24 @@ from __future__ import annotations
 import shutil
 import uuid
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from warpgauge._version import __version__
-from warpgauge.candidates import LabelRegions
+from warpgauge.candidates import LabelRegions, regions_from
 from warpgauge.compute import Executor
 from warpgauge.errors import InvalidInputError, SuspiciousDataWarning, say
 from warpgauge.geometry import Grid
 from warpgauge.io.files import sync_folder
 from warpgauge.io.images import Image, read_image
 from warpgauge.io.stores import Place
-from warpgauge.project.document import Document, ImageRecord, write_document
+from warpgauge.project.document import REGION_MAP, Document, ImageRecord, write_document
 from warpgauge.project.event_log import now
-from warpgauge.project.foregrounds import make_foregrounds, store_foreground
-from warpgauge.project.images import Spacing, copy_into, record_of, relative_path, unwritable
+from warpgauge.project.foregrounds import make_foregrounds, missing_area, store_foreground
+from warpgauge.project.images import RELINKED, Spacing, copy_into, record_of, relative_path, unwritable
 from warpgauge.project.permission import permit_new
 from warpgauge.project.points import Progress, make_candidates, make_targets, read_on_grid, store
 from warpgauge.project.settings import Settings
@@ -36,7 +36,8 @@ def create_project(
     fixed: Place,
     moving: Place,
     masks: Mapping[str, Path],
-    regions: Path | None,
+    regions: Sequence[Path],
+    missing: Path | None,
     foreground: str,
     targets: Any,
     candidates: Any,
@@ -50,7 +51,7 @@ def create_project(
 ) -> None:
     """Make a project in a folder that does not exist yet or is empty.
 
-    ``masks`` and ``regions`` are those of ``fixed`` and ``moving``, where given; for the others see `Project.create`.
+    ``masks`` are those of ``fixed`` and ``moving``, where given; for the others see `Project.create`.
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InvalidInputError(f"{str(folder)!r} exists already and is not an empty folder; choose another name.")
@@ -61,15 +62,20 @@ def create_project(
     }
     _check_pair(images["fixed"], images["moving"])
     images |= {f"{side}_mask": read_image(path) for side, path in masks.items()}
-    if regions is not None:
+    if regions:
         if settings.model == "paper":
             raise InvalidInputError("Regions need the default model: the paper's has one kernel for the whole image.")
-        images["regions"] = read_image(regions)
-        read_regions(regions, images["fixed"].grid)
+        images |= _region_images(regions, images["fixed"].grid)
+    if missing is not None:
+        images["missing"] = read_image(missing)
     mask = read_on_grid(masks["fixed"], images["fixed"].grid, "mask") if "fixed" in masks else None
     foregrounds = make_foregrounds(foreground, images)
     found = make_candidates(candidates, images["fixed"], mask, foregrounds.get("fixed"), progress, executor)
     aims = make_targets(targets, images["fixed"].grid, mask, found.points_world, foregrounds.get("fixed"))
+    if missing is not None:
+        grid = images["fixed"].grid
+        area = missing_area(read_on_grid(missing, grid, "mask of what has no match"), grid)
+        found, aims = found.outside(area, "candidates"), aims.outside(area, "targets")
     project_id, log = str(uuid.uuid4()), store_at(database)
     fresh = folder.parent / f".{folder.name}.{project_id[:8]}"
     try:
@@ -78,8 +84,7 @@ def create_project(
             (fresh / name).mkdir()
         records: dict[str, ImageRecord] = {}
         for role, image in images.items():
-            # Regions are part of the model, as candidates and targets are: the project keeps its own copy.
-            copied = copy or role == "regions"
+            copied = copy or role not in RELINKED
             path = copy_into(image, fresh) if copied else relative_path(image.path, folder)
             # Masks and labels need no units: only their samples count, and they lie on their image's grid.
             unit = units if role in ("fixed", "moving") else None
@@ -112,9 +117,11 @@ def create_project(
         shutil.rmtree(fresh, ignore_errors=True)
 
 
-def read_regions(path: Path, grid: Grid) -> LabelRegions:
-    """Read the label image of a project's regions, which lies on the grid of the fixed image."""
-    return LabelRegions.of(read_on_grid(path, grid, "label image"), grid, f"The label image {path.name!r}")
+def _region_images(paths: Sequence[Path], grid: Grid) -> dict[str, Image]:
+    """Return the images of regions by role; their values say whether they are labels or probabilities."""
+    arrays = [read_on_grid(path, grid, "label image" if len(paths) == 1 else "probability map") for path in paths]
+    labels = isinstance(regions_from(arrays, [path.name for path in paths], grid), LabelRegions)
+    return {"regions" if labels else f"{REGION_MAP}{n}": read_image(path) for n, path in enumerate(paths, 1)}
 
 
 def _spacings(spacing: Spacing | Mapping[str, Spacing]) -> dict[str, Spacing]:

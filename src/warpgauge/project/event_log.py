@@ -190,6 +190,11 @@ class EventLog(ABC):
     def watch(self, wake: Callable[[], None]) -> None:
         """Call ``wake`` soon after another process has written, where the store can tell."""
 
+    def last_generation(self) -> int:
+        """Return the generation of the last event, those of other processes included; 0 where there is none."""
+        self.read(0 if self._last is None else self._last.generation)
+        return 0 if self._last is None else self._last.generation
+
     def _note(self, events: Sequence[Entry]) -> None:
         """Remember the last of what was read or written."""
         if events and (self._last is None or events[-1].generation > self._last.generation):
@@ -198,10 +203,20 @@ class EventLog(ABC):
 
     def use_mirror(self, folder: Path) -> None:
         """Append every further event to a second copy in another folder, too, before it is acknowledged."""
-        with self._lock:
-            mirror = Mirror(folder, self.folder, self.project_id)
-            rows = self.rows()
+
+        def begun() -> Mirror:
+            mirror, rows = Mirror(folder, self.folder, self.project_id), self.rows()
             mirror.check(rows)
             mirror.copy_files()
             mirror.append(rows)
-            self.mirror = mirror
+            return mirror
+
+        def decide(fresh: list[Entry]) -> list[Event]:
+            self.mirror = begun()  # while no other server can write to the log, and so to the mirror
+            return []
+
+        with self._lock:
+            if self.readonly:
+                self.mirror = begun()
+            else:
+                self.append(0 if self._last is None else self._last.generation, decide)

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from warpgauge.candidates.outlines import check_corners
 from warpgauge.core.kernels import FAMILIES
 from warpgauge.errors import InvalidInputError, WarpgaugeError
 from warpgauge.io.files import one_line
@@ -22,6 +23,7 @@ from warpgauge.project.names import check_new_name, checked_name
 from warpgauge.project.settings import Settings
 from warpgauge.project.state import State
 from warpgauge.project.values import (
+    AREAS,
     DESIGNS,
     ORGANISER,
     ORIGINS,
@@ -34,6 +36,7 @@ from warpgauge.project.values import (
     Entry,
     FitRecord,
     NoteRecord,
+    Outline,
     Placed,
     Placement,
     Proposal,
@@ -940,6 +943,53 @@ class Accept(Event):
         state.accepted[self.subject, self.code] = stamp
 
 
+@dataclass(frozen=True, kw_only=True)
+class DrawArea(Event):
+    """An organiser draws an area of a 2D fixed image: one without a match, or a piece that moves on its own.
+
+    Not for raters: what is left out changes the verdict, and where raters are blind nobody else's doing may show.
+    """
+
+    kind = "outline"
+    about_query = False
+    organisers_only = True
+    words = "draw areas"
+    what: str
+    corners: tuple[Vector, ...] = field(metadata=_point("The corners of an area", points))
+    name: str = field(default="", metadata=_TEXT)
+
+    @classmethod
+    def _content(cls, payload: Mapping[str, Any], d: int, checked: dict[str, Any]) -> dict[str, Any]:
+        what = payload.get("what")
+        if what not in AREAS:
+            raise InvalidInputError(f"An area must be one of {', '.join(AREAS)}, got {what!r}.")
+        check_corners(checked["corners"])
+        return {**checked, "what": what}
+
+    def _apply(self, state: State, stamp: Stamp) -> None:
+        state.outlines[stamp.generation] = Outline(**self._fields(), stamp=stamp)
+        state.outlined_at = state.model_generation = stamp.generation
+
+
+@dataclass(frozen=True, kw_only=True)
+class EraseArea(Event):
+    """An area that was drawn is taken back; ``target`` is the generation of its event."""
+
+    kind = "erase"
+    about_query = False
+    organisers_only = True
+    words = "erase areas"
+    target: int = field(metadata=_WHOLE)
+
+    def _rule(self, state: State) -> None:
+        if self.target not in state.outlines:
+            raise InvalidInputError("There is no such area; it may have been erased already.")
+
+    def _apply(self, state: State, stamp: Stamp) -> None:
+        del state.outlines[self.target]
+        state.outlined_at = state.model_generation = stamp.generation
+
+
 def _set_cell(state: State, rater: str, query: int, cell: Cell, stamp: Stamp) -> None:
     """Write an answer into the state, with all that follows from it."""
     before = _in_force(state.cell(rater, query))
@@ -1034,6 +1084,12 @@ def authorise(state: State, event: Event) -> None:
         article = "an" if role[0] in "aeiou" else "a"
         words = event.kind if role == "viewer" else event.words or event.kind
         raise NotAllowedError(f"{event.rater} is {article} {role} of this project and may not {words}.")
+    if isinstance(event, Register) and (event.revoked or event.role != ORGANISER):
+        organisers = [name for name in state.raters if state.role(name) == ORGANISER]
+        if organisers == [event.name]:
+            raise NotAllowedError(
+                f"{event.name} is the only organiser: register another one first, or nobody could register people."
+            )
 
 
 def check_names(state: State, event: Event) -> None:

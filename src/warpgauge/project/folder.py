@@ -7,12 +7,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
-from warpgauge.candidates import Foreground, LabelRegions
+from warpgauge.candidates import Foreground, LabelRegions, ProbabilityRegions
 from warpgauge.errors import InvalidInputError
 from warpgauge.geometry import Floats, Grid
 from warpgauge.io.images import Image
-from warpgauge.project.document import Document
-from warpgauge.project.foregrounds import found_again, load_foreground
+from warpgauge.project.document import REGION_MAP, Document
+from warpgauge.project.foregrounds import found_again, load_foreground, missing_area
 from warpgauge.project.images import image_problem, missing_image, open_image
 from warpgauge.project.points import load
 from warpgauge.project.witness import DrawWitness
@@ -90,13 +90,23 @@ class ProjectFolder(ABC):
         return found_again(record, self.image(side), mask)
 
     @cached_property
-    def regions(self) -> LabelRegions | None:
-        """Parts of the fixed image that may move on their own; None where the project has none."""
+    def given_regions(self) -> LabelRegions | ProbabilityRegions | None:
+        """Parts of the fixed image that may move on their own, by label image or maps; None where there are none."""
+        maps = [self.image(role).read() for role in self.document.images if role.startswith(REGION_MAP)]
+        if maps:
+            return ProbabilityRegions.of(maps, self.fixed_grid, "The probability maps of the regions")
         if "regions" not in self.document.images:
             return None
         return LabelRegions.of(self.image("regions").read(), self.fixed_grid, "The label image of the regions")
 
-    def image(self, role: Literal["fixed", "moving", "fixed_mask", "moving_mask", "regions"]) -> Image:
+    @cached_property
+    def masked_missing(self) -> Foreground | None:
+        """What has no match in the moving image, by its mask; None where the project has none."""
+        if "missing" not in self.document.images:
+            return None
+        return missing_area(self.image("missing").read(), self.fixed_grid)
+
+    def image(self, role: str) -> Image:
         """Open an image; raises when it is missing or changed."""
         if role not in self.document.images:
             raise InvalidInputError(f"The project has no {role.replace('_', ' ')}.")

@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from warpgauge.candidates import Foreground, find_foreground, foreground_from_mask
 from warpgauge.errors import InvalidInputError
+from warpgauge.geometry import Grid
 from warpgauge.io.images import Image
 from warpgauge.io.inside import Inside
 from warpgauge.io.limits import check_memory
@@ -46,6 +47,11 @@ def make_foregrounds(wanted: str, images: Mapping[str, Image]) -> dict[str, Fore
         elif wanted == "auto":
             found[side] = find_foreground(images[side])
     return found
+
+
+def missing_area(mask: Any, grid: Grid) -> Foreground:
+    """Return what of the fixed image has no match, by a mask on its grid that is not zero there."""
+    return Foreground(np.asarray(mask[...]) != 0, grid, "What has no match in the moving image, by a mask.")
 
 
 def store_foreground(folder: Path, side: str, made: Foreground, from_mask: bool) -> ForegroundRecord:

@@ -21,7 +21,8 @@ from warpgauge.io.stores import Place, RemotePath, is_url
 from warpgauge.project.document import ImageRecord
 from warpgauge.project.errors import ProjectError, StorageError
 
-ROLES: tuple[str, ...] = ("fixed", "moving", "fixed_mask", "moving_mask", "regions")
+# Images that may lie elsewhere and be relinked. Others are part of the model: the project keeps its own copy of them.
+RELINKED: tuple[str, ...] = ("fixed", "moving", "fixed_mask", "moving_mask")
 _CACHE = Path("cache") / "images.json"
 Spacing = float | Sequence[float] | None
 
@@ -129,9 +130,13 @@ def missing_image(folder: Path, record: ImageRecord, role: str) -> str | None:
     if _is_there(path):
         return None
     return Message(
-        f"The {role.replace('_', ' ')} image is not at {str(path)!r}, where the project looks for it; put it there, or "
-        f"tell where it is with {say('relink', (role, False))}."
+        f"The {role.replace('_', ' ')} image is not at {str(path)!r}, where the project looks for it; put it there"
+        f"{_or_relink(role, 'tell where it is', False)}."
     )
+
+
+def _or_relink(role: str, words: str, accept: bool) -> str:
+    return f", or {words} with {say('relink', (role, accept))}" if role in RELINKED else ""
 
 
 def _opened(folder: Path, record: ImageRecord, role: str, thorough: bool) -> Image | str:
@@ -151,7 +156,7 @@ def _opened(folder: Path, record: ImageRecord, role: str, thorough: bool) -> Ima
     if content != record.content_hash:
         return Message(
             f"The {name} image at {str(path)!r} has changed since the project was made, so that placements may no "
-            f"longer fit it; put back the former file, or accept the new one with {say('relink', (role, True))}."
+            f"longer fit it; put back the former file{_or_relink(role, 'accept the new one', True)}."
         )
     if not same_grid(image.grid, record.grid):
         return f"The {name} image at {str(path)!r} is read with another frame than when the project was made."

@@ -18,7 +18,7 @@ from warpgauge.io.inside import Inside, checked_id, own_file
 from warpgauge.project.errors import ProjectError, StorageError
 from warpgauge.project.values import chained
 
-EVENTS = "events.jsonl"
+EVENTS, UNSAVED = "events.jsonl", "unsaved.jsonl"
 _COPIED = ("project.json", "candidates.npz", "targets.npz", "fixed_foreground.npz", "moving_foreground.npz")
 _LONGEST_LINE = 4 * 2**20
 Row = tuple[Any, ...]
@@ -82,6 +82,33 @@ class Mirror:
             for name in _COPIED:
                 if (self._project_folder / name).is_file():
                     write_whole(self.folder / name, (self._project_folder / name).read_bytes())
+        except OSError as error:
+            raise self._unwritable(error) from error
+
+    def settle(self, last: int) -> None:
+        """Put aside what a server that was killed left here and not in the log, of which ``last`` is the last event.
+
+        Only while no other server can write. Nothing is deleted: it goes to ``unsaved.jsonl`` beside the mirror.
+        """
+        try:
+            known = min(self.known(), last)
+            if not self.path.exists():
+                return
+            with self.path.open("rb") as stream:
+                if known == self.generation:  # all but perhaps a line that was cut off
+                    stream.seek(max(0, self._size - 1))
+                    if stream.read(1) in (b"", b"\n"):
+                        return
+                    stream.seek(0)
+                end = sum(len(stream.readline(_LONGEST_LINE)) for _ in range(known))
+                stream.seek(end)
+                surplus = stream.read()
+            with os.fdopen(own_file(self.folder / UNSAVED, os.O_RDWR | os.O_CREAT | os.O_APPEND), "ab") as aside:
+                aside.write(surplus.rstrip(b"\n") + b"\n")
+                aside.flush()
+                os.fsync(aside.fileno())
+            os.truncate(self.path, end)
+            self._take(read_mirror(self.path))
         except OSError as error:
             raise self._unwritable(error) from error
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
@@ -47,6 +47,14 @@ class PointSet:
     method: str
     region: str
     covers_candidates: bool = False
+
+    def outside(self, area: Foreground, what: str) -> PointSet:
+        """Return the points that do not lie in an area, which is said."""
+        kept = ~area.contains(self.points_world)
+        if not kept.any():
+            raise InvalidInputError(f"All {what} lie where the mask says that nothing has a match; check the mask.")
+        left_out = f" {counted(int((~kept).sum()), 'point')} left out where nothing has a match."
+        return replace(self, points_world=self.points_world[kept], method=self.method + left_out)
 
 
 def make_candidates(
@@ -213,9 +221,10 @@ def read_on_grid(path: Any, grid: Grid, what: str, side: str = "fixed") -> Any:
     if path is None:
         raise InvalidInputError(f"A {what} needs the path of its file.")
     image = read_image(path)
-    if image.grid.shape != grid.shape or image.channels != 1:
+    channels = (image.apart or image).channels
+    if image.grid.shape != grid.shape or channels != 1:
         raise InvalidInputError(
-            f"The {what} {image.path.name!r} has the size {image.grid.size} and {image.channels} channels, but the "
+            f"The {what} {image.path.name!r} has the size {image.grid.size} and {channels} channels, but the "
             f"{side} image has the size {grid.size}; a {what} needs the same size and one channel."
         )
     physical = image.grid.units != "px" and grid.units != "px"

@@ -1,7 +1,8 @@
-"""A thread that hears from PostgreSQL when another server has written to a project (LISTEN and NOTIFY)."""
+"""A thread that hears from PostgreSQL when another server has written to one of the open projects (LISTEN, NOTIFY)."""
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -12,10 +13,12 @@ from warpgauge.project.postgres_connection import CHANNEL, connect
 
 _LOOK_SECONDS = 0.5  # between two checks whether to end
 _AGAIN_SECONDS = 1.0  # after a lost connection
+_listeners: dict[tuple[str, int], _Listener] = {}
+_lock = threading.Lock()
 
 
-class Listener:
-    """Calls back when events of a project were written; begins at once, and again after a lost connection.
+def listen(address: str, project_id: str, wake: Callable[[], None]) -> Callable[[], None]:
+    """Have ``wake`` called when events of a project were written; all projects of a database share one connection.
 
     Parameters
     ----------
@@ -23,11 +26,40 @@ class Listener:
         Of the database.
     project_id : str
     wake : callable
-        Called from this thread, also once after each connection: something may have been missed before it.
-    """
+        Called from another thread, also once after each connection: something may have been missed before it.
 
-    def __init__(self, address: str, project_id: str, wake: Callable[[], None]) -> None:
-        self._address, self._id, self._wake = address, project_id, wake
+    Returns
+    -------
+    callable
+        Ends that; with the last project of the database the thread and its connection end.
+    """
+    key = address, os.getpid()
+    with _lock:
+        listener = _listeners.get(key)
+        if listener is None:
+            listener = _listeners[key] = _Listener(address)
+        listener.wakes.append((project_id, wake))
+    wake()  # where the connection stood already
+
+    def stop() -> None:
+        with _lock:
+            with suppress(ValueError):
+                listener.wakes.remove((project_id, wake))
+            ends = not listener.wakes and _listeners.get(key) is listener
+            if ends:
+                del _listeners[key]
+        if ends:
+            listener.stop()
+
+    return stop
+
+
+class _Listener:
+    """Begins at once, and again after a lost connection; ``wakes`` are project and what to call."""
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+        self.wakes: list[tuple[str, Callable[[], None]]] = []
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="warpgauge-listen", daemon=True)
         self._thread.start()
@@ -54,10 +86,12 @@ class Listener:
                         connection.close()
 
     def _hear(self, connection: Any) -> None:
-        self._wake()
+        for _, wake in list(self.wakes):
+            wake()
         while not self._over.is_set():
             for notice in connection.notifies(timeout=_LOOK_SECONDS):
-                if notice.payload == self._id:
-                    self._wake()
+                for project_id, wake in list(self.wakes):
+                    if project_id == notice.payload:
+                        wake()
                 if self._over.is_set():
                     return

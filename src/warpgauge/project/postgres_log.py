@@ -1,8 +1,9 @@
 """The log in PostgreSQL, for servers on several hosts: one database holds any number of projects.
 
 A writer holds the project's advisory lock from before it reads the last event until it has committed, so that no two
-hosts can give the same generation. A connection that was cut is made anew with the next request; a commit whose answer
-was lost is looked up, under the lock, before anything is said about it.
+hosts can give the same generation. All open projects of a process share a few connections. One that was cut is made
+anew with the next request; a commit whose answer was lost is looked up, under the lock, before anything is said about
+it.
 """
 
 from __future__ import annotations
@@ -20,8 +21,9 @@ from warpgauge.io.files import one_line, require
 from warpgauge.project import postgres_schema as schema
 from warpgauge.project.errors import ProjectError, StorageError
 from warpgauge.project.event_log import BUSY_SECONDS, Decide, EventLog, Integrity, Row, chained_rows, entry_of
-from warpgauge.project.postgres_connection import connect, shown_address
-from warpgauge.project.postgres_listener import Listener
+from warpgauge.project.postgres_connection import shown_address
+from warpgauge.project.postgres_listener import listen
+from warpgauge.project.postgres_pool import Line, Pool
 from warpgauge.project.values import Entry
 
 _PAUSE = 0.5  # seconds after a failed connection within which no other is tried
@@ -34,11 +36,6 @@ _UNSAVED = "the action was not saved; all that was saved before is still there."
 
 class _LostAnswerError(Exception):
     """The connection was lost while a commit was on its way, and the outcome cannot be looked up."""
-
-
-def _end(connection: Any, pid: int) -> None:
-    if pid == os.getpid():
-        connection.close()
 
 
 class PostgresLog(EventLog):
@@ -60,11 +57,12 @@ class PostgresLog(EventLog):
         self.address = address
         self._id = project_id
         self._psycopg = require("psycopg", "postgres")
-        self._connection: Any = None
-        self._pid = os.getpid()
-        self._others: list[Any] = []
+        self._pool = Pool.of(address, busy_seconds)
+        self._line: Line | None = None
+        self._holds, self._pid = 0, os.getpid()
+        self._leave: Callable[[], object] | None = None
         self._failed: tuple[float, WarpgaugeError] | None = None
-        self._listener: Listener | None = None
+        self._stop: Callable[[], None] | None = None
         with self._reading() as connection:
             schema.migrate(connection)
             known = connection.execute("SELECT moved FROM warpgauge.projects WHERE id = %s", (project_id,)).fetchone()
@@ -80,23 +78,31 @@ class PostgresLog(EventLog):
     def _where(self) -> str:
         return shown_address(self.address)
 
+    @contextmanager
+    def _held(self) -> Iterator[None]:
+        """Hold the lock; afterwards other logs may have the connection."""
+        with self._lock:
+            self._holds += 1
+            try:
+                yield
+            finally:
+                self._holds -= 1
+                if not self._holds and self._line is not None:
+                    line, self._line = self._line, None
+                    self._pool.give_back(line)
+
     def _connected(self) -> Any:
-        if self._connection is not None and self._pid != os.getpid():
-            # A connection must not cross a fork: the child leaves the parent's alone and opens its own.
-            self._others.append(self._connection)
-            self._connection = None
-        if self._connection is not None and not self._connection.closed:
-            return self._connection
+        """Return the connection that is held, or take one."""
+        if self._line is not None and not self._line.connection.closed:
+            return self._line.connection
         if self._failed is not None and time.monotonic() - self._failed[0] < _PAUSE:
             raise self._failed[1]
-        self._pid = os.getpid()
+        if self._leave is None or self._pid != os.getpid():
+            self._pool, self._pid = Pool.of(self.address, self.busy_seconds), os.getpid()
+            self._pool.join()
+            self._leave = weakref.finalize(self, self._pool.leave)  # also where nobody closes this log
         try:
-            connection = connect(self.address)
-            try:
-                self._prepare(connection)
-            except BaseException:
-                connection.close()
-                raise
+            self._line = self._pool.take()
         except self._psycopg.Error as error:
             told = StorageError(
                 f"The database {self._where} cannot be reached ({one_line(error)}), so nothing was changed: try again "
@@ -104,31 +110,18 @@ class PostgresLog(EventLog):
             )
             self._failed = time.monotonic(), told
             raise told from error
-        self._connection, self._failed = connection, None
-        weakref.finalize(self, _end, connection, self._pid)  # a log that nobody closed leaves no connection behind
-        return connection
-
-    def _prepare(self, connection: Any) -> None:
-        """Set limits, so that a lost host cannot hold others up, and look whether this role may write."""
-        wait = int(1000 * self.busy_seconds)
-        connection.execute(
-            f"SET lock_timeout = {wait}; SET idle_in_transaction_session_timeout = 20000; "
-            f"SET client_min_messages = warning; SET synchronous_commit = on"
-        )
-        if schema.version(connection):
-            self.readonly = not connection.execute(
-                "SELECT has_table_privilege('warpgauge.events', 'INSERT') AND NOT pg_is_in_recovery()"
-            ).fetchone()[0]
+        self.readonly, self._failed = self._line.readonly, None
+        return self._line.connection
 
     def _drop(self) -> None:
-        if self._connection is not None and self._pid == os.getpid():
-            with suppress(self._psycopg.Error):
-                self._connection.close()
-        self._connection = None
+        """Close a connection that has failed."""
+        if self._line is not None:
+            self._pool.lost(self._line)
+        self._line = None
 
     @contextmanager
     def _reading(self) -> Iterator[Any]:
-        with self._lock:
+        with self._held():
             try:
                 yield self._connected()
             except self._psycopg.Error as error:
@@ -142,12 +135,13 @@ class PostgresLog(EventLog):
         )
 
     def close(self) -> None:
-        """Close the connections; they are opened again when needed."""
-        if self._listener is not None:
-            self._listener.stop()
-            self._listener = None
+        """Release the connections, which the last log closes; they are opened again when needed."""
         with self._lock:
-            self._drop()
+            stop, self._stop = self._stop, None
+            leave, self._leave = self._leave, None
+        for end in (stop, leave):
+            if end is not None:
+                end()
 
     # --- reading -----------------------------------------------------------------------------------------------------
 
@@ -167,7 +161,7 @@ class PostgresLog(EventLog):
 
     def read(self, after: int = 0) -> list[Entry]:
         """Return the events with a generation above ``after``, in order."""
-        with self._lock:
+        with self._held():
             for attempt in (1, 2):  # a connection that was cut since is seen only now
                 try:
                     events = self._since(self._connected(), after)[0]
@@ -194,23 +188,18 @@ class PostgresLog(EventLog):
         return [entry_of(row) for row in rows if row[0] > after], rows[-1] if rows else (0, "")
 
     def _is_lost(self) -> bool:
-        return self._connection is None or bool(self._connection.closed or self._connection.broken)
+        return self._line is None or bool(self._line.connection.closed or self._line.connection.broken)
 
     def ping(self) -> None:
         """Raise when the database cannot be read now."""
-        with self._lock:
-            if self._is_lost():
-                self._drop()
-            try:
-                self._connected().execute("SELECT 1")
-            except self._psycopg.Error as error:
-                raise self._unreadable(error) from error
+        with self._reading() as connection:
+            connection.execute("SELECT 1")
 
     # --- writing -----------------------------------------------------------------------------------------------------
 
     def append(self, after: int, decide: Decide) -> list[Entry]:
         """Write events in one transaction; see `EventLog.append`."""
-        with self._lock:
+        with self._held():
             for attempt in (1, 2):
                 connection = self._connected()
                 if self.readonly:
@@ -239,6 +228,7 @@ class PostgresLog(EventLog):
             with connection.cursor() as cursor:
                 cursor.executemany(schema.INSERT, [(self._id, *row) for row in rows])
             if self.mirror is not None:
+                self.mirror.settle(last[0])
                 size = self.mirror.append(self._query(connection, self.mirror.known()))
             self._commit(connection, rows)
         except BaseException:
@@ -330,8 +320,8 @@ class PostgresLog(EventLog):
                 return int(found[0])
 
     def watch(self, wake: Callable[[], None]) -> None:
-        """Call ``wake`` soon after another server has written, from a thread of its own."""
-        self._listener = Listener(self.address, self._id, wake)
+        """Call ``wake`` soon after another server has written, from another thread."""
+        self._stop = listen(self.address, self._id, wake)
 
     def integrity(self) -> Integrity:
         """Check the triggers that keep the table append-only."""

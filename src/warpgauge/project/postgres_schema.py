@@ -16,7 +16,7 @@ from warpgauge.project.postgres_connection import connect, shown_address
 # All projects of a database share the tables in the schema ``warpgauge``. The database itself refuses to change or drop
 # an event, to leave a gap, and to write to a project that was copied elsewhere, whoever writes.
 
-VERSION = 3
+VERSION = 4
 SELECT = f"SELECT {COLUMNS}, digest FROM warpgauge.events WHERE project = %s"  # nosec B608  # constants of this package
 INSERT = (
     f"INSERT INTO warpgauge.events (project, {COLUMNS}, digest) "  # nosec B608  # constants of this package
@@ -133,7 +133,11 @@ def _from_2_to_3(_: Any) -> None:
     """Change nothing: the version keeps out an older warpgauge, which does not know seals, references and doubts."""
 
 
-_STEPS = {0: _first, 1: _from_1_to_2, 2: _from_2_to_3}
+def _from_3_to_4(_: Any) -> None:
+    """Change nothing: the version keeps out an older warpgauge, which does not know areas that were drawn."""
+
+
+_STEPS = {0: _first, 1: _from_1_to_2, 2: _from_2_to_3, 3: _from_3_to_4}
 
 
 def trigger_problems(connection: Any) -> list[str]:

@@ -9,6 +9,8 @@ person only, and believed only where
 - the log has, at the snapshot's last event, the digest that the snapshot ends with. Digests are chained, so that this
   one stands for all events before it.
 
+Opening reads the few fields that do not grow with the answers. The others are read when something asks for them first.
+
 ``warpgauge verify`` replays the whole log in any case.
 """
 
@@ -21,19 +23,31 @@ import os
 import pickle  # nosec B403  # only of files that this person alone can have written
 import stat
 import sys
+import threading
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from warpgauge._version import __version__
 from warpgauge.io.files import write_whole
 from warpgauge.project.event_log import EventLog
+from warpgauge.project.events import replay
 from warpgauge.project.own_state import state_files
 from warpgauge.project.state import State
 from warpgauge.project.values import Entry
 
 # Fewer events are replayed in less than 0.1 s.
 FEWEST = 1000
+_LONGEST_HEAD = 4096
+# Fields that grow with the log, by the part in which they are kept. Records that several of them share are in one part.
+_LATER = {
+    "queries": ("queries",),
+    "answers": (
+        *("cells", "cells_at", "changed_at", "touched", "trails", "deferred", "removed"),
+        *("done", "undone", "last_action", "proposals", "fit_marks"),
+    ),
+}
 _OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
@@ -60,40 +74,74 @@ def _is_own(path: Path) -> bool:
 def restored(log: EventLog, d: int) -> tuple[State, list[Entry]]:
     """Return a state, and the entries of the log that follow it: all of them after an empty one."""
     with suppress(OSError, ValueError, KeyError, TypeError):
-        found = _believed(log, d)
-        if found is not None:
-            return found
+        path = _file(log)
+        if hasattr(os, "getuid") and _is_own(path.parent) and _is_own(path):
+            kept = _Kept(os.open(path, os.O_RDONLY), log, d)
+            entries = log.read(kept.generation - 1)
+            if entries and (entries[0].generation, entries[0].digest) == (kept.generation, kept.digest):
+                return State.begun(kept.part(""), kept.field), entries[1:]
     return State(), log.read()
 
 
-def _believed(log: EventLog, d: int) -> tuple[State, list[Entry]] | None:
-    path = _file(log)
-    if not hasattr(os, "getuid") or not (_is_own(path.parent) and _is_own(path)):
-        return None
-    head, _, body = path.read_bytes().partition(b"\n")
-    told = json.loads(head)
-    if told["made"] != [_code(), d, hashlib.sha256(body).hexdigest()]:
-        return None
-    entries = log.read(int(told["generation"]) - 1)
-    if not entries or (entries[0].generation, entries[0].digest) != (told["generation"], told["digest"]):
-        return None
-    collecting = gc.isenabled()
-    gc.disable()  # it would look through all that was read so far, again and again
-    try:
-        state = pickle.loads(body)  # nosec B301  # written by `keep`, in a folder of this person's own
-    finally:
-        if collecting:
-            gc.enable()
-    return (state, entries[1:]) if isinstance(state, State) and state.generation == told["generation"] else None
+class _Kept:
+    """A snapshot that is open: a line that describes it, and parts of a state, each with its digest."""
+
+    def __init__(self, descriptor: int, log: EventLog, d: int) -> None:
+        self._descriptor, self._log, self._d = descriptor, log, d
+        self._lock = threading.Lock()
+        head = os.pread(descriptor, _LONGEST_HEAD, 0).partition(b"\n")[0]
+        told = json.loads(head)
+        if told["made"] != [_code(), d]:
+            raise ValueError("Other code has made it.")
+        self.generation, self.digest = int(told["generation"]), str(told["digest"])
+        self._places: dict[str, tuple[int, int, str]] = {}
+        start = len(head) + 1
+        for name, length, digest in told["parts"]:
+            self._places[name] = start, int(length), digest
+            start += int(length)
+
+    def __del__(self) -> None:
+        os.close(self._descriptor)
+
+    def part(self, name: str) -> dict[str, Any]:
+        """Read some fields of the state; raise where they are not what was written."""
+        start, length, digest = self._places[name]
+        body = os.pread(self._descriptor, length, start)
+        if hashlib.sha256(body).hexdigest() != digest:
+            raise ValueError("It was changed.")
+        collecting = gc.isenabled()
+        gc.disable()  # it would look through all that was read so far, again and again
+        try:
+            return dict(pickle.loads(body))  # nosec B301  # written by `keep`, in a folder of this person's own
+        finally:
+            if collecting:
+                gc.enable()
+
+    def field(self, values: dict[str, Any], name: str) -> None:
+        """Put a field that was left for later, and those kept with it, among the values of a state."""
+        with self._lock:
+            if name in values:
+                return  # another thread was faster
+            part = next(part for part, names in _LATER.items() if name in names)
+            try:
+                found = self.part(part)
+            except (OSError, ValueError):  # the file was damaged since it was opened: the log still says it
+                entries = [entry for entry in self._log.read() if entry.generation <= self.generation]
+                found = vars(replay(entries, self._d))
+            values.update({one: found[one] for one in _LATER[part] if one not in values})
 
 
 def keep(log: EventLog, state: State, d: int, last: Entry) -> None:
     """Store the state after the last entry; where that fails, only time is lost."""
-    body = pickle.dumps(state.copy(), protocol=5)
-    made = [_code(), d, hashlib.sha256(body).hexdigest()]
-    head = json.dumps({"made": made, "generation": state.generation, "digest": last.digest})
+    values = vars(state.copy())
+    later = {part: {name: values.pop(name) for name in names} for part, names in _LATER.items()}
+    bodies = {name: pickle.dumps(part, protocol=5) for name, part in {"": values, **later}.items()}
+    parts = [[name, len(body), hashlib.sha256(body).hexdigest()] for name, body in bodies.items()]
+    head = json.dumps(
+        {"made": [_code(), d], "generation": state.generation, "digest": last.digest, "parts": parts}
+    ).encode()
     with suppress(OSError):
         path = _file(log)
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         if hasattr(os, "getuid") and _is_own(path.parent):
-            write_whole(path, head.encode() + b"\n" + body)
+            write_whole(path, b"\n".join((head, b"".join(bodies.values()))))

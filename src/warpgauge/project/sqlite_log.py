@@ -205,10 +205,12 @@ class SqliteLog(EventLog):
                 raise schema.operational("the file was replaced", sqlite3.SQLITE_BUSY)  # try again with the new one
             self._check_head(connection)
             events = decide(_read(connection, after))
-            last = connection.execute("SELECT generation, digest FROM events ORDER BY generation DESC LIMIT 1")
-            rows = chained_rows(events, *(last.fetchone() or (0, "")))
+            found = connection.execute("SELECT generation, digest FROM events ORDER BY generation DESC LIMIT 1")
+            last = found.fetchone() or (0, "")
+            rows = chained_rows(events, *last)
             connection.executemany(schema.INSERT, rows)
             if self.mirror is not None:
+                self.mirror.settle(last[0])
                 size = self.mirror.append(self.rows(self.mirror.known()))
             connection.execute("COMMIT")
         except BaseException:

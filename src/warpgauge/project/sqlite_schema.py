@@ -93,7 +93,7 @@ def put_aside(path: Path) -> str:
 # Version 1 had neither the base generation nor the chain of digests; both came with version 2. Version 3 has leases of
 # queries, and versions 3 and 4 have kinds of events that an older warpgauge does not know.
 
-VERSION = 5
+VERSION = 6
 READABLE = 2  # the events of this version read the same
 APPLICATION_ID = 0x57474C47  # "WGLG", so that `file` and we can tell the log from other databases
 SELECT = f"SELECT {COLUMNS}, digest FROM events"  # nosec B608  # constants of this package
@@ -252,11 +252,16 @@ def _from_4_to_5(_: sqlite3.Connection) -> None:
     """Change nothing: the version keeps out an older warpgauge, which does not know seals, references and doubts."""
 
 
+def _from_5_to_6(_: sqlite3.Connection) -> None:
+    """Change nothing: the version keeps out an older warpgauge, which does not know areas that were drawn."""
+
+
 _STEPS: dict[int, Callable[[sqlite3.Connection], None]] = {
     1: _from_1_to_2,
     2: _from_2_to_3,
     3: _from_3_to_4,
     4: _from_4_to_5,
+    5: _from_5_to_6,
 }
 
 

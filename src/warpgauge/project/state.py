@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-from copy import copy
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any
 
 from warpgauge.project.values import (
     AlignmentRecord,
@@ -17,6 +17,7 @@ from warpgauge.project.values import (
     ControlsRecord,
     FitRecord,
     NoteRecord,
+    Outline,
     Placement,
     Proposal,
     QueryRecord,
@@ -30,6 +31,7 @@ from warpgauge.project.values import (
 )
 
 _NOTHING = Cell()
+_READ = "_read"  # of a state that was begun: how to read what it lacks
 
 
 @dataclass
@@ -99,6 +101,10 @@ class State:
         Subject and code to the doubt that was noted there last (`NoteRecord`).
     accepted : dict
         Subject and code to the stamp of the event by which an organiser accepted such a doubt.
+    outlines : dict
+        Generation to the area that was drawn by that event and stands (`Outline`).
+    outlined_at : int
+        Generation of the last event that drew or erased an area.
     derived : dict
         What others have computed from this state and would not compute again; a copy begins without.
     """
@@ -137,18 +143,37 @@ class State:
     unsealed: list[Unsealed] = field(default_factory=list)
     notes: dict[tuple[str, str], NoteRecord] = field(default_factory=dict)
     accepted: dict[tuple[str, str], Stamp] = field(default_factory=dict)
+    outlines: dict[int, Outline] = field(default_factory=dict)
+    outlined_at: int = 0
     derived: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
+
+    @classmethod
+    def begun(cls, values: dict[str, Any], read: Callable[[dict[str, Any], str], None]) -> State:
+        """Return a state with some of its fields; ``read`` puts another one among them when it is first asked for."""
+        begun = cls.__new__(cls)
+        vars(begun).update(values)
+        vars(begun)[_READ] = read
+        return begun
+
+    if not TYPE_CHECKING:  # which would take every name for a field
+
+        def __getattr__(self, name: str) -> Any:
+            """Read a field that was left for later."""
+            values = vars(self)
+            if _READ not in values or name not in self.__dataclass_fields__:
+                raise AttributeError(f"A state has no {name!r}.")
+            values[_READ](values, name)
+            return values[name]
 
     def copy(self) -> State:
         """Return an independent copy; the values in it are frozen and shared."""
-        fresh = copy(self)
-        for name, value in vars(self).items():
+        values = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "derived"}
+        for name, value in values.items():
             if isinstance(value, dict):
-                setattr(fresh, name, {k: list(v) if isinstance(v, list) else v for k, v in value.items()})
+                values[name] = {k: list(v) if isinstance(v, list) else v for k, v in value.items()}
             elif isinstance(value, list):
-                setattr(fresh, name, list(value))
-        fresh.derived = {}
-        return fresh
+                values[name] = list(value)
+        return State(**values)
 
     def cell(self, rater: str, query: int) -> Cell:
         """Return what the rater has said to the query."""

@@ -11,14 +11,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from warpgauge.errors import FileFormatError, InvalidInputError, WarpgaugeError
+from warpgauge.errors import InvalidInputError, WarpgaugeError
 from warpgauge.geometry import Grid
 from warpgauge.io.files import confined, content_hash, existing_file
 from warpgauge.io.images.ome_zarr import is_zarr
 from warpgauge.io.inside import Inside, copy_tree, file_name
-from warpgauge.io.transforms import Transform, detect_format, read_transform
-from warpgauge.io.transforms.afni import dataset_files
-from warpgauge.io.transforms.elastix import initial_files
+from warpgauge.io.transforms import Transform, read_transform
+from warpgauge.io.transforms.registry import companion_files
 from warpgauge.project.errors import ProjectError, project_content
 from warpgauge.project.events import SetTransform
 from warpgauge.project.images import unwritable
@@ -50,7 +49,9 @@ def copy_transform(
     label = checked_name(name, "The name of a transform")
     given = [files] if isinstance(files, str | Path) else list(files)
     main = [_existing(file) for file in given]
-    sources = [*main, *_companions(main)]
+    drawn_in = {one.resolve(): one for file in main for one in companion_files(file)}
+    given_too = {file.resolve() for file in main}
+    sources = [*main, *(one for real, one in drawn_in.items() if real not in given_too)]
     if not main or len({source.name for source in sources}) < len(sources):
         raise InvalidInputError(f"The transform {label!r} needs one or more files with different names.")
     place = Inside(folder, f"transforms/{file_name(label, 'transform')}", "folder").path
@@ -82,19 +83,6 @@ def _existing(file: str | Path) -> Path:
 
 def _copied(source: Path, aim: Path) -> Path:
     return copy_tree(source, aim) if source.is_dir() else Path(shutil.copy2(source, aim))
-
-
-def _companions(files: Sequence[Path]) -> list[Path]:
-    """Return the files that transform files draw in: the initial transforms of elastix, the other half of AFNI's."""
-    given, found = {file.resolve() for file in files}, dict[Path, None]()
-    for file in files:
-        try:
-            kind = detect_format(file)
-            drawn_in = initial_files(file) if kind == "elastix" else dataset_files(file) if kind == "afni" else []
-        except FileFormatError:
-            drawn_in = []  # of a format that has to be named, so neither of these
-        found.update(dict.fromkeys(path for path in drawn_in if path.resolve() not in given))
-    return list(found)
 
 
 def read_record(

@@ -26,6 +26,7 @@ ROLES: tuple[str, ...] = ("rater", "organiser", "viewer")
 ORGANISER = "organiser"
 ORIGINS: tuple[str, ...] = ("suggested", "repeat", "again", "given", "volunteered", "audit", "control")
 DESIGNS: tuple[str, ...] = ("uniform", "disagreement")
+AREAS: tuple[str, ...] = ("missing", "piece")
 
 
 # Metadata of a field that no rater may be sent.
@@ -294,11 +295,6 @@ class Placement:
     def covariance_world(self) -> Floats:
         """Covariance as an array (d, d)."""
         return readonly(np.array(self.covariance))
-
-    @cached_property
-    def smallest_sd(self) -> float:
-        """Smallest standard deviation of any direction, in world units."""
-        return float(np.sqrt(np.linalg.eigvalsh(self.covariance_world)[0]))
 
 
 def _nested(array: Floats) -> Any:
@@ -629,6 +625,24 @@ class NoteRecord(Stamped):
     code: str
     numbers: Mapping[str, float]
     text: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outline(Stamped):
+    """An area of the fixed image that an organiser drew.
+
+    Attributes
+    ----------
+    what : {"missing", "piece"}
+        What has no match in the moving image, or a piece that moves on its own.
+    corners : tuple of points
+        Of a polygon, in world units.
+    name : str
+    """
+
+    what: str
+    corners: tuple[Vector, ...]
+    name: str
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -65,6 +65,7 @@ def run_registrations(
     progress: Progress | None = None,
     finished: Callable[[RegistrationResult], None] | None = None,
     prepared: Callable[[str, float], None] | None = None,
+    watch: Callable[[str, float], None] | None = None,
     executor: Executor | None = None,
 ) -> list[RegistrationResult]:
     """Register two images in every setting and return the results in the order of the settings.
@@ -89,6 +90,8 @@ def run_registrations(
         Called with each result as soon as it is there.
     prepared : callable, optional
         Called with the name and the seconds of each stage that settings share.
+    watch : callable, optional
+        Called with the name of a running setting or shared stage and the share of it that is done, from 0 to 1.
     executor : Executor, optional
         Where to run, instead of ``jobs`` processes of this machine. Workers on other machines need the same paths.
     """
@@ -103,12 +106,12 @@ def run_registrations(
     # In other processes even where there is one job at a time: a crash must not end this one.
     with nullcontext(executor) if executor is not None else ProcessPool(jobs) as chosen, _stages(shared.folder):
         for stages in _shared_stages(settings):
-            for made in chosen.run(_prepare, stages, shared, retries=0, time_limit=time_limit):
+            for made in chosen.run(_prepare, stages, shared, retries=0, time_limit=time_limit, watch=watch):
                 # One that fails is made again, and reported, by every setting that needs it.
                 if prepared is not None and made.problem is None:
                     prepared(made.id, made.seconds)
         # A registration program that has crashed would crash again, so nothing is retried.
-        for outcome in chosen.run(_register, by_name, shared, retries=0, time_limit=time_limit):
+        for outcome in chosen.run(_register, by_name, shared, retries=0, time_limit=time_limit, watch=watch):
             results[outcome.id] = one = _result(outcome, folder)
             if finished is not None:
                 finished(one)
