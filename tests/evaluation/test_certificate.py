@@ -23,6 +23,7 @@ from warpgauge.evaluation.gate import Margin
 from warpgauge.project import Project
 from warpgauge.report import write_project_report
 from warpgauge.session import Session
+from warpgauge.session.audit_questions import audit_places, round_between
 from warpgauge.study import gate_study, read_study
 
 SEALED = {"audit": 0.5, "seal": True, "audit_seed": 5}
@@ -263,6 +264,48 @@ def test_a_gate_tells_worse_from_not_worse(trial, tmp_path, capsys):
     assert run(["gate", folder, str(same), "--against", baseline, "--margin", "0.5mm"]) == 3
     assert "but the project is in px" in capsys.readouterr().err
     assert run(["gate", folder, str(same)]) == 3
+
+
+def test_an_undecided_gate_asks_where_the_new_build_differs(tmp_path, capsys):
+    """Drawn by the squared distance of the two, once; answered, they let a build pass that was undecided before."""
+    folder = tmp_path / "p"
+    with make(folder, {"ask": "map", "seal": False, "audit_seed": 5}, targets=lattice(12, 9)) as project:
+        Rater(Session(project, "ann"), "ann").work(3)
+    new, baseline = affine(tmp_path / "new.tfm"), tmp_path / "baseline.tfm"
+    baseline.write_text(new.read_text().replace(f"Parameters: {GOOD[0]}", f"Parameters: {GOOD[0] + 0.05}"))
+    gate = ["gate", str(folder), str(new), "--against", str(baseline), "--margin", "50%"]
+    assert run(gate) == 3
+    assert "draw some with --ask 10" in capsys.readouterr().err
+    for _ in range(2):  # those that wait count
+        assert run([*gate, "--ask", "9"]) == 2
+        told = capsys.readouterr().out
+        assert "there is no random answer yet" in told
+        assert "9 drawn questions wait for an answer: warpgauge annotate PROJECT." in told
+    with Project.open(folder) as project:
+        assert len(project.state.audits) == 1
+        rater = Rater(Session(project, "ann"), "ann")
+        rater.work(9)
+        assert [query.number for query in project.state.queries if query.audit] == list(range(3, 12))
+        assert len({query.gain is None for query in rater.seen}) == 1
+    assert run([*gate, "--ask", "9"]) == 0
+    assert "from 9 random answers" in capsys.readouterr().out
+    study = tmp_path / "study.toml"
+    study.write_text(f'name = "s"\n[[pair]]\nname = "a"\nproject = "{folder}"\n[[method]]\nname = "good"\n')
+    assert run(["gate", str(study), "good", "--against", "good", "--ask", "9"]) == 3
+    assert "call gate with the project of each pair" in capsys.readouterr().err
+
+
+def test_a_gates_questions_are_drawn_by_the_squared_distance(tmp_path):
+    """The logged probabilities, one draw after another: nine tenths by the square, a tenth evenly."""
+    with make(tmp_path / "p", {"audit_seed": 5}, targets=lattice(12, 9)) as project:
+        places, reach = audit_places(project)[0], np.array([[[1.0]], [[1.05]]])
+        found = round_between(project, project.state, lambda at: reach * at, 9, lambda at: np.ones(len(at)))
+        squares = np.square(0.05 * places).sum(axis=1)
+        sizes = 0.9 * squares / squares.sum() + 0.1 / len(places)
+        for target, probability in zip(found.drawn.targets, found.drawn.probabilities, strict=True):
+            assert probability == pytest.approx(sizes[target] / sizes.sum(), rel=1e-9)
+            sizes[target] = 0.0
+        assert found.drawn.sequential
 
 
 def test_a_gate_over_a_study(trial, tmp_path, capsys):

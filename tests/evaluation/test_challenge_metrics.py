@@ -114,3 +114,31 @@ def test_dirlab_errors_snap_to_voxels() -> None:
     mapped = np.array([[12.4, 20.6, 31.0], [12.2, 20.2, 32.0]])
     assert challenge_metrics.dirlab_errors(mapped, moving, grid) == pytest.approx([1.0, 0.0])
     assert challenge_metrics.target_registration_errors(mapped, moving)[1] == pytest.approx(np.sqrt(0.04 + 0.04 + 0.25))
+
+
+def test_learn2regs_rank_scores_are_shares_of_wins_by_significance() -> None:
+    """Two that cannot be distinguished share a score; one far better wins against both, one far worse against none.
+
+    Wins 3, 1, 1, 0 of four: ranks 4, 2.5, 2.5, 1, in equal steps from 0.1 to 1.
+    """
+    base = np.arange(10.0)
+    found = challenge_metrics.learn2reg_rank_scores([base + 100, base + 200, base + 200.5, base + 300])
+    assert found == pytest.approx([1.0, 0.1 + 0.9 * 0.5, 0.1 + 0.9 * 0.5, 0.1])
+    few = challenge_metrics.learn2reg_rank_scores([[1.0, 2.0], [10.0, 20.0]])
+    assert few == pytest.approx([0.55, 0.55])  # two cases can show nothing
+    with pytest.raises(InvalidInputError, match="at least two methods"):
+        challenge_metrics.learn2reg_rank_scores([[1.0, 2.0]])
+
+
+def test_rank_scores_are_those_of_the_challenges_own_steps() -> None:
+    """Against its steps, done slowly: a table of who is beaten by whom, and the mean place of equal numbers of wins."""
+    from scipy import stats
+
+    rng = np.random.default_rng(3)
+    values = rng.normal(0, 1, (7, 12)) + np.array([0, 0.3, 0.6, 1.5, 1.5, 3, 3])[:, None]
+    tests = {(i, j): stats.ranksums(values[i], values[j]) for i in range(7) for j in range(7)}
+    wins = [sum(tests[i, j].statistic > 0 and tests[i, j].pvalue < 0.05 for i in range(7)) for j in range(7)]
+    places = sorted(range(7), key=lambda one: wins[one])
+    steps = np.linspace(0.1, 1, 7)
+    expected = [np.mean([steps[places.index(j)] for j in range(7) if wins[j] == wins[i]]) for i in range(7)]
+    assert challenge_metrics.learn2reg_rank_scores(values) == pytest.approx(expected)

@@ -15,7 +15,7 @@ from command_tools import ask, call
 from test_napari_layers import flat_project
 from warpgauge.errors import InvalidInputError
 from warpgauge.evaluation import Comparison, landmark_table, project_posterior
-from warpgauge.evaluation.overlap import label_overlap, surface_distances
+from warpgauge.evaluation.overlap import area_hd95, label_overlap, surface_distances
 
 GRID = wg.Grid((40, 36, 20), [0.8, 1.0, 2.5], [5.0, -3.0, 10.0], units="mm")
 
@@ -78,6 +78,26 @@ def test_squares_one_apart_have_a_distance_of_one_spacing() -> None:
     assert distances is not None
     assert max(distances[0].max(), distances[1].max()) == pytest.approx(1.0)
     assert surface_distances(a, np.zeros_like(a), grid) is None
+
+
+def test_the_hd95_by_area_is_that_of_the_program_that_learn2reg_evaluates_with() -> None:
+    """Values of surface-distance 0.1 (compute_robust_hausdorff, 95, unit spacing), recorded once; it is not installed.
+
+    The others of 60 random pairs of regions were equal as well.
+    """
+    at = np.indices((14, 15, 13)).transpose(1, 2, 3, 0)
+
+    def ball(centre: tuple[float, float, float], radius: float) -> np.ndarray:
+        return np.square(at - np.array(centre)).sum(axis=-1) < radius**2
+
+    box = np.pad(np.ones((5, 6, 4), dtype=bool), ((3, 6), (4, 5), (4, 5)))
+    steps, middle = (at * np.array([7, 5, 3])).sum(axis=-1) % 11, ball((6, 6, 6), 4.3)
+    assert area_hd95(box, np.roll(box, (2, 1, 0), (0, 1, 2))) == 2.0
+    assert area_hd95(middle, ball((7, 7.5, 6), 5.2)) == 2.23606797749979
+    assert area_hd95(middle, middle | ball((1, 12, 1), 1.2)) == 3.4641016151377544
+    assert area_hd95(ball((0, 7, 6), 5.1), ball((1, 7, 8), 5.1)) == 1.7320508075688772
+    assert area_hd95(steps < 4, steps < 2) == 1.0
+    assert area_hd95(box, np.zeros_like(box)) == np.inf
 
 
 def test_what_lies_outside_counts_as_background_and_is_told() -> None:

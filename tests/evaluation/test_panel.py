@@ -201,6 +201,55 @@ def test_a_bent_method_does_not_win_beside_a_panel(posterior: Posterior) -> None
         assert found.verdict.best != "bent"
 
 
+def test_sizes_come_from_five_models_and_calls_from_one_of_all_annotations(posterior: Posterior) -> None:
+    """Against loops over the draws of either; squares of 4 widen the one model's draws about its mean by exactly 2."""
+    judge = wg.judge(posterior, METHODS)
+    found = wg.evaluate(judge, METHODS, TARGETS, samples=60, seed=5, regularity_over=False, further=0)
+    here = judge.fitted.evidence.at(TARGETS)
+    calls = judge.fitted.compare(TARGETS, here, 60, np.random.default_rng([5, 3]))
+    mapped = [method(TARGETS) for method in METHODS.values()]
+    errors = [[np.square(one - draw).sum() for one in mapped] for draw in calls]
+    win = [[np.mean([(row[a] < row[b]) + 0.5 * (a == b) for row in errors]) for b in range(4)] for a in range(4)]
+    np.testing.assert_allclose(found.win_probability, win, atol=1e-12)
+    best = np.bincount([int(np.argmin(row)) for row in errors], minlength=4) / 60
+    np.testing.assert_allclose([one.probability_best["2"] for one in found.scores.values()], best, atol=1e-12)
+    sizes = judge.sample(TARGETS, 60, seed=5)
+    sound = judge.draws_over(judge.compared(METHODS, TARGETS), 60, 5)[0].sound
+    rms = [np.sqrt(np.square(mapped[1] - draw).sum(axis=1).mean()) for draw in sizes[sound]]
+    assert found.scores["m1"].score["2"] == pytest.approx(np.median(rms), rel=1e-9)
+    mean = judge.fitted.whole.mean(TARGETS, here)
+    one, four = (
+        replace(judge.fitted, squares=np.full(24, size)).compare(TARGETS, here, 3, np.random.default_rng(1)) - mean
+        for size in (1.0, 4.0)
+    )
+    np.testing.assert_allclose(four, 2 * one, atol=1e-9)
+
+
+def test_a_method_that_may_have_seen_the_annotations_gains_nothing_by_the_one_model(posterior: Posterior) -> None:
+    """Beside a panel it is compared by the five models; vetted methods by the one model, whoever else is there."""
+    judge = wg.judge(posterior, {**METHODS, **REFERENCES}, panel=list(REFERENCES))
+    vetted = replace(judge, vetted=frozenset({*REFERENCES, "m0", "m1"}))
+    some = {name: METHODS[name] for name in ("m0", "m1")}
+    bent = {**some, "bent": _bent("m3", 0.5)}
+    few, more = (
+        wg.evaluate(vetted, one, TARGETS, samples=60, regularity_over=False, further=0) for one in (some, bent)
+    )
+    assert few.win_probability[0, 1] == more.win_probability[0, 1]
+    sizes, calls = vetted.draws_over(vetted.compared(bent, TARGETS), 60)
+    unheard = [_rms(sizes.lengths(k)[1]) for k in range(3)]
+    heard = [_rms(sizes.lengths(k)[0]) for k in range(3)]
+    expected = np.mean(unheard[2] < np.minimum(heard[0], heard[1]))
+    assert more.scores["bent"].probability_best["2"] == pytest.approx(expected, abs=1e-12)
+    half = np.arange(60) % 2 == 1
+    against = np.mean(np.where(half, unheard[2], heard[2]) < heard[0])
+    assert more.win_probability[2, 0] == pytest.approx(against, abs=1e-12)
+    assert few.win_probability[0, 1] == pytest.approx(np.mean(_rms(calls.lengths(0)[0]) < _rms(calls.lengths(1)[0])))
+
+
+def _rms(lengths: np.ndarray) -> np.ndarray:
+    return np.sqrt(np.mean(np.square(lengths), axis=1))
+
+
 def test_a_verdict_that_depends_on_a_leak_says_so(posterior: Posterior) -> None:
     """Where the probabilities of being best add up to little, no method is called the most likely."""
     found = _evaluated(posterior, {"bent": _bent("m3", 0.5), **REFERENCES}, panel=list(REFERENCES)).verdict

@@ -6,10 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 from scipy.interpolate import RBFInterpolator
 
 from session.tools import HEIGHT, WIDTH, Rater, lattice, make
 from warpgauge.core.expected_answers import chance_in_box
+from warpgauge.errors import SuspiciousDataWarning
 from warpgauge.io.landmarks import read_landmarks
 from warpgauge.project import Project
 from warpgauge.session import Session
@@ -85,6 +87,72 @@ def chances(session: Session) -> np.ndarray:
     """The chance of every candidate, as the next choice will use it."""
     suggester = session._model.suggester(session.project.state)
     return np.array([suggester.suggester.chance(row) for row in range(len(session.project.candidates))])
+
+
+def alike(folder: Path, **settings: object) -> tuple[Project, np.ndarray]:
+    """A pair of equal spots everywhere; beside each candidate on a spot lies one on a texture of its own."""
+    rows, columns = np.indices((HEIGHT, WIDTH))
+    fixed = 120 + 100 * ((rows % 12 < 4) & (columns % 12 < 4))
+    spots = np.array([(x, y) for x in range(42, WIDTH - 40, 60) for y in range(42, HEIGHT - 40, 48)], dtype=float)
+    rng = np.random.default_rng(8)
+    for x, y in np.add(spots.astype(int), (10, 0)):
+        fixed[y - 5 : y + 6, x - 5 : x + 6] = rng.integers(0, 255, (11, 11))
+    picture = folder.parent / "alike.png"
+    Image.fromarray(fixed.astype(np.uint8)).save(picture)
+    candidates = np.concatenate([spots, np.add(spots, (10.0, 0.0))])
+    project = Project.create(
+        folder, fixed=picture, moving=picture, candidates=candidates, targets=200,
+        foreground="none", settings={"seal": False, "guided_start": False, **NEVER, **settings},
+    )  # fmt: skip
+    return project, spots
+
+
+def test_recognisable_places_lead(tmp_path: Path) -> None:
+    """Questions go to what stands out beside the most informative spot; in a blind project skips change nothing."""
+    project, spots = alike(tmp_path / "p")
+    asked = [query.point for query in Rater(Session(project, "ada"), "ada").work(10)]
+    assert not {tuple(spot) for spot in spots.tolist()} & {tuple(point) for point in asked}
+    lists = []
+    for name, reason in (("one", None), ("two", "ambiguous")):
+        blind = alike(tmp_path / name, blind=True)[0]
+        blind.add_rater("boss", "organiser", by="boss")
+        for rater in ("ada", "ben"):
+            blind.add_rater(rater, "rater", by="boss")
+        session = Session(blind)
+        for _ in range(4):
+            query = session.next_query("ben")
+            assert query is not None
+            if reason:
+                session.skip(query, reason, rater="ben")
+            else:
+                session.place(query, query.point, rater="ben")
+        lists.append([one.point for one in Rater(session, "ada").work(6)])
+    assert lists[0] == lists[1]
+
+
+def test_questions_go_on_without_the_image_and_say_so(tmp_path: Path) -> None:
+    """Whoever only has the project, not its images, is asked the most informative places."""
+    project = alike(tmp_path / "p")[0]
+    (tmp_path / "alike.png").unlink()
+    with pytest.warns(SuspiciousDataWarning, match="without looking at how distinctive places are"):
+        assert Session(project, "ada").next_query() is not None
+
+
+def test_what_was_not_recognised_teaches_how_much_it_counts(tmp_path: Path) -> None:
+    """Ambiguous skips of spots and answers elsewhere make distinctiveness count for more; torn tissue does not."""
+    project, _ = alike(tmp_path / "p")
+    session = Session(project, "ada")
+    chances = session._model.chances
+    Rater(session, "ada").work(5)
+    assert chances.recognition(project.state).slope == 2.0
+    for reason, steeper in (("torn_or_missing", False), ("ambiguous", True)):
+        before = chances.recognition(project.state)
+        for _ in range(3):
+            query = session.next_query()
+            assert query is not None
+            session.skip(query, reason)
+        after = chances.recognition(project.state)
+        assert (after.level < before.level) is steeper
 
 
 def test_corner_after_corner_is_not_asked(tmp_path: Path) -> None:

@@ -11,9 +11,12 @@ import pytest
 from session.tools import Rater, lattice, make
 from warpgauge import Annotations, default_posterior
 from warpgauge.core.decisions import best_information
+from warpgauge.core.designs import contest_sizes
 from warpgauge.evaluation import AuditWatch, audit_data, certify_project, project_comparison
 from warpgauge.project import Project
 from warpgauge.session import Session, deciding_sizes
+from warpgauge.session.audit_questions import Expected, audit_places, audit_round
+from warpgauge.session.seals import unseal
 
 # Placements of a simulated rater with errors; one far from the others is doubted, which is not what is tested here.
 pytestmark = pytest.mark.filterwarnings("ignore::warpgauge.errors.SuspiciousDataWarning")
@@ -163,3 +166,50 @@ def test_places_that_can_hardly_be_answered_are_hardly_drawn() -> None:
     assert weighed.sum() == pytest.approx(1)
     assert weighed.min() > 0
     assert weighed[40:].sum() < 0.25 * even[40:].sum()
+
+
+def with_a_third(folder: Path, settings: dict[str, object]) -> Project:
+    """The transform "three" is far off wherever x is large."""
+    project = with_transforms(folder, settings)
+    file = folder.parent / "three.tfm"
+    file.write_text((folder.parent / "one.tfm").read_text().replace("1.01 0 0.02", "1.5 0 0.02"))
+    project.add_transform("three", file)
+    return project
+
+
+def test_questions_are_drawn_for_the_leader_against_the_undecided(tmp_path):
+    """The logged probabilities are those of sizes by the transforms that are not excluded, one draw after another."""
+    with with_a_third(tmp_path / "p", {"ask": "map", "audit": 0.3, "audit_seed": 3}) as project:
+        points = project.targets[::60]
+        known = default_posterior(
+            Annotations.isotropic(points, project.transform("one").map(points), 1.0), project.fixed_grid.extent
+        )
+        places, noise = audit_places(project)[0], np.eye(2)
+        mapped = {name: project.transform(name).map(places) for name in ("one", "two", "three")}
+        for excluded in ((), ("three",), ("two", "three")):
+            about = Expected(known, noise, lambda at: np.ones(len(at)), lambda out=excluded: out)
+            drawn = audit_round(project, project.state, lambda about=about: about).drawn
+            # With one left it is decided, and questions serve the certificates of all.
+            names = [name for name in mapped if name not in excluded] if len(excluded) < 2 else list(mapped)
+            values = np.stack([mapped[name] for name in names])
+            covariances = known.covariance(places) + noise
+            sizes = contest_sizes(values, known.mean(places), covariances, 3 * project.fixed_grid.pixel, 0.1)
+            for target, probability in zip(drawn.targets, drawn.probabilities, strict=True):
+                assert probability == pytest.approx(sizes[target] / sizes.sum(), rel=1e-9)
+                sizes[target] = 0.0
+
+
+def test_what_answers_exclude_and_that_sealed_answers_exclude_nothing(tmp_path):
+    """Sealed answers prove the same; questions that followed them would tell of them."""
+    settings = {"ask": "decide", "audit": 0.9, "seal": True, "audit_seed": 3}
+    with with_a_third(tmp_path / "p", settings) as project:
+        watch = AuditWatch(project)
+        assert watch.excluded() == set()
+        Rater(Session(project, "ann"), "ann").work(14)
+        found = watch.verdict()
+        assert found is not None
+        assert {one.better for one in found.pairs if "three" in (one.first, one.second)} == {"one", "two"}
+        assert watch.excluded() == set()
+        unseal(project, "organiser")
+        assert "three" in watch.excluded()
+        assert "one" not in watch.excluded()

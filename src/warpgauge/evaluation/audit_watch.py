@@ -59,6 +59,19 @@ class AuditWatch:
         except WarpgaugeError:  # no answer, or a transform that cannot be read, which is shown elsewhere
             return None
 
+    def excluded(self) -> frozenset[str]:
+        """Return the transforms that are proven to be worse than another; none where an answer is sealed.
+
+        Questions that followed sealed answers would tell of them.
+        """
+        with self.project.lock:
+            state = self.project.state
+            if any(query.audit is not None and state.is_sealed(query.number) for query in state.queries):
+                return frozenset()
+        found = self.verdict()
+        pairs = () if found is None else (*found.pairs, *found.contest)
+        return frozenset(one.other(one.better) for one in pairs if one.better is not None)
+
     def asking(self) -> str | None:
         """Return for organisers which share of the questions decides between transforms, and why there; else None."""
         with self.project.lock:

@@ -96,36 +96,16 @@ class Certificate:
     @property
     def late(self) -> list[str]:
         """Transforms that were added after the answers were opened."""
-        return [name for name, one in self.content["transforms"].items() if one["after_opening"]]
+        return _late(self.content)
 
     @property
     def notes(self) -> list[str]:
         """The last of `sentences`: what to keep in mind, which commands print to standard error."""
-        about, named = self.content["audit"], ", ".join(self.late)
-        found = []
-        if named:
-            found.append(f"note: added after the answers were opened, so they may have used the answers: {named}")
-        if about["seeded"]:
-            found.append("note: somebody set the seed of the draws (audit_seed), and could foresee them")
-        if about["redrawn"]:
-            found.append(
-                f"note: {counted(about['redrawn'], 'drawn question')} were never asked, because transforms or settings "
-                "changed and questions were drawn anew"
-            )
-        if about.get("elsewhere"):
-            found.append(
-                f"note: {counted(about['elsewhere'], 'random draw')} of questions about these images, made on this "
-                "computer, are not in this project (a copy of it, or another project): who kept the draw that suits "
-                "has a verdict without its confidence"
-            )
-        if self.content["left_out"]:
-            left = ", ".join(self.content["left_out"])
-            found.append(f"note: other transforms of the project, which the confidence allows for: {left}")
-        return found
+        return [f"note: {one}" for one in content_notes(self.content)]
 
     def to_json(self) -> str:
         """Return the certificate as it is written to a file."""
-        return json.dumps(self.content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+        return content_text(self.content)
 
     def __str__(self) -> str:
         return "\n".join([text_table(*self.table(), self.title), "", *self.sentences])
@@ -135,6 +115,40 @@ class Certificate:
 
     def _repr_html_(self) -> str:
         return html_table(*self.table(), self.title, after=self.sentences)
+
+
+def content_text(content: Mapping[str, Any]) -> str:
+    """Return a certificate's content as it is written to a file."""
+    return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def content_notes(content: Mapping[str, Any]) -> list[str]:
+    """Return what to keep in mind about a certificate: how somebody could have known its draws or its answers."""
+    about, named = content["audit"], ", ".join(_late(content))
+    found = []
+    if named:
+        found.append(f"added after the answers were opened, so they may have used the answers: {named}")
+    if about["seeded"]:
+        found.append("somebody set the seed of the draws (audit_seed), and could foresee them")
+    if about["redrawn"]:
+        found.append(
+            f"{counted(about['redrawn'], 'drawn question')} were never asked, because transforms or settings "
+            "changed and questions were drawn anew"
+        )
+    if about.get("elsewhere"):
+        found.append(
+            f"{counted(about['elsewhere'], 'random draw')} of questions about these images, made on this "
+            "computer, are not in this project (a copy of it, or another project): who kept the draw that suits "
+            "has a verdict without its confidence"
+        )
+    if content["left_out"]:
+        left = ", ".join(content["left_out"])
+        found.append(f"other transforms of the project, which the confidence allows for: {left}")
+    return found
+
+
+def _late(content: Mapping[str, Any]) -> list[str]:
+    return [name for name, one in content["transforms"].items() if one["after_opening"]]
 
 
 def digest_of(content: Mapping[str, Any]) -> str:

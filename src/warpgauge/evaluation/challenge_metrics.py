@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from warpgauge.core.arrays import Floats
+from warpgauge.core.arrays import Floats, tied_ranks
 from warpgauge.errors import InvalidInputError, SuspiciousDataWarning
 from warpgauge.geometry import Grid
 
@@ -234,6 +234,23 @@ def learn2reg_robust(case_means: ArrayLike, initial_means: ArrayLike, share: flo
         raise InvalidInputError("Learn2Reg's robustness needs as many initial means as means, and a share in (0, 1].")
     hardest = np.argsort(-before, kind="stable")[: max(1, round(share * len(after)))]
     return float(after[hardest].mean())
+
+
+def learn2reg_rank_scores(values: ArrayLike) -> Floats:
+    """Learn2Reg's metric rank score of each of K methods, between 0.1 (worst) and 1, from (K, n) values, lower better.
+
+    A method wins against another whose values are significantly larger (Wilcoxon's rank-sum test, p below 0.05). The
+    numbers of wins are ranked, and the ranks mapped to equal steps from 0.1 to 1; equal numbers share their mean. The
+    challenge's text speaks of a signed-rank test, its ranking program uses the rank sum, which is taken here.
+    """
+    from scipy import stats
+
+    found = np.asarray(values, dtype=np.float64)
+    if found.ndim != 2 or len(found) < 2 or not found.shape[1] or not np.isfinite(found).all():
+        raise InvalidInputError("Rank scores need finite (K, n) values of at least two methods.")
+    tested = [[stats.ranksums(other, own) for other in found] for own in found]
+    wins = np.array([sum(one.statistic > 0 and one.pvalue < 0.05 for one in row) for row in tested], dtype=np.float64)
+    return np.asarray(0.1 + 0.9 * (tied_ranks(wins) - 1) / (len(wins) - 1))
 
 
 @dataclass(frozen=True)

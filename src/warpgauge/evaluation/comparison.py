@@ -10,7 +10,7 @@ annotations or over other targets share what is known already.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -47,12 +47,15 @@ class Scene:
         What the targets stand for, in words.
     candidates : (m, d) array or None
         Where further annotations may be suggested.
+    missing : callable or None
+        Returns which of (n, d) points have no match: maps have no values there.
     """
 
     grid: Grid | None = None
     units: str | None = None
     region: str = ""
     candidates: Floats | None = None
+    missing: Callable[[Floats], Bools] | None = None
 
     @property
     def pixel(self) -> float | None:
@@ -243,6 +246,14 @@ class Comparison:
             baseline=self.baseline if self.baseline in kept else None,
             _known=known,
         )
+
+    def beside_panel(self, names: Iterable[str]) -> Comparison:
+        """Return the comparison of some of the transforms, each counted as beside all references of the panel."""
+        found = self.among(names)
+        rows = [list(self.transforms).index(name) for name in found.transforms]
+        found = replace(found, panel=self.panel, _known=dict(vars(found.values)))
+        found._made.update(counted=np.ascontiguousarray(self.counted[rows]), known=self.known)
+        return found
 
     def opened(self) -> Comparison:
         """Return the comparison by all answers: the sealed ones count like the others from now on."""

@@ -1,9 +1,10 @@
 """Models of the truth that were each fitted without a fifth of the annotations, and how far those fifths lie from them.
 
-The truth is drawn from these models, not from one fitted to all annotations: what is used is what was checked, and how
-much the models differ from each other is part of what is not known. `CrossFit.compare` draws from one model of all
-annotations instead, widened by the squares of the cross-fitted residuals with random weights (a Bayesian bootstrap): it
-names the best with fewer annotations, and no verdict uses it yet (docs/validation.md).
+For the sizes of errors the truth is drawn from these models, not from one fitted to all annotations: what is used is
+what was checked, and how much the models differ from each other is part of what is not known. For the question which of
+two transforms is better, `CrossFit.compare` draws from one model of all annotations, widened by the squares of the
+cross-fitted residuals with random weights (a Bayesian bootstrap): it names the best with fewer annotations
+(docs/validation.md).
 
 `Widening` corrects the models' spread by the annotations that each was not fitted to. Their standardised squared
 residuals, ``r^T (C + f Sigma)^-1 r / d``, are taken as ``c F(d, nu)`` with a common factor c and tails nu. Both have a
@@ -147,9 +148,13 @@ class CrossFit:
         """The model of all annotations."""
         return ErrorModel.fit(self.evidence)
 
+    def whole_mean(self, points: Floats, here: EvidenceValues) -> Floats:
+        """Return the expected matches of (n, d) points by the one model of all annotations."""
+        return self.whole.mean(points, here)
+
     def compare(self, points: Floats, here: EvidenceValues, count: int, rng: np.random.Generator) -> Floats:
         """Draw joint samples of the true matches, (count, n, d), from the one model of all annotations."""
-        mean = self.whole.mean(points, here)
+        mean = self.whole_mean(points, here)
         factors = rng.dirichlet(np.ones(len(self.squares)), count) @ self.squares
         samples = self.whole.sample(points, here, count, rng)
         return np.asarray(mean + np.sqrt(factors)[:, None, None] * (samples - mean))

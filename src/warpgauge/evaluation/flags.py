@@ -15,7 +15,7 @@ from warpgauge.evaluation import sentences
 from warpgauge.evaluation.comparison import Comparison
 from warpgauge.evaluation.leaks import LeakTest
 
-LEAK, UNDEFINED, LATE, EXCLUDED = "leak", "undefined", "late", "excluded"
+LEAK, UNDEFINED, LATE, EXCLUDED, LEFT_OUT = "leak", "undefined", "late", "excluded", "left_out"
 RATER_OFFSET, COMMON_OFFSET = "rater_offset", "common_offset"
 TOO_GOOD = 0.001
 GROSS = 6.0
@@ -38,7 +38,8 @@ class Flag:
         them; one that fits open annotations better than sealed ones; one that was added or changed after these were
         opened; one that is not defined at some targets; an annotation that the transforms and the other annotations
         contradict; or places where the annotations exclude every transform. ``"rater_offset"`` is a rater who is offset
-        from the others by a constant, ``"common_offset"`` an offset of the annotations from all good transforms. Doubts
+        from the others by a constant, ``"common_offset"`` an offset of the annotations from all good transforms, and
+        ``"left_out"`` targets in areas that somebody drew as having no match. Doubts
         that nobody has accepted have the codes of `warpgauge.session.doubts`.
     transform : str or None
         Which transform; None for ``"gross_error"`` and what concerns all.

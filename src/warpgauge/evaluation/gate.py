@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -31,6 +31,7 @@ from warpgauge.evaluation.audit import AuditData, audit_data
 from warpgauge.evaluation.exact_verdict import CLEAR, CONFIDENCE, ladder_of
 from warpgauge.evaluation.project_evaluation import project_comparison
 from warpgauge.project import Project
+from warpgauge.session import Session
 
 STATUS = {0: "not worse", 1: "worse", 2: "undecided"}
 _MARGIN = re.compile(r"\s*([0-9.eE+-]+)\s*(mm|um|px|%)?\s*")
@@ -85,6 +86,8 @@ class GateResult:
         About how many further answers would let it pass if they are like those so far; infinite where they would not.
     level : float
     units : str
+    waiting : int
+        Drawn questions that wait for an answer, where the gate was told to ask.
     """
 
     code: int
@@ -100,6 +103,7 @@ class GateResult:
     more: float
     level: float
     units: str
+    waiting: int = 0
 
     @property
     def status(self) -> str:
@@ -152,7 +156,7 @@ def gate_audit(
 
 
 def gate_project(
-    project: Project, new: Any, baseline: Any, *, margin: str | float = 0.0, level: float = CONFIDENCE
+    project: Project, new: Any, baseline: Any, *, margin: str | float = 0.0, level: float = CONFIDENCE, ask: int = 0
 ) -> GateResult:
     """Return whether a transform is worse than another by more than a margin, by the audit of a project.
 
@@ -165,9 +169,22 @@ def gate_project(
         In world units, or ``"0.1mm"``, or ``"5%"`` of the baseline's RMS error.
     level : float
         One minus the error rate of either answer.
+    ask : int
+        Where it is undecided, so many questions are drawn by where the two differ, and wait in the list for an answer.
     """
     read = Margin.read(margin, project.units)
-    return decide([gate_pair(project, new, baseline)], read, level, project.units)
+    if int(ask) != ask or ask < 0:
+        raise InvalidInputError(f"A gate asks a whole number of questions of at least 0, got {ask!r}.")
+    found = decide([gate_pair(project, new, baseline)], read, level, project.units, unanswered=ask > 0)
+    if found.code != 2 or not ask:
+        return found
+
+    def pair(places: Floats) -> Floats:
+        values = np.stack([one.map(places) for one in (new, baseline)])
+        # Where a transform is not defined it counts as no registration, as in the gate.
+        return np.where(np.isfinite(values).all(axis=2, keepdims=True), values, places)
+
+    return replace(found, waiting=Session(project).ask_between(pair, int(ask)))
 
 
 def gate_pair(project: Project, new: Any, baseline: Any) -> GatePair:
@@ -183,18 +200,23 @@ def gate_pair(project: Project, new: Any, baseline: Any) -> GatePair:
     return GatePair(data, float(data.apart.largest[0, 1, -1]) / data.draws.population, largest)
 
 
-def decide(pairs: Sequence[GatePair], margin: Margin, level: float, units: str) -> GateResult:
-    """Return the outcome over one pair of images or several, of which each counts the same."""
+def decide(
+    pairs: Sequence[GatePair], margin: Margin, level: float, units: str, *, unanswered: bool = False
+) -> GateResult:
+    """Return the outcome over one pair of images or several, of which each counts the same.
+
+    Without an answer it is refused unless ``unanswered`` says that undecided will do.
+    """
     if not 0.5 < level < 1:
         raise InvalidInputError(f"The level of a gate must lie between 0.5 and 1, got {level!r}.")
     squares = float(np.mean([one.squares for one in pairs]))
     known = [one.data for one in pairs if one.data is not None]
     # By Minkowski's inequality RMS errors differ by at most the RMS distance of the transforms.
     at_once = squares == 0 or (not margin.relative and squares <= margin.size**2)
-    if len(known) < len(pairs) and not at_once:
+    if len(known) < len(pairs) and not at_once and not unanswered:
         raise InvalidInputError(
-            "A gate needs answers to audit questions, and there are none; answer some with warpgauge annotate PROJECT "
-            "--audit 0.3."
+            "A gate needs answers to audit questions, and there are none; draw some with --ask 10, or answer some with "
+            "warpgauge annotate PROJECT --audit 0.3."
         )
     code, more, sizes, answers, opened = 0 if at_once else 2, np.inf, (np.nan, np.nan), 0, 0
     if len(known) == len(pairs):

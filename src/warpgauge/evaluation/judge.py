@@ -7,7 +7,7 @@ the method alone. Without one they are the transforms that are compared, so that
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -85,10 +85,10 @@ def judge(
     return judge_of(Comparison.of(every, None, posterior, panel=names, sealed=sealed, scene=Scene(units=units)))
 
 
-def judge_of(comparison: Comparison) -> Truth:
+def judge_of(comparison: Comparison, fit: Callable[[Evidence], CrossFit] = CrossFit.of) -> Truth:
     """Return the model of the true transformation by which the transforms of a comparison are evaluated.
 
-    Sealed answers test for leaks first; from then on they count like the others.
+    Sealed answers test for leaks first; from then on they count like the others. ``fit`` is how the model is fitted.
     """
     leaks, given = tested(comparison), comparison.opened()
     if not given.transforms or len(given.annotations) < FEWEST:
@@ -112,7 +112,7 @@ def judge_of(comparison: Comparison) -> Truth:
     flags = (*leaked, *_with_use(flags, trusted), *gross_errors(known), *common_offset(known))
     nothing = {name for name, one in zip(every, still, strict=True) if one}
     passed = {name for name, test in leaks.items() if not test.leaked}
-    return Judge(given, CrossFit.of(evidence), flags, tuple(panel), frozenset({*panel, *nothing, *passed}))
+    return Judge(given, fit(evidence), flags, tuple(panel), frozenset({*panel, *nothing, *passed}))
 
 
 def _with_use(flags: Sequence[Flag], trusted: Sequence[str]) -> list[Flag]:
@@ -216,23 +216,39 @@ class Judge:
         here = self.fitted.evidence.over(comparison)
         return self.fitted.sample(comparison.targets, here, count, np.random.default_rng(seed))
 
-    def draws_over(self, comparison: Comparison, count: int, seed: int = 0) -> TruthDraws:
-        """Draw the truth at a comparison's targets; with a panel, each method has draws of its own."""
-        samples, at = self.sample_over(comparison, count, seed), comparison.targets
+    def draws_over(self, comparison: Comparison, count: int, seed: int = 0) -> tuple[TruthDraws, TruthDraws]:
+        """Draw the truth at a comparison's targets: by five models for sizes, by one of all annotations for calls.
+
+        With a panel, each method has draws of its own.
+        """
+        fitted, here, at = self.fitted, self.fitted.evidence.over(comparison), comparison.targets
+        sizes = self.sample_over(comparison, count, seed)
+        calls = fitted.compare(at, here, count, np.random.default_rng([seed, 3]))
         failed = missed_failures(at, self.annotations.fixed_points, count, np.random.default_rng([seed, 1]))
         # Where a registration fails, its error is about as large as the deformation itself, and independent of it.
         failure = 2 * np.square(not_affine(at, self.posterior.mean(at))).sum(axis=1)
         if not self.panel:
-            return TruthDraws(comparison, samples, failed, failure)
-        return PanelDraws(comparison, samples, failed, failure, judge=self, mean=self.mean_over(comparison), seed=seed)
+            return TruthDraws(comparison, sizes, failed, failure), TruthDraws(comparison, calls, failed, failure)
+        return (
+            PanelDraws(comparison, sizes, failed, failure, judge=self, mean=fitted.mean(at, here), seed=seed),
+            PanelDraws(comparison, calls, failed, failure, judge=self, mean=fitted.whole_mean(at, here), seed=seed),
+        )
 
     def hearing(self, values: Floats) -> Hearing:
         """Return how far the truth goes along with a method, from its (L, d) values at the annotations."""
         expected = self.annotations.moving_points - self.fitted.residuals
         return Hearing.of(values - expected, self.fitted.residuals, self.fitted.squares)
 
+    def comparable(self, names: Iterable[str]) -> Bools:
+        """Return which transforms the one model of all annotations may compare: beside a panel the vetted ones.
+
+        A transform that has seen the annotations is near that model's mean, which knows them as well; of the five
+        models, one knows nothing of each annotation.
+        """
+        return np.array([not self.panel or name in self.vetted for name in names], dtype=bool)
+
     def judgement(
-        self, comparison: Comparison, norms: Sequence[float], draws: Mapping[str, Floats], sound: Bools
+        self, comparison: Comparison, norms: Sequence[float], draws: Mapping[str, Floats], calls: Floats, sound: Bools
     ) -> Judgement:
         """Score by the medians of the sound draws, and count in how many of all one transform beats another.
 
@@ -240,8 +256,9 @@ class Judge:
         """
         # A failure that nobody met is less likely than none: it widens the interval and leaves the score.
         scores = {norm_name(p): np.median(draws[draws_of(norm_name(p))][sound], axis=0) for p in norms}
-        rms = draws["rms"]
-        return Judgement(scores, np.mean(np.square(rms), axis=0), _won(rms), ascending(np.median(rms[sound], axis=0)))
+        rms, able = draws["rms"], self.comparable(comparison.transforms)
+        win = np.where(able[:, None] & able, _won(calls), _won(rms))
+        return Judgement(scores, np.mean(np.square(rms), axis=0), win, ascending(np.median(rms[sound], axis=0)))
 
     def expected_errors(self, comparison: Comparison) -> Floats:
         """Median over samples of the error of each transform at every target, (K, n)."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -94,17 +94,22 @@ class PaperJudge:
         """Draw joint samples of the true matches of a comparison's targets, (count, n, d)."""
         return self.posterior.sample(comparison.targets, count, seed)
 
-    def draws_over(self, comparison: Comparison, count: int, seed: int = 0) -> TruthDraws:
+    def draws_over(self, comparison: Comparison, count: int, seed: int = 0) -> tuple[TruthDraws, TruthDraws]:
         """Draw the truth at a comparison's targets; the paper knows no failure that nobody met."""
         samples = self.sample_over(comparison, count, seed)
-        return TruthDraws(comparison, samples, np.zeros((count, len(comparison.targets)), dtype=bool))
+        found = TruthDraws(comparison, samples, np.zeros((count, len(comparison.targets)), dtype=bool))
+        return found, found
+
+    def comparable(self, names: Iterable[str]) -> Bools:
+        """Return that all are: there is one model."""
+        return np.ones(len(list(names)), dtype=bool)
 
     def judgement(
-        self, comparison: Comparison, norms: Sequence[float], draws: Mapping[str, Floats], sound: Bools
+        self, comparison: Comparison, norms: Sequence[float], draws: Mapping[str, Floats], calls: Floats, sound: Bools
     ) -> Judgement:
         """Judge by distances from the posterior mean, Eq. (target_set_displacements_on_annotations).
 
-        The ``draws`` are not used.
+        The draws are not used.
         """
         errors = comparison.counted - self.posterior.mean(comparison.targets)
         scores = {norm_name(p): np.array([displacement_norm(one, p) for one in errors]) for p in norms}

@@ -23,7 +23,7 @@ from warpgauge.errors import InvalidInputError
 from warpgauge.evaluation.audit import audited_points
 from warpgauge.evaluation.comparison import Comparison, Scene
 from warpgauge.evaluation.diagnostics import trust_in
-from warpgauge.evaluation.flags import LATE, RATER_OFFSET, Flag
+from warpgauge.evaluation.flags import LATE, LEFT_OUT, RATER_OFFSET, Flag
 from warpgauge.evaluation.judge import CENTRES, judge_of
 from warpgauge.evaluation.leaks import FEWEST
 from warpgauge.evaluation.paper_judge import PaperJudge
@@ -138,13 +138,16 @@ def project_comparison(project: Project, transforms: Mapping[str, Any] | None = 
     if transforms is None:
         transforms = {name: project.transform(name) for name in project.transform_names()}
     grid = project.fixed_grid
-    scene = Scene(grid, grid.units, project.document.targets.region, project.candidates)
+    targets, missing, free = project.judged_targets, project.missing, project.candidates
+    if missing is not None:
+        free = free[~missing(free)]
+    scene = Scene(grid, grid.units, project.document.targets.region, free, missing)
     every, posterior = with_baseline(transforms, project.d), project_posterior(project)
     panel = tuple(name for name in project.reference_names() if name in every)
     about = {"baseline": BASELINE, "panel": panel, "audited": audited_points(project), "scene": scene}
     answers = once_sealed(project)
     if not answers.rows.any():
-        return with_doubts(project, Comparison.of(every, project.targets, posterior, **about))
+        return with_doubts(project, Comparison.of(every, targets, posterior, **about))
     given, rows = posterior.annotations, answers.rows
     seen = {name: ~answers.hidden_from(project, name) for name in every if name not in (*panel, BASELINE)}
     late = tuple(
@@ -158,7 +161,20 @@ def project_comparison(project: Project, transforms: Mapping[str, Any] | None = 
 
     sealed, whole = given[rows], conditioned(Annotations.concatenate([given[~rows], given[rows]]))
     opened = {"sealed": sealed, "seen": seen, "whole": whole, "notes": late}
-    return with_doubts(project, Comparison.of(every, project.targets, conditioned(given[~rows]), **about, **opened))
+    return with_doubts(project, Comparison.of(every, targets, conditioned(given[~rows]), **about, **opened))
+
+
+def _left_out(project: Project) -> list[Flag]:
+    """Flag targets that areas drawn as missing take out: whoever draws them decides what is judged."""
+    state, out = project.state, len(project.targets) - len(project.judged_targets)
+    if not out:
+        return []
+    drawn = [one for one in state.outlines.values() if one.what == "missing"]
+    # When any transform was first added, also one that was replaced or removed since.
+    first = min(state.first_added.values(), default=state.generation)
+    late = sum(one.generation > first for one in drawn)
+    numbers = {"share": out / len(project.targets), "areas": float(len(drawn)), "late": float(late)}
+    return [Flag(LEFT_OUT, numbers=numbers, text=", ".join(sorted({one.stamp.rater for one in drawn})))]
 
 
 def _offsets(project: Project) -> list[Flag]:
@@ -178,7 +194,7 @@ def _offsets(project: Project) -> list[Flag]:
 def with_doubts(project: Project, comparison: Comparison) -> Comparison:
     """Add the doubts about the project's transforms and imports that nobody has accepted."""
     state, grids, units = project.state, (project.fixed_grid, project.moving_grid), project.units
-    notes = [*_offsets(project)]
+    notes = [*_left_out(project), *_offsets(project)]
     notes += [Flag(one.code, numbers=one.numbers, units=units, text=one.text) for one in forced_imports(project)]
     values, given = comparison.values, comparison.annotations
     for row, (name, transform) in enumerate(comparison.transforms.items()):

@@ -14,6 +14,7 @@ from warpgauge.core.arrays import Bools, Floats, as_points
 from warpgauge.core.error_scores import displacement_norm, norm_name, rank_distribution
 from warpgauge.core.parallel import one_blas_thread
 from warpgauge.core.process import Posterior
+from warpgauge.display import cell_progress
 from warpgauge.errors import InvalidInputError
 from warpgauge.evaluation.columns import PRIMARY, SCORES, Row, draws_of
 from warpgauge.evaluation.comparison import Comparison, Scene
@@ -131,10 +132,13 @@ def evaluate(
     model = as_truth(truth)
     if not transforms or len(np.asarray(targets)) == 0:
         raise InvalidInputError("evaluate needs at least one transform and one target.")
-    found = model.compared(transforms, targets)
     at = None if candidates is None else as_points(candidates, "candidates", model.d)
     scene = Scene(grid, None if grid is None else grid.units, candidates=at)
-    return scored(model, replace(found, scene=scene, baseline=baseline if baseline in transforms else None), how)
+    with cell_progress(2) as begin:
+        begin("mapping the targets")
+        found = model.compared(transforms, targets)
+        begin("scoring")
+        return scored(model, replace(found, scene=scene, baseline=baseline if baseline in transforms else None), how)
 
 
 @one_blas_thread()
@@ -179,14 +183,19 @@ class Draws:
     Attributes
     ----------
     draws : dict
-        (S, K) draws of each norm and statistic: half of those of a transform that is not vetted are unheard.
+        (S, K) draws of each norm and statistic for its size: half of those of a transform that is not vetted are
+        unheard.
+    calls : dict
+        The same of each norm and of the root mean square, for the question which of two is better.
     heard, unheard : dict
-        The same of each norm, all heard and all unheard, for the question who is best.
+        The same of each norm, all heard and all unheard, for the question who is best; those for sizes where a
+        transform may not be compared by the others.
     sound : (S,) array of bool
         Draws in which nothing has failed unseen.
     """
 
     draws: dict[str, Floats]
+    calls: dict[str, Floats]
     heard: dict[str, Floats]
     unheard: dict[str, Floats]
     sound: Bools
@@ -194,10 +203,10 @@ class Draws:
     @classmethod
     def joined(cls, parts: Sequence[Draws]) -> Draws:
         """Return the draws of several batches in one."""
-        kinds = ([getattr(one, kind) for one in parts] for kind in ("draws", "heard", "unheard"))
+        kinds = ([getattr(one, kind) for one in parts] for kind in ("draws", "calls", "heard", "unheard"))
         joined = ({key: np.concatenate([one[key] for one in each]) for key in each[0]} for each in kinds)
-        draws, heard, unheard = joined
-        return cls(draws, heard, unheard, np.concatenate([one.sound for one in parts]))
+        draws, calls, heard, unheard = joined
+        return cls(draws, calls, heard, unheard, np.concatenate([one.sound for one in parts]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -223,7 +232,8 @@ class Standings:
     @classmethod
     def of(cls, truth: Truth, comparison: Comparison, drawn: Draws, how: Scoring) -> Standings:
         """Judge the draws over the targets of a comparison."""
-        names, judged = list(comparison.transforms), truth.judgement(comparison, how.norms, drawn.draws, drawn.sound)
+        names = list(comparison.transforms)
+        judged = truth.judgement(comparison, how.norms, drawn.draws, drawn.calls["rms"], drawn.sound)
         judged = replace(judged, order=[k for k in judged.order if names[k] not in truth.disqualified])
         groups = tied_groups(judged.order, judged.win, scores=judged.scores.get(PRIMARY), margin=how.margin)
         first = _first_copies(comparison, judged, how.margin, truth.vetted)
@@ -371,26 +381,37 @@ def _sampled(truth: Truth, comparison: Comparison, how: Scoring) -> tuple[Draws,
 
 def _drawn(truth: Truth, part: Comparison, count: int, seed: int, how: Scoring) -> tuple[Draws, Draws | None]:
     """Draw the errors over all targets and over the known ones; the lengths of one transform at a time are held."""
-    drawn = truth.draws_over(part, count, seed)
+    sizes, calls = truth.draws_over(part, count, seed)
     whole = np.ones(len(part.targets), dtype=bool)
     sets = [whole] if part.known.all() or not part.known.any() else [whole, part.known]
     columns: list[list[tuple[dict[str, Floats], ...]]] = [[] for _ in sets]
-    half = np.arange(count) % 2 == 1
+    half, together = np.arange(count) % 2 == 1, bool(truth.comparable(part.transforms).all())
     for k in range(len(part.transforms)):
-        heard, unheard = drawn.lengths(k)
+        lengths = sizes.lengths(k), calls.lengths(k)
         for rows, found in zip(sets, columns, strict=True):
-            one = _summarised(heard[:, rows], how)
-            other = one if unheard is heard else _summarised(unheard[:, rows], how)
-            found.append(({key: np.where(half, other[key], one[key]) for key in one}, one, other))
-    norms = {draws_of(norm_name(p)) for p in how.norms}
+            sized, one = (_both(each, rows, how) for each in lengths)
+            found.append((_mixed(*sized, half), _mixed(*one, half), *(one if together else sized)))
+    norms = {"rms", *(draws_of(norm_name(p)) for p in how.norms)}
     made = []
     for found in columns:
-        every, *by_norm = (
+        every, called, heard, unheard = (
             {key: np.stack([one[at][key] for one in found], axis=1) for key in found[0][0] if at == 0 or key in norms}
-            for at in range(3)
+            for at in range(4)
         )
-        made.append(Draws(every, by_norm[0], by_norm[1], drawn.sound))
+        made.append(Draws(every, called, heard, unheard, sizes.sound))
     return made[0], made[-1] if part.known.any() else None
+
+
+def _both(lengths: tuple[Floats, Floats], rows: Bools, how: Scoring) -> tuple[dict[str, Floats], dict[str, Floats]]:
+    """Summarise the errors over some targets, heard and unheard."""
+    heard, unheard = lengths
+    one = _summarised(heard[:, rows], how)
+    return one, one if unheard is heard else _summarised(unheard[:, rows], how)
+
+
+def _mixed(heard: Mapping[str, Floats], unheard: Mapping[str, Floats], half: Bools) -> dict[str, Floats]:
+    """Return draws of which a half is unheard."""
+    return {key: np.where(half, unheard[key], one) for key, one in heard.items()}
 
 
 def _summarised(lengths: Floats, how: Scoring) -> dict[str, Floats]:
@@ -425,7 +446,8 @@ def _all_scores(
     keys = {p: norm_name(p) for p in how.norms}
     by_norm = {draws_of(norm) for norm in keys.values()}
     draws, judged = whole.drawn.draws, whole.judged
-    ranks = {norm: rank_distribution(draws[draws_of(norm)]) for norm in keys.values()}
+    called = whole.drawn.calls if truth.comparable(comparison.transforms).all() else draws
+    ranks = {norm: rank_distribution(called[draws_of(norm)]) for norm in keys.values()}
     outside, errors = (~comparison.defined).mean(axis=1), comparison.landmark_errors
     result = {}
     for k, (name, transform) in enumerate(comparison.transforms.items()):

@@ -490,6 +490,19 @@ def _doubt(found: Flag) -> str:
     return f"{who} {words}. If that is as it should be: warpgauge evaluate PROJECT --accept-note {name}."
 
 
+def _left_out(found: Flag) -> str:
+    share, late = percent(found.numbers["share"]), int(found.numbers["late"])
+    after = (
+        f" {counted(late, 'area')} of them {'was' if late == 1 else 'were'} drawn after the first transform was added: "
+        "whoever draws them can leave out where a transform fails."
+        if late
+        else ""
+    )
+    areas = counted(int(found.numbers["areas"]), "area")
+    drawn = f"they lie in {areas} drawn as having no match (by {found.text})."
+    return f"{share} of the targets are not judged: {drawn}{after}"
+
+
 def _rater_offset(found: Flag) -> str:
     numbers = found.numbers
     return (
@@ -515,6 +528,7 @@ _FLAGS = {
     "excluded": _excluded,
     "gross_error": _gross_error,
     "rater_offset": _rater_offset,
+    "left_out": _left_out,
     "common_offset": _common_offset,
     "leak": _leak,
     "late": _late,
@@ -778,6 +792,11 @@ def gate(found: GateResult) -> str:
             f"Not worse: {size}. A registration that is worse by {margin} or more passes in at most {error} of audits."
             f"{known}"
         )
+    wait = ""
+    if found.waiting:
+        wait = f" {counted(found.waiting, 'drawn question')} wait for an answer: warpgauge annotate PROJECT."
+    if not found.answers:
+        return f"Undecided at a margin of {margin}: there is no random answer yet, and {apart}.{wait}"
     if found.code == 1:
         return f"Worse: {size}. A registration that is not worse fails in at most {error} of audits.{known}"
     need = "without a margin nothing can pass but the baseline itself: give one, such as --margin 5%"
@@ -787,4 +806,4 @@ def gate(found: GateResult) -> str:
             need += " (a margin as a share, such as 10%, is easier to prove than a length)"
         if found.more <= _FAR:
             need = f"about {round(max(1, found.more))} more answers like these would let it pass"
-    return f"Undecided at a margin of {margin}: {size}; {need}. {apart[0].upper()}{apart[1:]}.{known}"
+    return f"Undecided at a margin of {margin}: {size}; {need}. {apart[0].upper()}{apart[1:]}.{known}{wait}"

@@ -6,7 +6,7 @@ which of the two it is.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -148,17 +148,22 @@ class Truth(Protocol):
         """Draw joint samples of the true matches of a comparison's targets, (count, n, d)."""
         ...
 
-    def draws_over(self, comparison: Comparison, count: int, seed: int = 0) -> TruthDraws:
-        """Draw the truth at a comparison's targets, as each of its transforms is scored by it."""
+    def draws_over(self, comparison: Comparison, count: int, seed: int = 0) -> tuple[TruthDraws, TruthDraws]:
+        """Draw the truth at a comparison's targets, for the sizes of errors and for which transform is better."""
+        ...
+
+    def comparable(self, names: Iterable[str]) -> Bools:
+        """Return which of some transforms the draws for calls may compare; others are compared by those for sizes."""
         ...
 
     def judgement(
-        self, comparison: Comparison, norms: Sequence[float], draws: Mapping[str, Floats], sound: Bools
+        self, comparison: Comparison, norms: Sequence[float], draws: Mapping[str, Floats], calls: Floats, sound: Bools
     ) -> Judgement:
         """Score the transforms, compare each with each, and put them in order.
 
-        ``draws`` holds (samples, K) draws of each norm (``"norm 2"``) and statistic (``"rms"``) of the true error,
-        ``sound`` in which of them nothing has failed unseen.
+        ``draws`` holds (samples, K) draws of each norm (``"norm 2"``) and statistic (``"rms"``) of the true error for
+        its size, ``calls`` those of the root mean square for which is better, ``sound`` in which of them nothing has
+        failed unseen.
         """
         ...
 

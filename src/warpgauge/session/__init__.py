@@ -5,6 +5,7 @@ from warpgauge.session.answers import Saved, Start
 from warpgauge.session.audit_questions import DECIDING, DECIDING_ROUND, FIRST, deciding_sizes
 from warpgauge.session.fused_annotations import Mark
 from warpgauge.session.mark_list import ListRow
+from warpgauge.session.nearby import Sight
 from warpgauge.session.plausibility import UnconfirmedError
 from warpgauge.session.progress import Curve, Progress, StopRule
 from warpgauge.session.queries import Prediction, Query
@@ -26,6 +27,7 @@ __all__ = [
     "RaterSummary",
     "Saved",
     "Session",
+    "Sight",
     "Start",
     "StopRule",
     "UnconfirmedError",

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,7 +20,7 @@ from scipy.spatial import cKDTree
 
 from warpgauge.core.arrays import Ints, thinned_rows
 from warpgauge.core.decisions import best_information
-from warpgauge.core.designs import contest_sizes, sequential_draw
+from warpgauge.core.designs import contest_sizes, draw_sizes, sequential_draw
 from warpgauge.core.process import Posterior
 from warpgauge.errors import WarpgaugeError
 from warpgauge.geometry import Floats
@@ -134,15 +134,53 @@ class Expected:
         Covariance of a placement.
     chance : callable
         Returns the probability that (n, d) places can be answered.
+    excluded : callable
+        Returns the transforms that answers so far exclude from being the best.
     """
 
     posterior: Posterior
     noise: Floats
     chance: Callable[[Floats], Floats]
+    excluded: Callable[[], Collection[str]] = tuple
 
 
 def audit_round(project: Project, state: State, expected: Callable[[], Expected]) -> DrawAudit | None:
     """Draw a round; None where no target is left. What is expected is asked for where transforms disagree."""
+    if _design(project, state) == "uniform":
+        return _round(project, state, "uniform", ROUND["uniform"], lambda places: np.ones(len(places)))
+    count = ROUND["disagreement"] if deciding_share(project, state) == 0 else DECIDING_ROUND
+    return _round(project, state, "disagreement", count, lambda places: _sizes(project, state, places, expected))
+
+
+def round_between(
+    project: Project, state: State, pair: Callable[[Floats], Floats], count: int, chance: Callable[[Floats], Floats]
+) -> DrawAudit | None:
+    """Draw a round for one transform against another, as a gate needs it; None where no target is left.
+
+    By the squares of their distances, of which a gate's tickets consist, a tenth of the probability evenly; each by the
+    chance of an answer.
+
+    Parameters
+    ----------
+    pair : callable
+        Maps (n, d) places by both transforms, (2, n, d).
+    count : int
+    chance : callable
+        As in `Expected`.
+    """
+
+    def sizes(places: Floats) -> Floats:
+        first, second = pair(places)
+        squares = draw_sizes(np.square(first - second).sum(axis=1))
+        return np.asarray(((1 - FLOOR) * squares + FLOOR / len(places)) * np.maximum(chance(places), FLOOR))
+
+    return _round(project, state, "disagreement", count, sizes)
+
+
+def _round(
+    project: Project, state: State, design: str, count: int, sizes: Callable[[Floats], Floats]
+) -> DrawAudit | None:
+    """Draw targets that were not drawn before, by the sizes of their places."""
     number, settings = len(state.audits), project.settings
     gone = {state.audits[query.audit[0]].targets[query.audit[1]] for query in state.queries if query.audit is not None}
     places, candidates = audit_places(project)
@@ -153,10 +191,7 @@ def audit_round(project: Project, state: State, expected: Callable[[], Expected]
     if not len(left):
         return None
     seed = secrets.randbits(32) if settings.audit_seed is None else _derived(settings.audit_seed, number)
-    design = _design(project, state)
-    sizes = _sizes(project, state, places[left], expected) if design == "disagreement" else np.ones(len(left))
-    count = ROUND[design] if deciding_share(project, state) == 0 else DECIDING_ROUND
-    order, chances = sequential_draw(sizes, count, np.random.default_rng(seed))
+    order, chances = sequential_draw(sizes(places[left]), count, np.random.default_rng(seed))
     drawn = AuditRound(
         number=number,
         design=design,
@@ -198,17 +233,23 @@ def audit_places(project: Project) -> tuple[Floats, Ints]:
 
 
 def _sizes(project: Project, state: State, places: Floats, expected: Callable[[], Expected]) -> Floats:
-    """Sizes by the differences of the transforms that can be read; even where fewer than two can."""
-    mapped = []
+    """Sizes by the differences of the transforms that can be read and the best of which is not known yet.
+
+    Even where fewer than two can be read. Sizes follow what earlier answers say and are above 0 everywhere, so that
+    verdicts on any two transforms stay exact.
+    """
+    mapped = {}
     for name in state.transforms:
         try:
-            mapped.append(project.transform(name).map(places))
+            mapped[name] = project.transform(name).map(places)
         except WarpgaugeError:  # shown wherever transforms are listed; the draw goes on without it
             continue
     if len(mapped) < 2:
         return np.ones(len(places))
-    about, values = expected(), np.stack(mapped)
-    known = about.posterior
+    about = expected()
+    out = about.excluded() if len(mapped) > 2 else ()
+    open_ = [one for name, one in mapped.items() if name not in out]
+    values, known = np.stack(open_ if len(open_) > 1 else list(mapped.values())), about.posterior
     # Where a transform is not defined it counts as no registration, as in the verdict.
     values = np.where(np.isfinite(values).all(axis=2, keepdims=True), values, known.prior.prior_mean(places))
     beyond = BEYOND_PX * project.fixed_grid.pixel

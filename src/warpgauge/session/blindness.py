@@ -26,6 +26,7 @@ from warpgauge.core.process import TransformationPrior
 from warpgauge.display import counted
 from warpgauge.errors import WarpgaugeError
 from warpgauge.project import State
+from warpgauge.project.content_checks import Vector
 from warpgauge.session.fused_annotations import LocatedAnnotations, own_annotations
 from warpgauge.session.model import Model, View
 from warpgauge.session.prior import with_weights
@@ -107,16 +108,13 @@ class Blindness:
         if number is None:
             return frozenset()
         trail = [at for at in state.trails.get(who, ()) if state.answer(who, at) is not None and at != number]
-        here = state.queries[number]
-        twins = [at for at in trail if state.queries[at].location == here.location or self._same(state, who, at, here)]
+        here, reach = state.queries[number], 0.5 * self.project.fixed_grid.pixel
+        twins = [
+            at
+            for at in trail
+            if state.queries[at].location == here.location or _distance(state, who, at, here.point) <= reach
+        ]
         return frozenset(twins or self._decoy(state, who, number, trail))
-
-    def _same(self, state: State, who: str, at: int, here: Any) -> bool:
-        """Return whether an answer marks the very point of a query, as one that the rater volunteered may."""
-        placement = state.placement(who, at)
-        point = state.queries[at].point if placement is None or placement.fixed is None else placement.fixed
-        reach = 0.5 * self.project.fixed_grid.pixel
-        return all(abs(a - b) <= reach for a, b in zip(point, here.point, strict=True))
 
     def _decoy(self, state: State, who: str, number: int, trail: list[int]) -> list[int]:
         """Return a former answer that is left out where no repeat is asked, as a repeat would leave one out."""
@@ -174,7 +172,7 @@ class Blindness:
     def _make_own(self, state: State, who: str, located: LocatedAnnotations) -> View:
         # From scratch, never by an update: how a posterior was reached must not show in its last digits.
         prior = self._prior(state, who, located)
-        return View(located, self.model.conditioned(prior, located.annotations), 0)
+        return self.model.view_of(located, prior, 0)
 
     def _prior(self, state: State, who: str, located: LocatedAnnotations) -> TransformationPrior:
         """Return the prior with the weights that a rater's own answers teach: as many of the first as a step has."""
@@ -216,6 +214,13 @@ class Blindness:
         while len(kept) > 3 * _KEPT_PER_RATER:
             kept.popitem(last=False)
         return kept[key]
+
+
+def _distance(state: State, who: str, at: int, point: Vector) -> float:
+    """Return how far from a point of the fixed image an answer marks one, along the axis where that is most."""
+    placement = state.placement(who, at)
+    marked = state.queries[at].point if placement is None or placement.fixed is None else placement.fixed
+    return max([abs(a - b) for a, b in zip(marked, point, strict=True)])
 
 
 def _generations(located: LocatedAnnotations) -> tuple[int, ...]:

@@ -215,7 +215,9 @@ def located_annotations(
     several = tuple(row for row, group in enumerate(marks) if len(group) > 1)
     fused = None
     if several:
-        fused = _fused([groups[row][1] for row in several], _linear(fixed, moving, marks), default)
+        carried = any(group.carried for _, group in groups)
+        linear = _linear(fixed, moving) if carried else np.eye(d)
+        fused = _fused([groups[row][1] for row in several], linear, default)
         moving[list(several)] = fused.points
         covariances[list(several)] = fused.covariances
     return LocatedAnnotations(locations, Annotations(fixed, moving, covariances), marks, fused, several)
@@ -234,6 +236,8 @@ class _Group:
         Of each mark its match, and how far its own point of the fixed image lies from ``fixed``.
     smallest_sd : float
         Smallest standard deviation that one of them states.
+    carried : bool
+        Whether one of them is about another point of the fixed image, from where its match is carried to ``fixed``.
     """
 
     marks: tuple[Mark, ...]
@@ -241,6 +245,7 @@ class _Group:
     points: Floats
     offsets: Floats
     smallest_sd: float
+    carried: bool
 
     @classmethod
     def of(cls, marks: tuple[Mark, ...]) -> _Group:
@@ -251,7 +256,8 @@ class _Group:
             fixed,
             np.array([mark.placement.point for mark in marks]),
             fixed - np.array([mark.fixed_point for mark in marks]),
-            min(mark.placement.smallest_sd for mark in marks),
+            float(np.sqrt(np.linalg.eigvalsh([mark.placement.covariance for mark in marks]).min())),
+            any(mark.moved and not mark.elsewhere for mark in marks),
         )
 
 
@@ -322,10 +328,10 @@ def _fixed_point(group: tuple[Mark, ...]) -> Floats:
     return np.array(points.pop()) if len(points) == 1 else np.mean([mark.fixed_point for mark in group], axis=0)
 
 
-def _linear(fixed: Floats, moving: Floats, marks: tuple[tuple[Mark, ...], ...]) -> Floats:
-    """Return the linear part of the landmarks' affine map; the identity where there are few or it is not needed."""
+def _linear(fixed: Floats, moving: Floats) -> Floats:
+    """Return the linear part of the landmarks' affine map; the identity where there are few."""
     d = fixed.shape[1]
-    if len(fixed) < 2 * d + 4 or not any(mark.moved and not mark.elsewhere for group in marks for mark in group):
+    if len(fixed) < 2 * d + 4:
         return np.eye(d)
     return np.asarray(robust_affine(fixed, moving)[1:].T)
 

@@ -17,6 +17,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from itertools import permutations
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,13 +42,18 @@ _FEWEST_PAIRS = 6
 # Another reading is likely where its mean correlation, or its mean fit, exceeds that as given by so much and by so many
 # standard errors. Readings whose fits differ by less than the last are the same.
 _RULES, _SAME = ((0.08, 4.0), (0.3, 3.0)), 0.02
-# Weight of what the pairs explain beyond a common shift; it and the second rule were chosen on one pair of templates.
+# So many are enough where the images are less alike at the pairs as given than after one common shift of all.
+_FEWER_ERRORS = 2.0
+# Weight of what the pairs explain beyond a common shift; it, the second rule and the fewer errors were chosen on one
+# pair of templates.
 _SUPPORT = 3.0
 _MOST_OUTSIDE = 0.5
 # Landmarks of other images: the mean of that share, and so many standard errors, lie below this. Both were chosen on
 # one region of CIMA and on images made from it, where none of 960 right sets of 8 to 40 pairs was refused.
 _ALIKE, _ALIKE_ERRORS, _FEWEST_ALIKE = 0.65, 2.0, 8
 _FLAT = 1e-3  # a patch with less structure than this share of the strongest one says nothing
+# No right landmarks lie within so many pixels; metres or micrometres read as millimetres do, or the reverse.
+_COLLAPSED, _UNITS = 2.0, (1000.0, 100.0, 10.0)
 _SCALES = (0.1, 0.125, 0.2, 0.25, 0.5, 2.0, 4.0, 5.0, 8.0, 10.0)
 
 # A reading is advised only if so many points of each side lie in their image.
@@ -82,6 +88,8 @@ def import_problems(project: Project, landmarks: Landmarks, reread: Reread | Non
         outside = int(np.count_nonzero(~grid.contains(points)))
         if outside > _MOST_OUTSIDE * len(points):
             problems.append(f"{outside} of {len(points)} {side} points lie outside the {side} image")
+        if len(points) >= _FEWEST_PAIRS and float(np.ptp(points, axis=0).max()) < _COLLAPSED * grid.pixel:
+            problems.append(_collapsed(points, grid, side))
     permutation = likely_permutation(fixed, moving)
     if permutation is not None:
         problems.append(permutation.sentence(project.units))
@@ -94,6 +102,17 @@ def import_problems(project: Project, landmarks: Landmarks, reread: Reread | Non
             clause = _other_images(views, fixed, moving)
         problems += [] if clause is None else [clause]
     return problems
+
+
+def _collapsed(points: Floats, grid: Grid, side: str) -> str:
+    """Return a clause on points that lie in one place, with the unit that spreads them over the image, if one does."""
+    spread = (scale for scale in _UNITS if float(np.mean(grid.contains(points * scale))) >= _INSIDE)
+    found = next(spread, None)
+    advice = "" if found is None else f", and with {say('scale', found)} they are spread over it"
+    return (
+        f"all {len(points)} {side} points lie within {np.ptp(points, axis=0).max():.3g} {grid.units}, in one or two "
+        f"pixels of the image{advice}"
+    )
 
 
 @dataclass(frozen=True)
@@ -132,7 +151,7 @@ def _view(project: Project, role: str) -> _View:
     # One element has the same size in both images, so that patches show the same extent.
     size = max(max(one.spacing * one.size) for one in (project.fixed_grid, project.moving_grid)) / _LONGEST[grid.d]
     coarse = grid.coarsened(max(1.0, float(size / grid.spacing.mean())))
-    sampled = warped_image(project.image(role), lambda points: points, coarse)  # type: ignore[arg-type]
+    sampled = warped_image(project.image(role), lambda points: points, coarse)
     gray, _ = to_gray(np.nan_to_num(sampled), grid.d)
     return _View(ndimage.gaussian_gradient_magnitude(np.asarray(gray, dtype=np.float64), _SMOOTHING), coarse)
 
@@ -200,6 +219,8 @@ def _likely_reading(
 ) -> str | None:
     """Return a clause on the reading under which the images match best, if it is clearly not the given one."""
     given = _fit(*views, as_given)
+    explains = float((given[1] - given[0]).mean()) >= 0
+    rules = _RULES if explains else (_RULES[0], (_RULES[1][0], _FEWER_ERRORS))
     tried = [(AS_GIVEN, given)]
     likely: list[tuple[str, tuple[Floats, Floats]]] = []
     for name, pairs in _readings(project.fixed_grid, project.moving_grid, as_given, _frames(as_given, rows, reread)):
@@ -209,7 +230,7 @@ def _likely_reading(
         tried.append((name, other))
         # Pairs whose patches overlap say the same: a scale that draws all of them into a corner has few that count.
         count = min(view.distinct(points) for view, points in zip(views, pairs, strict=True))
-        if any(_clear(more, before, count, rule) for more, before, rule in zip(other, given, _RULES, strict=True)):
+        if any(_clear(more, before, count, rule) for more, before, rule in zip(other, given, rules, strict=True)):
             likely.append((name, other))
     if not likely:
         return None
@@ -259,8 +280,12 @@ def _readings(fixed_grid: Grid, moving_grid: Grid, given: _Pair, frames: list[_R
         yield "RAS and LPS exchanged", (given[0] * signs, given[1] * signs)
     yield exchanged, (given[1], given[0])
     yield from ((f"{name}, {exchanged}", (pair[1], pair[0])) for name, pair in frames)
-    named = "x and y" if d == 2 else "x, y and z"
-    yield from _sides(f"{named}{{}} exchanged", given, lambda f: f[:, ::-1], lambda m: m[:, ::-1])
+    turned = (lambda f: f[:, ::-1]), (lambda m: m[:, ::-1])
+    if d == 2:
+        yield from _sides("x and y{} exchanged", given, *turned)
+    else:
+        yield from _orders(fixed_grid, moving_grid, dict(frames).get(say("frame", "LPS"), given))
+        yield from _one_side("x, y and z of the {} points exchanged", given, *turned)
     if d == 3:
         yield from _one_side("RAS and LPS of the {} points exchanged", given, lambda f: f * signs, lambda m: m * signs)
     spacing = float(fixed_grid.spacing.mean())
@@ -271,6 +296,20 @@ def _readings(fixed_grid: Grid, moving_grid: Grid, given: _Pair, frames: list[_R
     for axis, letter in enumerate("xyz"[:d]):
         flips = partial(_flipped, grid=fixed_grid, axis=axis), partial(_flipped, grid=moving_grid, axis=axis)
         yield from _sides(f"{letter}{{}} counted from the other end", given, *flips)
+
+
+def _orders(fixed: Grid, moving: Grid, numbers: _Pair) -> Iterator[_Reading]:
+    """Yield pairs whose three numbers stand in another order, in each frame, or of which one is negated."""
+    signs = np.array([-1.0, -1.0, 1.0])
+    for axis, letter in enumerate("xyz"):
+        negated = np.where(np.arange(3) == axis, -1.0, 1.0)
+        yield f"{letter} negated", (numbers[0] * negated, numbers[1] * negated)
+    for order in list(permutations(range(3)))[1:]:
+        one, other = (points[:, order] for points in numbers)
+        words = f"the columns taken as {', '.join('xyz'[at] for at in np.argsort(order))}"
+        yield words, (one, other)
+        yield f"{words}, {say('frame', 'RAS')}", (one * signs, other * signs)
+        yield f"{words}, {say('frame', 'index')}", (fixed.index_to_world(one), moving.index_to_world(other))
 
 
 def _sides(words: str, given: _Pair, fixed: _Change, moving: _Change) -> Iterator[_Reading]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from warpgauge.core.arrays import thinned_rows
+from warpgauge.core.expected_answers import Recognition
 from warpgauge.core.process import Posterior, TransformationPrior
 from warpgauge.core.suggestion import Suggester
 from warpgauge.errors import InvalidInputError, SuspiciousDataWarning
@@ -90,14 +91,19 @@ class LiveSuggester:
         self.suggester = self._new()
         self._stack: list[tuple[int, Record]] = []
         self._closed: set[int] = set()
+        # Areas do not change while a suggester is in use: `Model` makes another one.
+        missing = project.missing
+        self._missing = set() if missing is None else set(np.flatnonzero(missing(project.candidates)).tolist())
         self._chance: Floats | None = None
         self._weighed_at: int | None = None
+        self._recognition = Recognition()
 
     def weigh(self, state: State, posterior: Callable[[], Posterior]) -> None:
         """Weigh candidates by the chance that they can be answered, where the strategy does."""
         if self.chances is not None and self._weighed_at != state.model_generation:
             self._chance, self._weighed_at = self.chances.of(state, posterior()), state.model_generation
             self.suggester.set_chance(self._chance)
+            self._recognition = self.chances.recognition(state)
 
     def _new(self) -> Suggester:
         settings = self.project.settings
@@ -119,7 +125,7 @@ class LiveSuggester:
         """Targets as the Suggester needs them: none where they cover the candidates, else a bounded sample."""
         if self.project.document.targets.covers_candidates:
             return None
-        targets, candidates = self.project.targets, self.project.candidates
+        targets, candidates = self.project.judged_targets, self.project.candidates
         most = int(np.clip(_LARGEST_BLOCK // len(candidates), _FEWEST_TARGETS, _MOST_TARGETS))
         return np.asarray(targets[thinned_rows(len(targets), most, self.project.settings.seed)])
 
@@ -161,7 +167,7 @@ class LiveSuggester:
             for query in state.queries
             if query.candidate is not None and not is_free(state, query) and (with_answers or query.for_rater is None)
         }
-        taken |= pending_candidates(state)
+        taken |= pending_candidates(state) | self._missing
         for candidate in taken - self._closed:
             self.suggester.skip(candidate)
         for candidate in self._closed - taken:
@@ -178,12 +184,31 @@ class LiveSuggester:
         recorded, wanted = 0, min(count, self.left())
         try:
             while len(chosen) < wanted:
-                index = self.suggester.suggest()
-                chosen.append((index, self.suggester.gain(index)))
+                chosen.append(self._recognisable(self.suggester.suggest()))
+                index = chosen[-1][0]
                 if len(chosen) < wanted:
                     self.suggester.record(index)
                     recorded += 1
         finally:
             for _ in range(recorded):
                 self.suggester.undo()
+        return chosen
+
+    def _recognisable(self, best: int) -> tuple[int, float]:
+        """Return the candidate around the best one whose answer is worth most, counting how easily it is recognised.
+
+        Its gain is what an answer there is expected to bring, as that of the others is.
+        """
+        gain = self.suggester.gain(best)
+        if self.chances is None or self.chances.distinct(self.project.candidates[best]) is None:
+            return best, gain
+        taken = {*self._closed, *self.suggester.recorded}
+        chosen, most = (best, gain), -np.inf
+        for row in self.chances.around(best):
+            distinct = self.chances.distinct(self.project.candidates[row])
+            if distinct is None or (row in taken and row != best):
+                continue
+            gain = self.suggester.gain(row)
+            if gain * self._recognition.chance(distinct) > most:
+                chosen, most = (row, gain), gain * self._recognition.chance(distinct)
         return chosen

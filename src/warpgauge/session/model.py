@@ -30,19 +30,47 @@ _KEPT_SCREENINGS = 64
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """Annotations of one rater (or of all, fused) and the posterior given them, with the generation of its weights."""
+    """Annotations of one rater (or of all, fused), and the posterior given them, made when it is asked for first.
+
+    Attributes
+    ----------
+    located : LocatedAnnotations
+    prior : TransformationPrior
+    calibrates : bool
+        Whether the residuals scale the deviations.
+    fit_generation : int
+        Of the weights.
+    former : Posterior or None
+        Given some of the annotations; a block update adds the others where it is of the same prior.
+    """
 
     located: LocatedAnnotations
-    posterior: Posterior
+    prior: TransformationPrior
+    calibrates: bool
     fit_generation: int
+    former: Posterior | None = None
+
+    @cached_property
+    def posterior(self) -> Posterior:
+        """Posterior given the annotations."""
+        wanted, former = self.located.annotations, self.former
+        vars(self)["former"] = None
+        if former is not None and former.prior is self.prior:
+            count = len(former.annotations)
+            if count <= len(wanted) and _same(former.annotations, wanted[np.arange(count)]):
+                return former if count == len(wanted) else former.append(wanted[np.arange(count, len(wanted))])
+        return self.prior.condition(wanted, calibrate=self.calibrates)
+
+    @property
+    def latest(self) -> Posterior | None:
+        """The posterior, or the former one where it was not made yet."""
+        found: Posterior | None = vars(self).get("posterior", self.former)
+        return found
 
     def without(self, locations: Collection[int]) -> View:
         """Return the view of the annotations at all other locations, with the same weights."""
         kept = self.located.without(locations)
-        if len(kept) == len(self.located):
-            return self
-        given, former = kept.annotations, self.posterior
-        return replace(self, located=kept, posterior=former.prior.condition(given, calibrate=former.calibrates))
+        return self if len(kept) == len(self.located) else replace(self, located=kept, former=None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,11 +116,11 @@ class Model:
         return self._fit[1]
 
     def _key(self, state: State) -> tuple[int, object]:
-        """Return what the prior depends on: the current fit, the settings, and an accepted alignment."""
+        """Return what the prior depends on: the current fit, the settings, an accepted alignment, and areas."""
         return self._key_of(state, self.fit(state))
 
     def _key_of(self, state: State, fit: FitRecord | None) -> tuple[int, object]:
-        return 0 if fit is None else fit.generation, (self.project.settings, aligned(state))
+        return 0 if fit is None else fit.generation, (self.project.settings, aligned(state), state.outlined_at)
 
     def prior(self, state: State) -> TransformationPrior:
         """Return the current prior."""
@@ -110,8 +138,7 @@ class Model:
             return known[1]
         located = located_annotations(state, self.project.d, self.default_covariance, rater)
         warn_of_one_spot(located.annotations, float(prior.kernel.scales.min()))
-        posterior = self._posterior(prior, located.annotations, known[1].posterior if known else None)
-        view = View(located, posterior, self._key(state)[0])
+        view = self.view_of(located, prior, self._key(state)[0], known[1].latest if known else None)
         self._views[rater] = state.model_generation, view
         return view
 
@@ -140,12 +167,25 @@ class Model:
         moving = given.moving_points.copy()
         moving[hidden] = view.posterior.mean(given.fixed_points[hidden])
         given = Annotations(given.fixed_points, moving, np.asarray(given.covariances))
-        posterior = self.conditioned(view.posterior.prior, given)
-        return View(replace(located, annotations=given), posterior, view.fit_generation)
+        return self.view_of(replace(located, annotations=given), view.prior, view.fit_generation)
+
+    def view_of(
+        self,
+        located: LocatedAnnotations,
+        prior: TransformationPrior,
+        fit_generation: int,
+        former: Posterior | None = None,
+    ) -> View:
+        """Return the view of annotations; see `View`."""
+        return View(located, prior, self._calibrates, fit_generation, former)
+
+    @property
+    def _calibrates(self) -> bool:
+        return self.project.settings.model != PAPER
 
     def conditioned(self, prior: TransformationPrior, given: Annotations) -> Posterior:
         """Return the posterior given annotations, computed from scratch."""
-        return prior.condition(given, calibrate=self.project.settings.model != PAPER)
+        return prior.condition(given, calibrate=self._calibrates)
 
     def learned(self, state: State, given: Annotations) -> Posterior:
         """Return the posterior with weights that the annotations themselves teach, where the project learns any."""
@@ -162,7 +202,7 @@ class Model:
 
     def screening(self, state: State, view: View) -> Screening | None:
         """Return what the annotations of a view say about each other; None where they are too few."""
-        return self._screened(id(view), view, view.located.annotations, state, view.posterior)
+        return self._screened(id(view), view, view.located.annotations, state, view)
 
     def doubting(self, state: State, view: View) -> Screening | None:
         """Return what a further placement is compared with: the screening of a view, or of its first annotations.
@@ -173,34 +213,23 @@ class Model:
         count = _screened_of(len(view.located))
         if count == len(view.located):
             return self.screening(state, view)
-        marks = tuple(mark.generation for group in view.located.marks[:count] for mark in group)
-        prior, first = view.posterior.prior, view.located.annotations[np.arange(count)]
-        return self._screened((id(prior), marks), prior, first, state, view.posterior)
+        places = zip(view.located.locations[:count], view.located.marks[:count], strict=True)
+        # Marks of several raters are those that stand at the location, and change with it.
+        marks = tuple(group[0].generation if len(group) == 1 else -state.changed_at[where] for where, group in places)
+        first = view.located.annotations[np.arange(count)]
+        return self._screened((id(view.prior), view.located.locations[:count], marks), view.prior, first, state, view)
 
-    def _screened(
-        self, key: object, owner: object, given: Annotations, state: State, former: Posterior
-    ) -> Screening | None:
+    def _screened(self, key: object, owner: object, given: Annotations, state: State, view: View) -> Screening | None:
         """Return the kept screening of some annotations; ``owner`` is kept, so that nothing else gets its identity."""
         known = self._screenings.get(key)
         if known is None:
             many = len(given) > _MOST_LEARNED
-            learn = (
-                partial(former.prior.condition, calibrate=former.calibrates) if many else partial(self.learned, state)
-            )
+            learn = partial(view.prior.condition, calibrate=view.calibrates) if many else partial(self.learned, state)
             known = self._screenings[key] = owner, screen(given, learn)
             while len(self._screenings) > _KEPT_SCREENINGS:
                 self._screenings.popitem(last=False)
         self._screenings.move_to_end(key)
         return known[1]
-
-    def _posterior(self, prior: TransformationPrior, wanted: Annotations, former: Posterior | None) -> Posterior:
-        """Condition by a block update where annotations were only added, else from scratch."""
-        if former is not None and former.prior is prior:
-            known = former.annotations
-            count = len(known)
-            if count <= len(wanted) and _same(known, wanted[np.arange(count)]):
-                return former if count == len(wanted) else former.append(wanted[np.arange(count, len(wanted))])
-        return self.conditioned(prior, wanted)
 
     def fixes_places(self, state: State) -> bool:
         """Return whether the list of places depends on nobody's answers."""
@@ -212,7 +241,7 @@ class Model:
 
     def untaught_key(self, state: State) -> tuple[object, ...]:
         """Return what `untaught_prior` depends on."""
-        return sum(fit.from_projects for fit in state.fits), self.project.settings, aligned(state)
+        return sum(fit.from_projects for fit in state.fits), self.project.settings, aligned(state), state.outlined_at
 
     def _suggesting_key(self, state: State) -> object:
         """Return what the prior by which places are chosen depends on."""
@@ -238,10 +267,10 @@ class Model:
         fit = fit_in_force(state)
         key, prior = self._key_of(state, fit), current_prior(self.project, fit)
         located = located_annotations(state, self.project.d, self.default_covariance)
-        view = View(located, self.conditioned(prior, located.annotations), key[0])
-        live = None
+        view = self.view_of(located, prior, key[0])
+        posterior, live = view.posterior, None
         if not self.fixes_places(state):  # else the list of places does not depend on fits
-            live = key, self._followed(self._new_suggester(prior), state, lambda: view.posterior)
+            live = key, self._followed(self._new_suggester(prior), state, lambda: posterior)
             live[1].best(1)  # brings the gains up to date, which is most of the work
         return Prepared(key, prior, live, state.model_generation, view)
 

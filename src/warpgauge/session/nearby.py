@@ -1,8 +1,7 @@
 """Places near a queried one that are easier to recognise, and what an answer there is worth.
 
 Which places are offered depends on the fixed image alone: nobody's answers decide it. What they are worth is computed
-with the model that the rater may see. Distinctiveness does not weigh the questions: it was not seen to predict how
-exact answers are.
+with the model that the rater may see.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from warpgauge.candidates import distinctiveness, to_gray
 from warpgauge.candidates.peaks import local_maxima
@@ -19,11 +18,13 @@ from warpgauge.core.arrays import Ints
 from warpgauge.core.process import Posterior
 from warpgauge.errors import MissingExtraError
 from warpgauge.geometry import Floats, Grid, array_order
+from warpgauge.io.images import Image
 from warpgauge.project import Project
 
 MOST = 3  # places that are offered
 HALF = {2: 8, 3: 4}  # pixels from the middle of a patch to its side
 ACROSS = {2: 48, 3: 16}  # pixels that the distance within which a point may be moved should have
+SIGHT = 0.05  # of the diagonal: what lies within it may be taken for a point
 MOST_TRIED = 40  # corners that are compared, the strongest
 CLEARER = 1.25  # a place that is offered is this many times as distinctive as the point asked for
 
@@ -42,6 +43,44 @@ class NearbyPlace:
 
     point: Floats
     keeps: float
+
+
+@dataclass(frozen=True, eq=False)
+class Sight:
+    """The fixed image, as coarse as one looks at it to tell whether a place is distinctive.
+
+    Attributes
+    ----------
+    gray : array
+    grid : Grid
+        Of it.
+    reach : float
+        What lies within it may be taken for a place, world units.
+    """
+
+    gray: NDArray[np.float32]
+    grid: Grid
+    reach: float
+
+    @classmethod
+    def of(cls, project: Project) -> Sight | None:
+        """Read it; None where the file has no coarse level to look at, as making one would read all of it."""
+        image, reach = project.image("fixed"), SIGHT * project.fixed_grid.diagonal
+        if image.overview[1] > 0:
+            return None
+        level = _level(image, reach)
+        gray = np.asarray(to_gray(image.read(level), image.grid.d)[0], dtype=np.float32)
+        return cls(np.nan_to_num(gray), image.level_grid(level), reach)
+
+    def distinctiveness(self, at: Floats) -> float:
+        """Return how distinctive a point is; 0 where the image is too small for a patch."""
+        half = HALF[self.grid.d]
+        low, high = _around(self.grid, at, self.reach)
+        part = np.asarray(self.gray[tuple(map(slice, low, high))], dtype=np.float64)
+        if min(part.shape) <= 2 * half:
+            return 0.0
+        row = np.rint(self.grid.array_coordinates(at[None])).astype(int).T - low
+        return float(distinctiveness(part, np.clip(row, half, np.array(part.shape) - half - 1), half)[0])
 
 
 def nearby_places(project: Project, posterior: Posterior, covariance: Floats, at: ArrayLike) -> list[NearbyPlace]:
@@ -89,15 +128,25 @@ def _distinctive(project: Project, at: Floats) -> Floats:
 def _neighbourhood(project: Project, at: Floats, reach: float) -> tuple[Floats, Ints, Grid]:
     """Return grey values around a point of the fixed image, where they begin in their level, and its grid."""
     image, d = project.image("fixed"), project.d
-    fine = [n for n in range(image.levels) if max(image.level_grid(n).spacing) <= reach / ACROSS[d]]
-    level = max(fine, default=0)
+    level = _level(image, reach)
     grid = image.level_grid(level)
-    middle = grid.array_coordinates(at[None])[:, 0]
-    wide = reach / array_order(grid.spacing) + 2 * HALF[d]
-    low = np.clip(np.floor(middle - wide), 0, None).astype(int)
-    high = np.minimum(np.ceil(middle + wide).astype(int) + 1, grid.shape)
+    low, high = _around(grid, at, reach)
     gray = to_gray(image.block(tuple(map(slice, low, high)), level), d)[0]
     return np.asarray(gray, dtype=np.float64), low, grid
+
+
+def _level(image: Image, reach: float) -> int:
+    """Return the coarsest level at which a reach has enough pixels."""
+    fine = [n for n in range(image.levels) if max(image.level_grid(n).spacing) <= reach / ACROSS[image.grid.d]]
+    return max(fine, default=0)
+
+
+def _around(grid: Grid, at: Floats, reach: float) -> tuple[Ints, Ints]:
+    """Return the elements, first and behind the last of each axis, within a reach of a point and a patch more."""
+    middle = grid.array_coordinates(at[None])[:, 0]
+    wide = reach / array_order(grid.spacing) + 2 * HALF[grid.d]
+    low = np.clip(np.floor(middle - wide), 0, None).astype(int)
+    return low, np.minimum(np.ceil(middle + wide).astype(int) + 1, grid.shape)
 
 
 def _corners(gray: Floats, grid: Grid, half: int) -> Ints:

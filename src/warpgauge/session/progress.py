@@ -257,7 +257,7 @@ class Overview:
                 mean_sd,
                 max_sd,
                 self.project.units,
-                len(self.project.targets),
+                len(self.project.judged_targets),
                 gain,
                 self._curve(view.posterior, own),
                 rules,
@@ -288,14 +288,14 @@ class Overview:
         """Mean and largest standard deviation over the targets."""
         known = self._spreads.get(whose)
         if known is None or known[0] is not posterior:
-            sd = posterior.standard_deviation(self.project.targets)
+            sd = posterior.standard_deviation(self.project.judged_targets)
             known = self._spreads[whose] = posterior, float(sd.mean()), float(sd.max())
         return known[1:]
 
     def _curve(self, posterior: Posterior, whose: str | None) -> Curve:
         known = self._curves.get(whose)
         if known is None or known[0] is not posterior:
-            curve = uncertainty_curve(posterior, self.project.targets, self.project.settings.seed)
+            curve = uncertainty_curve(posterior, self.project.judged_targets, self.project.settings.seed)
             known = self._curves[whose] = posterior, curve
         return known[1]
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
 
 from warpgauge.core.annotations import Annotations
+from warpgauge.core.arrays import Floats
 from warpgauge.core.process import Posterior
 from warpgauge.errors import InvalidInputError
 from warpgauge.project import Cell, Entry, State
-from warpgauge.project.events import Ask, Withdraw
+from warpgauge.project.events import Ask, DrawAudit, Withdraw
 from warpgauge.session.audit_questions import (
     Expected,
     asked_of,
@@ -19,6 +21,7 @@ from warpgauge.session.audit_questions import (
     audit_round,
     drawn_share,
     needs_round,
+    round_between,
     slots,
 )
 from warpgauge.session.blindness import Blindness
@@ -69,11 +72,15 @@ class QueryQueue:
         Says what a rater may see.
     overview : Overview
         Knows whether a stop rule is met.
+    excluded : callable
+        Returns the transforms that answers exclude from being the best: questions are drawn for the others.
     """
 
-    def __init__(self, blindness: Blindness, overview: Overview) -> None:
+    def __init__(
+        self, blindness: Blindness, overview: Overview, excluded: Callable[[], Collection[str]] = tuple
+    ) -> None:
         self.project, self.model, self.blindness = blindness.project, blindness.model, blindness
-        self.overview = overview
+        self.overview, self.excluded = overview, excluded
         self._held: dict[str, _Held] = {}
 
     def next(self, who: str, beyond: bool) -> Query | None:
@@ -245,9 +252,34 @@ class QueryQueue:
                 used += 1
         return result
 
+    def ask_between(self, pair: Callable[[Floats], Floats], count: int) -> int:
+        """Put questions at the end of the list that are drawn for one transform against another.
+
+        Drawn questions that wait already count: the list never holds more than ``count`` because of this. Returns how
+        many wait.
+        """
+        with self.project.lock:
+            state = self.project.state
+            waiting = sum(query.audit is not None and not state.is_taken(query.number) for query in state.queries)
+            # A question tells as much as the suggestion whose place it takes, as all drawn ones do.
+            gains = [gain for _, gain in self.model.suggester(state).best(max(0, count - waiting))]
+            chance = self._expected(state).chance
+            if not gains or not self._logged(round_between(self.project, state, pair, len(gains), chance)):
+                return waiting
+            state = self.project.state
+            asked = [
+                audit_question(state, len(state.queries) + ahead, gain, ahead)
+                for ahead, gain in enumerate(gains[: len(state.audits[-1].targets)])
+            ]
+            self.project.append(*asked)
+            return waiting + len(asked)
+
     def _draw_round(self, state: State) -> bool:
         """Draw and log a round of audit questions; False where no target is left."""
-        drawn = audit_round(self.project, state, lambda: self._expected(state))
+        return self._logged(audit_round(self.project, state, lambda: self._expected(state)))
+
+    def _logged(self, drawn: DrawAudit | None) -> bool:
+        """Log a round; False where there is none."""
         if drawn is None:
             return False
         with suppress(InvalidInputError):  # another process drew the round: it serves as well
@@ -257,8 +289,9 @@ class QueryQueue:
 
     def _expected(self, state: State) -> Expected:
         """Return what audit questions are drawn by: nobody's answers where the list depends on none."""
+        excluded: Callable[[], Collection[str]] = self.excluded
         if self.model.fixes_places(state):
-            nothing = Annotations.empty(self.project.d)
+            nothing, excluded = Annotations.empty(self.project.d), tuple
             state, posterior = State(), self.model.conditioned(self.model.untaught_prior(state), nothing)
         else:
             posterior = self.model.view(state, None).posterior
@@ -267,6 +300,7 @@ class QueryQueue:
             posterior,
             self.model.default_covariance,
             lambda points: chances.field(state).at(points) * chances.inside(posterior, points),
+            excluded,
         )
 
     def _count(self, state: State, who: str, aside: int, beyond: bool) -> int:

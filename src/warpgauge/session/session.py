@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from warpgauge.core.annotations import Annotations
+from warpgauge.core.arrays import Floats
 from warpgauge.core.process import Posterior, TransformationPrior
 from warpgauge.errors import InvalidInputError
 from warpgauge.io.files import PathLike
@@ -56,6 +57,9 @@ class Session:
     decided : callable, optional
         Returns in a sentence that the audit decides which transform is best, or None: what the stop rule
         ``stop_decided`` asks (`warpgauge.evaluation.AuditWatch.certified`).
+    excluded : callable, optional
+        Returns the transforms that answers exclude from being the best (`warpgauge.evaluation.AuditWatch.excluded`):
+        drawn questions are for the others.
     question : callable, optional
         Given a `Doubt` and a rater, returns what to ask before a placement that looks like a slip is saved, or None.
         What is asked raises `UnconfirmedError`, unless the placement is confirmed. By default nobody is asked: such a
@@ -76,6 +80,7 @@ class Session:
         *,
         auto_refit: bool = True,
         decided: Callable[[], str | None] | None = None,
+        excluded: Callable[[], Collection[str]] = tuple,
         question: Question | None = None,
     ) -> None:
         self.project, self.auto_refit = project, auto_refit
@@ -85,7 +90,7 @@ class Session:
         self._model = Model(project)
         self.blindness = Blindness(self._model)
         self._overview = Overview(self.blindness, decided)
-        self._queue = QueryQueue(self.blindness, self._overview)
+        self._queue = QueryQueue(self.blindness, self._overview, excluded)
         self._answers = Answers(self.blindness, question)
         self._refitter = Refitter(self._model)
         self.notes = self._refitter.notes
@@ -106,6 +111,18 @@ class Session:
         if self.auto_refit:
             self.refit_if_due()
         return self._queue.next(who, beyond)
+
+    def ask_between(self, pair: Callable[[Floats], Floats], count: int) -> int:
+        """Ask questions that are drawn where two transforms differ, and return how many drawn ones wait for an answer.
+
+        Parameters
+        ----------
+        pair : callable
+            Maps (n, d) places by both transforms, (2, n, d).
+        count : int
+            Drawn questions that are to wait; those that wait already count.
+        """
+        return self._queue.ask_between(pair, count)
 
     def another(self, query: int | Query, rater: str | None = None) -> Query | None:
         """Put a query aside and hand out the next best instead; it comes again when nothing else is left."""
@@ -301,7 +318,7 @@ class Session:
         """Bring the model and the gains up to date now, so that the first query does not wait for it."""
         with self._lock:
             state = self.project.state
-            self._model.view(state, None)
+            self._model.view(state, None).posterior  # noqa: B018  # made when it is asked for
             self._model.suggester(state).best(1)
 
     def prediction(self, query: int | Query, rater: str | None = None) -> Prediction:
