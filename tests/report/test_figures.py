@@ -57,6 +57,10 @@ def test_figures_of_a_paper(project: Path, tmp_path: Path) -> None:
     text = (out / "methods.txt").read_text()
     for part in (wg.__version__, "seed 0", "L. Peter", "fixed image: ", "14 annotations"):
         assert part in text
+    errors = re.findall(r"& ([0-9.]+) & [0-9.]+ to", table)
+    assert sorted(re.findall(r"about ([0-9.]+) px \(90", text)) == errors[:2]  # table and paragraph have the same
+    assert r"far & 5.89 & 5.8 to 6.07 & $<$0.01 \\" in table
+    assert "All figures are over the 15 % of the targets" in text
     call("report", project, "--out", tmp_path / "r.html", "--figures", tmp_path / "again", "--tolerance", 2)
     assert (tmp_path / "again/error-far.pdf").read_bytes() == (out / "error-far.pdf").read_bytes()
 

@@ -200,7 +200,19 @@ def test_acrobat_is_matched_by_point_in_micrometres(tmp_path: Path, data_dir: Pa
     assert said["left_out"] == ["pair 9: he_x and he_y are empty"]
     quick(tmp_path / "a.toml")
     assert read_study(tmp_path / "a.toml").settings.sd == 12
-    found = ask("benchmark", tmp_path / "a.toml")["methods"][0]["official"]
+    study = (tmp_path / "a.toml").read_text()
+    (tmp_path / "a.toml").write_text(study + study[study.rindex("[[method]]") :].replace('submission"', 'partial"'))
+    partial = [row for row in submitted if row[:2] != [0, 3]]
+    partial[4] = [*partial[4][:-1], "nan"]  # point 5 of the first pair
+    write_csv(tmp_path / "submissions" / "partial.csv", [head, *partial])
+    by_name = {one["name"]: one for one in ask("benchmark", tmp_path / "a.toml")["methods"]}
+    left = errors[0].copy()
+    start = 9.1 * landmarks(source / f"29-041-Izd2-w35-{STAINS[0]}-les1.csv")
+    left[[3, 5]] = np.linalg.norm(start - end, axis=1)[[3, 5]]  # a missing point keeps its place
+    tails = [np.percentile(one, 90) for one in (left, *errors[1:])]
+    assert by_name["partial"]["official"]["Mean-90th-percentile-TRE"] == pytest.approx(np.mean(tails), rel=1e-9)
+    assert by_name["partial"]["missing"] == 0
+    found = by_name["submission"]["official"]
     tails = [np.percentile(one, 90) for one in errors]
     assert found["Median-90th-percentile-TRE"] == pytest.approx(np.median(tails), rel=1e-9)
     assert found["Mean-90th-percentile-TRE"] == pytest.approx(np.mean(tails), rel=1e-9)
@@ -332,7 +344,7 @@ def test_learn2reg_has_no_figures_of_a_submission_that_lacks_a_field_or_has_nan(
     field[5, 5, 5] = np.nan
     write_field(tmp_path / "submissions" / "nan" / "disp_0001_0001.nii.gz", field)
     by_name = {one["name"]: one for one in ask("benchmark", tmp_path / "l.toml")["methods"]}
-    assert by_name["nan"]["official"] == {}
+    assert by_name["nan"]["official"] == {}  # nor a rank score: nobody has a figure
     assert by_name["nan"]["missing"] == 0
     assert by_name["submission"]["official"] == {}
     assert by_name["submission"]["missing"] == 1
@@ -370,6 +382,8 @@ def test_labels_beside_the_landmarks_give_dsc_and_hd95(tmp_path: Path, data_dir:
               for n in (1, 2)]  # fmt: skip
     assert by_name["submission"]["official"]["DSC mean"] == 1.0
     assert by_name["still"]["official"]["DSC mean"] == pytest.approx(np.mean(shares), rel=1e-12)
+    assert by_name["submission"]["official"]["HD95 mean"] == 0.0
+    assert by_name["still"]["official"]["HD95 mean"] == 2.0  # in voxels, whatever their size
     assert by_name["still"]["dice"] == pytest.approx(sum(shares) / 3, rel=1e-12)  # label 3 of the fixed image is lost
     assert by_name["submission"]["hd95"] == 0.0
     assert by_name["still"]["hd95"] == pytest.approx(2 * 5.0)  # two voxels of 5 mm

@@ -125,6 +125,10 @@ def test_official_figures_are_those_of_the_challenges_recipe(study: Path, task: 
         assert official["DSC 30"] == pytest.approx(np.quantile(shares, 0.3), abs=0.002)
         assert official["SDlogJ mean"] == pytest.approx(np.mean(spreads), rel=1e-5)
         assert not [name for name in official if name.startswith("TRE")]
+        assert 0 < official["HD95 mean"] < 10
+    # Three cases that lie all on one side are just significant (DSC, HD95); SDlogJ is not, and both share its score.
+    expected = [np.cbrt(1 * 1 * 0.55), np.cbrt(0.1 * 0.1 * 0.55)]
+    assert [one["official"]["Rank-Score"] for one in result["methods"]] == pytest.approx(expected)
 
 
 def test_table_leaderboard_and_report_name_the_score(study: Path, task: Path) -> None:
@@ -177,11 +181,12 @@ def test_the_containers_metrics_have_overlap_and_official_figures(study: Path, t
     found = metrics["aggregates"]
     for name in ("dice", "hd95", "surface_distance", "mean_score"):
         assert found[name] == pytest.approx(expected[name], rel=1e-12)
+    del expected["official"]["Rank-Score"]  # there are no others to be ranked among
     assert {name: found[name] for name in expected["official"]} == pytest.approx(expected["official"])
     assert found["mean_score"] == pytest.approx(1 - found["dice"])
     assert found["mean_score"] < found["mean_score_before_registration"]
     for row in metrics["case"].values():
-        assert {"dice", "hd95", "surface_distance", "DSC", "SDlogJ"} <= set(row)
+        assert {"dice", "hd95", "surface_distance", "DSC", "HD95", "SDlogJ"} <= set(row)
         assert row["landmark_mean"] is None
 
 

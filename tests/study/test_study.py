@@ -16,7 +16,8 @@ from warpgauge.geometry import Grid
 from warpgauge.io.transforms import AffineTransform, DisplacementField, write_transform
 from warpgauge.report import write_leaderboard
 from warpgauge.study import Progress, read_study, run_study, runner
-from warpgauge.study.pairs import Job, PairOutcome
+from warpgauge.study.outcome import PairOutcome
+from warpgauge.study.pairs import Job
 
 
 @pytest.fixture
@@ -225,6 +226,40 @@ class TestMissing:
             assert one.score_interval.low >= whole.score_interval.low - 1e-12
             assert one.probability_first <= whole.probability_first
         assert not result.methods[0].missing
+
+    def test_beside_references_random_submissions_never_gain_by_omission(self, tmp_path: Path) -> None:
+        """Good and awful ones that leave out random pairs: never a better rank or chance, nor a better score.
+
+        One that is worse than no registration and every reference gains no more than by submitting the identity there.
+        """
+        path, rng = make_study(tmp_path, pairs=3), np.random.default_rng(11)
+        text = path.read_text()[: path.read_text().index("[[method]]")]
+        entry = '[[method]]\nname = "{}"\ntransform = "{{method}}/{{pair}}.tfm"\n'
+        for name, by in (("ref", 3.0), ("other", -6.0)):
+            text += f"{entry.format(name)}reference = true\n"
+            for n in range(3):
+                shift(tmp_path, name, f"case{n}", by)
+        for number in range(4):
+            left_out = rng.permutation(3)[: rng.integers(1, 3)]
+            for kind in ("whole", "part", "still"):
+                text += entry.format(f"{kind}{number}")
+                (tmp_path / f"{kind}{number}").mkdir()
+            for n, by in enumerate(rng.exponential(8.0, 3)):
+                shift(tmp_path, f"whole{number}", f"case{n}", by)
+                shift(tmp_path, f"still{number}", f"case{n}", 0.0 if n in left_out else by)
+                if n not in left_out:
+                    shift(tmp_path, f"part{number}", f"case{n}", by)
+        path.write_text(text)
+        found = {one.name: one for one in run_study(path, tmp_path / "out").methods}
+        for number in range(4):
+            whole, part, still = (found[f"{kind}{number}"] for kind in ("whole", "part", "still"))
+            assert part.missing
+            assert part.mean_rank >= whole.mean_rank
+            assert part.rank >= whole.rank
+            assert part.probability_first <= whole.probability_first
+            for figure in ("mean_score", "acrobat", "learn2reg_tre30", "learn2reg_tre70"):
+                ends = [getattr(one, figure) for one in (whole, still)]
+                assert getattr(part, figure) >= min(ends) - 1e-12, (number, figure)
 
     def test_an_incomplete_method_is_not_first_without_a_word(self, tmp_path: Path) -> None:
         """Best on the pairs that it has, by far: where it is first all the same, the verdict says what it lacks."""

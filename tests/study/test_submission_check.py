@@ -78,6 +78,28 @@ def test_whatever_arrives_is_a_sentence(study: Path, content: bytes, code: str) 
     assert last == "3 pairs checked: 1 problem to mend before it is submitted."
 
 
+def test_mutated_files_and_folders_are_sentences(study: Path) -> None:
+    """Forty random damages of a good submission: bytes, lengths, names, folders for files, numbers out of bounds."""
+    good, rng = (study.parent / "mine" / "case0.tfm").read_bytes(), np.random.default_rng(7)
+    for turn in range(40):
+        file, content = study.parent / "mine" / f"case{turn % 3}.tfm", bytearray(good)
+        for at in rng.integers(0, len(content), rng.integers(1, 6)):
+            content[at] = rng.integers(0, 256)
+        cut = int(rng.integers(0, len(content)))
+        words = [good.replace(b"1", one) for one in (b"1e999", b"inf", b"9" * 400, b"0x1", b"\xff\xfe1", b"")]
+        kinds = [bytes(content), good[:cut], good + bytes(content), good * 3, *words]
+        file.write_bytes(kinds[int(rng.integers(len(kinds)))])
+        for one in check_submission(study, study.parent / "mine").problems:
+            assert len(one.sentence) < 2000
+            assert "\n" not in one.sentence
+        file.write_bytes(good)
+    (study.parent / "mine" / "case1.tfm").unlink()
+    (study.parent / "mine" / "case1.tfm").mkdir()
+    (study.parent / "mine" / ("x" * 200 + ".tfm")).write_bytes(b"")
+    (study.parent / "mine" / "case\u202e2.tfm").symlink_to(study)
+    assert told(study)
+
+
 @pytest.mark.parametrize(
     ("matrix", "offset", "code"),
     [

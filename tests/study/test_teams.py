@@ -12,8 +12,10 @@ from pathlib import Path
 import pytest
 
 from command_tools import ask, call
-from study_tools import make_study
+from study_tools import make_study, shift
+from warpgauge.report import leaderboard, write_leaderboard
 from warpgauge.study import read_study, run_study
+from warpgauge.study.history import changes
 from warpgauge.study.teams import with_teams
 
 SUBMISSIONS = '[submissions]\nfolder = "teams"\ntransform = "{pair}.tfm"\n'
@@ -68,6 +70,42 @@ def test_late_and_disqualified_teams_are_named_and_not_ranked(study: Path) -> No
     assert "after the deadline" in found["unranked"]["late"]
     assert "Not ranked: copied: disqualified: a copy of near; late: " in found["verdict"]
     assert "a copy of near" in board.read_text()
+
+
+def test_the_history_says_what_was_submitted_when_and_what_it_scored_then(
+    study: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A team comes, submits again and is disqualified: its former scores stay, and the page shows them."""
+    out, board = study.parent / "out", study.parent / "board.html"
+    run_study(study, out)
+    shutil.copytree(study.parent / "far", study.parent / "teams" / "far")
+    first = run_study(study, out)
+    shift(study.parent / "teams", "far", "case0", 20.0)
+    second = run_study(study, out)
+    assert len(run_study(study, out).history) == 3  # nothing changed, nothing is added
+    study.write_text(study.read_text() + 'disqualified = { far = "saw the landmarks" }\n')
+    last = run_study(study, out)
+    found = [(one.method, one.what, one.why) for one in changes(last.history)]
+    # Without references the score of "near" depends on the company, so that it changes with it.
+    assert [one for one in found if one[0] == "far"] == [
+        ("far", "new", ""),
+        ("far", "changed", ""),
+        ("far", "not ranked", "disqualified: saw the landmarks"),
+    ]
+    assert found[0] == ("near", "new", "")
+    scores = [one.figures["mean_score"] for one in changes(last.history) if one.method == "far" and one.figures]
+    expected = [one.mean_score for result in (first, second) for one in result.methods if one.name == "far"]
+    assert scores == [*expected, expected[-1]]
+    write_leaderboard(board, last)
+    assert "What happened to each submission" in board.read_text()
+    assert board.read_text().count("saw the landmarks") >= 2
+    assert "All numbers as JSON" in board.read_text()
+    monkeypatch.setattr(leaderboard, "MOST_CASES", 1)
+    write_leaderboard(board, last)  # a large study's numbers are not in its page
+    assert "All numbers are in study.json among the results" in board.read_text()
+    assert "All numbers as JSON" not in board.read_text()
+    (out / "history.json").write_text("[{]")
+    assert "cannot be read as a history" in call("benchmark", study, "--out", out, code=1)
 
 
 @pytest.mark.parametrize("name", ["../evil.tfm", "/evil.tfm", "a/../../evil.tfm", "link"])

@@ -11,6 +11,7 @@ from typing import Any
 
 from warpgauge._version import __version__
 from warpgauge.evaluation import Evaluation
+from warpgauge.evaluation.result import TransformScores
 from warpgauge.io.files import content_hash, replace_file, replace_text
 from warpgauge.maps.pictures import Picture, map_picture, picture_bytes
 from warpgauge.plots import plot_intervals
@@ -84,16 +85,35 @@ def _plain(name: str) -> str:
 def _intervals(found: Evaluation) -> Any:
     from matplotlib.figure import Figure
 
-    names = found.ranking(_NORM)
+    known = found.verdict.over_known
+    names = found.ranking(_NORM, known=known)
     figure = Figure(figsize=(COLUMN, 0.6 + 0.25 * len(names)), layout="constrained")
     ax = figure.subplots()
-    scores = [found.scores[name] for name in names]
-    low, high = zip(*(one.interval[_NORM] for one in scores), strict=True)
+    rows = [_row(found.scores[name], known) for name in names]
     unit = f" ({found.units})" if found.units else ""
-    plot_intervals(names, [one.score[_NORM] for one in scores], low, high, label=f"error{unit}", ax=ax)
+    sizes, low, high = [row[0] for row in rows], [row[1] for row in rows], [row[2] for row in rows]
+    plot_intervals(names, sizes, low, high, label=f"error{unit}", ax=ax)
+    ax.set_ylim(-0.5, len(names) - 0.5)
     for item in (ax.xaxis.label, *ax.get_xticklabels(), *ax.get_yticklabels()):
         item.set_fontsize(7)
     return figure
+
+
+def _row(one: TransformScores, known: bool) -> tuple[float, float, float, float | None]:
+    """Return error, interval and chance to be best as the verdict tells them: over the known targets, or over all."""
+    score, interval, best = (
+        (one.score_known, one.interval_known, one.probability_best_known)
+        if known
+        else (one.score, one.interval, one.probability_best)
+    )
+    return score[_NORM], *interval[_NORM], best[_NORM]
+
+
+def _chance(value: float | None) -> str:
+    """Return a probability, of which samples tell no more than that it is near to 0 or 1."""
+    if value is None or math.isnan(value):
+        return "--"
+    return "$<$0.01" if value < 0.01 else "$>$0.99" if value > 0.99 else f"{value:.2f}"
 
 
 def _latex(text: str) -> str:
@@ -101,7 +121,7 @@ def _latex(text: str) -> str:
 
 
 def table(found: Evaluation) -> str:
-    """Return the scores as a LaTeX table (package booktabs), best first."""
+    """Return the scores as a LaTeX table (package booktabs), best first, over the targets that the verdict is about."""
     unit = f" ({_latex(found.units)})" if found.units else ""
     lines = [
         r"\begin{tabular}{lrrr}",
@@ -109,12 +129,10 @@ def table(found: Evaluation) -> str:
         f"method & error{unit} & 90\\,\\% interval & P(best) \\\\",
         r"\midrule",
     ]
-    for name in found.ranking(_NORM):
-        one = found.scores[name]
-        low, high = one.interval[_NORM]
-        chance = one.probability_best[_NORM]
-        cells = [_latex(name), f"{one.score[_NORM]:.3g}", f"{low:.3g} to {high:.3g}"]
-        cells.append("--" if chance is None or math.isnan(chance) else f"{chance:.2f}")
+    known = found.verdict.over_known
+    for name in found.ranking(_NORM, known=known):
+        error, low, high, chance = _row(found.scores[name], known)
+        cells = [_latex(name), f"{error:.3g}", f"{low:.3g} to {high:.3g}", _chance(chance)]
         lines.append(" & ".join(cells) + r" \\")
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"]) + "\n"
 
@@ -123,11 +141,13 @@ def methods(report: Report) -> str:
     """Return a paragraph for the methods section: citation, version, seed, numbers, and hashes of what it rests on."""
     found = report.evaluation
     names = ", ".join(found.ranking(_NORM))
+    share = f"the {found.known.mean():.0%} of the targets that the annotations inform".replace("%", " %")
+    over = f"All figures are over {share}. " if found.verdict.over_known else ""
     text = (
         f"The registrations {names} were compared with warpgauge {__version__} at {found.targets} targets, by "
         f"{len(found.posterior.annotations)} annotations with their uncertainties [1]. Errors are medians over "
         f"{found.samples} samples of a model of the true transformation (seed {found.seed}); intervals hold 90 % of "
-        f"the samples. {found.verdict}"
+        f"the samples. {over}{found.verdict}"
     )
     hashes = dict(report.hashes)
     hashes |= {f"{role} image": content_hash(image.files[0]) for role, image in

@@ -31,6 +31,7 @@ from warpgauge.maps import (
     standard_deviation_map,
     warped_image,
 )
+from warpgauge.maps.dense import masked
 from warpgauge.report.page import photograph
 
 _ELEMENTS = {2: 256, 3: 64}  # along the longest axis: enough for a page, made within seconds
@@ -135,8 +136,13 @@ def method_maps(
     nodes = picture_grid(grid, elements or _ELEMENTS[grid.d])
     say("uncertainty")
     entropy, deviation = entropy_map(posterior, nodes), standard_deviation_map(posterior, nodes)
+    missing = evaluation.comparison.scene.missing
+    deviation = masked(deviation, nodes, missing)
     say("expected errors")
     expected, exceedance, best = _errors(evaluation, grid, nodes, checked)
+    expected, exceedance = (
+        {name: masked(values, nodes, missing) for name, values in each.items()} for each in (expected, exceedance)
+    )
     below = None if fixed is None else displayable(warped_image(fixed, lambda points: points, nodes))
     return MethodMaps(
         nodes, expected, exceedance, entropy, deviation, entropy_limits(posterior, pixel=grid.pixel),

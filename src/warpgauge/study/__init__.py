@@ -17,7 +17,7 @@ from warpgauge.study.description import (
     read_study,
 )
 from warpgauge.study.gate import gate_study
-from warpgauge.study.pairs import PairOutcome
+from warpgauge.study.outcome import PairOutcome
 from warpgauge.study.result import MethodResult, StudyResult, summarise
 from warpgauge.study.runner import Progress, results_folder, run_study
 from warpgauge.study.statistics import Bootstrap, PairedTest, hierarchical_bootstrap, holm, paired_tests

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from warpgauge.evaluation.columns import CSV, REPORT, TERMINAL
 from warpgauge.study.challenge_figures import MAIN
-from warpgauge.study.pairs import OVERLAP
+from warpgauge.study.outcome import OVERLAP
 
 if TYPE_CHECKING:
     from warpgauge.study.result import MethodResult, StudyResult

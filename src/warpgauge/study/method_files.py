@@ -112,9 +112,7 @@ def _acrobat(file: Path, pair: PairSpec, grids: Mapping[str, Any]) -> MappedPoin
         raise FileFormatError(f"{file.name!r} has several rows per point of the pair {pair.name!r}; a method has one.")
     case = next(iter(cases[pair.name].values()))
     rows = {name: row for row, name in enumerate(case.ids)}
-    missing = [name for name in truth.names or () if name not in rows]
-    if truth.names is None or missing:
-        named = f"lacks the point {missing[0]!r}" if missing else "cannot be matched: the landmarks have no names"
-        raise FileFormatError(f"{file.name!r} {named} of the pair {pair.name!r}")
-    order = [rows[name] for name in truth.names]
-    return MappedPoints(truth.fixed_points, case.he[order], description=_about(file, truth.fixed_points))
+    if truth.names is None or not rows.keys() & set(truth.names):
+        raise FileFormatError(f"{file.name!r} has none of the points of the pair {pair.name!r}; check their point_id")
+    he = np.array([case.he[rows[name]] if name in rows else np.full(2, np.nan) for name in truth.names])
+    return MappedPoints(truth.fixed_points, he, description=_about(file, truth.fixed_points))

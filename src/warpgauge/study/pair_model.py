@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -52,16 +52,32 @@ class Learned:
     noise: float
 
 
-def pair_posterior(loaded: LoadedPair, model: ModelSettings, learned: Learned | None = None) -> Posterior:
-    """Condition the default model on a pair's annotations, with weights learned here, or on all pairs."""
+def pair_posterior(
+    loaded: LoadedPair, model: ModelSettings, learned: Learned | None = None, kept: dict[str, Floats] | None = None
+) -> Posterior:
+    """Condition the default model on a pair's annotations, with weights learned here, or on all pairs.
+
+    What is learned here is added to ``kept``; where it is there already, it is not learned again.
+    """
     box = pair_box(loaded, model)
-    if learned is None:
-        return default_posterior(
-            loaded.annotations, box.extent, box.smallest, center=box.centre, family=model.family, noise=model.noise
-        )
-    prior = default_prior(learned.extent, center=box.centre, smallest=learned.smallest, family=model.family)
-    fitted = prior.with_kernel(prior.kernel.with_weights(learned.weights), learned.noise)
-    return fitted.condition(loaded.annotations, calibrate=True)
+    if learned is not None:
+        prior = default_prior(learned.extent, center=box.centre, smallest=learned.smallest, family=model.family)
+        fitted = prior.with_kernel(prior.kernel.with_weights(learned.weights), learned.noise)
+        return fitted.condition(loaded.annotations, calibrate=True)
+    if kept and "prior" in kept:
+        noise, linear, translation, *weights = kept["prior"].tolist()
+        plain = default_prior(box.extent, center=box.centre, smallest=box.smallest, family=model.family)
+        sds = {"linear_sd": linear, "translation_sd": None if np.isnan(translation) else translation}
+        fitted = replace(plain.with_kernel(plain.kernel.with_weights(weights), noise), **sds)
+        return fitted.condition(loaded.annotations, calibrate=True)
+    found = default_posterior(
+        loaded.annotations, box.extent, box.smallest, center=box.centre, family=model.family, noise=model.noise
+    )
+    if kept is not None:
+        prior, wide = found.prior, found.prior.translation_sd
+        sizes = [prior.noise, prior.linear_sd, np.nan if wide is None else wide]
+        kept["prior"] = np.array([*sizes, *prior.kernel.weights])
+    return found
 
 
 def fit_together(loaded: Sequence[LoadedPair], model: ModelSettings) -> Learned:

@@ -7,34 +7,86 @@ import io
 import json
 import zipfile
 import zlib
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from warpgauge._version import __version__
+from warpgauge.core.arrays import Floats
 from warpgauge.errors import FileFormatError, InvalidInputError
 from warpgauge.io.files import content_hash, write_whole
-from warpgauge.io.transforms.elastix import initial_files
+from warpgauge.io.transforms.registry import companion_files
 from warpgauge.project import Project
 from warpgauge.study.challenge_tables import ANHIR, anhir_file
-from warpgauge.study.description import LABELS, PairSpec
+from warpgauge.study.description import LABELS, MethodSpec, PairSpec
 from warpgauge.study.method_files import transform_files
+from warpgauge.study.outcome import Figures, Ground, PairOutcome
 from warpgauge.study.pair_files import read_grid
-from warpgauge.study.pairs import Job, PairOutcome
+from warpgauge.study.pairs import Job
 
 # Change it whenever the content of a stored result changes: old ones are then computed anew.
-SCHEMA = 8
+SCHEMA = 11
+_GROUND, _MODEL = "ground.npz", "model.npz"
 
 
-def job_key(job: Job) -> str:
-    """Hash of everything that a pair's result depends on: settings, and the content of every file."""
+@dataclass(frozen=True)
+class Keys:
+    """Hashes of what a pair's result depends on.
+
+    Attributes
+    ----------
+    whole : str
+        Of everything: settings, and the content of every file.
+    ground : str
+        Of everything but the methods that are no references.
+    methods : dict
+        Of each method: how it is read, and the content of its files.
+    audit : str or None
+        Of the log of a project with random questions.
+    """
+
+    whole: str
+    ground: str
+    methods: dict[str, str]
+    audit: str | None = None
+
+
+def job_keys(job: Job) -> Keys:
+    """Return the hashes of everything that a pair's result depends on."""
     study, pair = job.study, job.pair
+    methods = {one.name: digest([one.name, dict(one.options), _method_files(job, one)]) for one in study.methods}
+    settings = asdict(study.settings) | {"bootstrap": None, "missing": None}
+    files, audit = _pair_files(pair)
+    ground = {
+        "schema": SCHEMA,
+        "program": __version__,
+        "settings": settings,
+        "model": asdict(study.model),
+        "pair": [pair.name, pair.sd, pair.diagonal, dict(pair.landmark_options), dict(pair.matched_by)],
+        "learned": None if job.learned is None else asdict(job.learned),
+        "files": files,
+        "references": [methods[name] for name in study.references],
+    }
+    every = {"ground": ground, "methods": list(methods.values()), "missing": study.settings.missing}
+    return Keys(digest(every), digest(ground), methods, audit)
+
+
+def digest(content: Any) -> str:
+    """Return a hash of plain values."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()[:24]
+
+
+def _pair_files(pair: PairSpec) -> tuple[dict[str, str], str | None]:
+    """Return hashes of a pair's files, and that of its log where random questions are in it."""
     files: dict[str, str] = {}
+    audit = None
     if pair.project is not None:
         with Project.open(pair.project, check_images=False) as project:
             files["log"] = project.fingerprint()
+            audit = files["log"] if project.state.audits else None
         for name in ("project.json", "targets.npz", "candidates.npz"):
             if (pair.project / name).is_file():
                 files[name] = content_hash(pair.project / name)
@@ -49,22 +101,14 @@ def job_key(job: Job) -> str:
             # Of the images only the frame is used, and they can be huge.
             grid = read_grid(path)
             files[name] = f"{grid.size} {grid.affine.tolist()} {grid.units}"
-    for method in study.methods:
-        found = transform_files(study, pair, method) if method.patterns else []
-        if method.options.get("format") == ANHIR and not isinstance(found, str):
-            found = _with_named(found, pair)
-        files[f"method {method.name}"] = found if isinstance(found, str) else _hash_all(found)
-    content = {
-        "schema": SCHEMA,
-        "program": __version__,
-        "settings": asdict(study.settings) | {"bootstrap": None},
-        "model": asdict(study.model),
-        "pair": [pair.name, pair.sd, pair.diagonal, dict(pair.landmark_options), dict(pair.matched_by)],
-        "methods": [[method.name, dict(method.options), method.reference] for method in study.methods],
-        "learned": None if job.learned is None else asdict(job.learned),
-        "files": files,
-    }
-    return hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()[:24]
+    return files, audit
+
+
+def _method_files(job: Job, method: MethodSpec) -> str:
+    found = transform_files(job.study, job.pair, method) if method.patterns else []
+    if method.options.get("format") == ANHIR and not isinstance(found, str):
+        found = _with_named(found, job.pair)
+    return found if isinstance(found, str) else _hash_all(found)
 
 
 def _with_named(files: Sequence[Path], pair: PairSpec) -> list[Path]:
@@ -77,32 +121,87 @@ def _with_named(files: Sequence[Path], pair: PairSpec) -> list[Path]:
 
 
 def _hash_all(files: Sequence[Path]) -> str:
-    """Hashes of transform files and of those that an elastix file draws in."""
+    """Hashes of transform files and of those that they cannot be read without."""
     drawn_in: list[Path] = []
     for file in files:
         try:
-            drawn_in += initial_files(file)
+            drawn_in += companion_files(file)
         except (FileFormatError, InvalidInputError, OSError):
-            continue  # not an elastix file, so it stands alone; a broken one is reported when it is read
+            continue  # a broken one is reported when it is read
     return " ".join(content_hash(file) for file in (*files, *drawn_in))
 
 
 def save(outcome: PairOutcome, path: Path) -> None:
     """Write a result whole or not at all."""
-    plain = {key: value for key, value in vars(outcome).items() if key not in ("draws", "scores")}
-    content = io.BytesIO()
-    about = np.array(json.dumps(plain, allow_nan=False))
-    np.savez_compressed(content, draws=outcome.draws, scores=outcome.scores, about=about)
-    write_whole(path, content.getvalue(), durable=True)
+    _write(path, _plain(outcome, "draws", "scores"), draws=outcome.draws, scores=outcome.scores)
 
 
 def load(path: Path) -> PairOutcome | None:
     """Read a result back; None where there is none, or none that can be read."""
+    found = _read(path)
+    try:
+        return None if found is None else PairOutcome(**{**found[0], "methods": tuple(found[0]["methods"])}, **found[1])
+    except (TypeError, KeyError):
+        return None
+
+
+def save_ground(folder: Path, ground: Ground, model: Mapping[str, Floats]) -> None:
+    """Write what a pair says beside its references, and what its model said, into a folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    _write(folder / _MODEL, None, **model)
+    _write(folder / _GROUND, _plain(ground, "cost_draws"), cost_draws=ground.cost_draws)
+
+
+def save_methods(folder: Path, methods: Mapping[str, Figures], keys: Mapping[str, str]) -> None:
+    """Write the figures of methods beside what is kept in a folder already."""
+    about = {keys[name]: _plain(one, "draws") for name, one in methods.items()}
+    drawn = [one.draws for one in methods.values() if one.missing is None]
+    _write(folder / f"part-{digest(sorted(about))}.npz", about, draws=np.stack(drawn) if drawn else np.zeros((0, 0)))
+
+
+def load_model(folder: Path) -> dict[str, Floats] | None:
+    """Read what a pair's model said; None where it is not kept."""
+    found = _read(folder / _MODEL)
+    return None if found is None else found[1]
+
+
+def load_ground(folder: Path) -> Ground | None:
+    """Read what a pair says beside its references; None where it is not kept."""
+    found = _read(folder / _GROUND)
+    try:
+        return None if found is None else Ground(**found[0], **found[1])
+    except TypeError:
+        return None
+
+
+def load_methods(folder: Path, keys: Mapping[str, str]) -> dict[str, Figures]:
+    """Read the figures of those methods that are kept in a folder."""
+    names, found = {key: name for name, key in keys.items()}, {}
+    for part in sorted(folder.glob("part-*.npz")) if folder.is_dir() else []:
+        about, arrays = _read(part) or ({}, {"draws": ()})
+        drawn = iter(arrays["draws"])
+        for key, one in about.items():
+            made = Figures(**one) if one["missing"] is not None else Figures(draws=next(drawn), **one)
+            if key in names:
+                found[names[key]] = made
+    return found
+
+
+def _plain(value: Any, *arrays: str) -> dict[str, Any]:
+    return {key: one for key, one in vars(value).items() if key not in arrays}
+
+
+def _write(path: Path, about: Any, **arrays: Any) -> None:
+    content = io.BytesIO()
+    np.savez(content, about=np.array(json.dumps(about, allow_nan=False)), **arrays)
+    write_whole(path, content.getvalue(), durable=True)
+
+
+def _read(path: Path) -> tuple[dict[str, Any], dict[str, Any]] | None:
+    """Read what was written beside the arrays, and the arrays; None where they cannot be read."""
     try:
         with path.open("rb") as stream, np.load(stream, allow_pickle=False) as content:
             about = json.loads(str(content["about"]))
-            draws, scores = np.array(content["draws"]), np.array(content["scores"])
-        about["methods"] = tuple(about["methods"])
-        return PairOutcome(draws=draws, scores=scores, **about)
+            return about, {name: np.array(content[name]) for name in content.files if name != "about"}
     except (OSError, ValueError, KeyError, TypeError, EOFError, RecursionError, zipfile.BadZipFile, zlib.error):
         return None

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from warpgauge.core.arrays import Floats
 from warpgauge.errors import InvalidInputError, WarpgaugeError
 from warpgauge.evaluation import (
     Comparison,
+    Evaluation,
     Scene,
     challenge_metrics,
     evaluate_comparison,
@@ -28,106 +30,90 @@ from warpgauge.io.images import read_image
 from warpgauge.io.transforms import Transform
 from warpgauge.io.transforms.mapped_points import MappedPoints
 from warpgauge.project import Project
-from warpgauge.study.challenge_figures import Figures, case_figures, learn2reg_field_figures, overlap_figures
+from warpgauge.study.challenge_figures import Figures as OfficialFigures
+from warpgauge.study.challenge_figures import case_figures, learn2reg_field_figures, overlap_figures
 from warpgauge.study.challenge_tables import ANHIR, anhir_file, anhir_points
 from warpgauge.study.description import MethodSpec, PairSpec, Study
 from warpgauge.study.method_files import project_transform, read_method, transform_files
+from warpgauge.study.outcome import NOTHING, OVERLAP, Figures, Ground, PairOutcome, joined
 from warpgauge.study.pair_files import load_pair, read_grid
 from warpgauge.study.pair_model import Learned, pair_posterior
-
-OVERLAP = ("dice", "hd95", "surface_distance")
-_NOTHING = np.zeros(0)
-
-
-@dataclass(frozen=True, eq=False)
-class PairOutcome:
-    """Result of one pair.
-
-    Attributes
-    ----------
-    name : str
-    methods : tuple of str
-        All methods of the study.
-    missing : dict
-        Methods without a usable transform, and why.
-    draws : (S, K) array
-        Posterior draws of the study's score; those of a missing method are what its absence costs.
-    scores : (K,) array
-        The score; of a missing method, what its absence costs.
-    landmark_errors : dict
-        Classical errors of each method at the annotated points; what it costs where it is undefined or missing.
-    initial_errors : list of float
-        The same without registration (the identity).
-    diagonal : float or None
-    verdict, sentence : str
-        Of the calibration.
-    evaluation : dict
-        Everything else, as :meth:`warpgauge.evaluation.Evaluation.to_dict` returns it; the identity is among its
-        transforms.
-    official : dict
-        A challenge's own figures of each method, where the study names one.
-    overlap : dict
-        Of each method and of the identity, where the pair has label images: ``dice``, ``hd95`` and
-        ``surface_distance`` (means over the labels), and ``labels``, each one's. Of a missing method, what its absence
-        costs.
-    """
-
-    name: str
-    methods: tuple[str, ...]
-    missing: dict[str, str]
-    draws: Floats
-    scores: Floats
-    landmark_errors: dict[str, list[float]]
-    initial_errors: list[float]
-    diagonal: float | None
-    verdict: str
-    sentence: str
-    evaluation: dict[str, Any] = field(default_factory=dict)
-    official: dict[str, Figures] = field(default_factory=dict)
-    overlap: dict[str, dict[str, Any]] = field(default_factory=dict)
-
-    def overlap_of(self, method: str) -> dict[str, float | None]:
-        """Return a method's overlap figures; None where there are no labels."""
-        found = self.overlap.get(method, {})
-        return {name: found.get(name) for name in OVERLAP}
-
-
-def mean_overlap(name: str, outcomes: Sequence[PairOutcome]) -> dict[str, float | None]:
-    """Return the overlap of a method's labels, means over the pairs that have them."""
-    found: dict[str, float | None] = {}
-    for figure in OVERLAP:
-        known = [value for one in outcomes if (value := one.overlap_of(name)[figure]) is not None]
-        found[figure] = float(np.mean(known)) if known else None
-    return found
 
 
 @dataclass(frozen=True)
 class Job:
-    """One pair to be computed, with weights learned on all pairs where the study asks for that."""
+    """One pair to be computed.
+
+    Attributes
+    ----------
+    study : Study
+    pair : PairSpec
+    learned : Learned or None
+        Weights learned on all pairs, where the study asks for that.
+    kept : path or None
+        Folder of what is kept of this pair beside the same references.
+    wanted : frozenset of str or None
+        Methods that are not kept there yet; None where nothing is.
+    """
 
     study: Study
     pair: PairSpec
     learned: Learned | None = None
+    kept: Path | None = None
+    wanted: frozenset[str] | None = None
+
+    @property
+    def methods(self) -> list[MethodSpec]:
+        """The methods that have to be read: the wanted ones, and whatever may be a reference."""
+        loose = self.pair.project is not None
+        return [
+            one
+            for one in self.study.methods
+            if self.wanted is None or one.name in self.wanted or one.reference or (loose and not one.patterns)
+        ]
 
 
-def compute_pair(job: Job) -> PairOutcome:
-    """Evaluate all methods on one pair."""
+@dataclass(frozen=True, eq=False)
+class Gathered:
+    """What a pair is judged by: its comparison, the points of each rater, the grids, and the model's centre."""
+
+    compared: Comparison
+    placements: Floats
+    grids: tuple[Grid | None, Grid | None]
+    centre: str
+
+    def of(self, names: Collection[str], broken: Mapping[str, str]) -> Gathered:
+        """Return the same with some of the transforms; ``broken`` are others, and why they are missing."""
+        kept = {name: one for name, one in self.compared.transforms.items() if name in names}
+        panel = tuple(name for name in self.compared.panel if name in kept)
+        problems = {**self.compared.problems, **broken}
+        return replace(
+            self, compared=replace(self.compared, transforms=kept, panel=panel, problems=problems, _known={})
+        )
+
+
+@contextmanager
+def gathered(job: Job, kept: dict[str, Floats] | None = None) -> Iterator[Gathered]:
+    """Read the annotations and the transforms of a pair; a project stays open meanwhile.
+
+    ``kept`` is what is known of the pair's model; what is learned is added.
+    """
     if job.pair.project is not None:
-        return _compute_project(job)
-    if job.pair.labels_only:
-        return _compute_labels(job)
+        with Project.open(job.pair.project, check_images=False) as project:
+            yield _of_project(job, project)
+        return
     study, pair = job.study, job.pair
     loaded = load_pair(pair, study.settings)
     grids, d = (loaded.fixed, loaded.moving), loaded.annotations.d
-    missing, present = _sorted({one.name: _read(job, one, grids, d) for one in study.methods})
+    missing, present = _sorted({one.name: _read(job, one, grids, d) for one in job.methods})
     scene = Scene(loaded.fixed, None if loaded.fixed is None else loaded.fixed.units, loaded.region)
-    posterior = pair_posterior(loaded, study.model, job.learned)
+    posterior = pair_posterior(loaded, study.model, job.learned, kept)
     panel = tuple(name for name in study.references if name in present)
     compared = Comparison.of(
         with_baseline(present, d), loaded.targets, posterior, baseline=BASELINE, panel=panel, problems=missing,
         scene=scene,
     )  # fmt: skip
-    return _isolated(job, compared, loaded.placements, grids, study.settings.centre)
+    yield Gathered(compared, loaded.placements, grids, study.settings.centre)
 
 
 def _sorted(found: Mapping[str, Transform | str]) -> tuple[dict[str, str], dict[str, Transform]]:
@@ -142,50 +128,46 @@ def _read(job: Job, method: MethodSpec, grids: tuple[Grid | None, Grid | None], 
     return files if isinstance(files, str) else read_method(files, job.pair, method, *grids, d)
 
 
-def _compute_project(job: Job) -> PairOutcome:
-    study, folder = job.study, job.pair.project
-    if folder is None:
-        raise InvalidInputError(f"The pair {job.pair.name!r} is not a project.")
-    with Project.open(folder, check_images=False) as project:
-        grids = (project.fixed_grid, project.moving_grid)
-        missing, present = _sorted(
-            {
-                one.name: _read(job, one, grids, project.d) if one.patterns else project_transform(project, one)
-                for one in study.methods
-            }
-        )
-        # A method with files of its own is none of the project's references, whatever its name is.
-        own = {one.name for one in study.methods if one.patterns}
-        references = [name for name in project.reference_names() if name not in own]
-        beside = {name: project.transform(name) for name in references if name not in present}
-        panel = tuple(name for name in (*present, *beside) if name in (*references, *study.references))
-        compared = replace(project_comparison(project, {**present, **beside}), panel=panel, problems=missing)
-        placements = compared.annotations.moving_points[None]
-        return _isolated(job, compared, placements, grids, project_centre(project, study.settings.centre))
+def _of_project(job: Job, project: Project) -> Gathered:
+    study, grids = job.study, (project.fixed_grid, project.moving_grid)
+    missing, present = _sorted(
+        {
+            one.name: _read(job, one, grids, project.d) if one.patterns else project_transform(project, one)
+            for one in job.methods
+        }
+    )
+    # A method with files of its own is none of the project's references, whatever its name is.
+    own = {one.name for one in job.methods if one.patterns}
+    references = [name for name in project.reference_names() if name not in own]
+    beside = {name: project.transform(name) for name in references if name not in present}
+    panel = tuple(name for name in (*present, *beside) if name in (*references, *study.references))
+    compared = replace(project_comparison(project, {**present, **beside}), panel=panel, problems=missing)
+    placements = compared.annotations.moving_points[None]
+    return Gathered(compared, placements, grids, project_centre(project, study.settings.centre))
 
 
-def _compute_labels(job: Job) -> PairOutcome:
+def compute_labels(job: Job) -> PairOutcome:
     """Compare the methods by the overlap of a pair's labels; without landmarks nothing is known of the errors."""
-    study, pair, settings = job.study, job.pair, job.study.settings
+    pair, settings = job.pair, job.study.settings
     fixed, moving = (
         read_grid(own or label)
         for own, label in ((pair.fixed, pair.fixed_labels), (pair.moving, pair.moving_labels))
         if label is not None
     )
-    found = {one.name: _read(job, one, (fixed, moving), fixed.d) for one in study.methods}
+    found = {one.name: _read(job, one, (fixed, moving), fixed.d) for one in job.methods}
     missing, present = _sorted(found)
-    overlap = _overlaps(pair, with_baseline(present, fixed.d))
+    overlap = overlaps(job, with_baseline(present, fixed.d))
     for name in list(present):
         if overlap[name]["outside"] > settings.most_outside:
             missing[name] = f"it maps {overlap.pop(name)['outside']:.0%} of the labels outside the moving image"
             del present[name]
-    _check_missing(job, missing)
+    check_missing(job, missing)
     official = {
-        name: {**_official(job, name, None, (fixed, moving), None, _NOTHING, None),
+        name: {**_official(job, name, None, (fixed, moving), None, NOTHING, None),
                **overlap_figures(settings.challenge, overlap[name])}
         for name in present
     }  # fmt: skip
-    overlap |= _overlap_cost(missing, overlap)
+    overlap |= dict.fromkeys(missing, _overlap_cost(overlap) or {})
     scores = np.array([1 - overlap[name]["dice"] for name in found])
     return PairOutcome(
         pair.name,
@@ -204,95 +186,126 @@ def _compute_labels(job: Job) -> PairOutcome:
     )
 
 
-def _check_missing(job: Job, missing: Mapping[str, str]) -> None:
+def check_missing(job: Job, missing: Mapping[str, str]) -> None:
+    """Stop where a method is missing and the study's rule is to stop."""
     if missing and job.study.settings.missing == "error":
         name, reason = next(iter(missing.items()))
         raise InvalidInputError(f"The method {name!r} is missing for the pair {job.pair.name!r}: {reason}.")
 
 
-def _isolated(
-    job: Job, compared: Comparison, placements: Floats, grids: tuple[Grid | None, Grid | None], centre: str
-) -> PairOutcome:
+def compute_together(job: Job, given: Gathered) -> PairOutcome:
     """Return the outcome of a pair; a method that cannot be evaluated at all is missing there, and stops no other."""
-
-    def of(names: Collection[str], broken: Mapping[str, str]) -> PairOutcome:
-        kept = {name: one for name, one in compared.transforms.items() if name in names}
-        panel = tuple(name for name in compared.panel if name in kept)
-        part = replace(compared, transforms=kept, panel=panel, problems={**compared.problems, **broken}, _known={})
-        return _outcome(job, part, placements, grids, centre)
-
-    every, always = list(compared.transforms), {BASELINE, *compared.panel}
+    every, always = list(given.compared.transforms), {BASELINE, *given.compared.panel}
     try:
-        return of(every, {})
+        return _outcome(job, given)
     except Exception:
-        broken = {}
-        for name in every:
-            try:
-                if name not in always:
-                    of({name, *always}, {})
-            except Exception as error:
-                told = isinstance(error, WarpgaugeError)
-                broken[name] = str(error) if told else f"it cannot be evaluated ({type(error).__name__})"
+        broken = broken_among(lambda names: _outcome(job, given.of({*names, *always}, {})), set(every) - always)
         if not broken:
             raise
-        return of([name for name in every if name not in broken], broken)
+        return _outcome(job, given.of([name for name in every if name not in broken], broken))
 
 
-def _outcome(
-    job: Job, compared: Comparison, placements: Floats, grids: tuple[Grid | None, Grid | None], centre: str
-) -> PairOutcome:
-    settings, missing, given = job.study.settings, dict(compared.problems), compared.annotations
-    names, norm = tuple(one.name for one in job.study.methods), norm_name(settings.p)
+def broken_among(evaluated: Callable[[Collection[str]], Any], names: Collection[str]) -> dict[str, str]:
+    """Return which of some methods cannot be evaluated by themselves, and why."""
+    broken = {}
+    for name in sorted(names):
+        try:
+            evaluated([name])
+        except Exception as error:
+            told = isinstance(error, WarpgaugeError)
+            broken[name] = str(error) if told else f"it cannot be evaluated ({type(error).__name__})"
+    return broken
+
+
+def usable(job: Job, given: Gathered) -> tuple[Comparison, dict[str, str]]:
+    """Return the comparison of the methods that are defined where it counts, and those that are missing, and why."""
+    compared, missing, names = given.compared, dict(given.compared.problems), {one.name for one in job.methods}
     for name, outside in zip(compared.transforms, (~compared.defined).mean(axis=1), strict=True):
-        if outside > settings.most_outside and name in names:
+        if outside > job.study.settings.most_outside and name in names:
             missing[name] = f"it is undefined at {outside:.0%} of the targets"
-    _check_missing(job, missing)
-    compared = replace(compared.among(name for name in compared.transforms if name not in missing), problems={})
+    kept = compared.among(name for name in compared.transforms if name not in missing)
+    return replace(kept, problems={}), missing
+
+
+def _outcome(job: Job, given: Gathered) -> PairOutcome:
+    """Evaluate all methods of a pair together."""
+    settings = job.study.settings
+    compared, missing = usable(job, given)
+    check_missing(job, missing)
     options = {name: getattr(settings, name) for name in ("samples", "seed", "tolerance")}
-    result = evaluate_comparison(compared, centre=centre, further=False, **options)
-    drawn = dict(zip(compared.transforms, result.draws[draws_of(norm)].T, strict=True))
-    found = {name: one.score[norm] for name, one in result.scores.items()}
-    cost, cost_draws = max(_counted(compared, found).values()), np.max([*_counted(compared, drawn).values()], axis=0)
-    draws = np.stack([drawn.get(name, cost_draws) for name in names], axis=1)
-    scores = np.array([found.get(name, cost) for name in names])
-    initial = np.linalg.norm(given.fixed_points - given.moving_points, axis=1)
-    diagonal = job.pair.diagonal if job.pair.diagonal is not None or grids[0] is None else grids[0].diagonal
-    lengths = dict(zip(compared.transforms, compared.landmark_errors, strict=True))
-    worst = np.nanmax([initial, *_counted(compared, lengths).values()], axis=0)
-    errors = {name: np.where(np.isfinite(one := lengths.get(name, worst)), one, worst) for name in names}
-    by_rater = {
-        name: _rater_errors(mapped, placements)
-        for name, mapped in zip(compared.transforms, compared.values.annotations, strict=True)
-    }
-    unmoved = _rater_errors(given.fixed_points, placements)
-    overlap = _overlaps(job.pair, compared.transforms)
-    official = {
-        name: {
-            **_official(job, name, given, grids, by_rater.get(name), unmoved, diagonal),
-            **overlap_figures(settings.challenge, overlap.get(name)),
-        }
-        for name in names
-    }
-    overlap |= _overlap_cost(missing, _counted(compared, overlap))
+    result = evaluate_comparison(compared, centre=given.centre, further=False, **options)
     about = result.to_dict()
     about["read_as"] = {name: one.description.to_dict() for name, one in compared.transforms.items()}
     about["panel"] = list(compared.panel)
-    believed = result.trust
-    return PairOutcome(
-        job.pair.name,
-        names,
-        missing,
-        draws,
-        scores,
-        {name: lengths.tolist() for name, lengths in errors.items()},
+    trusted = ("undetermined", "") if result.trust is None else (result.trust.verdict, result.trust.sentence)
+    overlap = overlaps(job, compared.transforms)
+    ground = ground_of(job, given, compared, result, about, trusted, overlap)
+    names = [one.name for one in job.methods if one.name in compared.transforms or one.name in missing]
+    return joined(job.pair.name, ground, figures_of(job, given, compared, result, names, missing, ground, overlap))
+
+
+def ground_of(
+    job: Job,
+    given: Gathered,
+    compared: Comparison,
+    result: Evaluation,
+    about: dict[str, Any],
+    trusted: tuple[str, str],
+    overlap: Mapping[str, dict[str, Any]],
+) -> Ground:
+    """Return what a pair says beside its methods, from an evaluation of those that say what absence costs.
+
+    ``about`` is of the evaluation, ``trusted`` the verdict of its calibration and the sentence.
+    """
+    norm, annotations = norm_name(job.study.settings.p), compared.annotations
+    drawn = dict(zip(result.scores, result.draws[draws_of(norm)].T, strict=True))
+    found = {name: one.score[norm] for name, one in result.scores.items()}
+    initial = np.linalg.norm(annotations.fixed_points - annotations.moving_points, axis=1)
+    lengths = dict(zip(compared.transforms, compared.landmark_errors, strict=True))
+    own = job.pair.diagonal
+    return Ground(
+        np.max([*_counted(compared, drawn).values()], axis=0),
+        max(_counted(compared, found).values()),
+        np.nanmax([initial, *_counted(compared, lengths).values()], axis=0).tolist(),
         initial.tolist(),
-        diagonal,
-        "undetermined" if believed is None else believed.verdict,
-        "" if believed is None else believed.sentence,
+        own if own is not None or given.grids[0] is None else given.grids[0].diagonal,
+        *trusted,
         about,
-        official,
-        overlap,
+        {name: one for name, one in overlap.items() if name == BASELINE},
+        _overlap_cost(_counted(compared, overlap)),
     )
+
+
+def figures_of(
+    job: Job,
+    given: Gathered,
+    compared: Comparison,
+    result: Evaluation | None,
+    names: Sequence[str],
+    missing: Mapping[str, str],
+    ground: Ground,
+    overlap: Mapping[str, dict[str, Any]],
+) -> dict[str, Figures]:
+    """Return what is said of each of some methods, from an evaluation in which they are; None if all are missing."""
+    norm, annotations = norm_name(job.study.settings.p), compared.annotations
+    lengths = dict(zip(compared.transforms, compared.landmark_errors, strict=True))
+    mapped = dict(zip(compared.transforms, compared.values.annotations, strict=True))
+    unmoved = _rater_errors(annotations.fixed_points, given.placements)
+    found = {}
+    for name in names:
+        by_rater = _rater_errors(mapped[name], given.placements) if name in mapped else None
+        official = {
+            **_official(job, name, annotations, given.grids, by_rater, unmoved, ground.diagonal),
+            **overlap_figures(job.study.settings.challenge, overlap.get(name)),
+        }
+        if name in missing or result is None:
+            found[name] = Figures(missing[name], official=official)
+            continue
+        errors = np.where(np.isfinite(lengths[name]), lengths[name], ground.worst).tolist()
+        score, drawn = result.scores[name].score[norm], result.draws[draws_of(norm)]
+        own = np.array(drawn[:, list(result.scores).index(name)])
+        found[name] = Figures(None, own, score, errors, official, overlap.get(name))
+    return found
 
 
 def _counted(compared: Comparison, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -305,15 +318,15 @@ def _counted(compared: Comparison, values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if name in kept}
 
 
-def _overlap_cost(missing: Mapping[str, str], counted: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Return the overlap that counts for the methods that are missing; none without labels."""
+def _overlap_cost(counted: Mapping[str, Mapping[str, Any]]) -> dict[str, Any] | None:
+    """Return the overlap that counts for a method that is missing; none without labels."""
     if not counted:
-        return {}
+        return None
     cost: dict[str, Any] = {"dice": min(one["dice"] for one in counted.values()), "labels": []}
     for name in OVERLAP[1:]:
         known = [one[name] for one in counted.values() if one[name] is not None]
         cost[name] = max(known) if known else None
-    return dict.fromkeys(missing, cost)
+    return cost
 
 
 def _rater_errors(mapped: Floats, placements: Floats) -> Floats:
@@ -323,22 +336,30 @@ def _rater_errors(mapped: Floats, placements: Floats) -> Floats:
     return np.asarray(np.where(placed, lengths, 0.0).sum(axis=0) / placed.sum(axis=0))
 
 
-def _overlaps(pair: PairSpec, transforms: Mapping[str, Transform]) -> dict[str, dict[str, Any]]:
+def overlaps(job: Job, transforms: Mapping[str, Transform]) -> dict[str, dict[str, Any]]:
     """Return the overlap of a pair's labels after each transform that maps any point; none without labels."""
+    pair = job.pair
     if pair.fixed_labels is None or pair.moving_labels is None:
         return {}
     fixed, moving = read_image(pair.fixed_labels), read_image(pair.moving_labels)
     sides = fixed.read(), fixed.grid, moving.read(), moving.grid
     shared = set(np.unique(sides[2]).tolist())
-    found = {}
-    for name, one in transforms.items():
-        if isinstance(one, MappedPoints):
+    found, official = {}, job.study.settings.challenge == "learn2reg"
+    for name, transform in transforms.items():
+        if isinstance(transform, MappedPoints):
             continue  # known at the landmarks alone
-        result = label_overlap(one, *sides, name=name)
+        result = label_overlap(transform, *sides, name=name, by_area=official and fixed.grid.d == 3)
         means = {"dice": result.mean_dice, "hd95": result.mean_hd95, "surface_distance": result.mean_surface_distance}
-        labels = [{**row, "in_moving": row["label"] in shared} for row in result.rows()]
+        labels = [
+            {**row, "in_moving": row["label"] in shared, "area_hd95": _finite(one.area_hd95)}
+            for row, one in zip(result.rows(), result.labels, strict=True)
+        ]
         found[name] = {**means, "outside": result.outside, "labels": labels}
     return found
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and np.isfinite(value) else None
 
 
 def _official(
@@ -349,7 +370,7 @@ def _official(
     errors: Floats | None,
     initial: Floats,
     diagonal: float | None,
-) -> Figures:
+) -> OfficialFigures:
     """Return the figures of the challenge that the study names, of one method on this pair.
 
     Files in the challenge's own layout are read as its own program reads them.

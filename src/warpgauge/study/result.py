@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,9 +18,11 @@ from warpgauge.evaluation.columns import CSV, TERMINAL, written
 from warpgauge.evaluation.project_evaluation import BASELINE
 from warpgauge.evaluation.verdict import DECISIVE
 from warpgauge.study import columns
+from warpgauge.study.certificates import PairCertificate
 from warpgauge.study.challenge_figures import official_figures, ranked_figures
 from warpgauge.study.description import Study
-from warpgauge.study.pairs import PairOutcome, mean_overlap
+from warpgauge.study.history import Entry
+from warpgauge.study.outcome import PairOutcome, mean_overlap
 from warpgauge.study.statistics import (
     Bootstrap,
     PairedTest,
@@ -113,6 +116,10 @@ class StudyResult(Tabular):
         Pairs that could not be computed, and why; they are no part of any figure.
     unranked : dict
         Submissions that are not ranked, and why.
+    history : tuple of Entry
+        Which submissions there were in this run and earlier ones, oldest first.
+    certificates : tuple of PairCertificate
+        What random questions show, of each pair that is a project with such questions.
     """
 
     study: Study
@@ -125,13 +132,15 @@ class StudyResult(Tabular):
     cached: tuple[str, ...] = ()
     failed: dict[str, str] = field(default_factory=dict)
     unranked: dict[str, str] = field(default_factory=dict)
+    history: tuple[Entry, ...] = ()
+    certificates: tuple[PairCertificate, ...] = ()
 
     @property
     def untrusted(self) -> tuple[str, ...]:
         """Pairs whose model is overconfident."""
         return tuple(one.name for one in self.outcomes if one.verdict == "overconfident")
 
-    @property
+    @cached_property
     def groups(self) -> dict[str, StudyResult]:
         """The same over the pairs of each group, where there are several; without those that the rules leave empty."""
         of_pair = {pair.name: pair.group for pair in self.study.pairs}
@@ -222,7 +231,7 @@ class StudyResult(Tabular):
 
         It has no rank. Where a method of the study is called ``identity``, that one is the baseline.
         """
-        rows = [row for row in self.case_rows() if row["method"] == BASELINE and row["rank"] is None]
+        rows = [row for one in self.outcomes for row in self._baseline_row(one)]
         kept = [row["score"] for row in rows if not row["excluded"]]
         return {"method": BASELINE, "mean_score": float(np.mean(kept)), "cases": len(kept)} if kept else None
 
@@ -287,6 +296,7 @@ class StudyResult(Tabular):
             "excluded": list(self.excluded),
             "failed": self.failed,
             "unranked": self.unranked,
+            "certificates": [asdict(one) for one in self.certificates],
             "groups": {name: [asdict(one) for one in part.methods] for name, part in self.groups.items()},
             "tests": [asdict(one) for one in self.tests],
             "stability": self.stability,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +11,14 @@ from warpgauge.compute import Executor, given_or_local
 from warpgauge.errors import InvalidInputError, WarpgaugeError
 from warpgauge.io.files import PathLike
 from warpgauge.io.inside import Inside, file_name
-from warpgauge.study import pair_store
+from warpgauge.study import certificates, pair_store
 from warpgauge.study.description import Study, read_study
+from warpgauge.study.history import recorded
+from warpgauge.study.outcome import PairOutcome
 from warpgauge.study.pair_files import load_pair
 from warpgauge.study.pair_model import fit_together
-from warpgauge.study.pairs import Job, compute_pair
+from warpgauge.study.pairs import Job, check_missing
+from warpgauge.study.panel_pairs import PanelPair, compute_pair
 from warpgauge.study.result import StudyResult, summarise
 from warpgauge.study.teams import with_teams
 
@@ -76,31 +79,37 @@ def run_study(
     jobs = _jobs(described)
     with given_or_local(executor, min(int(workers), max(1, len(jobs)))) as chosen:
         failures: dict[str, WarpgaugeError] = {}
-        places = {}
-        for name, key in _done(pair_store.job_key, jobs, chosen):
-            if isinstance(key, WarpgaugeError):
-                failures[name] = key
-            else:
-                places[name] = folder / f"{file_name(name)}-{key}.npz"
-        stored = {} if fresh else {name: pair_store.load(place) for name, place in places.items()}
-        found = {name: outcome for name, outcome in stored.items() if outcome is not None}
+        shelves: dict[str, Shelf] = {}
+        found: dict[str, PairOutcome] = {}
+        for name, keys in _done(pair_store.job_keys, jobs, chosen):
+            if isinstance(keys, WarpgaugeError):
+                failures[name] = keys
+                continue
+            shelves[name] = Shelf.of(folder, jobs[name], keys, fresh=fresh)
+            if (kept := shelves[name].outcome) is not None:
+                found[name] = kept
         cached = [name for name in jobs if name in found]
         for done, name in enumerate(cached, 1):
             _tell(progress, done, jobs, name, True)
-        left = {name: job for name, job in jobs.items() if name in places and name not in found}
+        left = {name: one.job for name, one in shelves.items() if name not in found}
         for name, outcome in _done(compute_pair, left, chosen):
             if isinstance(outcome, WarpgaugeError):
                 failures[name] = outcome
             else:
-                pair_store.save(outcome, places[name])
-                found[name] = outcome
+                found[name] = shelves[name].put(outcome)
                 _tell(progress, len(found), jobs, name, False)
+        audited = _certified(described, folder.parent, {name: shelves[name] for name in found}, chosen, fresh)
+    for name in [name for name in jobs if name in found]:
+        try:
+            check_missing(jobs[name], found[name].missing)
+        except WarpgaugeError as problem:
+            failures[name] = problem
     if failures and (not found or described.settings.missing == "error"):
         name, error = next(iter(failures.items()))
         more = f" ({len(failures)} pairs failed; the others are kept in {folder.parent.name!r})" if failures else ""
         raise type(error)(f"Pair {name!r}: {error}{more}") from error
     order = [name for name in jobs if name in found]
-    return summarise(
+    result = summarise(
         described,
         [found[name] for name in order],
         computed=[name for name in order if name not in cached],
@@ -108,11 +117,79 @@ def run_study(
         failed={name: str(failures[name]) for name in jobs if name in failures},
         unranked=unranked,
     )
+    every = [shelves[name].keys for name in jobs if name in shelves]
+    contents = {one.name: pair_store.digest([keys.methods[one.name] for keys in every]) for one in described.methods}
+    return replace(result, history=tuple(recorded(folder.parent, result, contents)), certificates=tuple(audited))
 
 
 def results_folder(study: Path) -> Path:
     """Return where the results of a study go unless a person says otherwise: a folder beside its file."""
     return Inside(study.parent, f"{study.stem}-results", "folder of results").path
+
+
+@dataclass(frozen=True, eq=False)
+class Shelf:
+    """Where the results of a pair are kept, what is there already, and the job for what is not.
+
+    ``panel`` is what is kept beside references, ``outcome`` the result where it is complete.
+    """
+
+    job: Job
+    keys: pair_store.Keys
+    together: Path
+    beside: Path
+    panel: PanelPair | None = None
+    outcome: PairOutcome | None = None
+
+    @classmethod
+    def of(cls, folder: Path, job: Job, keys: pair_store.Keys, *, fresh: bool) -> Shelf:
+        """Look for what is kept of a pair; nothing of it is used where everything is to be computed anew."""
+        name = file_name(job.pair.name)
+        empty = cls(job, keys, folder / f"{name}-{keys.whole}.npz", folder / f"{name}-{keys.ground}")
+        if fresh:
+            return empty
+        ground, names = pair_store.load_ground(empty.beside), list(keys.methods)
+        if ground is None:
+            return replace(empty, outcome=pair_store.load(empty.together))
+        panel = PanelPair(ground, pair_store.load_methods(empty.beside, keys.methods))
+        wanted = frozenset(names) - panel.methods.keys()
+        if not wanted:
+            return replace(empty, panel=panel, outcome=panel.outcome(job.pair.name, names))
+        return replace(empty, panel=panel, job=replace(job, kept=empty.beside, wanted=wanted))
+
+    def put(self, made: PairOutcome | PanelPair) -> PairOutcome:
+        """Keep what was computed, and return the result of the pair."""
+        if isinstance(made, PairOutcome):
+            pair_store.save(made, self.together)
+            return made
+        if made.model:
+            pair_store.save_ground(self.beside, made.ground, made.model)
+        pair_store.save_methods(self.beside, made.methods, self.keys.methods)
+        before = {} if self.panel is None else self.panel.methods
+        whole = replace(made, methods={**before, **made.methods})
+        return whole.outcome(self.job.pair.name, list(self.keys.methods))
+
+
+def _certified(
+    study: Study, out: Path, shelves: Mapping[str, Shelf], executor: Executor, fresh: bool
+) -> list[certificates.PairCertificate]:
+    """Return what the random questions of pairs show; one is certified again only where its log has changed."""
+    logs = {name: one.keys.audit for name, one in shelves.items() if one.keys.audit is not None}
+    files = {name: certificates.certificate_file(out, name, log) for name, log in logs.items()}
+    made: dict[str, Any] = {} if fresh else {name: certificates.kept(files[name], log) for name, log in logs.items()}
+    for name, content in _done(
+        certificates.certified, {name: shelves[name].job for name in files if made.get(name) is None}, executor
+    ):
+        made[name] = content
+        if not isinstance(content, WarpgaugeError):
+            certificates.keep(files[name], content)
+    return [
+        certificates.PairCertificate(pair.name, str(made[pair.name]))
+        if isinstance(made[pair.name], WarpgaugeError)
+        else certificates.PairCertificate.of(study, pair.name, made[pair.name], files[pair.name])
+        for pair in study.pairs
+        if pair.name in files
+    ]
 
 
 def _tell(progress: Watcher | None, done: int, jobs: Mapping[str, Job], name: str, cached: bool) -> None:

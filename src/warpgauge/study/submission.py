@@ -25,7 +25,7 @@ from warpgauge.errors import FileFormatError, InvalidInputError, WarpgaugeError
 from warpgauge.io.files import confined, one_line, plain, read_text, replace_file
 from warpgauge.io.inside import Inside
 from warpgauge.study.description import METHOD, STUDY, Study, fill, read_study
-from warpgauge.study.pairs import OVERLAP
+from warpgauge.study.outcome import OVERLAP
 from warpgauge.study.result import StudyResult
 from warpgauge.study.runner import run_study
 

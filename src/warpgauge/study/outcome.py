@@ -1,0 +1,151 @@
+"""The outcome of one pair of a study, put together from what is said of each method."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from warpgauge.core.arrays import Floats
+from warpgauge.study.challenge_figures import Figures as OfficialFigures
+
+OVERLAP = ("dice", "hd95", "surface_distance")
+NOTHING = np.zeros(0)
+
+
+@dataclass(frozen=True, eq=False)
+class PairOutcome:
+    """Result of one pair.
+
+    Attributes
+    ----------
+    name : str
+    methods : tuple of str
+        All methods of the study.
+    missing : dict
+        Methods without a usable transform, and why.
+    draws : (S, K) array
+        Posterior draws of the study's score; those of a missing method are what its absence costs.
+    scores : (K,) array
+        The score; of a missing method, what its absence costs.
+    landmark_errors : dict
+        Classical errors of each method at the annotated points; what it costs where it is undefined or missing.
+    initial_errors : list of float
+        The same without registration (the identity).
+    diagonal : float or None
+    verdict, sentence : str
+        Of the calibration.
+    evaluation : dict
+        Everything else, as :meth:`warpgauge.evaluation.Evaluation.to_dict` returns it; the identity is among its
+        transforms.
+    official : dict
+        A challenge's own figures of each method, where the study names one.
+    overlap : dict
+        Of each method and of the identity, where the pair has label images: ``dice``, ``hd95`` and
+        ``surface_distance`` (means over the labels), and ``labels``, each one's. Of a missing method, what its absence
+        costs.
+    """
+
+    name: str
+    methods: tuple[str, ...]
+    missing: dict[str, str]
+    draws: Floats
+    scores: Floats
+    landmark_errors: dict[str, list[float]]
+    initial_errors: list[float]
+    diagonal: float | None
+    verdict: str
+    sentence: str
+    evaluation: dict[str, Any] = field(default_factory=dict)
+    official: dict[str, OfficialFigures] = field(default_factory=dict)
+    overlap: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    def overlap_of(self, method: str) -> dict[str, float | None]:
+        """Return a method's overlap figures; None where there are no labels."""
+        found = self.overlap.get(method, {})
+        return {name: found.get(name) for name in OVERLAP}
+
+
+def mean_overlap(name: str, outcomes: Sequence[PairOutcome]) -> dict[str, float | None]:
+    """Return the overlap of a method's labels, means over the pairs that have them."""
+    found: dict[str, float | None] = {}
+    for figure in OVERLAP:
+        known = [value for one in outcomes if (value := one.overlap_of(name)[figure]) is not None]
+        found[figure] = float(np.mean(known)) if known else None
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class Figures:
+    """What is said of one method on a pair; where it is missing, nothing but why and a challenge's own figures.
+
+    Attributes
+    ----------
+    missing : str or None
+        Why it has no usable transform.
+    draws : (S,) array
+        Posterior draws of the study's score.
+    score : float
+    errors : list of float
+        At the annotated points; what absence costs where it is undefined.
+    official, overlap : dict
+    about : dict
+        ``transforms``, ``read_as`` and ``flags`` of an evaluation, of this method alone.
+    """
+
+    missing: str | None
+    draws: Floats = field(default_factory=lambda: NOTHING)
+    score: float = 0.0
+    errors: list[float] = field(default_factory=list)
+    official: OfficialFigures = field(default_factory=dict)
+    overlap: dict[str, Any] | None = None
+    about: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Ground:
+    """What a pair says beside its methods, and what a missing one costs; fields as of `PairOutcome`.
+
+    ``cost_draws``, ``cost``, ``worst`` and ``overlap_cost`` count for a method that is missing.
+    """
+
+    cost_draws: Floats
+    cost: float
+    worst: list[float]
+    initial_errors: list[float]
+    diagonal: float | None
+    verdict: str
+    sentence: str
+    evaluation: dict[str, Any]
+    overlap: dict[str, dict[str, Any]]
+    overlap_cost: dict[str, Any] | None
+
+
+def joined(pair: str, ground: Ground, methods: Mapping[str, Figures]) -> PairOutcome:
+    """Return the outcome of a pair from what is said of each method."""
+    missing = {name: one.missing for name, one in methods.items() if one.missing is not None}
+    overlap = {**ground.overlap, **{name: one.overlap for name, one in methods.items() if one.overlap is not None}}
+    if ground.overlap_cost is not None:
+        overlap |= dict.fromkeys(missing, ground.overlap_cost)
+    about = dict(ground.evaluation)
+    for name, one in methods.items():
+        for key, entry in one.about.items():
+            kept = about.get(key, [])
+            about[key] = [*kept, *entry] if isinstance(entry, list) else {**(kept or {}), name: entry}
+    return PairOutcome(
+        pair,
+        tuple(methods),
+        missing,
+        np.stack([ground.cost_draws if name in missing else one.draws for name, one in methods.items()], axis=1),
+        np.array([ground.cost if name in missing else one.score for name, one in methods.items()]),
+        {name: list(ground.worst) if name in missing else one.errors for name, one in methods.items()},
+        ground.initial_errors,
+        ground.diagonal,
+        ground.verdict,
+        ground.sentence,
+        about,
+        {name: one.official for name, one in methods.items()},
+        overlap,
+    )
