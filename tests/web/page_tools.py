@@ -230,6 +230,12 @@ def wait_in_page(page: Any, condition: Callable[[], bool]) -> None:
         page.wait_for_timeout(20)
 
 
+def says(element: Any, text: str, *, whole: bool = False) -> None:
+    """Wait until what a locator finds holds a text, or is it: the screen follows the state by a frame."""
+    found = _playwright().expect(element)
+    (found.to_have_text if whole else found.to_contain_text)(text, timeout=PATIENCE)
+
+
 def click_radius(sheet: Sheet, pointing: float = 2) -> float:
     """Radius of a plain click of somebody without habits: what project, image and hand (pixels) allow at this zoom."""
     state = sheet.state()

@@ -11,7 +11,8 @@ import httpx
 import numpy as np
 import pytest
 
-from warpgauge.project import Project
+from warpgauge.project import AuditRound, Project
+from warpgauge.project.events import Ask, DrawAudit
 from warpgauge.session.control_questions import add_controls
 from web.server_tools import Served, answer, make_flat, make_solid, served
 from web.test_server_knowledge import TABLE
@@ -284,3 +285,69 @@ def test_repeats_look_like_the_questions_around_them(tmp_path: Path) -> None:
         # The share of pairs in which a repeat has the larger value: 1/2 where nothing tells them apart.
         share = np.mean([np.sign(a - b) / 2 + 0.5 for a in one for b in other])
         assert 0.2 < share < 0.8, (name, share, one, other)
+
+
+# What makes a question one of a kind; the place, the number and the gain are the same for all.
+KINDS: dict[str, dict[str, Any]] = {
+    "map": {},
+    "decide": {"origin": "audit", "audit": (0, 0)},
+    "audit": {"origin": "audit", "audit": (0, 0)},
+    "sealed": {"sealed": True},
+    "control": {"origin": "control", "known": (150.0, 140.0)},
+    "repeat": {"origin": "repeat", "same_as": 0},
+}
+
+
+def list_with(folder: Path, kind: str) -> Path:
+    """Make a project with six questions, the fifth of this kind; a repeat is of the first, and at its place."""
+    make_flat(folder, seal=True)
+    with Project.open(folder) as project:
+        points = project.candidates
+
+        def asked(number: int, candidate: int, **more: Any) -> Ask:
+            about: dict[str, Any] = {"origin": "suggested", "gain": 0.5, **more}
+            return Ask(
+                rater="warpgauge", query=number, point=tuple(points[candidate].tolist()), candidate=candidate, **about
+            )
+
+        if kind == "control":
+            add_controls(project, points[[40]], np.array([[150.0, 140.0]]), "organiser", seed=9)
+        if kind in ("decide", "audit"):
+            at, sealed = tuple(points[40].tolist()), kind == "audit"
+            drawn = AuditRound(0, "uniform", sealed, len(points), 0, 5, (40,), (at,), (40,), (0.5,), {}, True)
+            project.append(DrawAudit(rater="warpgauge", drawn=drawn))
+        earlier = (40 if kind == "repeat" else 11, 77, 33, 5)
+        project.append(*(asked(number, candidate) for number, candidate in enumerate(earlier)))
+        project.append(asked(4, 40, **KINDS[kind]), asked(5, 60))
+    return folder
+
+
+def at_fifth(folder: Path) -> tuple[list[tuple[str, Any]], Any]:
+    """Answer four questions; return all that is sent with the fifth, and what is said to its answer."""
+    with served(folder, "ada") as server:
+        client = server.client("ada")
+        for turn in range(4):
+            query = client.get("/api/query").json()
+            at = np.array(query["location"]) + np.array([4.0, turn])
+            assert answer(client, query, at.tolist(), confirmed=True).status_code == 200
+        query, seen = client.get("/api/query").json(), at_hand(client)
+        said = answer(client, query, [150.0, 141.0], confirmed=True).json()
+        return seen, ({**said["saved"], "generation": 0, "time": ""}, sorted(said), sorted(said["next"]))
+
+
+def test_no_byte_tells_which_kind_a_question_is(tmp_path: Path) -> None:
+    """For the map, to decide, of an audit, sealed, control: all that is sent is equal, and so is what is said to it.
+
+    The model leaves out the first answer at a repeat, so that its figures are others: there all but figures is equal.
+    """
+    found = {kind: at_fifth(list_with(tmp_path / kind / "p", kind)) for kind in KINDS}
+    (route, (status, headers, body)), said = found["map"][0][0], found["map"][1]
+    assert route == "/api/query"
+    figures = re.compile(rb"-?\d+(\.\d+)?(e-?\d+)?")
+    for kind, (seen, answered) in found.items():
+        assert answered == said, kind
+        if kind != "repeat":
+            for (route, one), (_, other) in zip(found["map"][0], seen, strict=True):
+                assert one == other, (kind, route)
+        own = seen[0][1]
+        assert (*own[:2], figures.sub(b"0", own[2])) == (status, headers, figures.sub(b"0", body))

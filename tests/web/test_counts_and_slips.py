@@ -14,7 +14,7 @@ from command_tools import ask
 from warpgauge.project import Project
 from warpgauge.session.control_questions import add_controls
 from warpgauge.session.seals import unseal
-from web.page_tools import last_drawn, make_tissue_project, open_sheet
+from web.page_tools import last_drawn, make_tissue_project, open_sheet, says
 from web.server_tools import answer, make_flat, make_solid, served
 
 
@@ -69,7 +69,7 @@ def test_the_page_counts_controls_and_repeats_as_questions_and_shows_no_former_a
         page, widths = sheet.page, []
         for turn in range(8):
             state = sheet.state()
-            assert page.locator("#counts").text_content() == f"{turn} of 8 placed"
+            says(page.locator("#counts"), f"{turn} of 8 placed", whole=True)
             here = np.array(state["query"]["location"])
             rings = [np.linalg.norm(np.subtract(row["location"], here)) for row in state["rows"]]
             assert min(rings, default=99) > 1

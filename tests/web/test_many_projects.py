@@ -17,7 +17,8 @@ from command_tools import call
 from postgres_tools import Postgres
 from warpgauge.errors import InvalidInputError
 from warpgauge.project import NotAllowedError, Project, ProjectError, StorageError
-from warpgauge.web import prepare_site
+from warpgauge.project.events import Note, Register
+from warpgauge.web import prepare_site, summaries
 from warpgauge.web.catalogue import Catalogue
 from warpgauge.web.roster import Roster, shared_out
 from web.server_tools import Served, lattice, served, wait_until, write_pictures
@@ -275,8 +276,42 @@ def test_a_place_without_projects(tmp_path: Path, originals: Path, monkeypatch: 
     assert "does not exist" in call("serve", tmp_path / "nowhere", code=2)
 
 
-def test_projects_in_one_database(tmp_path: Path, originals: Path, postgres: Postgres) -> None:
-    """Projects whose logs are in one PostgreSQL database are served and counted alike."""
+def test_the_next_pair_is_opened_beside_the_page(many: Served) -> None:
+    """The first pair with something left, where there is room; nothing is opened for who has nothing to do."""
+    organiser, ada = many.client(), many.client("ada")
+    assert many.client("ben").get("/api/mine").json()["pairs"] == []
+    assign(organiser, "ada", "p2", "p1")
+    assert organiser.get("/api/pairs").json()["open"] == 0
+    ada.get("/api/mine")
+    wait_until(lambda: organiser.get("/api/pairs").json()["open"] == 1)
+    for _ in range(3):
+        assert place(ada, "p2").status_code == 200
+    ada.get("/api/mine")
+    wait_until(lambda: organiser.get("/api/pairs").json()["open"] == 2)
+
+
+def test_a_project_without_an_organiser(tmp_path: Path, originals: Path) -> None:
+    """In a log of an earlier version all of them may be revoked: who is registered goes on, others read why not."""
+    folder = tmp_path / "many"
+    shutil.copytree(originals / "p1", folder / "p1")
+    with Project.open(folder / "p1") as project:
+        project.add_rater("ada", by="otto")
+        last = Register(rater="otto", name="otto", role="organiser", revoked=True)
+        project._store.write(lambda state: [last])
+    with served(folder, "ada,ben") as server:
+        organiser, ada, ben = server.client(), server.client("ada"), server.client("ben")
+        for rater in ("ada", "ben"):
+            assign(organiser, rater, "p1")
+        assert place(ada, "p1").status_code == 200
+        for client in (ben, organiser):
+            refused = client.get("/pair/p1/api/project")
+            assert (refused.status_code, "Nobody organises this pair any more" in refused.text) == (403, True)
+
+
+def test_projects_in_one_database(
+    tmp_path: Path, originals: Path, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Projects whose logs are in one PostgreSQL database are served alike, and counted again where one has changed."""
     folder = tmp_path / "many"
     for name in ("p1", "p2"):
         shutil.copytree(originals / name, folder / name)
@@ -287,6 +322,14 @@ def test_projects_in_one_database(tmp_path: Path, originals: Path, postgres: Pos
         for name in ("p1", "p2", "p1"):
             assert place(ada, name).status_code == 200
         assert [row["placed"] for row in ada.get("/api/mine").json()["pairs"]] == [2, 1]
+        counted: list[str] = []
+        monkeypatch.setattr(summaries, "summary_of", lambda project, **options: counted.append(project.folder.name))
+        assert [row["placed"] for row in ada.get("/api/mine").json()["pairs"]] == [2, 1]
+        assert counted == []  # nothing has changed
+        with Project.open(folder / "p2") as project:  # as another server does
+            project.append(Note(rater="ada", text="hm"))
+        ada.get("/api/mine")
+        assert counted == ["p2"]
 
 
 def test_certificates_over_all_pairs(tmp_path: Path) -> None:

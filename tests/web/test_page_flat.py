@@ -11,7 +11,7 @@ import pytest
 
 from warpgauge.core.annotations import ellipse_from_covariance
 from warpgauge.project import Placement, Project, Skipped
-from web.page_tools import Shared, Sheet, bend, click_radius, last_drawn, make_tissue_project, open_sheet
+from web.page_tools import Shared, Sheet, bend, click_radius, last_drawn, make_tissue_project, open_sheet, says
 from web.server_tools import Served, served
 
 SPACING = 0.5  # um a pixel
@@ -74,7 +74,7 @@ def test_click_drag_edit_skip_undo_redo_and_reload_from_an_empty_project(browser
     page = sheet.page
     # Enter without a mark writes nothing and says what to do.
     page.keyboard.press("Enter")
-    assert "Click the match" in page.locator("#message").text_content()
+    says(page.locator("#message"), "Click the match")
     # 1: a click, the default disc
     radius = click_radius(sheet)
     sheet.press_at("moving", *truth_on_screen(sheet))
@@ -87,7 +87,7 @@ def test_click_drag_edit_skip_undo_redo_and_reload_from_an_empty_project(browser
         duration = project.state.answer(me, 0).stamp.duration
     assert duration is not None
     assert duration > 0
-    assert page.locator("#saved").text_content().startswith("saved ")
+    says(page.locator("#saved"), "saved ")
     # 2: a drag
     start = truth_on_screen(sheet)
     sheet.drag("moving", start, (start[0] + 40, start[1] + 30))
@@ -145,7 +145,7 @@ def test_click_drag_edit_skip_undo_redo_and_reload_from_an_empty_project(browser
     page.keyboard.press("d")
     page.wait_for_selector("#drawer tr[data-query='2']")
     assert page.locator("#drawer tbody tr").count() == 3
-    assert "skipped: torn or missing" in page.locator("#drawer tr[data-query='2']").text_content()
+    says(page.locator("#drawer tr[data-query='2']"), "skipped: torn or missing")
     page.locator("#drawer tr[data-query='0']").click()
     sheet.wait_for_query(1)
     # disable it, see that the model drops it
@@ -204,7 +204,7 @@ def test_the_picture_lies_where_the_view_says(browser: Any, server: Served, me: 
     page.keyboard.press("h")
     page.evaluate(
         "() => globalThis.warpgauge.stage.setColours('moving', "
-        "{windows: [0, 1, 2].map(() => ({low: 0, high: 255})), invert: false, gamma: 1, channel: 'colour'})"
+        "{windows: [0, 1, 2].map(() => ({low: 0, high: 255})), invert: false, gamma: 1, channel: 'colour', shown: []})"
     )
     for notches in (12, 6):  # so large that samples are drawn as squares
         box = sheet.box("moving")

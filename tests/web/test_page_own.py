@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from warpgauge.project import Project
-from web.page_tools import Sheet, bend, make_tissue_project, open_sheet, written_now
+from web.page_tools import Sheet, bend, make_tissue_project, open_sheet, says, written_now
 from web.server_tools import Served, served
 
 SPACING = 0.5
@@ -48,9 +48,9 @@ def test_a_new_project_begins_with_three_places_of_ones_own(browser: Any, tmp_pa
         page = sheet.page
         places = np.array([[60.0, 50.0], [250.0, 70.0], [150.0, 200.0]])
         for k, place in enumerate(places):
-            assert f"Place {k + 1} of 3" in page.locator("#message").text_content()
+            says(page.locator("#message"), f"Place {k + 1} of 3")
             sheet.press_at("fixed", *screen(sheet, "fixed", place))
-            assert "moving image" in page.locator("#message").text_content()
+            says(page.locator("#message"), "moving image")
             sheet.press_at("moving", *screen(sheet, "moving", truth(place)))
             page.keyboard.press("Enter")
             if k < 2:
@@ -69,7 +69,12 @@ def test_a_new_project_begins_with_three_places_of_ones_own(browser: Any, tmp_pa
         sheet.close()
         # Another rater skips the start; it does not come again.
         other = open_start(browser, server, "ben")
-        other.page.locator("button[data-choice=skip-start]").click()
+        skip = other.page.locator("button[data-choice=skip-start]")
+        before = skip.bounding_box()
+        other.page.keyboard.press("Space")  # the sentence becomes longer, the button stays where it is
+        other.page.wait_for_function("() => document.getElementById('message').textContent.startsWith('The arrows')")
+        assert skip.bounding_box() == before
+        skip.click()
         other.wait_for_query()
         other.page.reload()
         other.wait_for_query()
@@ -123,7 +128,7 @@ def test_a_point_of_ones_own_and_one_near_the_question(browser: Any, tmp_path: P
         inwards = np.array([160.0, 130.0]) - location
         inwards /= np.linalg.norm(inwards)
         sheet.press_at("fixed", *screen(sheet, "fixed", location + 1.5 * within * inwards))
-        assert "too far" in page.locator("#message").text_content()
+        says(page.locator("#message"), "too far")
         near = location + 0.6 * within * inwards
         sheet.press_at("fixed", *screen(sheet, "fixed", near))
         sheet.settle()
@@ -152,7 +157,7 @@ def test_a_slip_is_asked_about_once_in_a_quiet_line(browser: Any, tmp_path: Path
         page.locator("button[data-choice=keep]").wait_for()
         assert page.locator("dialog[open]").count() == 0
         assert "warning" in page.locator("#message").get_attribute("class")
-        assert "outside" in page.locator("#message").text_content()
+        says(page.locator("#message"), "outside")
         page.locator("button[data-choice=change]").click()
         assert sheet.state()["mark"] is not None
         assert events(server, "ada") == []
@@ -185,14 +190,14 @@ def test_places_nearby_that_stand_out_are_offered_with_their_cost_and_stored_as_
             assert all(0 < np.linalg.norm(np.subtract(one["point"], location)) < within for one in offered)
             costs = {f"−{round(100 * (1 - one['keeps']))} %" for one in offered if one["keeps"] < 0.995}
             assert costs <= written_now(sheet)
-            assert "the dots stand out" in page.locator("#message").text_content()
+            says(page.locator("#message"), "the dots stand out")
             if turn == 0:
                 page.keyboard.press("n")
             else:
                 x, y = screen(sheet, "fixed", offered[0]["point"])
                 sheet.press_at("fixed", x + 5, y - 4)
             assert sheet.state()["own"] == offered[0]["point"]
-            assert "the one asked for. Now click the same spot" in page.locator("#message").text_content()
+            says(page.locator("#message"), "the one asked for. Now click the same spot")
             sheet.settle()
             sheet.press_at("moving", *screen(sheet, "moving", truth(offered[0]["point"])))
             sheet.accept()

@@ -11,7 +11,7 @@ from PIL import Image
 
 from warpgauge.project import Project
 from warpgauge.session.control_questions import add_controls
-from web.page_tools import Sheet, bend, make_tissue_project, make_volume_project, open_sheet, tissue, wait_in_page
+from web.page_tools import Sheet, bend, make_tissue_project, make_volume_project, open_sheet, says, tissue, wait_in_page
 from web.server_tools import Served, answer, served
 
 
@@ -56,7 +56,7 @@ def test_after_three_marks_the_moving_image_looks_as_the_fixed_one(browser: Any,
         page = sheet.page
         page.wait_for_function("() => globalThis.warpgauge.store.state.pose !== null")
         sheet.settle()
-        assert "mirrored" in page.locator("button[data-turned]").text_content()
+        says(page.locator("button[data-turned]"), "mirrored")
         for key in ("0", "h", "j"):
             page.keyboard.press(key)
         sheet.settle()
@@ -126,7 +126,7 @@ def test_a_picture_that_is_turned_by_an_odd_angle_has_no_seams(browser: Any, tmp
     with served(tmp_path / "p", "ada") as server:
         place_over_the_wire(server, "ada", 4, lambda point: (turn @ (np.array(point) - 350) + 350).tolist())
         sheet = open_sheet(browser, server, "ada")
-        assert "turned 20" in sheet.page.locator("button[data-turned]").text_content()
+        says(sheet.page.locator("button[data-turned]"), "turned 20")
         for key in ("h", "j", "0", "+", "+"):
             sheet.page.keyboard.press(key)
         sheet.settle()
@@ -212,7 +212,7 @@ def test_stains_gamma_and_the_value_under_the_pointer(browser: Any, tmp_path: Pa
         page.keyboard.press("Shift+V")
         sheet.settle()
         assert np.all(canvas_pixels(sheet, "moving", points) == [10, 200, 30])
-        assert page.locator("select[data-context=moving] option:checked").text_content() == "green.png"
+        says(page.locator("select[data-context=moving] option:checked"), "green.png", whole=True)
         page.keyboard.press("Shift+V")
         sheet.settle()
         assert np.array_equal(canvas_pixels(sheet, "moving", points), plain)
@@ -350,7 +350,7 @@ def test_the_organiser_sees_new_marks_by_themselves_sorted_with_units(browser: A
         page.locator("[data-rater=ben]", has_text="3 of 30 placed").wait_for()
         apart = [float(text) for text in page.locator("tr[data-place] td.num").all_text_contents() if text != "–"]
         assert apart == sorted(apart, reverse=True)
-        assert "µm" in page.locator("#organiser .questions th.num").text_content()
+        says(page.locator("#organiser .questions th.num"), "µm")
         page.locator("tr[data-place]").first.click()
         pictures = page.locator("canvas.adjudicate")
         page.wait_for_function("() => document.querySelector('canvas.adjudicate')?.dataset.span")
@@ -373,7 +373,7 @@ def test_the_organiser_sees_new_marks_by_themselves_sorted_with_units(browser: A
         # Marks far apart are not taken together by default; those that agree are.
         together = page.locator("button[data-act=resolve]")
         assert together.get_attribute("class") == ""
-        assert "farther apart than their ±" in page.locator("[data-apart]").text_content()
+        says(page.locator("[data-apart]"), "farther apart than their ±")
         page.locator("tr[data-place]", has_text="2 placed").last.click()
         page.wait_for_selector("button.primary[data-act=resolve]")
         assert page.locator("[data-apart]").count() == 0
@@ -381,11 +381,11 @@ def test_the_organiser_sees_new_marks_by_themselves_sorted_with_units(browser: A
         row = page.locator("tr[data-place].here")
         together.click()
         page.locator("[data-state=settled]").wait_for()
-        assert "settled" in row.text_content()
+        says(row, "settled")
         page.locator("button[data-act=ask]").last.click()
         page.locator("[data-state=reopened]").wait_for()
         assert page.locator("[data-state=settled]").count() == 0
-        assert "asked again" in row.text_content()
+        says(row, "asked again")
         # Keep one, then ask the other again: open until that answer is there and it is decided anew.
         page.locator("button[data-act=keep]").first.click()
         page.locator("[data-state=settled]", has_text="The mark of ada is taken").wait_for()
@@ -394,7 +394,7 @@ def test_the_organiser_sees_new_marks_by_themselves_sorted_with_units(browser: A
         place_over_the_wire(server, "ben", 1, lambda point: [point[0] + 9, point[1] - 4])
         page.locator("[data-rater=ben]", has_text="4 of 30 placed").wait_for()
         assert page.locator("[data-state=settled]").count() == 0
-        assert "asked again" in row.text_content()
+        says(row, "asked again")
         with page.expect_download() as taken:
             page.locator("#organiser button[data-download=fused]").click()
         assert taken.value.suggested_filename == "lesion-fused.csv"

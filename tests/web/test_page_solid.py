@@ -12,7 +12,7 @@ import pytest
 from warpgauge.core.annotations import confidence_radius
 from warpgauge.geometry import Grid
 from warpgauge.project import Placement, Project
-from web.page_tools import Shared, Sheet, last_drawn, make_volume_project, open_sheet, written_now
+from web.page_tools import Shared, Sheet, last_drawn, make_volume_project, open_sheet, says, written_now
 from web.server_tools import Served, served
 
 # Index axes right and down, and which world axis (LPS) shall run right or down with which sign: the radiological habit.
@@ -151,7 +151,7 @@ def test_small_marks_are_scaled_at_the_rim_in_every_plane_and_a_move_is_told(
         way = np.linalg.norm(np.subtract(sheet.state()["mark"]["point"], before["point"]))
         assert way == pytest.approx(20 / scale, rel=1e-6)
         said = f"{float(f'{way:.2g}'):g} mm"
-        assert f"The mark is moved by {said}." in page.locator("#message").text_content()
+        says(page.locator("#message"), f"The mark is moved by {said}.")
         assert f"moved {said}" in written_now(sheet)
     sheet.close()
 

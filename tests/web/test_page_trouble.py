@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from warpgauge.project import Placement, Project
-from web.page_tools import Sheet, click_radius, make_tissue_project, open_sheet
+from web.page_tools import Sheet, click_radius, make_tissue_project, open_sheet, says
 from web.server_tools import Served, served
 
 ME = "organiser"
@@ -42,7 +42,7 @@ def test_a_killed_server_loses_nothing_and_the_page_sends_when_it_is_back(browse
     drawn = sheet.state()["mark"]
     page.keyboard.press("Enter")
     page.locator("#offline").wait_for(state="visible")
-    assert "kept here and will be sent" in page.locator("#offline").text_content()
+    says(page.locator("#offline"), "kept here and will be sent")
     bar = page.locator("#offline").bounding_box()
     for tool in page.locator("button:visible, select:visible").all():
         box = tool.bounding_box()
@@ -104,7 +104,7 @@ def test_a_lost_acknowledgement_is_not_a_conflict_and_nothing_is_doubled(browser
         sheet.accept()
         assert codes == [200, 409]
         assert page.locator("dialog[open]").count() == 0
-        assert page.locator("#saved").text_content().startswith("saved ")
+        says(page.locator("#saved"), "saved ")
         assert page.locator("#offline").is_hidden()
         assert events(folder, "place") == 1
         np.testing.assert_allclose(answer(folder, 0).point, drawn["point"])
@@ -123,7 +123,7 @@ def test_a_lost_acknowledgement_is_not_a_conflict_and_nothing_is_doubled(browser
         page.keyboard.press("z")
         sheet.wait_for_query(2)
         assert codes == [200, 409]
-        assert "lost on the way" in page.locator("#message").text_content()
+        says(page.locator("#message"), "lost on the way")
         assert answer(folder, 1) is None
         assert isinstance(answer(folder, 0), Placement)
         sheet.close()
@@ -191,9 +191,9 @@ def test_a_revoked_rater_is_told_what_happened_and_whom_to_ask(browser: Any, fol
         assert "ask the organiser" in said
         for _ in range(25):
             page.reload()
-        assert "The organiser has revoked your link" in page.locator("body").text_content()
+        says(page.locator("body"), "The organiser has revoked your link")
         page.goto(server.links["ada"])
-        assert "The organiser has revoked your link" in page.locator("body").text_content()
+        says(page.locator("body"), "The organiser has revoked your link")
         assert answer(folder, 0, "ada") is not None
         sheet.close()
 
@@ -252,7 +252,7 @@ def test_two_blind_raters_see_only_their_own_and_the_organiser_sees_both(browser
         before = answer(folder, 0, "ada")
         ada.press_at("moving", 200, 200)
         ada.page.keyboard.press("Enter")
-        assert "settled" in ada.page.locator("#message").text_content()
+        says(ada.page.locator("#message"), "settled")
         assert answer(folder, 0, "ada") == before
         for sheet in (*sheets.values(), organiser, cyd):
             sheet.close()
@@ -308,13 +308,13 @@ def test_touch_tap_long_press_drag_and_pinch(browser: Any, folder: Path) -> None
         sheet = open_sheet(browser, server, has_touch=True)
         page = sheet.page
         touch = Fingers(sheet)
-        assert page.locator("#message").text_content().startswith("Where is this point? Tap it; press, hold and drag")
+        says(page.locator("#message"), "Where is this point? Tap it; press, hold and drag")
         touch("touchStart", (200, 150))
         touch("touchEnd")
         page.wait_for_function("() => globalThis.warpgauge.store.state.mark !== null")
         # A finger hits no better than 8 screen pixels, and the line says so.
         radius = click_radius(sheet, 8)
-        assert "what a finger can hit" in page.locator("#message").text_content()
+        says(page.locator("#message"), "what a finger can hit")
         np.testing.assert_allclose(np.array(sheet.state()["mark"]["shape"]), np.eye(2) * radius**2)
         view = sheet.state()["views"]["moving"]["2"]
         touch("touchStart", (400, 300))

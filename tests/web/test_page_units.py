@@ -12,6 +12,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 STATIC = ROOT / "src" / "warpgauge" / "web" / "static"
+POOR_WORDS = re.compile(r"""["'`>](?:Off|Unusual|Former)\b|about all raters together""")
 
 
 def needed(command: str, package: str) -> str:
@@ -70,3 +71,19 @@ def test_every_module_says_what_it_is() -> None:
         text = path.read_text()
         assert text.startswith("/**"), path.name
         assert text.count("\n") < 300, path.name
+
+
+@pytest.mark.parametrize("text", ['"Off"', ">Unusual<", "`Former answer 7`", "scatter 27 px about all raters together"])
+def test_words_that_said_too_little_are_recognised(text: str) -> None:
+    """The search below finds them as a label, as text of a page and in a sentence."""
+    assert POOR_WORDS.search(text)
+
+
+def test_labels_say_what_is_meant() -> None:
+    """Labels that were not understood ("Off", "Unusual", "Former", "about all raters together") are not used."""
+    files = [*STATIC.glob("*.js"), *STATIC.glob("*.html"), *STATIC.parent.glob("*.py")]
+    assert {"organiser.js", "index.html", "answers.py"} <= {file.name for file in files}
+    found = [(file.name, match.group()) for file in files for match in POOR_WORDS.finditer(file.read_text())]
+    assert found == []
+    # A style that makes capitals of the names of states would bring "Off" back.
+    assert "text-transform" not in (STATIC / "style.css").read_text()

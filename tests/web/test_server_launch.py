@@ -199,6 +199,14 @@ def test_a_short_token_is_refused(flat: Path) -> None:
         serve(flat, token="1234", open_browser=False)
 
 
+def test_what_the_first_picture_does_not_need_is_not_loaded_before_it() -> None:
+    """Libraries that take long to load come when they are used."""
+    slow = ("scipy.stats", "scipy.signal", "skimage", "matplotlib", "nibabel", "tifffile", "zarr")
+    code = f"import sys, warpgauge.web.server; print([name for name in {slow} if name in sys.modules])"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"
+
+
 def test_a_missing_extra_is_named() -> None:
     """Without fastapi the import says what to install."""
     code = "import sys; sys.modules['fastapi'] = None; import warpgauge.web"

@@ -18,7 +18,7 @@ from warpgauge.errors import InvalidInputError
 from warpgauge.project import Project
 from warpgauge.session import Session
 from warpgauge.session.queries import snap_use
-from web.page_tools import Sheet, open_sheet
+from web.page_tools import Sheet, open_sheet, says
 from web.server_tools import Served, answer, events_of, lattice, make_flat, served, wait_until, write_shifted
 
 SHIFT = np.array([7.0, -4.0])  # pixels; what lies at x in the fixed image lies at x + SHIFT in the moving one
@@ -179,7 +179,7 @@ def test_points_of_ones_own_are_refined_too(browser: Any, tmp_path: Path) -> Non
             sheet.settle()
             page.keyboard.press("0")
             page.keyboard.press("r")
-            assert "fixed image" in page.locator("#message").text_content(), "a place comes first"
+            says(page.locator("#message"), "fixed image")
             truth = place + SHIFT * SPACING
             for side, point in (("fixed", place), ("moving", truth + np.array([1.0, -0.8]))):
                 view = sheet.state()["views"][side]["2"]
@@ -230,7 +230,7 @@ def test_what_was_asked_for_and_not_taken_is_in_the_log(browser: Any, tmp_path: 
         page.keyboard.press("d")
         row = page.locator(f"#drawer tr[data-query='{second['query']}']")
         row.wait_for()
-        assert "Snap not taken" in row.text_content()
+        says(row, "Snap not taken")
         assert sheet.problems == []
         sheet.close()
         boss = server.client()
@@ -243,7 +243,7 @@ def test_what_was_asked_for_and_not_taken_is_in_the_log(browser: Any, tmp_path: 
         sheet.page.locator("#organiser-button[data-ready]").click()
         card = sheet.page.locator(".card[data-rater=ada] [data-snap]")
         card.wait_for()
-        assert card.text_content() == "Snap asked 4, shown 4, taken 0"
+        says(card, "Snap asked 4, shown 4, taken 0", whole=True)
         assert sheet.problems == []
         sheet.close()
 
@@ -335,7 +335,7 @@ def test_the_page_proposes_until_enter_takes_it(browser: Any, pair: Served) -> N
     sheet = open_sheet(browser, pair, "ada")
     page, message = sheet.page, sheet.page.locator("#message")
     page.keyboard.press("r")
-    assert "first" in message.text_content()
+    says(message, "first")
     query = sheet.state()["query"]
     truth = np.array(query["location"]) + SHIFT * SPACING
     view = sheet.state()["views"]["moving"]["2"]
@@ -351,7 +351,7 @@ def test_the_page_proposes_until_enter_takes_it(browser: Any, pair: Served) -> N
     assert sheet.state()["mark"] == mark
     page.keyboard.press("r")
     page.wait_for_function(proposed)
-    assert "dashed" in message.text_content()
+    says(message, "dashed")
     page.keyboard.press("Enter")
     moved = sheet.state()["mark"]
     np.testing.assert_allclose(moved["point"], truth, atol=0.2 * SPACING)

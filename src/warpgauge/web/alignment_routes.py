@@ -15,7 +15,7 @@ from warpgauge.project.alignments import alignment_of
 from warpgauge.web.app_state import AtDesk, Desk
 from warpgauge.web.auth import Asking, Person, Writing
 from warpgauge.web.failures import WRITE_REFUSALS, NotFoundError
-from warpgauge.web.plane_answers import RAW, Axis, LevelNumber, Small, parsed_part, plane_response
+from warpgauge.web.plane_answers import RAW, Axis, Channels, LevelNumber, Small, parsed_part, plane_response
 from warpgauge.web.wire import Based, Given, Saved
 
 router = APIRouter()
@@ -74,12 +74,18 @@ def answer(body: AlignmentRequest, desk: AtDesk, writing: Writing) -> dict[str, 
 
 @router.get("/api/alignment/warped", response_class=Response, responses={200: RAW})
 def warped(
-    desk: AtDesk, asking: Asking, axis: Axis = 2, index: Small = 0, level: LevelNumber = 0, part: str | None = None
+    desk: AtDesk,
+    asking: Asking,
+    axis: Axis = 2,
+    index: Small = 0,
+    level: LevelNumber = 0,
+    part: str | None = None,
+    channels: Channels = "",
 ) -> Response:
     """Return the moving image as the proposed alignment lays it over a plane of the fixed one, as /api/warped."""
     desk.check_predicts(asking)
     box = None if part is None else parsed_part(part)
-    samples, within, grid = desk.overlays.warped(Aligned(desk), axis, index, level, box)
+    samples, within, grid = desk.overlays.warped(Aligned(desk), axis, index, level, box, channels)
     return plane_response(samples, grid, axis, after=within.astype(np.uint8))
 
 

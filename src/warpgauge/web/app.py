@@ -14,6 +14,7 @@ from warpgauge._version import __version__
 from warpgauge.project import Project
 from warpgauge.web import (
     alignment_routes,
+    area_routes,
     download_routes,
     image_routes,
     organiser_routes,
@@ -66,6 +67,7 @@ def annotator_app(**options: Any) -> FastAPI:
         overlay_routes.router,
         organiser_routes.router,
         alignment_routes.router,
+        area_routes.router,
         download_routes.router,
         static_router(),
     ):

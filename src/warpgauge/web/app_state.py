@@ -83,25 +83,33 @@ class Desk:
             for picture in self.pictures.values():
                 picture.image.keep_overview(project.folder / "cache" / f"overview-{picture.version}.npy")
         self.audit = AuditWatch(project)
-        self.session = Session(project, auto_refit=False, decided=self.audit.certified, question=self._question)
+        self.session = Session(
+            project,
+            auto_refit=False,
+            decided=self.audit.certified,
+            excluded=self.audit.excluded,
+            question=self._question,
+        )
         self.overlays = Overlays(project, self.pictures)
         self.ranking = Ranking(project, self.overlays)
         self.tell: Callable[[str], object] = logger.info
         self._wake, self._over = threading.Event(), threading.Event()
         self._threads: list[threading.Thread] = []
+        self._learning: list[threading.Thread] = []
 
     def start(self) -> None:
         """Prepare the first picture and question, and refit the weights whenever that is due, in the background."""
-        for picture in self.pictures.values():
-            self._begin("image", partial(self._learn, picture))
+        self._learning = [self._begin("image", partial(self._learn, picture)) for picture in self.pictures.values()]
         self._begin("warm", self._warm)
         self._begin("refit", self._refit)
         self.project.log.watch(self.changed)  # answers that another server of this project has saved count as well
         self.changed()
 
-    def _begin(self, name: str, work: Callable[[], None]) -> None:
-        self._threads.append(threading.Thread(target=work, name=f"warpgauge-{name}", daemon=True))
-        self._threads[-1].start()
+    def _begin(self, name: str, work: Callable[[], None]) -> threading.Thread:
+        thread = threading.Thread(target=work, name=f"warpgauge-{name}", daemon=True)
+        self._threads.append(thread)
+        thread.start()
+        return thread
 
     def stop(self) -> None:
         """End what runs in the background."""
@@ -127,7 +135,10 @@ class Desk:
     def _warm(self) -> None:
         for picture in self.pictures.values():
             picture.image.watch_overview(OverviewNews(picture.image.path.name, self.tell).report)
-        # The page that opens at once gets its picture first, which imports and compilers would keep waiting.
+        # The page that opens at once gets its picture first, which imports and compilers would keep waiting: on a busy
+        # machine reading a volume alone takes longer than that.
+        for thread in self._learning:
+            thread.join()
         if self._over.wait(PICTURE_SECONDS):
             return
         try:
@@ -234,6 +245,8 @@ class Desk:
             },
             "images": {side: picture.describe() for side, picture in self.pictures.items()},
             "contexts": [context.describe() for context in self.contexts],
+            # What is known, without waiting for the lock: the picture comes first.
+            "areas": bool(known.outlines or {"regions", "missing"} & project.document.images.keys()),
         }
 
 

@@ -68,10 +68,14 @@ class Catalogue:
 
     def pairs(self) -> Mapping[str, Pair]:
         """Return all pairs in the order of their names; projects added since are found within seconds."""
-        with self._lock:
+        if not self._lock.acquire(blocking=not self._found[1]):
+            return self._found[1]  # another request is looking
+        try:
             if not self._found[1] or time.monotonic() - self._found[0] > _LOOK_SECONDS:
                 self._found = time.monotonic(), self._look()
             return self._found[1]
+        finally:
+            self._lock.release()
 
     def _look(self) -> dict[str, Pair]:
         try:

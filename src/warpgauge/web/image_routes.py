@@ -15,7 +15,7 @@ from starlette.responses import Response
 from warpgauge.web.app_state import AtDesk
 from warpgauge.web.auth import Asking
 from warpgauge.web.failures import NotFoundError
-from warpgauge.web.plane_answers import RAW, Axis, LevelNumber, Side, Small, plane_response
+from warpgauge.web.plane_answers import RAW, Axis, Channels, LevelNumber, Side, Small, plane_response
 from warpgauge.web.planes import plane_array, plane_grid
 from warpgauge.web.tiled_image import TiledImage
 from warpgauge.web.wire import OverviewsAnswer, ProjectAnswer
@@ -51,6 +51,7 @@ class TilePlace:
     column: Small = 0
     v: Annotated[str, Query(max_length=64)] = ""
     packed: bool = False
+    channels: Channels = ""
 
 
 Wanted = Annotated[TilePlace, Depends()]
@@ -74,10 +75,11 @@ def context_tile(
 
 def _tile(picture: TiledImage, request: Request, wanted: TilePlace) -> Response:
     where = (wanted.axis, wanted.index, wanted.level, wanted.row, wanted.column)
-    tag = f'"{"-".join([picture.version, *map(str, where), *(["packed"] if wanted.packed else [])])}"'
+    how = [*([wanted.channels] if wanted.channels else []), *(["packed"] if wanted.packed else [])]
+    tag = f'"{"-".join([picture.version, *map(str, where), *how])}"'
     lasting = wanted.v == picture.version
     headers = {"ETag": tag, "Cache-Control": f"private, {'max-age=86400, immutable' if lasting else 'no-cache'}"}
-    samples = picture.tile(*where)
+    samples = picture.chosen(picture.tile(*where), wanted.channels)
     if request.headers.get("if-none-match") == tag:
         return Response(status_code=304, headers=headers)
     headers["X-Height"], headers["X-Width"] = str(samples.shape[0]), str(samples.shape[1])

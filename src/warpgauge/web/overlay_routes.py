@@ -16,7 +16,7 @@ from warpgauge.session.plausibility import check_placement
 from warpgauge.web.app_state import AtDesk
 from warpgauge.web.auth import Asking
 from warpgauge.web.overlays import MapKind, with_mark
-from warpgauge.web.plane_answers import RAW, Axis, LevelNumber, Side, Small, parsed_part, plane_response
+from warpgauge.web.plane_answers import RAW, Axis, Channels, LevelNumber, Side, Small, parsed_part, plane_response
 from warpgauge.web.planes import plane_lines
 from warpgauge.web.wire import drawn_placement
 from warpgauge.web.wire_reports import LinesAnswer, LinkedAnswer, PointsAnswer, TransformsAnswer
@@ -69,6 +69,7 @@ def warped(
     mark: Annotated[
         str | None, Query(max_length=600, description="Fixed point; moving point; covariance, row by row.")
     ] = None,
+    channels: Channels = "",
 ) -> Response:
     """Return the moving image at the posterior mean of a plane of the fixed image, as tiles are sent.
 
@@ -80,7 +81,7 @@ def warped(
     if mark is not None:
         posterior = with_mark(posterior, *parsed_mark(mark, desk.project))
     box = None if part is None else parsed_part(part)
-    samples, within, grid = desk.overlays.warped(posterior, axis, index, level, box)
+    samples, within, grid = desk.overlays.warped(posterior, axis, index, level, box, channels)
     return plane_response(samples, grid, axis, after=within.astype(np.uint8))
 
 

@@ -17,6 +17,7 @@ from warpgauge.errors import InvalidInputError
 from warpgauge.geometry import Floats, Grid
 from warpgauge.io.transforms import FunctionTransform, NumericalInverse, Transform
 from warpgauge.maps import entropy_limits, entropy_map, error_map, known_share, standard_deviation_map
+from warpgauge.maps.dense import masked
 from warpgauge.maps.picture_parts import fitting_level
 from warpgauge.project import Project
 from warpgauge.web.failures import NotFoundError
@@ -175,6 +176,7 @@ class Overlays:
         # The posterior is part of the value, so that its identity cannot be taken over by another one.
         made = self._maps.get((*key, id(posterior)), lambda: (posterior, self._make(kind, posterior, mapped, grid)))
         values, limits = made[1]
+        values = masked(values, grid, self.project.missing)
         return plane_array(grid, axis, values), grid, limits
 
     def _make(
@@ -191,7 +193,13 @@ class Overlays:
         return np.stack([error, known_share(entropy, limits)], axis=-1).astype(np.float32), limits
 
     def warped(
-        self, posterior: Mean, axis: int, index: int, level: int, part: tuple[int, int, int, int] | None = None
+        self,
+        posterior: Mean,
+        axis: int,
+        index: int,
+        level: int,
+        part: tuple[int, int, int, int] | None = None,
+        channels: str = "",
     ) -> tuple[NDArray[Any], NDArray[np.bool_], Grid]:
         """Return the moving image at the mean of a plane of the fixed image, or of a part of it, as tiles are sent.
 
@@ -210,7 +218,7 @@ class Overlays:
                 "or for a part of it."
             )
         source = self._source(fitting_level(moving.image, float(level_grid.spacing.min())))
-        values, within = warped_plane(source, posterior, grid, axis)
+        values, within = warped_plane((moving.chosen(source[0], channels), source[1]), posterior, grid, axis)
         values[~within] = np.nan
         return moving.rescaling.apply(values), within, grid
 

@@ -56,6 +56,9 @@ def mine(site: AtSite, asking: Asking) -> dict[str, Any]:
     own = [pairs[key] for key in site.roster.pairs_of(asking.name) if key in pairs]
     rows = [_own(site, pair, asking.name) for pair in own]
     done = sum(row["left"] == 0 for row in rows)
+    due = [pair for pair, row in zip(own, rows, strict=True) if row["left"] != 0 and row["problem"] is None]
+    if due:
+        site.shelf.expect(due[0])
     return {"rater": asking.name, "role": asking.role, "pairs": rows, "done": done}
 
 

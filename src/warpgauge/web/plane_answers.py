@@ -18,6 +18,10 @@ Side = Literal["fixed", "moving"]
 Small = Annotated[int, Query(ge=0, le=10_000_000)]
 Axis = Annotated[int, Query(ge=0, le=2, description="Normal of the plane: 0 is x, 1 is y, 2 is z.")]
 LevelNumber = Annotated[int, Query(ge=0, le=64)]
+Channels = Annotated[
+    str,
+    Query(max_length=40, pattern=r"^[0-9,]*$", description="Channels of an image that has them apart, such as 0,3,4."),
+]
 
 RAW: dict[str, object] = {
     "description": "Raw samples; the headers X-Height, X-Width and X-Channels tell their shape.",

@@ -11,9 +11,12 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
+from queue import SimpleQueue
 
+from warpgauge.core.suggestion import compile_loops
 from warpgauge.errors import WarpgaugeError
 from warpgauge.project import ProjectError
 from warpgauge.web.app_state import Desk
@@ -23,6 +26,9 @@ logger = logging.getLogger("warpgauge.web")
 IDLE_SECONDS = 15 * 60.0
 _SWEEP_SECONDS = 15.0
 _AGAIN_SECONDS = 3.0  # a project that cannot be opened is not tried again before
+
+
+_NOBODY = Pair("", "", Path())  # wakes the thread that prepares, to end
 
 
 @dataclass
@@ -51,7 +57,9 @@ class Shelf:
         self._open_desk, self.most = open_desk, most
         self._places: OrderedDict[str, _Place] = OrderedDict()
         self._lock, self._over = threading.Lock(), threading.Event()
+        self._expected: SimpleQueue[Pair] = SimpleQueue()
         threading.Thread(target=self._sweep, name="warpgauge-shelf", daemon=True).start()
+        threading.Thread(target=self._prepare, name="warpgauge-prepare", daemon=True).start()
 
     @property
     def open_keys(self) -> list[str]:
@@ -83,6 +91,19 @@ class Shelf:
         except BaseException:
             self.give_back(pair)
             raise
+
+    def expect(self, pair: Pair) -> None:
+        """Open a pair soon, beside the requests, where there is room: somebody will probably ask for it next."""
+        self._expected.put(pair)
+
+    def _prepare(self) -> None:
+        compile_loops()  # nobody's first question waits for it
+        while not self._over.is_set():
+            pair = self._expected.get()
+            with suppress(WarpgaugeError):  # who asks for it is told why
+                if not self._over.is_set() and len(self.open_keys) < self.most:
+                    self.take(pair)
+                    self.give_back(pair)
 
     def taken_if_open(self, pair: Pair) -> Desk | None:
         """Return the desk of a pair that is open already, to be given back; None for one that is not."""
@@ -143,6 +164,7 @@ class Shelf:
     def close(self) -> None:
         """Close all projects."""
         self._over.set()
+        self._expected.put(_NOBODY)
         with self._lock:
             desks = [place.desk for place in self._places.values() if place.desk is not None]
             self._places.clear()

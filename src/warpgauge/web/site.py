@@ -18,7 +18,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from warpgauge.errors import WarpgaugeError
-from warpgauge.project import ORGANISER, Project
+from warpgauge.project import ORGANISER, NotAllowedError, Project
 from warpgauge.web import pair_routes
 from warpgauge.web.app import About, annotator_app, api_app, make_routes
 from warpgauge.web.app_state import Desk
@@ -117,6 +117,11 @@ def _in_project(project: Project, person: Person) -> Person:
             state = project.state
             if person.name not in state.raters:
                 by = an_organiser(state) or (person.name if person.organises else ORGANISER)
+                if state.raters and state.role(by) != ORGANISER:  # a log of an earlier version
+                    raise NotAllowedError(
+                        "Nobody organises this pair any more, so nobody new can be registered in it; people who were "
+                        "registered before go on."
+                    )
                 project.add_rater(person.name, "organiser" if person.organises else "rater", by=by)
     there = project.known.role(person.name)
     return Person(person.name, min(person.role, there, key=_RANKS.index))

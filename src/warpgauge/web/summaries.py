@@ -9,7 +9,7 @@ import logging
 import statistics
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ import numpy as np
 from warpgauge.errors import WarpgaugeError
 from warpgauge.evaluation import AuditWatch
 from warpgauge.project import Project, Skipped, State
+from warpgauge.project.event_log import EventLog
 from warpgauge.session.fused_annotations import standing_marks
 from warpgauge.session.queries import placed_count
 from warpgauge.web.catalogue import Pair
@@ -107,12 +108,13 @@ def _work(state: State, name: str) -> Work:
 
 @dataclass(frozen=True)
 class _Known:
-    """A summary, the stamp of the log that it was counted from, whether with the audit, and when."""
+    """A summary, the stamp of the log that it was counted from, whether with the audit, when, and a log elsewhere."""
 
     stamp: object
     summary: Summary
     audit: bool
     time: float
+    log: EventLog | None = None
 
 
 class Summaries:
@@ -136,32 +138,32 @@ class Summaries:
 
     def now(self, pair: Pair, *, audit: bool = False) -> Summary:
         """Return the summary of a pair as its log is now; what its audit shows only on demand, since that is slow."""
-        stamp = _stamp(pair.folder)
-        found = self._known.get(pair.key)
-        if (
-            found is not None
-            and found.stamp == stamp is not None
-            and found.summary.problem is None
-            and found.audit >= audit
-        ):
-            return found.summary
+        found, log = self._known.get(pair.key), None
         try:
-            summary = self._counted(pair, audit)
+            stamp = _stamp(pair.folder, None if found is None or found.log is None else found.log.last_generation)
+            known = found is not None and found.stamp == stamp is not None and found.summary.problem is None
+            if found is not None and known and found.audit >= audit:
+                return found.summary
+            summary, log, generation = self._counted(pair, audit)
+            stamp = stamp or _stamp(pair.folder, lambda: generation)
         except WarpgaugeError as error:
-            summary = Summary(problem=str(error))
+            stamp, summary = None, Summary(problem=str(error))
         except Exception:
             logger.exception("The pair %s cannot be summarised", pair.name)
-            summary = Summary(problem="This pair cannot be read; the server's log says more.")
-        self._known[pair.key] = _Known(stamp, summary, audit, time.monotonic())
+            stamp, summary = None, Summary(problem="This pair cannot be read; the server's log says more.")
+        self._known[pair.key] = _Known(stamp, summary, audit, time.monotonic(), log)
         return summary
 
-    def _counted(self, pair: Pair, audit: bool) -> Summary:
+    def _counted(self, pair: Pair, audit: bool) -> tuple[Summary, EventLog, int]:
+        """Return the summary, the log, and the last event that it surely counts."""
         desk = self._shelf.taken_if_open(pair)
         if desk is None:
             with Project.open(pair.folder, check_images=False) as project:
-                return summary_of(project, audit=audit)
+                generation = project.known.generation
+                return summary_of(project, audit=audit), project.log, generation
         try:
-            return summary_of(desk.project, audit=audit)
+            generation = desk.project.state.generation
+            return summary_of(desk.project, audit=audit), desk.project.log, generation
         finally:
             self._shelf.give_back(pair)
 
@@ -174,7 +176,7 @@ class Summaries:
         try:
             for pair in pairs:
                 found = self._known.get(pair.key)
-                # Whether a log elsewhere has changed is known only once it is read: those are looked at now and then.
+                # Whether a log elsewhere has changed is known only once it is asked: those are looked at now and then.
                 old = found is None or time.monotonic() - found.time > _ELSEWHERE_SECONDS
                 if old or _stamp(pair.folder) is not None:
                     self.now(pair, audit=True)
@@ -182,11 +184,11 @@ class Summaries:
             self._counting.release()
 
 
-def _stamp(folder: Path) -> object:
-    """Return what changes with every event of a project's log; None for a log that is not in the folder."""
+def _stamp(folder: Path, last: Callable[[], int] | None = None) -> object:
+    """Return what changes with every event of a project's log; ``last`` tells the last event of one elsewhere."""
     found = [_status(folder / name) for name in ("project.json", "annotations.head", "annotations.sqlite")]
     if found[2] is None:
-        return None
+        return None if last is None else (found[0], last())
     return tuple(found[:2]) if found[1] is not None else tuple(found)
 
 

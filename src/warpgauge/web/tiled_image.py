@@ -16,12 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warpgauge.errors import InvalidInputError, WarpgaugeError
+from warpgauge.geometry import Floats
 from warpgauge.io.images import Image
 from warpgauge.project.document import grid_to_dict
 from warpgauge.web.planes import in_plane
 from warpgauge.web.sharpness import sharpness
 
 TILE = 256
+MOST_SHOWN = 6  # channels at once; more colours than that cannot be distinguished
 _CACHE_BYTES = 128 * 2**20
 _TOP = 65535
 
@@ -73,7 +75,8 @@ class TiledImage:
     """
 
     def __init__(self, image: Image, content_hash: str) -> None:
-        self.image, self.grid = image, image.grid
+        self.image, self.grid = image.apart or image, image.grid
+        self._gray = image
         self.version = hashlib.sha256(content_hash.encode()).hexdigest()[:16]
         self._learning = threading.RLock()
         self._tiles: OrderedDict[tuple[int, ...], NDArray[Any]] = OrderedDict()
@@ -92,21 +95,33 @@ class TiledImage:
 
     @cached_property
     def _sharpness(self) -> float:
-        return sharpness(self.image)
+        return sharpness(self._gray)
 
     @cached_property
     def _window(self) -> tuple[float, float]:
         """Between which samples, as they are sent, the page should first show dark to bright."""
         if self.image.channels > 1 and self.rescaling.dtype == "uint8":
             return 0.0, 255.0
-        low, high = ((self.image.percentiles((1, 99)) - self.rescaling.offset) / self.rescaling.scale).tolist()
+        return self._as_sent(self.image.percentiles((1, 99)))
+
+    @cached_property
+    def _channels(self) -> list[dict[str, Any]]:
+        """Name and first window of each channel, where they are not colours."""
+        names = self.image.channel_names
+        if not names:
+            return []
+        windows = self.image.channel_percentiles((1, 99.8))
+        return [{"name": name, "window": self._as_sent(ends)} for name, ends in zip(names, windows, strict=True)]
+
+    def _as_sent(self, ends: Floats) -> tuple[float, float]:
+        low, high = ((ends - self.rescaling.offset) / self.rescaling.scale).tolist()
         return (low, high) if high > low else (low, low + 1.0)
 
     def describe(self) -> dict[str, Any]:
         """Return what the page must know of the image."""
         grid, image = self.grid, self.image
         with self._learning:
-            window, length = self._window, self._sharpness
+            window, length, apart = self._window, self._sharpness, self._channels
         levels = [image.level_grid(level) for level in range(image.levels)]
         return {
             **grid_to_dict(grid),
@@ -116,6 +131,7 @@ class TiledImage:
             "offset": self.rescaling.offset,
             "sharpness": length,
             "window": list(window),
+            "apart": apart,
             "levels": [
                 {"size": list(g.size), "spacing": g.spacing.tolist(), "origin": g.origin.tolist()} for g in levels
             ],
@@ -142,6 +158,22 @@ class TiledImage:
                 f"The image has planes 0 to {planes - 1} along {'xyz'[axis]} at level {level}, not {index}."
             )
         return grid.size[row], grid.size[column]
+
+    def chosen(self, samples: NDArray[Any], text: str) -> NDArray[Any]:
+        """Return the channels ``0,3,4`` of samples, in that order; all of them where none are named."""
+        if not text:
+            return samples
+        count = len(self.image.channel_names)
+        try:
+            wanted = [int(part) for part in text.split(",")]
+        except ValueError:
+            wanted = [-1]
+        if len(wanted) > MOST_SHOWN or not all(0 <= channel < count for channel in wanted):
+            raise InvalidInputError(
+                f"Channels must be written as 0,3,4: at most {MOST_SHOWN} numbers below {count}, the channels that "
+                f"this image has apart."
+            )
+        return np.ascontiguousarray(samples[..., wanted])
 
     def tile(self, axis: int, index: int, level: int, row: int, column: int) -> NDArray[Any]:
         """Return a tile ``[row, column(, channel)]`` as it is sent; those at the end of a plane are smaller."""

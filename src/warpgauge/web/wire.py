@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, FiniteFloat, create_model
 
+from warpgauge.candidates.outlines import MOST_CORNERS
 from warpgauge.errors import InvalidInputError
 from warpgauge.io.landmarks.model import text_problem
 from warpgauge.project import Placed, Placement, Skipped
@@ -84,6 +85,13 @@ class OverviewsAnswer(Given):
     moving: OverviewAnswer
 
 
+class ChannelAnswer(Given):
+    """A channel that is shown in a colour of one's choice."""
+
+    name: str
+    window: list[float] = Field(description="Samples, as they are sent, to be shown dark and bright at first.")
+
+
 class ImageAnswer(Given):
     """An image: where it lies, and how its tiles are read (``value = scale * sample + offset``)."""
 
@@ -98,6 +106,7 @@ class ImageAnswer(Given):
     offset: float
     sharpness: float = Field(description="Length over which the image changes, in its units.")
     window: list[float] = Field(description="Samples, as they are sent, to be shown dark and bright at first.")
+    apart: list[ChannelAnswer] = Field(description="The channels, where they are not grey or red, green, blue.")
     levels: list[Level]
     overview: OverviewAnswer
     tile: int
@@ -157,6 +166,7 @@ class ProjectAnswer(Given):
     settings: SettingsAnswer
     images: Images
     contexts: list[ContextAnswer] = Field(description="Their tiles are at /api/contexts/{n}/tile.")
+    areas: bool = Field(description="Whether the fixed image has regions or places without a match, at /api/areas.")
 
 
 class EllipseAnswer(Given):
@@ -289,6 +299,26 @@ class Saved(Given):
 
     generation: int
     time: str
+
+
+class AreaAnswer(Given):
+    """An area of the fixed image that an organiser drew."""
+
+    number: int
+    what: Literal["missing", "piece"]
+    name: str
+
+
+class AreasAnswer(Given):
+    """Areas that were drawn and stand."""
+
+    areas: list[AreaAnswer]
+
+
+class AreaSavedAnswer(Given):
+    """An area was drawn or erased."""
+
+    saved: Saved
 
 
 class WriteAnswer(Given):
@@ -461,6 +491,14 @@ class MarkRequest(Based):
 
     rater: Name
     text: Text = ""
+
+
+class AreaRequest(Sent):
+    """An area to be drawn: what has no match, or a piece that moves on its own."""
+
+    what: Literal["missing", "piece"]
+    corners: list[Numbers] = Field(max_length=MOST_CORNERS, description="Of a polygon, in world units.")
+    name: str = Field("", max_length=200)
 
 
 class ResolveRequest(Based):

@@ -136,5 +136,7 @@ test("what is said to a mouse is said to a finger in its own words", () => {
   assert.equal(forHand(sentence, false), sentence);
   assert.equal(forHand(sentence, true), "Where is this point? Tap it; press, hold and drag to show how sure you are.");
   assert.equal(forHand("± 3 px, your usual size. Handles or [ ] change it, Enter accepts.", true), "± 3 px, your usual size. Its handles change it, Accept saves it.");
+  assert.equal(forHand("The mark is moved by 3 px. Enter accepts it there, Z takes it back.", true), "The mark is moved by 3 px. Accept saves it there, Z takes it back.");
   assert.equal(forHand("Click the match first; press S if you cannot tell, then press Enter.", true), "Tap the match first; choose Cannot tell if you cannot tell, then choose Accept.");
+  assert.equal(forHand("Click the match first, or press Space for a mark in the middle; S if you cannot tell.", true), "Tap the match first; S if you cannot tell.");
 });

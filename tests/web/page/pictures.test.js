@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
+import { mixSamples } from "../../../src/warpgauge/web/static/channels.js";
 import { brightnessTables, colourSamples, scaleColour } from "../../../src/warpgauge/web/static/colour.js";
 import { histogramOf, rangeOf } from "../../../src/warpgauge/web/static/contrast.js";
 import { brightnessOf, showChannel, stainsOfImage } from "../../../src/warpgauge/web/static/stains.js";
@@ -62,15 +63,24 @@ test("levels of a flipped volume lie where their voxels are, and slices are foun
 
 test("window and level: dark below, bright above, linear between, channel by channel, invertible", () => {
   const windows = [{ low: 10, high: 20 }, { low: 0, high: 255 }, { low: 100, high: 200 }];
-  const tables = brightnessTables(big, { windows, invert: false, gamma: 1, channel: "colour" });
+  const tables = brightnessTables(big, { windows, invert: false, gamma: 1, channel: "colour", shown: [] });
   const rgba = new Uint8ClampedArray(8);
   colourSamples(new Uint8Array([5, 77, 140, 15, 255, 250]), 3, tables, rgba);
   assert.deepEqual([...rgba], [0, 77, 102, 255, 128, 255, 255, 255]);
-  const inverted = brightnessTables(big, { windows, invert: true, gamma: 1, channel: "colour" });
+  const inverted = brightnessTables(big, { windows, invert: true, gamma: 1, channel: "colour", shown: [] });
   assert.deepEqual([inverted[0][5], inverted[0][25]], [255, 0]);
   const grey = new Uint8ClampedArray(4);
-  colourSamples(new Uint16Array([3000]), 1, brightnessTables({ dtype: "uint16" }, { windows: [{ low: 1000, high: 5000 }], invert: false, gamma: 1, channel: "colour" }), grey);
+  colourSamples(new Uint16Array([3000]), 1, brightnessTables({ dtype: "uint16" }, { windows: [{ low: 1000, high: 5000 }], invert: false, gamma: 1, channel: "colour", shown: [] }), grey);
   assert.deepEqual([...grey], [128, 128, 128, 255]);
+});
+
+test("channels that are not colours: the light of those shown adds up, each by its own window", () => {
+  const shown = [{ channel: 3, colour: "#ff0000" }, { channel: 0, colour: "#ff8000" }];
+  const windows = [{ low: 0, high: 510 }, { low: 0, high: 1 }, { low: 0, high: 1 }, { low: 100, high: 355 }];
+  const tables = brightnessTables({ dtype: "uint16" }, { windows, invert: false, gamma: 1, channel: "colour", shown });
+  const rgba = new Uint8ClampedArray(8);
+  mixSamples(new Uint16Array([150, 200, 355, 510]), shown, tables, rgba);
+  assert.deepEqual([...rgba], [150, 50, 0, 255, 255, 128, 0, 255]);
 });
 
 test("the edge direction of a ramp runs along its level lines, for anisotropic and flipped pixels too; noise has none", () => {

@@ -4,6 +4,7 @@
  */
 
 import { RefusedError } from "./api.js";
+import { Areas } from "./areas.js";
 import { Delivery } from "./delivery.js";
 import { axesOfMark } from "./figures.js";
 import { lookAtQuery } from "./looking.js";
@@ -33,6 +34,7 @@ export class Annotator {
     this.marks = new MarkEditor(stage.store, stage.project, () => this.ownPoints.sayTask());
     this.delivery = new Delivery(stage, this.marks.drafts, { ...page, show: (next) => this.show(next) });
     this.ownPoints = new OwnPoints(stage, this.marks, this.delivery);
+    this.areas = new Areas(stage, this.delivery, this.ownPoints);
     /** @type {any} */
     this.waiting = null;
   }
@@ -133,7 +135,7 @@ export class Annotator {
 
   /** Clear what is not accepted, and ask again. */
   escape() {
-    const { query, task, own, mark, doubt, writing } = this.store.state;
+    const { query, task, own, mark, doubt, writing, corners } = this.store.state;
     if (writing === "saving") return; // what is on its way is not cleared
     if (doubt) {
       this.delivery.changeSlip();
@@ -142,7 +144,7 @@ export class Annotator {
     if (dropProposal(this)) return;
     if (task !== "answer") {
       if (mark) this.marks.clear();
-      else if (own) this.store.set({ own: null });
+      else if (own || corners.length) this.store.set({ own: null, corners: [] });
       else if (task !== "start") void this.ownPoints.leaveTask();
       this.ownPoints.sayTask();
       return;
@@ -160,6 +162,10 @@ export class Annotator {
       return;
     }
     if (takeProposal(this)) return;
+    if (task === "area") {
+      this.areas.accept();
+      return;
+    }
     if (task === "start" || task === "own") {
       await this.ownPoints.volunteer(false);
       return;
@@ -173,7 +179,7 @@ export class Annotator {
       return;
     }
     if (!mark) {
-      say(this.store, "Click the match in the moving image first; S if you cannot tell.", "warning");
+      say(this.store, "Click the match in the moving image first, or press Space for a mark at the pointer or in the middle; S if you cannot tell.", "warning");
       return;
     }
     this.marks.habits.learn(axesOfMark(mark));
@@ -197,7 +203,11 @@ export class Annotator {
   }
 
   async previous() {
-    const { query } = this.store.state;
+    const { query, task } = this.store.state;
+    if (task === "area") {
+      this.areas.takeBack();
+      return;
+    }
     await this.delivery.sending(async () => this.show(await this.api.get(`/api/previous${query ? `?query=${query.query}` : ""}`)));
   }
 

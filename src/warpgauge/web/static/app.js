@@ -8,6 +8,7 @@ import { Annotator } from "./annotator.js";
 import { Api, RefusedError, root } from "./api.js";
 import { buildBar, buildButtons, showUncertainty } from "./bar.js";
 import { buildChoice } from "./choice.js";
+import { rememberedChannels } from "./channels.js";
 import { initialColours } from "./colour.js";
 import { makeCommands } from "./commands.js";
 import { askConflict } from "./dialogs.js";
@@ -33,6 +34,9 @@ import { welcome, welcomed } from "./welcome.js";
 
 const PENDING = "warpgauge:pending:";
 
+/** @type {import("./types.js").Colours} */
+const UNCOLOURED = { windows: [], invert: false, gamma: 1, channel: "colour", stains: null, shown: [] };
+
 /** @returns {State} */
 function initialState() {
   return {
@@ -43,6 +47,8 @@ function initialState() {
     start: null,
     own: null,
     offered: [],
+    corners: [],
+    areas: [],
     doubt: null,
     mark: null,
     proposal: null,
@@ -58,10 +64,10 @@ function initialState() {
     linked: false,
     views: { fixed: {}, moving: {} },
     cross: { fixed: null, moving: null },
-    colours: { fixed: { windows: [], invert: false, gamma: 1, channel: "colour", stains: null }, moving: { windows: [], invert: false, gamma: 1, channel: "colour", stains: null } },
+    colours: { fixed: { ...UNCOLOURED }, moving: { ...UNCOLOURED } },
     maximised: null,
     drawer: null,
-    overlays: { candidates: false, foreground: false, former: true, grid: false, map: "off", transform: null, warp: "off", opacity: 0.5, lensHeld: false },
+    overlays: { candidates: false, foreground: false, areas: true, former: true, grid: false, map: "off", transform: null, warp: "off", opacity: 0.5, lensHeld: false },
     magnifier: false,
     minimap: true,
     context: { fixed: null, moving: null },
@@ -90,10 +96,11 @@ async function open() {
   document.title = `${project.name} · warpgauge`;
   api.key = `${PENDING}${project.name}:${project.rater}${root()}`; // pairs of one server may have the same name
   api.visitor = { "X-Warpgauge-Visitor": encodeURIComponent(project.rater) };
+  const colours = (/** @type {import("./types.js").Side} */ side) => rememberedChannels(project, side, initialColours(project.images[side]));
   store.set({
     project,
     predictionHidden: project.settings.hide_prediction,
-    colours: { fixed: initialColours(project.images.fixed), moving: initialColours(project.images.moving) },
+    colours: { fixed: colours("fixed"), moving: colours("moving") },
     overlays: { ...store.state.overlays, transform: project.transforms?.[0] ?? null },
   });
 

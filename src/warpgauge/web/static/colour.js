@@ -3,6 +3,7 @@
  * @module
  */
 
+import { firstShown, mixSamples } from "./channels.js";
 import { brightnessOf, showChannel } from "./stains.js";
 
 /** @import { Colours, ImageInfo } from "./types.js" */
@@ -13,7 +14,8 @@ import { brightnessOf, showChannel } from "./stains.js";
  */
 export function initialColours(image) {
   const [low, high] = image.window;
-  return { windows: Array.from({ length: image.channels }, () => ({ low, high })), invert: false, gamma: 1, channel: "colour", stains: null };
+  const windows = image.apart.length ? image.apart.map(({ window }) => ({ low: window[0], high: window[1] })) : Array.from({ length: image.channels }, () => ({ low, high }));
+  return { windows, invert: false, gamma: 1, channel: "colour", stains: null, shown: firstShown(image) };
 }
 
 /** @param {ImageInfo} image */
@@ -22,14 +24,15 @@ export function largestSample(image) {
 }
 
 /**
- * For each channel a table from sample to brightness.
+ * For each channel that is shown a table from sample to brightness.
  * @param {ImageInfo} image
  * @param {Colours} colours
  * @returns {Uint8ClampedArray[]}
  */
 export function brightnessTables(image, colours) {
   const count = largestSample(image) + 1;
-  return colours.windows.map(({ low, high }) => {
+  const windows = colours.shown.length ? colours.shown.map(({ channel }) => colours.windows[channel]) : colours.windows;
+  return windows.map(({ low, high }) => {
     const table = new Uint8ClampedArray(count);
     const gain = 255 / Math.max(high - low, 1e-9);
     for (let sample = 0; sample < count; sample++) {
@@ -50,8 +53,9 @@ export function brightnessTables(image, colours) {
  * @param {Uint8ClampedArray} rgba filled
  */
 export function showSamples(samples, channels, colours, tables, rgba) {
-  const { channel, stains } = colours;
-  if (channel !== "colour" && channels === 3 && samples instanceof Uint8Array) showChannel(samples, brightnessOf(channel, stains), (value) => tables[0][value], rgba);
+  const { channel, stains, shown } = colours;
+  if (shown.length) mixSamples(samples, shown, tables, rgba);
+  else if (channel !== "colour" && channels === 3 && samples instanceof Uint8Array) showChannel(samples, brightnessOf(channel, stains), (value) => tables[0][value], rgba);
   else colourSamples(samples, channels, tables, rgba);
 }
 

@@ -4,6 +4,7 @@
  * @module
  */
 
+import { channelList } from "./channels.js";
 import { initialColours, largestSample } from "./colour.js";
 import { make, number } from "./dom.js";
 import { say } from "./message.js";
@@ -37,9 +38,11 @@ export function looksLikeCt(image) {
 export function contrastPanel(stage, side) {
   const image = stage.images[side];
   const top = largestSample(image);
-  const colour = image.channels >= 3;
-  let channel = -1;
+  const colour = image.channels === 3;
+  const apart = image.apart.length > 0;
   const colours = () => stage.store.state.colours[side];
+  // Which one the sliders change: a channel, or -1 for all colours.
+  let channel = apart ? colours().shown[0].channel : -1;
   const change = (/** @type {Partial<Colours>} */ part) => stage.setColours(side, { ...colours(), ...part });
   // An image often uses a small part of 16 bits: sliders and histogram span that part and every window that was shown.
   let range = rangeOf(somePixels(stage.sources[side]), top, [...colours().windows, ...(looksLikeCt(image) ? CT_WINDOWS.map((one) => windowOf(image, one)) : [])]);
@@ -53,7 +56,8 @@ export function contrastPanel(stage, side) {
 
   const told = [0, 1, 2].map(() => make("output", { class: "figure quiet" }));
   const alone = () => colours().channel !== "colour";
-  const counted = () => histogramOf(somePixels(stage.sources[side]), range, channel, colours());
+  const counted = () => histogramOf(somePixels(stage.sources[side]), range, apart ? colours().shown.findIndex((one) => one.channel === channel) : channel, colours());
+  let empty = false;
   function read() {
     const { windows, invert: inverted, gamma: power } = colours();
     const { low, high } = windows[Math.max(channel, 0)];
@@ -68,7 +72,10 @@ export function contrastPanel(stage, side) {
     told[2].textContent = number(power);
     stains.value = colours().channel;
     tabs.forEach((tab) => (tab.hidden = alone()));
-    drawHistogram(histogram, counted(), (low - range[0]) / (range[1] - range[0]), (high - range[0]) / (range[1] - range[0]));
+    list?.read(channel);
+    const counts = counted();
+    empty = counts.every((count) => count === 0);
+    drawHistogram(histogram, counts, (low - range[0]) / (range[1] - range[0]), (high - range[0]) / (range[1] - range[0]));
   }
   function apply() {
     const window = { low: Number(dark.value), high: Math.max(Number(bright.value), Number(dark.value) + (range[1] - range[0]) / 1020) };
@@ -81,6 +88,10 @@ export function contrastPanel(stage, side) {
       tabs.forEach((tab, k) => tab.setAttribute("aria-pressed", String(k === i)));
       read();
     } }, name)) : [];
+  const list = apart ? channelList(image, () => colours().shown, (shown) => change({ shown }), (picked) => {
+    channel = picked;
+    read();
+  }) : null;
   const stains = make("select", { "aria-label": `Channel of the ${side} image`, "data-stain": side }, ...CHANNELS.map(([value, name]) => make("option", { value }, name)));
   stains.addEventListener("change", () => {
     const chosen = /** @type {Channel} */ (stains.value);
@@ -103,6 +114,7 @@ export function contrastPanel(stage, side) {
   read();
   const panel = make("div", { class: "popover", role: "group", "aria-label": `Contrast of the ${side} image` },
     colour && image.dtype === "uint8" ? make("label", {}, "Channel", stains) : null,
+    list?.list ?? null,
     tabs.length ? make("div", { class: "row" }, ...tabs) : null,
     looksLikeCt(image) ? make("div", { class: "row" }, ...named) : null,
     histogram,
@@ -110,6 +122,9 @@ export function contrastPanel(stage, side) {
     make("div", { class: "row" }, make("label", {}, "Invert", invert), make("span", { class: "spring" }), automatic, reset));
   // A drag with Ctrl held changes them too.
   const stop = stage.store.watch(["colours"], () => (panel.isConnected ? read() : stop()));
+  // A channel that was just chosen has no samples yet.
+  const later = { draw: () => (panel.isConnected ? empty && read() : stage.extras.delete(later)) };
+  if (apart) queueMicrotask(() => stage.extras.add(later));
   return panel;
 }
 
@@ -151,7 +166,7 @@ export function histogramOf(pixels, [from, to], channel, colours) {
   for (const pixel of pixels) {
     if (alone) count(alone(pixel[0], pixel[1], pixel[2]));
     else if (channel < 0) pixel.forEach(count);
-    else count(pixel[channel]);
+    else if (channel < pixel.length) count(pixel[channel]);
   }
   return counts;
 }

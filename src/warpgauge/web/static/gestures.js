@@ -29,8 +29,9 @@ export function byFinger() {
 
 /** @type {[RegExp, string][]} */
 const FINGER = [
-  [/\bClick\b/g, "Tap"], [/\bclick\b/g, "tap"], [/\bdrag (instead|to show)/g, "press, hold and drag $1"], [/\b(Enter accepts|Enter saves it)\b/g, "Accept saves it"],
+  [/\bClick\b/g, "Tap"], [/\bclick\b/g, "tap"], [/\bdrag (instead|to show)/g, "press, hold and drag $1"], [/\bEnter (?:accepts(?: it)?|saves it)\b/g, "Accept saves it"],
   [/\bpress Enter\b/g, "choose Accept"], [/\bPress Enter\b/g, "Choose Accept"], [/\bpress S\b/g, "choose Cannot tell"], [/\bHandles or (Shift\+)?\[ \] change\b/g, "Its handles change"],
+  [/, or press Space[^;]*/g, ""],
 ];
 
 /**

@@ -93,7 +93,7 @@ export class MarkEditor {
   /** Whether the mark may be changed. */
   get editable() {
     const { query, task } = this.state;
-    if (!this.allowed) return false;
+    if (!this.allowed || task === "area") return false;
     return task === "start" || task === "own" || (query !== null && !query.locked);
   }
 

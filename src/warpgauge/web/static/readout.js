@@ -101,7 +101,9 @@ function wordsUnder(stage, pane) {
   const place = placeInWords(planeToWorld(pane.plane, at, pane.depth), pane.image.units);
   const found = samplesUnder(stage.sources[pane.side], pane.plane, at, pane.depth);
   if (!found) return place;
-  const names = found.samples.length === 3 ? ["R ", "G ", "B "] : ["value "];
+  const { shown } = stage.store.state.colours[pane.side];
+  const apart = shown.map(({ channel }) => `${pane.image.apart[channel].name} `);
+  const names = apart.length ? apart : found.samples.length === 3 ? ["R ", "G ", "B "] : ["value "];
   const values = found.samples.map((sample, k) => `${names[k] ?? ""}${number(sample * pane.image.scale + pane.image.offset)}`);
   // Of a coarser level it is the mean of several pixels.
   return `${place}   ·   ${pane.warped ? "fixed " : ""}${found.exact ? "" : "≈ "}${values.join(" ")}`;

@@ -33,10 +33,24 @@ export function samplesUnder(source, plane, point_plane, depth) {
  * @param {TileSource} source
  * @returns {number[][]} samples of each, one per channel
  */
-export function somePixels({ tiles }) {
+export function somePixels({ tiles, chosen }) {
   const found = [];
-  for (const { samples, channels } of [...tiles.values()].slice(-12)) {
+  for (const { samples, channels } of [...tiles.values()].filter((tile) => tile.chosen === chosen).slice(-12)) {
     for (let i = 0; i + channels <= samples.length; i += 41 * channels) found.push(Array.from(samples.subarray(i, i + channels)));
   }
   return found;
+}
+
+/**
+ * Brightness of an element of level 0 (channels averaged), or null where its tile is not in memory.
+ * @param {TileSource} source
+ * @param {number} axis
+ * @param {number} index
+ * @param {number} x column
+ * @param {number} y row
+ * @returns {number | null}
+ */
+export function brightnessAt(source, axis, index, x, y) {
+  const found = source.samples(axis, index, x, y);
+  return found && found.values.reduce((sum, value) => sum + value, 0) / found.values.length;
 }

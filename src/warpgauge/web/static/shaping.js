@@ -8,6 +8,7 @@ import { ballMark, markWithSection, scaledMark, sectionOfMark } from "./ellipsoi
 import { subtract } from "./linalg.js";
 import { say } from "./message.js";
 import { planeToWorld, worldToIndex } from "./plane.js";
+import { brightnessAt } from "./samples.js";
 import { edgeDirection } from "./structure.js";
 import { screenToWorld, turnToPlane } from "./viewport.js";
 
@@ -34,11 +35,11 @@ export function activePane(stage, side) {
  * @param {Annotator} annotator
  */
 export function putMark({ stage, store, marks, ownPoints }) {
-  if (!marks.editable) {
+  const here = activePane(stage);
+  if (!marks.editable && !(ownPoints.choosesFixed && here.side === "fixed")) {
     marks.explainLock();
     return;
   }
-  const here = activePane(stage);
   if (ownPoints.choosesFixed && here.side === "fixed") {
     const at = here.pointer ?? [here.size.width / 2, here.size.height / 2];
     ownPoints.setOwn(screenToWorld(here.plane, here.view, at, here.depth));
@@ -118,7 +119,7 @@ function edgeAt(stage, pane) {
   const [u, v] = pane.plane.order;
   const source = stage.sources[pane.side];
   const step = /** @type {[number, number]} */ ([0, 1].map((k) => pane.plane.sign[k] * pane.image.spacing[pane.plane.order[k]]));
-  return edgeDirection((x, y) => source.sample(pane.axis, pane.slice, x, y), [index[u], index[v]], 6, step);
+  return edgeDirection((x, y) => brightnessAt(source, pane.axis, pane.slice, x, y), [index[u], index[v]], 6, step);
 }
 
 /**

@@ -3,6 +3,7 @@
  * @module
  */
 
+import { rememberChannels } from "./channels.js";
 import { largestSample } from "./colour.js";
 import { Contexts } from "./contexts.js";
 import { Ghost, PRECISE } from "./ghost.js";
@@ -292,5 +293,6 @@ export class Stage {
    */
   setColours(side, colours) {
     this.store.set({ colours: { ...this.store.state.colours, [side]: colours } });
+    rememberChannels(this.project, side, colours);
   }
 }

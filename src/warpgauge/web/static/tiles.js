@@ -4,6 +4,7 @@
  * @module
  */
 
+import { chosenChannels } from "./channels.js";
 import { brightnessTables, showSamples } from "./colour.js";
 import { line, unpacked } from "./line.js";
 import { turnContext } from "./planepicture.js";
@@ -15,7 +16,7 @@ import { fitPlaneToScreen, isOblique, planeToScreen } from "./viewport.js";
 /** @import { TileId } from "./pyramid.js" */
 /** @import { Plane } from "./plane.js" */
 /** @import { View } from "./viewport.js" */
-/** @typedef {{samples: Uint8Array | Uint16Array, width: number, height: number, channels: number, picture: HTMLCanvasElement | null, colours: Colours | null, bytes: number, rough: boolean}} Tile */
+/** @typedef {{samples: Uint8Array | Uint16Array, width: number, height: number, channels: number, picture: HTMLCanvasElement | null, colours: Colours | null, bytes: number, rough: boolean, chosen: string}} Tile chosen: channels, of an image that has them apart */
 
 const MOST_BYTES = 384 * 2 ** 20;
 const AT_ONCE = 6;
@@ -54,6 +55,13 @@ export class TileSource {
     this.waits = false;
     /** @type {{colours: Colours, tables: Uint8ClampedArray[]} | null} */
     this.tables = null;
+    /** Channels that are shown, of an image that has them apart. */
+    this.chosen = "";
+  }
+
+  /** @param {TileId} id */
+  key(id) {
+    return this.chosen ? `${this.chosen}:${keyOf(id)}` : keyOf(id);
   }
 
   /**
@@ -66,10 +74,11 @@ export class TileSource {
    * @returns {boolean} whether everything visible was there at the right level
    */
   draw(context, plane, view, depth, colours) {
+    this.chosen = chosenChannels(colours);
     const ratio = context.getTransform().a || 1;
     const best = levelForScale(this.image, plane, view.scale * ratio);
     const fine = visibleTiles(this.image, plane, view, best, depth);
-    const complete = fine.every((id) => this.tiles.has(keyOf(id)));
+    const complete = fine.every((id) => this.tiles.has(this.key(id)));
     // The tiles are laid upright; the canvas turns.
     const upright = { ...view, turn: undefined };
     context.save();
@@ -99,9 +108,9 @@ export class TileSource {
    * @param {number} [wider] device pixels by which it is drawn wider on each side
    */
   drawTile(context, plane, view, id, colours, ratio, wider = 0) {
-    const tile = this.tiles.get(keyOf(id));
+    const tile = this.tiles.get(this.key(id));
     if (!tile) return;
-    this.touch(keyOf(id), tile);
+    this.touch(this.key(id), tile);
     const place = levelInPlane(this.image, plane, id.level);
     const first = [id.column, id.row].map((n, k) => place.start[k] + (n * this.image.tile - 0.5) * place.step[k]);
     const end = [first[0] + tile.width * place.step[0], first[1] + tile.height * place.step[1]];
@@ -177,7 +186,7 @@ export class TileSource {
   /** @param {TileId[]} ids */
   ask(ids) {
     for (const id of ids) {
-      const key = keyOf(id);
+      const key = this.key(id);
       if (this.tiles.get(key)?.rough ?? true) this.wanted.set(key, id);
     }
   }
@@ -215,11 +224,13 @@ export class TileSource {
     const question = new URLSearchParams(Object.entries(id).map(([name, value]) => [name, String(value)]));
     question.set("v", this.image.version ?? "");
     if (packed) question.set("packed", "true");
+    const { chosen } = this;
+    if (chosen) question.set("channels", chosen);
     try {
       const { bytes, headers, milliseconds } = await this.api.bytes(`${this.path}?${question}`, control.signal);
       line.learn(Number(headers.get("Content-Length") ?? bytes.byteLength), milliseconds);
       const found = await unpacked(bytes, headers, Number(headers.get("X-Channels")));
-      this.keep(key, found.bytes, headers, found.rough);
+      this.keep(key, found.bytes, headers, found.rough, chosen);
     } catch (error) {
       if (!control.signal.aborted) {
         this.failed.set(key, Date.now() + 2000);
@@ -237,11 +248,12 @@ export class TileSource {
    * @param {ArrayBuffer} bytes
    * @param {Headers} headers
    * @param {boolean} rough
+   * @param {string} chosen
    */
-  keep(key, bytes, headers, rough) {
+  keep(key, bytes, headers, rough, chosen) {
     const samples = this.image.dtype === "uint8" ? new Uint8Array(bytes) : new Uint16Array(bytes);
     const [height, width, channels] = ["X-Height", "X-Width", "X-Channels"].map((name) => Number(headers.get(name)));
-    const tile = { samples, width, height, channels, picture: null, colours: null, bytes: bytes.byteLength + width * height * 4, rough };
+    const tile = { samples, width, height, channels, picture: null, colours: null, bytes: bytes.byteLength + width * height * 4, rough, chosen };
     this.bytes += tile.bytes - (this.tiles.get(key)?.bytes ?? 0);
     this.tiles.set(key, tile);
     for (const [old, { bytes: size }] of this.tiles) {
@@ -263,19 +275,6 @@ export class TileSource {
   }
 
   /**
-   * Brightness of an element of level 0 (first channels averaged), or null where its tile is not in memory.
-   * @param {number} axis
-   * @param {number} index
-   * @param {number} x column
-   * @param {number} y row
-   * @returns {number | null}
-   */
-  sample(axis, index, x, y) {
-    const samples = this.samples(axis, index, x, y);
-    return samples && samples.values.reduce((sum, value) => sum + value, 0) / samples.values.length;
-  }
-
-  /**
    * Samples of an element, one per channel, or null where its tile is not in memory.
    * @param {number} axis
    * @param {number} index
@@ -286,7 +285,7 @@ export class TileSource {
    */
   samples(axis, index, x, y, level = 0) {
     const [column, row] = [Math.floor(x / this.image.tile), Math.floor(y / this.image.tile)];
-    const tile = this.tiles.get(keyOf({ axis, index, level, row, column }));
+    const tile = this.tiles.get(this.key({ axis, index, level, row, column }));
     const [i, j] = [x - column * this.image.tile, y - row * this.image.tile];
     if (!tile || i < 0 || j < 0 || i >= tile.width || j >= tile.height) return null;
     const first = (j * tile.width + i) * tile.channels;

@@ -16,7 +16,7 @@
 /** @typedef {import("./wire.js").PredictionAnswer} Prediction */
 /** @typedef {import("./wire.js").NearbyAnswer} NearbyAnswer */
 /** @typedef {import("./wire.js").StartAnswer} StartAnswer the guided start */
-/** @typedef {"answer" | "start" | "own" | "nearby"} Task what the expert is doing: answering, or choosing a place as well */
+/** @typedef {"answer" | "start" | "own" | "nearby" | "area"} Task what the expert is doing: answering, choosing a place as well, or drawing an area */
 /** @typedef {import("./wire.js").PlaceAnswer | import("./wire.js").SkipAnswer} Answer */
 /** @typedef {import("./wire.js").QueryAnswer} Query */
 /** @typedef {import("./wire.js").DoneAnswer} Done */
@@ -26,7 +26,8 @@
 /** @typedef {import("./wire.js").ProgressAnswer} Progress */
 /** @typedef {{turn: Matrix, scale: number, degrees: number, mirrored: boolean}} Pose how the moving image is turned to look like the fixed one; scale: moving lengths per fixed length */
 /** @typedef {{low: number, high: number}} Window */
-/** @typedef {{windows: Window[], invert: boolean, gamma: number, channel: Channel, stains: Matrix | null}} Colours one window for each channel; stains: the image's own */
+/** @typedef {{channel: number, colour: string}} Shown a channel that is shown in a colour, #rrggbb */
+/** @typedef {{windows: Window[], invert: boolean, gamma: number, channel: Channel, stains: Matrix | null, shown: Shown[]}} Colours one window for each channel; stains: the image's own; shown: of channels that are not colours */
 /** @typedef {"off" | "entropy" | "sd" | "error" | "blended"} MapName */
 /** @typedef {"off" | "opacity" | "checkerboard" | "flicker" | "difference" | "lens"} WarpMode how the warped moving image is laid over the fixed one */
 /** @typedef {"two" | "three" | "overlay"} Layout */
@@ -39,6 +40,8 @@
  * @property {StartAnswer | null} start
  * @property {Vector | null} own point of the fixed image that the expert has chosen
  * @property {import("./wire.js").NearbyPoint[]} offered places near the question that stand out, while one is chosen
+ * @property {Vector[]} corners of the area of the fixed image that is being drawn
+ * @property {import("./wire.js").AreaAnswer[]} areas that were drawn before
  * @property {string | null} doubt question about a placement that looks like a slip
  * @property {Mark | null} mark what is drawn and not yet accepted, or the answer that is looked at
  * @property {{base: Mark, mark: Mark} | null} proposal where the images say that the mark belongs, for the mark `base`
@@ -57,7 +60,7 @@
  * @property {Record<Side, Colours>} colours
  * @property {number | null} maximised axis of the one plane shown, in 3D
  * @property {"list" | "progress" | "compare" | null} drawer
- * @property {{candidates: boolean, foreground: boolean, former: boolean, grid: boolean, map: MapName, transform: string | null, warp: WarpMode, opacity: number, lensHeld: boolean}} overlays
+ * @property {{candidates: boolean, foreground: boolean, areas: boolean, former: boolean, grid: boolean, map: MapName, transform: string | null, warp: WarpMode, opacity: number, lensHeld: boolean}} overlays
  * @property {boolean} magnifier
  * @property {Record<Side, number | null>} context number of the further image that is shown in the place of an image
  * @property {boolean} minimap whether 2D images have an overview in a corner

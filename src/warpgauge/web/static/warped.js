@@ -6,6 +6,7 @@
  */
 
 import { covarianceFromMark } from "./ellipsoid.js";
+import { chosenChannels } from "./channels.js";
 import { brightnessTables, showSamples } from "./colour.js";
 import { strokeWithHalo } from "./marks.js";
 import { canvasOf, hatchMask, layPicture } from "./planepicture.js";
@@ -89,22 +90,25 @@ export class WarpedPlane {
    * @param {Api} api
    * @param {ImageInfo} moving
    * @param {string} path
+   * @param {string} chosen channels, of an image that has them apart
    * @returns {Promise<WarpedPlane>}
    */
-  static async read(api, moving, path) {
-    const { bytes, headers } = await api.bytes(path);
-    return new WarpedPlane(moving, bytes, headers);
+  static async read(api, moving, path, chosen) {
+    const { bytes, headers } = await api.bytes(`${path}${chosen && `&channels=${chosen}`}`);
+    return new WarpedPlane(moving, bytes, headers, chosen);
   }
 
   /**
    * @param {ImageInfo} moving
    * @param {ArrayBuffer} bytes samples, then a byte for each element: 1 where the moving image has a sample
    * @param {Headers} headers
+   * @param {string} chosen
    */
-  constructor(moving, bytes, headers) {
+  constructor(moving, bytes, headers, chosen) {
     const [height, width, channels] = ["X-Height", "X-Width", "X-Channels"].map((name) => Number(headers.get(name)));
     const count = height * width * channels;
     this.moving = moving;
+    this.chosen = chosen;
     this.samples = moving.dtype === "uint8" ? new Uint8Array(bytes, 0, count) : new Uint16Array(bytes, 0, count);
     this.within = new Uint8Array(bytes, this.samples.byteLength, height * width);
     this.size = [width, height];
@@ -117,10 +121,11 @@ export class WarpedPlane {
 
   /**
    * @param {Colours} colours
-   * @returns {Laid}
+   * @returns {Laid | null} null where it has other channels
    */
   coloured(colours) {
     if (this.made?.colours === colours) return this.made.laid;
+    if (chosenChannels(colours) !== this.chosen) return null;
     const [pixels, outside] = [new ImageData(this.size[0], this.size[1]), new ImageData(this.size[0], this.size[1])];
     showSamples(this.samples, this.channels, colours, brightnessTables(this.moving, colours), pixels.data);
     for (let i = 0; i < this.within.length; i++) {

@@ -3,6 +3,26 @@
  * @module
  */
 /**
+ * @typedef {object} AreaAnswer An area of the fixed image that an organiser drew.
+ * @property {number} number
+ * @property {"missing" | "piece"} what
+ * @property {string} name
+ */
+/**
+ * @typedef {object} AreaRequest An area to be drawn: what has no match, or a piece that moves on its own.
+ * @property {"missing" | "piece"} what
+ * @property {number[][]} corners Of a polygon, in world units.
+ * @property {string} [name]
+ */
+/**
+ * @typedef {object} AreaSavedAnswer An area was drawn or erased.
+ * @property {Saved} saved
+ */
+/**
+ * @typedef {object} AreasAnswer Areas that were drawn and stand.
+ * @property {AreaAnswer[]} areas
+ */
+/**
  * @typedef {object} AskAgainRequest Ask a location once more, of one rater or of all.
  * @property {number} generation Of the state that the sender saw.
  * @property {string | null} [rater]
@@ -37,6 +57,11 @@
  * @property {number | null} repeat_sd
  * @property {number | null} repeat_low
  * @property {number | null} repeat_high
+ */
+/**
+ * @typedef {object} ChannelAnswer A channel that is shown in a colour of one's choice.
+ * @property {string} name
+ * @property {number[]} window Samples, as they are sent, to be shown dark and bright at first.
  */
 /**
  * @typedef {object} ColumnAnswer A column of the table of transforms.
@@ -117,6 +142,7 @@
  * @property {number} offset
  * @property {number} sharpness Length over which the image changes, in its units.
  * @property {number[]} window Samples, as they are sent, to be shown dark and bright at first.
+ * @property {ChannelAnswer[]} apart The channels, where they are not grey or red, green, blue.
  * @property {Level[]} levels
  * @property {OverviewAnswer} overview
  * @property {number} tile
@@ -381,6 +407,7 @@
  * @property {SettingsAnswer} settings
  * @property {Images} images
  * @property {ContextAnswer[]} contexts Their tiles are at /api/contexts/{n}/tile.
+ * @property {boolean} areas Whether the fixed image has regions or places without a match, at /api/areas.
  */
 /**
  * @typedef {object} QueryAnswer A query as this rater sees it.
