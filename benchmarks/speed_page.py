@@ -28,18 +28,27 @@ PARTS = {
 TEXT = Path(__file__).with_name("speed_page.md")
 
 
+GROWTH = "bench_growth"
+
+
+def _runs(result: dict[str, Any]) -> list[dict[str, Any]]:
+    """Which machine and code each part of a result was measured with."""
+    modules = sorted({row["module"] for row in result["rows"]}) + ([GROWTH] if result["curves"] else [])
+    return result.get("runs") or [{"machine": result["machine"], "modules": modules}]
+
+
 def merged(results: list[dict[str, Any]]) -> dict[str, Any]:
-    """Runs of different modules by the same code as one."""
-    codes = {result["machine"]["code"] for result in results}
-    if len(codes) > 1:
-        raise SystemExit(f"The runs are of different code ({', '.join(sorted(codes))}); measure them again together.")
-    first, last = results[0]["machine"], results[-1]["machine"]
-    about = {**first, "load_per_core": [first["load_per_core"][0], last["load_per_core"][1]]}
-    return {
-        "machine": about,
-        "rows": [row for result in results for row in result["rows"]],
-        "curves": [curve for result in results for curve in result["curves"]],
-    }
+    """Runs of different modules as one; a later run of a module takes the place of an earlier one."""
+    rows: list[dict[str, Any]] = []
+    curves: list[dict[str, Any]] = []
+    runs: list[dict[str, Any]] = []
+    for result in results:
+        new = {module for run in _runs(result) for module in run["modules"]}
+        rows = [row for row in rows if row["module"] not in new] + result["rows"]
+        curves = result["curves"] or curves
+        kept = [{**run, "modules": [one for one in run["modules"] if one not in new]} for run in runs]
+        runs = [run for run in kept if run["modules"]] + _runs(result)
+    return {"runs": runs, "rows": rows, "curves": curves}
 
 
 def page(result: dict[str, Any]) -> str:
@@ -50,7 +59,7 @@ def page(result: dict[str, Any]) -> str:
         "",
         "## Figures",
         "",
-        _measured(result["machine"]),
+        *(_measured(run) for run in _runs(result)),
     ]
     for module, title in PARTS.items():
         rows = [row for row in result["rows"] if row["module"] == module]
@@ -64,14 +73,16 @@ def page(result: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _measured(about: dict[str, Any]) -> str:
-    """Return a sentence on what the figures were measured."""
+def _measured(run: dict[str, Any]) -> str:
+    """Return a sentence on what the figures of some parts were measured."""
+    about, titles = run["machine"], {**PARTS, GROWTH: "Growth"}
     before, after = about["load_per_core"]
+    parts = ", ".join(title for module, title in titles.items() if module in run["modules"])
     return (
-        f"Measured with the code of commit {about['code']} on {about['cores']} cores of an {about['processor']}, "
-        f"Python {about['python']}, numpy {about['numpy']}, numba {about['numba']}. Each time is the smallest of "
-        f"several, and each ratio is of one run. {before} processes wanted each core before the run and {after} after "
-        f"it.{_doubt(max(before, after))}"
+        f"- {parts}: measured with the code of commit {about['code']} on {about['cores']} cores of an "
+        f"{about['processor']}, Python {about['python']}, numpy {about['numpy']}, numba {about['numba']}. Each time is "
+        f"the smallest of several, and each ratio is of one run. {before} processes wanted each core before the run "
+        f"and {after} after it.{_doubt(max(before, after))}"
     )
 
 

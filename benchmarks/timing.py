@@ -49,14 +49,19 @@ def compare(
     limit: float | None,
     repeats: int = 7,
     note: str = "",
+    *,
+    one_thread: bool = False,
 ) -> Row:
-    """Time both in turns and divide the smallest times; each runs once before, so that nothing is cold."""
+    """Time both in turns and divide the smallest times; each runs once before, so that nothing is cold.
+
+    Of work in one thread the processor's time counts, which other work on the machine changes least.
+    """
     work()
     bound()
     pairs = [(_both_clocks(work), _both_clocks(bound)) for _ in range(repeats)]
-    ours, theirs = min(pair[0][0] for pair in pairs), min(pair[1][0] for pair in pairs)
-    processor = min(pair[0][1] for pair in pairs) / min(pair[1][1] for pair in pairs)
-    return Row(work_name, bound_name, ours, theirs, ours / theirs, limit, note, processor)
+    clock, processor = ([min(pair[side][kind] for pair in pairs) for side in (0, 1)] for kind in (0, 1))
+    ours, theirs = processor if one_thread else clock
+    return Row(work_name, bound_name, ours, theirs, ours / theirs, limit, note, processor[0] / processor[1])
 
 
 def _both_clocks(work: Callable[[], object]) -> tuple[float, float]:

@@ -121,15 +121,16 @@ def _loop(
         if query is None:
             break
         asked.append(query.point)
-        _answer(session, query, project, pair, rng)
+        answer(session, query, project, pair, rng)
         gaps = session.posterior().mean(pair.points) - pair.matches
         errors.append(float(np.mean(np.linalg.norm(gaps, axis=1))))
     return asked, errors
 
 
-def _answer(
+def answer(
     session: wg.Session, query: Query, project: wg.Project, pair: AnswerablePair, rng: np.random.Generator
 ) -> None:
+    """Answer a question as somebody would who knows the truth but for a normal error, or skip what has no answer."""
     point = np.array([query.point])
     match = pair.truth(point)
     error = rng.normal(0, pair.noise, match.shape[1])

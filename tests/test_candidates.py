@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import itertools
 import tracemalloc
 from pathlib import Path
@@ -24,7 +23,7 @@ from warpgauge.candidates import (
 from warpgauge.candidates.corners import blocks, core_shape, count_blocks
 from warpgauge.candidates.peaks import thin
 from warpgauge.candidates.structure import harris_strength
-from warpgauge.errors import InvalidInputError, MissingExtraError, SuspiciousDataWarning
+from warpgauge.errors import InvalidInputError, SuspiciousDataWarning
 
 RNG = np.random.default_rng(3)
 
@@ -331,20 +330,6 @@ def test_wrong_arguments_are_named(arguments: dict[str, object], message: str) -
     given = {"image_array": np.zeros((20, 30)), "grid": Grid((30, 20))} | arguments
     with pytest.raises(InvalidInputError, match=message):
         find_candidates(**given)
-
-
-def test_missing_scikit_image_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without scikit-image the error says what to install."""
-    real = builtins.__import__
-
-    def refuse(name: str, *args: object, **kwargs: object) -> object:
-        if name.startswith("skimage"):
-            raise ImportError(name)
-        return real(name, *args, **kwargs)
-
-    monkeypatch.setattr(builtins, "__import__", refuse)
-    with pytest.raises(MissingExtraError, match=r'pip install "scikit-image>='):
-        find_candidates(np.zeros((20, 20)), Grid((20, 20)))
 
 
 # --- grey values -----------------------------------------------------------------------------------

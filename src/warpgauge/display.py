@@ -11,6 +11,7 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from importlib import import_module
 from typing import Any
 
@@ -78,15 +79,18 @@ def html_facts(facts: Mapping[str, Any], title: str = "") -> str:
     return f"<table>{caption}<tbody>{rows}</tbody></table>"
 
 
+_WITHIN: ContextVar[bool] = ContextVar("within a bar", default=False)
+
+
 @contextmanager
 def cell_progress(steps: int) -> Iterator[Callable[[str], None]]:
-    """Show a bar below a cell of a notebook, and remove it at the end; elsewhere nothing is shown.
+    """Show a bar below a cell of a notebook, and remove it at the end; elsewhere, and within another, nothing is shown.
 
     The function that it yields is called with a few words before each of the ``steps``. It needs no widgets: the bar is
     plain HTML, which Jupyter and VS Code both show.
     """
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
-    if not hasattr(shell, "kernel"):
+    if not hasattr(shell, "kernel") or _WITHIN.get():
         yield lambda words: None
         return
     shown = import_module("IPython.display")
@@ -98,9 +102,11 @@ def cell_progress(steps: int) -> Iterator[Callable[[str], None]]:
         begun += 1
         handle.update(shown.HTML(bar))
 
+    token = _WITHIN.set(True)
     try:
         yield begin
     finally:
+        _WITHIN.reset(token)
         handle.update(shown.HTML(""))
 
 

@@ -124,7 +124,9 @@ HEADER = "fixed_x,fixed_y,fixed_z,moving_x,moving_y,moving_z"
         ("index1", "--frame index1: "),
         ("exchanged", "fixed and moving exchanged"),
         ("RAS exchanged", "--frame RAS, fixed and moving exchanged"),
-        ("axes", "x, y and z exchanged"),
+        ("axes", "the columns taken as z, y, x"),
+        ("RAS axes", "the columns taken as z, y, x, --frame RAS"),
+        ("turned", "the columns taken as y, z, x"),
         ("four times", "--scale 0.25: "),
     ],
 )
@@ -133,12 +135,14 @@ def test_the_advice_for_a_refused_file_was_tried(
 ) -> None:
     """A plain CSV that is not LPS is refused with the reading that fits, its fit, and that of the best other."""
     fixed, moving = pair["fixed"], pair["moving"]
-    world = {"RAS": 1.0, "RAS exchanged": 1.0}.get(mistake, LPS)
+    world = 1.0 if "RAS" in mistake else LPS
     a, b = (fixed, moving) if mistake.startswith("index") else (_ras(fixed) * world, _ras(moving) * world)
     if mistake == "index1":
         a, b = a + 1, b + 1
-    if mistake == "axes":
+    if "axes" in mistake:
         a, b = a[:, ::-1], b[:, ::-1]
+    if mistake == "turned":
+        a, b = a[:, [1, 2, 0]], b[:, [1, 2, 0]]
     if mistake == "four times":
         a, b = 4 * a, 4 * b
     if "exchanged" in mistake:
@@ -150,3 +154,11 @@ def test_the_advice_for_a_refused_file_was_tried(
     option = advice.removesuffix(": ").split()
     if option[0].startswith("--") and "exchanged" not in advice:
         assert ask("import", pair["project"], file, *option, "--rater", mistake)["placed"] == 30
+
+
+def test_landmarks_in_metres_are_told_by_lying_in_one_place(pair: dict[str, np.ndarray | Path], tmp_path: Path) -> None:
+    """A thousandth of the numbers lies within a voxel or two, where every reading looks alike."""
+    rows = np.hstack([_ras(pair["fixed"]) * LPS, _ras(pair["moving"]) * LPS]) / 1000
+    said = call("import", pair["project"], _table(tmp_path / "pairs.csv", rows, HEADER), "--rater", "x", code=1)
+    assert "all 30 moving points lie within" in said
+    assert "with --scale 1000 they are spread over it" in said

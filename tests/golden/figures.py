@@ -36,8 +36,9 @@ HERE = Path(__file__).parent
 ELSEWHERE = 1e-6
 SCORES_ELSEWHERE = 0.05
 DRAWN = frozenset({
-    "interval", "expected_squared_error", "root_expected_squared_error", "probability_best", "expected_rank",
-    "rank_probabilities", "statistics", "win_probability", "further_annotations", "ranking", "tied", "verdict",
+    "interval", "interval_known", "expected_squared_error", "root_expected_squared_error", "probability_best",
+    "probability_best_known", "expected_rank", "rank_probabilities", "statistics", "statistics_known", "rows",
+    "win_probability", "further_annotations", "ranking", "tied", "verdict",
     "sentence", "shown", "errors_at_targets", "model_based", "contradictions", "commitment", "without_flagged",
     "methods", "cases", "tests", "pairs", "stability", "judged",
 })  # fmt: skip

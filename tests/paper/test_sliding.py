@@ -34,6 +34,23 @@ def test_ratios_are_of_mean_errors_over_all_points() -> None:
     assert "far" not in found
 
 
+def test_ranks_are_summed_over_runs_for_both_models() -> None:
+    def judged(right: bool, tau: float, off: float, held: float) -> dict[str, float]:
+        return {"right": right, "tau": tau, "off": off, "held": held}
+
+    runs = [
+        {"20": {"stationary": judged(False, 0.0, 0.4, 0.5), "regions": judged(True, 1.0, 0.2, 1.0)}},
+        {"20": {"stationary": judged(True, 0.5, 0.2, 1.0), "regions": judged(True, 0.5, 0.0, 0.5)}},
+    ]
+    plan = [Run(f"r{at}", {"dataset": sliding.RANKED, "kind": "torn ranks", "seed": at}) for at in range(2)]
+    (found,) = sliding.report(list(zip(plan, runs, strict=True))).numbers.values()
+    assert found == {
+        "runs": 2,
+        "stationary": pytest.approx(judged(0.5, 0.25, 0.3, 0.75)),
+        "regions": pytest.approx(judged(1.0, 0.75, 0.1, 0.75)),
+    }
+
+
 def test_a_torn_image_is_better_known_with_its_regions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """On a mask of a test's own: the same annotations, smaller errors near the boundary."""
     labels = np.zeros((160, 160, 3), dtype=np.uint8)

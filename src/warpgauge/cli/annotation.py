@@ -67,7 +67,7 @@ def suggest(project: Path, rater: str, beyond: bool, as_json: bool) -> None:
 
     with Project.open(project) as opened:
         watch = AuditWatch(opened)
-        session = Session(opened, rater, decided=watch.certified)
+        session = Session(opened, rater, decided=watch.certified, excluded=watch.excluded)
         query = session.next_query(beyond=beyond)
         reasons = () if query is not None else session.progress(rater).reasons
         verdict = watch.verdict()

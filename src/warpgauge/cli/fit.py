@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from warpgauge.cli.arguments import project_argument
 from warpgauge.cli.output import json_option, print_facts, print_json, print_table
 from warpgauge.errors import InvalidInputError
-
-if TYPE_CHECKING:
-    pass
 
 
 @click.command(

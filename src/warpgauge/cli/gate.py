@@ -35,7 +35,7 @@ class _Gate(click.Command):
     epilog="""\b
 Examples:
   warpgauge gate trial build/new.tfm --against baseline.tfm --margin 0.1mm
-  warpgauge gate trial bspline-2 --against bspline --margin 5%
+  warpgauge gate trial bspline-2 --against bspline --margin 5% --ask 10
   warpgauge gate study.toml new --against baseline --margin 0.1mm""",
 )
 @trust_option
@@ -44,17 +44,21 @@ Examples:
 @click.option("--against", required=True, help="Baseline: a transform of the project, a file, or a study's method.")
 @click.option("--margin", default="0", show_default=True, help="Accepted difference in RMS error: 0.1mm, 0.1 or 5%.")
 @click.option("--level", type=float, default=0.95, show_default=True, help="One minus the error rate of codes 0 and 1.")
+@click.option("--ask", type=click.IntRange(0), default=0, help="If undecided, draw so many questions for this pair.")
 @json_option
-def gate(project: Path, new: str, against: str, margin: str, level: float, as_json: bool) -> None:
+def gate(project: Path, new: str, against: str, as_json: bool, **options: Any) -> None:
     """Test whether a transform is worse than a baseline.
 
     Compares the transform NEW with the baseline by the audit of PROJECT (a project folder or a STUDY.toml). Exit codes:
     0 proven to be not worse by the margin, 1 proven to be worse, 2 undecided (more audit answers are needed), 3 an
     error. Codes 0 and 1 are each wrong in at most 1 - level of the audits, whatever the shape of the errors and however
     often you look.
+
+    With --ask, an undecided gate puts questions into the list that are drawn by where the two differ; those that still
+    wait for an answer count, so that a repeated call does not add to them. Answer them with warpgauge annotate.
     """
     try:
-        found = _gated(project, new, against, margin, level)
+        found = _gated(project, new, against, **options)
     except WarpgaugeError as error:
         click.echo(f"warpgauge: {error}", err=True)
         raise click.exceptions.Exit(_FAILED) from None
@@ -63,13 +67,15 @@ def gate(project: Path, new: str, against: str, margin: str, level: float, as_js
         raise click.exceptions.Exit(found.code)
 
 
-def _gated(project: Path, new: str, against: str, margin: str, level: float) -> Any:
+def _gated(project: Path, new: str, against: str, *, ask: int, **options: Any) -> Any:
     from warpgauge.evaluation import gate_project
     from warpgauge.project import Project
     from warpgauge.study import gate_study, read_study
 
     if project.is_file():
-        return gate_study(read_study(project), new, against, margin=margin, level=level)
+        if ask:
+            raise WarpgaugeError("--ask draws questions in a project; call gate with the project of each pair.")
+        return gate_study(read_study(project), new, against, **options)
     with Project.open(project) as opened:
         first, second = (next(iter(chosen_transforms(opened, (name,)).values())) for name in (new, against))
-        return gate_project(opened, first, second, margin=margin, level=level)
+        return gate_project(opened, first, second, ask=ask, **options)

@@ -17,8 +17,8 @@ from warpgauge.io.stores import Place, RemotePath
 
 if TYPE_CHECKING:
     from warpgauge.core import Posterior
+    from warpgauge.project.state import State
     from warpgauge.project.values import AlignmentRecord
-    from warpgauge.session import Session
 
 _LANDMARK_SUFFIXES = (".csv", ".json", ".fcsv")
 
@@ -101,7 +101,7 @@ def _project(path: Path) -> dict[str, Any]:
             "skipped": progress.skipped,
             "raters": opened.state.who_answered(),
             "blind": session.blindness.described(opened.state),
-            **_snap(session),
+            **_snap(opened.state),
             "transforms": opened.transform_names(),
             "references": opened.reference_names(),
             "mean sd over the targets": progress.mean_sd,
@@ -120,11 +120,13 @@ def _own_share(posterior: Posterior) -> dict[str, Any]:
     return {} if kernel.regions is None else {"share of each region's own": kernel.own_share}
 
 
-def _snap(session: Session) -> dict[str, Any]:
+def _snap(state: State) -> dict[str, Any]:
     """Return how often proposals from the images were asked for, where they were."""
-    raters = session.agreement().raters
-    asked, shown, taken = (sum(getattr(one, f"snap_{what}") for one in raters) for what in ("asked", "shown", "taken"))
-    return {"snap": f"asked {counted(asked, 'time')}, shown {shown}, taken {taken}"} if asked else {}
+    asked = [proposal for found in state.proposals.values() for proposal in found]
+    shown = sum(proposal.proposed is not None for proposal in asked)
+    placements = (cell.placement for cell in state.cells.values())
+    taken = sum(placement is not None and placement.snapped_from is not None for placement in placements)
+    return {"snap": f"asked {counted(len(asked), 'time')}, shown {shown}, taken {taken}"} if asked else {}
 
 
 def _alignment(record: AlignmentRecord | None) -> str:

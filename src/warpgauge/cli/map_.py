@@ -102,6 +102,8 @@ def _shards(project: Any, posterior: Any, kind: str, grid: Any, aim: str, option
 
     from warpgauge.maps.sharded import write_sharded_map
 
+    if project.missing is not None:
+        click.echo("note: areas without a match keep their values in a map that is written in shards.", err=True)
     transform = partial(_transform, project.folder.resolve(), options["name"]) if kind in _OF_TRANSFORM else None
     _note_lost_frame(grid, Path(aim))
     with executor_for(options["jobs"], options["scheduler"], options["cluster"]) as executor, progress(
@@ -134,9 +136,11 @@ def _transform(folder: Path, name: str) -> Any:
 
 def _whole(project: Any, posterior: Any, kind: str, grid: Any, out: Path, options: dict[str, Any]) -> dict[str, Any]:
     """Make a map in memory and write it as one file; return its range."""
+    from warpgauge.maps.dense import masked
+
     chosen = chosen_transforms(project, (options["name"],)) if kind in _OF_TRANSFORM else {}
     with progress(f"{kind} map") as show:
-        array = _array(kind, posterior, chosen, grid, options["tolerance"], show)
+        array = masked(_array(kind, posterior, chosen, grid, options["tolerance"], show), grid, project.missing)
     if out.suffix.lower() in _PICTURES:
         _draw(project, posterior, kind, array, grid, out, options)
     else:

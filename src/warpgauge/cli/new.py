@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from warpgauge.cli.arguments import ImagePath, cluster_options, executor_for
 from warpgauge.cli.output import json_option, print_facts, print_json, progress, quoted
+from warpgauge.display import counted
 from warpgauge.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -114,6 +115,7 @@ Examples:
   warpgauge new lesion --fixed he.png --moving ki67.png
   warpgauge new lung --fixed inhale.nii.gz --moving exhale.nii.gz --fixed-mask lungs.nii.gz --copy
   warpgauge new chest --fixed inhale.nii.gz --moving exhale.nii.gz --regions lungs.nii.gz
+  warpgauge new brain --fixed t1.nii.gz --moving t2.nii.gz --regions grey.nii.gz --regions white.nii.gz
   warpgauge new brain --fixed t1.nii.gz --moving t2.nii.gz --targets labels:aseg.nii.gz:17,53
   warpgauge new brain --fixed t1.nii.gz --moving patient.nii.gz --named afids.fcsv
   warpgauge new trial --fixed a.nii.gz --moving b.nii.gz --audit 0.3
@@ -129,8 +131,16 @@ Examples:
 @click.option(
     "--regions",
     type=_IN,
+    multiple=True,
     help="Label image of the fixed image's size: parts that may slide against each other or are torn apart, one whole "
-    "number each. How much they move on their own is learned. The project keeps a copy.",
+    "number each. Where boundaries are soft: a map of probabilities from 0 to 1 for each part (repeat the option); "
+    "what they leave is a part, too. How much they move on their own is learned. The project keeps a copy.",
+)
+@click.option(
+    "--missing",
+    type=_IN,
+    help="Mask of the fixed image's size: what has no match in the moving image, such as a tear. Nothing is asked or "
+    "judged there. The project keeps a copy; in 2D, areas can also be drawn in the page.",
 )
 @click.option(
     "--foreground",
@@ -201,6 +211,7 @@ def new(project: Path, fixed: Place, moving: Place, **options: Any) -> None:
             fixed_mask=options["fixed_mask"],
             moving_mask=options["moving_mask"],
             regions=options["regions"],
+            missing=options["missing"],
             foreground=options["foreground"],
             targets=points_spec(options["targets"]),
             candidates=points_spec(options["candidates"]),
@@ -224,6 +235,7 @@ def new(project: Path, fixed: Place, moving: Place, **options: Any) -> None:
             **({} if named is None else {"named landmarks": len(named.names)}),
             "candidates are": made.document.candidates.method,
             "targets are": made.document.targets.method,
+            **channel_facts(made),
             **foreground_facts(made.document),
             **region_facts(made),
             **_copied_facts(made.document),
@@ -256,6 +268,16 @@ def _copied_facts(document: Document) -> dict[str, str]:
     return {"DICOM copies": said}
 
 
+def channel_facts(project: Project) -> dict[str, str]:
+    """Return what becomes of channels that are not grey or colours."""
+    found = {side: project.image(side).apart for side in ("fixed", "moving")}
+    return {
+        f"{side} channels": f"{len(one.channel_names)} ({', '.join(one.channel_names)}); grey is their mean"
+        for side, one in found.items()
+        if one is not None
+    }
+
+
 def foreground_facts(document: Document) -> dict[str, str]:
     """Return a description of the foreground found in each image."""
     records = document.foregrounds
@@ -266,12 +288,25 @@ def foreground_facts(document: Document) -> dict[str, str]:
 
 
 def region_facts(project: Project) -> dict[str, str]:
-    """Return which regions the fixed image has, where there are some."""
-    if project.regions is None:
-        return {}
-    labels = [str(label) for label in project.regions.values]
-    shown = ", ".join(labels[:8]) + (f" and {len(labels) - 8} more" if len(labels) > 8 else "")
-    return {"regions": f"{len(labels)} labels: {shown}"}
+    """Return which regions the fixed image has, and which areas were drawn on it, where there are some."""
+    from warpgauge.project.document import REGION_MAP
+
+    facts, drawn, images = {}, project.state.outlines.values(), project.document.images
+    maps = [PurePosixPath(one.path).name for role, one in images.items() if role.startswith(REGION_MAP)]
+    if maps:
+        facts["regions"] = f"{_some(maps, 'probability map')}; what they leave is a region, too"
+    elif project.given_regions is not None:
+        facts["regions"] = _some([str(label) for label in project.given_regions.values], "label")
+    if drawn:
+        pieces = sum(one.what == "piece" for one in drawn)
+        facts["drawn areas"] = f"{len(drawn) - pieces} without a match, {pieces} that move on their own"
+    return facts
+
+
+def _some(names: list[str], what: str) -> str:
+    """Return how many there are, and the first of them."""
+    shown = ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
+    return f"{counted(len(names), what)}: {shown}"
 
 
 def _spacing(text: str | None) -> float | list[float] | None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +13,7 @@ import numpy as np
 
 from warpgauge.cli.arguments import cluster_options, executor_for, project_argument, resume_option
 from warpgauge.cli.output import json_option, number, print_json, print_table, progress
+from warpgauge.core.parallel import thread_count
 from warpgauge.display import counted
 from warpgauge.project.transforms import IDENTITY
 from warpgauge.session.doubts import FEWEST
@@ -19,6 +23,8 @@ if TYPE_CHECKING:
     from warpgauge.project import Project
     from warpgauge.registration import RegistrationResult
 
+# Pieces of work by which the machine is timed, and the processor seconds of all where the estimates were made.
+_PIECES, _PIECES_TOOK = 30, 0.21
 # Likeness is compared on images of this size.
 _SHOWN = {2: 512, 3: 96}
 
@@ -49,7 +55,13 @@ Examples:
     "they are; paper-quick: 6 of them with fewer iterations.",
 )
 @click.option("--one-modality", is_flag=True, help="Also mean squares, for images of one modality (paper).")
-@click.option("--jobs", type=int, default=2, show_default=True, help="Registrations that run in parallel.")
+@click.option(
+    "--jobs",
+    type=int,
+    default=thread_count,
+    show_default="one for each processor",
+    help="Registrations that run in parallel, each with one thread.",
+)
 @click.option(
     "--time-limit", type=float, default=3600.0, show_default=True, help="Seconds that each registration may take."
 )
@@ -60,8 +72,9 @@ Examples:
 def register(project: Path, preset: str, as_json: bool, **options: Any) -> None:
     """Run standard registrations on the images of PROJECT.
 
-    Runs every setting of a preset and adds the results as transforms. The expected duration is printed first. Each
-    registration runs in its own process, so a crash or a timeout ends only that one. At the end, each result is
+    Runs every setting of a preset and adds each result as a transform as soon as it is there: what is finished before
+    Ctrl-C is kept, and the next run does the rest. The expected duration is printed first. Each registration runs in
+    its own process, so a crash or a timeout ends only that one. At the end, each result is
     compared with no registration (identity): by the mean error at the annotations, if there are at least three, and by
     the similarity of the images' edges. Needs SimpleITK (the extra "registration") or itk-elastix (the extra
     "elastix").
@@ -93,13 +106,15 @@ def register(project: Path, preset: str, as_json: bool, **options: Any) -> None:
             inputs.append(path)
         executor = _executor(options)
 
-        def add(result: RegistrationResult) -> None:
-            if result.path is not None:
-                opened.add_transform(result.name, result.path, replace=True, reference=True)
-
-        forecast = _Forecast(settings, opened, executor.workers)
         with executor, progress("registering") as show:
+            forecast = _Forecast(settings, opened, executor.workers, show)
             forecast.tell()
+
+            def add(result: RegistrationResult) -> None:
+                if result.path is not None:
+                    opened.add_transform(result.name, result.path, replace=True, reference=True)
+                forecast.watch(result.name, 1.0)
+
             results = run_registrations(
                 inputs[0],
                 inputs[1],
@@ -107,9 +122,9 @@ def register(project: Path, preset: str, as_json: bool, **options: Any) -> None:
                 folder,
                 executor=executor,
                 time_limit=options["time_limit"],
-                progress=show,
                 finished=add,
                 prepared=forecast.tell_again,
+                watch=forecast.watch,
             )
         order = [one.name for one in settings]
         results.sort(key=lambda one: order.index(one.name))
@@ -144,34 +159,67 @@ def _executor(options: dict[str, Any]) -> Executor:
 
 
 class _Forecast:
-    """How long the registrations of a preset take, if the settings have an estimate."""
+    """How long the registrations of a preset take, if the settings have an estimate, and how much of it is done."""
 
-    def __init__(self, settings: list[Any], project: Project, jobs: int) -> None:
-        self.count, self.jobs = len(settings), jobs
+    def __init__(self, settings: list[Any], project: Project, jobs: int, show: Callable[[int, int], None]) -> None:
+        self._jobs, self._show = jobs, show
         size = project.fixed_grid.size
-        own = {one.name: one.seconds(size) for one in settings if hasattr(one, "seconds")}
-        self.longest_first = sorted(settings, key=lambda one: -own.get(one.name, 0.0))
-        self.stages = {
-            stage: one.seconds(size, stage) for one in settings for stage in getattr(one, "stages", ()) if own
-        }
-        self.after = max(*own.values(), 0.0, sum(own.values()) / max(1, jobs)) if own else 0.0
+        used = Counter(stage for one in settings for stage in getattr(one, "stages", ()))
+        # In seconds of the machine on which the estimates were made; without estimates all settings count the same.
+        self._stages: dict[str, float] = {}
+        self._own = {one.name: one.seconds(size) if hasattr(one, "seconds") else 1.0 for one in settings}
+        for one in settings:
+            for stage in getattr(one, "stages", ()):
+                seconds = one.seconds(size, stage)
+                if used[stage] > 1:
+                    self._stages[stage] = seconds
+                else:  # made by the setting itself
+                    self._own[one.name] += seconds
+        self.longest_first = sorted(settings, key=lambda one: -self._own[one.name])
+        self._shares: dict[str, float] = {}
+        self._pace = _pace() if used else None
 
     def tell(self) -> None:
-        """Print the expected duration on an idle machine."""
-        if self.after:
-            wall = sum(self.stages.values()) + self.after
+        """Print the expected duration, by how fast this machine is now."""
+        if self._pace is not None:
             click.echo(
-                f"{counted(self.count, 'registration')}, {self.jobs} at a time; about {number(round(wall))} s on an "
-                "idle machine.",
+                f"{counted(len(self._own), 'registration')}, {self._jobs} at a time; about "
+                f"{number(round(self._rest() * self._pace))} s if this machine stays as busy as it is now.",
                 err=True,
             )
 
     def tell_again(self, stage: str, seconds: float) -> None:
         """Print what is left, by how long the first stage took on this machine."""
-        expected = self.stages.pop(stage)
+        self.watch(stage, 1.0)
         if stage == "start":
-            rest = (sum(self.stages.values()) + self.after) * seconds / expected
+            rest = self._rest() * seconds / self._stages[stage]
             click.echo(f"The start took {number(round(seconds, 1))} s: about {number(round(rest))} s more.", err=True)
+
+    def watch(self, name: str, share: float) -> None:
+        """Show how much of all is done, in thousandths, after a share of one stage or setting."""
+        self._shares[name] = max(share, self._shares.get(name, 0.0))
+        every = {**self._stages, **self._own}
+        done = sum(every[one] * part for one, part in self._shares.items())
+        self._show(round(1000 * done / sum(every.values())), 1000)
+
+    def _rest(self) -> float:
+        """Seconds that are left: stages one after the other, then the settings side by side."""
+        stages = sum(seconds * (1 - self._shares.get(one, 0.0)) for one, seconds in self._stages.items())
+        own = list(self._own.values())
+        return stages + max([*own, sum(own) / max(1, self._jobs)])
+
+
+def _pace() -> float:
+    """Return how many times longer than on the machine of the estimates some work takes now, by the clock."""
+    from scipy import ndimage
+
+    values = np.random.default_rng(0).uniform(size=(64, 64, 64)).astype(np.float32)
+    at = np.random.default_rng(1).uniform(0, 63, (3, 200_000))
+    ndimage.map_coordinates(values, at, order=1)
+    started = time.monotonic()
+    for _ in range(_PIECES):
+        ndimage.map_coordinates(values, at, order=1)
+    return (time.monotonic() - started) / _PIECES_TOOK
 
 
 def _compared(project: Project, results: list[RegistrationResult]) -> list[dict[str, Any]]:

@@ -84,11 +84,14 @@ def _truth(
     grid: Grid, amplitude: float, spacing: float, seed: int, sliding: Path | None, tear: bool, **_: Any
 ) -> SimulatedDeformation | SlidingDeformation:
     """Draw the deformation that the options ask for."""
-    from warpgauge.project.creation import read_regions
+    from warpgauge.candidates import LabelRegions
+    from warpgauge.project.points import read_on_grid
     from warpgauge.simulate import random_deformation, random_sliding
 
     if sliding is not None:
-        return random_sliding(read_regions(sliding, grid), amplitude, spacing, seed, tear=tear)
+        labels = read_on_grid(sliding, grid, "label image")
+        regions = LabelRegions.of(labels, grid, f"The label image {sliding.name!r}")
+        return random_sliding(regions, amplitude, spacing, seed, tear=tear)
     if tear:
         raise InvalidInputError("--tear needs --sliding LABELS: the parts that are torn apart.")
     return random_deformation(grid, amplitude, spacing, seed)
