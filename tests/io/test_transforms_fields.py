@@ -311,6 +311,9 @@ class TestLearn2Reg:
         nifti(tmp_path / "d.nii", np.zeros((4, 5, 6, 3)), np.eye(4))
         with pytest.raises(AmbiguousFileError, match="identity as its matrix"):
             read_transform(tmp_path / "d.nii", format="learn2reg", layout="current")
+        nifti(tmp_path / "first.nii", np.zeros((3, 4, 5, 6)), np.eye(4))
+        with pytest.raises(FileFormatError, match="give format='learn2reg' and layout='2020'"):
+            read_transform(tmp_path / "first.nii")
 
 
 def fsl_coordinates(index: Floats, affine_ras: Floats, size: tuple[int, ...]) -> Floats:

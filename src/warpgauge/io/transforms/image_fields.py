@@ -158,9 +158,11 @@ def _layout(name: str, dim: list[int]) -> tuple[int, tuple[int, ...]]:
         return size[4], tuple(size[: size[4]])
     if dim[0] == 4 and size[3] == 3:
         return 3, tuple(size[:3])
+    advice = f" voxelmorph's and Learn2Reg's (2020) have 3 x X x Y x Z: give {say('format', 'learn2reg')} and "
     raise FileFormatError(
         f"{name!r} has the dimensions {' x '.join(map(str, size))}, but a field has X x Y x Z x 1 x 3, "
         f"X x Y x 1 x 1 x 2 or X x Y x Z x 3."
+        + (f"{advice}{say('layout', '2020')}." if dim[0] == 4 and size[0] == 3 else "")
     )
 
 
