@@ -168,6 +168,32 @@ def test_a_mask_of_what_has_no_match_keeps_candidates_and_targets_out(pictures: 
     assert json.loads((folder / "project.json").read_text())["version"] == 5
 
 
+@pytest.mark.parametrize(("foreground", "of"), [(False, "fixed image"), (True, "fixed image's foreground")])
+def test_the_verdict_names_the_share_that_a_mask_takes_out(pictures: Path, foreground: bool, of: str) -> None:
+    """Of the image, 41 x 41 of 96 x 96 pixels; of a foreground that is its left half, 18 columns of 48."""
+    options: tuple[object, ...] = ("--missing", pictures / "torn.png")
+    if foreground:
+        half = np.zeros((SIZE, SIZE), dtype=np.uint8)
+        half[:, :48] = 255
+        Picture.fromarray(half).save(pictures / "half.png")
+        options += ("--fixed-mask", pictures / "half.png", "--targets", 1500)
+    folder = make(pictures, *options)
+    share = 41 * 18 / (96 * 48) if foreground else 41 * 41 / 96**2
+    with Project.open(folder) as project:
+        session = Session(project, rater="ada")
+        for _ in range(6):
+            query = session.next_query()
+            session.place(query, np.add(query.point, [2.0, 0.0]), radius=0.5, confirmed=True)
+    np.savetxt(pictures / "shift.txt", np.array([[1, 0, 1], [0, 1, 0], [0, 0, 1]]))
+    call("add-transform", folder, "shift", pictures / "shift.txt", "--format", "matrix")
+    (flag,) = [one for one in ask("evaluate", folder)["flags"] if one["code"] == "masked"]
+    assert flag["numbers"]["share"] == pytest.approx(share, abs=0.01)
+    assert flag["sentence"].startswith(f"{100 * share:.0f} % of the {of} is not judged: ")
+    assert flag["sentence"] in " ".join(call("evaluate", folder).split())
+    call("report", folder, "--out", pictures / "report.html")
+    assert "is not judged: the mask" in (pictures / "report.html").read_text()
+
+
 def test_a_drawn_piece_moves_on_its_own_and_a_fit_learns_it(pictures: Path) -> None:
     """Tissue in the box is shifted: with the piece, predictions on both sides of its edge keep apart."""
     folder = make(pictures)

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from warpgauge.candidates import targets_from_mask
 from warpgauge.core.annotation_budget import CAP
 from warpgauge.core.annotations import Annotations
 from warpgauge.core.parallel import one_blas_thread
@@ -23,7 +24,7 @@ from warpgauge.errors import InvalidInputError
 from warpgauge.evaluation.audit import audited_points
 from warpgauge.evaluation.comparison import Comparison, Scene
 from warpgauge.evaluation.diagnostics import trust_in
-from warpgauge.evaluation.flags import LATE, LEFT_OUT, RATER_OFFSET, Flag
+from warpgauge.evaluation.flags import LATE, LEFT_OUT, MASKED, RATER_OFFSET, Flag
 from warpgauge.evaluation.judge import CENTRES, judge_of
 from warpgauge.evaluation.leaks import FEWEST
 from warpgauge.evaluation.paper_judge import PaperJudge
@@ -41,6 +42,8 @@ from warpgauge.session.seals import once_sealed
 BASELINE = "identity"
 # Smallest difference of two scores that matters, in pixels of the fixed image.
 MARGIN_PX = 0.1
+# Points of the foreground by which the share of a mask is measured.
+_LATTICE = 10_000
 
 
 def with_baseline(transforms: Mapping[str, Any], d: int) -> dict[str, Any]:
@@ -177,6 +180,18 @@ def _left_out(project: Project) -> list[Flag]:
     return [Flag(LEFT_OUT, numbers=numbers, text=", ".join(sorted({one.stamp.rater for one in drawn})))]
 
 
+def _masked(project: Project) -> list[Flag]:
+    """Flag the share of the area that the targets stand for which the mask of the project leaves without any."""
+    mask, area = project.masked_missing, project.fixed_foreground
+    if mask is None:
+        return []
+    share, of = mask.share, "fixed image"
+    if project.document.targets.region in ("foreground", "mask") and area is not None and not area.whole:
+        lattice = targets_from_mask(area.mask, area.grid, _LATTICE, method="regular")
+        share, of = float(mask.contains(lattice).mean()), "fixed image's foreground"
+    return [Flag(MASKED, numbers={"share": share}, text=of)] if share else []
+
+
 def _offsets(project: Project) -> list[Flag]:
     """Flag raters who are offset from the others by a constant."""
     return [
@@ -194,7 +209,7 @@ def _offsets(project: Project) -> list[Flag]:
 def with_doubts(project: Project, comparison: Comparison) -> Comparison:
     """Add the doubts about the project's transforms and imports that nobody has accepted."""
     state, grids, units = project.state, (project.fixed_grid, project.moving_grid), project.units
-    notes = [*_left_out(project), *_offsets(project)]
+    notes = [*_left_out(project), *_masked(project), *_offsets(project)]
     notes += [Flag(one.code, numbers=one.numbers, units=units, text=one.text) for one in forced_imports(project)]
     values, given = comparison.values, comparison.annotations
     for row, (name, transform) in enumerate(comparison.transforms.items()):

@@ -503,6 +503,13 @@ def _left_out(found: Flag) -> str:
     return f"{share} of the targets are not judged: {drawn}{after}"
 
 
+def _masked(found: Flag) -> str:
+    return (
+        f"{percent(found.numbers['share'])} of the {found.text} is not judged: the mask that the project was made with "
+        "(new --missing) says that nothing there has a match."
+    )
+
+
 def _rater_offset(found: Flag) -> str:
     numbers = found.numbers
     return (
@@ -529,6 +536,7 @@ _FLAGS = {
     "gross_error": _gross_error,
     "rater_offset": _rater_offset,
     "left_out": _left_out,
+    "masked": _masked,
     "common_offset": _common_offset,
     "leak": _leak,
     "late": _late,
