@@ -96,6 +96,16 @@ def test_evaluate_tells_right_from_wrong_and_from_nothing(project: Path, pair: P
     call("evaluate", project, "wrong", "--fail-above", 2.0, code=1)
 
 
+def test_a_file_cannot_stand_for_no_registration_by_its_name(project: Path, pair: Path, tmp_path: Path) -> None:
+    """The error before registration would be that of a registration; a file that does nothing is what it says."""
+    for name, code in (("right", 1), ("none", 0)):
+        (tmp_path / name).mkdir()
+        matrix = (pair / "right.txt").read_text() if code else "1 0 0\n0 1 0\n0 0 1\n"
+        (tmp_path / name / "identity.txt").write_text(matrix)
+        said = call("evaluate", project, pair / "wrong.txt", tmp_path / name / "identity.txt", code=code)
+        assert ("'identity' stands for no transform at all" in said) == bool(code)
+
+
 def test_add_transform_warns_of_the_inverse(project: Path, pair: Path) -> None:
     """A shift read the wrong way round fits far worse than its inverse, and that is said; as the installed command."""
     done = subprocess.run(

@@ -7,7 +7,11 @@ import pytest
 from scipy import stats
 from scipy.interpolate import RBFInterpolator
 
+import warpgauge as wg
 from warpgauge.errors import InvalidInputError
+from warpgauge.evaluation import leaks
+from warpgauge.evaluation.comparison import Comparison
+from warpgauge.evaluation.flags import untested
 from warpgauge.evaluation.leaks import leak_tests, thin_plate_weights
 
 OPEN, SEALED = 20, 12
@@ -95,3 +99,52 @@ def test_too_few_sealed_answers_are_said_to_be_too_few() -> None:
     residuals, references, points, _ = _case(6)
     with pytest.raises(InvalidInputError, match="at least 3 open and 3 sealed answers, got 30 and 2"):
         leak_tests(residuals[None], references, points, np.arange(OPEN + SEALED) >= OPEN + SEALED - 2)
+
+
+def _compared(seed: int, holes: int, targets: int = 400) -> Comparison:
+    """Two references, an honest method, one that is bent to the open answers, and the same undefined at some of them.
+
+    The holes are so small that no target lies in them.
+    """
+    residuals, references, points, sealed = _case(seed)
+    rng = np.random.default_rng([seed, 5])
+    at = rng.uniform(0, 100, (targets, 2))
+    places = np.concatenate([points, at])
+    tables = {
+        "honest": residuals,
+        "bent": _bent(residuals, points, 0.95),
+        **{f"reference{k}": one for k, one in enumerate(references)},
+    }
+    tables["holed"] = np.where((np.arange(len(points)) < holes)[:, None], np.nan, tables["bent"])
+
+    def looked_up(table: np.ndarray) -> object:
+        known = {tuple(place): place - one for place, one in zip(points.tolist(), table, strict=True)}
+        return lambda asked: np.array([known.get(tuple(place), np.asarray(place)) for place in asked.tolist()])
+
+    answers = wg.Annotations.isotropic(points, points, 0.1)
+    posterior = wg.default_posterior(answers[~sealed], [100.0, 100.0], smallest=5.0)
+    panel = tuple(name for name in tables if name.startswith("reference"))
+    made = {name: looked_up(table) for name, table in tables.items()}
+    assert len(np.unique(places, axis=0)) == len(places)
+    return Comparison.of(made, at, posterior, panel=panel, sealed=answers[sealed])
+
+
+@pytest.mark.parametrize("holes", [1, 6])
+def test_a_hole_at_an_open_answer_does_not_hide_a_leak(holes: int) -> None:
+    """A method is tested by the answers where it is defined."""
+    found = leaks.tested(_compared(0, holes))
+    assert found["bent"].leaked
+    assert found["holed"].leaked
+    assert (found["holed"].open, found["holed"].sealed) == (OPEN - holes, SEALED)
+    assert not found["honest"].leaked
+
+
+def test_what_is_undefined_just_where_it_would_be_tested_is_flagged() -> None:
+    """One hole among 20 answers is no sign (1 in 401 by chance at each), four are."""
+    assert untested(_compared(0, 1)) == ()
+    (flag,) = untested(_compared(0, 4))
+    assert (flag.transform, flag.code, flag.numbers["share"]) == ("holed", "untested", 0.2)
+    assert flag.p == pytest.approx(float(stats.binom.sf(3, OPEN, 1 / 401)))
+    assert "holed is not defined at 20 % of the annotations" in flag.sentence
+    # With few targets the same holes are no sign: a tenth of the image may be undefined.
+    assert untested(_compared(0, 4, targets=9)) == ()

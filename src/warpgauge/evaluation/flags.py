@@ -16,7 +16,7 @@ from warpgauge.evaluation.comparison import Comparison
 from warpgauge.evaluation.leaks import LeakTest
 
 LEAK, UNDEFINED, LATE, EXCLUDED, LEFT_OUT, MASKED = "leak", "undefined", "late", "excluded", "left_out", "masked"
-RATER_OFFSET, COMMON_OFFSET = "rater_offset", "common_offset"
+RATER_OFFSET, COMMON_OFFSET, UNTESTED = "rater_offset", "common_offset", "untested"
 TOO_GOOD = 0.001
 GROSS = 6.0
 # A median needs some annotations before six times of it says anything.
@@ -36,11 +36,12 @@ class Flag:
     code : {"too_good", "leak", "late", "undefined", "gross_error", "excluded"}
         A transform that fits the annotations better than their stated precision allows, so that it has probably seen
         them; one that fits open annotations better than sealed ones; one that was added or changed after these were
-        opened; one that is not defined at some targets; an annotation that the transforms and the other annotations
-        contradict; or places where the annotations exclude every transform. ``"rater_offset"`` is a rater who is offset
-        from the others by a constant, ``"common_offset"`` an offset of the annotations from all good transforms, and
-        ``"left_out"`` targets in areas that somebody drew as having no match, ``"masked"`` what the project's mask says
-        to have none. Doubts that nobody has accepted have the codes of `warpgauge.session.doubts`.
+        opened; one that is not defined at some targets, or (``"untested"``) at many annotations; an annotation that the
+        transforms and the other annotations contradict; or places where the annotations exclude every transform.
+        ``"rater_offset"`` is a rater who is offset from the others by a constant, ``"common_offset"`` an offset of the
+        annotations from all good transforms, and ``"left_out"`` targets in areas that somebody drew as having no match,
+        ``"masked"`` what the project's mask says to have none. Doubts that nobody has accepted have the codes of
+        `warpgauge.session.doubts`.
     transform : str or None
         Which transform; None for ``"gross_error"`` and what concerns all.
     row : int or None
@@ -107,6 +108,21 @@ def undefined(comparison: Comparison) -> tuple[Flag, ...]:
         for name, share in zip(comparison.transforms, shares, strict=True)
         if share > 0
     )
+
+
+def untested(comparison: Comparison) -> tuple[Flag, ...]:
+    """Flag transforms that are not defined at the annotations much more often than at the targets.
+
+    What is undefined just where it would be tested shows neither its errors nor that it has seen an annotation.
+    """
+    gone = ~np.isfinite(comparison.values.annotations).all(axis=2)
+    targets, flags = comparison.defined, []
+    for name, here, known in zip(comparison.transforms, gone, targets, strict=True):
+        chance = (1 + int((~known).sum())) / (1 + len(known))
+        p = float(special.bdtrc(int(here.sum()) - 1, len(here), chance)) if here.any() else 1.0
+        if p < TOO_GOOD:
+            flags.append(Flag(UNTESTED, transform=name, numbers={"p": p, "share": float(here.mean())}))
+    return tuple(flags)
 
 
 def too_good(comparison: Comparison, noise_factor: float = 1.0) -> tuple[Flag, ...]:

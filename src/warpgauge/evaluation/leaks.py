@@ -65,9 +65,9 @@ class LeakTest:
 def tested(comparison: Comparison) -> dict[str, LeakTest]:
     """Test the methods of a comparison by its sealed answers; empty where there are too few.
 
-    References, transforms that are not defined at every answer, and the one that does nothing are not tested, nor are
-    those that were added when the answers were open. Of answers that were opened one after the other, a method is
-    tested by those that it cannot have seen.
+    References and the transform that does nothing are not tested, nor are those that were added when the answers were
+    open. A method is tested by the answers where it is defined; of those that were opened one after the other, by those
+    that it cannot have seen.
     """
     sealed, given = comparison.sealed, comparison.annotations
     if sealed is None or min(len(sealed), len(given)) < FEWEST:
@@ -75,21 +75,20 @@ def tested(comparison: Comparison) -> dict[str, LeakTest]:
     points = np.concatenate([given.fixed_points, sealed.fixed_points])
     answers = np.concatenate([given.moving_points, sealed.moving_points])
     values = np.concatenate([comparison.values.annotations, comparison.values.sealed], axis=1)
-    names, usable = list(comparison.transforms), np.isfinite(values).all(axis=(1, 2))
-    references = [k for k, name in enumerate(names) if name in comparison.panel and usable[k]]
-    methods = [
-        k
-        for k, name in enumerate(names)
-        if name not in comparison.panel and usable[k] and not np.array_equal(values[k], points)
-    ]
+    names, defined = list(comparison.transforms), np.isfinite(values).all(axis=2)
+    references = [k for k, name in enumerate(names) if name in comparison.panel]
+    groups: dict[tuple[bytes, bytes], list[int]] = {}
+    for k, name in enumerate(names):
+        if name not in comparison.panel and not np.array_equal(values[k], points):
+            groups.setdefault((comparison.hidden_from(name).tobytes(), defined[k].tobytes()), []).append(k)
     found: dict[str, LeakTest] = {}
-    groups: dict[bytes, list[int]] = {}
-    for k in methods:
-        groups.setdefault(comparison.hidden_from(names[k]).tobytes(), []).append(k)
     for alike in groups.values():
-        hidden = comparison.hidden_from(names[alike[0]])
+        rows = defined[alike[0]]
+        hidden = comparison.hidden_from(names[alike[0]])[rows]
         if min(hidden.sum(), (~hidden).sum()) >= FEWEST:
-            tests = leak_tests(answers - values[alike], answers - values[references], points, hidden)
+            beside = [k for k in references if defined[k, rows].all()]
+            missed = answers[rows] - values[:, rows]
+            tests = leak_tests(missed[alike], missed[beside], points[rows], hidden)
             found.update({names[k]: one for k, one in zip(alike, tests, strict=True)})
     return found
 

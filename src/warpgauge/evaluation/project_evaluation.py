@@ -214,6 +214,11 @@ def with_doubts(project: Project, comparison: Comparison) -> Comparison:
     values, given = comparison.values, comparison.annotations
     for row, (name, transform) in enumerate(comparison.transforms.items()):
         if name == comparison.baseline:
+            if not np.allclose(values.targets[row], comparison.targets, rtol=0, atol=1e-6):
+                raise InvalidInputError(
+                    f"The name {name!r} stands for no transform at all, which every comparison has; choose another "
+                    "name."
+                )
             continue
         record, mapped = state.transforms.get(name), values.targets[row]
         check = checked(transform, values.annotations[row], given, grids)

@@ -19,7 +19,7 @@ from warpgauge.errors import InvalidInputError
 from warpgauge.evaluation.columns import PRIMARY, SCORES, Row, draws_of
 from warpgauge.evaluation.comparison import Comparison, Scene
 from warpgauge.evaluation.evidence import COPY
-from warpgauge.evaluation.flags import Flag, excluded, undefined
+from warpgauge.evaluation.flags import Flag, excluded, undefined, untested
 from warpgauge.evaluation.known_targets import excluded_targets
 from warpgauge.evaluation.panel import missed_share
 from warpgauge.evaluation.paper_judge import as_truth
@@ -155,7 +155,8 @@ def scored(truth: Truth, comparison: Comparison, how: Scoring) -> Evaluation:
         part = comparison.part(MOST_JOINT_TARGETS, how.seed)
         more = truth.further(leading.judged, part, cap=how.further, samples=int(how.samples), seed=how.seed)
     places, about = _excluded(truth, comparison, whole, how)
-    flags, count = (*truth.flags, *undefined(comparison), *comparison.notes, *about), len(comparison.targets)
+    found = (*undefined(comparison), *untested(comparison))
+    flags, count = (*truth.flags, *found, *comparison.notes, *about), len(comparison.targets)
     scores = _all_scores(truth, whole, informed, comparison, flags, how)
     return Evaluation(
         comparison=comparison,

@@ -96,7 +96,7 @@ def _over(found: Verdict) -> list[str]:
 
 
 # Flags of a transform that may be the best which belong to the verdict itself.
-_ALSO_FIRST = ("undefined", "late", "misread", "worse", "outside", "normalised", "still")
+_ALSO_FIRST = ("undefined", "untested", "late", "misread", "worse", "outside", "normalised", "still")
 
 
 def _flagged_first(found: Verdict) -> list[str]:
@@ -383,6 +383,7 @@ _DOUBTS = {
     "leak": "it has seen annotations; do not rely on its rank",
     "too_good": "it fits the annotations better than their own uncertainty allows; do not rely on its rank",
     "undefined": "it is not defined at some of the targets, which count against it",
+    "untested": "it is not defined where annotations would test it; do not rely on its rank",
     "late": "it was added after sealed answers were opened, or changed, so that nobody knows what it has seen",
     **dict.fromkeys(("misread", "worse", "outside", "normalised", "still"), "it may be misread; see the notices"),
 }
@@ -440,6 +441,14 @@ def _undefined(found: Flag) -> str:
     return (
         f"{found.transform} is not defined at {percent(found.numbers['share'])} of the targets, which count against it "
         f"with the error before registration{beside}."
+    )
+
+
+def _untested(found: Flag) -> str:
+    return (
+        f"{found.transform} is not defined at {percent(found.numbers['share'])} of the annotations, far more than at "
+        f"the targets (p = {found.numbers['p']:.1g}): they cannot show there how good it is, or whether it has seen "
+        "them."
     )
 
 
@@ -541,6 +550,7 @@ _FLAGS = {
     "leak": _leak,
     "late": _late,
     "undefined": _undefined,
+    "untested": _untested,
     "too_good": _too_good,
 }
 
