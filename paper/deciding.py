@@ -14,6 +14,11 @@ its first calls are wrong, and of the first calls of verdicts by it at most 5 %,
 models, and (3) beside a panel of references bent methods are called best in no more cases (study ``panel``, seed 8000).
 The aim, 60 % of the answers, is reached if one model has named as many by 18 answers as five models by 30, and by 14 as
 five by 24, with at least the same share of right calls.
+
+In that run its share was lower (65 of 68 right, five models 36 of 37). On pairs of development (seeds 301 to 306) four
+of its five wrong first calls came early, and it was overconfident below 14 answers and not above. Its draws are now
+widened by 14 / n below 14 answers. That was fixed before pairs on which nothing was ever run (``untouched``), and those
+of confirmation with new splits, were run with seeds from 12001 on, asked by entropy and as a project asks.
 """
 
 from __future__ import annotations
@@ -37,7 +42,7 @@ from warpgauge.session import DECIDING, DECIDING_ROUND, FIRST, deciding_sizes
 
 SURE, SAMPLES = 0.95, 400
 LOOKS = (8, 11, 14, 18, 24, 30)
-ASKING = ("entropy", "random", "both", "decide")
+ASKING = ("entropy", "both", "decide", "random")
 CALLS = ("one model", "five models", "t test", "verdict by one", "verdict by five")
 BEYOND_PX = 3.0
 PAIRS: dict[str, list[tuple[str, Any]]] = {
@@ -55,14 +60,22 @@ PAIRS: dict[str, list[tuple[str, Any]]] = {
     ],
     "simulation": [("simulated 2D", 0)],
 }
+PAIRS["untouched"] = [
+    *(("histology", f"lung-lesion_3_{one}") for one in ("CD31_Cc10", "CD31_Ki67", "CD31_proSPC", "Cc10_He")),
+    *(("histology", f"lung-lesion_3_{one}") for one in ("Cc10_Ki67", "Cc10_proSPC", "Ki67_proSPC")),
+    *(("histology", f"lung-lobes_2_{one}") for one in ("CD31_Cc10", "CD31_Ki67", "CD31_proSPC", "Cc10_He")),
+    *(("histology", f"lung-lobes_2_{one}") for one in ("Cc10_Ki67", "Cc10_proSPC", "Ki67_proSPC")),
+    *(("histology", f"mammary-gland_1_{one}") for one in ("CNEU_ER", "CNEU_HE39", "CNEU_PR", "ER_HE37", "ER_PR")),
+    *(("histology", f"mammary-gland_1_{one}") for one in ("HE37_HE39", "HE39_PR")),
+]
 
 
 def plan(data: Path, runs: int, seed: int, quick: bool) -> list[Run]:
-    """Plan ``runs`` splits of every pair: the first asks in every way, the others by entropy alone."""
+    """Plan ``runs`` splits of every pair: only the first asks at random, too."""
     return [
         Run(
             f"{part}-{name}-{case}-{seed + at}".replace(" ", "-"),
-            {"dataset": part, "set": name, "case": case, "seed": seed + at, "asking": ASKING[: 1 if at else None]},
+            {"dataset": part, "set": name, "case": case, "seed": seed + at, "asking": ASKING[: 3 if at else None]},
         )
         for part, pairs in PAIRS.items()
         for name, case in (pairs[:1] if quick else pairs)

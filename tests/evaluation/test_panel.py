@@ -225,6 +225,18 @@ def test_sizes_come_from_five_models_and_calls_from_one_of_all_annotations(poste
     np.testing.assert_allclose(four, 2 * one, atol=1e-9)
 
 
+@pytest.mark.parametrize(("count", "wider"), [(7, 2.0), (14, 1.0), (24, 1.0)])
+def test_calls_from_few_annotations_are_widened(posterior: Posterior, count: int, wider: float) -> None:
+    """Below 14 annotations by 14 over their number, beside the squares of the residuals, which are 1 here."""
+    judge = wg.judge(posterior.prior.condition(posterior.annotations[:count]), METHODS)
+    fitted, rng = replace(judge.fitted, squares=np.ones(count)), np.random.default_rng(1)
+    here = fitted.evidence.at(TARGETS)
+    mean, found = fitted.whole.mean(TARGETS, here), fitted.compare(TARGETS, here, 3, np.random.default_rng(1))
+    rng.dirichlet(np.ones(count), 3)
+    drawn = fitted.whole.sample(TARGETS, here, 3, rng)
+    np.testing.assert_allclose(found - mean, wider * (drawn - mean), atol=1e-9)
+
+
 def test_a_method_that_may_have_seen_the_annotations_gains_nothing_by_the_one_model(posterior: Posterior) -> None:
     """Beside a panel it is compared by the five models; vetted methods by the one model, whoever else is there."""
     judge = wg.judge(posterior, {**METHODS, **REFERENCES}, panel=list(REFERENCES))
