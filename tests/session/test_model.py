@@ -19,7 +19,7 @@ from warpgauge.errors import InvalidInputError, SingularModelError, SuspiciousDa
 from warpgauge.geometry import Grid
 from warpgauge.io.landmarks import Landmarks, Skip
 from warpgauge.project import NotAllowedError, Project, Settings, State
-from warpgauge.session import Session
+from warpgauge.session import Session, UnconfirmedError, model
 from warpgauge.session.fused_annotations import standing_generations, standing_marks
 from warpgauge.session.mark_list import _swap_gain
 from warpgauge.session.model import Prepared, _screened_of
@@ -581,3 +581,40 @@ def test_how_many_marks_are_screened() -> None:
     assert found == sorted(found)
     assert all(count / 1.1 - 1 <= screened <= count for count, screened in enumerate(found, 20))
     assert len(set(found)) < 70
+
+
+def test_what_a_placement_is_compared_with_is_worked_out_ahead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Saving an answer then screens nothing, and the same slip is asked about; a changed answer is screened anew."""
+    counted: list[int] = []
+    original = model.screen
+
+    def counting(given: wg.Annotations, learn: object) -> object:
+        counted.append(len(given))
+        return original(given, learn)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(model, "screen", counting)
+    with make(tmp_path / "p", {"refit": "never", "guided_start": False}) as project:
+        session = Session(project, "ada", question=lambda doubt, who: doubt.question("px"))
+        Rater(session, "ada").work(9)
+        query = session.next_query()
+        assert query is not None
+        slip = true_map(np.array(query.point)) + 40.0
+        counted.clear()
+        session.look_ahead()
+        assert counted == [9]
+        session.look_ahead()
+        with pytest.raises(UnconfirmedError) as ahead:
+            session.place(query, slip, radius=1.0)
+        assert counted == [9]
+        alone = Session(project, "ada", question=lambda doubt, who: doubt.question("px"))
+        with pytest.raises(UnconfirmedError) as late:
+            alone.place(query, slip, radius=1.0)
+        assert ahead.value.doubt == late.value.doubt
+        session.disable(0)
+        counted.clear()
+        session.look_ahead()
+        assert counted == [8]
+        session.place(query, true_map(np.array(query.point)), radius=1.0)
+        counted.clear()
+        session.look_ahead()  # nobody has a question before them
+        assert counted == []

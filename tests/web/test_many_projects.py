@@ -18,7 +18,7 @@ from postgres_tools import Postgres
 from warpgauge.errors import InvalidInputError
 from warpgauge.project import NotAllowedError, Project, ProjectError, StorageError
 from warpgauge.project.events import Note, Register
-from warpgauge.web import prepare_site, summaries
+from warpgauge.web import prepare_site, shelf, summaries
 from warpgauge.web.catalogue import Catalogue
 from warpgauge.web.roster import Roster, shared_out
 from web.server_tools import Served, lattice, served, wait_until, write_pictures
@@ -146,17 +146,43 @@ def test_a_broken_project_takes_no_other_down(many: Served) -> None:
     assert names.read("problems.csv").decode().count("\n") == 3
 
 
-def test_few_are_open_at_a_time(tmp_path: Path, originals: Path) -> None:
+def test_few_are_open_at_a_time(tmp_path: Path, originals: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With room for two, the one used least recently is closed; its answers are kept and it opens again."""
+    monkeypatch.setattr(shelf, "AT_WORK_SECONDS", 0.0)
     with served(shutil.copytree(originals, tmp_path / "many"), most_open=2) as server:
-        organiser, shelf = server.client(), server.launch.app.state.site.shelf
+        organiser, places = server.client(), server.launch.app.state.site.shelf
         for name in ("p1", "p2", "p10", "p1", "p10"):
             assert place(organiser, name).status_code == 200
-            assert len(shelf.open_keys) <= 2
-            assert shelf.open_keys[-1] == name
+            assert len(places.open_keys) <= 2
+            assert places.open_keys[-1] == name
         assert {row["name"]: row for row in organiser.get("/api/pairs").json()["pairs"]}.keys() == set(NAMES)
     with Project.open(tmp_path / "many" / "p10") as project:
         assert len(project.state.answered("organiser")) == 2
+
+
+def test_a_project_that_somebody_works_in_stays_open(
+    tmp_path: Path, originals: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With room for one, three that were used within a minute stay open; there is an end to that, too."""
+    with served(shutil.copytree(originals, tmp_path / "many"), most_open=1) as server:
+        organiser, places = server.client(), server.launch.app.state.site.shelf
+        for name in ("p1", "p2", "p10"):
+            assert place(organiser, name).status_code == 200
+        assert places.open_keys == ["p1", "p2", "p10"]
+        monkeypatch.setattr(shelf, "MOST_AT_WORK", 2)
+        assert place(organiser, "p2").status_code == 200
+        assert places.open_keys == ["p10", "p2"]
+
+
+def test_images_are_read_for_whoever_opens_the_page(tmp_path: Path, originals: Path) -> None:
+    """Who goes on answering, as after another server's end, does not wait for pictures that nobody asks for."""
+    with served(shutil.copytree(originals, tmp_path / "many")) as server:
+        organiser, places = server.client(), server.launch.app.state.site.shelf
+        assert place(organiser, "p1").status_code == 200
+        with places.use(server.launch.app.state.site.catalogue.pairs()["p1"]) as desk:
+            assert all("_window" not in vars(picture) for picture in desk.pictures.values())
+            assert organiser.get("/pair/p1/").status_code == 200
+            wait_until(lambda: all("_window" in vars(picture) for picture in desk.pictures.values()))
 
 
 def test_the_archive_and_disagreement(many: Served) -> None:

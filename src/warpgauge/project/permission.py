@@ -105,7 +105,7 @@ def check_permission(folder: Path, document: Document, trust: bool | None) -> No
     if trust or (trust is None and os.environ.get(VARIABLE) == "1"):
         _record(key, folder, places)
         return
-    if trust is None and key in _recorded():
+    if trust is None and _is_recorded(key):
         return
     shown = ", ".join(repr(place) for place in places[:_SHOWN])
     more = f" and {len(places) - _SHOWN} more" if len(places) > _SHOWN else ""
@@ -133,21 +133,22 @@ def _key(folder: Path, document: Document) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
 
 
-def _recorded() -> set[str]:
-    keys = set()
+def _is_recorded(key: str) -> bool:
     for file in state_files(_TRUSTED):
         try:
             if not is_private(file.parent):
                 continue
-            for line in file.read_text(encoding="utf-8", errors="replace").splitlines():
-                keys.add(str(json.loads(line)["key"]))
+            lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
+            # Of thousands of lines only the one that may name the key is worth reading.
+            if any(key in line and json.loads(line)["key"] == key for line in lines):
+                return True
         except (OSError, ValueError, KeyError, TypeError):
             continue
-    return keys
+    return False
 
 
 def _record(key: str, folder: Path, places: list[str]) -> None:
-    if key in _recorded():
+    if _is_recorded(key):
         return
     time = datetime.now(UTC).isoformat(timespec="seconds")
     entry = {"key": key, "time": time, "project": str(folder.resolve()), "outside": places[:100]}

@@ -187,13 +187,6 @@ class Model:
         """Return the posterior given annotations, computed from scratch."""
         return prior.condition(given, calibrate=self._calibrates)
 
-    def learned(self, state: State, given: Annotations) -> Posterior:
-        """Return the posterior with weights that the annotations themselves teach, where the project learns any."""
-        prior = self.untaught_prior(state)
-        if not self.learns(state):
-            return self.conditioned(prior, given)
-        return fitted_posterior(prior, given, self.project.fixed_grid.extent)
-
     def learns(self, state: State) -> bool:
         """Return whether weights are learned from the answers of this project."""
         settings = self.project.settings
@@ -202,7 +195,7 @@ class Model:
 
     def screening(self, state: State, view: View) -> Screening | None:
         """Return what the annotations of a view say about each other; None where they are too few."""
-        return self._screened(id(view), view, view.located.annotations, state, view)
+        return self._screened(_Screened(id(view), view, view.located.annotations), state, view)
 
     def doubting(self, state: State, view: View) -> Screening | None:
         """Return what a further placement is compared with: the screening of a view, or of its first annotations.
@@ -210,26 +203,41 @@ class Model:
         Screening costs as much as a few posteriors. Among many annotations the last few change little, so that it
         rests on as many of the first as the last step has; the steps depend on their number alone.
         """
-        count = _screened_of(len(view.located))
-        if count == len(view.located):
-            return self.screening(state, view)
-        places = zip(view.located.locations[:count], view.located.marks[:count], strict=True)
-        # Marks of several raters are those that stand at the location, and change with it.
-        marks = tuple(group[0].generation if len(group) == 1 else -state.changed_at[where] for where, group in places)
-        first = view.located.annotations[np.arange(count)]
-        return self._screened((id(view.prior), view.located.locations[:count], marks), view.prior, first, state, view)
+        return self._screened(_doubted(state, view), state, view)
 
-    def _screened(self, key: object, owner: object, given: Annotations, state: State, view: View) -> Screening | None:
-        """Return the kept screening of some annotations; ``owner`` is kept, so that nothing else gets its identity."""
-        known = self._screenings.get(key)
-        if known is None:
-            many = len(given) > _MOST_LEARNED
-            learn = partial(view.prior.condition, calibrate=view.calibrates) if many else partial(self.learned, state)
-            known = self._screenings[key] = owner, screen(given, learn)
-            while len(self._screenings) > _KEPT_SCREENINGS:
-                self._screenings.popitem(last=False)
-        self._screenings.move_to_end(key)
-        return known[1]
+    def look_ahead(self, find: Callable[[State], View | None]) -> None:
+        """Work out what `doubting` will return for a view, where it is not known: questions and answers go on."""
+        with self.project.lock:
+            state = self.project.known
+            view = find(state)
+            wanted = None if view is None else _doubted(state, view)
+            if view is None or wanted is None or wanted.key in self._screenings:
+                return
+            learn = self._learning(state, view, len(wanted.given))
+        found = screen(wanted.given, learn)
+        with self.project.lock:
+            self._keep(wanted, found)
+
+    def _screened(self, wanted: _Screened, state: State, view: View) -> Screening | None:
+        """Return the kept screening of some annotations, or make it."""
+        if wanted.key not in self._screenings:
+            self._keep(wanted, screen(wanted.given, self._learning(state, view, len(wanted.given))))
+        self._screenings.move_to_end(wanted.key)
+        return self._screenings[wanted.key][1]
+
+    def _keep(self, made: _Screened, found: Screening | None) -> None:
+        self._screenings[made.key] = made.owner, found
+        while len(self._screenings) > _KEPT_SCREENINGS:
+            self._screenings.popitem(last=False)
+
+    def _learning(self, state: State, view: View, count: int) -> Callable[[Annotations], Posterior]:
+        """Return what conditions on some of so many annotations: few of them teach the weights, if any are learned."""
+        if count > _MOST_LEARNED:
+            return partial(view.prior.condition, calibrate=view.calibrates)
+        prior = self.untaught_prior(state)
+        if not self.learns(state):
+            return partial(prior.condition, calibrate=view.calibrates)
+        return partial(fitted_posterior, prior, extent=self.project.fixed_grid.extent)
 
     def fixes_places(self, state: State) -> bool:
         """Return whether the list of places depends on nobody's answers."""
@@ -310,6 +318,27 @@ def _same(one: Annotations, other: Annotations) -> bool:
         and np.array_equal(one.moving_points, other.moving_points)
         and np.array_equal(one.covariances, other.covariances)
     )
+
+
+@dataclass(frozen=True, eq=False)
+class _Screened:
+    """Annotations to be screened; ``owner`` is kept with the result, so that nothing else gets its identity."""
+
+    key: object
+    owner: object
+    given: Annotations
+
+
+def _doubted(state: State, view: View) -> _Screened:
+    """Return the annotations of a view that a further placement is compared with."""
+    located, count = view.located, _screened_of(len(view.located))
+    if count == len(located):
+        return _Screened(id(view), view, located.annotations)
+    places = zip(located.locations[:count], located.marks[:count], strict=True)
+    # Marks of several raters are those that stand at the location, and change with it.
+    marks = tuple(group[0].generation if len(group) == 1 else -state.changed_at[where] for where, group in places)
+    first = located.annotations[np.arange(count)]
+    return _Screened((id(view.prior), located.locations[:count], marks), view.prior, first)
 
 
 def _screened_of(count: int) -> int:

@@ -147,6 +147,11 @@ class QueryQueue:
             first = queries[queries[number].location]
             return self.project.append(asked_anew(self.project.state, first, "again", first.gain, rater=who, of=of))[0]
 
+    @property
+    def handed_out(self) -> dict[str, int]:
+        """The current query of each rater."""
+        return {who: held.number for who, held in self._held.copy().items()}
+
     def prediction(self, who: str, number: int) -> Prediction:
         """Predict the match of a query; for the rater's current query, as predicted when it was handed out."""
         with self.project.lock:

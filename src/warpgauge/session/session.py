@@ -364,6 +364,14 @@ class Session:
         """Refit when the number of annotations has reached the next step of the settings; `notes` has failures."""
         return self._refitter.refit_if_due()
 
+    def look_ahead(self) -> None:
+        """Work out what the answers to the current queries will be compared with, so that `place` does not wait.
+
+        Other threads are not held up.
+        """
+        for who, number in self._queue.handed_out.items():
+            self._answers.look_ahead(who, number)
+
     def fit_from(self, others: Sequence[Project | PathLike], *, noise: bool = False, rater: str = PROGRAM) -> FitRecord:
         """Learn the weights from other projects and log them; from then on they are not refitted automatically."""
         return self._refitter.fit_from(others, noise, rater)

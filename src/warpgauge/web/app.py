@@ -93,6 +93,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     desk = app.state.desk
     make_routes(app)
     desk.start()
+    desk.prepare()
     yield
     desk.stop()
     desk.project.close()

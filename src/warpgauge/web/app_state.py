@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import logging
-import os
-import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import partial
+from functools import cache, partial
+from importlib import import_module
 from typing import Annotated, Any
 
 from fastapi import Depends, Request
@@ -22,17 +21,24 @@ from warpgauge.project import SKIP_REASONS, Doubt, NotAllowedError, Project, Sta
 from warpgauge.session import Session
 from warpgauge.session.prior import default_radius
 from warpgauge.web.auth import Gate, Person
+from warpgauge.web.beside import BESIDE
 from warpgauge.web.context_images import ContextImage
 from warpgauge.web.overlays import Overlays
 from warpgauge.web.ranking import Ranking
 from warpgauge.web.tiled_image import TiledImage
 
 logger = logging.getLogger("warpgauge.web")
-_GATHERED = 0.2  # seconds from an answer to the check whether a refit is due
 NO_START: dict[str, Any] = {"due": False, "volunteered": 0, "wanted": 0, "sentence": ""}
 _END_SECONDS = 60.0  # for a refit or the reading of an image that is under way
 PICTURE_SECONDS = 1.0  # left to the first visitor's picture before the first question is prepared
 QUIET_SECONDS = 3.0  # between two lines about an overview, and before the first
+
+
+@cache
+def load_programs() -> None:
+    """Load what questions need, or compile it: once in a process, so that nobody's question waits for it."""
+    compile_loops()
+    import_module("scipy.signal")  # by which places are compared; takes longer to load than all of the core
 
 
 class OverviewNews:
@@ -93,57 +99,60 @@ class Desk:
         self.overlays = Overlays(project, self.pictures)
         self.ranking = Ranking(project, self.overlays)
         self.tell: Callable[[str], object] = logger.info
-        self._wake, self._over = threading.Event(), threading.Event()
+        self._over, self._busy = threading.Event(), threading.Lock()
         self._threads: list[threading.Thread] = []
-        self._learning: list[threading.Thread] = []
 
     def start(self) -> None:
-        """Prepare the first picture and question, and refit the weights whenever that is due, in the background."""
-        self._learning = [self._begin("image", partial(self._learn, picture)) for picture in self.pictures.values()]
-        self._begin("warm", self._warm)
-        self._begin("refit", self._refit)
+        """Follow the log: refit the weights whenever that is due, beside the requests."""
         self.project.log.watch(self.changed)  # answers that another server of this project has saved count as well
         self.changed()
 
+    def prepare(self) -> None:
+        """Prepare the first picture and question in the background: somebody opens the page, or is about to."""
+        if not self._threads:
+            self._threads = [self._begin("image", partial(self._learn, picture)) for picture in self.pictures.values()]
+            self._threads.append(self._begin("warm", partial(self._warm, tuple(self._threads))))
+
     def _begin(self, name: str, work: Callable[[], None]) -> threading.Thread:
         thread = threading.Thread(target=work, name=f"warpgauge-{name}", daemon=True)
-        self._threads.append(thread)
         thread.start()
         return thread
 
     def stop(self) -> None:
         """End what runs in the background."""
         self._over.set()
-        self._wake.set()
 
     def close(self) -> None:
         """End what runs in the background, wait for it, and close the project."""
         self.stop()
         for thread in self._threads:
             thread.join(_END_SECONDS)
+        if self._busy.acquire(timeout=_END_SECONDS):
+            self._busy.release()
         self.project.close()
 
     def changed(self) -> None:
         """Signal that answers have changed."""
-        self._wake.set()
+        if not self.project.readonly:
+            BESIDE.soon(self._catch_up)
 
     def _learn(self, picture: TiledImage) -> None:
         """Read what the first picture needs; why it cannot be read is told to whoever asks for it."""
         with suppress(WarpgaugeError):
             picture.describe()
 
-    def _warm(self) -> None:
+    def _warm(self, learning: Sequence[threading.Thread]) -> None:
         for picture in self.pictures.values():
             picture.image.watch_overview(OverviewNews(picture.image.path.name, self.tell).report)
         # The page that opens at once gets its picture first, which imports and compilers would keep waiting: on a busy
         # machine reading a volume alone takes longer than that.
-        for thread in self._learning:
+        for thread in learning:
             thread.join()
         if self._over.wait(PICTURE_SECONDS):
             return
         try:
             self.session.warm()
-            compile_loops()  # the first question is there; the second must not wait for the compiler
+            load_programs()  # the first question is there; the second must not wait for the compiler
         except WarpgaugeError as error:
             logger.error("%s", error)
         for picture in self.pictures.values():
@@ -153,19 +162,15 @@ class Desk:
                 if not self._over.is_set():  # a server that ends interrupts the reading, which is not an error
                     logger.error("%s", error)
 
-    def _refit(self) -> None:
-        if sys.platform == "linux":  # only there a single thread can have a lower priority: answers come before a refit
-            with suppress(OSError):
-                os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 10)
-        while not self._over.is_set():
-            self._wake.wait()
-            self._over.wait(_GATHERED)  # answers of many raters are looked at together
-            self._wake.clear()
-            if self._over.is_set() or self.project.readonly:
+    def _catch_up(self) -> None:
+        """Do what answers have made due: nobody waits for it."""
+        with self._busy:
+            if self._over.is_set():
                 return
+            self.session.look_ahead()
             try:
                 self.session.refit_if_due()
-            except WarpgaugeError as error:  # nobody waits for it, and the present weights stay in use
+            except WarpgaugeError as error:  # the present weights stay in use
                 logger.error("The weights were not refitted: %s", error)
 
     def compares(self, person: Person) -> bool:

@@ -1,7 +1,7 @@
 """Projects that are open now, of many: opened when somebody asks for them, closed when nobody has for a while.
 
-At most so many are open; the one that was used least recently makes room. A project that cannot be opened is refused
-with its own sentence, and the others go on.
+At most so many are open, and more only while people work in them; the one that was used least recently makes room. A
+project that cannot be opened is refused with its own sentence, and the others go on.
 """
 
 from __future__ import annotations
@@ -16,14 +16,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from queue import SimpleQueue
 
-from warpgauge.core.suggestion import compile_loops
 from warpgauge.errors import WarpgaugeError
 from warpgauge.project import ProjectError
-from warpgauge.web.app_state import Desk
+from warpgauge.web.app_state import Desk, load_programs
 from warpgauge.web.catalogue import Pair
 
 logger = logging.getLogger("warpgauge.web")
 IDLE_SECONDS = 15 * 60.0
+# Who asked so recently has a question before them: closing that project would mean to open it again for the answer. So
+# up to so many times as many stay open.
+AT_WORK_SECONDS, MOST_AT_WORK = 60.0, 4
 _SWEEP_SECONDS = 15.0
 _AGAIN_SECONDS = 3.0  # a project that cannot be opened is not tried again before
 
@@ -50,7 +52,8 @@ class Shelf:
     open_desk : callable
         Opens a pair; its errors become the sentence about this pair.
     most : int
-        Number of projects that are kept open; those that a request is using now are never closed.
+        Number of projects that are kept open besides those used within the last minute, with these four times as many;
+        those that a request is using now are never closed.
     """
 
     def __init__(self, open_desk: Callable[[Pair], Desk], most: int) -> None:
@@ -97,12 +100,12 @@ class Shelf:
         self._expected.put(pair)
 
     def _prepare(self) -> None:
-        compile_loops()  # nobody's first question waits for it
+        load_programs()
         while not self._over.is_set():
             pair = self._expected.get()
             with suppress(WarpgaugeError):  # who asks for it is told why
                 if not self._over.is_set() and len(self.open_keys) < self.most:
-                    self.take(pair)
+                    self.take(pair).prepare()
                     self.give_back(pair)
 
     def taken_if_open(self, pair: Pair) -> Desk | None:
@@ -143,8 +146,10 @@ class Shelf:
         with self._lock:
             count = sum(place.desk is not None for place in self._places.values())
             for key, place in list(self._places.items()):
-                old = idle is not None and now - place.used > idle
-                if place.users or not (count > self.most or old or (place.desk is None and idle is not None)):
+                rested = now - place.used
+                too_many = count > self.most * (1 if rested > AT_WORK_SECONDS else MOST_AT_WORK)
+                old = idle is not None and (rested > idle or place.desk is None)
+                if place.users or not (too_many or old):
                     continue
                 del self._places[key]
                 if place.desk is not None:

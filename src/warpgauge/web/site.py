@@ -153,6 +153,8 @@ class PairDoor:
             scope["raw_path"] = scope["path"].encode("utf-8", "surrogateescape")
             root = self.site.settings.root_path
             page = None if rest else page_at(f"{root}{_BELOW}{key}", above=root)
+            if page is not None:
+                desk.prepare()
             scope["state"].update(desk=desk, person=person, page=page)
             await self.annotator(scope, receive, send)
         finally:
