@@ -11,7 +11,8 @@ from scipy import stats
 
 import oracle
 import warpgauge as wg
-from warpgauge.core import tiles
+from warpgauge.core import compiled_tiles, tiles
+from warpgauge.core.arrays import Floats, Ints
 from warpgauge.core.process import Posterior
 from warpgauge.core.tiles import TILE, sorted_tiles
 from warpgauge.errors import SingularModelError
@@ -137,7 +138,24 @@ def test_annotations_within_reach_that_all_come_last(isotropic: bool) -> None:
     given = before.annotations
     far = wg.Annotations(given.fixed_points + 1000.0, given.moving_points + 1000.0, given.covariances)
     posterior = before.prior.condition(wg.Annotations.concatenate([far, given]))
-    assert_equal(posterior, np.random.default_rng(13).uniform(0, 100, (50, 2)))
+    assert_equal(posterior, np.random.default_rng(13).uniform(0, 100, (600, 2)))
+
+
+@pytest.mark.parametrize("isotropic", [True, False])
+def test_the_factor_is_not_packed_again_for_groups_that_reach_nearly_all(
+    isotropic: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Packing it costs more than the products with the few annotations that a group does not reach."""
+    packed, pack = [], compiled_tiles.packed_factor
+
+    def counted(W: Floats, trends: Floats, chosen: Ints, b: int) -> tuple[Ints, Floats]:
+        packed.append(len(chosen))
+        return pack(W, trends, chosen, b)
+
+    monkeypatch.setattr(compiled_tiles, "packed_factor", counted)
+    posterior = model(2, isotropic, count=130, spread=46.0)
+    assert_equal(posterior, np.random.default_rng(14).uniform(0, 46, (5000, 2)))
+    assert packed == [130]
 
 
 def test_the_kernel_is_exactly_zero_beyond_its_largest_scale() -> None:

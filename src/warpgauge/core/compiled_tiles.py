@@ -23,7 +23,7 @@ _MARGIN = 1e-12
 # A Gaussian this far below the others' sum, as a logarithm, is below its last bit: 2^-55.
 _LAST_BIT = 38.12
 # Numbers of a factor that stay in the cache, and panels that are worked on together where it has more.
-_CACHED, TOGETHER = 60_000, 8
+_CACHED, TOGETHER = 30_000, 16
 
 
 class Model(NamedTuple):
@@ -346,34 +346,36 @@ def packed_factor(W: Floats, trends: Floats, chosen: Ints, b: int) -> tuple[Ints
         See :class:`Reached`.
     """
     L, f, m = W.shape[0] // b, trends.shape[1] // b, chosen.shape[0]
+    blocks, starts = np.empty((b * (L + 1), 3), np.int64), np.empty(b * (L + 1), np.int64)
     count, size = 0, 0
-    for component in range(b):
-        count += (L * (component + 1) + ROWS - 1) // ROWS + 1
-        size += (L + ROWS) * (component + 1) * (f + m)
-    blocks, factor = np.empty((count, 3), np.int64), np.zeros(size)
-    count, at = 0, 0
     for component in range(b):
         height = ROWS // (component + 1)
         own = f
         for start in range(0, L, height):
-            stop = min(start + height, L)
             # The factor is lower triangular: row k of a component meets its chosen annotations up to k.
-            while own - f < m and chosen[own - f] < stop:
+            while own - f < m and chosen[own - f] < start + height:
                 own += 1
-            if component * (f + m) + own == 0:
-                continue
-            blocks[count, 0], blocks[count, 1], blocks[count, 2] = component, own, at
-            count += 1
-            for column in range(f + m):
-                for a in range(component + 1 if column < own else component):
-                    for k in range(start, stop):
-                        row = component * L + k
-                        if column < f:
-                            factor[at + k - start] = trends[row, a * f + column]
-                        else:
-                            factor[at + k - start] = W[row, a * L + chosen[column - f]]
-                    at += height
-    return blocks[:count].copy(), factor[:at].copy()
+            columns = component * (f + m) + own
+            if columns > 0:
+                blocks[count, 0], blocks[count, 1], blocks[count, 2], starts[count] = component, own, size, start
+                count += 1
+                size += height * columns
+    factor = np.empty(size)
+    for p in range(count):
+        component, own, at = blocks[p, 0], blocks[p, 1], blocks[p, 2]
+        height = ROWS // (component + 1)
+        present = min(height, L - starts[p])
+        first = component * L + starts[p]
+        for column in range(f + m):
+            for a in range(component + 1 if column < own else component):
+                for k in range(present):
+                    if column < f:
+                        factor[at + k] = trends[first + k, a * f + column]
+                    else:
+                        factor[at + k] = W[first + k, a * L + chosen[column - f]]
+                factor[at + present : at + height] = 0.0
+                at += height
+    return blocks[:count].copy(), factor
 
 
 @compile_loop

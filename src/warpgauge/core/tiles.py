@@ -34,6 +34,7 @@ TILE, _AIM = 1024, 800
 _GROUP = 7200  # points of a group, about
 _AT_ONCE = 8192  # points of a compiled call at most
 _BLOCK = 1 << 18  # points sorted at a time
+_PACKED_FOR = 256  # points whose products cost as much as it does to pack the factor for a choice of annotations
 _BLOCK_DOUBLES = 400_000  # of a kernel block without tiles, which stays in the cache with its products
 
 # What becomes of some points: called with their rows, sums over annotations, and covariances.
@@ -214,7 +215,9 @@ class _Run:
         if np.isfinite(self.reach_square):
             low, high = np.empty(points.shape[1]), np.empty(points.shape[1])
             compiled.bounding_box(points, rows, 0, len(rows), low, high)
-            active = loops.within_reach(self.model.locations, low, high, self.reach_square)
+            near = loops.within_reach(self.model.locations, low, high, self.reach_square)
+            if (len(active) - len(near)) * len(rows) > _PACKED_FOR * len(near):
+                active = near
         nothing = np.empty((0, 3), dtype=np.int64), np.empty(0)
         blocks, factor = nothing if self.whitening is None else self.whitening.packed(active)
         columns = np.ascontiguousarray(self.model.locations[active].T)
