@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,8 +14,9 @@ from study_tools import make_study, shift
 from warpgauge.errors import InvalidInputError
 from warpgauge.evaluation.error_model import ErrorModel
 from warpgauge.geometry import Grid
-from warpgauge.io.transforms import DisplacementField, write_transform
-from warpgauge.study import Study, read_study, run_study, runner
+from warpgauge.io.transforms import AffineTransform, DisplacementField, write_transform
+from warpgauge.study import Study, pair_files, pairs, read_study, run_study, runner
+from warpgauge.study.kept import keep_reference, kept_reference
 from warpgauge.study.pairs import Job
 
 REFERENCES = "".join(
@@ -110,14 +112,54 @@ def test_a_changed_file_is_computed_alone_and_a_changed_reference_with_all(
     assert last.to_json() == run_study(study, tmp_path / "fresh").to_json()
 
 
-@pytest.mark.parametrize("damaged", ["model.npz", "ground.npz", "part-*.npz"])
+@pytest.mark.parametrize("damaged", ["model.result", "ground.result", "part-*.result"])
 def test_what_is_damaged_is_computed_anew(study: Study, tmp_path: Path, damaged: str) -> None:
     """A lost model is fitted again for the next method, with the same figures."""
     fresh = run_study(study, tmp_path / "fresh").to_json()
     run_study(without(study, "far"), tmp_path / "out")
     (file,) = (tmp_path / "out" / "pairs").glob(f"case0-*/{damaged}")
-    file.write_bytes(file.read_bytes()[:200])
-    assert run_study(study, tmp_path / "out").to_json() == fresh
+    whole = file.read_bytes()
+    for content in (whole[:200], whole[:-1] + bytes([whole[-1] ^ 1]), b""):
+        file.write_bytes(content)
+        assert run_study(study, tmp_path / "out").to_json() == fresh
+
+
+def test_a_further_method_is_the_only_file_that_is_read(
+    study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the references and the landmarks say is kept."""
+    run_study(without(study, "far"), tmp_path / "out")
+    files: list[str] = []
+    for module, name in ((pairs, "read_method"), (pair_files, "read_landmarks")):
+        original = getattr(module, name)
+
+        def noted(given: Any, *rest: Any, original: Any = original, name: str = name, **options: Any) -> Any:
+            files.append(f"{name}: {given}")
+            return original(given, *rest, **options)
+
+        monkeypatch.setattr(module, name, noted)
+    run_study(study, tmp_path / "out")
+    assert files == [f"read_method: {[tmp_path / 'far' / 'case0.tfm']}"]
+
+
+def test_a_kept_reference_is_read_for_points_at_which_it_was_not_asked() -> None:
+    kept: dict[str, np.ndarray] = {}
+    at, elsewhere = np.array([[1.0, 2.0]]), np.array([[5.0, 5.0]])
+    whole = AffineTransform(np.eye(2), [3.0, 0.0])
+    reads: list[int] = []
+
+    def read() -> AffineTransform:
+        reads.append(1)
+        return whole
+
+    assert kept_reference("ref", [at], kept, read) is None
+    keep_reference("ref", whole, [at], kept)
+    found = kept_reference("ref", [at], kept, read)
+    assert found is not None
+    assert found.map(at).tolist() == [[4.0, 2.0]]
+    assert not reads
+    assert found.map(elsewhere).tolist() == found.map(elsewhere).tolist() == [[8.0, 5.0]]
+    assert reads == [1]
 
 
 def test_the_rule_for_missing_cases_is_applied_to_what_is_kept(study: Study, tmp_path: Path) -> None:

@@ -107,7 +107,7 @@ def test_other_settings_are_computed_anew_but_bootstrap_rounds_are_not(tmp_path:
 def test_a_damaged_result_is_computed_anew(tmp_path: Path, calls: list[str]) -> None:
     path = make_study(tmp_path, pairs=1)
     run_study(path, tmp_path / "out")
-    (stored,) = (tmp_path / "out" / "pairs").glob("*.npz")
+    (stored,) = (tmp_path / "out" / "pairs").glob("*.result")
     stored.write_bytes(stored.read_bytes()[:100])
     run_study(path, tmp_path / "out")
     assert calls == ["case0", "case0"]

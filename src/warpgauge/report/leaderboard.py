@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 from datetime import UTC, datetime
 from pathlib import Path
 
 from warpgauge.display import counted, shown_units
-from warpgauge.io.files import plain, replace_text
+from warpgauge.io.files import replace_text
 from warpgauge.report.page import Table, download, figure_cell, rendered, report_path, text_cell
 from warpgauge.report.study_report import method_table
 from warpgauge.study import StudyResult, columns
@@ -78,7 +77,7 @@ def write_leaderboard(
     """
     file = report_path(out_html)
     few = len(result.outcomes) * len(result.methods) <= MOST_CASES
-    numbers = json.dumps(plain(result.to_dict()), indent=2, allow_nan=False) if few else ""
+    numbers = result.to_json() if few else ""
     text = rendered(
         "leaderboard/page.html",
         folder="leaderboard",

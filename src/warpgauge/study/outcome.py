@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from warpgauge.core.arrays import Floats
+from warpgauge.evaluation.result import summaries
 from warpgauge.study.challenge_figures import Figures as OfficialFigures
 
 OVERLAP = ("dice", "hd95", "surface_distance")
@@ -61,6 +63,15 @@ class PairOutcome:
     evaluation: dict[str, Any] = field(default_factory=dict)
     official: dict[str, OfficialFigures] = field(default_factory=dict)
     overlap: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    @cached_property
+    def landmark_figures(self) -> dict[str, tuple[float, float]]:
+        """Mean and 90th percentile of each method's errors at the annotated points; empty without any."""
+        if not any(self.landmark_errors.values()):
+            return {}
+        found = summaries(np.array(list(self.landmark_errors.values())))
+        both = zip(found["mean"].tolist(), found["p90"].tolist(), strict=True)
+        return dict(zip(self.landmark_errors, both, strict=True))
 
     def overlap_of(self, method: str) -> dict[str, float | None]:
         """Return a method's overlap figures; None where there are no labels."""

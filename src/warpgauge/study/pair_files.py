@@ -24,6 +24,7 @@ from warpgauge.project.document import grid_from_dict, grid_to_dict
 from warpgauge.study.description import PairSpec, StudySettings
 
 SUFFIX = ".grid.json"
+_POINTS = ("fixed_points", "moving_points", "covariances")
 
 
 def read_grid(path: Path) -> Grid:
@@ -55,19 +56,35 @@ class LoadedPair:
     moving: Grid | None
 
 
-def load_pair(pair: PairSpec, settings: StudySettings) -> LoadedPair:
-    """Read landmarks, grids and targets of a pair that is not a project."""
+def load_pair(pair: PairSpec, settings: StudySettings, kept: dict[str, Floats] | None = None) -> LoadedPair:
+    """Read landmarks, grids and targets of a pair that is not a project.
+
+    The points are added to ``kept``; where they are there already, their files are not read again.
+    """
     fixed = None if pair.fixed is None else read_grid(pair.fixed)
     moving = None if pair.moving is None else read_grid(pair.moving)
     if pair.landmarks is None:
         raise InvalidInputError(f"The pair {pair.name!r} has no landmarks.")
+    known = {} if kept is None else kept
+    if "placements" not in known:
+        annotations, placements = _annotated(pair, settings, fixed, moving)
+        known |= {name: getattr(annotations, name) for name in _POINTS}
+        known |= {"targets": pair_targets(pair, settings, fixed), "placements": placements}
+    given = Annotations(*(known[name] for name in _POINTS))
+    region = "file" if pair.targets is not None else "domain" if pair.mask is None else "mask"
+    return LoadedPair(given, known["placements"], known["targets"], region, fixed, moving)
+
+
+def _annotated(
+    pair: PairSpec, settings: StudySettings, fixed: Grid | None, moving: Grid | None
+) -> tuple[Annotations, Floats]:
+    """Return the annotations of a pair, and each rater's moving points."""
+    assert pair.landmarks is not None
     landmarks = read_landmarks(
         pair.landmarks, pair.moving_landmarks, fixed_grid=fixed, moving_grid=moving, **pair.landmark_options
     )
-    targets, region = pair_targets(pair, settings, fixed)
     if pair.raters:
-        annotations, placements = _fused(pair, landmarks, fixed, moving)
-        return LoadedPair(annotations, placements, targets, region, fixed, moving)
+        return _fused(pair, landmarks, fixed, moving)
     sd = settings.sd if pair.sd is None else pair.sd
     if sd is None and not landmarks.has_covariance[landmarks.active].all():
         raise InvalidInputError(
@@ -75,7 +92,7 @@ def load_pair(pair: PairSpec, settings: StudySettings) -> LoadedPair:
             "units) in [settings] or in the pair."
         )
     annotations = Annotations(*landmarks.to_annotation_arrays(None if sd is None else sd**2))
-    return LoadedPair(annotations, annotations.moving_points[None], targets, region, fixed, moving)
+    return annotations, annotations.moving_points[None]
 
 
 def _fused(pair: PairSpec, first: Landmarks, fixed: Grid | None, moving: Grid | None) -> tuple[Annotations, Floats]:
@@ -116,14 +133,14 @@ def _same_rows(pair: PairSpec, first: Landmarks, other: Landmarks, file: Path) -
     return np.arange(len(first))
 
 
-def pair_targets(pair: PairSpec, settings: StudySettings, fixed: Grid | None) -> tuple[Floats, str]:
-    """Return the targets of a pair that is not a project, and what they stand for."""
+def pair_targets(pair: PairSpec, settings: StudySettings, fixed: Grid | None) -> Floats:
+    """Return the targets of a pair that is not a project."""
     if pair.targets is not None:
-        return targets_from_file(pair.targets, grid=fixed), "file"
+        return targets_from_file(pair.targets, grid=fixed)
     if fixed is None:
         raise InvalidInputError(f"The pair {pair.name!r} has neither a fixed image nor a file of targets.")
     if pair.mask is None:
-        return targets_from_domain(fixed, settings.targets), "domain"
+        return targets_from_domain(fixed, settings.targets)
     image = read_image(pair.mask)
     if image.grid.shape != fixed.shape:
         raise InvalidInputError(
@@ -131,4 +148,4 @@ def pair_targets(pair: PairSpec, settings: StudySettings, fixed: Grid | None) ->
         )
     mask = image.read()
     count = min(settings.targets, int(np.count_nonzero(mask)))
-    return targets_from_mask(mask, fixed, count, seed=settings.seed), "mask"
+    return targets_from_mask(mask, fixed, count, seed=settings.seed)

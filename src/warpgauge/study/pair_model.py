@@ -64,7 +64,7 @@ def pair_posterior(
         prior = default_prior(learned.extent, center=box.centre, smallest=learned.smallest, family=model.family)
         fitted = prior.with_kernel(prior.kernel.with_weights(learned.weights), learned.noise)
         return fitted.condition(loaded.annotations, calibrate=True)
-    if kept and "prior" in kept:
+    if kept is not None and "prior" in kept:
         noise, linear, translation, *weights = kept["prior"].tolist()
         plain = default_prior(box.extent, center=box.centre, smallest=box.smallest, family=model.family)
         sds = {"linear_sd": linear, "translation_sd": None if np.isnan(translation) else translation}

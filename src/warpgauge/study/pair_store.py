@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import json
-import zipfile
+import math
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -28,8 +27,9 @@ from warpgauge.study.pair_files import read_grid
 from warpgauge.study.pairs import Job
 
 # Change it whenever the content of a stored result changes: old ones are then computed anew.
-SCHEMA = 11
-_GROUND, _MODEL = "ground.npz", "model.npz"
+SCHEMA = 12
+SUFFIX = ".result"
+_GROUND, _MODEL = f"ground{SUFFIX}", f"model{SUFFIX}"
 
 
 @dataclass(frozen=True)
@@ -156,7 +156,9 @@ def save_methods(folder: Path, methods: Mapping[str, Figures], keys: Mapping[str
     """Write the figures of methods beside what is kept in a folder already."""
     about = {keys[name]: _plain(one, "draws") for name, one in methods.items()}
     drawn = [one.draws for one in methods.values() if one.missing is None]
-    _write(folder / f"part-{digest(sorted(about))}.npz", about, draws=np.stack(drawn) if drawn else np.zeros((0, 0)))
+    _write(
+        folder / f"part-{digest(sorted(about))}{SUFFIX}", about, draws=np.stack(drawn) if drawn else np.zeros((0, 0))
+    )
 
 
 def load_model(folder: Path) -> dict[str, Floats] | None:
@@ -177,7 +179,7 @@ def load_ground(folder: Path) -> Ground | None:
 def load_methods(folder: Path, keys: Mapping[str, str]) -> dict[str, Figures]:
     """Read the figures of those methods that are kept in a folder."""
     names, found = {key: name for name, key in keys.items()}, {}
-    for part in sorted(folder.glob("part-*.npz")) if folder.is_dir() else []:
+    for part in sorted(folder.glob(f"part-*{SUFFIX}")) if folder.is_dir() else []:
         about, arrays = _read(part) or ({}, {"draws": ()})
         drawn = iter(arrays["draws"])
         for key, one in about.items():
@@ -191,17 +193,29 @@ def _plain(value: Any, *arrays: str) -> dict[str, Any]:
     return {key: one for key, one in vars(value).items() if key not in arrays}
 
 
-def _write(path: Path, about: Any, **arrays: Any) -> None:
-    content = io.BytesIO()
-    np.savez(content, about=np.array(json.dumps(about, allow_nan=False)), **arrays)
-    write_whole(path, content.getvalue(), durable=True)
+def _write(path: Path, about: Any, **arrays: Floats) -> None:
+    """Write plain values and arrays: a checksum, a line of JSON, and the arrays one after the other.
+
+    What a power cut damages is found by the checksum and computed anew.
+    """
+    head = {"about": about, "shapes": {name: one.shape for name, one in arrays.items()}}
+    numbers = (one.astype("<f8").tobytes() for one in arrays.values())
+    content = b"".join([json.dumps(head, allow_nan=False).encode(), b"\n", *numbers])
+    write_whole(path, zlib.crc32(content).to_bytes(4) + content)
 
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, Any]] | None:
-    """Read what was written beside the arrays, and the arrays; None where they cannot be read."""
+    """Read what was written; None where there is nothing, or it is damaged."""
     try:
-        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as content:
-            about = json.loads(str(content["about"]))
-            return about, {name: np.array(content[name]) for name in content.files if name != "about"}
-    except (OSError, ValueError, KeyError, TypeError, EOFError, RecursionError, zipfile.BadZipFile, zlib.error):
+        stored = path.read_bytes()
+    except OSError:
         return None
+    if zlib.crc32(stored[4:]).to_bytes(4) != stored[:4]:
+        return None
+    line, _, numbers = stored[4:].partition(b"\n")
+    head = json.loads(line)
+    sizes = [math.prod(shape) for shape in head["shapes"].values()]
+    parts = np.split(np.frombuffer(numbers, "<f8").astype(np.float64), np.cumsum(sizes)[:-1])
+    return head["about"], {
+        name: part.reshape(shape) for (name, shape), part in zip(head["shapes"].items(), parts, strict=True)
+    }

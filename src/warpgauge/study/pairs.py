@@ -34,6 +34,7 @@ from warpgauge.study.challenge_figures import Figures as OfficialFigures
 from warpgauge.study.challenge_figures import case_figures, learn2reg_field_figures, overlap_figures
 from warpgauge.study.challenge_tables import ANHIR, anhir_file, anhir_points
 from warpgauge.study.description import MethodSpec, PairSpec, Study
+from warpgauge.study.kept import keep_reference, kept_reference
 from warpgauge.study.method_files import project_transform, read_method, transform_files
 from warpgauge.study.outcome import NOTHING, OVERLAP, Figures, Ground, PairOutcome, joined
 from warpgauge.study.pair_files import load_pair, read_grid
@@ -96,19 +97,32 @@ class Gathered:
 def gathered(job: Job, kept: dict[str, Floats] | None = None) -> Iterator[Gathered]:
     """Read the annotations and the transforms of a pair; a project stays open meanwhile.
 
-    ``kept`` is what is known of the pair's model; what is learned is added.
+    ``kept`` is what is known of the pair: its points, what its references say there, and its model. What is learned is
+    added.
     """
     if job.pair.project is not None:
         with Project.open(job.pair.project, check_images=False) as project:
             yield _of_project(job, project)
         return
     study, pair = job.study, job.pair
-    loaded = load_pair(pair, study.settings)
+    known = {} if kept is None else kept
+    loaded = load_pair(pair, study.settings, known)
     grids, d = (loaded.fixed, loaded.moving), loaded.annotations.d
-    missing, present = _sorted({one.name: _read(job, one, grids, d) for one in job.methods})
+    asked = loaded.targets, np.concatenate([loaded.targets, loaded.annotations.fixed_points])
+
+    def read(one: MethodSpec) -> Transform | str:
+        if job.wanted is not None and one.name not in job.wanted:
+            found = kept_reference(one.name, asked, known, lambda: _read(job, one, grids, d))
+            if found is not None:
+                return found
+        return _read(job, one, grids, d)
+
+    missing, present = _sorted({one.name: read(one) for one in job.methods})
     scene = Scene(loaded.fixed, None if loaded.fixed is None else loaded.fixed.units, loaded.region)
-    posterior = pair_posterior(loaded, study.model, job.learned, kept)
+    posterior = pair_posterior(loaded, study.model, job.learned, known)
     panel = tuple(name for name in study.references if name in present)
+    for name in panel:
+        keep_reference(name, present[name], asked, known)
     compared = Comparison.of(
         with_baseline(present, d), loaded.targets, posterior, baseline=BASELINE, panel=panel, problems=missing,
         scene=scene,

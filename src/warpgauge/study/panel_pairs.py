@@ -23,7 +23,7 @@ from warpgauge.evaluation.project_evaluation import BASELINE, MARGIN_PX
 from warpgauge.evaluation.scores import Scoring, scored
 from warpgauge.evaluation.verdict import UNSEEN
 from warpgauge.study import pair_store
-from warpgauge.study.kept_fit import KeptFit
+from warpgauge.study.kept import KeptFit
 from warpgauge.study.outcome import Figures, Ground, PairOutcome, joined
 from warpgauge.study.pairs import (
     Gathered,

@@ -107,7 +107,6 @@ class StudyResult(Tabular):
         All pairs, those left out included.
     excluded : tuple of str
         Pairs left out for all methods by the rule ``"exclude"``.
-    tests : tuple of PairedTest
     stability : float
         Mean Kendall rank correlation of the bootstrap rounds' rankings with the final one.
     computed, cached : tuple of str
@@ -126,7 +125,6 @@ class StudyResult(Tabular):
     methods: tuple[MethodResult, ...]
     outcomes: tuple[PairOutcome, ...]
     excluded: tuple[str, ...]
-    tests: tuple[PairedTest, ...]
     stability: float
     computed: tuple[str, ...] = ()
     cached: tuple[str, ...] = ()
@@ -134,6 +132,16 @@ class StudyResult(Tabular):
     unranked: dict[str, str] = field(default_factory=dict)
     history: tuple[Entry, ...] = ()
     certificates: tuple[PairCertificate, ...] = ()
+
+    @property
+    def kept(self) -> list[PairOutcome]:
+        """The pairs that are not left out."""
+        return [one for one in self.outcomes if one.name not in self.excluded]
+
+    @cached_property
+    def tests(self) -> list[PairedTest]:
+        """Tests of every two methods over the pairs."""
+        return paired_tests([one.name for one in self.study.methods], np.stack([one.scores for one in self.kept]))
 
     @property
     def untrusted(self) -> tuple[str, ...]:
@@ -177,7 +185,7 @@ class StudyResult(Tabular):
     @property
     def sampled(self) -> bool:
         """Whether there are probabilities and intervals: one pair with labels alone gives none."""
-        return not self.study.by_labels or len(self.outcomes) - len(self.excluded) > 1
+        return not self.study.by_labels or len(self.kept) > 1
 
     @property
     def title(self) -> str:
@@ -187,7 +195,7 @@ class StudyResult(Tabular):
     @property
     def extent(self) -> str:
         """How many methods over how many pairs."""
-        pairs = counted(len(self.outcomes) - len(self.excluded), "pair")
+        pairs = counted(len(self.kept), "pair")
         return f"{counted(len(self.methods), 'method')} over {pairs}"
 
     @property
@@ -223,7 +231,7 @@ class StudyResult(Tabular):
     @property
     def baseline_overlap(self) -> dict[str, float | None]:
         """Overlap of the labels without registration, means over the pairs that are not left out."""
-        return mean_overlap(BASELINE, [one for one in self.outcomes if one.name not in self.excluded])
+        return mean_overlap(BASELINE, self.kept)
 
     @property
     def baseline(self) -> dict[str, Any] | None:
@@ -240,11 +248,11 @@ class StudyResult(Tabular):
         rows = []
         for outcome in self.outcomes:
             absent = [method in outcome.missing for method in outcome.methods]
-            in_case = ranks(np.where(absent, np.nan, outcome.scores))
-            for k, (method, rank) in enumerate(zip(outcome.methods, in_case, strict=True)):
-                drawn = None if self.study.by_labels else Interval.of(outcome.draws[:, k])
-                scored = (float(outcome.scores[k]), *((drawn.low, drawn.high) if drawn else (None, None)))
-                rows.append(self._case(outcome, method, scored, float(rank), outcome.landmark_errors.get(method)))
+            in_case = ranks(np.where(absent, np.nan, outcome.scores)).tolist()
+            ends = np.quantile(outcome.draws, [(1 - INTERVAL) / 2, (1 + INTERVAL) / 2], axis=0).T.tolist()
+            for k, method in enumerate(outcome.methods):
+                scored = (float(outcome.scores[k]), *((None, None) if self.study.by_labels else ends[k]))
+                rows.append(self._case(outcome, method, scored, in_case[k], outcome.landmark_errors.get(method)))
             rows += self._baseline_row(outcome)
         return rows
 
@@ -308,7 +316,7 @@ class StudyResult(Tabular):
 
     def to_json(self) -> str:
         """All numbers as JSON."""
-        return json.dumps(self.to_dict(), indent=2, allow_nan=False)
+        return json.dumps(self.to_dict(), allow_nan=False)
 
 
 def summarise(
@@ -344,7 +352,6 @@ def summarise(
         methods=tuple(sorted(methods, key=lambda one: one.mean_rank)),
         outcomes=tuple(outcomes),
         excluded=excluded,
-        tests=tuple(paired_tests(names, scores)),
         stability=stability_of(mean_ranks, boot.mean_ranks),
         computed=tuple(computed),
         cached=tuple(cached),
@@ -365,8 +372,8 @@ def _method(
     ranked: dict[str, float],
 ) -> MethodResult:
     present = [one for one in kept if name not in one.missing]
-    errors = [one.landmark_errors[name] for one in kept if one.landmark_errors[name]]
-    means = [float(np.mean(one)) for one in errors]
+    at_landmarks = [one.landmark_figures[name] for one in kept if one.landmark_figures]
+    means = [mean for mean, _ in at_landmarks]
     return MethodResult(
         name=name,
         rank=rank,
@@ -379,7 +386,7 @@ def _method(
         cases=len(present),
         missing=len(kept) - len(present),
         anhir=_anhir(name, kept),
-        acrobat=challenge_metrics.acrobat([challenge_metrics.acrobat_case(one) for one in errors]) if errors else None,
+        acrobat=challenge_metrics.acrobat([high for _, high in at_landmarks]) if at_landmarks else None,
         learn2reg_tre30=challenge_metrics.learn2reg_tre(means, 2023) if means else None,
         learn2reg_tre70=challenge_metrics.learn2reg_tre(means, 2025) if means else None,
         official=official_figures(study.settings.challenge, [one.official.get(name, {}) for one in kept]) | ranked,

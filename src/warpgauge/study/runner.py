@@ -145,7 +145,7 @@ class Shelf:
     def of(cls, folder: Path, job: Job, keys: pair_store.Keys, *, fresh: bool) -> Shelf:
         """Look for what is kept of a pair; nothing of it is used where everything is to be computed anew."""
         name = file_name(job.pair.name)
-        empty = cls(job, keys, folder / f"{name}-{keys.whole}.npz", folder / f"{name}-{keys.ground}")
+        empty = cls(job, keys, folder / f"{name}-{keys.whole}{pair_store.SUFFIX}", folder / f"{name}-{keys.ground}")
         if fresh:
             return empty
         ground, names = pair_store.load_ground(empty.beside), list(keys.methods)

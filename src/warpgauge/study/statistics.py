@@ -143,7 +143,6 @@ def stability_of(final: Floats, rounds: Floats) -> float:
     K = len(final)
     if K < 2:
         return 1.0
-    above = np.triu_indices(K, 1)
-    signs = np.sign(final[:, None] - final[None])[above]
-    drawn = np.sign(rounds[:, :, None] - rounds[:, None, :])[:, above[0], above[1]]
-    return float(np.mean(drawn * signs))
+    first, second = np.triu_indices(K, 1)
+    signs = np.sign(final[first] - final[second])
+    return float(np.mean(np.sign(rounds[:, first] - rounds[:, second]) * signs))

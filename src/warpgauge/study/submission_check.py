@@ -154,7 +154,7 @@ def _scene(study: Study, pair: PairSpec) -> tuple[Floats, Grid | None, Grid | No
             return project.targets, project.fixed_grid, project.moving_grid
     files = (pair.fixed or pair.fixed_labels, pair.moving or pair.moving_labels)
     fixed, moving = (None if file is None else read_grid(file) for file in files)
-    return pair_targets(pair, study.settings, fixed)[0], fixed, moving
+    return pair_targets(pair, study.settings, fixed), fixed, moving
 
 
 def _transform_problems(

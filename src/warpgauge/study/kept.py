@@ -1,17 +1,22 @@
-"""Models of the truth of which what was asked once is kept, so that a further method on a pair needs no new fit."""
+"""Models of the truth and references of which what was asked once is kept.
+
+So a further method on a pair needs no new fit, and no file but its own.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 
 import numpy as np
 
 from warpgauge.core.arrays import Floats
+from warpgauge.errors import InvalidInputError
 from warpgauge.evaluation.cross_fit import CrossFit
 from warpgauge.evaluation.evidence import Evidence, EvidenceValues
+from warpgauge.io.transforms import FunctionTransform, Transform
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,6 +82,33 @@ class KeptFit(CrossFit):
         if key not in self.kept:
             self.kept[key] = made()
         return self.kept[key]
+
+
+def keep_reference(name: str, transform: Transform, asked: Sequence[Floats], kept: dict[str, Floats]) -> None:
+    """Remember where a reference maps each of some sets of points."""
+    kept |= {_asked(name, points): transform.map(points) for points in asked}
+
+
+def kept_reference(
+    name: str, asked: Sequence[Floats], kept: Mapping[str, Floats], read: Callable[[], Transform | str]
+) -> Transform | None:
+    """Return a reference that is read only for other sets of points; None where one of these is not remembered."""
+    if any(_asked(name, points) not in kept for points in asked):
+        return None
+    once = cache(read)
+
+    def mapped(points: Floats) -> Floats:
+        if (known := kept.get(_asked(name, points))) is not None:
+            return known
+        if isinstance(found := once(), str):
+            raise InvalidInputError(found)
+        return found.map(points)
+
+    return FunctionTransform(mapped, asked[0].shape[1])
+
+
+def _asked(name: str, points: Floats) -> str:
+    return f"reference {name} {_digest(points)}"
 
 
 def _state(rng: np.random.Generator) -> str:
