@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
-from itertools import permutations
+from itertools import permutations, product
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from warpgauge.geometry import Floats, Grid
 from warpgauge.io.transforms.base import Transform
 from warpgauge.io.transforms.chain import Chain
 from warpgauge.io.transforms.field_meaning import AmbiguousFieldError, Meaning
+from warpgauge.io.transforms.ome_field import LargeField
 from warpgauge.io.transforms.reader import read_transform
 
 AS_GIVEN = "as given"
@@ -25,6 +26,13 @@ _SCALES = (0.1, 0.125, 0.2, 0.25, 0.5, 2.0, 4.0, 5.0, 8.0, 10.0)
 _RATIO = 2 / 3  # another reading is clearly better below this share of the mean error as given ...
 _STANDARD_ERRORS = 3  # ... if the paired gain is also this many standard errors
 _COVERAGE = 0.9  # ... and it maps at least this share of the points that the reading as given maps
+# What a file has lost is fitted where there are so many landmarks for each number in a row of an affine transform.
+_LANDMARKS = 4
+# Chosen on fields of DIR-Lab's 4DCT and of CIMA's lung-lesion_1: a moved field needs this share of the error, and of a
+# lost part the transform has less than this share.
+_MOVED_RATIO = 0.5
+_LITTLE = 0.5
+_FIRST_MOVE = 0.05  # share of the field by which the search for its place begins
 
 _Prediction = tuple[Floats, Floats]  # predicted and true points
 _Readings = Iterator[tuple[str, Callable[[], _Prediction]]]
@@ -117,16 +125,19 @@ def check_transform(
         is used where no reference is given.
     """
     fixed, true = _landmarks(landmarks, transform.d)
-    errors: dict[str, Floats] = {}
-    for name, predict in _readings(transform, fixed, true, reference or transform.support, moving):
-        try:
-            predicted, target = predict()
-        except InvalidInputError:  # for instance a transform without an inverse
-            predicted = target = np.full(fixed.shape, np.nan)
-        errors[name] = np.asarray(np.linalg.norm(predicted - target, axis=1))
-    better = sorted(
-        (name for name in errors if _clearly_better(errors, name)), key=lambda name: float(np.nanmean(errors[name]))
-    )
+    grid = reference or transform.support
+    errors = _errors(_readings(transform, fixed, true, grid, moving), fixed)
+    better = [name for name in errors if _clearly_better(errors, name)]
+    field, after = _field(transform)
+    if field is not None and len(fixed) > 1:
+        other = _errors(_elsewhere(field, after, fixed, true, grid), fixed)
+        errors |= other
+        # A constant is the same at all nodes: a reading that errs more has found nothing.
+        alone = _crossed(_mean, np.add, fixed, true)
+        better += [name for name in other if _clearly_better(errors, name) and np.nanmean(other[name] - alone) < 0]
+    better = better or list(_lost(transform, fixed, true, errors))
+    means = {name: float(np.nanmean(errors[name])) for name in better}
+    better = sorted((name for name in means if means[name] <= min(means.values()) / _RATIO), key=means.__getitem__)
     units = transform.description.units
     readings = tuple(_summary(name, values) for name, values in errors.items())
     message = _message(errors, better, units, transform.description.source or "The transform")
@@ -223,10 +234,9 @@ def _readings(t: Transform, fixed: Floats, true: Floats, grid: Grid | None, movi
     yield "inverse", lambda: (t.inverse().map(fixed), true)
     yield "fixed and moving landmarks swapped", lambda: (t.map(true), fixed)
     yield "LPS/RAS flip of points", lambda: (t.map(fixed * signs) * signs, true)
-    yield "LPS/RAS flip of displacements", lambda: (fixed + shift * signs, true)
     yield "axes of points reversed", lambda: (t.map(fixed[:, ::-1])[:, ::-1], true)
-    yield "axes of displacements reversed", lambda: (fixed + shift[:, ::-1], true)
-    yield "displacements negated", lambda: (fixed - shift, true)
+    for turn in _turns(t.d):
+        yield _turned_displacements(turn), partial(_components, fixed, shift, true, turn)
     yield "positions for displacements", lambda: (shift, true)
     yield "displacements for positions", lambda: (fixed + mapped, true)
     if grid is not None:
@@ -242,13 +252,6 @@ def _readings(t: Transform, fixed: Floats, true: Floats, grid: Grid | None, movi
     if own is not None and grid is not None and not np.allclose(own.spacing, grid.spacing):
         nodes = own.direction * own.spacing
         yield "displacements in voxels of the field for world units", lambda: (fixed + shift @ nodes.T, true)
-    for axis, letter in enumerate("xyz"[: t.d]):
-        yield f"displacements along {letter} negated", partial(_components, fixed, shift, true, _flip(t.d, axis))
-    for order in list(permutations(range(t.d)))[1:-1]:  # the last is the reversed one
-        words = f"displacements in the order {', '.join('xyz'[at] for at in np.argsort(order))}"
-        yield words, partial(_components, fixed, shift, true, np.eye(t.d)[list(order)])
-    if own is not None:
-        yield from _elsewhere(t, fixed, true, own, grid)
     # Still smaller ones come near to no transform.
     for factor in (*(one for one in _SCALES if one >= 0.5), 1000.0):
         yield f"displacements times {factor:g}", partial(_components, fixed, shift, true, factor * np.eye(t.d))
@@ -259,27 +262,74 @@ def _readings(t: Transform, fixed: Floats, true: Floats, grid: Grid | None, movi
         yield "order of the chain reversed", lambda: (t.reversed_order().map(fixed), true)
 
 
-def _elsewhere(t: Transform, fixed: Floats, true: Floats, own: Grid, grid: Grid | None) -> _Readings:
-    """List the readings that take displacements from another node: flipped nodes, and a field at another place."""
-    index = own.world_to_index(fixed)
-    for axis, letter in enumerate("xyz"[: t.d]):
-        other = index.copy()
-        other[:, axis] = own.size[axis] - 1 - other[:, axis]
-        places, turned = own.index_to_world(other), own.direction @ _flip(t.d, axis) @ own.direction.T
-        yield f"nodes counted from the other end of {letter}", partial(_taken, t, fixed, places, true, np.eye(t.d))
-        yield f"the field flipped along {letter}", partial(_taken, t, fixed, places, true, turned)
-    if grid is not None:
-        share = (grid.world_to_index(fixed) + 0.5) / np.asarray(grid.size)
-        places = own.index_to_world(share * np.asarray(own.size) - 0.5)
-        yield "the field laid over the whole fixed image", partial(_taken, t, fixed, places, true, np.eye(t.d))
+def _errors(readings: _Readings, fixed: Floats) -> dict[str, Floats]:
+    """Return the errors at the landmarks under each reading; NaN where a point is not mapped."""
+    errors = {}
+    for name, predict in readings:
+        try:
+            predicted, target = predict()
+        except InvalidInputError:  # for instance a transform without an inverse
+            predicted = target = np.full(fixed.shape, np.nan)
+        errors[name] = np.asarray(np.linalg.norm(predicted - target, axis=1))
+    return errors
 
 
-def _flip(d: int, axis: int) -> Floats:
-    return np.diag(np.where(np.arange(d) == axis, -1.0, 1.0))
+def _turns(d: int) -> list[Floats]:
+    """Return the matrices that exchange axes or reverse their sense, without the one that does neither."""
+    signs = list(product((1.0, -1.0), repeat=d))
+    return [np.diag(sign)[list(order)] for order in permutations(range(d)) for sign in signs][1:]
 
 
-def _taken(t: Transform, fixed: Floats, places: Floats, true: Floats, turned: Floats) -> _Prediction:
-    return fixed + (t.map(places) - places) @ turned.T, true
+def _axes(turn: Floats) -> str:
+    """Name the rows of a turn: ``y, -x`` has the second axis first, and the first backwards."""
+    return ", ".join(f"{'-' * bool(row.min() < 0)}{'xyz'[int(np.abs(row).argmax())]}" for row in turn)
+
+
+def _turned_displacements(turn: Floats) -> str:
+    d = len(turn)
+    usual = {
+        "displacements negated": -np.eye(d),
+        "LPS/RAS flip of displacements": np.diag([-1.0, -1.0, 1.0][:d]),
+        "axes of displacements reversed": np.eye(d)[::-1],
+    }
+    words = f"displacements along {_axes(turn.T)}"
+    return next((name for name, one in usual.items() if np.array_equal(one, turn)), words)
+
+
+def _field(t: Transform) -> tuple[Transform | None, Sequence[Transform]]:
+    """Return the field that a transform begins with, if it does and if it is in memory, and what comes after it."""
+    first, *after = t.transforms if isinstance(t, Chain) else [t]
+    return (None if first.support is None or isinstance(first, LargeField) else first), after
+
+
+def _elsewhere(
+    field: Transform, after: Sequence[Transform], fixed: Floats, true: Floats, grid: Grid | None
+) -> _Readings:
+    """List the readings that take displacements from other nodes: axes of the array exchanged or counted backwards.
+
+    The nodes are taken to span what they span as given, and the fixed image.
+    """
+    own, still = field.support, np.eye(field.d)
+    assert own is not None
+
+    def taken(share: Floats, turned: Floats) -> _Prediction:
+        places = own.index_to_world((share + 0.5) * own.size - 0.5)
+        predicted = fixed + (field.map(places) - places) @ turned.T
+        for one in after:
+            predicted = one.map(predicted)
+        return predicted, true
+
+    frames = {"": own, " laid over the whole fixed image": grid or own}
+    shares = {words: (frame.world_to_index(fixed) + 0.5) / frame.size - 0.5 for words, frame in frames.items()}
+    for words, share in shares.items():
+        if words and np.allclose(share, shares[""], atol=1e-3):
+            continue
+        if words:
+            yield f"the field{words}", partial(taken, share, still)
+        for turn in _turns(field.d):
+            yield f"nodes along {_axes(turn)}{words}", partial(taken, share @ turn.T, still)
+            turned = own.direction @ turn.T @ own.direction.T
+            yield f"nodes and displacements along {_axes(turn)}{words}", partial(taken, share @ turn.T, turned)
 
 
 def _components(fixed: Floats, shift: Floats, true: Floats, matrix: Floats) -> _Prediction:
@@ -290,7 +340,83 @@ def _at_scale(t: Transform, fixed: Floats, true: Floats, scale: float) -> _Predi
     return t.map(fixed / scale) * scale, true
 
 
-def _clearly_better(errors: dict[str, Floats], name: str) -> bool:
+def _lost(t: Transform, fixed: Floats, true: Floats, errors: dict[str, Floats]) -> Iterator[str]:
+    """Find what a transform has lost that landmarks can tell: a constant, its affine part, its place; add the errors.
+
+    Each is fitted to every other landmark, and its errors are those at the others. It counts only where the transform
+    adds to it, since landmarks alone improve a registration that does nothing, and a constant or an affine part only
+    where the transform has little of it: one that moves things half as far as it should has not lost anything.
+    """
+    mapped = t.map(fixed)
+    known = np.isfinite(mapped).all(axis=1)
+    if np.count_nonzero(known) < _LANDMARKS * (t.d + 1):
+        return
+    mapped, start, end = mapped[known], fixed[known], true[known]
+
+    def counts(name: str, found: Floats, alone: Floats, ratio: float = _RATIO) -> bool:
+        errors[name] = np.full(len(fixed), np.nan)
+        errors[name][known] = found
+        return _clearly_better(errors, name, ratio) and _surely_lower(found, alone)
+
+    for words, fit, apply in (("a lost displacement of {}", _mean, np.add), ("a lost affine part", _affine, _applied)):
+        missing, there = apply(mapped, fit(mapped, end)) - mapped, apply(start, fit(start, mapped)) - start
+        name = words.format(_tuple(missing.mean(axis=0)))
+        little = np.linalg.norm(there) < _LITTLE * np.linalg.norm(missing)
+        if counts(name, _crossed(fit, apply, mapped, end), _crossed(fit, apply, start, end)) and little:
+            yield name
+    if _field(t)[0] is t:
+        place, moved = partial(_place, t), partial(_moved, t)
+        name = f"the field moved by {_tuple(place(start, end))}"
+        if counts(name, _crossed(place, moved, start, end), _crossed(_mean, np.add, start, end), _MOVED_RATIO):
+            yield name
+
+
+def _crossed(
+    fit: Callable[[Floats, Floats], Floats], apply: Callable[[Floats, Floats], Floats], points: Floats, true: Floats
+) -> Floats:
+    """Return the errors at each half of the landmarks after a fit to the other half."""
+    errors, odd = np.empty(len(points)), np.arange(len(points)) % 2 == 1
+    for half in (odd, ~odd):
+        errors[half] = np.linalg.norm(apply(points[half], fit(points[~half], true[~half])) - true[half], axis=1)
+    return errors
+
+
+def _tuple(values: Floats) -> str:
+    return f"({', '.join(f'{one:.3g}' for one in values)})"
+
+
+def _mean(points: Floats, true: Floats) -> Floats:
+    return np.asarray((true - points).mean(axis=0))
+
+
+def _affine(points: Floats, true: Floats) -> Floats:
+    return np.asarray(np.linalg.lstsq(np.column_stack([points, np.ones(len(points))]), true, rcond=None)[0], np.float64)
+
+
+def _applied(points: Floats, affine: Floats) -> Floats:
+    return np.asarray(points @ affine[:-1] + affine[-1])
+
+
+def _place(t: Transform, points: Floats, true: Floats) -> Floats:
+    """Return by how much a field has to be moved to fit best."""
+    from scipy.optimize import minimize
+
+    assert t.support is not None
+    first = np.vstack([np.zeros(t.d), np.diag(_FIRST_MOVE * t.support.extent)])
+
+    def error(move: Floats) -> float:
+        return float(np.nan_to_num(np.linalg.norm(_moved(t, points, move) - true, axis=1).mean(), nan=np.inf))
+
+    exact = {"xatol": 0.01 * t.support.pixel, "fatol": np.inf}
+    return np.asarray(minimize(error, first[0], method="Nelder-Mead", options={"initial_simplex": first, **exact}).x)
+
+
+def _moved(t: Transform, points: Floats, move: Floats) -> Floats:
+    places = points - move
+    return np.asarray(points + t._extended(places) - places)
+
+
+def _clearly_better(errors: dict[str, Floats], name: str, ratio: float = _RATIO) -> bool:
     if name in (AS_GIVEN, NO_TRANSFORM):
         return False
     given, nothing, other = errors[AS_GIVEN], errors[NO_TRANSFORM], errors[name]
@@ -302,10 +428,15 @@ def _clearly_better(errors: dict[str, Floats], name: str) -> bool:
     both = mapped & by_other
     if both.sum() < max(1, _COVERAGE * mapped.sum()):
         return False
-    gain = given[both] - other[both]
-    if len(gain) > 1 and not gain.mean() > _STANDARD_ERRORS * gain.std(ddof=1) / np.sqrt(len(gain)):
+    if not _surely_lower(other[both], given[both]):
         return False
-    return bool(other[both].mean() < min(_RATIO * given[both].mean(), nothing[both].mean()))
+    return bool(other[both].mean() < min(ratio * given[both].mean(), nothing[both].mean()))
+
+
+def _surely_lower(errors: Floats, than: Floats) -> bool:
+    """Return whether paired errors are lower by several standard errors."""
+    gain = than - errors
+    return len(gain) < 2 or bool(gain.mean() > _STANDARD_ERRORS * gain.std(ddof=1) / np.sqrt(len(gain)))
 
 
 def _summary(name: str, errors: Floats) -> Reading:
