@@ -28,6 +28,22 @@ def run(*command: object, **options: object) -> subprocess.CompletedProcess[str]
     return subprocess.run(words, capture_output=True, text=True, check=False, cwd=ROOT, **options)  # type: ignore[call-overload,no-any-return]
 
 
+def environment(folder: Path, *packages: object) -> Path:
+    """Return the programs of a new environment with these packages, installed by pip; raise what pip said."""
+    made = run(sys.executable, "-m", "venv", "--clear", folder)
+    own = folder / ("Scripts" if os.name == "nt" else "bin")
+    for done in (made, run(own / "python", "-m", "pip", "install", "--quiet", *packages)):
+        if done.returncode:
+            raise RuntimeError(done.stderr.strip()[-300:])
+    return own
+
+
+def bring_uv(folder: Path) -> None:
+    """Let the commands that follow find uv: where it is not installed, in an environment of its own in the folder."""
+    if shutil.which("uv") is None:
+        os.environ["PATH"] = os.pathsep.join([str(environment(folder / "tools", "uv")), os.environ["PATH"]])
+
+
 def tried(python: str, resolution: str, folder: Path, wheel: Path) -> str:
     """Return "passed", or what failed or is missing, in a few words."""
     place = folder / f"{python}-{resolution}"
@@ -65,12 +81,10 @@ def tried(python: str, resolution: str, folder: Path, wheel: Path) -> str:
 
 def main(pythons: list[str]) -> int:
     """Try every combination; return 1 if one that could be installed failed."""
-    if shutil.which("uv") is None:
-        print("make compat needs uv, which makes the environments: pip install uv")
-        return 1
     failed = False
     with tempfile.TemporaryDirectory(prefix="warpgauge-compat-") as name:
         folder = Path(name)
+        bring_uv(folder)
         built = run("uv", "build", "--quiet", "--wheel", "--out-dir", folder, ROOT)
         wheels = list(folder.glob("*.whl"))
         if not wheels:

@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from compat import ROOT, run
+from compat import ROOT, bring_uv, environment, run
 
 RENDERED = """
 import sys
@@ -22,16 +22,6 @@ assert len(found) == 1, found
 content = found[0].recipe.to_dict()
 assert content["package"] == {"name": "warpgauge", "version": sys.argv[2]}, content["package"]
 """
-
-
-def environment(folder: Path, *packages: object) -> Path:
-    """Return the programs of a new environment with these packages, installed by pip; raise what pip said."""
-    made = run(sys.executable, "-m", "venv", "--clear", folder)
-    own = folder / ("Scripts" if os.name == "nt" else "bin")
-    for done in (made, run(own / "python", "-m", "pip", "install", "--quiet", *packages)):
-        if done.returncode:
-            raise RuntimeError(done.stderr.strip()[-300:])
-    return own
 
 
 def ways(folder: Path, wheel: Path, source: Path) -> Iterator[tuple[str, Callable[[], list[tuple[object, ...]]]]]:
@@ -76,6 +66,7 @@ def main(only: list[str]) -> int:
     failed = False
     with tempfile.TemporaryDirectory(prefix="warpgauge-installs-") as name:
         folder = Path(name)
+        bring_uv(folder)
         built = run("uv", "build", "--quiet", "--out-dir", folder, ROOT)
         if built.returncode:
             print(f"wheel and source distribution cannot be built: {built.stderr.strip()[-400:]}")
