@@ -58,11 +58,6 @@ class Widening:
         weights = np.exp(total - total.max())
         return cls(squares, weights / weights.sum())
 
-    @property
-    def factor(self) -> float:
-        """Posterior mean of the factor on the squared deviations, tails included."""
-        return float(np.sum(self.weights * np.exp(_LOG_FACTORS)[:, None] * _TAILS / (_TAILS - 2)))
-
     def draw(self, points: Floats, count: int, rng: np.random.Generator) -> Floats:
         """Draw ``sqrt(c w(x))`` at (n, d) points, (count, n)."""
         chosen = rng.choice(self.weights.size, count, p=self.weights.reshape(-1))

@@ -115,9 +115,8 @@ def untested(comparison: Comparison) -> tuple[Flag, ...]:
 
     What is undefined just where it would be tested shows neither its errors nor that it has seen an annotation.
     """
-    gone = ~np.isfinite(comparison.values.annotations).all(axis=2)
-    targets, flags = comparison.defined, []
-    for name, here, known in zip(comparison.transforms, gone, targets, strict=True):
+    gone, flags = np.isnan(comparison.values.annotations[:, :, 0]), []
+    for name, here, known in zip(comparison.transforms, gone, comparison.defined, strict=True):
         chance = (1 + int((~known).sum())) / (1 + len(known))
         p = float(special.bdtrc(int(here.sum()) - 1, len(here), chance)) if here.any() else 1.0
         if p < TOO_GOOD:

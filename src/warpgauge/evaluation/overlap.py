@@ -7,7 +7,7 @@ there is no uncertainty here. Definitions and their checks are in ``docs/evaluat
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from itertools import combinations, product
@@ -269,13 +269,3 @@ def _common_box(a: NDArray[np.bool_], b: NDArray[np.bool_]) -> tuple[slice, ...]
 def _mean(values: Sequence[float | None]) -> float | None:
     known = [one for one in values if one is not None]
     return float(np.mean(known)) if known else None
-
-
-def overlap_table(overlaps: Mapping[str, Overlap]) -> list[dict[str, Any]]:
-    """One flat row per transform and label, the mean over labels last with the label ``"mean"``."""
-    rows: list[dict[str, Any]] = []
-    for name, found in overlaps.items():
-        rows += [{"transform": name, **row} for row in found.rows()]
-        mean = {"dice": found.mean_dice, "hd95": found.mean_hd95, "surface_distance": found.mean_surface_distance}
-        rows.append({"transform": name, "label": "mean", **mean, "fixed_volume": None, "warped_volume": None})
-    return rows

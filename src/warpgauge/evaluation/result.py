@@ -338,18 +338,7 @@ class Evaluation(Tabular):
 
     def to_dict(self) -> dict[str, Any]:
         """All numbers as plain Python values (not the draws)."""
-        return {**self._scores_dict(), **({} if self.verdict.region is None else self._scene_dict())}
-
-    def _scene_dict(self) -> dict[str, Any]:
-        return {
-            "target_set": {"region": self.region, "sentence": self.target_sentence},
-            "units": self.units or "px",
-            "unreadable": self.problems,
-            "trust": None if self.trust is None else self.trust.sentence,
-        }
-
-    def _scores_dict(self) -> dict[str, Any]:
-        return {
+        found = {
             "verdict": str(self.verdict),
             **self.verdict.to_dict(),
             "annotations": self.annotations,
@@ -377,6 +366,14 @@ class Evaluation(Tabular):
                 for name, row in zip(self.scores, self.win_probability, strict=True)
             },
         }
+        if self.verdict.region is not None:
+            found |= {
+                "target_set": {"region": self.region, "sentence": self.target_sentence},
+                "units": self.units or "px",
+                "unreadable": self.problems,
+                "trust": None if self.trust is None else self.trust.sentence,
+            }
+        return found
 
     def to_json(self) -> str:
         """All numbers as JSON."""

@@ -490,8 +490,10 @@ def _known_scores(informed: Standings, norms: Sequence[str], by_norm: set[str], 
 
 
 def _interval(standing: Standings, norm: str, k: int) -> tuple[float, float]:
+    """Return the interval, widened to contain the score: the paper's score can lie below all draws."""
     found = Interval.of(standing.drawn.draws[draws_of(norm)][:, k], standing.drawn.sound)
-    return _holding(found, standing.judged.scores[norm][k])
+    score = float(standing.judged.scores[norm][k])
+    return min(found.low, score), max(found.high, score)
 
 
 def _regularity(transform: Transform, targets: Floats, how: Scoring) -> Regularity | None:
@@ -500,11 +502,6 @@ def _regularity(transform: Transform, targets: Floats, how: Scoring) -> Regulari
         return None
     where = targets if how.regularity_over is True else how.regularity_over
     return regularity(transform, where, mask=how.mask, step=how.jacobian_step)
-
-
-def _holding(interval: Interval, score: float) -> tuple[float, float]:
-    """Return the interval, widened to contain the score: the paper's score can lie below all draws."""
-    return min(interval.low, float(score)), max(interval.high, float(score))
 
 
 def tied_groups(

@@ -147,10 +147,8 @@ def title(found: Verdict) -> str:
 
 
 def targets(found: Verdict) -> str:
-    """Return what errors are averaged over, and how many targets are left out."""
-    excluded, region = found.counts["excluded_targets"], f" in {found.region.words}" if found.region else ""
-    left_out = f"; {excluded} more lie outside the domain of some transform and are left out" if excluded else ""
-    return f"Errors are over {found.counts['targets']} targets{region}{left_out}."
+    """Return what errors are averaged over."""
+    return f"Errors are over {found.counts['targets']} targets{f' in {found.region.words}' if found.region else ''}."
 
 
 def _row(found: Verdict, name: str | None) -> Row | None:
