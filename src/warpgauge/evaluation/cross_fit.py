@@ -81,7 +81,7 @@ def _log_f_density(values: Floats, d: int, nu: Floats) -> Floats:
 
 _FOLDS = 5
 _SEED = 0
-# With fewer annotations than this, calls by one model were overconfident on development pairs (docs/validation.md).
+# With few annotations calls by one model were overconfident on development pairs (docs/validation.md).
 _ENOUGH = 14
 
 
