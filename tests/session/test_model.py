@@ -611,6 +611,7 @@ def test_what_a_placement_is_compared_with_is_worked_out_ahead(tmp_path: Path, m
             alone.place(query, slip, radius=1.0)
         assert ahead.value.doubt == late.value.doubt
         session.disable(0)
+        session.next_query()
         counted.clear()
         session.look_ahead()
         assert counted == [8]

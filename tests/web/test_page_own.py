@@ -172,6 +172,34 @@ def test_a_slip_is_asked_about_once_in_a_quiet_line(browser: Any, tmp_path: Path
         sheet.close()
 
 
+def test_a_mark_that_is_not_saved_outlives_a_look_nearby(browser: Any, tmp_path: Path) -> None:
+    """F or P, a mark there that is given up, and back, also by a reload: the mark of the question is there again."""
+    with served(make_tissue_project(tmp_path / "lesion", move_within=0.12), "ada") as server:
+        sheet = open_sheet(browser, server, "ada")
+        page, location = sheet.page, sheet.state()["query"]["location"]
+        sheet.press_at("moving", *screen(sheet, "moving", truth(location)))
+        sheet.settle()
+        drawn = sheet.state()["mark"]
+        assert drawn is not None
+        for key, task in (("f", "nearby"), ("p", "own"), ("f", "nearby")):
+            page.keyboard.press(key)
+            page.wait_for_function(f"() => globalThis.warpgauge.store.state.task === '{task}'")
+            assert sheet.state()["mark"] is None
+            sheet.press_at("fixed", *screen(sheet, "fixed", np.add(location, [3.0, 2.0])))
+            sheet.press_at("moving", *screen(sheet, "moving", truth(np.add(location, [3.0, 2.0]))))
+            page.keyboard.press(key)
+            page.wait_for_function("() => globalThis.warpgauge.store.state.task === 'answer'")
+            assert sheet.state()["mark"] == drawn
+        page.keyboard.press("f")
+        page.reload()
+        page.wait_for_function("() => globalThis.warpgauge?.store?.state.mark")
+        assert sheet.state()["mark"]["point"] == drawn["point"]
+        sheet.accept()
+        ((_, placement),) = events(server, "ada")
+        assert (list(placement.point), placement.fixed) == (drawn["point"], None)
+        sheet.close()
+
+
 def test_places_nearby_that_stand_out_are_offered_with_their_cost_and_stored_as_moved(
     browser: Any, tmp_path: Path
 ) -> None:

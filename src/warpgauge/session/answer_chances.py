@@ -164,6 +164,8 @@ class Chances:
             else:
                 continue
             skipped.append(isinstance(answer, Skipped))
+        if not any(skipped):  # the field is 1 everywhere, however many answers there are
+            points, skipped, reaches = [], [], []
         at = np.reshape(np.array(points, dtype=np.float64), (-1, self.project.d))
         world = np.array(reaches, dtype=np.float64) * self.project.fixed_grid.diagonal
         return AnswerField(at, np.array(skipped, dtype=np.bool_), world, SKIP_WEIGHT)

@@ -82,6 +82,7 @@ class QueryQueue:
         self.project, self.model, self.blindness = blindness.project, blindness.model, blindness
         self.overview, self.excluded = overview, excluded
         self._held: dict[str, _Held] = {}
+        self._new: set[str] = set()
 
     def next(self, who: str, beyond: bool) -> Query | None:
         """Hand out the first query that the rater has not answered; see `Session.next_query`."""
@@ -147,10 +148,11 @@ class QueryQueue:
             first = queries[queries[number].location]
             return self.project.append(asked_anew(self.project.state, first, "again", first.gain, rater=who, of=of))[0]
 
-    @property
-    def handed_out(self) -> dict[str, int]:
-        """The current query of each rater."""
-        return {who: held.number for who, held in self._held.copy().items()}
+    def newly_handed_out(self) -> dict[str, int]:
+        """Return the current query of each rater to whom one was handed out since this was last asked."""
+        with self.project.lock:
+            found, self._new = {who: self._held[who].number for who in self._new}, set()
+            return found
 
     def prediction(self, who: str, number: int) -> Prediction:
         """Predict the match of a query; for the rater's current query, as predicted when it was handed out."""
@@ -182,6 +184,7 @@ class QueryQueue:
         view = self.blindness.view(state, who, number)
         prediction = predict(view.posterior, record.point, self.project.moving_grid, settings.alpha)
         self._held[who] = _Held(number, view, prediction)
+        self._new.add(who)
         cell, why = state.cell(who, number), self._why(record.origin, record.gain, prediction)
         if cell.placement is not None and state.is_sealed(number):
             cell, why = Cell(), _SEALED  # also to the rater, an answer is not shown again

@@ -365,11 +365,11 @@ class Session:
         return self._refitter.refit_if_due()
 
     def look_ahead(self) -> None:
-        """Work out what the answers to the current queries will be compared with, so that `place` does not wait.
+        """Work out what answers to queries handed out since will be compared with, so that `place` does not wait.
 
         Other threads are not held up.
         """
-        for who, number in self._queue.handed_out.items():
+        for who, number in self._queue.newly_handed_out().items():
             self._answers.look_ahead(who, number)
 
     def fit_from(self, others: Sequence[Project | PathLike], *, noise: bool = False, rater: str = PROGRAM) -> FitRecord:

@@ -206,9 +206,11 @@ export class MarkEditor {
     this.keepDraft();
   }
 
+  /** A place that is chosen beside the question leaves the draft of its answer alone. */
   keepDraft() {
     const { query, mark, dirty, task } = this.state;
-    if (task === "answer" && query && mark && dirty) this.drafts.keep(query.query, mark);
+    if (task !== "answer") return;
+    if (query && mark && dirty) this.drafts.keep(query.query, mark);
     else this.drafts.drop();
   }
 

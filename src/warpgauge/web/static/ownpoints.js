@@ -39,7 +39,6 @@ export class OwnPoints {
   /** @param {Task} task */
   begin(task) {
     this.store.set({ task, ...NO_MARK });
-    this.marks.drafts.drop();
     this.delivery.watch.restart();
     this.sayTask();
   }
@@ -73,12 +72,13 @@ export class OwnPoints {
    * @param {Query} query
    */
   async offer(query) {
+    const { message } = this.store.state;
     /** @type {NearbyAnswer} */
     const { points } = await this.stage.api.get(`/api/query/${query.query}/nearby`);
     const { task, query: now } = this.store.state;
     if (task !== "nearby" || now?.query !== query.query) return; // gone on meanwhile
     this.store.set({ offered: points });
-    this.sayTask();
+    if (this.store.state.message === message) this.sayTask(); // else something that happened meanwhile is being read
   }
 
   /** Choose the next of the places that are offered. */
@@ -91,7 +91,7 @@ export class OwnPoints {
     else if (!this.stage.sees("fixed", next.point)) this.stage.lookAt("fixed", next.point, null);
   }
 
-  /** Back to the question, with nothing saved. */
+  /** Back to the question and what was drawn for it, with nothing saved. */
   async leaveTask() {
     this.store.set({ mark: null, dirty: false });
     await this.delivery.sending(() => this.backToQuestions());
