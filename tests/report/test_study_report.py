@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from html import escape
 from itertools import pairwise
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from page_parser import Page
 from study_tools import make_study
 from warpgauge.errors import InvalidInputError
 from warpgauge.io.landmarks import write_landmarks
-from warpgauge.report import write_study_report
+from warpgauge.report import write_leaderboard, write_study_report
 from warpgauge.study import MethodSpec, PairOutcome, PairSpec, Study, StudyResult, StudySettings, summarise
 
 pytest.importorskip("matplotlib")
@@ -101,3 +102,35 @@ def test_pairs_that_are_too_sure_come_first(tmp_path: Path) -> None:
 def test_only_html_is_written(tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match=r"must end in \.html"):
         write_study_report(tmp_path / "s.txt", result(outcome("p1")))
+
+
+def beside_references(one: PairOutcome, *vetted: str, panel: tuple[str, ...] = (NAMES[0],)) -> PairOutcome:
+    judged = {name: {"vetted": name in vetted} for name in NAMES}
+    return replace(one, evaluation={"panel": list(panel), "transforms": judged})
+
+
+@pytest.mark.parametrize("undecided", [True, False])
+def test_the_verdict_says_whose_scores_are_conservative(tmp_path: Path, undecided: bool) -> None:
+    """Of those that are neither references nor vetted; and what that means where a reference is first."""
+    pairs = [beside_references(outcome(name), NAMES[0]) for name in ("p1", "p2", "p3")]
+    if undecided:  # first by its scores, never in the draws
+        pairs = [replace(one, draws=one.draws + np.array([9.0, 0.0, 0.0])) for one in pairs]
+    found = result(*pairs)
+    assert found.conservative == NAMES[1:]
+    said = "2 of 3 methods may have seen annotations; beside references their scores are conservative"
+    why = f"So {NAMES[0]}, a reference, can be first by mean rank and still be unlikely to be the best."
+    assert found.methods[0].name == NAMES[0]
+    assert found.methods[0].probability_first == (0 if undecided else 1)
+    assert said in found.verdict
+    assert (why in found.verdict) == undecided
+    page = write_leaderboard(tmp_path / "board.html", found).read_text("utf-8")
+    assert said in page
+    assert (escape(why) in page) == undecided
+
+
+@pytest.mark.parametrize(("vetted", "panel"), [(NAMES, NAMES[:1]), ((), ()), ((), NAMES[:1])])
+def test_without_references_or_without_others_no_score_is_called_conservative(
+    vetted: tuple[str, ...], panel: tuple[str, ...]
+) -> None:
+    found = result(*(beside_references(outcome(name), *vetted, panel=panel) for name in ("p1", "p2")))
+    assert "conservative" not in found.verdict

@@ -11,7 +11,9 @@ import subprocess
 import sys
 from contextlib import redirect_stderr, redirect_stdout
 from importlib.metadata import distribution
+from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 from packaging.requirements import Requirement
@@ -20,8 +22,11 @@ from command_tools import ask, call
 from postgres_tools import Postgres
 from project.tools import grid_points, place, query, write_images
 from study_tools import make_study
+from warpgauge.errors import FileFormatError
+from warpgauge.io.inside import Inside
 from warpgauge.project import Project
-from warpgauge.study import evaluate_submission
+from warpgauge.study import container as container_module
+from warpgauge.study import evaluate_submission, write_container
 from warpgauge.study.submission import main
 
 
@@ -218,6 +223,46 @@ def test_a_project_goes_into_a_container_by_a_list(tmp_path: Path) -> None:
     shutil.move(copy, tmp_path / "elsewhere")
     with Project.open(tmp_path / "elsewhere", check_images=False, trust=False) as opened:
         assert len(opened.state.queries) == 12
+
+
+@pytest.mark.parametrize("moment", [1, 2, 3, 4, 5, 6, "opened"])
+def test_a_file_that_is_exchanged_for_a_link_does_not_go_into_a_container(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: object
+) -> None:
+    """After a check of a name, whichever is the last one, or before it is opened somebody puts a link there."""
+    fixed, moving = write_images(tmp_path)
+    Project.create(tmp_path / "project", fixed=fixed, moving=moving, candidates=grid_points()).close()
+    (tmp_path / "key").write_text("-----BEGIN PRIVATE KEY-----")
+    (tmp_path / "study.toml").write_text(
+        '[[pair]]\nname = "one"\nproject = "project"\n[[method]]\nname = "m"\ntransform = "{method}/{pair}.tfm"\n'
+    )
+    points, opened, checks = tmp_path / "project" / "targets.npz", os.open, count(1)
+
+    def exchange() -> None:
+        points.unlink()
+        points.symlink_to(tmp_path / "key")
+
+    class Exchanged(Inside):
+        def __fspath__(self) -> str:
+            found = super().__fspath__()
+            if found == str(points) and next(checks) == moment:
+                exchange()
+            return found
+
+    def opening(path: Any, *given: Any, **options: Any) -> int:
+        if path == points.name and moment == "opened":
+            exchange()
+        return opened(path, *given, **options)
+
+    monkeypatch.setattr(container_module, "Inside", Exchanged)
+    monkeypatch.setattr(os, "open", opening)
+    try:
+        write_container(tmp_path / "study.toml", tmp_path / "box")
+        refused = ""
+    except FileFormatError as error:
+        refused = str(error)
+    assert points.is_symlink() == ("'targets.npz' in 'project' is not used" in refused)
+    assert not any(b"PRIVATE" in one.read_bytes() for one in (tmp_path / "box").rglob("*.npz"))
 
 
 def test_a_container_takes_no_file_as_labels_that_is_no_image(tmp_path: Path) -> None:

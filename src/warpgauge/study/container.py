@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
+import stat
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, fields, replace
@@ -13,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from warpgauge._version import __version__
-from warpgauge.errors import InvalidInputError
+from warpgauge.errors import FileFormatError, InvalidInputError
 from warpgauge.io.files import PathLike
 from warpgauge.io.images import read_image
 from warpgauge.io.inside import Inside
@@ -36,6 +38,8 @@ from warpgauge.study.description import (
 )
 from warpgauge.study.pair_files import SUFFIX, load_pair, read_grid, write_grid
 
+# Whether files can be opened below an open folder.
+_BY_FOLDER = os.open in os.supports_dir_fd
 _BASE = ("numpy", "scipy", "numba", "threadpoolctl", "nibabel", "h5py", "click", "rich")
 
 _DOCKERFILE = """\
@@ -115,9 +119,6 @@ def write_container(study: Study | PathLike, folder: PathLike) -> Path:
         place = truth / f"pair{number:03d}"
         place.mkdir()
         found = _copy_project(pair, place) if pair.project else _copy_pair(pair, place, loaded[pair.name])
-        for key in LABELS:
-            if getattr(pair, key) is not None:
-                read_image(getattr(pair, key))  # what is not an image does not go into a container by that name
         found |= _copy_files(pair, place, LABELS)
         entries.append({"name": pair.name, **{key: f"{place.name}/{name}" for key, name in found.items()}})
         if pair.raters:
@@ -176,7 +177,11 @@ def _copy_project(pair: PairSpec, place: Path) -> dict[str, str]:
         # These and the log, nothing else that lies in the folder: logins, former logs, maps, what others submitted.
         points = (document.candidates.file, document.targets.file)
         for name in (*points, *(record.file for record in document.foregrounds.values())):
-            shutil.copyfile(Inside(pair.project, name), Inside(aim, name))
+            with (
+                os.fdopen(_opened(Inside(pair.project, name)), "rb") as source,
+                Inside(aim, name).path.open("xb") as to,
+            ):
+                shutil.copyfileobj(source, to)
         # Where the images are is of no use there, and their names can be those of patients.
         unnamed = {role: replace(one, path=f"images/{role}") for role, one in document.images.items()}
         write_document(aim, replace(document, images=unnamed, database=None))
@@ -208,7 +213,44 @@ def _copy_files(pair: PairSpec, place: Path, keys: Sequence[str]) -> dict[str, s
     names = {key: f"{key}-{source.name}" for key, source in sources.items() if source is not None}
     for key, name in names.items():
         shutil.copyfile(sources[key], Inside(place, name))
+        if key in LABELS:
+            _check_image(place / name)
     return names
+
+
+def _check_image(copy: Path) -> None:
+    """Refuse and remove what is not an image: it does not go into a container by that name."""
+    try:
+        read_image(copy)
+    except Exception:
+        copy.unlink()
+        raise
+
+
+def _opened(file: Inside) -> int:
+    """Return a descriptor of a file below a folder; a link that takes its place after the check is not followed."""
+    real, root = Path(os.path.realpath(file)), Path(os.path.realpath(file.root))
+    if not _BY_FOLDER:
+        return os.open(real, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+    handle = os.open(root, os.O_RDONLY)
+    try:
+        for part in real.relative_to(root).parts:
+            # Without O_NONBLOCK a pipe would be waited for; for a file it means nothing.
+            inner = os.open(part, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=handle)
+            os.close(handle)
+            handle = inner
+        if stat.S_ISREG(os.fstat(handle).st_mode):
+            return handle
+    except FileNotFoundError:
+        os.close(handle)
+        raise
+    except (ValueError, OSError):
+        pass
+    os.close(handle)
+    raise FileFormatError(
+        f"The {file.what} {file.name!r} in {file.root.name!r} is not used, because something else has taken its place "
+        "meanwhile; put the file itself there."
+    )
 
 
 def _study_text(study: Study, entries: list[dict[str, Any]], method: MethodSpec) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any
@@ -173,9 +173,28 @@ class StudyResult(Tabular):
         return [f"{one.name}: {flag['sentence']}" for one in self.outcomes for flag in one.evaluation.get("flags", [])]
 
     @property
+    def conservative(self) -> tuple[str, ...]:
+        """Methods that may have seen annotations, beside references: their scores are conservative."""
+        judged = [one.evaluation["transforms"] for one in self.outcomes if one.evaluation.get("panel")]
+        unvetted = {name for pair in judged for name, one in pair.items() if not one["vetted"]}
+        return tuple(one.name for one in self.methods if one.name in unvetted)
+
+    @property
     def verdict(self) -> str:
-        """Pairs with an overconfident model, then the first method and its probability, then missing cases."""
-        return sentences.study(self)
+        """Pairs with an overconfident model, the first method and its probability, missing cases, conservative ones."""
+        return " ".join([sentences.study(self), *self._beside_references()])
+
+    def _beside_references(self) -> Iterator[str]:
+        """Yield what to keep in mind where references stand beside methods whose scores are conservative."""
+        careful, best = self.conservative, self.methods[0]
+        if not 0 < len(careful) < len(self.methods):
+            return
+        yield (
+            f"{len(careful)} of {counted(len(self.methods), 'method')} may have seen annotations; beside references "
+            "their scores are conservative: too large rather than too small."
+        )
+        if best.name not in careful and not self.decided:
+            yield f"So {best.name}, a reference, can be first by mean rank and still be unlikely to be the best."
 
     @property
     def decided(self) -> bool:
