@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -83,7 +84,7 @@ def mean_overlap(name: str, outcomes: Sequence[PairOutcome]) -> dict[str, float 
     """Return the overlap of a method's labels, means over the pairs that have them."""
     found: dict[str, float | None] = {}
     for figure in OVERLAP:
-        known = [value for one in outcomes if (value := one.overlap_of(name)[figure]) is not None]
+        known = [value for one in outcomes if (value := one.overlap.get(name, {}).get(figure)) is not None]
         found[figure] = float(np.mean(known)) if known else None
     return found
 
@@ -140,11 +141,13 @@ def joined(pair: str, ground: Ground, methods: Mapping[str, Figures]) -> PairOut
     overlap = {**ground.overlap, **{name: one.overlap for name, one in methods.items() if one.overlap is not None}}
     if ground.overlap_cost is not None:
         overlap |= dict.fromkeys(missing, ground.overlap_cost)
-    about = dict(ground.evaluation)
+    about = {key: copy(entry) for key, entry in ground.evaluation.items()}
     for name, one in methods.items():
         for key, entry in one.about.items():
-            kept = about.get(key, [])
-            about[key] = [*kept, *entry] if isinstance(entry, list) else {**(kept or {}), name: entry}
+            if isinstance(entry, list):
+                about.setdefault(key, []).extend(entry)
+            else:
+                about.setdefault(key, {})[name] = entry
     return PairOutcome(
         pair,
         tuple(methods),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -79,15 +81,15 @@ def run_study(
     jobs = _jobs(described)
     with given_or_local(executor, min(int(workers), max(1, len(jobs)))) as chosen:
         failures: dict[str, WarpgaugeError] = {}
-        shelves: dict[str, Shelf] = {}
-        found: dict[str, PairOutcome] = {}
+        every: dict[str, pair_store.Keys] = {}
         for name, keys in _done(pair_store.job_keys, jobs, chosen):
             if isinstance(keys, WarpgaugeError):
                 failures[name] = keys
-                continue
-            shelves[name] = Shelf.of(folder, jobs[name], keys, fresh=fresh)
-            if (kept := shelves[name].outcome) is not None:
-                found[name] = kept
+            else:
+                every[name] = keys
+        with _no_collection():
+            shelves = {name: Shelf.of(folder, jobs[name], keys, fresh=fresh) for name, keys in every.items()}
+        found = {name: one.outcome for name, one in shelves.items() if one.outcome is not None}
         cached = [name for name in jobs if name in found]
         for done, name in enumerate(cached, 1):
             _tell(progress, done, jobs, name, True)
@@ -117,9 +119,21 @@ def run_study(
         failed={name: str(failures[name]) for name in jobs if name in failures},
         unranked=unranked,
     )
-    every = [shelves[name].keys for name in jobs if name in shelves]
-    contents = {one.name: pair_store.digest([keys.methods[one.name] for keys in every]) for one in described.methods}
+    known = [every[name] for name in jobs if name in every]
+    contents = {one.name: pair_store.digest([keys.methods[one.name] for keys in known]) for one in described.methods}
     return replace(result, history=tuple(recorded(folder.parent, result, contents)), certificates=tuple(audited))
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Look for no reference cycles meanwhile: in the many plain values of a large study there are none."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def results_folder(study: Path) -> Path:
