@@ -45,6 +45,15 @@ def test_a_field_is_read_where_it_was_written(d: int, turned: bool, tmp_path: Pa
     assert np.isnan(found.map(grid.index_to_world([[-1.0] * d]))).all()
 
 
+def test_a_field_in_pixels_keeps_the_distance_of_its_nodes(tmp_path: Path) -> None:
+    """OME-Zarr has no name for pixels; nodes that stand 30 of them apart still do."""
+    grid = wg.Grid((6, 5), (30.0, 30.0), (14.5, 14.5))
+    write_transform(wg.read_transform(bent, d=2), tmp_path / "field.zarr", grid=grid)
+    found = wg.read_transform(tmp_path / "field.zarr")
+    assert found.support == grid
+    np.testing.assert_allclose(found.map(grid.points()), bent(grid.points()), atol=1e-9)
+
+
 def test_a_large_field_is_read_in_blocks_with_the_same_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """To the last bit, for points all over it and beyond, on block borders, next to NaN; and in another process."""
     grid = grid_of(3, True)

@@ -11,6 +11,7 @@ import itertools
 import math
 import warnings
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -57,7 +58,8 @@ def read_ome_field(place: Place, options: Options) -> Transform:
     known = isinstance(note, dict) and note.get("vectors") == VECTORS["vectors"]
     with foreign_decoder(place, "an OME-Zarr field"):
         array, stored = open_vectors(place)
-    grid, notes = resolve_grid(stored, place, None, None)
+    # Without a unit, places are in that of the images, as in every other file of a field.
+    grid, notes = resolve_grid(replace(stored, units=stored.units or "px"), place, None, None)
     if isinstance(note, dict) and "direction" in note:
         grid = _turned(name, grid, note["direction"])
     forward = "xyz"[: grid.d]
