@@ -9,9 +9,7 @@ from pathlib import Path
 from warpgauge.errors import AmbiguousFileError, FileFormatError, InvalidInputError, say
 from warpgauge.io.landmarks import (
     ants_points,
-    bare_csv,
     bigwarp,
-    dirlab,
     mni_tag,
     napari_points,
     native_json,
@@ -20,6 +18,7 @@ from warpgauge.io.landmarks import (
     qupath,
     slicer,
     transformix,
+    voxel_rows,
 )
 from warpgauge.io.landmarks.base import Format
 from warpgauge.io.landmarks.text import first_csv_row, is_number, lines, load_json, shown
@@ -31,8 +30,8 @@ FORMATS: dict[str, Format] = {
         plain_csv.FORMAT,
         numbered_csv.ANHIR,
         numbered_csv.BRATS_REG,
-        bare_csv.FORMAT,
-        dirlab.FORMAT,
+        voxel_rows.LEARN2REG,
+        voxel_rows.DIRLAB,
         mni_tag.FORMAT,
         bigwarp.FORMAT,
         slicer.JSON,
@@ -120,7 +119,7 @@ def _bare_numbers(name: str) -> Format:
 
 _FIRST_ROWS: dict[str, Callable[[list[str]], bool]] = {
     "bigwarp": bigwarp.is_row,
-    "learn2reg": bare_csv.is_row,
+    "learn2reg": voxel_rows.is_learn2reg,
     "anhir": numbered_csv.is_anhir,
     "brats-reg": numbered_csv.is_brats_reg,
     "napari": napari_points.is_header,

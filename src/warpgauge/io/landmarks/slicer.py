@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -162,12 +163,4 @@ JSON = Format(
     holds=frozenset({NAMES, PENDING}),
     dimensions=(3,),
 )
-FCSV = Format(
-    name="slicer-fcsv",
-    title="Slicer .fcsv file",
-    parse=_parse_fcsv,
-    render=_render_fcsv,
-    write_frame=one_frame("LPS", "RAS"),
-    holds=frozenset({NAMES, PENDING}),
-    dimensions=(3,),
-)
+FCSV = replace(JSON, name="slicer-fcsv", title="Slicer .fcsv file", parse=_parse_fcsv, render=_render_fcsv)

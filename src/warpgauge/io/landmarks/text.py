@@ -10,7 +10,7 @@ import csv
 import io
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NoReturn
 
 from warpgauge.display import counted, csv_cell_text
@@ -70,23 +70,24 @@ def lines(text: str) -> list[tuple[int, str]]:
     return [(number, line.strip()) for number, line in numbered if line.strip()]
 
 
-def csv_rows(text: str, name: str) -> list[Row]:
-    """Split comma-separated text into rows with their line numbers; empty lines are left out."""
+def _csv_rows(text: str, name: str) -> Iterator[Row]:
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     try:
-        found = [(reader.line_num, fields) for fields in reader if any(field.strip() for field in fields)]
-        return [(line, [csv_cell_text(field) for field in fields]) for line, fields in found]
+        for fields in reader:
+            if any(field.strip() for field in fields):
+                yield reader.line_num, fields
     except csv.Error as error:
         fail(name, reader.line_num, f"broken comma-separated text ({error})", "export it again")
+
+
+def csv_rows(text: str, name: str) -> list[Row]:
+    """Split comma-separated text into rows with their line numbers; empty lines are left out."""
+    return [(line, [csv_cell_text(field) for field in fields]) for line, fields in _csv_rows(text, name)]
 
 
 def first_csv_row(text: str, name: str) -> list[str]:
     """Return the fields of the first row that is not empty, without reading the others."""
-    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
-    try:
-        return next((fields for fields in reader if any(field.strip() for field in fields)), [])
-    except csv.Error as error:
-        fail(name, reader.line_num, f"broken comma-separated text ({error})", "export it again")
+    return next((fields for _, fields in _csv_rows(text, name)), [])
 
 
 def header_columns(row: Row, name: str) -> dict[str, int]:

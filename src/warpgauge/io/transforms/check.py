@@ -188,14 +188,6 @@ def tried_meanings(
     return AmbiguousFieldError(f"{text}, and {nothing:.3g} {reference.units} without any transform.", error.meanings)
 
 
-def share_outside(transform: Transform, points_world: Floats, moving: Grid) -> float:
-    """Return the share of fixed points that are mapped outside the moving image, or not mapped at all."""
-    mapped = transform.map(points_world)
-    known = np.flatnonzero(np.isfinite(mapped).all(axis=1))
-    inside = int(np.count_nonzero(moving.contains(mapped[known])))
-    return 1 - inside / len(mapped) if len(mapped) else 0.0
-
-
 def _landmarks(landmarks: Any, d: int) -> tuple[Floats, Floats]:
     active = None
     if isinstance(landmarks, tuple | list) and len(landmarks) == 2:
