@@ -12,9 +12,11 @@ Metric = Literal["mattes", "correlation", "squares"]
 
 
 def stop_when_metric_settles(method: Any, iterations: int) -> None:
-    """Make LBFGS2 the optimiser of a SimpleITK registration; the change of the metric ends the search.
+    """Make LBFGS2 the optimiser of a SimpleITK registration; the search ends after about five iterations.
 
-    Gradients in world units are tiny for large images, so that they say little about the end.
+    Its rule compares the change of the metric, divided by the metric, with the tolerance: a metric below zero, as
+    mutual information and correlation have here, always fulfils it. Longer searches were worse on pairs of stains (see
+    the documentation). Gradients in world units are tiny for large images, so that they say little about the end.
     """
     method.SetOptimizerAsLBFGS2(
         solutionAccuracy=1e-12,

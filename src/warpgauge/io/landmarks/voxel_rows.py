@@ -1,4 +1,4 @@
-"""Landmarks as three bare numbers per line: voxel indices of DIR-Lab (from 1) and of Learn2Reg (from 0), a file per image.
+"""Landmarks as three bare numbers per line, a file per image: voxels of DIR-Lab (from 1) and of Learn2Reg (from 0).
 
 DIR-Lab (4DCT, COPDgene) separates them by blanks, Learn2Reg by commas; neither has a header.
 """
