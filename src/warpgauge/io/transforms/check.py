@@ -34,8 +34,7 @@ _MOVED_RATIO = 0.5
 _LITTLE = 0.5
 _FIRST_MOVE = 0.05  # share of the field by which the search for its place begins
 
-_Prediction = tuple[Floats, Floats]  # predicted and true points
-_Readings = Iterator[tuple[str, Callable[[], _Prediction]]]
+_Readings = Iterator[tuple[str, Floats]]  # names, and predicted less true points
 
 
 @dataclass(frozen=True)
@@ -126,11 +125,11 @@ def check_transform(
     """
     fixed, true = _landmarks(landmarks, transform.d)
     grid = reference or transform.support
-    errors = _errors(_readings(transform, fixed, true, grid, moving), fixed)
+    errors = _errors(_readings(transform, fixed, true, grid, moving))
     better = [name for name in errors if _clearly_better(errors, name)]
     field, after = _field(transform)
     if field is not None and len(fixed) > 1:
-        other = _errors(_elsewhere(field, after, fixed, true, grid), fixed)
+        other = _errors(_elsewhere(field, after, fixed, true, grid))
         errors |= other
         # A constant is the same at all nodes: a reading that errs more has found nothing.
         alone = _crossed(_mean, np.add, fixed, true)
@@ -217,53 +216,44 @@ def _landmarks(landmarks: Any, d: int) -> tuple[Floats, Floats]:
 
 
 def _readings(t: Transform, fixed: Floats, true: Floats, grid: Grid | None, moving: Grid | None) -> _Readings:
-    """List the readings: a name, and how to predict under it."""
+    """List the readings: a name, and how far each lands from the landmarks; NaN where it does not map."""
     mapped = t.map(fixed)
-    shift = mapped - fixed
+    shift, apart = mapped - fixed, true - fixed
     signs = np.array([-1.0, -1.0, 1.0])[: t.d]
-    yield AS_GIVEN, lambda: (mapped, true)
-    yield NO_TRANSFORM, lambda: (fixed, true)
-    yield "inverse", lambda: (t.inverse().map(fixed), true)
-    yield "fixed and moving landmarks swapped", lambda: (t.map(true), fixed)
-    yield "LPS/RAS flip of points", lambda: (t.map(fixed * signs) * signs, true)
-    yield "axes of points reversed", lambda: (t.map(fixed[:, ::-1])[:, ::-1], true)
+    yield AS_GIVEN, mapped - true
+    yield NO_TRANSFORM, -apart
+    try:
+        yield "inverse", t.inverse().map(fixed) - true
+    except InvalidInputError:  # it has none
+        yield "inverse", np.full(fixed.shape, np.nan)
+    yield "fixed and moving landmarks swapped", t.map(true) - fixed
+    yield "LPS/RAS flip of points", t.map(fixed * signs) * signs - true
+    yield "axes of points reversed", t.map(fixed[:, ::-1])[:, ::-1] - true
     for turn in _turns(t.d):
-        yield _turned_displacements(turn), partial(_components, fixed, shift, true, turn)
-    yield "positions for displacements", lambda: (shift, true)
-    yield "displacements for positions", lambda: (fixed + mapped, true)
+        yield _turned_displacements(turn), shift @ turn.T - apart
+    yield "positions for displacements", shift - true
+    yield "displacements for positions", mapped - apart
     if grid is not None:
         scale = grid.direction * grid.spacing
-        yield "displacements in voxels for world units", lambda: (fixed + shift @ scale.T, true)
-        yield "displacements in world units for voxels", lambda: (fixed + shift @ np.linalg.inv(scale).T, true)
+        yield "displacements in voxels for world units", shift @ scale.T - apart
+        yield "displacements in world units for voxels", shift @ np.linalg.inv(scale).T - apart
     if grid is not None and moving is not None:
-        yield (
-            "points in voxels for world units",
-            lambda: (moving.index_to_world(t.map(grid.world_to_index(fixed))), true),
-        )
+        yield "points in voxels for world units", moving.index_to_world(t.map(grid.world_to_index(fixed))) - true
     own = t.support
     if own is not None and grid is not None and not np.allclose(own.spacing, grid.spacing):
         nodes = own.direction * own.spacing
-        yield "displacements in voxels of the field for world units", lambda: (fixed + shift @ nodes.T, true)
+        yield "displacements in voxels of the field for world units", shift @ nodes.T - apart
     # Still smaller ones come near to no transform.
     for factor in (*(one for one in _SCALES if one >= 0.5), 1000.0):
-        yield f"displacements times {factor:g}", partial(_components, fixed, shift, true, factor * np.eye(t.d))
+        yield f"displacements times {factor:g}", factor * shift - apart
     for factor in _SCALES:
-        name = Message(f"coordinates times {factor:g} ({say('scale', factor)})")
-        yield name, partial(_at_scale, t, fixed, true, factor)
+        yield Message(f"coordinates times {factor:g} ({say('scale', factor)})"), t.map(fixed / factor) * factor - true
     if isinstance(t, Chain) and len(t.transforms) > 1:
-        yield "order of the chain reversed", lambda: (t.reversed_order().map(fixed), true)
+        yield "order of the chain reversed", t.reversed_order().map(fixed) - true
 
 
-def _errors(readings: _Readings, fixed: Floats) -> dict[str, Floats]:
-    """Return the errors at the landmarks under each reading; NaN where a point is not mapped."""
-    errors = {}
-    for name, predict in readings:
-        try:
-            predicted, target = predict()
-        except InvalidInputError:  # for instance a transform without an inverse
-            predicted = target = np.full(fixed.shape, np.nan)
-        errors[name] = np.asarray(np.linalg.norm(predicted - target, axis=1))
-    return errors
+def _errors(readings: _Readings) -> dict[str, Floats]:
+    return {name: np.asarray(np.linalg.norm(apart, axis=1)) for name, apart in readings}
 
 
 def _turns(d: int) -> list[Floats]:
@@ -304,12 +294,12 @@ def _elsewhere(
     own, still = field.support, np.eye(field.d)
     assert own is not None
 
-    def taken(share: Floats, turned: Floats) -> _Prediction:
+    def taken(share: Floats, turned: Floats) -> Floats:
         places = own.index_to_world((share + 0.5) * own.size - 0.5)
         predicted = fixed + (field.map(places) - places) @ turned.T
         for one in after:
             predicted = one.map(predicted)
-        return predicted, true
+        return np.asarray(predicted - true)
 
     frames = {"": own, " laid over the whole fixed image": grid or own}
     shares = {words: (frame.world_to_index(fixed) + 0.5) / frame.size - 0.5 for words, frame in frames.items()}
@@ -317,19 +307,11 @@ def _elsewhere(
         if words and np.allclose(share, shares[""], atol=1e-3):
             continue
         if words:
-            yield f"the field{words}", partial(taken, share, still)
+            yield f"the field{words}", taken(share, still)
         for turn in _turns(field.d):
-            yield f"nodes along {_axes(turn)}{words}", partial(taken, share @ turn.T, still)
+            yield f"nodes along {_axes(turn)}{words}", taken(share @ turn.T, still)
             turned = own.direction @ turn.T @ own.direction.T
-            yield f"nodes and displacements along {_axes(turn)}{words}", partial(taken, share @ turn.T, turned)
-
-
-def _components(fixed: Floats, shift: Floats, true: Floats, matrix: Floats) -> _Prediction:
-    return fixed + shift @ matrix.T, true
-
-
-def _at_scale(t: Transform, fixed: Floats, true: Floats, scale: float) -> _Prediction:
-    return t.map(fixed / scale) * scale, true
+            yield f"nodes and displacements along {_axes(turn)}{words}", taken(share @ turn.T, turned)
 
 
 def _lost(t: Transform, fixed: Floats, true: Floats, errors: dict[str, Floats]) -> Iterator[str]:
