@@ -62,20 +62,15 @@ class SimulatedDeformation(Transform):
         displaced = flow(padded(dense, self.grid, self._pad), self._size + 2 * self._pad, self.squarings)
         del dense
         inner = tuple(slice(p, p + n) for p, n in zip(array_order(self._pad), self.grid.shape, strict=True))
-        whole = displaced.reshape(*array_order(self._size + 2 * self._pad), self.d)
-        self._displacements = np.ascontiguousarray(whole[inner]).reshape(-1, self.d)
+        whole = displaced.reshape(*array_order(self._size + 2 * self._pad), self.grid.d)
+        self._displacements = np.ascontiguousarray(whole[inner]).reshape(-1, self.grid.d)
         self.folding_fraction = float(np.mean(self.jacobian_determinants() <= 0))
         if self.folding_fraction > 0 and not allow_folding:
             raise InvalidInputError(
                 f"The deformation folds at {100 * self.folding_fraction:.3g} % of the pixels; take a smaller amplitude "
                 "or a larger control spacing, or allow_folding=True."
             )
-        super().__init__(_description(self))
-
-    @property
-    def d(self) -> int:
-        """Dimension, 2 or 3."""
-        return self.grid.d
+        super().__init__(_description(self), self.grid.d)
 
     @property
     def support(self) -> Grid | None:
@@ -167,13 +162,8 @@ class InverseDeformation(Transform):
             kind=f"inverse of {forward.description.kind}",
             outside="masked (NaN) where no fixed point between the outer pixel centres is mapped to",
         )
-        super().__init__(about)
+        super().__init__(about, forward.d)
         self.forward = forward
-
-    @property
-    def d(self) -> int:
-        """Dimension, 2 or 3."""
-        return self.forward.d
 
     def _map(self, points: Floats) -> Floats:
         return self.forward.inverse_map(points)

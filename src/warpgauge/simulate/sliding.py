@@ -76,12 +76,7 @@ class SlidingDeformation(Transform):
             outside="masked (NaN) beyond the outer pixel centres of the fixed image",
             assumptions=(f"{len(self.parts)} labelled parts of the fixed image have a flow of their own each.",),
         )
-        super().__init__(about)
-
-    @property
-    def d(self) -> int:
-        """Dimension, 2 or 3."""
-        return self.regions.grid.d
+        super().__init__(about, regions.grid.d)
 
     @property
     def support(self) -> Grid | None:

@@ -140,24 +140,21 @@ class Format:
 class Transform(ABC):
     """A map of fixed world points to moving world points.
 
-    A subclass gives `d`, ``_map`` (of checked points, NaN where undefined), and where that is cheaper than mapping,
+    A subclass gives ``_map`` (of checked points, NaN where undefined), and where that is cheaper than mapping,
     ``_domain``.
 
     Parameters
     ----------
     description : Description
         What is known of it.
+    d : int
+        Dimension, 2 or 3.
     """
 
     linear: ClassVar[bool] = False
 
-    def __init__(self, description: Description) -> None:
-        self._description = description
-
-    @property
-    @abstractmethod
-    def d(self) -> int:
-        """Dimension, 2 or 3."""
+    def __init__(self, description: Description, d: int) -> None:
+        self._description, self.d = description, d
 
     @property
     def description(self) -> Description:
@@ -275,15 +272,11 @@ class FunctionTransform(Transform):
                 interpolation="the function's own",
                 outside="masked (NaN) where the function gives NaN or infinity",
                 assumptions=("The function takes fixed world points and gives moving world points.",),
-            )
+            ),
+            d,
         )
-        self.function, self._d, self._name = function, d, name
+        self.function, self._name = function, name
         self._turn: AbstractContextManager[Any] = _Turn() if serial else nullcontext()
-
-    @property
-    def d(self) -> int:
-        """Dimension, 2 or 3."""
-        return self._d
 
     def _map(self, points: Floats) -> Floats:
         with self._turn:

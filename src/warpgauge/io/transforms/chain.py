@@ -62,13 +62,9 @@ class Chain(Transform):
         _same_dimension(transforms, "chain")
         kinds = ", then ".join(part.description.kind or type(part).__name__ for part in transforms)
         note = "Members apply to points in the order listed: " + kinds + "."
-        super().__init__(description or _merged(transforms, f"chain of {len(transforms)} ({kinds})", note))
+        about = description or _merged(transforms, f"chain of {len(transforms)} ({kinds})", note)
+        super().__init__(about, transforms[0].d)
         self.transforms = tuple(transforms)
-
-    @property
-    def d(self) -> int:
-        """Dimension, 2 or 3."""
-        return self.transforms[0].d
 
     @property
     def anywhere(self) -> bool:
@@ -137,13 +133,8 @@ class SumTransform(Transform):
         _same_dimension((first, second), "sum")
         kinds = f"{first.description.kind} and {second.description.kind}"
         note = "Both displacements are taken at the same fixed point and added (elastix Add)."
-        super().__init__(_merged((first, second), f"sum of {kinds}", note))
+        super().__init__(_merged((first, second), f"sum of {kinds}", note), first.d)
         self.transforms = (first, second)
-
-    @property
-    def d(self) -> int:
-        """Dimension, 2 or 3."""
-        return self.transforms[0].d
 
     @property
     def support(self) -> Grid | None:
@@ -180,13 +171,8 @@ class ScaledTransform(Transform):
 
     def __init__(self, transform: Transform, scale: float) -> None:
         sentence = f"All coordinates of the transform, fixed and moving, were multiplied by {scale:g}."
-        super().__init__(transform.description.assuming(sentence))
+        super().__init__(transform.description.assuming(sentence), transform.d)
         self.transform, self.scale = transform, float(scale)
-
-    @property
-    def d(self) -> int:
-        """Dimension, 2 or 3."""
-        return self.transform.d
 
     @property
     def anywhere(self) -> bool:

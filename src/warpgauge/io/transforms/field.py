@@ -41,7 +41,7 @@ class LatticeTransform(Transform):
     def __init__(
         self, vectors: Vectors, grid: Grid, *, order: int, margin: float, absolute: bool, description: Description
     ) -> None:
-        super().__init__(description)
+        super().__init__(description, grid.d)
         if vectors.shape != (grid.d, *grid.shape):
             raise InvalidInputError(
                 f"The vectors on a grid of {_times(grid.size)} must have shape {(grid.d, *grid.shape)} "
@@ -59,11 +59,6 @@ class LatticeTransform(Transform):
         # One sum over all values finds NaN and infinity without an array of flags as large as the field.
         with np.errstate(over="ignore", invalid="ignore"):
             self._gaps = not all(np.isfinite(np.sum(part, dtype=np.float64)) for part in vectors)
-
-    @property
-    def d(self) -> int:
-        """Dimension, 2 or 3."""
-        return self.grid.d
 
     @property
     def vectors(self) -> Vectors:

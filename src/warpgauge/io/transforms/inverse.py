@@ -40,6 +40,7 @@ class NumericalInverse(Transform):
 
         if not tolerance > 0:
             raise InvalidInputError(f"The tolerance of an inverse must be positive, got {tolerance!r}.")
+        super().__init__(forward.description, forward.d)
         self.forward = forward
         self.tolerance = float(tolerance)
         grid = forward.support
@@ -53,12 +54,7 @@ class NumericalInverse(Transform):
                 raise InvalidInputError("This transform cannot be inverted: it maps none of its own grid nodes.")
             self._origins = seeds[kept]
             self._tree = cKDTree(images[kept])
-        super().__init__(self._describe())
-
-    @property
-    def d(self) -> int:
-        """Dimension, 2 or 3."""
-        return self.forward.d
+        self._description = self._describe()
 
     def inverse(self, *, tolerance: float = 1e-6) -> Transform:
         """Return the transform that this one inverts (``tolerance`` plays no part)."""

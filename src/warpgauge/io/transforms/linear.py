@@ -40,10 +40,10 @@ class AffineTransform(Transform):
     linear: ClassVar[bool] = True
 
     def __init__(self, matrix: ArrayLike, offset: ArrayLike, description: Description | None = None) -> None:
-        super().__init__(description or Description(kind="affine"))
         self.matrix = np.array(matrix, dtype=np.float64)
         self.offset = np.array(offset, dtype=np.float64)
         d = self.offset.size
+        super().__init__(description or Description(kind="affine"), d)
         if d not in (2, 3) or self.offset.shape != (d,) or self.matrix.shape != (d, d):
             raise InvalidInputError(
                 f"An affine transform needs a d x d matrix and d offsets with d = 2 or 3, got shapes "
@@ -52,11 +52,6 @@ class AffineTransform(Transform):
         if not (np.isfinite(self.matrix).all() and np.isfinite(self.offset).all()):
             raise InvalidInputError("An affine transform needs finite numbers, but its matrix or offset has others.")
         self.matrix.flags.writeable = self.offset.flags.writeable = False
-
-    @property
-    def d(self) -> int:
-        """Dimension, 2 or 3."""
-        return int(self.offset.size)
 
     def _map(self, points: Floats) -> Floats:
         with np.errstate(over="ignore", invalid="ignore"):

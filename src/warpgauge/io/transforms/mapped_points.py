@@ -53,7 +53,6 @@ class MappedPoints(Transform):
     ) -> None:
         from scipy.spatial import cKDTree
 
-        super().__init__(description or points_description("memory", "", 3))
         self._fixed = np.array(fixed_points, dtype=np.float64)
         self._mapped = np.array(mapped_points, dtype=np.float64)
         if self._fixed.ndim != 2 or self._fixed.shape[1] not in (2, 3) or self._fixed.shape != self._mapped.shape:
@@ -64,6 +63,7 @@ class MappedPoints(Transform):
             raise InvalidInputError("Mapped points need at least one fixed point, and finite coordinates of all.")
         if not tolerance >= 0:
             raise InvalidInputError(f"The tolerance of mapped points must not be negative, got {tolerance!r}.")
+        super().__init__(description or points_description("memory", "", 3), self._fixed.shape[1])
         self._mapped[~np.isfinite(self._mapped).all(axis=1)] = np.nan
         self._tolerance = tolerance
         self._tree = cKDTree(self._fixed)
@@ -84,11 +84,6 @@ class MappedPoints(Transform):
                     f"Rows {a + 1} and {b + 1} list the same fixed point {self._fixed[a].tolist()} with two different "
                     f"mapped points."
                 )
-
-    @property
-    def d(self) -> int:
-        """Dimension, 2 or 3."""
-        return int(self._fixed.shape[1])
 
     @property
     def anywhere(self) -> bool:

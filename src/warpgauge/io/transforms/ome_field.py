@@ -98,7 +98,8 @@ class LargeField(Transform):
 
     def __init__(self, place: Place, grid: Grid, notes: list[str]) -> None:
         words = ("The field maps fixed points to moving points and is read in blocks.", *notes)
-        super().__init__(field_description("OME-Zarr", units=grid.units, source=place.name, assumptions=words))
+        about = field_description("OME-Zarr", units=grid.units, source=place.name, assumptions=words)
+        super().__init__(about, grid.d)
         self._place, self.grid, self._notes = place, grid, notes
         self._array, _ = open_vectors(place)
         self._block = lru_cache(maxsize=_KEPT)(self._read)
@@ -111,11 +112,6 @@ class LargeField(Transform):
         twin = LargeField(self._place, self.grid, self._notes)
         twin._description = Description(**{**self._description.__dict__, **changes})
         return twin
-
-    @property
-    def d(self) -> int:
-        """Dimension, 2 or 3."""
-        return self.grid.d
 
     @property
     def support(self) -> Grid | None:

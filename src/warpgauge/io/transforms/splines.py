@@ -104,9 +104,6 @@ class KernelSpline(Transform):
         poisson: float = 0.3,
         description: Description | None = None,
     ) -> None:
-        super().__init__(
-            description or Description(kind=f"{kernel} through landmarks", interpolation=f"{kernel} through landmarks")
-        )
         self._source = np.array(source, dtype=np.float64)
         moved = np.array(target, dtype=np.float64)
         if self._source.ndim != 2 or self._source.shape != moved.shape or self._source.shape[1] not in (2, 3):
@@ -126,13 +123,10 @@ class KernelSpline(Transform):
                 f"A spline through {len(self._source)} landmarks needs a matrix too large to solve; at most "
                 f"{_LARGEST // self._source.shape[1]} are taken."
             )
+        words = f"{kernel} through landmarks"
+        super().__init__(description or Description(kind=words, interpolation=words), self._source.shape[1])
         self._kernel, self._poisson = kernel, poisson
         self._weights, self._linear = self._fit(moved - self._source, stiffness)
-
-    @property
-    def d(self) -> int:
-        """Dimension, 2 or 3."""
-        return int(self._source.shape[1])
 
     def _fit(self, displacements: Floats, stiffness: float) -> tuple[Floats, Floats]:
         """Solve for the weights (m, d) and the affine part (d + 1, d)."""
