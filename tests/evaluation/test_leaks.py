@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -148,3 +150,15 @@ def test_what_is_undefined_just_where_it_would_be_tested_is_flagged() -> None:
     assert "holed is not defined at 20 % of the annotations" in flag.sentence
     # With few targets the same holes are no sign: a tenth of the image may be undefined.
     assert untested(_compared(0, 4, targets=9)) == ()
+
+
+def test_points_for_the_targets_alone_are_flagged_if_they_come_in_a_file(tmp_path: Path) -> None:
+    """A table that somebody submits can hide what it does at the annotations; a script's own array hides nothing."""
+    rng = np.random.default_rng(3)
+    fixed, at = rng.uniform(0, 100, (12, 2)), rng.uniform(0, 100, (30, 2))
+    posterior = wg.default_posterior(wg.Annotations.isotropic(fixed, fixed, 0.5), [100.0, 100.0], smallest=5.0)
+    assert wg.evaluate(posterior, {"mine": at + 1.0}, at).scores["mine"].flags == ()
+    rows = "".join(f"{x},{y},{x + 1},{y + 1}\n" for x, y in at.tolist())
+    (tmp_path / "table.csv").write_text("fixed_x,fixed_y,moving_x,moving_y\n" + rows)
+    given = {"theirs": wg.read_transform(tmp_path / "table.csv", format="points")}
+    assert [one.code for one in wg.evaluate(posterior, given, at).scores["theirs"].flags] == ["untested"]

@@ -113,10 +113,13 @@ def undefined(comparison: Comparison) -> tuple[Flag, ...]:
 def untested(comparison: Comparison) -> tuple[Flag, ...]:
     """Flag transforms that are not defined at the annotations much more often than at the targets.
 
-    What is undefined just where it would be tested shows neither its errors nor that it has seen an annotation.
+    What is undefined just where it would be tested shows neither its errors nor that it has seen an annotation. Points
+    that a script hands over for the targets alone are what it says they are.
     """
     gone, flags = np.isnan(comparison.values.annotations[:, :, 0]), []
-    for name, here, known in zip(comparison.transforms, gone, comparison.defined, strict=True):
+    for (name, transform), here, known in zip(comparison.transforms.items(), gone, comparison.defined, strict=True):
+        if not transform.anywhere and not transform.description.source:
+            continue
         chance = (1 + int((~known).sum())) / (1 + len(known))
         p = float(special.bdtrc(int(here.sum()) - 1, len(here), chance)) if here.any() else 1.0
         if p < TOO_GOOD:
