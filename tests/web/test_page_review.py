@@ -283,6 +283,17 @@ def test_the_review_filters_and_the_end_tells_what_to_do(browser: Any, tmp_path:
         table = Path(taken.value.path()).read_text().splitlines()
         assert len(table) == 1 + 9
         assert page.locator("#finish button[data-download]").count() == 1, "those of others are the organiser's"
+        # Who comes for the first time when all is done is not told how to begin; Review shows the list, not the end.
+        visit = browser.new_context()
+        first = visit.new_page()
+        first.goto(server.links["ada"])
+        first.wait_for_function("() => globalThis.warpgauge?.opened")
+        assert first.locator("#finish").is_visible()
+        assert not first.locator("dialog[open]").count()
+        first.locator("#drawer-button").click()
+        first.locator("#drawer tbody tr").first.wait_for()
+        assert not first.locator("#finish").is_visible()
+        visit.close()
         page.locator("#finish button[data-act=review]").click()
         sheet.settle()
         told = page.locator("#drawer tbody tr [data-at]").first.text_content()

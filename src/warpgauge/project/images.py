@@ -66,18 +66,18 @@ def copy_into(image: Image, folder: Path) -> str:
         )
     if image.format == "DICOM":
         aim = _free(place, "dicom")
-        copy_deidentified(files_of(image), aim)
+        copy_deidentified(image.files, aim)
         return aim.relative_to(folder).as_posix()
     if image.path.is_dir():
         aim = _free(place, image.path.name)
         copy_tree(image.path, aim)
         return aim.relative_to(folder).as_posix()
     # A header names its data by a bare name beside it, so all files go into one folder under their own names.
-    aim = _free(place, image.path.stem) if len(files_of(image)) > 1 else place
+    aim = _free(place, image.path.stem) if len(image.files) > 1 else place
     if (aim / image.path.name).exists():
         aim = _free(place, image.path.stem)
     aim.mkdir(parents=True, exist_ok=True)
-    for file in files_of(image):
+    for file in image.files:
         shutil.copy2(file, aim / file.name)
     return (aim / image.path.name).relative_to(folder).as_posix()
 
@@ -89,11 +89,6 @@ def _free(place: Path, name: str) -> Path:
         if not aim.exists():
             return aim
     raise InvalidInputError(f"There are too many images named {name!r} in the project; rename some.")
-
-
-def files_of(image: Image) -> tuple[Path, ...]:
-    """All files that an image's content is in."""
-    return image.files
 
 
 def found_at(folder: Path, record: ImageRecord) -> Place:
@@ -183,7 +178,7 @@ def _fingerprint(image: Image) -> list[Any]:
     if isinstance(image.path, RemotePath):
         return [str(image.path), image.content_hash]  # made of names, sizes and tags already
     found: list[tuple[str, os.stat_result]] = []
-    for file in files_of(image):
+    for file in image.files:
         found += sorted(_below(str(file))) if file.is_dir() else [(str(file), file.stat())]
     if len(found) <= 20:
         return [[Path(path).name, status.st_size, status.st_mtime_ns] for path, status in found]

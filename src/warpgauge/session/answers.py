@@ -19,7 +19,6 @@ from warpgauge.project.values import Answer, Step
 from warpgauge.session.blindness import Blindness
 from warpgauge.session.fused_annotations import all_marks
 from warpgauge.session.landmark_exchange import volunteered_query
-from warpgauge.session.model import View
 from warpgauge.session.plausibility import LEVEL, UnconfirmedError, check_placement, doubt_about
 from warpgauge.session.prior import aligned
 from warpgauge.session.queries import START_MARKS, is_unaided
@@ -142,11 +141,7 @@ class Answers:
 
     def look_ahead(self, who: str, number: int) -> None:
         """Work out what an answer will be compared with, so that saving it does not wait for that."""
-
-        def view(state: State) -> View | None:
-            return self.blindness.view(state, who, number) if state.answer(who, number) is None else None
-
-        self.blindness.model.look_ahead(view)
+        self.blindness.model.look_ahead(lambda state: self.blindness.view(state, who, number))
 
     def _fixed_point(self, fixed: ArrayLike) -> Vector:
         """Return a point of the fixed image, checked."""

@@ -205,13 +205,13 @@ class Model:
         """
         return self._screened(_doubted(state, view), state, view)
 
-    def look_ahead(self, find: Callable[[State], View | None]) -> None:
+    def look_ahead(self, find: Callable[[State], View]) -> None:
         """Work out what `doubting` will return for a view, where it is not known: questions and answers go on."""
         with self.project.lock:
             state = self.project.known
             view = find(state)
-            wanted = None if view is None else _doubted(state, view)
-            if view is None or wanted is None or wanted.key in self._screenings:
+            wanted = _doubted(state, view)
+            if wanted.key in self._screenings:
                 return
             learn = self._learning(state, view, len(wanted.given))
         found = screen(wanted.given, learn)

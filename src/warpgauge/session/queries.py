@@ -217,16 +217,18 @@ def shared_out(state: State, settings: Settings, rater: str, numbers: Sequence[i
 
 def position(state: State, rater: str, number: int) -> int:
     """Return the 1-based position of a query among those that a rater has placed or put aside."""
-    trail = state.trails.get(rater, [])
-    earlier = trail[: trail.index(number)] if number in trail else trail
-    return 1 + sum(state.placement(rater, other) is not None or (rater, other) in state.deferred for other in earlier)
+    return 1 + sum(
+        state.placement(rater, other) is not None or (rater, other) in state.deferred
+        for other in _earlier(state, rater, number)
+    )
 
 
 def number_for(state: State, rater: str, number: int) -> int:
     """Return the 1-based number of a query for a rater: in the order in which this rater answered or put aside."""
-    trail = state.trails.get(rater, [])
-    earlier = trail[: trail.index(number)] if number in trail else trail
-    return 1 + sum(state.answer(rater, other) is not None or (rater, other) in state.deferred for other in earlier)
+    return 1 + sum(
+        state.answer(rater, other) is not None or (rater, other) in state.deferred
+        for other in _earlier(state, rater, number)
+    )
 
 
 def is_unaided(state: State, settings: Settings, rater: str, number: int | None) -> bool:
@@ -263,13 +265,15 @@ def snap_use(state: State, rater: str, number: int) -> str:
     return "nothing found" if asked else ""
 
 
+def _earlier(state: State, rater: str, number: int | None) -> list[int]:
+    """Return what the rater answered or put aside before a query: everything for None or one that is not answered."""
+    trail = state.trails.get(rater, [])
+    return trail[: trail.index(number)] if number in trail else trail
+
+
 def before(state: State, rater: str, number: int | None) -> int | None:
     """Return the query that the rater saw before this one; the last one for None or one that is not answered."""
-    trail = state.trails.get(rater, [])
-    if number is None or number not in trail:
-        return trail[-1] if trail else None
-    place = trail.index(number)
-    return trail[place - 1] if place > 0 else None
+    return next(reversed(_earlier(state, rater, number)), None)
 
 
 def after(state: State, rater: str, number: int) -> int | None:

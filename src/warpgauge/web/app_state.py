@@ -174,11 +174,7 @@ class Desk:
                 logger.error("The weights were not refitted: %s", error)
 
     def compares(self, person: Person) -> bool:
-        """Return whether a person may see the transforms that were added: not a rater who should be blind."""
-        return person.role != "rater" or not self.project.settings.blind
-
-    def sees_all(self, person: Person) -> bool:
-        """Return whether a person may see the answers of others."""
+        """Return whether a person may see others' answers and the transforms: not a rater who should be blind."""
         return person.role != "rater" or not self.project.settings.blind
 
     def predicts(self, person: Person) -> bool:

@@ -33,7 +33,7 @@ class Reports:
 
     def listing(self, person: Person) -> dict[str, Any]:
         """Return all answers that a person may see: placements with how well the others predict them, and skips."""
-        whose = None if self.desk.sees_all(person) else person.name
+        whose = None if self.desk.compares(person) else person.name
         hidden = not self.desk.predicts(person)
         with self.desk.lock:
             state = self.project.state

@@ -158,7 +158,7 @@ async function open() {
   await stage.glimpsed;
   await annotator.start();
   // With the first question, not after it: nothing covers what somebody has begun to look at.
-  const greeted = welcomed() || project.role === "viewer" ? null : welcome(store.state.task === "start").then(() => stage.focus());
+  const greeted = welcomed() || store.state.done || project.role === "viewer" ? null : welcome(store.state.task === "start").then(() => stage.focus());
   await stage.pictured;
   if (!greeted) stage.focus();
   await Promise.all([refresh(), offerAlignment(stage), project.role === "organiser" && offerOrganiser(annotator)]);

@@ -47,13 +47,16 @@ export function buildFinish(annotator, drawer) {
       make("h3", {}, "What to do next"),
       make("p", {}, project.compare && project.transforms?.length ? "See how the registration results compare under Review, or close this page: everything is saved." : project.role === "organiser" ? "Everything is saved. Once registration results are added to the project, they are compared here, under Review." : "Close this page: everything is saved, and whoever sent you the link sees it. If you are asked once more, the question appears here by itself."),
       make("div", { class: "row" }, homeLink(), make("button", { type: "button", class: "primary", "data-act": "review", onclick: () => {
-        closed = true;
-        place.hidden = true;
-        document.body.classList.remove("finished");
+        close();
         drawer.open("list");
       } }, "Review your marks"), make("button", { type: "button", onclick: () => annotator.ownPoints.beginOwn() }, "Add a point of your own"), make("button", { type: "button", "data-act": "undo", onclick: () => void annotator.undo() }, "Undo the last answer"))));
   };
+  const close = () => {
+    closed = true;
+    show();
+  };
   store.watch(["done", "rows", "task", "progress"], () => whenReleased(place, show));
+  store.watch(["drawer"], () => store.state.drawer && close()); // which lies below this page
   show();
 }
 
