@@ -9,13 +9,10 @@ from typing import Any
 
 import click
 
-from warpgauge.cli.arguments import project_argument
+from warpgauge.cli.arguments import FILE, NEW_FOLDER, project_argument
 from warpgauge.cli.new import ask_option, audit_settings, seal_option
 from warpgauge.errors import InvalidInputError
 from warpgauge.io.files import read_text
-
-_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
-
 
 _SERVER_OPTIONS = (
     click.option("--port", type=int, default=0, help="Port; a free one by default."),
@@ -30,8 +27,8 @@ _SERVER_OPTIONS = (
         is_flag=True,
         help="Make new links for the named raters and yourself; the old ones expire at once.",
     ),
-    click.option("--certfile", type=_FILE, help="Certificate with its chain, in PEM format; the server then uses TLS."),
-    click.option("--keyfile", type=_FILE, help="Private key of the certificate, if it is in a separate file."),
+    click.option("--certfile", type=FILE, help="Certificate with its chain, in PEM format; the server then uses TLS."),
+    click.option("--keyfile", type=FILE, help="Private key of the certificate, if it is in a separate file."),
     click.option(
         "--allowed-host",
         "allowed_hosts",
@@ -39,9 +36,7 @@ _SERVER_OPTIONS = (
         help="Additional host name to accept, such as that of a proxy.",
     ),
     click.option("--root-path", default="", help="Path below which a proxy serves the page, such as /lesion."),
-    click.option(
-        "--mirror", type=click.Path(file_okay=False, path_type=Path), help="Folder for a second copy of the log."
-    ),
+    click.option("--mirror", type=NEW_FOLDER, help="Folder for a second copy of the log."),
     click.option("--workers", type=int, default=1, show_default=True, help="Number of processes that serve the page."),
     click.option("--metrics-port", type=int, help='Port for Prometheus metrics; needs the extra "metrics".'),
     click.option(
@@ -53,7 +48,7 @@ _SERVER_OPTIONS = (
     ),
     click.option("--user-header", help="Header in which a trusted proxy names the signed-on person."),
     click.option("--trusted-proxy", "trusted_proxies", multiple=True, help="Address or network of that proxy."),
-    click.option("--token-file", type=_FILE, help="File with the secret of your own link, the same on several hosts."),
+    click.option("--token-file", type=FILE, help="File with the secret of your own link, the same on several hosts."),
     click.option("--no-browser", is_flag=True, help="Do not open a browser."),
     click.option(
         "--no-links",
@@ -95,7 +90,7 @@ Examples:
 )
 @click.option(
     "--controls",
-    type=_FILE,
+    type=FILE,
     help="Landmark file with known matches: one question in 8 is one of these, and raters cannot tell which.",
 )
 @click.option("--audit", type=float, help="From now on, share of the questions drawn at random; see warpgauge new.")

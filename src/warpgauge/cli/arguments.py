@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,6 +17,16 @@ from warpgauge.project import Project
 from warpgauge.project.permission import VARIABLE
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
+
+# Paths that have to exist, and those that are written.
+EXISTING = click.Path(exists=True, path_type=Path)
+FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
+NEW = click.Path(path_type=Path)
+NEW_FILE = click.Path(dir_okay=False, path_type=Path)
+NEW_FOLDER = click.Path(file_okay=False, path_type=Path)
+
+seed_option = click.option("--seed", type=int, default=0, show_default=True)
 
 
 def _trust(context: click.Context, option: click.Parameter, value: bool) -> None:
@@ -40,8 +50,7 @@ trust_option = click.option(
 
 def project_argument(command: _Command) -> _Command:
     """Add the argument PROJECT and the option --trust to a command."""
-    folder = click.Path(exists=True, file_okay=False, path_type=Path)
-    return click.argument("project", type=folder)(trust_option(command))
+    return click.argument("project", type=FOLDER)(trust_option(command))
 
 
 rater_option = click.option(
@@ -126,13 +135,12 @@ class ImagePath(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # gen
     """A path that exists, or an address (``s3://``, ``https://``) of an OME-Zarr image."""
 
     name = "path or address"
-    _file = click.Path(exists=True, path_type=Path)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Place:
         """Return an existing path, or a remote one for an address; click refuses everything else."""
         if isinstance(value, RemotePath) or is_url(value):
             return value if isinstance(value, RemotePath) else RemotePath(value)
-        found: Path = self._file.convert(value, param, ctx)
+        found: Path = EXISTING.convert(value, param, ctx)
         return found
 
 
@@ -155,6 +163,6 @@ def resume_option(fresh: str) -> Callable[[_Command], _Command]:
     return click.option("--resume/--fresh", default=True, help=words)
 
 
-def executor_for(jobs: int, scheduler: str | None, cluster: str | None) -> Executor:
-    """Return the executor that the options name."""
-    return choose_executor(jobs, scheduler=scheduler, cluster=cluster)
+def executor_for(options: Mapping[str, Any]) -> Executor:
+    """Return the executor that the options of `cluster_options` and ``jobs`` name."""
+    return choose_executor(options["jobs"], scheduler=options["scheduler"], cluster=options["cluster"])

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import click
 
-from warpgauge.cli.arguments import cluster_options, executor_for, resume_option, trust_option
+from warpgauge.cli.arguments import FILE, NEW, NEW_FILE, NEW_FOLDER, cluster_options, resume_option, trust_option
 from warpgauge.cli.mlflow_runs import mlflow_logger
 from warpgauge.cli.output import json_option, print_facts, print_json, print_table, progress
+from warpgauge.compute import choose_executor
 from warpgauge.io.files import replace_text
 
 
@@ -21,20 +22,18 @@ Examples:
   warpgauge benchmark study.toml --container evaluation   (a container for a challenge site; nothing is computed)"""
 )
 @trust_option
-@click.argument("study", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--out", type=click.Path(path_type=Path), help="Folder for results; STUDY-results beside it by default.")
+@click.argument("study", type=FILE)
+@click.option("--out", type=NEW, help="Folder for results; STUDY-results beside it by default.")
 @click.option("--jobs", type=int, default=1, show_default=True, help="Pairs that are evaluated in parallel.")
 @cluster_options
 @resume_option("compute every pair anew")
-@click.option(
-    "--leaderboard", type=click.Path(dir_okay=False, path_type=Path), help="Also write a static, sortable HTML page."
-)
+@click.option("--leaderboard", type=NEW_FILE, help="Also write a static, sortable HTML page.")
 @click.option(
     "--mlflow", metavar="URI", help="Also log every method as a run to this MLflow tracking server or folder."
 )
 @click.option(
     "--container",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=NEW_FOLDER,
     help="Write an evaluation container as grand-challenge.org expects it to this new folder, and do nothing else.",
 )
 @json_option
@@ -66,7 +65,7 @@ def benchmark(
         report_path(leaderboard)  # before anything is computed
     logger = None if mlflow is None else mlflow_logger(mlflow)
     folder = out or results_folder(study)
-    with executor_for(jobs, scheduler, cluster) as executor, progress("evaluating pairs") as show:
+    with choose_executor(jobs, scheduler=scheduler, cluster=cluster) as executor, progress("evaluating pairs") as show:
         result = run_study(
             study, folder, executor=executor, fresh=not resume, progress=lambda at: show(at.done, at.total)
         )

@@ -7,12 +7,9 @@ from typing import Any
 
 import click
 
-from warpgauge.cli.arguments import chosen_transforms, trust_option
+from warpgauge.cli.arguments import FILE, FOLDER, NEW_FILE, chosen_transforms, seed_option, trust_option
 from warpgauge.cli.output import json_option, print_json, print_table
 from warpgauge.errors import InvalidInputError
-
-_FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
-_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
 @click.command(
@@ -26,10 +23,10 @@ Examples:
   warpgauge certify --check trial.json trial"""
 )
 @trust_option
-@click.argument("project", type=_FOLDER, required=False)
+@click.argument("project", type=FOLDER, required=False)
 @click.argument("transforms", nargs=-1)
-@click.option("--check", type=_FILE, help="Check this certificate, and compare it with PROJECT if you name one.")
-@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Write the certificate (JSON) here.")
+@click.option("--check", type=FILE, help="Check this certificate, and compare it with PROJECT if you name one.")
+@click.option("--out", type=NEW_FILE, help="Write the certificate (JSON) here.")
 @click.option("--by", "signed_off_by", default="", help="Name of the person responsible; written into the certificate.")
 @click.option("--unseal", is_flag=True, help="Open the sealed answers permanently: they are then used like all others.")
 @click.option(
@@ -40,7 +37,7 @@ Examples:
     help="exact: by the random draw alone. normal: fewer answers, but assumes about normal values.",
 )
 @click.option("--level", type=float, default=0.95, show_default=True, help="Confidence level of bounds and decisions.")
-@click.option("--seed", type=int, default=0, show_default=True)
+@seed_option
 @json_option
 def certify(
     project: Path | None, transforms: tuple[str, ...], check: Path | None, as_json: bool, **options: Any

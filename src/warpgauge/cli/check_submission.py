@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from warpgauge.cli.arguments import FILE, FOLDER
 from warpgauge.cli.output import json_option, print_json
 from warpgauge.display import counted
 
@@ -17,8 +18,8 @@ Examples:
   warpgauge check-submission study.toml submissions/team
   warpgauge check-submission study.toml my-results --json""",
 )
-@click.argument("study", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.argument("submission", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.argument("study", type=FILE)
+@click.argument("submission", type=FOLDER)
 @json_option
 def check_submission(study: Path, submission: Path, as_json: bool) -> int:
     """Check the files of one submission before they are scored.

@@ -7,15 +7,12 @@ from typing import Any
 
 import click
 
-from warpgauge.cli.arguments import array_options
+from warpgauge.cli.arguments import EXISTING, NEW, array_options
 from warpgauge.cli.landmarks import lossy_option, match_option, write_out
 from warpgauge.cli.output import json_option, print_facts, print_json
 from warpgauge.geometry import Grid
 from warpgauge.io.landmarks import FORMAT_NAMES
 from warpgauge.io.transforms import FORMATS
-
-_SOURCE = click.Path(exists=True, path_type=Path)
-_OUT = click.Path(path_type=Path)
 
 
 def _grid(image: Path | None) -> Grid | None:
@@ -37,16 +34,16 @@ Examples:
       --fixed-image iBH.nii.gz --moving-image eBH.nii.gz
   warpgauge convert landmarks pairs.json fixed.mrk.json --moving-out moving.mrk.json --lossy"""
 )
-@click.argument("source", type=_SOURCE)
-@click.argument("out", type=_OUT)
-@click.option("--moving", type=_SOURCE, help="File of the moving points, for formats with one file per image.")
-@click.option("--moving-out", type=_OUT, help="File for the moving points, for such formats.")
+@click.argument("source", type=EXISTING)
+@click.argument("out", type=NEW)
+@click.option("--moving", type=EXISTING, help="File of the moving points, for formats with one file per image.")
+@click.option("--moving-out", type=NEW, help="File for the moving points, for such formats.")
 @click.option("--from", "source_format", type=click.Choice(FORMAT_NAMES), help="Format to read; detected by default.")
 @click.option(
     "--to", "out_format", type=click.Choice(FORMAT_NAMES), help="Format to write; chosen by the file name by default."
 )
-@click.option("--fixed-image", type=_SOURCE, help="Fixed image, to convert between voxel indices and world points.")
-@click.option("--moving-image", type=_SOURCE, help="Moving image, likewise.")
+@click.option("--fixed-image", type=EXISTING, help="Fixed image, to convert between voxel indices and world points.")
+@click.option("--moving-image", type=EXISTING, help="Moving image, likewise.")
 @click.option("--frame", help="What the numbers of the source are: LPS, RAS, image, index, index1 or scaled.")
 @click.option("--out-frame", help="Frame to write, where the format has a choice (RAS, index, ...).")
 @click.option("--units", type=click.Choice(["px", "um", "mm"]), help="World units, if the source does not state them.")
@@ -63,30 +60,17 @@ def landmarks(source: Path, out: Path, **options: Any) -> None:
     """
     from warpgauge.io.landmarks import read_landmarks
 
-    fixed_grid, moving_grid = _grid(options["fixed_image"]), _grid(options["moving_image"])
+    grids: dict[str, Any] = {f"{side}_grid": _grid(options[f"{side}_image"]) for side in ("fixed", "moving")}
     found = read_landmarks(
         source,
         options["moving"],
         format=options["source_format"],
-        fixed_grid=fixed_grid,
-        moving_grid=moving_grid,
-        frame=options["frame"],
-        units=options["units"],
-        scale=options["scale"],
-        rater=options["rater"],
         dimension=None if options["dimension"] is None else int(options["dimension"]),
-        match=options["match"],
+        **grids,
+        **{name: options[name] for name in ("frame", "units", "scale", "rater", "match")},
     )
-    lost = write_out(
-        found,
-        out,
-        options["moving_out"],
-        format=options["out_format"],
-        fixed_grid=fixed_grid,
-        moving_grid=moving_grid,
-        frame=options["out_frame"],
-        lossy=options["lossy"],
-    )
+    written = {"format": options["out_format"], "frame": options["out_frame"], "lossy": options["lossy"]}
+    lost = write_out(found, out, options["moving_out"], **grids, **written)
     report = {
         "points": len(found),
         "read as": found.format,
@@ -105,13 +89,13 @@ Examples:
   warpgauge convert transform 1Warp.nii.gz 0GenericAffine.mat chain.mha --reference fixed.nii.gz
   warpgauge convert transform field.nii.gz field.ome.zarr"""
 )
-@click.argument("sources", type=_SOURCE, nargs=-1, required=True)
-@click.argument("out", type=_OUT)
+@click.argument("sources", type=EXISTING, nargs=-1, required=True)
+@click.argument("out", type=NEW)
 @click.option(
     "--format", "source_format", type=click.Choice(sorted(FORMATS)), help="Format to read; detected by default."
 )
-@click.option("--reference", type=_SOURCE, help="Image whose grid a field is sampled on (the fixed image).")
-@click.option("--moving-image", type=_SOURCE, help="Moving image, for formats that need its grid (FSL, Learn2Reg).")
+@click.option("--reference", type=EXISTING, help="Image whose grid a field is sampled on (the fixed image).")
+@click.option("--moving-image", type=EXISTING, help="Moving image, for formats that need its grid (FSL, Learn2Reg).")
 @click.option(
     "--direction",
     type=click.Choice(["fixed_to_moving", "moving_to_fixed"]),

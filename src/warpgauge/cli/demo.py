@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from warpgauge.cli.arguments import NEW
 from warpgauge.cli.output import json_option, print_json, print_table, progress
 
 
@@ -16,7 +17,7 @@ Examples:
   warpgauge demo --dim 3 --out demo-3d"""
 )
 @click.option("--dim", type=click.Choice(["2", "3"]), default="2", show_default=True, help="2: histology. 3: brain.")
-@click.option("--out", type=click.Path(path_type=Path), default=Path("demo-output"), show_default=True)
+@click.option("--out", type=NEW, default=Path("demo-output"), show_default=True)
 @click.option("--queries", type=int, default=40, show_default=True, help="Suggestions that the expert answers.")
 @click.option(
     "--seed", type=int, default=1, show_default=True, help="Random seed of the deformation and of the expert."

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from warpgauge.cli.arguments import chosen_transforms, project_argument, rater_option
+from warpgauge.cli.arguments import EXISTING, NEW_FILE, chosen_transforms, project_argument, rater_option, seed_option
 from warpgauge.cli.output import json_option, print_json, print_table
 from warpgauge.display import csv_table
 from warpgauge.errors import InvalidInputError
@@ -62,8 +62,9 @@ margin_option = click.option(
     help="Smallest difference of two errors that matters, in world units; 0.1 pixels of the fixed image by default. "
     "Transforms that differ by less are tied.",
 )
-
-_FILE = click.Path(exists=True, path_type=Path)
+samples_option = click.option(
+    "--samples", type=int, default=1000, show_default=True, help="Posterior samples behind the intervals."
+)
 
 
 @click.command(
@@ -79,18 +80,16 @@ Examples:
 @click.option(
     "--tolerance", type=float, help="Also report the share of targets with an error above this, in world units."
 )
-@click.option("--samples", type=int, default=1000, show_default=True, help="Posterior samples behind the intervals.")
-@click.option("--seed", type=int, default=0, show_default=True)
+@samples_option
+@seed_option
 @click.option("--fail-above", type=float, help="Exit with 1 unless the RMS error of every transform is below this ...")
 @click.option("--probability", type=float, default=0.95, show_default=True, help="... with at least this probability.")
 @click.option(
-    "--fixed-labels", type=_FILE, help="Label image of the fixed image: also report the overlap of labels ..."
+    "--fixed-labels", type=EXISTING, help="Label image of the fixed image: also report the overlap of labels ..."
 )
-@click.option("--moving-labels", type=_FILE, help="... with those of the moving image.")
+@click.option("--moving-labels", type=EXISTING, help="... with those of the moving image.")
 @click.option(
-    "--landmarks",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Also write the error of every transform at every annotation to this CSV file.",
+    "--landmarks", type=NEW_FILE, help="Also write the error of every transform at every annotation to this CSV file."
 )
 @click.option(
     "--accept-note",

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from warpgauge.cli.arguments import project_argument
+from warpgauge.cli.arguments import FOLDER, project_argument
 from warpgauge.cli.output import json_option, print_facts, print_json, print_table
 from warpgauge.errors import InvalidInputError
 
@@ -21,10 +21,7 @@ Examples:
 )
 @project_argument
 @click.option(
-    "--train",
-    multiple=True,
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Learn from this other project instead; may be given several times.",
+    "--train", multiple=True, type=FOLDER, help="Learn from this other project instead; may be given several times."
 )
 @click.option("--noise", is_flag=True, help="Learn an extra noise variance as well.")
 @json_option

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from warpgauge.cli.arguments import chosen_transforms, trust_option
+from warpgauge.cli.arguments import EXISTING, chosen_transforms, trust_option
 from warpgauge.cli.output import json_option, print_json
 from warpgauge.errors import WarpgaugeError
 
@@ -39,7 +39,7 @@ Examples:
   warpgauge gate study.toml new --against baseline --margin 0.1mm""",
 )
 @trust_option
-@click.argument("project", type=click.Path(exists=True, path_type=Path))
+@click.argument("project", type=EXISTING)
 @click.argument("new")
 @click.option("--against", required=True, help="Baseline: a transform of the project, a file, or a study's method.")
 @click.option("--margin", default="0", show_default=True, help="Accepted difference in RMS error: 0.1mm, 0.1 or 5%.")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from warpgauge.cli.arguments import project_argument
+from warpgauge.cli.arguments import FILE, NEW, project_argument
 from warpgauge.cli.output import json_option, print_facts, print_json
 from warpgauge.display import counted
 from warpgauge.errors import InvalidInputError, Message
@@ -24,14 +24,13 @@ if TYPE_CHECKING:
     from warpgauge.project import Project
     from warpgauge.session.agreement import RaterOffset
 
-_IN = click.Path(exists=True, dir_okay=False, path_type=Path)
 
-
-LOSSY_HELP = (
-    "Leave out what the format to write cannot hold, and say what that was; image hashes are left out in any case."
+lossy_option = click.option(
+    "--lossy",
+    is_flag=True,
+    help="Leave out what the format to write cannot hold, and say what that was; image hashes are left out in any "
+    "case.",
 )
-
-lossy_option = click.option("--lossy", is_flag=True, help=LOSSY_HELP)
 match_option = click.option(
     "--match",
     type=click.Choice(MATCHES),
@@ -63,10 +62,10 @@ Examples:
   warpgauge import lung inhale.txt exhale.txt --rater dirlab --shared""",
 )
 @project_argument
-@click.argument("file", type=_IN)
-@click.argument("moving_file", type=_IN, required=False)
+@click.argument("file", type=FILE)
+@click.argument("moving_file", type=FILE, required=False)
 @click.option("--rater", help="Who placed them, if the file does not state it.")
-@click.option("--format", "format_", type=click.Choice(FORMAT_NAMES), help="Format; detected by default.")
+@click.option("--format", type=click.Choice(FORMAT_NAMES), help="Format; detected by default.")
 @click.option("--frame", help="What the numbers are: LPS, RAS, image, index, index1 or scaled.")
 @click.option("--scale", type=float, help="Multiply the numbers by this.")
 @click.option(
@@ -108,12 +107,9 @@ def import_(project: Path, file: Path, moving_file: Path | None, as_json: bool, 
             read_landmarks,
             file,
             moving_file,
-            format=options["format_"],
             fixed_grid=opened.fixed_grid,
             moving_grid=opened.moving_grid,
-            frame=options["frame"],
-            scale=options["scale"],
-            match=options["match"],
+            **{name: options[name] for name in ("format", "frame", "scale", "match")},
         )
         found = reread()
         who = options["rater"] or _only_rater(found)
@@ -213,13 +209,11 @@ Examples:
   warpgauge export brain derivatives/warpgauge --bids sub-01_ses-02"""
 )
 @project_argument
-@click.argument("out", type=click.Path(path_type=Path))
-@click.argument("moving_out", type=click.Path(path_type=Path), required=False)
+@click.argument("out", type=NEW)
+@click.argument("moving_out", type=NEW, required=False)
 @click.option("--rater", help="Only landmarks of this rater; all raters by default.")
 @click.option("--fused", is_flag=True, help="Write what the model uses: one annotation per location, raters fused.")
-@click.option(
-    "--format", "format_", type=click.Choice(FORMAT_NAMES), help="Format to write; chosen by the file name by default."
-)
+@click.option("--format", type=click.Choice(FORMAT_NAMES), help="Format to write; chosen by the file name by default.")
 @click.option("--frame", help="Frame to write, where the format has a choice.")
 @click.option(
     "--bids",
@@ -253,11 +247,9 @@ def export(project: Path, out: Path, moving_out: Path | None, as_json: bool, **o
             found,
             out,
             moving_out,
-            format=options["format_"],
             fixed_grid=opened.fixed_grid,
             moving_grid=opened.moving_grid,
-            frame=options["frame"],
-            lossy=options["lossy"],
+            **{name: options[name] for name in ("format", "frame", "lossy")},
         )
     written = [str(path) for path in (out, moving_out) if path is not None]
     facts = {"points": len(found), "skips": len(found.skips), "written": written, "left out": list(lost) or "nothing"}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from warpgauge.cli.arguments import ImagePath, project_argument
+from warpgauge.cli.arguments import FOLDER, ImagePath, project_argument
 from warpgauge.cli.output import json_option, print_facts, print_json
 from warpgauge.display import counted
 from warpgauge.errors import InvalidInputError
@@ -48,7 +48,7 @@ Examples:
   warpgauge recover lesion --accept-loss"""
 )
 @project_argument
-@click.option("--mirror", type=click.Path(exists=True, file_okay=False, path_type=Path), help="Folder of the mirror.")
+@click.option("--mirror", type=FOLDER, help="Folder of the mirror.")
 @click.option("--accept-loss", is_flag=True, help="Continue although acknowledged events are lost.")
 @json_option
 def recover(project: Path, mirror: Path | None, accept_loss: bool, as_json: bool) -> None:

@@ -106,7 +106,7 @@ def _shards(project: Any, posterior: Any, kind: str, grid: Any, aim: str, option
         click.echo("note: areas without a match keep their values in a map that is written in shards.", err=True)
     transform = partial(_transform, project.folder.resolve(), options["name"]) if kind in _OF_TRANSFORM else None
     _note_lost_frame(grid, Path(aim))
-    with executor_for(options["jobs"], options["scheduler"], options["cluster"]) as executor, progress(
+    with executor_for(options) as executor, progress(
         f"{kind} map"
     ) as show:  # fmt: skip
         written = write_sharded_map(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from warpgauge.cli.arguments import ImagePath, cluster_options, executor_for
+from warpgauge.cli.arguments import EXISTING, FILE, NEW, ImagePath, cluster_options, executor_for
 from warpgauge.cli.output import json_option, print_facts, print_json, progress, quoted
 from warpgauge.display import counted
 from warpgauge.errors import InvalidInputError
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from warpgauge.project import Project
     from warpgauge.project.document import Document
     from warpgauge.session.named_places import NamedPlaces
-
-_IN = click.Path(exists=True, path_type=Path)
 
 
 def points_spec(text: str | None) -> Any:
@@ -123,14 +121,14 @@ Examples:
   warpgauge new trial --fixed a.png --moving b.png --database postgresql://warpgauge@db.example.org/studies
   warpgauge new brain --fixed s3://bucket/fixed.ome.zarr --moving https://host/moving.ome.zarr"""
 )
-@click.argument("project", type=click.Path(path_type=Path))
+@click.argument("project", type=NEW)
 @click.option("--fixed", type=ImagePath(), required=True, help="Fixed image; a file, or an address of an OME-Zarr.")
 @click.option("--moving", type=ImagePath(), required=True, help="Moving image; a file, or an address of an OME-Zarr.")
-@click.option("--fixed-mask", type=_IN, help="Mask: candidates and targets lie where it is not zero.")
-@click.option("--moving-mask", type=_IN, help="Mask: matches can be marked where it is not zero.")
+@click.option("--fixed-mask", type=EXISTING, help="Mask: candidates and targets lie where it is not zero.")
+@click.option("--moving-mask", type=EXISTING, help="Mask: matches can be marked where it is not zero.")
 @click.option(
     "--regions",
-    type=_IN,
+    type=EXISTING,
     multiple=True,
     help="Label image of the fixed image's size: parts that may slide against each other or are torn apart, one whole "
     "number each. Where boundaries are soft: a map of probabilities from 0 to 1 for each part (repeat the option); "
@@ -138,7 +136,7 @@ Examples:
 )
 @click.option(
     "--missing",
-    type=_IN,
+    type=EXISTING,
     help="Mask of the fixed image's size: what has no match in the moving image, such as a tear. Nothing is asked or "
     "judged there. The project keeps a copy; in 2D, areas can also be drawn in the page.",
 )
@@ -155,7 +153,7 @@ Examples:
 @click.option("--candidates", help="What to ask about: a number of corners to find, a file of points, or mask:FILE.")
 @click.option(
     "--named",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=FILE,
     help="Named points of the fixed image, such as a Slicer file of a protocol: ask for these by name, first. The "
     "budget is their number unless it is set.",
 )
@@ -202,7 +200,7 @@ def new(project: Path, fixed: Place, moving: Place, **options: Any) -> None:
     settings = settings_of(wanted)
     if options["align"]:
         check_alignable(settings)
-    where = executor_for(options["jobs"], options["scheduler"], options["cluster"])
+    where = executor_for(options)
     with where as executor, progress("looking for candidates") as show:
         made = Project.create(
             project,

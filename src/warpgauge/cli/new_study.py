@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from warpgauge.cli.arguments import FILE, NEW
 from warpgauge.cli.output import json_option, print_facts, print_json
 
 
@@ -17,7 +18,7 @@ Examples:
   warpgauge new-study lung.toml --like learn2reg --data LungCT/LungCT_dataset.json
   warpgauge new-study acrobat.toml --like acrobat --data acrobat_points.csv --sd 8""",
 )
-@click.argument("study", type=click.Path(path_type=Path))
+@click.argument("study", type=NEW)
 @click.option(
     "--like",
     required=True,
@@ -27,7 +28,7 @@ Examples:
 @click.option(
     "--data",
     required=True,
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=FILE,
     help="ANHIR: the cover table. Learn2Reg: TASK_dataset.json (landmarks or labels, or both, are beside the images). "
     "ACROBAT: the table of points with the true he_x, he_y; a column 'annotator' names who placed them.",
 )

@@ -155,7 +155,7 @@ def _executor(options: dict[str, Any]) -> Executor:
 
     if options["scheduler"] is None and options["cluster"] is None:
         return ProcessPool(options["jobs"])
-    return executor_for(options["jobs"], options["scheduler"], options["cluster"])
+    return executor_for(options)
 
 
 class _Forecast:

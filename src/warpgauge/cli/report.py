@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from warpgauge.cli.arguments import chosen_transforms, trust_option
-from warpgauge.cli.evaluate import centre_option, margin_option
+from warpgauge.cli.arguments import EXISTING, NEW, NEW_FOLDER, chosen_transforms, seed_option, trust_option
+from warpgauge.cli.evaluate import centre_option, margin_option, samples_option
 from warpgauge.cli.output import json_option, print_facts, print_json, progress
 from warpgauge.errors import InvalidInputError
 
@@ -23,21 +23,19 @@ Examples:
   warpgauge report study.toml --results results   (of warpgauge benchmark study.toml --out results)"""
 )
 @trust_option
-@click.argument("source", type=click.Path(exists=True, path_type=Path))
-@click.option(
-    "--out", type=click.Path(path_type=Path), help="File to write; report/report.html in the project by default."
-)
+@click.argument("source", type=EXISTING)
+@click.option("--out", type=NEW, help="File to write; report/report.html in the project by default.")
 @click.option(
     "--results",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=NEW_FOLDER,
     help="For a study: folder with results of benchmark, used if up to date; STUDY-results by default.",
 )
 @click.option("--tolerance", type=float, help="Largest acceptable error in world units.")
-@click.option("--samples", type=int, default=1000, show_default=True, help="Posterior samples behind the intervals.")
-@click.option("--seed", type=int, default=0, show_default=True)
+@samples_option
+@seed_option
 @click.option(
     "--figures",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=NEW_FOLDER,
     help="Folder for a paper's figures (PDF and SVG at column width), LaTeX table and methods paragraph.",
 )
 @click.option("--no-maps", is_flag=True, help="Write a report without maps.")

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from warpgauge.cli.annotate import people_of, server_options
+from warpgauge.cli.arguments import EXISTING
 
 
 @click.command(
@@ -19,7 +20,7 @@ Examples:
   warpgauge serve lungs --host 0.0.0.0 --port 8765 --raters ann,bob --no-browser --certfile site.pem
   warpgauge serve lungs --most-open 200 --mirror /backup/warpgauge"""
 )
-@click.argument("folder", type=click.Path(exists=True, path_type=Path))
+@click.argument("folder", type=EXISTING)
 @server_options
 @click.option(
     "--most-open",

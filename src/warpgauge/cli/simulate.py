@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from warpgauge.cli.arguments import project_argument, rater_option
+from warpgauge.cli.arguments import EXISTING, NEW, project_argument, rater_option, seed_option
 from warpgauge.cli.output import json_option, print_facts, print_json, progress
 from warpgauge.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from warpgauge.geometry import Grid
     from warpgauge.simulate import SimulatedDeformation, SlidingDeformation
-
-_OUT = click.Path(path_type=Path)
 
 
 @click.group()
@@ -30,18 +28,18 @@ Examples:
   warpgauge simulate deform he.png deformed.tif --amplitude 12 --spacing 96 --truth truth.nrrd
   warpgauge simulate deform ct.nii.gz moved.nii.gz --amplitude 8 --spacing 60 --sliding lungs.nii.gz"""
 )
-@click.argument("image", type=click.Path(exists=True, path_type=Path))
-@click.argument("out", type=_OUT)
+@click.argument("image", type=EXISTING)
+@click.argument("out", type=NEW)
 @click.option("--amplitude", type=float, required=True, help="SD of the velocity at the control points, world units.")
 @click.option("--spacing", type=float, required=True, help="Distance of the control points, world units.")
-@click.option("--seed", type=int, default=0, show_default=True)
+@seed_option
 @click.option(
     "--sliding",
-    type=click.Path(exists=True, path_type=Path),
+    type=EXISTING,
     help="Label image of the image's size: its parts slide past each other, along their boundaries.",
 )
 @click.option("--tear", is_flag=True, help="With --sliding: parts may leave their boundaries, so that gaps open.")
-@click.option("--truth", type=_OUT, help="Write the true displacements (fixed to moving) here: .nii.gz, .nrrd or .mha.")
+@click.option("--truth", type=NEW, help="Write the true displacements (fixed to moving) here: .nii.gz, .nrrd or .mha.")
 @json_option
 def deform(image: Path, out: Path, as_json: bool, **options: Any) -> None:
     """Deform IMAGE by a random deformation: smooth, or with parts that slide or tear apart.
@@ -103,7 +101,7 @@ Example:
   warpgauge simulate annotate lesion --truth truth.nrrd --count 40 --user ellipses"""
 )
 @project_argument
-@click.option("--truth", type=click.Path(exists=True, path_type=Path), required=True, help="The true transform.")
+@click.option("--truth", type=EXISTING, required=True, help="The true transform.")
 @click.option("--count", type=int, default=40, show_default=True, help="Queries to answer.")
 @click.option(
     "--user",
@@ -113,7 +111,7 @@ Example:
     help="isotropic: the default disc. ellipses: the paper's log-normal ellipses, in pixels.",
 )
 @click.option("--scale", type=float, default=1.0, show_default=True, help="Factor on the size of the ellipses.")
-@click.option("--seed", type=int, default=0, show_default=True)
+@seed_option
 @rater_option
 @json_option
 def annotate(project: Path, truth: Path, rater: str, as_json: bool, **options: Any) -> None:

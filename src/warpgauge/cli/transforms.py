@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from warpgauge.cli.arguments import array_options, project_argument
+from warpgauge.cli.arguments import EXISTING, array_options, project_argument
 from warpgauge.cli.output import json_option, number, print_facts, print_json
 from warpgauge.errors import SuspiciousDataWarning
 from warpgauge.io.transforms import FORMATS
@@ -30,7 +30,7 @@ Examples:
 )
 @project_argument
 @click.argument("name")
-@click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
+@click.argument("files", nargs=-1, required=True, type=EXISTING)
 @click.option("--format", "format_", type=click.Choice(sorted(FORMATS)), help="Format; detected by default.")
 @click.option("--direction", type=click.Choice(["fixed_to_moving", "moving_to_fixed"]), help="What the file maps.")
 @array_options
