@@ -70,12 +70,7 @@ class SimulatedDeformation(Transform):
                 f"The deformation folds at {100 * self.folding_fraction:.3g} % of the pixels; take a smaller amplitude "
                 "or a larger control spacing, or allow_folding=True."
             )
-        super().__init__(_description(self), self.grid.d)
-
-    @property
-    def support(self) -> Grid | None:
-        """The fixed image's grid."""
-        return self.grid
+        super().__init__(_description(self), self.grid.d, self.grid)
 
     def displacements(self) -> Floats:
         """``phi(x) - x`` at the pixel centres in world units, components first: (d, y, x) or (d, z, y, x)."""

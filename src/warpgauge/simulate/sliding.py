@@ -76,12 +76,7 @@ class SlidingDeformation(Transform):
             outside="masked (NaN) beyond the outer pixel centres of the fixed image",
             assumptions=(f"{len(self.parts)} labelled parts of the fixed image have a flow of their own each.",),
         )
-        super().__init__(about, regions.grid.d)
-
-    @property
-    def support(self) -> Grid | None:
-        """The fixed image's grid."""
-        return self.regions.grid
+        super().__init__(about, regions.grid.d, regions.grid)
 
     def _domain(self, points: Floats) -> Bools:
         return next(iter(self.parts.values()))._domain(points)

@@ -149,12 +149,14 @@ class Transform(ABC):
         What is known of it.
     d : int
         Dimension, 2 or 3.
+    support : Grid, optional
+        A grid that spans where the transform is defined; None where it is defined everywhere or unknown.
     """
 
     linear: ClassVar[bool] = False
 
-    def __init__(self, description: Description, d: int) -> None:
-        self._description, self.d = description, d
+    def __init__(self, description: Description, d: int, support: Grid | None = None) -> None:
+        self._description, self.d, self.support = description, d, support
 
     @property
     def description(self) -> Description:
@@ -165,11 +167,6 @@ class Transform(ABC):
     def anywhere(self) -> bool:
         """Whether it can be asked at any point of its domain; False for a table, which knows the listed points only."""
         return True
-
-    @property
-    def support(self) -> Grid | None:
-        """A grid that spans where the transform is defined; None where it is defined everywhere or unknown."""
-        return None
 
     @abstractmethod
     def _map(self, points: Floats) -> Floats:

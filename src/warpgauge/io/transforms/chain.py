@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from warpgauge.errors import InvalidInputError
-from warpgauge.geometry import Floats, Grid
+from warpgauge.geometry import Floats
 from warpgauge.io.transforms.base import Bools, Description, Transform
 from warpgauge.io.transforms.inverse import residual
 from warpgauge.io.transforms.linear import AffineTransform
@@ -63,18 +63,13 @@ class Chain(Transform):
         kinds = ", then ".join(part.description.kind or type(part).__name__ for part in transforms)
         note = "Members apply to points in the order listed: " + kinds + "."
         about = description or _merged(transforms, f"chain of {len(transforms)} ({kinds})", note)
-        super().__init__(about, transforms[0].d)
+        super().__init__(about, transforms[0].d, transforms[0].support)
         self.transforms = tuple(transforms)
 
     @property
     def anywhere(self) -> bool:
         """Whether every member can be asked anywhere."""
         return all(one.anywhere for one in self.transforms)
-
-    @property
-    def support(self) -> Grid | None:
-        """The grid of the first member, if it has one."""
-        return self.transforms[0].support
 
     def _map(self, points: Floats) -> Floats:
         for transform in self.transforms:
@@ -133,13 +128,9 @@ class SumTransform(Transform):
         _same_dimension((first, second), "sum")
         kinds = f"{first.description.kind} and {second.description.kind}"
         note = "Both displacements are taken at the same fixed point and added (elastix Add)."
-        super().__init__(_merged((first, second), f"sum of {kinds}", note), first.d)
+        about = _merged((first, second), f"sum of {kinds}", note)
+        super().__init__(about, first.d, second.support or first.support)
         self.transforms = (first, second)
-
-    @property
-    def support(self) -> Grid | None:
-        """The grid of a member that has one."""
-        return self.transforms[1].support or self.transforms[0].support
 
     def _map(self, points: Floats) -> Floats:
         mapped = self.transforms[0]._map(points)
@@ -171,21 +162,15 @@ class ScaledTransform(Transform):
 
     def __init__(self, transform: Transform, scale: float) -> None:
         sentence = f"All coordinates of the transform, fixed and moving, were multiplied by {scale:g}."
-        super().__init__(transform.description.assuming(sentence), transform.d)
+        grid = transform.support
+        grid = grid and replace(grid, spacing=grid.spacing * scale, origin=grid.origin * scale)
+        super().__init__(transform.description.assuming(sentence), transform.d, grid)
         self.transform, self.scale = transform, float(scale)
 
     @property
     def anywhere(self) -> bool:
         """As the transform that is scaled."""
         return self.transform.anywhere
-
-    @property
-    def support(self) -> Grid | None:
-        """The grid of the transform, scaled."""
-        grid = self.transform.support
-        if grid is None:
-            return None
-        return replace(grid, spacing=grid.spacing * self.scale, origin=grid.origin * self.scale)
 
     def _map(self, points: Floats) -> Floats:
         return np.asarray(self.transform._map(points / self.scale) * self.scale)

@@ -41,7 +41,7 @@ class LatticeTransform(Transform):
     def __init__(
         self, vectors: Vectors, grid: Grid, *, order: int, margin: float, absolute: bool, description: Description
     ) -> None:
-        super().__init__(description, grid.d)
+        super().__init__(description, grid.d, grid)
         if vectors.shape != (grid.d, *grid.shape):
             raise InvalidInputError(
                 f"The vectors on a grid of {_times(grid.size)} must have shape {(grid.d, *grid.shape)} "
@@ -64,11 +64,6 @@ class LatticeTransform(Transform):
     def vectors(self) -> Vectors:
         """The stored vectors, components first."""
         return self._vectors
-
-    @property
-    def support(self) -> Grid | None:
-        """The grid of the vectors."""
-        return self.grid
 
     def _map(self, points: Floats) -> Floats:
         return self._evaluate(points, extended=False)

@@ -99,7 +99,7 @@ class LargeField(Transform):
     def __init__(self, place: Place, grid: Grid, notes: list[str]) -> None:
         words = ("The field maps fixed points to moving points and is read in blocks.", *notes)
         about = field_description("OME-Zarr", units=grid.units, source=place.name, assumptions=words)
-        super().__init__(about, grid.d)
+        super().__init__(about, grid.d, grid)
         self._place, self.grid, self._notes = place, grid, notes
         self._array, _ = open_vectors(place)
         self._block = lru_cache(maxsize=_KEPT)(self._read)
@@ -112,11 +112,6 @@ class LargeField(Transform):
         twin = LargeField(self._place, self.grid, self._notes)
         twin._description = Description(**{**self._description.__dict__, **changes})
         return twin
-
-    @property
-    def support(self) -> Grid | None:
-        """The grid of the vectors."""
-        return self.grid
 
     def _read(self, cell: tuple[int, ...]) -> DisplacementField:
         """Return the part of the field from the first node of a cell to the first of the next."""
