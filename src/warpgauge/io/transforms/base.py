@@ -150,18 +150,23 @@ class Transform(ABC):
     d : int
         Dimension, 2 or 3.
     support : Grid, optional
-        A grid that spans where the transform is defined; None where it is defined everywhere or unknown.
+        What spans where it is defined.
     """
 
     linear: ClassVar[bool] = False
 
     def __init__(self, description: Description, d: int, support: Grid | None = None) -> None:
-        self._description, self.d, self.support = description, d, support
+        self._description, self.d, self._support = description, d, support
 
     @property
     def description(self) -> Description:
         """Kind of the transform and assumptions made to read it."""
         return self._description
+
+    @property
+    def support(self) -> Grid | None:
+        """A grid that spans where the transform is defined; None where it is defined everywhere or unknown."""
+        return self._support
 
     @property
     def anywhere(self) -> bool:
