@@ -72,6 +72,20 @@ def test_what_is_left_out_is_in_the_standard_deviation(isotropic: bool) -> None:
     assert excess.mean() < 0.001
 
 
+def test_nearest_is_by_the_distance_of_the_kernel() -> None:
+    """A kernel four times as long along x: the same posterior as in a world that is four times as narrow there."""
+    rng, axes = np.random.default_rng(6), np.array([4.0, 1.0])
+    fixed, points = rng.uniform(0, [400, 100], (300, 2)), rng.uniform(0, [400, 100], (500, 2))
+    shifts, noise = rng.normal(0, 2, (300, 2)), np.stack([0.5 * np.eye(2)] * 300)
+    stretched = wg.TransformationPrior(wg.KernelBundle("wendland", SCALES, WEIGHTS, axes=axes))
+    plain = wg.TransformationPrior(wg.KernelBundle("wendland", SCALES, WEIGHTS))
+    near = local(stretched, wg.Annotations(fixed, fixed + shifts, noise), 30)
+    same = local(plain, wg.Annotations(fixed / axes, fixed / axes + shifts, noise), 30)
+    np.testing.assert_allclose(near.mean(points) - points, same.mean(points / axes) - points / axes, atol=1e-9)
+    np.testing.assert_allclose(near.standard_deviation(points), same.standard_deviation(points / axes), rtol=1e-9)
+    np.testing.assert_allclose(near.left_out().residuals, same.left_out().residuals, atol=1e-8)
+
+
 def test_more_annotations_than_a_factor_holds_are_conditioned_on_nearby_with_a_warning(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -409,6 +409,18 @@ def test_the_first_suggestion_after_many_records_is_the_best(strategy: str, isot
         assert suggester.suggest() == int(np.argmax(entropies))
 
 
+def test_the_highest_bounds_come_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a sample of many, about so many; at least one; more where bounds are equal, none of which is preferred."""
+    monkeypatch.setattr(gains, "VERY_MANY", 100)
+    rows, bounds = np.arange(1000, 2000), np.random.default_rng(4).permutation(1000) / 1000.0
+    found = gains.highest_bounds(rows, bounds, 200)
+    assert 100 < len(found) < 300
+    assert set(found) == set(rows[bounds >= bounds[found - 1000].min()])
+    assert len(gains.highest_bounds(rows, bounds, 1)) >= 1
+    np.testing.assert_array_equal(gains.highest_bounds(rows, np.ones(1000), 10), rows)
+    np.testing.assert_array_equal(gains.highest_bounds(rows[:5], bounds[:5], 10), rows[:5])
+
+
 @pytest.mark.parametrize("strategy", ["entropy", "information"])
 @pytest.mark.parametrize("isotropic", [True, False], ids=["iso", "aniso"])
 @pytest.mark.parametrize("model", [("wendland", "identity"), ("wendland", "affine"), ("gaussian", "identity")])

@@ -27,11 +27,12 @@ TIE = 1e-9
 _ELITE = 512
 # With so few annotations nearly all bounds are loose, and bringing all up to date costs less than choosing.
 _FEW = 8
-# From this many candidates on whose gains include no annotation, all are brought up to date by matrix products.
-_MANY = 256
-# So many candidates are brought up to date by matrix products whatever they know, while annotations are few; and only
-# after their bounds were lowered by single annotations.
-VERY_MANY, _EARLY = 100_000, 24
+# From this many candidates on that know of less than this share of the annotations, all are brought up to date by
+# matrix products.
+_MANY, _KNOWN = 256, 0.9
+# So many candidates are brought up to date by matrix products however few the annotations are, and only after their
+# bounds were lowered by single annotations.
+VERY_MANY = 100_000
 # Candidates worked on at a time: their arrays stay in the cache.
 _PIECE = 1 << 16
 # Gains of a tile of candidates are bounded by the annotations nearest to it, this many. Where there are fewer than
@@ -44,18 +45,60 @@ def entropy_constant(d: int) -> float:
     return 0.5 * d * float(np.log(2 * np.pi * np.e))
 
 
+def highest_bounds(rows: Ints, bounds: Floats, count: int) -> Ints:
+    """Return about ``count`` of the rows, those with the highest bounds; more where many are equal."""
+    if len(rows) <= count:
+        return rows
+    sample = bounds[:: max(1, len(rows) // VERY_MANY)]
+    rank = max(1, count * len(sample) // len(rows))
+    return np.asarray(rows[bounds >= np.partition(sample, -rank)[-rank]])
+
+
+class _Explained:
+    """Covariances that annotations explain at n candidates, of those at which it is not nothing side by side.
+
+    ``blocks[slots[i]]`` is that of candidate i, a number times I_d until :meth:`widen`: (1, 1), then (d, d). Blocks
+    that are not used yet take no memory: the system gives it when they are first written.
+    """
+
+    def __init__(self, n: int) -> None:
+        self.slots = np.zeros(n, dtype=np.int32)
+        self.blocks = np.empty((n + 1, 1, 1))
+        self.blocks[0], self.used = 0.0, 1  # the first stands for nothing
+
+    @property
+    def b(self) -> int:
+        """Number of components with covariances of their own."""
+        return int(self.blocks.shape[1])
+
+    def widen(self, d: int) -> None:
+        """Go over from numbers to d x d blocks."""
+        wider = np.empty((len(self.blocks), d, d))
+        wider[: self.used] = self.blocks[: self.used] * np.eye(d)
+        self.blocks = wider
+
+    def __getitem__(self, rows: Ints) -> Floats:
+        return np.asarray(self.blocks[self.slots[rows]])
+
+    def __setitem__(self, rows: Ints, blocks: Floats) -> None:
+        new = rows[self.slots[rows] == 0]
+        self.slots[new] = np.arange(self.used, self.used + len(new))
+        self.used += len(new)
+        self.blocks[self.slots[rows]] = blocks
+
+
 class LazyGains:
     """Gains of candidates inside T, Eq. (delta_H_in_T), by lazy evaluation.
 
-    ``covariance[i]`` and ``gain[i]`` are exact for the first ``exact_at[i]`` annotations and upper bounds afterwards.
+    ``gain[i]`` is exact for the first ``exact_at[i]`` annotations and an upper bound afterwards; ``explained`` keeps
+    what those explain of the prior's covariance.
     """
 
     def __init__(self, conditioned: Conditioned, candidates: Floats) -> None:
         self.conditioned = conditioned
         self.candidates = candidates
         self.d = candidates.shape[1]
-        # A number times I_d until the first anisotropic annotation: (n, 1, 1), then (n, d, d).
-        self.covariance = conditioned.kernel.diagonal(candidates)[:, None, None]
+        self.explained = _Explained(len(candidates))
         self.exact_at: Ints = np.zeros(len(candidates), dtype=np.int64)
         self.gain = self._entropies(np.arange(len(candidates)))
         self._elite: Ints = np.empty(0, dtype=np.int64)
@@ -69,14 +112,14 @@ class LazyGains:
         """Take a further annotation into account; all gains become bounds."""
         self.conditioned = self.conditioned.append(location[None], noise[None])
         self._exact = np.empty(0, dtype=np.int64)
-        if self.conditioned.b > self.covariance.shape[1]:
-            self.covariance = self.covariance * np.eye(self.d)
+        if self.conditioned.b > self.explained.b:
+            self.explained.widen(self.d)
 
     def drop_last(self) -> None:
         """Take the last annotation back, from the candidates that know of it."""
         knowing = np.flatnonzero(self.exact_at == self.conditioned.count)
         since = np.full(len(knowing), self.conditioned.count - 1)
-        self.covariance[knowing] += self._explained(self.conditioned, self.candidates[knowing], since)
+        self.explained[knowing] -= self._explained(self.conditioned, self.candidates[knowing], since)
         self.conditioned = self.conditioned.without_last()
         self.exact_at[knowing] -= 1
         if max(self._bounded_at, self._lowered_at) > self.conditioned.count:
@@ -116,19 +159,25 @@ class LazyGains:
         step, chunk = self.conditioned.count, max(4 * _ELITE, len(alive) // 256)
         # Those that were at the top before are likely to be there still: they set a high threshold at once.
         self._refresh(self._elite)
+        left: Ints | None = None
         while True:
             exact = self._exact[alive[self._exact]]
             best = float(self.gain[exact].max(initial=-np.inf))
             if len(self._exact) == len(alive):  # before the first annotation no loop has to be compiled
                 break
-            stale = compiled.stale_at_least(self.gain, alive, self.exact_at, step, best - TIE)
-            if len(stale) == 0:
+            if left is None:
+                left = compiled.stale_at_least(self.gain, alive, self.exact_at, step, best - TIE)
+            else:  # bounds only fall, and the best only rises
+                left = left[(self.gain[left] >= best - TIE) & (self.exact_at[left] != step)]
+            if len(left) == 0:
                 break
-            if len(stale) > VERY_MANY and self.lower():
+            if len(left) > VERY_MANY and self.lower():
+                left = None
                 continue
-            if len(stale) > chunk and step > _FEW:
+            stale = left
+            if len(left) > chunk and step > _FEW:
                 # The highest bounds first: they may raise the threshold above most of the others.
-                stale = stale[np.argpartition(self.gain[stale], -chunk)[-chunk:]]
+                stale = highest_bounds(left, self.gain[left], chunk)
                 chunk *= 2
             self._refresh(stale)
             self._promote(stale)
@@ -147,15 +196,12 @@ class LazyGains:
         rows = np.flatnonzero(self.exact_at == 0)
         if len(rows) <= _MANY:
             return
-        known = self.covariance[rows]
         bounds = self._given_nearest(self.candidates[rows])
-        sound = (lower_pivots(bounds) > 0).all(axis=1)
-        self.covariance[rows[sound]] = bounds[sound]
-        try:
+        for start in range(0, len(rows), _PIECE):
+            given, piece = bounds[start : start + _PIECE], rows[start : start + _PIECE]
+            sound = (lower_pivots(given) > 0).all(axis=1)
             # A tie wider than rounding, so that no candidate is ruled out by it.
-            self.gain[rows[sound]] = self._entropies(rows[sound]) + 0.1 * TIE
-        finally:
-            self.covariance[rows] = known
+            self.gain[piece[sound]] = self._entropies_of(given[sound], piece[sound]) + 0.1 * TIE
         self._bounded_at = count
 
     def lower(self) -> bool:
@@ -187,7 +233,7 @@ class LazyGains:
 
     def _given_nearest(self, points: Floats) -> Floats:
         """Covariances given only the annotations nearest to the tile of each point, in the shape in use."""
-        whole, b = self.conditioned, self.covariance.shape[1]
+        whole, b = self.conditioned, self.explained.b
         result = np.empty((len(points), b, b))
         order, tiles = sorted_tiles(points)
 
@@ -217,12 +263,10 @@ class LazyGains:
         stale = rows[self.exact_at[rows] != self.conditioned.count]
         if len(stale) == 0:
             return
-        since = self.exact_at[stale]
-        # Nothing of what they know is worth keeping, and matrix products serve so many faster.
-        anew = since == 0 if self.conditioned.count > _FEW else np.zeros(len(stale), dtype=np.bool_)
-        if self.conditioned.count <= _EARLY and len(stale) > VERY_MANY:
-            anew[:] = True
-        if np.count_nonzero(anew) <= _MANY:
+        since, count = self.exact_at[stale], self.conditioned.count
+        # Matrix products serve many faster, even those that know half of it; but the first loads their loops.
+        anew = since < _KNOWN * count
+        if (count <= _FEW and len(stale) <= VERY_MANY) or np.count_nonzero(anew) <= _MANY:
             anew[:] = False
         for start in range(0, len(stale), _PIECE):
             piece = slice(start, start + _PIECE)
@@ -232,9 +276,9 @@ class LazyGains:
     def _refresh_piece(self, stale: Ints, since: Ints, anew: Bools) -> None:
         fresh, known = stale[anew], stale[~anew]
         if len(fresh):
-            self.covariance[fresh] = self._from_scratch(self.candidates[fresh])
+            self.explained[fresh] = self._prior(fresh) - self._from_scratch(self.candidates[fresh])
         if len(known):
-            self.covariance[known] -= self._explained(self.conditioned, self.candidates[known], since[~anew])
+            self.explained[known] += self._explained(self.conditioned, self.candidates[known], since[~anew])
         self.exact_at[stale] = self.conditioned.count
         self.gain[stale] = self._entropies(stale)
 
@@ -252,12 +296,17 @@ class LazyGains:
             points, conditioned.locations, features, other_features, conditioned.split_factor, since
         )
 
+    def _prior(self, rows: Ints) -> Floats:
+        """Covariances before any annotation, in the shape in use."""
+        diagonal = self.conditioned.kernel.diagonal(self.candidates[rows])
+        return np.asarray(diagonal[:, None, None] * np.eye(self.explained.b))
+
     def _entropies(self, rows: Ints) -> Floats:
-        """Gains by the covariances as they are kept, one after the other in bounded memory."""
+        """Gains by what is explained as it is kept, one after the other in bounded memory."""
         gains = np.empty(len(rows))
         for start in range(0, len(rows), _PIECE):
             piece = rows[start : start + _PIECE]
-            gains[start : start + _PIECE] = self._entropies_of(self.covariance[piece], piece)
+            gains[start : start + _PIECE] = self._entropies_of(self._prior(piece) - self.explained[piece], piece)
         return gains
 
     def _entropies_of(self, covariance: Floats, rows: Ints) -> Floats:

@@ -1,6 +1,7 @@
 """More annotations than one factor can hold: each point is predicted from the annotations nearest to it.
 
-What comes out is exactly the posterior given those annotations alone. They are chosen by where they lie, never by what
+Nearest is by the kernel's own distance: along the axes that it stretches, and around those that are periodic. What
+comes out is exactly the posterior given those annotations alone. They are chosen by where they lie, never by what
 they say, so that nothing is overstated: a variance is at most too large, and the mean differs from that of all
 annotations by a deviation whose variance, under the model, is exactly what the variance is too large by. Points are
 split into boxes that hold few annotations each, and the points of a box share theirs; between two boxes the mean may
@@ -17,7 +18,7 @@ import numpy as np
 
 from warpgauge.core.arrays import Floats, Ints
 from warpgauge.core.factors import Factor, is_isotropic
-from warpgauge.core.kernels import ScalarKernel
+from warpgauge.core.kernels import KernelBundle, ScalarKernel
 from warpgauge.core.leave_one_out import LeaveOneOut, left_out
 from warpgauge.core.parallel import one_blas_thread, only_one_thread, over_items
 from warpgauge.core.posterior_covariance import Conditioned
@@ -97,15 +98,21 @@ class LocallyConditioned(Conditioned):
         self._over_boxes(self.locations, work)
         return found
 
+    def _coordinates(self, points: Floats) -> Floats:
+        """Coordinates in which near is near to the kernel: those of its places, where it has some."""
+        bundle = self.kernel.of_prior.bundle
+        return bundle.places.coordinates(points) if isinstance(bundle, KernelBundle) else points
+
     def _over_boxes(self, points: Floats, work: Callable[[Ints, Ints, Conditioned], None]) -> None:
         """Call ``work`` with the points of each box, the annotations near it, and the kernel given those."""
         inside = max(1, _INSIDE * self.nearest // NEAREST)
-        boxes = list(_boxes(points, np.arange(len(points)), self.locations, inside))
+        at, places = self._coordinates(points), self._coordinates(self.locations)
+        boxes = list(_boxes(at, np.arange(len(at)), places, inside))
 
         def worker() -> Callable[[int], None]:
             def of_box(number: int) -> None:
                 rows = boxes[number]
-                chosen = _nearest_to_box(self.locations, points[rows], self.nearest)
+                chosen = _nearest_to_box(places, at[rows], self.nearest)
                 with only_one_thread():
                     work(rows, chosen, Conditioned.on(self.kernel, self.locations[chosen], self.noise[chosen]))
 
@@ -123,12 +130,12 @@ class LocallyConditioned(Conditioned):
         """
         rng = np.random.default_rng(0)
         points = rng.uniform(self.locations.min(axis=0), self.locations.max(axis=0), (_PROBES, self.d))
-        found = []
+        places, found = self._coordinates(self.locations), []
         for nearest in (self.nearest, 2 * self.nearest):
             means, deviations = np.empty_like(points), np.empty(_PROBES)
             with one_blas_thread():
                 for number, point in enumerate(points[:, None]):
-                    chosen = _nearest_to_box(self.locations, point, nearest)
+                    chosen = _nearest_to_box(places, self._coordinates(point), nearest)
                     given = Conditioned.on(self.kernel, self.locations[chosen], self.noise[chosen])
                     cross = given.whitened(point)
                     means[number] = self.kernel.matrix(point, given.locations)[0] @ given.solve(residuals[chosen])

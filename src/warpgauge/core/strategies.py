@@ -22,7 +22,7 @@ import numpy as np
 from warpgauge.core.arrays import Bools, Floats, Ints, thinned_rows
 from warpgauge.core.eager_gains import EagerGains, KernelGivenTargets
 from warpgauge.core.factors import is_isotropic, log_determinants
-from warpgauge.core.gains import TIE, VERY_MANY, LazyGains
+from warpgauge.core.gains import TIE, VERY_MANY, LazyGains, highest_bounds
 from warpgauge.core.objectives import KrauseGains, VarianceGains
 from warpgauge.core.posterior_covariance import Conditioned
 from warpgauge.core.process import TransformationPrior
@@ -94,7 +94,7 @@ class NoiseAwareEagerGains(EagerGains):
         return np.asarray(gains - 0.5 * log_determinants(remaining))
 
 
-# Candidates brought up to date at a time, the most promising first.
+# Candidates brought up to date at a time at least, the most promising first.
 _CHUNK = 512
 _GROWTH = 4
 
@@ -158,18 +158,28 @@ class WeightedGains:
 
     def near_best(self, alive: Bools) -> tuple[Ints, Floats]:
         """Candidates among ``alive`` within a tie of the best value, with their exact values."""
-        bounds = np.where(alive, self.gains.bounds() * self.chance, -np.inf)
-        values = np.full(len(bounds), -np.inf)
-        known = self.gains.up_to_date()  # many at the first question, and where annotations do not reach
-        rows = known if len(known) > len(self._elite) else self._elite
-        best, rows, chunk = -np.inf, rows[alive[rows]], _CHUNK
+        bounds = self.gains.bounds() * self.chance
+        bounds[~alive] = -np.inf
+        known = self.gains.up_to_date()  # all at the first question, and many where annotations do not reach
+        if len(known) == len(bounds):
+            best = float(bounds.max())
+            self._elite = _highest(known, bounds, best)[0][:_CHUNK]
+            near = np.flatnonzero(bounds >= max(best - TIE, np.finfo(float).min))
+            return near, bounds[near]
+        best, chunk = float(bounds[known].max(initial=-np.inf)), max(_CHUNK, len(bounds) // 1024)
+        rows = _highest(known, bounds[known], best)[0] if len(known) > len(self._elite) else self._elite
+        rows = rows[alive[rows]]
+        left: Ints | None = None
+        kept: list[tuple[Ints, Floats]] = []
         while True:
             if len(rows):
-                values[rows] = self.gains.exact(rows) * self.chance[rows]
+                values = self.gains.exact(rows) * self.chance[rows]
                 bounds[rows] = -np.inf
-                best = max(best, float(values[rows].max()))
-            # Before the first are evaluated, all that may be asked are left.
-            left = np.flatnonzero(bounds >= max(best - TIE, np.finfo(float).min))
+                best = max(best, float(values.max()))
+                kept.append(_highest(rows, values, best))
+            # Bounds only fall and the best only rises. Before the first are evaluated, all that may be asked are left.
+            least = max(best - TIE, np.finfo(float).min)
+            left = np.flatnonzero(bounds >= least) if left is None else left[bounds[left] >= least]
             if len(left) == 0:
                 break
             if len(left) > VERY_MANY and np.isfinite(best) and self.gains.lower():
@@ -177,17 +187,26 @@ class WeightedGains:
                 np.multiply(self.gains.bounds(), self.chance, out=bounds)
                 bounds[done] = -np.inf
                 known = self.gains.up_to_date()
-                rows = known[alive[known]]
+                rows, left = known[bounds[known] >= least], None
                 continue
-            rows = left if len(left) <= chunk else left[np.argpartition(bounds[left], -chunk)[-chunk:]]
+            rows = highest_bounds(left, bounds[left], chunk)
             chunk *= _GROWTH
-        evaluated = np.flatnonzero(values > -np.inf)
-        if len(evaluated) > _CHUNK:
-            self._elite = evaluated[np.argpartition(values[evaluated], -_CHUNK)[-_CHUNK:]]
-        else:
-            self._elite = evaluated
-        near = evaluated[values[evaluated] >= best - TIE]
-        return near, values[near]
+        if not kept:
+            return np.empty(0, dtype=np.int64), np.empty(0)
+        evaluated, values = (np.concatenate(parts) for parts in zip(*kept, strict=True))
+        self._elite = _highest(evaluated, values, best)[0][:_CHUNK]
+        high = values >= best - TIE
+        return evaluated[high], values[high]
+
+
+def _highest(rows: Ints, values: Floats, best: float) -> tuple[Ints, Floats]:
+    """Return the rows with the highest values, among them all within a tie of ``best``."""
+    if len(rows) <= _CHUNK:
+        return rows, values
+    high = values >= best - TIE
+    if np.count_nonzero(high) < _CHUNK:
+        high = values >= np.partition(values, -_CHUNK)[-_CHUNK]
+    return rows[high], values[high]
 
 
 STRATEGIES = ("entropy", "information", "variance", "mutual_information", "noise_aware", "farthest", "random")
