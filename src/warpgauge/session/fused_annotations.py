@@ -340,8 +340,11 @@ def _fused(groups: list[_Group], linear: Floats, default: Floats) -> FusedPlacem
     raters = sorted({mark.rater for group in groups for mark in group.marks})
     number = {rater: k for k, rater in enumerate(raters)}
     points = np.full((len(raters), len(groups), len(default)), np.nan)
-    for row, group in enumerate(groups):
-        # Where imported raters marked different points of the fixed image, each match is carried to their mean.
-        points[[number[mark.rater] for mark in group.marks], row] = group.points + group.offsets @ linear.T
+    who = [number[mark.rater] for group in groups for mark in group.marks]
+    rows = np.repeat(np.arange(len(groups)), [len(group.marks) for group in groups])
+    # Where imported raters marked different points of the fixed image, each match is carried to their mean.
+    points[who, rows] = np.concatenate(
+        [group.points + group.offsets @ linear.T if group.carried else group.points for group in groups]
+    )
     stated = min(float(np.sqrt(default[0, 0])), *(group.smallest_sd for group in groups))
     return fuse_raters(dict(zip(raters, points, strict=True)), floor=stated)
