@@ -221,7 +221,7 @@ def with_doubts(project: Project, comparison: Comparison) -> Comparison:
                 )
             continue
         record, mapped = state.transforms.get(name), values.targets[row]
-        check = checked(transform, values.annotations[row], given, grids)
+        check = checked(transform, given, grids)
         # With enough annotations the comparison was repeated, and what was noted before is said again or settled.
         again = record is None or len(given) >= FEWEST_LANDMARKS
         known = {} if record is None or again else {note.code: note for note in state.doubts(record.subject)}

@@ -31,8 +31,6 @@ _MOST_OUTSIDE = 0.5
 _STILL = 0.1
 # ... which is no doubt where the annotations move by less than so many times of it.
 _EXPECTED = 2.0
-# Below this share of the error without any transform, a reading is right: others are not tried again at a verdict.
-_GOOD = 0.5
 
 
 @dataclass(frozen=True)
@@ -99,25 +97,9 @@ def _misread(check: TransformCheck) -> list[Finding]:
     return [Finding(WORSE, {"given": given, "nothing": nothing})] if check.worse_than_nothing else []
 
 
-def checked(
-    transform: Transform, mapped: Floats, annotations: Annotations, grids: tuple[Grid, Grid]
-) -> TransformCheck | None:
-    """Compare a transform with annotations under the usual misreadings, without a warning.
-
-    None with few annotations, and where it fits them well: then no other reading is worth a try.
-
-    Parameters
-    ----------
-    mapped : (L, d) array
-        Its values at the annotations.
-    """
+def checked(transform: Transform, annotations: Annotations, grids: tuple[Grid, Grid]) -> TransformCheck | None:
+    """Compare a transform with annotations under the usual misreadings, without a warning; None with few of them."""
     if len(annotations) < FEWEST:
-        return None
-    error, nothing = (
-        np.linalg.norm(points - annotations.moving_points, axis=1) for points in (mapped, annotations.fixed_points)
-    )
-    known = np.isfinite(error)
-    if known.any() and error[known].mean() <= _GOOD * nothing[known].mean():
         return None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SuspiciousDataWarning)

@@ -32,6 +32,7 @@ _LANDMARKS = 4
 # lost part the transform has less than this share.
 _MOVED_RATIO = 0.5
 _LITTLE = 0.5
+_ADDS = 0.9  # and what is left of the error without the transform, beside the lost part, is below this share
 _FIRST_MOVE = 0.05  # share of the field by which the search for its place begins
 
 _Readings = Iterator[tuple[str, Floats]]  # names, and predicted less true points
@@ -330,7 +331,8 @@ def _lost(t: Transform, fixed: Floats, true: Floats, errors: dict[str, Floats]) 
     def counts(name: str, found: Floats, alone: Floats, ratio: float = _RATIO) -> bool:
         errors[name] = np.full(len(fixed), np.nan)
         errors[name][known] = found
-        return _clearly_better(errors, name, ratio) and _surely_lower(found, alone)
+        adds = _surely_lower(found, alone) and found.mean() < _ADDS * alone.mean()
+        return _clearly_better(errors, name, ratio) and bool(adds)
 
     for words, fit, apply in (("a lost displacement of {}", _mean, np.add), ("a lost affine part", _affine, _applied)):
         missing, there = apply(mapped, fit(mapped, end)) - mapped, apply(start, fit(start, mapped)) - start
