@@ -51,6 +51,10 @@ def hierarchical_bootstrap(
 ) -> Bootstrap:
     """Draw pairs with replacement, and from each drawn pair one joint posterior sample of all methods' scores.
 
+    Ranks are those of the joint samples. For mean scores one quantile level is drawn in each round for all pairs: what
+    makes a score uncertain (tails, failures that nobody met) errs alike on every pair and does not average out. So the
+    median of the rounds is about the mean of the pairs' medians; independent draws of skewed scores would lie above it.
+
     Parameters
     ----------
     draws : sequence of (S, K) arrays
@@ -68,14 +72,15 @@ def hierarchical_bootstrap(
     P, S, K = stacked.shape
     absent = np.zeros((P, K), dtype=bool) if missing is None else np.asarray(missing, dtype=bool)
     case_ranks = ranks(np.where(absent[:, None], np.nan, stacked))
-    rng = np.random.default_rng(seed)
+    stacked.sort(axis=1)
+    rng, levels = np.random.default_rng(seed), np.random.default_rng([seed, 1]).integers(S, size=rounds)
     scores, mean_ranks = np.empty((rounds, K)), np.empty((rounds, K))
     step = max(1, _BLOCK_DOUBLES // (P * K))
     for start in range(0, rounds, step):
         rows = slice(start, min(start + step, rounds))
         count = rows.stop - rows.start
         chosen = rng.integers(P, size=(count, P)), rng.integers(S, size=(count, P))
-        scores[rows] = stacked[chosen].mean(axis=1)
+        scores[rows] = stacked[chosen[0], levels[rows, None]].mean(axis=1)
         mean_ranks[rows] = case_ranks[chosen].mean(axis=1)
     final = rank_distribution(mean_ranks)
     return Bootstrap(scores, mean_ranks, final.probabilities, final.best)
