@@ -11,6 +11,7 @@ import shutil
 import socket
 import threading
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator
 from html.parser import HTMLParser
 from pathlib import Path
@@ -348,8 +349,15 @@ def test_a_stored_result_of_another_kind_is_computed_anew(tmp_path: Path) -> Non
     study = make_study(tmp_path, pairs=1)
     run_study(study, tmp_path / "results")
     (stored,) = (tmp_path / "results" / "pairs").iterdir()
-    for about in (DEEP, "7", '{"methods": 3}', '{"methods": [], "__class__": 1}', "null"):
-        np.savez(stored, about=np.array(about), draws=np.zeros(1), scores=np.zeros(1))
+    shapes = '{"draws": [1, 1], "scores": [1]}'
+    heads = [
+        f'{{"about": {about}, "shapes": {shapes}}}'
+        for about in (DEEP, "7", '{"methods": 3}', '{"methods": [], "__class__": 1}', "null")
+    ]
+    heads += [DEEP, "7", "{}", '{"about": {}, "shapes": 3}', '{"about": {}, "shapes": {"draws": [-1], "scores": "x"}}']
+    for head in heads:
+        content = head.encode() + b"\n" + bytes(16)
+        stored.write_bytes(zlib.crc32(content).to_bytes(4) + content)
         assert list(run_study(study, tmp_path / "results").computed) == ["case0"]
 
 

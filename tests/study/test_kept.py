@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zlib
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -187,3 +188,16 @@ def test_a_late_method_that_breaks_is_missing_and_the_others_are_kept(
     assert found.missing["farther"] == "it cannot be evaluated (ZeroDivisionError)"
     assert "far" not in found.missing
     assert dict(zip(found.methods, found.scores, strict=True))["near"] == before.outcomes[0].scores[0]
+
+
+@pytest.mark.parametrize("about", ["7", "null", '{"key": {"missing": null}}', '{"key": {"other": 1}}', '{"key": 3}'])
+def test_kept_results_of_another_kind_are_computed_anew(study: Study, tmp_path: Path, about: str) -> None:
+    """Each file of a pair's folder is replaced by one with a sound checksum and other content."""
+    fresh = run_study(study, tmp_path / "out").to_json()
+    (folder,) = (tmp_path / "out" / "pairs").iterdir()
+    for file in folder.iterdir():
+        content = f'{{"about": {about}, "shapes": {{"draws": [0, 0]}}}}\n'.encode()
+        file.write_bytes(zlib.crc32(content).to_bytes(4) + content)
+    again = run_study(study, tmp_path / "out")
+    assert again.computed == ("case0",)
+    assert again.to_json() == fresh

@@ -178,14 +178,19 @@ def load_ground(folder: Path) -> Ground | None:
 
 def load_methods(folder: Path, keys: Mapping[str, str]) -> dict[str, Figures]:
     """Read the figures of those methods that are kept in a folder."""
-    names, found = {key: name for name, key in keys.items()}, {}
+    names = {key: name for name, key in keys.items()}
+    found: dict[str, Figures] = {}
     for part in sorted(folder.glob(f"part-*{SUFFIX}")) if folder.is_dir() else []:
         about, arrays = _read(part) or ({}, {"draws": ()})
-        drawn = iter(arrays["draws"])
-        for key, one in about.items():
-            made = Figures(**one) if one["missing"] is not None else Figures(draws=next(drawn), **one)
-            if key in names:
-                found[names[key]] = made
+        try:
+            drawn = iter(arrays["draws"])
+            made = {
+                key: Figures(**one) if one["missing"] is not None else Figures(draws=next(drawn), **one)
+                for key, one in about.items()
+            }
+        except (KeyError, TypeError, AttributeError, StopIteration):
+            continue  # of another kind
+        found |= {names[key]: one for key, one in made.items() if key in names}
     return found
 
 
@@ -205,17 +210,16 @@ def _write(path: Path, about: Any, **arrays: Floats) -> None:
 
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, Any]] | None:
-    """Read what was written; None where there is nothing, or it is damaged."""
+    """Read what was written; None where there is nothing, or it is damaged, or was never written here."""
     try:
         stored = path.read_bytes()
-    except OSError:
+        if zlib.crc32(stored[4:]).to_bytes(4) != stored[:4]:
+            return None
+        line, _, numbers = stored[4:].partition(b"\n")
+        head = json.loads(line)
+        sizes = [math.prod(shape) for shape in head["shapes"].values()]
+        parts = np.split(np.frombuffer(numbers, "<f8").astype(np.float64), np.cumsum(sizes)[:-1])
+        named = zip(head["shapes"].items(), parts, strict=True)
+        return head["about"], {name: part.reshape(shape) for (name, shape), part in named}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
-    if zlib.crc32(stored[4:]).to_bytes(4) != stored[:4]:
-        return None
-    line, _, numbers = stored[4:].partition(b"\n")
-    head = json.loads(line)
-    sizes = [math.prod(shape) for shape in head["shapes"].values()]
-    parts = np.split(np.frombuffer(numbers, "<f8").astype(np.float64), np.cumsum(sizes)[:-1])
-    return head["about"], {
-        name: part.reshape(shape) for (name, shape), part in zip(head["shapes"].items(), parts, strict=True)
-    }
