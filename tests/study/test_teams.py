@@ -57,6 +57,16 @@ def test_folders_and_archives_are_methods_without_a_word_in_the_study(study: Pat
     assert "farther" in (study.parent / "board.html").read_text()
 
 
+def test_nobody_can_submit_what_all_are_compared_with(study: Path) -> None:
+    """A team named as no registration is would set what a missing case costs; a method of the study is refused."""
+    shutil.copytree(study.parent / "far", study.parent / "teams" / "identity")
+    found = run_study(study, study.parent / "out")
+    assert [one.name for one in found.methods] == ["near"]
+    assert "stands for no registration" in found.unranked["identity"]
+    study.write_text(study.read_text() + '[[method]]\nname = "identity"\ntransform = "far/{pair}.tfm"\n')
+    assert "stands for no registration" in call("benchmark", study, code=1)
+
+
 def test_late_and_disqualified_teams_are_named_and_not_ranked(study: Path) -> None:
     pack(study, "far", "late.zip")
     pack(study, "farther", "copied.zip")

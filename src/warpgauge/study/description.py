@@ -19,6 +19,7 @@ from warpgauge.evaluation.judge import CENTRES
 from warpgauge.evaluation.scores import SAMPLES
 from warpgauge.io.files import PathLike, one_line, read_text
 from warpgauge.io.inside import name_problem
+from warpgauge.project.transforms import IDENTITY
 
 MISSING_RULES = ("worst", "exclude", "error")
 CHALLENGES = ("anhir", "learn2reg", "acrobat", "brats-reg")
@@ -259,6 +260,11 @@ class Study:
         plain = [pair.name for pair in self.pairs if pair.project is None]
         projects = [pair.name for pair in self.pairs if pair.project is not None]
         points = [method.name for method in self.methods if method.mapped_landmarks is not None]
+        if any(one.name == IDENTITY and one.patterns and one.transform != (IDENTITY,) for one in self.methods):
+            raise InvalidInputError(
+                f"The name {IDENTITY!r} stands for no registration, which every method is compared with; give the "
+                "method another name."
+            )
         if points and projects:
             raise InvalidInputError(
                 f"The method {points[0]!r} gives mapped_landmarks, but the pair {projects[0]!r} is a project, which "

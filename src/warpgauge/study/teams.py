@@ -16,6 +16,7 @@ from warpgauge.errors import FileFormatError, InvalidInputError
 from warpgauge.io.files import content_hash
 from warpgauge.io.inside import Inside, file_name
 from warpgauge.io.limits import shown_bytes
+from warpgauge.project.transforms import IDENTITY
 from warpgauge.study.description import MethodSpec, Study, SubmissionsSpec
 
 ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz")
@@ -64,6 +65,8 @@ def _reason(spec: SubmissionsSpec, name: str, path: Path) -> str | None:
     """Return why a submission is not ranked, if it is not."""
     if name in spec.disqualified:
         return f"disqualified: {spec.disqualified[name]}"
+    if name == IDENTITY:
+        return "its name stands for no registration, which others are compared with; it needs another name"
     if spec.deadline is None:
         return None
     files = [path] if path.is_file() else [one for one in path.rglob("*") if one.is_file()]
