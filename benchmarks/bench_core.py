@@ -8,11 +8,9 @@ import sys
 
 import numpy as np
 from scipy.linalg import solve_triangular
-from threadpoolctl import threadpool_limits
 from timing import Row, compare, seconds
 
 import warpgauge as wg
-from warpgauge.core.hyperparameters import _TrainingSet
 from warpgauge.core.parallel import over_items
 
 EXTENT = 1000.0
@@ -203,39 +201,6 @@ def cold_suggestion(candidates: int, d: int, isotropic: bool) -> Row:
     )
 
 
-def fit_threads() -> Row:
-    """The leave-one-out fit with the linear algebra's default threads and with one."""
-    annotated = annotations(150, 2, False, np.random.default_rng(9))
-    model = prior(2, levels=9)
-
-    def fit() -> None:
-        wg.fit_kernel(model, annotated, max_iterations=20)
-
-    def with_one_thread() -> None:
-        with threadpool_limits(1, "blas"):
-            fit()
-
-    return compare(
-        "leave-one-out fit, 150 landmarks, default threads", fit, "with one thread", with_one_thread, 1.1, repeats=5
-    )
-
-
-def loss_and_gradient() -> Row:
-    rng = np.random.default_rng(4)
-    d, L = 2, 300
-    model = prior(d, levels=9)
-    part = _TrainingSet(model, annotations(L, d, True, rng))
-    gram = model.kernel.matrix(*(2 * [rng.uniform(0, EXTENT, (L, d))])) + np.eye(L)
-    return compare(
-        f"leave-one-out loss and gradient, L = {L}, S = 9, isotropic",
-        lambda: part.loss_and_gradient(model.kernel.weights, 0.0),
-        f"one inversion of {L} x {L} and one product",
-        lambda: np.linalg.inv(gram) @ gram,
-        4.0,
-        repeats=41,
-    )
-
-
 _MEMORY = """
 import sys
 import numpy as np
@@ -314,7 +279,5 @@ def run() -> list[Row]:
         cold_suggestion(20_000, 2, False),
         covariance_on_grid(),
         mean_on_grid(),
-        fit_threads(),
-        loss_and_gradient(),
         map_memory(),
     ]

@@ -5,11 +5,9 @@ from __future__ import annotations
 import subprocess
 import sys
 
-import former_maps
 import numpy as np
 from bench_core import EXTENT, annotations, prior, products
-from threadpoolctl import threadpool_limits
-from timing import Row, compare, seconds, threads
+from timing import Row, compare, seconds
 
 import warpgauge as wg
 
@@ -30,44 +28,12 @@ def error_map() -> Row:
     )
 
 
-def mean_and_variance() -> Row:
-    rng = np.random.default_rng(10)
-    posterior = prior(3).condition(annotations(100, 3, True, rng))
-    points = wg.Grid((128,) * 3, [EXTENT / 128] * 3).points()
-
-    def former() -> None:
-        with threadpool_limits(1, "blas"):  # with more it takes several times as long on a busy machine
-            former_maps.mean(posterior, points)
-            former_maps.variances(posterior, points)
-
-    return compare(
-        "mean and variance on a 128 x 128 x 128 grid, L = 100, isotropic",
-        lambda: posterior.mean_and_deviation(points),
-        "the former way (benchmarks/former_maps.py), one thread of linear algebra",
-        former,
-        0.3,
-        repeats=3,
-    )
-
-
-def two_cores(side: int = 256) -> Row:
+def small_error_map() -> Row:
     rng = np.random.default_rng(11)
-    posterior = prior(3).condition(annotations(100, 3, True, rng))
-
-    def mapped(size: int) -> object:
-        grid = wg.Grid((size,) * 3, [EXTENT / size] * 3)
-        return wg.error_map(posterior, lambda points: points + 1.0, grid)
-
-    mapped(16)
-    pairs = []
-    for _ in range(2):
-        with threads(2):
-            both = seconds(lambda: mapped(side))
-        with threads(1):
-            pairs.append((both, seconds(lambda: mapped(side))))
-    ours, theirs = min(pair[0] for pair in pairs), min(pair[1] for pair in pairs)
-    work = f"error map of {side} x {side} x {side}, L = 100, isotropic, two threads"
-    return Row(work, "the same with one thread", ours, theirs, ours / theirs, 0.55)
+    posterior = prior(2).condition(annotations(100, 2, False, rng))
+    grid = wg.Grid((512, 512), [EXTENT / 512] * 2)
+    spent = min(seconds(lambda: wg.error_map(posterior, lambda points: points + 1.0, grid)) for _ in range(3))
+    return Row("error map of 512 x 512, L = 100, anisotropic", "1 s", spent, 1.0, spent, 1.0)
 
 
 _MEMORY = """
@@ -109,4 +75,4 @@ def entropy_memory() -> Row:
 
 
 def run() -> list[Row]:
-    return [error_map(), mean_and_variance(), two_cores(), entropy_memory()]
+    return [error_map(), small_error_map(), entropy_memory()]

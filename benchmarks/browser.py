@@ -1,15 +1,13 @@
-"""The annotator's page in a real browser: how soon it shows something, and how smoothly it pans."""
+"""The annotator's page in a real browser: how soon it shows something."""
 
 from __future__ import annotations
 
 import shutil
-import statistics
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-FIRST_SECONDS, FRAME_SECONDS = 1.0, 1 / 30
-VISITS, FRAMES, SCALES = 7, 120, (0.2, 1.0)
+FIRST_SECONDS, VISITS = 1.0, 7
 _WATCH = """
 const timer = setInterval(() => {
   const planes = [...document.querySelectorAll(".planes canvas")].filter((plane) => plane.offsetParent !== null);
@@ -19,26 +17,6 @@ const timer = setInterval(() => {
   clearInterval(timer);
 }, 4);
 """
-_LOOK = """(scale) => {
-  const pane = globalThis.warpgauge.stage.planesOf("fixed")[0];
-  pane.view = { ...pane.view, centre: [6000, 6000], scale };
-}"""
-_PAN = """async (frames) => {
-  const pane = globalThis.warpgauge.stage.planesOf("fixed")[0];
-  const times = [];
-  let last = await new Promise(requestAnimationFrame);
-  for (let k = 0; k < frames; k++) {
-    pane.pan([-20, -8]);
-    const now = await new Promise(requestAnimationFrame);
-    times.push((now - last) / 1000);
-    last = now;
-  }
-  return times;
-}"""
-_COMPLETE = (
-    "() => [...document.querySelectorAll('.planes canvas')].filter((c) => c.offsetParent !== null)"
-    ".every((c) => c.dataset.complete === 'true')"
-)
 
 
 @contextmanager
@@ -75,30 +53,3 @@ def first_picture(found: Any, link: str) -> float:
     spent = page.evaluate("() => globalThis.pictureAt") / 1000
     context.close()
     return float(spent)
-
-
-def pan(found: Any, link: str) -> tuple[list[float], list[int]]:
-    """Seconds of each frame while a view of 640 x 560 moves by 2400 x 960 screen pixels; tiles asked for, by scale."""
-    context = found.new_context(viewport={"width": 1280, "height": 720})
-    page = context.new_page()
-    asked: list[str] = []
-    page.on("request", lambda request: "/fixed/tile" in request.url and asked.append(request.url))
-    page.goto(link)
-    page.wait_for_function("() => globalThis.warpgauge?.store.state.query")
-    times: list[float] = []
-    counts: list[int] = []
-    for scale in SCALES:
-        page.evaluate(_LOOK, scale)
-        page.wait_for_function(_COMPLETE)
-        page.wait_for_load_state("networkidle")
-        before = len(asked)
-        times += page.evaluate(_PAN, FRAMES)
-        page.wait_for_function(_COMPLETE)
-        counts.append(len(asked) - before)
-    context.close()
-    return times, counts
-
-
-def summary(times: list[float]) -> tuple[float, float]:
-    """Median and 95th percentile."""
-    return statistics.median(times), sorted(times)[int(0.95 * (len(times) - 1))]

@@ -1,24 +1,12 @@
-"""The same isotropic problem in scikit-learn and in GPyTorch: posterior maps and the fit of the weights.
+"""The same isotropic problem in scikit-learn: posterior maps and the fit of the weights.
 
-Both peers get the paper's Wendland bundle written as their own kernel object, in double precision, with the identity
-as the mean (they see y - x) and one known noise variance for each annotation. The kernel is a scalar times I_d, so the
-d components share one matrix; both peers are used in the way that lets them share its factor where they can.
-
-What each one fits: scikit-learn knows the marginal likelihood only. GPyTorch can also minimise the leave-one-out loss
-of the paper (``objective="leave_one_out"``). Both are driven by the same L-BFGS-B over log weights, so that the number
-of iterations means the same.
-
-A peer that is not installed costs nothing: :func:`rows` then gives its rows with ``seconds`` None and the reason.
-Run it on its own with ``python benchmarks/peers.py``. Versions that were tried: see ``PINS``.
+It gets the paper's Wendland bundle written as its own kernel object, in double precision, with the identity as the mean
+(it sees y - x) and one known noise variance for each annotation. The kernel is a scalar times I_d, so the d components
+share one factor. scikit-learn fits the marginal likelihood, by the same L-BFGS-B over log weights as we do.
 """
 
 from __future__ import annotations
 
-import json
-import os
-import statistics
-import sys
-import time
 from collections.abc import Callable
 from functools import cache
 from importlib.util import find_spec
@@ -29,16 +17,13 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.spatial.distance import cdist
 
-PINS = ("scikit-learn==1.9.1", "gpytorch==1.15.2", "linear_operator==0.6.1", "torch==2.13.0")
-BLOCK = 2048  # points a prediction: in one piece both peers were two to eight times slower
+BLOCK = 2048  # points a prediction: in one piece it was two to eight times slower
 LOG_WEIGHT_BOUNDS = (-20.0, 20.0)
 
 
-def missing(peer: str) -> str | None:
-    """Return why a peer ("sklearn" or "gpytorch") cannot run here, or None where it can."""
-    needed = {"sklearn": ("sklearn",), "gpytorch": ("torch", "gpytorch")}[peer]
-    absent = [name for name in needed if find_spec(name) is None]
-    return f"not installed: {', '.join(absent)}" if absent else None
+def missing() -> str | None:
+    """Return why scikit-learn cannot run here, or None where it can."""
+    return None if find_spec("sklearn") else "not installed: sklearn"
 
 
 def _add_wendland(
@@ -84,9 +69,6 @@ def _in_blocks(
         part = slice(start, start + BLOCK)
         mean[part], sd[part] = predict(points[part])
     return mean, sd
-
-
-# ------------------------------------------------------------------------------------------------ scikit-learn
 
 
 @cache
@@ -174,136 +156,6 @@ def sklearn_fit(X: np.ndarray, Y: np.ndarray, noise_var: Any, scales: Any, weigh
     return np.exp(model.kernel_.theta)
 
 
-# ------------------------------------------------------------------------------------------------ GPyTorch
-
-
-@cache
-def _gpytorch_kernel_class() -> type:
-    """Make the kernel class, once GPyTorch is known to be there."""
-    import gpytorch
-    import torch
-    from linear_operator.operators import KernelLinearOperator
-
-    class WendlandBundle(gpytorch.kernels.Kernel):  # type: ignore[misc]
-        """sum_s weights_s K_W(|x - y| / scales_s); its free parameters are the log weights."""
-
-        is_stationary = True
-
-        def __init__(self, scales: np.ndarray, weights: np.ndarray) -> None:
-            super().__init__()
-            self.scales = [float(scale) for scale in scales]
-            start = torch.tensor(np.log(weights), dtype=torch.float64)
-            self.register_parameter("log_weights", torch.nn.Parameter(start))
-
-        def forward(self, x1: Any, x2: Any, diag: bool = False, **_: Any) -> Any:
-            if diag:
-                return self.log_weights.exp().sum().expand(x1.shape[:-1])
-            many = gpytorch.settings.max_eager_kernel_size.value()
-            if not self.training and x1.shape[-2] == x2.shape[-2] > many:
-                # Only the diagonal of the covariance among the points of a map is wanted. GPyTorch 1.15 evaluates
-                # that n x n matrix unless the kernel hands it out unevaluated: minutes instead of seconds for a map.
-                return KernelLinearOperator(x1, x2, covar_func=self._value)
-            return self._value(x1, x2)
-
-        def _value(self, x1: Any, x2: Any, **_: Any) -> Any:
-            distance = torch.cdist(x1, x2, compute_mode="donot_use_mm_for_euclid_dist")
-            value = torch.zeros_like(distance)
-            for scale, weight in zip(self.scales, self.log_weights.exp(), strict=True):
-                ratio = distance / scale
-                value = value + weight * ((4.0 * ratio + 1.0) * (1.0 - ratio).clamp_min(0.0).square().square())
-            return value
-
-    return WendlandBundle
-
-
-def _gpytorch_model(X: np.ndarray, Y: np.ndarray, noise_var: Any, scales: Any, weights: Any) -> Any:
-    """Build the exact GP: the d components of y - x are a batch of targets over one set of points and one matrix."""
-    import gpytorch
-    import torch
-
-    noise = torch.tensor(np.broadcast_to(np.asarray(noise_var, dtype=float), (len(X),)).copy())
-    likelihood = gpytorch.likelihoods.FixedNoiseGaussianLikelihood(noise)
-
-    class ExactModel(gpytorch.models.ExactGP):  # type: ignore[misc]
-        def __init__(self) -> None:
-            super().__init__(torch.tensor(X), torch.tensor((Y - X).T.copy()), likelihood)
-            self.kernel = _gpytorch_kernel_class()(np.asarray(scales, dtype=float), np.asarray(weights, dtype=float))
-
-        def forward(self, points: Any) -> Any:
-            mean = torch.zeros(X.shape[1], points.shape[-2], dtype=torch.float64)
-            return gpytorch.distributions.MultivariateNormal(mean, self.kernel(points))
-
-    return ExactModel()
-
-
-def gpytorch_posterior(
-    X: np.ndarray, Y: np.ndarray, noise_var: Any, scales: Any, weights: Any, grid_points: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Posterior mean (n, d) and standard deviation (n,) of the transformation, by GPyTorch's exact GP."""
-    import gpytorch
-    import torch
-
-    model = _gpytorch_model(X, Y, noise_var, scales, weights).eval()
-
-    def predict(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        output = model(torch.tensor(points))
-        return points + output.mean.numpy().T, output.variance[0].sqrt().numpy()
-
-    # fast_pred_var keeps the inverse factor between blocks; up to 800 annotations it is exact (a Cholesky).
-    with torch.no_grad(), gpytorch.settings.fast_pred_var():
-        return _in_blocks(predict, grid_points, X.shape[1])
-
-
-def gpytorch_fit(
-    X: np.ndarray,
-    Y: np.ndarray,
-    noise_var: Any,
-    scales: Any,
-    weights0: Any,
-    max_iter: int,
-    objective: str = "marginal",
-) -> np.ndarray:
-    """Weights that maximise the marginal or the "leave_one_out" likelihood, from ``weights0``, by autograd."""
-    import torch
-
-    loss = gpytorch_loss(X, Y, noise_var, scales, weights0, objective)
-    start = np.log(np.asarray(weights0, dtype=float))
-    bounds = [LOG_WEIGHT_BOUNDS] * len(start)
-    with torch.enable_grad():
-        result = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": max_iter})
-    return np.exp(result.x)
-
-
-def gpytorch_loss(
-    X: np.ndarray, Y: np.ndarray, noise_var: Any, scales: Any, weights0: Any, objective: str
-) -> Callable[[np.ndarray], tuple[float, np.ndarray]]:
-    """Return the negative log likelihood of all components, and its gradient, as a function of the log weights."""
-    import gpytorch
-    import torch
-
-    model = _gpytorch_model(X, Y, noise_var, scales, weights0).train()
-    kinds = {
-        "marginal": gpytorch.mlls.ExactMarginalLogLikelihood,
-        "leave_one_out": gpytorch.mlls.LeaveOneOutPseudoLikelihood,
-    }
-    likelihood = kinds[objective](model.likelihood, model)
-    points, displacement = model.train_inputs[0], model.train_targets
-    log_weights = model.kernel.log_weights
-
-    def loss(theta: np.ndarray) -> tuple[float, np.ndarray]:
-        with torch.no_grad():
-            log_weights.copy_(torch.from_numpy(theta))
-        model.zero_grad()
-        value = -len(points) * likelihood(model(points), displacement).sum()  # GPyTorch's is per annotation
-        value.backward()
-        return value.item(), log_weights.grad.numpy().copy()
-
-    return loss
-
-
-# ------------------------------------------------------------------------------------------------ the comparison
-
-
 def problem(count: int = 100, grid: int = 256, levels: int = 9, seed: int = 0) -> SimpleNamespace:
     """Make a 2D isotropic problem: annotations drawn from the model itself on a square of 2560, and a grid over it."""
     rng = np.random.default_rng(seed)
@@ -319,49 +171,3 @@ def problem(count: int = 100, grid: int = 256, levels: int = 9, seed: int = 0) -
     axis = np.linspace(0.0, side, grid)
     grid_points = np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2)
     return SimpleNamespace(X=X, Y=Y, noise_var=noise_var, scales=scales, weights=weights, grid_points=grid_points)
-
-
-def _works(case: SimpleNamespace, max_iter: int) -> list[tuple[str, str, Callable[[], Any]]]:
-    data = (case.X, case.Y, case.noise_var, case.scales)
-    start = np.full(len(case.scales), 100.0)
-    return [
-        ("sklearn", "posterior mean and sd", lambda: sklearn_posterior(*data, case.weights, case.grid_points)),
-        ("sklearn", "fit, marginal likelihood", lambda: sklearn_fit(*data, start, max_iter)),
-        ("gpytorch", "posterior mean and sd", lambda: gpytorch_posterior(*data, case.weights, case.grid_points)),
-        ("gpytorch", "fit, marginal likelihood", lambda: gpytorch_fit(*data, start, max_iter)),
-        ("gpytorch", "fit, leave-one-out", lambda: gpytorch_fit(*data, start, max_iter, "leave_one_out")),
-    ]
-
-
-def rows(case: SimpleNamespace | None = None, max_iter: int = 50, repeats: int = 3) -> list[dict[str, Any]]:
-    """Time every peer's work: the median over ``repeats`` after one untimed call; None and a reason where missing."""
-    table = []
-    for peer, work, call in _works(case or problem(), max_iter):
-        row: dict[str, Any] = {"peer": peer, "work": work, "seconds": None, "reason": missing(peer)}
-        if row["reason"] is None:
-            call()
-            row["seconds"] = statistics.median(_seconds(call) for _ in range(repeats))
-        table.append(row)
-    return table
-
-
-def _seconds(call: Callable[[], Any]) -> float:
-    start = time.perf_counter()
-    call()
-    return time.perf_counter() - start
-
-
-def main() -> None:
-    """Print the table, or JSON with ``--json``."""
-    table = rows()
-    if "--json" in sys.argv[1:]:
-        print(json.dumps(table, indent=2))
-        return
-    print(f"OMP_NUM_THREADS={os.environ.get('OMP_NUM_THREADS', 'not set')}")
-    for row in table:
-        value = row["reason"] if row["seconds"] is None else f"{row['seconds']:9.4f} s"
-        print(f"{row['peer']:10} {row['work']:26} {value}")
-
-
-if __name__ == "__main__":
-    main()

@@ -19,10 +19,7 @@ MODULES = (
     "bench_core",
     "bench_maps",
     "bench_evaluate",
-    "bench_cluster",
-    "bench_busy",
     "bench_transforms",
-    "bench_answers",
     "bench_web",
     "bench_peers",
 )
@@ -58,7 +55,6 @@ def revision() -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", choices=MODULES, nargs="+", help="some modules instead of all")
-    parser.add_argument("--no-growth", action="store_true", help="leave the growth curves out")
     parser.add_argument("--json", type=Path, default=Path("bench-output/bench.json"), help="where the JSON goes")
     arguments = parser.parse_args()
     sys.path.insert(0, str(Path(__file__).parent))
@@ -79,13 +75,10 @@ def main() -> None:
                 print(f": {last['seconds'] * 1e3:.2f} ms against {last['bound_seconds'] * 1e3:.2f} ms", end="")
             print(f"\n    {last['note']}" if last.get("note") else "", flush=True)
         took[name] = time.perf_counter() - began
-    began = time.perf_counter()
-    curves = [] if arguments.no_growth else importlib.import_module("bench_growth").curves()
     arguments.json.parent.mkdir(parents=True, exist_ok=True)
     load.append(os.getloadavg()[0])
-    took["bench_growth"] = time.perf_counter() - began
     about = {**machine(load), "minutes": {name: round(seconds / 60, 1) for name, seconds in took.items()}}
-    result = {"machine": about, "rows": rows, "curves": curves}
+    result = {"machine": about, "rows": rows}
     arguments.json.write_text(json.dumps(result, indent=1) + "\n")
     print(f"\nwritten to {arguments.json}")
 

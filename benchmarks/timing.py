@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -83,18 +81,3 @@ def threads(count: int) -> Iterator[None]:
             del os.environ["WARPGAUGE_THREADS"]
         else:
             os.environ["WARPGAUGE_THREADS"] = former
-
-
-@contextmanager
-def busy_cores() -> Iterator[None]:
-    """Keep every core busy with other processes."""
-    code = "import numpy as np\na = np.ones((300, 300))\nwhile True: a @ a"
-    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
-    started = [subprocess.Popen([sys.executable, "-c", code], env=environment) for _ in range(os.cpu_count() or 1)]
-    try:
-        time.sleep(1.0)
-        yield
-    finally:
-        for process in started:
-            process.kill()
-            process.wait()

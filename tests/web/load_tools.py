@@ -1,7 +1,4 @@
-"""Many raters at once on several servers of one project, some of which die; what was acknowledged must be in the log.
-
-Used by the tests, and with more raters by ``benchmarks/servers.py``.
-"""
+"""Many raters at once on several servers of one project, some of which die; what was acknowledged is in the log."""
 
 from __future__ import annotations
 
