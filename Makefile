@@ -111,7 +111,7 @@ $(ALL_STAMP): requirements/dev.txt pyproject.toml $(SOURCES)
 
 notebooks: $(ALL_STAMP)  ## run the notebooks of the documentation with what `pip install ".[all]"` gives
 	XDG_STATE_HOME=$(CURDIR)/$(ALL)/state $(ALL)/bin/jupyter execute docs/notebooks/*.ipynb
-	$(ALL_INSTALL) jupyterlab jupyter-server-proxy
+	$(ALL_INSTALL) jupyterlab
 	@# The annotator within a cell of JupyterLab, in Chromium; the browser is driven from the environment of the tests.
 	@test ! -x $(BIN)/python || WARPGAUGE_JUPYTER=$(CURDIR)/$(ALL)/bin/jupyter $(BIN)/python -m pytest -q tests/web/test_notebook_page.py
 

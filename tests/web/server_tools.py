@@ -62,7 +62,10 @@ class Served:
             self._thread = threading.Thread(target=self.launch.run)
             self._thread.start()
         self.base = self.links["launcher"].partition("/?")[0]
-        self.port = int(self.base.rpartition(":")[2])
+        if process:
+            self.port = int(self.base.rpartition(":")[2])
+        else:
+            self.port = self.launch.socket.getsockname()[1]
 
     def _start_process(self, raters: str, port: int) -> None:
         command = [sys.executable, "-c", _MAIN, str(self.folder), str(port), raters, TOKEN]
@@ -83,6 +86,12 @@ class Served:
         """Return a browser that has followed the link of this person."""
         client = self.stranger()
         assert client.get(self.links[who]).status_code == 303
+        return client
+
+    def local(self, **options: Any) -> httpx.Client:
+        """Return a program of this machine, past any proxy."""
+        client = httpx.Client(base_url=f"http://127.0.0.1:{self.port}", timeout=300, trust_env=False, **options)
+        self._clients.append(client)
         return client
 
     def stranger(self, **options: Any) -> httpx.Client:

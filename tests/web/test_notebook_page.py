@@ -1,4 +1,4 @@
-"""The annotator within a cell of a real JupyterLab, at its own address and through jupyter-server-proxy.
+"""The annotator within a cell of a real JupyterLab, and its link behind JupyterHub.
 
 `make notebooks` sets the variable WARPGAUGE_JUPYTER to a ``jupyter`` with JupyterLab; without it these are skipped.
 """
@@ -72,15 +72,10 @@ def lab(tmp_path: Path) -> Iterator[str]:
 
 
 @needs_jupyter
-@pytest.mark.parametrize("proxy", [False, True])
-def test_a_mark_made_in_a_cell_is_an_annotation_in_the_next(
-    browser: Any, lab: str, tmp_path: Path, proxy: bool
-) -> None:
-    """The page in a cell takes a click; the next cell has the annotation. Also through the notebook server's proxy."""
+def test_a_mark_made_in_a_cell_is_an_annotation_in_the_next(browser: Any, lab: str, tmp_path: Path) -> None:
+    """The page in a cell takes a click; the next cell has the annotation."""
     make_tissue_project(tmp_path / "slide", size=(320, 260))
-    show = (
-        f"import warpgauge as wg\nannotator = wg.Project.open('slide', trust=True).annotate(proxy={proxy})\nannotator"
-    )
+    show = "import warpgauge as wg\nannotator = wg.Project.open('slide', trust=True).annotate()\nannotator"
     count = "print('marks', len(annotator.annotations()))\nannotator.stop()"
     _book(tmp_path / "book.ipynb", show, count)
     context = browser.new_context(viewport={"width": 1400, "height": 1000})
@@ -145,27 +140,38 @@ def test_sealed_answers_are_not_left_out_without_a_word(tmp_path: Path) -> None:
             assert heard[0].filename == __file__
 
 
-def test_behind_a_hub_the_address_is_a_path_of_the_notebook_server(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("told", ["by the hub", "by you"])
+def test_behind_a_hub_there_is_a_link_through_its_address(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: str
 ) -> None:
-    """With the hub's prefix in the environment, the frame goes below it, and the hub's public name is answered to."""
+    """The link goes below the public address of the notebook's server; no frame is shown or allowed."""
     import warpgauge as wg
+    from warpgauge.errors import InvalidInputError
 
     monkeypatch.setenv("JUPYTERHUB_SERVICE_PREFIX", "/user/ada/")
-    monkeypatch.setenv("JUPYTERHUB_PUBLIC_URL", "https://hub.example.org/user/ada/")
     make_tissue_project(tmp_path / "slide", size=(200, 160))
     with wg.Project.open(tmp_path / "slide") as project:
-        annotator = project.annotate()
-        port = annotator._launch.socket.getsockname()[1]
+        with pytest.raises(InvalidInputError, match="jupyter="):
+            project.annotate()
+        hub = "https://hub.example.org/user/ada/"
+        if told == "by the hub":
+            monkeypatch.setenv("JUPYTERHUB_PUBLIC_URL", hub)
+        annotator = project.annotate() if told == "by the hub" else project.annotate(jupyter=hub)
         try:
-            assert annotator.url.startswith(f"/user/ada/proxy/{port}/?token=")
-            request = urllib.request.Request(
-                f"http://127.0.0.1:{port}{annotator.url}", headers={"Host": "hub.example.org"}
+            public, path = (
+                annotator.url[: len("https://hub.example.org")],
+                annotator.url[len("https://hub.example.org") :],
             )
-            opener = urllib.request.build_opener(_Stay)
-            answer = opener.open(request, timeout=30)
+            assert public == "https://hub.example.org"
+            port = int(path.split("/")[4])
+            assert path.startswith(f"/user/ada/proxy/{port}/?token=")
+            assert annotator.url in annotator._repr_html_()
+            assert "<iframe" not in annotator._repr_html_()
+            request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", headers={"Host": "hub.example.org"})
+            answer = urllib.request.build_opener(_Stay).open(request, timeout=30)
             assert answer.status == 303
             assert answer.headers["Location"] == f"/user/ada/proxy/{port}/"
+            assert answer.headers["X-Frame-Options"] == "DENY"
         finally:
             annotator.stop()
 

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 import ssl
 import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
+from warpgauge.errors import InvalidInputError
 from warpgauge.project import Project
 from warpgauge.web import connections, prepare
 from warpgauge.web.auth import has_ended, token_hash
-from web.server_tools import Served, answer, served
+from web.server_tools import Served, answer, make_flat, served
 
 
 @pytest.fixture
@@ -208,37 +211,115 @@ def test_tls(flat: Path, certificate: tuple[Path, Path]) -> None:
         thread.join()
 
 
+PUBLIC = "https://annotate.example.org/lesion"
+
+
+@contextmanager
+def behind_a_proxy(folder: Path, **options: Any) -> Iterator[tuple[Served, dict[str, str]]]:
+    """A server behind a proxy with TLS and a prefix, and the headers of an organiser's request from there."""
+    with served(folder, public_url=PUBLIC, **options) as server:
+        token = server.links["launcher"].removeprefix(PUBLIC)
+        reply = server.local().get(token, headers={"Host": "annotate.example.org"})
+        cookie = reply.headers["set-cookie"].partition(";")[0]
+        yield server, {"Host": "annotate.example.org", "Cookie": cookie}
+
+
 def test_below_a_prefix(flat: Path) -> None:
     """Behind a proxy's prefix, stripped or not, the page, its files, the cookie and the answers carry it."""
-    from threading import Thread
+    with behind_a_proxy(flat) as (server, headers):
+        client = server.local(headers=headers)
+        reply = client.get(server.links["launcher"].removeprefix("https://annotate.example.org"))
+        assert (reply.status_code, reply.headers["location"]) == (303, "/lesion/")
+        assert "Path=/lesion/" in reply.headers["set-cookie"]
+        assert "Secure" in reply.headers["set-cookie"]
+        for prefix in ("/lesion", ""):
+            page = client.get(f"{prefix}/")
+            assert page.status_code == 200
+            assert '"/static/' not in page.text
+            assert '"/lesion/static/' in page.text
+            assert client.get(f"{prefix}/api/project").status_code == 200
+        script = page.text.partition('src="/lesion')[2].partition('"')[0]
+        assert client.get(script).status_code == 200
+        assert 'data-root="/lesion"' in page.text  # the scripts put it before every address
 
-    launch = prepare(flat, root_path="/lesion/", allowed_hosts=["annotate.example.org"])
-    thread = Thread(target=launch.run)
-    thread.start()
-    try:
-        base = launch.url.removesuffix("/lesion")
-        with httpx.Client(base_url=base, headers={"Host": "annotate.example.org"}) as client:
-            token = launch.links[0].url.partition("?")[2]
-            reply = client.get(f"/lesion/?{token}", timeout=60)
-            assert (reply.status_code, reply.headers["location"]) == (303, "/lesion/")
-            assert "Path=/lesion/" in reply.headers["set-cookie"]
-            cookie = {"Cookie": reply.headers["set-cookie"].partition(";")[0]}
-            for prefix in ("/lesion", ""):
-                page = client.get(f"{prefix}/", headers=cookie)
-                assert page.status_code == 200
-                assert '"/static/' not in page.text
-                assert '"/lesion/static/' in page.text
-                assert client.get(f"{prefix}/api/project", headers=cookie).status_code == 200
-            script = page.text.partition('src="/lesion')[2].partition('"')[0]
-            assert client.get(script, headers=cookie).status_code == 200
-            assert 'data-root="/lesion"' in page.text  # the scripts put it before every address
-            write = client.post(
-                "/lesion/api/undo", headers={**cookie, "Origin": "https://annotate.example.org"}, json={"generation": 0}
-            )
-            assert write.status_code == 422  # nothing to undo: the origin of the proxy's page was accepted
-    finally:
-        launch.stop()
-        thread.join()
+
+def test_an_invitation_made_behind_a_proxy_leads_there(flat: Path) -> None:
+    """Its link has the proxy's scheme, name and prefix, whatever the request says; the printed one as well."""
+    with behind_a_proxy(flat) as (server, headers):
+        forged = {"X-Forwarded-Proto": "http", "X-Forwarded-Host": "evil.example", "X-Forwarded-Prefix": "/evil"}
+        for host in ("annotate.example.org", "127.0.0.1", "localhost:8000"):
+            one = server.local(headers={**headers, **forged, "Host": host})
+            link = one.post("/api/raters", json={"name": "eve", "role": "rater", "action": "add"}).json()["link"]
+            assert link.startswith(f"{PUBLIC}/?token=")
+        assert server.links["launcher"].startswith(f"{PUBLIC}/?token=")
+        assert (
+            server.local().get(link.removeprefix(PUBLIC), headers={"Host": "annotate.example.org"}).status_code == 303
+        )
+
+
+def test_an_invitation_to_a_folder_behind_a_proxy_leads_there(tmp_path: Path) -> None:
+    """The same on the page of all pairs."""
+    make_flat(tmp_path / "pairs" / "a")
+    with behind_a_proxy(tmp_path / "pairs") as (server, headers):
+        one = server.local(headers=headers)
+        link = one.post("/api/people", json={"name": "eve", "role": "rater", "action": "add"}).json()["link"]
+        assert link.startswith(f"{PUBLIC}/?token=")
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        {"Host": "evil.example"},
+        {"Host": "annotate.example.org.evil.example"},
+        {"Origin": "https://evil.example"},
+        {"Origin": "http://annotate.example.org"},  # the same name without TLS is another site
+        {"Origin": "https://annotate.example.org:8443"},
+        {"Origin": "http://127.0.0.1"},
+        {"Host": "evil.example", "X-Forwarded-Host": "annotate.example.org"},
+    ],
+)
+def test_forged_names_and_origins_are_refused_behind_a_proxy(flat: Path, forged: dict[str, str]) -> None:
+    """With an organiser's cookie, a write from anywhere but the public page itself gets 403."""
+    with behind_a_proxy(flat) as (server, headers):
+        asked = {"json": {"generation": 0}, "headers": {**headers, "Origin": "https://annotate.example.org"}}
+        assert server.local().post("/api/undo", **asked).status_code == 422  # nothing to undo: the request was heard
+        asked["headers"] = {**asked["headers"], **forged}
+        assert server.local().post("/api/undo", **asked).status_code == 403
+
+
+@pytest.mark.parametrize("public_url", [None, PUBLIC])
+def test_a_local_process_signs_on_as_nobody(flat: Path, public_url: str | None) -> None:
+    """Headers by which proxies name people and clients open nothing, also from this machine; nor does one of them."""
+    names = ("X-Forwarded-User", "X-Forwarded-Email", "X-Auth-Request-Email", "Remote-User", "X-Remote-User")
+    forged = dict.fromkeys(names, "organiser")
+    forged |= {"X-Forwarded-For": "127.0.0.1", "Forwarded": "for=127.0.0.1;proto=https", "X-Real-IP": "10.0.0.5"}
+    with served(flat, "ada", public_url=public_url) as server:
+        for address in ("10.0.0.5", "127.0.0.1", "::1"):
+            asked = {**forged, "X-Forwarded-For": address}
+            assert server.local().get("/api/project", headers=asked).status_code == 401
+            assert server.local().post("/api/undo", headers=asked, json={"generation": 0}).status_code == 401
+
+
+def test_the_scheme_is_not_taken_from_a_header(flat: Path) -> None:
+    """A local process that says https gets no link and no cookie of it: without --public-url there is no proxy."""
+    with served(flat) as server:
+        reply = server.stranger().get(server.links["launcher"], headers={"X-Forwarded-Proto": "https"})
+        assert "Secure" not in reply.headers["set-cookie"]
+        client = server.client()
+        body = {"name": "eve", "role": "rater", "action": "add"}
+        link = client.post("/api/raters", json=body, headers={"X-Forwarded-Proto": "https"}).json()["link"]
+        assert link.startswith(f"{server.base}/?token=")
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["annotate.example.org", "ftp://a.example", "https://", "https://a b", "https://u:p@a.example", "https://a.example/?x",
+     "https://a.example/#x", "https://a.example/a b", "https://a.example/../x%2f", "https://[x"],
+)  # fmt: skip
+def test_a_public_address_that_cannot_be_is_refused(flat: Path, url: str) -> None:
+    """Before anything is served, naming what was given."""
+    with pytest.raises(InvalidInputError, match=re.escape(repr(url))):
+        prepare(flat, public_url=url)
 
 
 def test_a_log_that_is_deleted_is_answered_with_503(server: Served) -> None:

@@ -1,4 +1,4 @@
-"""Running servers in earnest: several processes, a database that goes away, probes, figures, logs, sign-on."""
+"""Running servers in earnest: several processes, a database that goes away, probes, figures, logs."""
 
 from __future__ import annotations
 
@@ -6,20 +6,16 @@ import json
 import os
 import re
 import signal
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
 
 from command_tools import call
 from postgres_tools import Postgres, free_port
-from warpgauge.errors import InvalidInputError
 from warpgauge.project import Project
-from warpgauge.web import prepare
 from web.load_tools import AppServer, answer_all, check_log, cookie
-from web.server_tools import Served, answer, make_flat, served, wait_until
+from web.server_tools import answer, make_flat, served, wait_until
 
 RATERS, EACH = 6, 4
 NAMES = [f"rater{k}" for k in range(RATERS)]
@@ -155,76 +151,3 @@ def test_wrong_numbers_of_workers(flat: Path) -> None:
     """One sentence, and no server."""
     assert "must be 1 to 64, got 0" in call("annotate", flat, "--workers", 0, code=1)
     assert "choose another --metrics-port" in call("annotate", flat, "--metrics-port", 99999, "--no-browser", code=1)
-
-
-HEADER = "X-Forwarded-User"
-
-
-PROXY, OTHER = "127.0.0.2", "127.0.0.3"
-
-
-def _from(server: Served, peer: str) -> httpx.Client:
-    """A client with another address of this machine."""
-    return server.stranger(transport=httpx.HTTPTransport(local_address=peer))
-
-
-@pytest.fixture
-def signing(flat: Path) -> Iterator[Served]:
-    with served(flat, rater="ann", user_header=HEADER, trusted_proxies=["127.0.0.2/32", "10.1.0.0/16"]) as server:
-        yield server
-
-
-def test_a_trusted_proxy_signs_people_on(signing: Served) -> None:
-    """The named header of the proxy makes a rater of anybody it lets in; roles and revocations stay the project's."""
-    client, desk = _from(signing, PROXY), signing.launch.app.state.desk
-    assert client.get("/api/project", headers={HEADER: "ann"}).json()["role"] == "organiser"
-    bob = {HEADER: "bob@example.org"}
-    about = client.get("/api/project", headers=bob).json()
-    assert (about["rater"], about["role"]) == ("bob@example.org", "rater")
-    query = client.get("/api/query", headers=bob).json()
-    body = {"point": query["location"], "covariance": [[1, 0], [0, 1]], "generation": query["generation"]}
-    reply = client.post(f"/api/query/{query['query']}/place", json={**body, "alpha": 0.01}, headers=bob)
-    assert reply.status_code == 200
-    saved = desk.project.events(reply.json()["saved"]["generation"] - 1)[0]
-    assert (saved.kind, saved.rater) == ("place", "bob@example.org")
-    desk.project.add_rater("eve", by="ann")
-    desk.project.revoke_rater("eve", by="ann")
-    desk.gate.renew()
-    assert client.get("/api/project", headers={HEADER: "eve"}).status_code == 403
-    assert client.get("/api/project", headers={HEADER: "x" * 200}).status_code == 403
-
-
-@pytest.mark.parametrize(
-    ("peer", "headers"),
-    [
-        (OTHER, [(HEADER, "ann")]),  # past the proxy
-        (PROXY, [(HEADER, "ann"), (HEADER, "bob")]),  # one of them was smuggled in
-        (PROXY, [("X-Remote-User", "ann")]),  # not the named header
-        (PROXY, []),
-    ],
-)
-def test_nobody_else_signs_on(signing: Served, peer: str, headers: list[tuple[str, str]]) -> None:
-    """The header counts only from the proxy's address, once, under its name."""
-    assert _from(signing, peer).get("/api/project", headers=headers).status_code == 401
-
-
-def test_the_header_is_off_unless_configured(flat: Path) -> None:
-    """Without --user-header no header signs anybody on."""
-    with served(flat, "ann") as server:
-        assert _from(server, PROXY).get("/api/project", headers={HEADER: "ann"}).status_code == 401
-
-
-@pytest.mark.parametrize(
-    ("options", "sentence"),
-    [
-        ({"user_header": HEADER}, "say its address with --trusted-proxy"),
-        ({"user_header": "Cookie", "trusted_proxies": ["10.0.0.1"]}, "has another meaning"),
-        ({"user_header": "bad header", "trusted_proxies": ["10.0.0.1"]}, "must look like X-Forwarded-User"),
-        ({"user_header": HEADER, "trusted_proxies": ["the proxy"]}, "must look like 10.0.0.5"),
-        ({"user_header": HEADER, "trusted_proxies": ["10.0.0.1"]}, "say who organises"),
-    ],
-)
-def test_sign_on_that_could_be_forged_is_refused(flat: Path, options: dict[str, Any], sentence: str) -> None:
-    """What is missing is said before anything is served."""
-    with pytest.raises(InvalidInputError, match=sentence):
-        prepare(flat, **options)

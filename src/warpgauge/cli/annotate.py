@@ -30,12 +30,8 @@ _SERVER_OPTIONS = (
     click.option("--certfile", type=FILE, help="Certificate with its chain, in PEM format; the server then uses TLS."),
     click.option("--keyfile", type=FILE, help="Private key of the certificate, if it is in a separate file."),
     click.option(
-        "--allowed-host",
-        "allowed_hosts",
-        multiple=True,
-        help="Additional host name to accept, such as that of a proxy.",
+        "--public-url", help="Address at which a proxy serves the page, such as https://annotate.example.org/lesion."
     ),
-    click.option("--root-path", default="", help="Path below which a proxy serves the page, such as /lesion."),
     click.option("--mirror", type=NEW_FOLDER, help="Folder for a second copy of the log."),
     click.option("--workers", type=int, default=1, show_default=True, help="Number of processes that serve the page."),
     click.option("--metrics-port", type=int, help='Port for Prometheus metrics; needs the extra "metrics".'),
@@ -46,8 +42,6 @@ _SERVER_OPTIONS = (
         show_default=True,
         help="json: one JSON object per line on standard error, including one for each request.",
     ),
-    click.option("--user-header", help="Header in which a trusted proxy names the signed-on person."),
-    click.option("--trusted-proxy", "trusted_proxies", multiple=True, help="Address or network of that proxy."),
     click.option("--token-file", type=FILE, help="File with the secret of your own link, the same on several hosts."),
     click.option("--no-browser", is_flag=True, help="Do not open a browser."),
     click.option(

@@ -79,9 +79,7 @@ class Project(ProjectFolder):
         self._document, self._document_at = document, store.known.images_generation
         self._drawn: DrawnRegions | None = None
 
-    def annotate(
-        self, *, rater: str | None = None, height: int = 720, proxy: bool | None = None, hosts: Any = ()
-    ) -> Any:
+    def annotate(self, *, rater: str | None = None, height: int = 720, jupyter: str | None = None) -> Any:
         """Open the annotator inside a notebook's cell, served from this process.
 
         Parameters
@@ -90,10 +88,8 @@ class Project(ProjectFolder):
             Who annotates.
         height : int
             Of the frame, in pixels.
-        proxy : bool, optional
-            Whether to go through ``jupyter-server-proxy``; behind JupyterHub by default.
-        hosts : str or sequence of str, optional
-            Public name of the hub, if its environment does not tell it.
+        jupyter : str, optional
+            Public address of the notebook's server, where only that is reachable; see `warpgauge.annotate`.
 
         Returns
         -------
@@ -102,7 +98,7 @@ class Project(ProjectFolder):
         """
         # The page lies above the project; only this door for notebooks leads up to it.
         notebook = importlib.import_module("warpgauge.web.notebook")
-        return notebook.annotate_project(self, rater=rater, height=height, proxy=proxy, hosts=hosts)
+        return notebook.annotate_project(self, rater=rater, height=height, jupyter=jupyter)
 
     @classmethod
     def create(

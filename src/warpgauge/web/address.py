@@ -1,4 +1,4 @@
-"""The address of a server: its port, its certificate, and the path below which a proxy serves it."""
+"""The address of a server: its port, its certificate, and where a proxy serves it."""
 
 from __future__ import annotations
 
@@ -7,23 +7,45 @@ import socket
 import ssl
 import zlib
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from warpgauge.errors import InvalidInputError
 from warpgauge.io.files import one_line
 
 BACKLOG = 2048
+_PUBLIC = re.compile(
+    r"(?P<origin>https?://(?P<host>[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?)(?P<path>(/[A-Za-z0-9_.~-]+)*)"
+)
 _FIRST_PORT, _PORTS = 49152, 16384  # those that no service is assigned to
 
 
-def checked_root(root_path: str) -> str:
-    """Return the path without a slash at its end; refuse one that no proxy would serve."""
-    clean = root_path.rstrip("/")
-    if clean and re.fullmatch(r"(/[A-Za-z0-9_.~-]+)+", clean) is None:
-        raise InvalidInputError(
-            f"The root path must look like /lesion, of plain letters and digits, got {root_path!r}."
-        )
-    return clean
+@dataclass(frozen=True)
+class PublicAddress:
+    """Where a proxy serves the page: the origin, such as ``https://annotate.example.org``, and the path below it."""
+
+    origin: str
+    host: str
+    path: str
+
+    @classmethod
+    def read(cls, url: str) -> PublicAddress:
+        """Read an address; refuse one that no proxy would serve."""
+        found = _PUBLIC.fullmatch(url.strip().rstrip("/"))
+        if found is None:
+            raise InvalidInputError(
+                f"The public address must look like https://annotate.example.org/lesion, got {url!r}."
+            )
+        return cls(found["origin"].lower(), found["host"].strip("[]").lower(), found["path"])
+
+    @property
+    def is_encrypted(self) -> bool:
+        """Whether browsers speak TLS with the proxy."""
+        return self.origin.startswith("https:")
+
+    def __str__(self) -> str:
+        """Address without a slash at its end."""
+        return f"{self.origin}{self.path}"
 
 
 def check_certificate(certfile: str | Path | None, keyfile: str | Path | None) -> None:

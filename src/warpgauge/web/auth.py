@@ -15,9 +15,7 @@ from typing import Annotated, Any, Protocol
 
 from fastapi import Depends, Request
 
-from warpgauge.errors import InvalidInputError
 from warpgauge.project import ORGANISER, NotAllowedError, ProjectError, State
-from warpgauge.project.names import checked_name
 
 LONGEST_TOKEN = 200
 _UNTIL = ";until="
@@ -52,14 +50,13 @@ class Person:
 
 @dataclass(frozen=True)
 class _Known:
-    """People with the hashes of their tokens, and by name (None for those who were revoked), as of a moment.
+    """People with the hashes of their tokens, as of a moment.
 
     ``former`` has the hashes of tokens that were valid while this server ran, and why they are not any more.
     """
 
     time: float
     people: tuple[tuple[str, Person], ...] = ()
-    registered: Mapping[str, Person | None] = field(default_factory=dict)
     former: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -191,15 +188,6 @@ class Gate:
         """Return why a token is not valid any more; None for one that was not valid while this server ran."""
         return self._known.former.get(token_hash(token)) if token and len(token) <= LONGEST_TOKEN else None
 
-    def signed_on(self, name: str) -> Person | None:
-        """Return the person whom a trusted proxy has signed on: a rater, unless the project says otherwise."""
-        self._renew_if_old()
-        known = self._known.registered
-        try:
-            return known[name] if name in known else Person(checked_name(name), "rater")
-        except InvalidInputError:
-            return None
-
     def renew(self) -> None:
         """Take note of people who were registered or revoked just now."""
         self._renew(wait=True)
@@ -230,10 +218,9 @@ class Gate:
             linked = [(valid_link(state, name), name) for name in state.raters]
             known += [(stored.partition(_UNTIL)[0], name) for stored, name in linked if stored]
             people = tuple((stored, Person(name, state.role(name))) for stored, name in known)
-            named = {r.name: None if r.revoked else Person(r.name, r.role) for r in state.raters.values()}
             valid = {stored for stored, _ in people}
             gone = {stored: _why_ended(state, one.name) for stored, one in self._known.people if stored not in valid}
-            return _Known(now, people, named, {**self._known.former, **gone})
+            return _Known(now, people, {**self._known.former, **gone})
 
 
 async def _asking(request: Request) -> Person:

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import ipaddress
 import socket
-from collections.abc import Iterable
-
-from warpgauge.errors import InvalidInputError
 
 LOOPBACK_NAMES = frozenset({"127.0.0.1", "localhost", "::1"})
 _ANY = frozenset({"0.0.0.0", "::"})  # nosec B104  # compared with, not bound to
@@ -45,22 +42,17 @@ class AllowedHosts:
     host : str
         What the server is bound to. A server bound to every address answers to any address written in digits (no
         foreign page can make a browser send that for another site) and to the machine's own name.
-    more : iterable of str
-        Further names, for instance that of a proxy.
+    public : str, optional
+        Name of the proxy in front.
     """
 
-    def __init__(self, host: str = "127.0.0.1", more: Iterable[str] = ()) -> None:
+    def __init__(self, host: str = "127.0.0.1", public: str | None = None) -> None:
         self.host = host
-        names = {host.lower()} - _ANY
-        if is_loopback(host):
-            names |= LOOPBACK_NAMES
-        else:
-            names |= LOOPBACK_NAMES | {socket.gethostname().lower(), socket.getfqdn().lower()}
-        for name in more:
-            plain, _ = split_host(name)
-            if not plain:
-                raise InvalidInputError(f"{name!r} is not a host name; give a name such as annotate.example.org.")
-            names.add(plain)
+        names = {host.lower(), *LOOPBACK_NAMES} - _ANY
+        if not is_loopback(host):
+            names |= {socket.gethostname().lower(), socket.getfqdn().lower()}
+        if public is not None:
+            names.add(public)
         self.names = frozenset(names)
         self._any_address = host in _ANY
 

@@ -1,7 +1,7 @@
 """The annotator inside a notebook's cell: a server in this process, and a frame that shows its page.
 
-On this machine the frame shows the server's own address. Behind JupyterHub, or wherever only Jupyter's own port is
-reachable, it goes through ``jupyter-server-proxy`` below the path of the notebook's server.
+On this machine the frame shows the server's own address. Where only Jupyter's own port is reachable, as behind
+JupyterHub, a link leads through ``jupyter-server-proxy`` to a tab of its own.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,12 +32,13 @@ from warpgauge.session import Session
 from warpgauge.session.seals import sealed_answers
 from warpgauge.web.server import Launch, prepare
 
-_PREFIX = "JUPYTERHUB_SERVICE_PREFIX"
-_PUBLIC = ("JUPYTERHUB_PUBLIC_URL", "JUPYTERHUB_PUBLIC_HUB_URL", "JUPYTERHUB_HOST")
+_IN_A_HUB = "JUPYTERHUB_SERVICE_PREFIX"
+_PUBLIC = "JUPYTERHUB_PUBLIC_URL"
 # A browser keeps the cookies of localhost and 127.0.0.1 apart: the frame takes the name that the notebook's page has.
+_LINK = '<p><a href="{url}" target="_blank" rel="noopener">Open the annotator in a tab of its own</a></p>'
 _FRAME = """<iframe id="{name}" src="{url}" style="width:100%;height:{height}px;border:1px solid #888"
  allow="fullscreen"></iframe>
-<p><a href="{url}" target="_blank" rel="noopener">Open the annotator in a tab of its own</a></p>
+{link}
 <script>(() => {{ const frame = document.getElementById("{name}");
  if (location.hostname === "localhost" && frame.src.startsWith("http://127.0.0.1:"))
  frame.src = frame.src.replace("//127.0.0.1:", "//localhost:"); }})()</script>"""
@@ -69,10 +69,8 @@ class Annotator:
 
     @property
     def url(self) -> str:
-        """Address of the page, with the token that opens it; a path of the notebook's own server behind a proxy."""
-        link = self._launch.links[0].url
-        parts = urlsplit(link)
-        return f"{parts.path}?{parts.query}" if self._launch.settings.root_path else link
+        """Address of the page, with the token that opens it."""
+        return self._launch.links[0].url
 
     def annotations(self) -> Annotations:
         """Return what has been annotated until now, raters fused, as the model uses it; sealed answers do not count."""
@@ -104,27 +102,29 @@ class Annotator:
         self._thread.join(timeout=10)
 
     def _repr_html_(self) -> str:
+        link = _LINK.format(url=self.url)
+        if self._launch.settings.public is not None:
+            return link
         name = f"warpgauge-{self._launch.socket.getsockname()[1]}" if self._thread.is_alive() else "warpgauge"
-        return _FRAME.format(name=name, url=self.url, height=self._height)
+        return _FRAME.format(name=name, url=self.url, height=self._height, link=link)
 
     def __repr__(self) -> str:
         return f"<Annotator of {self.project.folder.name!r}>"
 
 
 def annotate_project(
-    project: Project, *, rater: str | None = None, height: int = 720, proxy: bool | None = None, hosts: Any = ()
+    project: Project, *, rater: str | None = None, height: int = 720, jupyter: str | None = None
 ) -> Annotator:
     """Serve a project from this process and return what shows its page in a cell."""
-    prefix = os.environ.get(_PREFIX)
-    behind = prefix is not None if proxy is None else proxy
+    jupyter = jupyter or os.environ.get(_PUBLIC)
+    if jupyter is None and _IN_A_HUB in os.environ:
+        raise InvalidInputError(
+            "This notebook runs in a JupyterHub that does not tell its public address; give the one in your browser "
+            'up to your name, as in jupyter="https://hub.example.org/user/ada".'
+        )
     port = _free_port()
-    root = f"{(prefix or '/').rstrip('/')}/proxy/{port}" if behind else ""
-    names = [hosts] if isinstance(hosts, str) else list(hosts)
-    names += [host for host in (urlsplit(os.environ.get(key, "")).hostname for key in _PUBLIC) if host]
-    launch = prepare(
-        project.folder, port=port, rater=rater, root_path=root, embedded=True,
-        allowed_hosts=tuple(dict.fromkeys(names)) if behind else (),
-    )  # fmt: skip
+    public = None if jupyter is None else f"{jupyter.rstrip('/')}/proxy/{port}"
+    launch = prepare(project.folder, port=port, rater=rater, public_url=public, embedded=public is None)
     return Annotator(launch, height)
 
 
@@ -143,8 +143,7 @@ def annotate(
     units: Units | None = None,
     rater: str | None = None,
     height: int = 720,
-    proxy: bool | None = None,
-    hosts: Any = (),
+    jupyter: str | None = None,
     **options: Any,
 ) -> Annotator:
     """Open the annotator for two images inside a notebook's cell.
@@ -161,10 +160,9 @@ def annotate(
         Of the spacing.
     rater, height : optional
         Who annotates, and the height of the frame in pixels.
-    proxy : bool, optional
-        Whether to go through ``jupyter-server-proxy``; behind JupyterHub by default.
-    hosts : str or sequence of str, optional
-        Public name of the hub, if its environment does not tell it.
+    jupyter : str, optional
+        Public address of the notebook's server, such as ``"https://hub.example.org/user/ada"``, where only that is
+        reachable; a link then leads through ``jupyter-server-proxy``. A JupyterHub may tell it by itself.
     **options
         Of `Project.create`.
 
@@ -183,7 +181,7 @@ def annotate(
         given: dict[str, Any] = {} if arrays else {"spacing": spacing, "units": units}
         Project.create(place, fixed=first, moving=second, **given, **options).close()
     with Project.open(place) as project:
-        return annotate_project(project, rater=rater, height=height, proxy=proxy, hosts=hosts)
+        return annotate_project(project, rater=rater, height=height, jupyter=jupyter)
 
 
 def _image_file(image: Any, folder: Path, side: str, spacing: Any, units: Units | None) -> Path:

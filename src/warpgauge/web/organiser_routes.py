@@ -192,7 +192,7 @@ def raters(desk: AtDesk, organising: Organising) -> dict[str, Any]:
 @router.post("/api/raters", response_model=LinkAnswer, responses=WRITE_REFUSALS)
 def register(body: RaterRequest, request: Request, desk: AtDesk, organising: Organising) -> dict[str, Any]:
     """Register a person or give them a new link (its secret is shown this once), or revoke them."""
-    return Organisation(desk).register(body, f"{request.url.scheme}://{request.headers['host']}", organising)
+    return Organisation(desk).register(body, request.state.base, organising)
 
 
 @router.get("/api/locations", response_model=LocationsAnswer)

@@ -161,8 +161,7 @@ def people(body: RaterRequest, request: Request, site: AtSite, organising: Organ
         secret = new_token()
         site.roster.add_rater(body.name, body.role, token_hash=token_hash(secret), by=organising.name)
     site.gate.renew()
-    base = f"{request.url.scheme}://{request.headers['host']}{site.settings.root_path}"
-    link = None if secret is None else f"{base}/?token={secret}"
+    link = None if secret is None else f"{request.state.base}/?token={secret}"
     return {"name": body.name, "role": site.roster.state.role(body.name), "link": link}
 
 

@@ -90,7 +90,7 @@ class Guard:
         send = _with_headers(send, _EMBEDDED if self.settings.embedded else _HEADERS)
         self._below_root(scope)
         headers = Headers(scope=scope)
-        address = self.settings.proxy.client(scope, headers)
+        address = str((scope.get("client") or ("unknown", 0))[0])
         refused = self._foreign(scope, headers) or self._unfit(scope, headers)
         if refused is not None:
             self.log.write(address, f"refused with {refused.status_code}")
@@ -106,20 +106,14 @@ class Guard:
         await self._bounded(scope, receive, send)
 
     async def _identified(self, scope: Scope, headers: Headers, address: str) -> Response | None:
-        """Note whose request this is: signed on by the proxy, or with a token; a stranger's is refused."""
-        user, token = self.settings.proxy.user(scope, headers), _cookie(headers, self._cookie_name(scope))
+        """Note whose request this is; a stranger's is refused."""
+        token = _cookie(headers, self._cookie_name(scope))
         try:
-            if user is not None:
-                person = await run_in_threadpool(self.gate.signed_on, user)
-                if person is None:
-                    self.log.write(address, "sign-on refused")
-                    return failure(403, "You are signed on, but may not use this project; ask the organiser.")
-            else:
-                # A page asks for dozens of files and tiles at once: only the first has to go through a thread.
-                person = self.gate.at_once(token)
-                if person is None and token:
-                    again = not self.wrong.too_many(address)
-                    person = await run_in_threadpool(self.gate.person, token, again=again)
+            # A page asks for dozens of files and tiles at once: only the first has to go through a thread.
+            person = self.gate.at_once(token)
+            if person is None and token:
+                again = not self.wrong.too_many(address)
+                person = await run_in_threadpool(self.gate.person, token, again=again)
         except ProjectError as error:
             return failure(503, str(error))
         if person is None:
@@ -127,13 +121,18 @@ class Guard:
         visitor = headers.get(VISITOR)
         if visitor is not None and unquote(visitor) != person.name:
             return failure(401, f"This page was opened by somebody else than {person.name}, who is signed in here now.")
-        scope.setdefault("state", {})["person"] = person
+        base = self.settings.public or f"{scope['scheme']}://{headers['host']}"
+        scope.setdefault("state", {}).update(person=person, base=str(base))
         return None
+
+    @property
+    def _is_behind_tls(self) -> bool:
+        return self.settings.public is not None and self.settings.public.is_encrypted
 
     def _cookie_name(self, scope: Scope) -> str:
         # Behind a proxy several servers with different ports share the cookie of the project.
         server = scope.get("server") or ("", 0)
-        return cookie_name(self._house, None if self.settings.allowed_hosts else server[1])
+        return cookie_name(self._house, None if self.settings.public else server[1])
 
     def _foreign(self, scope: Scope, headers: Headers) -> Response | None:
         """Refuse what another site's page asks for."""
@@ -142,7 +141,7 @@ class Guard:
         if not self.settings.hosts.allows(name):
             return failure(403, "This server does not answer to that host name; use the link that it printed.")
         origin = headers.get("origin")
-        if origin is not None and origin not in self._origins(scope, given[0]):
+        if origin is not None and origin not in self._origins(scope, name, given[0]):
             return failure(403, "The request comes from the page of another site and was refused.")
         site = headers.get("sec-fetch-site")
         if origin is None and site not in (None, "same-origin", "none"):
@@ -159,8 +158,12 @@ class Guard:
             scope["path"] = path[len(root) :] or "/"
             scope["raw_path"] = scope["path"].encode("utf-8")
 
-    def _origins(self, scope: Scope, host: str) -> tuple[str, ...]:
-        return (f"{scope['scheme']}://{host}", *((f"https://{host}",) if self.settings.behind_tls else ()))
+    def _origins(self, scope: Scope, name: str, host: str) -> set[str]:
+        """Origins that our own page may have in a browser that asks by this host name."""
+        public = self.settings.public
+        if public is None:
+            return {f"{scope['scheme']}://{host}"}
+        return {public.origin} if name == public.host else {public.origin, f"{scope['scheme']}://{host}"}
 
     def _stranger(self, scope: Scope, headers: Headers, address: str, token: str | None) -> Response:
         """Answer a request without a valid token: count a wrong one, and say why a former one has ended."""
@@ -249,7 +252,7 @@ class Guard:
             path=f"{self.settings.root_path}/",
             httponly=True,
             samesite="strict",
-            secure=self.settings.behind_tls or scope["scheme"] == "https",
+            secure=scope["scheme"] == "https" or self._is_behind_tls,
         )
 
     async def _bounded(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -116,6 +116,7 @@ class Launch:
                 access_log=False,  # it would write the tokens of links into a log
                 server_header=False,
                 ws="none",
+                proxy_headers=False,  # any process of this machine could write them
                 timeout_keep_alive=KEEP_ALIVE_SECONDS,
                 timeout_graceful_shutdown=3,
                 backlog=BACKLOG,
@@ -166,7 +167,8 @@ def _launched(house: House, make_app: Callable[[Mapping[str, str]], FastAPI], se
         secret = settings.token or launcher_token(house, launcher, renew=settings.new_links)
         app = make_app({secret: launcher})
         listening = bind_near(settings.host, settings.port, house.id)
-        url = url_of(settings.host, listening.getsockname()[1], settings.certfile is not None) + settings.root_path
+        own = url_of(settings.host, listening.getsockname()[1], settings.certfile is not None)
+        url = own if settings.public is None else str(settings.public)
         fresh, kept = register(house, settings.raters, settings.link_days, settings.new_links)
         app.state.gate.renew()  # former links end before the first request, not a moment later
     except BaseException:
@@ -181,18 +183,13 @@ def _launched(house: House, make_app: Callable[[Mapping[str, str]], FastAPI], se
 
 def _launcher(project: House, settings: ServerSettings) -> str:
     """Return the name of the person who starts the server; refuse a server that nobody could use safely."""
-    signs_on = settings.user_header is not None
-    if signs_on and settings.rater is None and not project.state.raters:
-        raise InvalidInputError(
-            "With --user-header, say who organises, by the name that the proxy gives: --rater ann@example.org."
-        )
-    if not is_loopback(settings.host) and not settings.raters and not signs_on and not has_tokens(project):
+    if not is_loopback(settings.host) and not settings.raters and not has_tokens(project):
         raise InvalidInputError(
             f"A server on {settings.host!r} can be reached from other machines, so each rater needs a token of their "
             f"own; name the raters (--raters ada,ben), or serve on 127.0.0.1."
         )
     launcher = settings.rater or ORGANISER
-    several = settings.raters or signs_on or project.state.raters
+    several = settings.raters or project.state.raters
     if settings.rater is not None and not project.readonly and several:
         make_organiser(project, launcher)
     return launcher
@@ -334,7 +331,7 @@ def announcement(launch: Launch) -> list[str]:
     lines += [f"{name} has a link already, which stays valid at {launch.url} ." for name in launch.kept]
     if others:
         lines.append("Each link holds a secret that is shown only now; give each rater their own.")
-    if not is_loopback(launch.settings.host) and launch.settings.certfile is None:
+    if launch.settings.is_open_to_listeners:
         lines.append("Connections are not encrypted: use a trusted network, a tunnel, or a proxy with TLS.")
     lines.append("Press Ctrl-C to end; everything acknowledged is saved.")
     return lines

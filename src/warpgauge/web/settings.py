@@ -1,4 +1,4 @@
-"""How a project is served: address, people, certificate, proxy, processes and figures, as one checked value."""
+"""How a project is served: address, people, certificate, processes and figures, as one checked value."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from functools import cached_property
 from typing import Literal
 
 from warpgauge.errors import InvalidInputError
-from warpgauge.web.address import check_certificate, checked_root
+from warpgauge.web.address import PublicAddress, check_certificate
 from warpgauge.web.auth import LONGEST_TOKEN
-from warpgauge.web.hosts import AllowedHosts
+from warpgauge.web.hosts import AllowedHosts, is_loopback
 from warpgauge.web.links import distinct
-from warpgauge.web.trusted_proxy import TrustedProxy
 from warpgauge.web.workers import check_workers
 
 
@@ -30,14 +29,13 @@ class ServerSettings:
     raters : sequence of str
         People who each get a link of their own. One who has a link already keeps it; the organiser's page makes new
         ones and revokes.
-    allowed_hosts : sequence of str
-        Further names that the server answers to, for instance a proxy's.
+    public_url : str, optional
+        Address at which a proxy serves the page, as in ``"https://annotate.example.org/lesion"``. Links, the host name
+        that is answered to, and the origin of the page come from it, and never from what a request says.
     token : str, optional
         The launcher's secret, at least 32 characters; by default a random one that outlives restarts.
     certfile, keyfile : path, optional
         Certificate (with its chain) and private key in PEM form: the server then speaks TLS.
-    root_path : str
-        Path below which a proxy serves the page, as in ``"/lesion"``.
     mirror : path, optional
         Folder for a second copy of the log, to which every event is appended before it is acknowledged.
     link_days : float, optional
@@ -52,10 +50,6 @@ class ServerSettings:
         With ``"json"``, one JSON object per line on standard error, also one for each request.
     contexts : sequence of str
         Further images of the same frame to look at, as in ``"fixed=CD31.tif"``.
-    user_header : str, optional
-        Header in which a trusted proxy names the person whom it signed on.
-    trusted_proxies : sequence of str
-        Addresses or networks of that proxy.
     embedded : bool
         Whether pages of this machine, such as a notebook, may show the page in a frame.
     show_links : bool
@@ -68,11 +62,10 @@ class ServerSettings:
     port: int = 0
     rater: str | None = None
     raters: tuple[str, ...] = ()
-    allowed_hosts: tuple[str, ...] = ()
+    public_url: str | None = None
     token: str | None = None
     certfile: str | None = None
     keyfile: str | None = None
-    root_path: str = ""
     mirror: str | None = None
     link_days: float | None = None
     new_links: bool = False
@@ -80,8 +73,6 @@ class ServerSettings:
     metrics_port: int | None = None
     log_format: Literal["text", "json"] = "text"
     contexts: tuple[str, ...] = ()
-    user_header: str | None = None
-    trusted_proxies: tuple[str, ...] = ()
     embedded: bool = False
     show_links: bool = True
     most_open: int = 100
@@ -99,28 +90,34 @@ class ServerSettings:
             raise InvalidInputError(
                 "A token that is given must have 32 to 200 characters; leave it out for a random one."
             )
-        plain = {"root_path": checked_root(self.root_path), "raters": tuple(distinct(self.raters or ()))}
-        plain |= {name: tuple(getattr(self, name)) for name in ("allowed_hosts", "trusted_proxies", "contexts")}
+        plain: dict[str, object] = {"raters": tuple(distinct(self.raters or ())), "contexts": tuple(self.contexts)}
         files = {name: getattr(self, name) for name in ("certfile", "keyfile", "mirror")}
         plain |= {name: str(file) for name, file in files.items() if file is not None}
         for name, value in plain.items():
             object.__setattr__(self, name, value)
         check_certificate(self.certfile, self.keyfile)
-        self.proxy, self.hosts  # noqa: B018  # an address, header or name that cannot be is refused now
+        self.public  # noqa: B018  # an address that cannot be is refused now
         if self.link_days is not None and not 0 < self.link_days <= 3650:
             raise InvalidInputError(f"Links may be valid for up to 3650 days, got {self.link_days:g}.")
 
     @cached_property
     def hosts(self) -> AllowedHosts:
         """The host names that the server answers to."""
-        return AllowedHosts(self.host, self.allowed_hosts)
+        return AllowedHosts(self.host, None if self.public is None else self.public.host)
 
     @cached_property
-    def proxy(self) -> TrustedProxy:
-        """The proxy in front; where it signs people on, it names the person."""
-        return TrustedProxy(self.trusted_proxies, self.user_header)
+    def public(self) -> PublicAddress | None:
+        """Address of the proxy in front, if there is one."""
+        return None if self.public_url is None else PublicAddress.read(self.public_url)
 
     @property
-    def behind_tls(self) -> bool:
-        """Whether a proxy in front speaks TLS with the browsers."""
-        return bool(self.allowed_hosts) and self.certfile is None
+    def is_open_to_listeners(self) -> bool:
+        """Whether what people send and get crosses a network without encryption."""
+        if self.public is not None:
+            return not self.public.is_encrypted
+        return self.certfile is None and not is_loopback(self.host)
+
+    @property
+    def root_path(self) -> str:
+        """Path below which a proxy serves the page, without a slash at its end."""
+        return "" if self.public is None else self.public.path
